@@ -19,7 +19,6 @@ from smelt.relax.nodes import (
     call_tir,
     constant,
 )  # fmt: skip
-from smelt.relax.numpy_ops import NUMPY_OPS
 from smelt.te import create_prim_func
 from smelt.topi import get_op, ops
 
@@ -30,9 +29,9 @@ n, m = SIZES["n"], SIZES["m"]
 
 def test_every_operator_has_an_implementation_in_numpy() -> None:
     own = {name: op for name, op in ops().items() if not op.user_defined}
-    assert own.keys() == NUMPY_OPS.keys()
     for name, op in own.items():
         assert op.__doc__, name
+        assert op.meaning is not None, name
 
 
 def test_a_graph_with_constants_and_several_results() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smelt.ir.errors import TypeMismatch
-from smelt.relax.numpy_ops_random import threefry
+from smelt.topi.random import threefry
 
 from .cases import Array, Case, data
 from .compiled import check_all, check_compiled, run_compiled

@@ -2,8 +2,8 @@
 
     y, = interpret(function, x)
 
-Every operator has an implementation of its own in `numpy_ops*.py`, written from its definition and
-never through tensor expressions. Symbolic sizes are bound from the inputs, and every result is
+Every operator has a meaning of its own (`Op.numpy`), written from its definition and never through
+its tensor expression. Symbolic sizes are bound from the inputs, and every result is
 compared with the type that was inferred for it. Functions that call themselves are not limited by
 Python's recursion: calls are generators on a list.
 """
@@ -29,31 +29,12 @@ from smelt.runtime.container import ADT
 from smelt.te.prim_func import create_prim_func
 from smelt.tir.interpret import interpret as run_program
 from smelt.tir.nodes import PrimFunc
+from smelt.topi.reference import Array
 from smelt.topi.registry import Op
 
-from . import (
-    adt,
-    nodes,  # fmt: skip
-    numpy_ops_detection,
-    numpy_ops_learn,
-    numpy_ops_move,
-    numpy_ops_nn,
-    numpy_ops_number,
-    numpy_ops_random,
-    numpy_ops_recurrent,
-    numpy_ops_sort,
-    numpy_ops_sparse,
-    numpy_ops_window,
-)
+from . import adt, nodes
 from .graph import operands
 from .graph_op import GraphOp, of_dialect
-from .numpy_ops import NUMPY_OPS, Array
-
-ROOMS = (
-    numpy_ops_detection, numpy_ops_learn, numpy_ops_move, numpy_ops_nn, numpy_ops_number,
-    numpy_ops_random, numpy_ops_recurrent, numpy_ops_sort, numpy_ops_sparse, numpy_ops_window,
-)  # fmt: skip
-"""Imported for the operators that they enter into NUMPY_OPS."""
 
 Sizes = dict[SizeVar, Expr]
 
@@ -76,7 +57,7 @@ def interpret(
 
 def evaluate_op(op: Op, args: Iterable[Array | None], attrs: Mapping[str, Any]) -> Any:
     """One operator in numpy: an array, or a tuple where it has several results."""
-    fn = NUMPY_OPS.get(op.name)
+    fn = op.meaning
     if fn is None and op.user_defined:
         return _by_definition(op, list(args), attrs)
     if fn is None:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from smelt.ir import build
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor, compute, reduce_axis
@@ -13,6 +15,7 @@ from smelt.te.tensor import Tensor, compute, reduce_axis
 from .boxes import Box, iou, packed, sorted_order, suppressed
 from .common import agree, describe, extents, float_only, number, require, same_dtype, tensor
 from .reduce import FIRST_MAX
+from .reference import Array, box_overlap, descending
 from .registry import op
 
 FLOAT = "float32"
@@ -66,6 +69,24 @@ def multibox_prior(
         )
 
     return tensor((1, rows * columns * kinds, 4), body, "multibox_prior")
+
+
+@multibox_prior.numpy
+def _(
+    *, height: int, width: int, sizes: Sequence[float], ratios: Sequence[float],
+    steps: Sequence[float], offsets: Sequence[float], clip: bool,
+) -> Array:  # fmt: skip
+    """Pixel by pixel."""
+    kinds = [(s, 1.0) for s in sizes] + [(sizes[0], r) for r in ratios[1:]]
+    out = []
+    for i, j in np.ndindex(height, width):
+        y = (i + offsets[0]) * (steps[0] if steps[0] > 0 else 1 / height)
+        x = (j + offsets[1]) * (steps[1] if steps[1] > 0 else 1 / width)
+        for size, ratio in kinds:
+            h, w = size / math.sqrt(ratio) / 2, size * height / width * math.sqrt(ratio) / 2
+            out.append([x - w, y - h, x + w, y + h])
+    boxes = np.array([out])
+    return (np.clip(boxes, 0, 1) if clip else boxes).astype(np.float32)
 
 
 @op(kind="opaque")
@@ -127,6 +148,34 @@ def multibox_transform_loc(
 
     many = tensor((b,), lambda i: cast("int32", count[i]), "valid_count")
     return tensor((b, n, 6), body, "multibox_boxes"), many
+
+
+@multibox_transform_loc.numpy
+def _(
+    cls_prob: Array, loc_pred: Array, anchor: Array, *, clip: bool, threshold: float,
+    variances: Sequence[float], keep_background: bool,
+) -> tuple[Array, ...]:  # fmt: skip
+    """Anchor by anchor."""
+    images, _, n = cls_prob.shape
+    first = 0 if keep_background else 1
+    out = np.full((images, n, 6), -1, np.float64)
+    count = np.zeros(images, np.int32)
+    moves = loc_pred.astype(np.float64).reshape(images, n, 4) * np.array(variances)
+    for b, j in np.ndindex(images, n):
+        own = cls_prob[b, first:, j]
+        kind = int(own.argmax()) + first
+        score = own.max()
+        if score < own.dtype.type(threshold) or score <= -1:
+            kind = 0
+        if kind == 0 and not keep_background:
+            continue
+        low, high = anchor[0, j].astype(np.float64).reshape(2, 2)
+        centre = (low + high) / 2 + moves[b, j, :2] * (high - low)
+        half = np.exp(moves[b, j, 2:]) * (high - low) / 2
+        box = np.concatenate([centre - half, centre + half])
+        out[b, count[b]] = [kind - first, score, *(np.clip(box, 0, 1) if clip else box)]
+        count[b] += 1
+    return out.astype(cls_prob.dtype), count
 
 
 def _prediction_shapes(cls_prob: Tensor, loc_pred: Tensor, anchor: Tensor) -> None:
@@ -208,6 +257,51 @@ def proposal(
         return build.if_then_else(e < 1, cast(dtype, i), rows[i, j, e - 1])
 
     return tensor((b * most, 5), body, "proposal")
+
+
+def _base_anchor(ratio: float, scale: float, stride: int) -> Array:
+    """The corners of the anchor of the first pixel."""
+    width = math.floor(math.sqrt(math.floor(stride**2 / ratio)) + 0.5)
+    size = np.array([width * scale, math.floor(width * ratio + 0.5) * scale])
+    return np.stack([(stride - size) / 2, (stride + size) / 2 - 1])
+
+
+@proposal.numpy
+def _(
+    cls_prob: Array, bbox_pred: Array, im_info: Array, *, scales: Sequence[float],
+    ratios: Sequence[float], feature_stride: int, threshold: float, rpn_pre_nms_top_n: int,
+    rpn_post_nms_top_n: int, rpn_min_size: int, iou_loss: bool,
+) -> Array:  # fmt: skip
+    """Region by region."""
+    images, _, h, w = cls_prob.shape
+    anchors = [_base_anchor(r, s, feature_stride) for r in ratios for s in scales]
+    out = []
+    for b in range(images):
+        info = im_info[b].astype(np.float64)
+        least, last = info[2] * rpn_min_size, info[1::-1] - 1
+        boxes, scores = [], []
+        for y, x, k in np.ndindex(h, w, len(anchors)):
+            low, high = anchors[k] + np.array([x, y]) * feature_stride
+            d = bbox_pred[b, 4 * k : 4 * k + 4, y, x].astype(np.float64).reshape(2, 2)
+            if iou_loss:
+                low, high = low + d[0], high + d[1]
+            else:
+                size = high - low + 1
+                centre, reach = (low + high) / 2 + d[0] * size, (np.exp(d[1]) * size - 1) / 2
+                low, high = centre - reach, centre + reach
+            low, high = np.clip(low, 0, last), np.clip(high, 0, last)
+            small = bool(((high - low + 1) < least).any())
+            inside = y < int(info[0] / feature_stride) and x < int(info[1] / feature_stride)
+            grown = least / 2 if small else 0.0
+            boxes.append(np.concatenate([low - grown, high + grown]))
+            scores.append(cls_prob[b, len(anchors) + k, y, x] if inside and not small else -1)
+        top = rpn_pre_nms_top_n if rpn_pre_nms_top_n > 0 else None
+        kept: list[int] = []
+        for i in descending(np.array(scores))[:top]:
+            if all(box_overlap(boxes[k], boxes[i], 1.0) <= threshold for k in kept):
+                kept.append(i)
+        out += [[b, *boxes[kept[m % len(kept)]]] for m in range(rpn_post_nms_top_n)]
+    return np.array(out).astype(cls_prob.dtype)
 
 
 def _proposal_shapes(cls_prob: Tensor, bbox_pred: Tensor, im_info: Tensor, kinds: int) -> None:

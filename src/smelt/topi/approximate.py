@@ -8,11 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from smelt.ir.build import call, maximum, minimum
 from smelt.ir.expr import Expr, cast, const
 from smelt.te.tensor import Tensor
 
 from .common import float_only, tensor
+from .reference import Array
 from .registry import op
 
 NARROW = "float32"
@@ -64,6 +67,15 @@ def fast_exp(x: Tensor) -> Tensor:
     return _in_float32(x, "fast_exp", _exp)
 
 
+def _exp_array(x: Array) -> Array:
+    """exp between the ends of what float32 holds as a normal number."""
+    ends = np.log(2.0) * np.array([-126.0, 127.49])
+    return np.asarray(np.exp(np.clip(x.astype(np.float64), *ends)), x.dtype)
+
+
+fast_exp.numpy(_exp_array)
+
+
 def _tanh(x: Expr) -> Expr:
     x = minimum(maximum(x, const(-TANH_LIMIT, NARROW)), const(TANH_LIMIT, NARROW))
     square = x * x
@@ -71,7 +83,7 @@ def _tanh(x: Expr) -> Expr:
     return minimum(maximum(ratio, const(-1.0, NARROW)), const(1.0, NARROW))
 
 
-@op
+@op(numpy=lambda x: np.tanh(x.astype(np.float64)).astype(x.dtype))
 def fast_tanh(x: Tensor) -> Tensor:
     """The hyperbolic tangent of x, with an absolute error below 1e-5."""
     return _in_float32(x, "fast_tanh", _tanh)
@@ -87,3 +99,8 @@ def _erf(x: Expr) -> Expr:
 def fast_erf(x: Tensor) -> Tensor:
     """The error function of x, with an absolute error below 1e-6."""
     return _in_float32(x, "fast_erf", _erf)
+
+
+fast_erf.numpy(
+    lambda x: np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64)).astype(x.dtype)
+)

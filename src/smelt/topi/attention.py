@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from smelt.ir.build import select
 from smelt.ir.expr import Expr, cast, const
 from smelt.te.tensor import Tensor
 
 from . import common
 from .nn import product
-from .reduce import softmax_of
+from .reduce import softmax_array, softmax_of
+from .reference import Array, widened
 from .registry import op
 
 
@@ -54,3 +57,13 @@ def attention(
 
     weights = softmax_of(common.tensor(shape, masked, "masked"), -1)
     return common.stored(product(weights, v, False, False, "matmul", ("weights", "v")), dtype)
+
+
+@attention.numpy
+def _(q: Array, k: Array, v: Array, mask: Array | None = None, *, scale: float) -> Array:
+    """softmax(q k^T * scale + mask) v."""
+    scores = np.matmul(widened(q), np.swapaxes(widened(k), -1, -2)) * widened(q).dtype.type(scale)
+    if mask is not None:
+        added = np.where(mask, 0.0, -np.inf) if mask.dtype == bool else widened(mask)
+        scores = scores + added.astype(scores.dtype)
+    return np.asarray(np.matmul(softmax_array(scores, axis=-1), widened(v))).astype(q.dtype)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from smelt.ir import dtype as dt
 from smelt.ir.build import call, value_of
 from smelt.ir.expr import INDEX, Expr, cast, const
@@ -11,6 +13,7 @@ from smelt.te.tensor import Tensor, reduce_axis
 from smelt.te.tensor import sum as te_sum
 
 from .common import axis_of, describe, require, tensor
+from .reference import Array
 from .registry import op
 
 WORDS = ("uint8", "uint16", "uint32", "uint64")
@@ -69,6 +72,22 @@ def bitpack(
     return tensor(shape, body, "bitpack")
 
 
+@bitpack.numpy
+def _(x: Array, *, bits: int, pack_axis: int, bit_axis: int, pack_type: str) -> Array:
+    """Words from strings of binary digits."""
+    width, axis = np.dtype(pack_type).itemsize * 8, pack_axis % x.ndim
+    last = np.moveaxis(x, axis, -1)
+    words = last.reshape(*last.shape[:-1], -1, width)
+    planes = []
+    for b in range(bits):
+        digits = (words.astype(object) >> b) & 1
+        values = np.zeros(words.shape[:-1], object)
+        for k in range(width):
+            values = values * 2 + digits[..., k]
+        planes.append(np.moveaxis(values.astype(pack_type), -1, axis))
+    return np.stack(planes, bit_axis % (x.ndim + 1))
+
+
 @op
 def bitunpack(x: Tensor, *, pack_axis: int = 1, bit_axis: int = 2, dtype: str = "int32") -> Tensor:
     """The integers that bitpack made words of.
@@ -98,6 +117,21 @@ def bitunpack(x: Tensor, *, pack_axis: int = 1, bit_axis: int = 2, dtype: str = 
         return total
 
     return tensor(shape, body, "bitunpack")
+
+
+@bitunpack.numpy
+def _(x: Array, *, pack_axis: int, bit_axis: int, dtype: str) -> Array:
+    """Integers from strings of binary digits."""
+    width, axis = x.dtype.itemsize * 8, pack_axis % (x.ndim - 1)
+    out: Array | None = None
+    for b, plane in enumerate(np.moveaxis(x, bit_axis, 0)):
+        last = np.moveaxis(plane, axis, -1).astype(object)
+        digits = np.stack([(last >> (width - 1 - k)) & 1 for k in range(width)], -1)
+        values = digits.reshape(*last.shape[:-1], -1) << b
+        out = values if out is None else out + values
+    assert out is not None
+    wrapped = out.astype(np.uint64).astype(dtype)
+    return np.moveaxis(wrapped, -1, axis)
 
 
 def _without(items: Sequence[Expr], d: int) -> list[Expr]:

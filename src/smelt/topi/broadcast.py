@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from smelt.ir import build
 from smelt.ir import dtype as dt
 from smelt.ir.build import call, select
@@ -11,6 +13,7 @@ from smelt.ir.expr import NE, And, Expr, Not, Or, cast
 from smelt.te.tensor import Tensor
 
 from .common import at, broadcast_shapes, require, same_dtype, tensor
+from .reference import Array, divided, rounded
 from .registry import op
 
 
@@ -54,19 +57,19 @@ def _integers(name: str, a: Tensor, b: Tensor, intrinsic: str) -> Tensor:
 # ----------------------------------------------------------------------------------- arithmetic
 
 
-@op(commutative=True)
+@op(commutative=True, numpy=rounded(np.add))
 def add(a: Tensor, b: Tensor) -> Tensor:
     """a + b."""
     return _numbers("add", a, b, lambda x, y: x + y)
 
 
-@op
+@op(numpy=rounded(np.subtract))
 def subtract(a: Tensor, b: Tensor) -> Tensor:
     """a - b."""
     return _numbers("subtract", a, b, lambda x, y: x - y)
 
 
-@op(commutative=True)
+@op(commutative=True, numpy=rounded(np.multiply))
 def multiply(a: Tensor, b: Tensor) -> Tensor:
     """a * b."""
     return _numbers("multiply", a, b, lambda x, y: x * y)
@@ -84,7 +87,7 @@ def _unless_zero(fn: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Exp
     return guarded
 
 
-@op
+@op(numpy=rounded(divided))
 def divide(a: Tensor, b: Tensor) -> Tensor:
     """a / b; the quotient of integers is rounded toward zero."""
     return _numbers(
@@ -99,7 +102,7 @@ def _float_mod(x: Expr, y: Expr) -> Expr:
     return select(And(build.not_equal(r, 0), other_sign), r + y, r)
 
 
-@op
+@op(numpy=rounded(np.mod))
 def mod(a: Tensor, b: Tensor) -> Tensor:
     """The remainder of the quotient rounded down: it has the sign of b, as in Python."""
     return _numbers(
@@ -108,7 +111,7 @@ def mod(a: Tensor, b: Tensor) -> Tensor:
     )  # fmt: skip
 
 
-@op
+@op(numpy=rounded(np.fmod))
 def fmod(a: Tensor, b: Tensor) -> Tensor:
     """The remainder of the quotient rounded toward zero: it has the sign of a, as in C."""
     return _numbers(
@@ -126,7 +129,7 @@ def _float_floor_divide(x: Expr, y: Expr) -> Expr:
     return select(quotient - down > 0.5, down + 1.0, down)
 
 
-@op
+@op(numpy=rounded(np.floor_divide))
 def floor_divide(a: Tensor, b: Tensor) -> Tensor:
     """a / b rounded down."""
     return _numbers(
@@ -147,13 +150,22 @@ def power(a: Tensor, b: Tensor) -> Tensor:
     return _numbers("power", a, b, body)
 
 
-@op(commutative=True)
+def _power(a: Array, b: Array) -> Array:
+    if a.dtype.kind in "iu":
+        return np.trunc(np.power(a.astype(np.float64), b.astype(np.float64)))
+    return np.power(a, b)
+
+
+power.numpy(rounded(_power))
+
+
+@op(commutative=True, numpy=rounded(np.minimum))
 def minimum(a: Tensor, b: Tensor) -> Tensor:
     """The smaller of both; a NaN wins."""
     return _ordered("minimum", a, b, build.minimum, And)
 
 
-@op(commutative=True)
+@op(commutative=True, numpy=rounded(np.maximum))
 def maximum(a: Tensor, b: Tensor) -> Tensor:
     """The larger of both; a NaN wins."""
     return _ordered("maximum", a, b, build.maximum, Or)
@@ -162,37 +174,37 @@ def maximum(a: Tensor, b: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------------- comparisons
 
 
-@op(commutative=True)
+@op(commutative=True, numpy=np.equal)
 def equal(a: Tensor, b: Tensor) -> Tensor:
     """Whether a == b."""
     return _zip("equal", a, b, build.equal)
 
 
-@op(commutative=True)
+@op(commutative=True, numpy=np.not_equal)
 def not_equal(a: Tensor, b: Tensor) -> Tensor:
     """Whether a != b."""
     return _zip("not_equal", a, b, build.not_equal)
 
 
-@op
+@op(numpy=np.less)
 def less(a: Tensor, b: Tensor) -> Tensor:
     """Whether a < b."""
     return _ordered("less", a, b, lambda x, y: x < y, lambda x, y: And(Not(x), y))
 
 
-@op
+@op(numpy=np.less_equal)
 def less_equal(a: Tensor, b: Tensor) -> Tensor:
     """Whether a <= b."""
     return _ordered("less_equal", a, b, lambda x, y: x <= y, lambda x, y: Or(Not(x), y))
 
 
-@op
+@op(numpy=np.greater)
 def greater(a: Tensor, b: Tensor) -> Tensor:
     """Whether a > b."""
     return _ordered("greater", a, b, lambda x, y: x > y, lambda x, y: And(x, Not(y)))
 
 
-@op
+@op(numpy=np.greater_equal)
 def greater_equal(a: Tensor, b: Tensor) -> Tensor:
     """Whether a >= b."""
     return _ordered("greater_equal", a, b, lambda x, y: x >= y, lambda x, y: Or(x, Not(y)))
@@ -201,55 +213,55 @@ def greater_equal(a: Tensor, b: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------------------- logic
 
 
-@op(commutative=True)
+@op(commutative=True, numpy=np.logical_and)
 def logical_and(a: Tensor, b: Tensor) -> Tensor:
     """Whether both are true."""
     return _bools("logical_and", a, b, And)
 
 
-@op(commutative=True)
+@op(commutative=True, numpy=np.logical_or)
 def logical_or(a: Tensor, b: Tensor) -> Tensor:
     """Whether one is true."""
     return _bools("logical_or", a, b, Or)
 
 
-@op(commutative=True)
+@op(commutative=True, numpy=np.logical_xor)
 def logical_xor(a: Tensor, b: Tensor) -> Tensor:
     """Whether exactly one is true."""
     return _bools("logical_xor", a, b, NE)
 
 
-@op(commutative=True)
+@op(commutative=True, numpy=rounded(np.bitwise_and))
 def bitwise_and(a: Tensor, b: Tensor) -> Tensor:
     """The bits set in both."""
     return _bits("bitwise_and", a, b, And)
 
 
-@op(commutative=True)
+@op(commutative=True, numpy=rounded(np.bitwise_or))
 def bitwise_or(a: Tensor, b: Tensor) -> Tensor:
     """The bits set in one or both."""
     return _bits("bitwise_or", a, b, Or)
 
 
-@op(commutative=True)
+@op(commutative=True, numpy=rounded(np.bitwise_xor))
 def bitwise_xor(a: Tensor, b: Tensor) -> Tensor:
     """The bits set in exactly one."""
     return _bits("bitwise_xor", a, b, NE)
 
 
-@op
+@op(numpy=rounded(np.left_shift))
 def left_shift(a: Tensor, b: Tensor) -> Tensor:
     """The bits of a moved up by b places."""
     return _integers("left_shift", a, b, "shift_left")
 
 
-@op
+@op(numpy=rounded(np.right_shift))
 def right_shift(a: Tensor, b: Tensor) -> Tensor:
     """The bits of a moved down by b places; the sign stays."""
     return _integers("right_shift", a, b, "shift_right")
 
 
-@op
+@op(numpy=lambda c, a, b: np.where(c, a, b))
 def where(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """a where c, b elsewhere."""
     require(c.dtype == "bool", f"c is {c.dtype}; it has to be bool")

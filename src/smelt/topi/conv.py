@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+
+import numpy as np
 
 from smelt.ir.build import all_of, equal, if_then_else, is_const, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
@@ -10,6 +13,7 @@ from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
 
 from . import common
+from .reference import Array, Index, padded_image, stored_type, summed, taps, widened
 from .registry import op
 
 Ints = tuple[int, ...]
@@ -191,7 +195,31 @@ def conv1d(
     return _conv(1, x, w, strides, pads, dilations, groups, out_dtype)
 
 
-@op(channels_last=True)
+def _conv_array(
+    x: Array, w: Array, *, strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int],
+    groups: int, out_dtype: str,
+) -> Array:  # fmt: skip
+    """Every kernel element's product with the image moved under it, summed."""
+    image, filters = padded_image(summed(x, out_dtype), pads, 0), summed(w, out_dtype)
+    o, per = w.shape[0] // groups, w.shape[1]
+    parts = []
+    for g in range(groups):
+        own = filters[g * o : (g + 1) * o]
+        total: Array | None = None
+        for place, part in taps(image, w.shape[2:], strides, dilations):
+            seen = part[:, g * per : (g + 1) * per]
+            at: Index = (..., *place)
+            one = np.einsum("nc...,oc->no...", seen, own[at])
+            total = one if total is None else total + one
+        assert total is not None
+        parts.append(total)
+    return np.concatenate(parts, 1).astype(stored_type(x, out_dtype))
+
+
+conv1d.numpy(_conv_array)
+
+
+@op(channels_last=True, numpy=_conv_array)
 def conv2d(
     x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1, 1),
     pads: tuple[int, ...] = (0, 0, 0, 0), dilations: tuple[int, ...] = (1, 1), groups: int = 1,
@@ -210,7 +238,7 @@ def conv2d(
     return _conv(2, x, w, strides, pads, dilations, groups, out_dtype)
 
 
-@op(channels_last=True)
+@op(channels_last=True, numpy=_conv_array)
 def conv3d(
     x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1, 1, 1),
     pads: tuple[int, ...] = (0, 0, 0, 0, 0, 0), dilations: tuple[int, ...] = (1, 1, 1),
@@ -277,6 +305,35 @@ def conv_backward_weight(
     return common.stored(common.sum_over(shape, body, [b, *point], "conv_grad"), dtype)
 
 
+@conv_backward_weight.numpy
+def _(
+    grad: Array, x: Array, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
+    dilations: Sequence[int], groups: int,
+) -> Array:  # fmt: skip
+    """For every kernel element the image moved under it, times the derivative."""
+    rank = len(kernel)
+    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
+    pads = pads or (0,) * (2 * rank)
+    border = list(zip(pads[:rank], pads[rank:], strict=True))
+    image, g = np.pad(widened(x), [(0, 0), (0, 0), *border]), widened(grad)
+    size, outputs = grad.shape[2:], grad.shape[1] // groups
+    inputs = x.shape[1] // groups
+    out = np.zeros((grad.shape[1], inputs, *kernel), g.dtype)
+    for place in np.ndindex(*kernel):
+        cut = [
+            slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
+            for t, d, n, s in zip(place, dilations, size, strides, strict=True)
+        ]
+        seen = image[(slice(None), slice(None), *cut)]
+        for k in range(groups):
+            o = slice(k * outputs, (k + 1) * outputs)
+            c = slice(k * inputs, (k + 1) * inputs)
+            # the last dimension of both runs over all places of the result
+            one = [t.reshape(*t.shape[:2], -1) for t in (g[:, o], seen[:, c])]
+            out[(o, slice(None), *place)] = np.einsum("nop,ncp->oc", *one)
+    return out.astype(x.dtype)
+
+
 @op(channels_last=True)
 def conv_transpose(
     x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (), pads: tuple[int, ...] = (),
@@ -322,6 +379,35 @@ def conv_transpose(
             f"spatial dimension {d}: the padding leaves {_text(e)} of the result's pixels",
         )
     return _transposed(_spread(x, window, size), w, window, groups, size, types)
+
+
+@conv_transpose.numpy
+def _(
+    x: Array, w: Array, *, strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int],
+    output_padding: Sequence[int], groups: int, out_dtype: str,
+) -> Array:  # fmt: skip
+    """Every pixel stamps the kernel, times its value, on the result."""
+    rank = x.ndim - 2
+    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
+    pads, extra = pads or (0,) * (2 * rank), output_padding or (0,) * rank
+    kernel, o, per = w.shape[2:], w.shape[1], w.shape[0] // groups
+    full = [
+        (h - 1) * s + d * (k - 1) + 1 + e
+        for h, s, d, k, e in zip(x.shape[2:], strides, dilations, kernel, extra, strict=True)
+    ]
+    image, filters = summed(x, out_dtype), summed(w, out_dtype)
+    out = np.zeros((x.shape[0], o * groups, *full), image.dtype)
+    for g, place in itertools.product(range(groups), itertools.product(*map(range, kernel))):
+        cut = [
+            slice(t * d, t * d + max(0, (h - 1) * s + 1), s)
+            for t, d, h, s in zip(place, dilations, x.shape[2:], strides, strict=True)
+        ]
+        at: Index = (slice(g * per, (g + 1) * per), slice(None), *place)
+        own = filters[at]
+        part = np.einsum("nc...,co->no...", image[:, g * per : (g + 1) * per], own)
+        out[(slice(None), slice(g * o, (g + 1) * o), *cut)] += part
+    keep = [slice(b, n - e) for b, e, n in zip(pads[:rank], pads[rank:], full, strict=True)]
+    return out[(slice(None), slice(None), *keep)].astype(stored_type(x, out_dtype))
 
 
 def _spread(x: Tensor, window: Window, size: Sequence[Expr]) -> Tensor:

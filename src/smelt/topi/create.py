@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from smelt.ir import dtype as dt
 from smelt.ir.build import equal, select
 from smelt.ir.expr import Expr, ExprLike, cast, convert
 from smelt.te.tensor import Tensor
 
 from .common import extents, number, require, tensor
+from .reference import Array
 from .registry import op
 
 
@@ -22,6 +27,12 @@ def full(*, shape: tuple[int, ...], value: float = 0.0, dtype: str = "float32") 
     """Every element is `value`."""
     _known(dtype)
     return tensor(extents(shape), lambda *i: number(value, dtype), "full")
+
+
+@full.numpy
+def _(*, shape: Sequence[int], value: float, dtype: str) -> Array:
+    """One value everywhere."""
+    return np.full(shape, value, dt.to_numpy(dtype))
 
 
 @op
@@ -39,6 +50,14 @@ def arange(
     )
 
 
+@arange.numpy
+def _(*, start: float, step: float, count: int, dtype: str) -> Array:
+    """start + i * step."""
+    t = dt.to_numpy(dtype)
+    result: Array = np.asarray(start, t) + np.arange(count).astype(t) * np.asarray(step, t)
+    return result.astype(t)
+
+
 @op
 def eye(*, rows: ExprLike, columns: ExprLike, k: int = 0, dtype: str = "float32") -> Tensor:
     """1 on the diagonal that starts k columns to the right, 0 elsewhere."""
@@ -47,3 +66,9 @@ def eye(*, rows: ExprLike, columns: ExprLike, k: int = 0, dtype: str = "float32"
         extents((rows, columns)),
         lambda i, j: select(equal(j, i + k), number(1, dtype), number(0, dtype)), "eye",
     )  # fmt: skip
+
+
+@eye.numpy
+def _(*, rows: int, columns: int, k: int, dtype: str) -> Array:
+    """Ones on a diagonal."""
+    return np.eye(rows, columns, k).astype(dt.to_numpy(dtype))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+import numpy as np
 
 from smelt.ir.build import all_of, equal, if_then_else, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, cast, const
@@ -13,6 +15,7 @@ from smelt.tir.nodes import Stmt
 
 from .boxes import Box, Corners, corners, iou, packed, sorted_order, suppressed
 from .common import agree, describe, float_only, number, require, tensor, wide
+from .reference import Array, box_overlap, descending
 from .registry import op
 from .statements import add, at, loop, put, seq
 
@@ -69,6 +72,19 @@ def get_valid_counts(
         _moved(x, places, "valid_boxes"),
         _narrow(places, "int32", "valid_indices"),
     )
+
+
+@get_valid_counts.numpy
+def _(x: Array, *, score_threshold: float, id_index: int, score_index: int) -> tuple[Array, ...]:
+    """The rows whose score passes."""
+    good = x[:, :, score_index] > x.dtype.type(score_threshold)
+    if id_index >= 0:
+        good &= x[:, :, id_index] >= 0
+    rows, places = np.full(x.shape, -1, x.dtype), np.full(x.shape[:2], -1, np.int32)
+    for b, own in enumerate(good):
+        (found,) = np.nonzero(own)
+        rows[b, : len(found)], places[b, : len(found)] = x[b, found], found
+    return good.sum(1).astype(np.int32), rows, places
 
 
 # ------------------------------------------------------------------------------------ suppression
@@ -137,6 +153,63 @@ def non_max_suppression(
 
     places, _ = packed(tensor(x.shape[:2], counts, "nms_valid"))
     return _moved(boxes, places, "nms_moved")
+
+
+def _not_suppressed(
+    image: Array, best: list[int], most: int, threshold: float, force: bool,
+    columns: tuple[int, int, int],
+) -> list[int]:  # fmt: skip
+    """The boxes in their order, -1 in place of those that are left out."""
+    coordinates, score, own = columns
+    box = slice(coordinates, coordinates + 4)
+    out: list[int] = []
+    kept: list[int] = []
+    for i in best:
+        if len(kept) == most:
+            out.append(-1)
+        elif image[i, score] <= 0:
+            out.append(i)
+        else:
+            rivals = [
+                k
+                for k in kept
+                if own < 0 or (image[k, own] >= 0 and (force or image[k, own] == image[i, own]))
+            ]
+            lost = any(box_overlap(image[k, box], image[i, box]) >= threshold for k in rivals)
+            out.append(-1 if lost else i)
+            kept += [] if lost else [i]
+    return out
+
+
+@non_max_suppression.numpy
+def _(
+    x: Array, valid_count: Array, indices: Array | None = None, *, max_output_size: int,
+    iou_threshold: float, force_suppress: bool, top_k: int, coord_start: int, score_index: int,
+    id_index: int, return_indices: bool, invalid_to_bottom: bool,
+) -> Array | tuple[Array, ...]:  # fmt: skip
+    """Image by image, box by box."""
+    rows = np.full(x.shape, -1, x.dtype)
+    names = np.full(x.shape[:2], -1, "int32" if indices is None else indices.dtype)
+    count = np.zeros((x.shape[0], 1), np.int32)
+    for b, image in enumerate(x):
+        valid = int(np.clip(valid_count[b], 0, x.shape[1]))
+        order = list(range(valid))
+        if iou_threshold > 0:
+            best = descending(image[:valid, score_index])[: top_k if top_k > 0 else None]
+            order = _not_suppressed(
+                image, best, max_output_size, iou_threshold, force_suppress,
+                (coord_start, score_index, id_index),
+            )  # fmt: skip
+        places = [(k, i) for k, i in enumerate(order) if i >= 0]
+        if invalid_to_bottom:
+            kept = [i for _, i in places if id_index < 0 or image[i, id_index] >= 0]
+            places = list(enumerate(kept))
+        for k, i in places:
+            rows[b, k] = image[i]
+        own = [i if indices is None else indices[b, i] for i in order if i >= 0]
+        own = [i for i in own if i >= 0]
+        names[b, : len(own)], count[b] = own, len(own)
+    return (names, count) if return_indices else rows
 
 
 def _best(
@@ -259,6 +332,47 @@ def all_class_non_max_suppression(
     )  # fmt: skip
     collect = _collect_all if output_format == "onnx" else _collect_images
     return collect(scores, order, kept, total)
+
+
+def _greedy(boxes: Array, order: Iterable[int], most: int, threshold: float) -> list[int]:
+    """The boxes that no better one overlaps by more than the threshold."""
+    kept: list[int] = []
+    for i in order:
+        if len(kept) != most and all(box_overlap(boxes[k], boxes[i]) <= threshold for k in kept):
+            kept.append(i)
+    return kept
+
+
+@all_class_non_max_suppression.numpy
+def _(
+    boxes: Array, scores: Array, *, max_output_boxes_per_class: int, iou_threshold: float,
+    score_threshold: float | None, center_point_box: bool, output_format: str,
+) -> tuple[Array, ...]:  # fmt: skip
+    """Image by image, class by class."""
+    if center_point_box:
+        half = boxes[..., 2:] / 2
+        boxes = np.concatenate([boxes[..., :2] - half, boxes[..., :2] + half], -1)
+    images, classes, n = scores.shape
+    found: list[tuple[int, int, int]] = []
+    for b, c in np.ndindex(images, classes):
+        own = scores[b, c]
+        order = [
+            i
+            for i in descending(own)
+            if score_threshold is None or own[i] > own.dtype.type(score_threshold)
+        ]
+        kept = _greedy(boxes[b], order, max_output_boxes_per_class, iou_threshold)
+        found += [(b, c, i) for i in kept]
+    if output_format == "onnx":
+        out = np.full((images * classes * n, 3), -1, np.int64)
+        out[: len(found)] = np.array(found, np.int64).reshape(-1, 3)
+        return out, np.array([len(found)], np.int64)
+    places = np.zeros((images, classes * n, 2), np.int64)
+    values, count = np.zeros((images, classes * n), scores.dtype), np.zeros(images, np.int64)
+    for b, c, i in found:
+        places[b, count[b]], values[b, count[b]] = (c, i), scores[b, c, i]
+        count[b] += 1
+    return places, values, count
 
 
 def _collect_all(scores: Tensor, order: Tensor, kept: Tensor, total: Tensor) -> tuple[Tensor, ...]:
@@ -387,6 +501,35 @@ def regular_non_max_suppression(
         tensor(sizes, lambda b, k: chosen(b, k, lambda r, j: score[r, j]), "detection_scores"),
         tensor((images,), lambda b: cast("int32", minimum(count[b], most)), "num_detections"),
     )
+
+
+@regular_non_max_suppression.numpy
+def _(
+    boxes: Array, scores: Array, *, max_detections_per_class: int, max_detections: int,
+    num_classes: int, iou_threshold: float, score_threshold: float,
+) -> tuple[Array, ...]:  # fmt: skip
+    """Image by image, class by class, then the best of all."""
+    images = scores.shape[0]
+    first = scores.shape[2] - num_classes
+    out = np.zeros((images, max_detections, 4), boxes.dtype)
+    classes = np.zeros((images, max_detections), np.float32)
+    values = np.zeros((images, max_detections), scores.dtype)
+    count = np.zeros(images, np.int32)
+    for b in range(images):
+        found: list[tuple[int, int]] = []
+        # a box turned inside out has no area: nothing overlaps it
+        solid = np.prod(boxes[b, :, 2:] - boxes[b, :, :2], -1) > 0
+        flat = np.where(solid[:, None], boxes[b], np.nan)
+        for c in range(num_classes):
+            own = scores[b, :, first + c]
+            order = [i for i in descending(own) if own[i] >= own.dtype.type(score_threshold)]
+            found += [(i, c) for i in _greedy(flat, order, max_detections_per_class, iou_threshold)]
+        all_scores = np.array([scores[b, i, first + c] for i, c in found], scores.dtype)
+        for k, place in enumerate(descending(all_scores)[:max_detections]):
+            i, c = found[place]
+            out[b, k], classes[b, k], values[b, k] = boxes[b, i], c, scores[b, i, first + c]
+            count[b] += 1
+    return out, classes, values, count
 
 
 def _class_by_class(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from smelt.ir import build
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr, IntImm, const
@@ -12,6 +14,7 @@ from smelt.ir.expr import cast as convert_to
 from smelt.te.tensor import Tensor
 
 from .common import at, broadcast_shapes, describe, float_only, number, require, same_dtype, tensor
+from .reference import Array, logistic, rounded, widened
 from .registry import op
 
 
@@ -32,55 +35,55 @@ def _activation(name: str, x: Tensor, fn: Callable[[Expr], Expr]) -> Tensor:
 # ------------------------------------------------------------------------------------ functions
 
 
-@op
+@op(numpy=rounded(np.exp))
 def exp(x: Tensor) -> Tensor:
     """e to the power x."""
     return _math("exp", x)
 
 
-@op
+@op(numpy=rounded(np.log))
 def log(x: Tensor) -> Tensor:
     """The natural logarithm of x."""
     return _math("log", x)
 
 
-@op
+@op(numpy=rounded(np.exp2))
 def exp2(x: Tensor) -> Tensor:
     """2 to the power x."""
     return _math("exp2", x)
 
 
-@op
+@op(numpy=rounded(np.log2))
 def log2(x: Tensor) -> Tensor:
     """The logarithm of x to the base 2."""
     return _math("log2", x)
 
 
-@op
+@op(numpy=rounded(np.log10))
 def log10(x: Tensor) -> Tensor:
     """The logarithm of x to the base 10."""
     return _math("log10", x)
 
 
-@op
+@op(numpy=rounded(np.sqrt))
 def sqrt(x: Tensor) -> Tensor:
     """The square root of x."""
     return _math("sqrt", x)
 
 
-@op
+@op(numpy=rounded(lambda x: 1 / np.sqrt(x)))
 def rsqrt(x: Tensor) -> Tensor:
     """1 / sqrt(x)."""
     return _math("rsqrt", x)
 
 
-@op
+@op(numpy=rounded(np.tanh))
 def tanh(x: Tensor) -> Tensor:
     """The hyperbolic tangent of x."""
     return _math("tanh", x)
 
 
-@op
+@op(numpy=rounded(logistic))
 def sigmoid(x: Tensor) -> Tensor:
     """1 / (1 + exp(-x))."""
     return _math("sigmoid", x)
@@ -92,67 +95,74 @@ def erf(x: Tensor) -> Tensor:
     return _math("erf", x)
 
 
-@op
+def _each(fn: Callable[[float], float]) -> Callable[[Array], Array]:
+    return lambda x: np.asarray(np.vectorize(fn, otypes=[np.float64])(x.astype(np.float64)))
+
+
+erf.numpy(rounded(_each(math.erf)))
+
+
+@op(numpy=rounded(np.sin))
 def sin(x: Tensor) -> Tensor:
     """The sine of x, in radians."""
     return _math("sin", x)
 
 
-@op
+@op(numpy=rounded(np.cos))
 def cos(x: Tensor) -> Tensor:
     """The cosine of x, in radians."""
     return _math("cos", x)
 
 
-@op
+@op(numpy=rounded(np.tan))
 def tan(x: Tensor) -> Tensor:
     """The tangent of x, in radians."""
     return _math("tan", x)
 
 
-@op
+@op(numpy=rounded(np.arcsin))
 def asin(x: Tensor) -> Tensor:
     """The angle whose sine is x, in radians."""
     return _math("asin", x)
 
 
-@op
+@op(numpy=rounded(np.arccos))
 def acos(x: Tensor) -> Tensor:
     """The angle whose cosine is x, in radians."""
     return _math("acos", x)
 
 
-@op
+@op(numpy=rounded(np.arctan))
 def atan(x: Tensor) -> Tensor:
     """The angle whose tangent is x, in radians."""
     return _math("atan", x)
 
 
-@op
+@op(numpy=rounded(np.sinh))
 def sinh(x: Tensor) -> Tensor:
     """The hyperbolic sine of x."""
     return _math("sinh", x)
 
 
-@op
+@op(numpy=rounded(np.cosh))
 def cosh(x: Tensor) -> Tensor:
     """The hyperbolic cosine of x."""
     return _math("cosh", x)
 
 
-@op
+@op(numpy=rounded(np.arcsinh))
 def asinh(x: Tensor) -> Tensor:
     """The inverse of sinh."""
     return _math("asinh", x)
 
 
-@op
+@op(numpy=rounded(np.arccosh))
 def acosh(x: Tensor) -> Tensor:
     """The inverse of cosh."""
     return _math("acosh", x)
 
 
-@op
+@op(numpy=rounded(np.arctanh))
 def atanh(x: Tensor) -> Tensor:
     """The inverse of tanh."""
     return _math("atanh", x)
@@ -162,19 +172,19 @@ def _rounded(name: str, x: Tensor) -> Tensor:
     return _map(x, name, (lambda v: build.call(name, v)) if dt.is_float(x.dtype) else lambda v: v)
 
 
-@op
+@op(numpy=rounded(np.floor))
 def floor(x: Tensor) -> Tensor:
     """The largest integer not above x."""
     return _rounded("floor", x)
 
 
-@op
+@op(numpy=rounded(np.ceil))
 def ceil(x: Tensor) -> Tensor:
     """The smallest integer not below x."""
     return _rounded("ceil", x)
 
 
-@op
+@op(numpy=rounded(np.trunc))
 def trunc(x: Tensor) -> Tensor:
     """x without its fraction."""
     return _rounded("trunc", x)
@@ -200,7 +210,19 @@ def round_(x: Tensor, *, mode: str = "even") -> Tensor:
     return _map(x, "round", body)
 
 
-@op
+def _round(x: Array, mode: str) -> Array:
+    if mode == "even" or x.dtype.kind in "iu":
+        return np.asarray(np.rint(x))
+    exact = x.astype(np.longdouble)  # one half is added without rounding
+    if mode == "up":
+        return np.asarray(np.floor(exact + 0.5))
+    return np.asarray(np.copysign(np.floor(np.abs(exact) + 0.5), exact))
+
+
+round_.numpy(rounded(_round))
+
+
+@op(numpy=rounded(np.abs))
 def abs_(x: Tensor) -> Tensor:
     """The magnitude of x."""
     if dt.kind(x.dtype) == "uint":
@@ -208,7 +230,7 @@ def abs_(x: Tensor) -> Tensor:
     return _map(x, "abs", lambda v: build.call("abs", v))
 
 
-@op
+@op(numpy=rounded(np.negative))
 def negative(x: Tensor) -> Tensor:
     """-x; the negative of 0.0 is -0.0."""
     require(x.dtype != "bool", "x is bool, which has no negative; use logical_not")
@@ -216,7 +238,7 @@ def negative(x: Tensor) -> Tensor:
     return _map(x, "negative", lambda v: zero - v)
 
 
-@op
+@op(numpy=rounded(np.sign))
 def sign(x: Tensor) -> Tensor:
     """1 where x > 0, -1 where x < 0, x elsewhere (0 and NaN)."""
     require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
@@ -225,26 +247,26 @@ def sign(x: Tensor) -> Tensor:
     return _map(x, "sign", lambda v: build.select(v > 0, 1, build.select(v < 0, -1, v)))
 
 
-@op
+@op(numpy=rounded(lambda x: 1 / x))
 def reciprocal(x: Tensor) -> Tensor:
     """1 / x."""
     return _activation("reciprocal", x, lambda v: 1 / v)
 
 
-@op
+@op(numpy=rounded(lambda x: x * x))
 def square(x: Tensor) -> Tensor:
     """x * x."""
     return _map(x, "square", lambda v: v * v)
 
 
-@op
+@op(numpy=rounded(np.logical_not))
 def logical_not(x: Tensor) -> Tensor:
     """The other truth value."""
     require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
     return _map(x, "logical_not", build.logical_not)
 
 
-@op
+@op(numpy=rounded(np.invert))
 def bitwise_not(x: Tensor) -> Tensor:
     """All bits turned round; a truth value is one bit."""
     if x.dtype == "bool":
@@ -260,7 +282,7 @@ def _classified(name: str, x: Tensor, integers: bool) -> Tensor:
     return _map(x, name, lambda v: build.call(name, v, dtype="bool"))
 
 
-@op
+@op(numpy=lambda x: np.isnan(widened(x)))
 def isnan(x: Tensor) -> Tensor:
     """Whether x is no number; integers are."""
     return _classified("isnan", x, False)
@@ -278,13 +300,21 @@ def isinf(x: Tensor, *, detect_negative: bool = True, detect_positive: bool = Tr
     return _map(x, "isinf", lambda v: build.any_of([build.equal(v, s) for s in sides]))
 
 
-@op
+def _isinf(x: Array, detect_negative: bool, detect_positive: bool) -> Array:
+    x = widened(x)
+    return np.asarray(((x == np.inf) & detect_positive) | ((x == -np.inf) & detect_negative))
+
+
+isinf.numpy(_isinf)
+
+
+@op(numpy=lambda x: np.isfinite(widened(x)))
 def isfinite(x: Tensor) -> Tensor:
     """Whether x is a number and not infinite; integers are."""
     return _classified("isfinite", x, True)
 
 
-@op
+@op(numpy=lambda x, dtype: np.asarray(x, order="C").view(dt.to_numpy(dtype)))
 def reinterpret(x: Tensor, *, dtype: str) -> Tensor:
     """The bits of x read as another element type of the same width; truth values have no bits."""
     legal = [t for t in dt.DTYPES if dt.width(t) == dt.width(x.dtype) and t != "bool"]
@@ -316,7 +346,13 @@ def cast(x: Tensor, *, dtype: str) -> Tensor:
     return _map(x, "cast", lambda v: convert_to(dtype, v))
 
 
-@op
+@cast.numpy
+def _(x: Array, *, dtype: str) -> Array:
+    """Conversion; bool by comparison with 0."""
+    return x != 0 if dtype == "bool" else dt.converted(np.asarray(x), dtype)
+
+
+@op(numpy=rounded(lambda x: x))
 def identity(x: Tensor) -> Tensor:
     """x itself."""
     return _map(x, "identity", lambda v: v)
@@ -325,7 +361,7 @@ def identity(x: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------------- activations
 
 
-@op
+@op(numpy=rounded(lambda x: np.maximum(x, 0)))
 def relu(x: Tensor) -> Tensor:
     """max(x, 0)."""
     return _map(x, "relu", lambda v: build.maximum(v, number(0, x.dtype)))
@@ -342,6 +378,19 @@ def clip(x: Tensor, *, min: float | None = None, max: float | None = None) -> Te
     return _map(x, "clip", body)
 
 
+def _clip(x: Array, min: float | None, max: float | None) -> Array:
+    if x.dtype.kind in "iu":
+        info = np.iinfo(x.dtype)
+        low = info.min if min is None else int(np.clip(min, info.min, info.max))
+        high = info.max if max is None else int(np.clip(max, info.min, info.max))
+        return np.asarray(np.minimum(np.maximum(x, x.dtype.type(low)), x.dtype.type(high)))
+    x = x if min is None else np.maximum(x, x.dtype.type(min))
+    return np.asarray(x if max is None else np.minimum(x, x.dtype.type(max)))
+
+
+clip.numpy(rounded(_clip))
+
+
 def _limit(value: float, dtype: str) -> Expr:
     """A bound as a constant; one that an integer type cannot hold becomes its own limit."""
     if dt.is_float(dtype):
@@ -350,19 +399,19 @@ def _limit(value: float, dtype: str) -> Expr:
     return const(low if value < low else high if value > high else int(value), dtype)
 
 
-@op
+@op(numpy=rounded(lambda x, alpha: np.where(x > 0, x, alpha * x)))
 def leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor:
     """x where x > 0, alpha * x elsewhere."""
     return _activation("leaky_relu", x, lambda v: build.select(v > 0, v, alpha * v))
 
 
-@op
+@op(numpy=rounded(lambda x, alpha: np.where(x > alpha, x, 0)))
 def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """x where x > alpha, 0 elsewhere."""
     return _activation("thresholded_relu", x, lambda v: build.select(v > alpha, v, 0.0))
 
 
-@op
+@op(numpy=rounded(lambda x, slope: np.where(x > 0, x, slope * x)))
 def prelu(x: Tensor, slope: Tensor) -> Tensor:
     """x where x > 0, slope * x elsewhere; `slope` has no known extent that repeats x."""
     same_dtype(x=x, slope=slope)
@@ -381,7 +430,7 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
     return tensor(shape, body, "prelu")
 
 
-@op
+@op(numpy=rounded(lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(x))))
 def elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """x where x > 0, alpha * (exp(x) - 1) elsewhere."""
     return _activation("elu", x, lambda v: build.select(v > 0, v, alpha * build.call("expm1", v)))
@@ -400,6 +449,9 @@ def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     )
 
 
+celu.numpy(rounded(lambda x, alpha: np.maximum(x, 0) + np.minimum(alpha * np.expm1(x / alpha), 0)))
+
+
 @op
 def selu(
     x: Tensor,
@@ -411,6 +463,9 @@ def selu(
     return _activation(
         "selu", x, lambda v: gamma * build.select(v > 0, v, alpha * build.call("expm1", v))
     )
+
+
+selu.numpy(rounded(lambda x, alpha, gamma: gamma * np.where(x > 0, x, alpha * np.expm1(x))))
 
 
 @op
@@ -426,7 +481,17 @@ def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
     )
 
 
-@op
+def _gelu(x: Array, approximate: str) -> Array:
+    if approximate == "tanh":
+        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+        return np.asarray(0.5 * x * (1 + np.tanh(inner)))
+    return np.asarray(0.5 * x * (1 + _each(math.erf)(x / math.sqrt(2))))
+
+
+gelu.numpy(rounded(_gelu))
+
+
+@op(numpy=rounded(lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1)))
 def hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
     """alpha * x + beta, cut at 0 and 1."""
     return _activation(
@@ -434,7 +499,7 @@ def hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
     )
 
 
-@op
+@op(numpy=rounded(lambda x: x * np.clip(x / 6 + 0.5, 0, 1)))
 def hard_swish(x: Tensor) -> Tensor:
     """x * (x / 6 + 0.5, cut at 0 and 1)."""
     return _activation(
@@ -452,19 +517,26 @@ def softplus(x: Tensor) -> Tensor:
     return _activation("softplus", x, _softplus)
 
 
-@op
+def _softplus_array(x: Array) -> Array:
+    return np.asarray(np.logaddexp(x, np.zeros((), x.dtype)))
+
+
+softplus.numpy(rounded(_softplus_array))
+
+
+@op(numpy=rounded(lambda x: x / (1 + np.abs(x))))
 def softsign(x: Tensor) -> Tensor:
     """x / (1 + |x|)."""
     return _activation("softsign", x, lambda v: v / (1.0 + build.call("abs", v)))
 
 
-@op
+@op(numpy=rounded(lambda x: x * np.tanh(_softplus_array(x))))
 def mish(x: Tensor) -> Tensor:
     """x * tanh(softplus(x))."""
     return _activation("mish", x, lambda v: v * build.call("tanh", _softplus(v)))
 
 
-@op
+@op(numpy=rounded(lambda x: x * logistic(x)))
 def silu(x: Tensor) -> Tensor:
     """x * sigmoid(x)."""
     return _activation("silu", x, lambda v: v * build.call("sigmoid", v))

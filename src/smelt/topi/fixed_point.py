@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
 
 from smelt.ir.build import call
 from smelt.ir.expr import Expr, cast, const
 from smelt.te.tensor import Tensor
 
 from .common import agree, axes_of, describe, require, tensor
+from .reference import Array
 from .registry import op
 
 WIDE = "int64"
@@ -73,6 +78,21 @@ def fixed_point_multiply(
     )
 
 
+def _nearest_integer(value: Fraction, rounding: str) -> int:
+    """The nearest integer, cut to 32 bits."""
+    down = rounding == "away" and value < 0
+    rounded = math.ceil(value - Fraction(1, 2)) if down else math.floor(value + Fraction(1, 2))
+    return (rounded + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+@fixed_point_multiply.numpy
+def _(x: Array, *, multiplier: int, shift: int, rounding: str) -> Array:
+    """x * multiplier * 2 ** (shift - 31) in exact fractions."""
+    factor = Fraction(multiplier, 1 << 31) * Fraction(2) ** shift
+    values = [_nearest_integer(int(v) * factor, rounding) for v in x.reshape(-1)]
+    return np.array(values, np.int32).reshape(x.shape)
+
+
 @op
 def fixed_point_multiply_per_axis(
     x: Tensor, multiplier: Tensor, left_shift: Tensor, right_shift: Tensor, *,
@@ -111,3 +131,22 @@ def fixed_point_multiply_per_axis(
         return _product(x[i], multiplier[at], left, right, rounding)
 
     return tensor(x.shape, body, "fixed_point_multiply_per_axis")
+
+
+@fixed_point_multiply_per_axis.numpy
+def _(
+    x: Array, multiplier: Array, left_shift: Array, right_shift: Array, *,
+    is_lshift_required: bool, is_rshift_required: bool, axes: Sequence[int], rounding: str,
+) -> Array:  # fmt: skip
+    """x * multiplier * 2 ** (left - right - 31) in exact fractions."""
+    kept = sorted([a % x.ndim for a in axes])
+    shape = [n if d in kept else 1 for d, n in enumerate(x.shape)]
+    m, left, right = (
+        np.broadcast_to(t.reshape(shape), x.shape) for t in (multiplier, left_shift, right_shift)
+    )
+    out = np.empty(x.shape, np.int32)
+    for i in np.ndindex(*x.shape):
+        shift = int(left[i]) * is_lshift_required - int(right[i]) * is_rshift_required
+        value = int(x[i]) * Fraction(int(m[i]), 1 << 31) * Fraction(2) ** shift
+        out[i] = _nearest_integer(value, rounding)
+    return out

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, equal, if_then_else, is_const, maximum, minimum, select, value_of
@@ -12,6 +15,7 @@ from smelt.tir.nodes import Stmt
 
 from . import common
 from .program import copied, loops, program, seq, store, when
+from .reference import Array, widened
 from .registry import op
 from .sort import first_of, order_of
 
@@ -73,6 +77,19 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0, mode: str = "negative")
     return common.tensor(shape, body, "gather")
 
 
+def _cut(indices: Array, extent: int) -> Array:
+    at = indices.astype(np.int64)
+    return np.clip(np.where(at < 0, at + extent, at), 0, extent - 1)
+
+
+@gather.numpy
+def _(x: Array, indices: Array, *, axis: int, mode: str) -> Array:
+    """Slices."""
+    if mode == "negative":
+        return np.take(x, _cut(indices, x.shape[axis]), axis)
+    return np.take(x, indices.astype(np.int64), axis, mode=mode)  # type: ignore[call-overload,no-any-return]
+
+
 @op
 def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     """The element of x whose index along `axis` is replaced by the one given at each place.
@@ -88,6 +105,14 @@ def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
         return _held(x, [axis], x[(*i[:axis], at, *i[axis + 1 :])])
 
     return common.tensor(indices.shape, body, "gather_elements")
+
+
+@gather_elements.numpy
+def _(x: Array, indices: Array, *, axis: int) -> Array:
+    """Elements, one place at a time."""
+    grid: list[Array] = list(np.indices(indices.shape))
+    grid[axis] = _cut(indices, x.shape[axis])
+    return np.asarray(x[tuple(grid)])
 
 
 def _inside_of(x: Tensor, axis: int, **others: Tensor) -> None:
@@ -145,6 +170,17 @@ def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     return common.tensor(shape, body, "gather_nd")
 
 
+@gather_nd.numpy
+def _(x: Array, indices: Array, *, batch_dims: int) -> Array:
+    """Slices named by rows."""
+    b, depth = batch_dims, indices.shape[-1]
+    out = np.empty((*indices.shape[:-1], *x.shape[b + depth :]), x.dtype)
+    for place in np.ndindex(*indices.shape[:-1]):
+        row = [int(_cut(v, n)) for v, n in zip(indices[place], x.shape[b:], strict=False)]
+        out[place] = x[(*place[:b], *row)]
+    return out
+
+
 @op
 def one_hot(
     indices: Tensor, *, depth: ExprLike, axis: int = -1, on_value: float = 1.0,
@@ -166,6 +202,18 @@ def one_hot(
         )
 
     return common.tensor(shape, body, "one_hot")
+
+
+@one_hot.numpy
+def _(
+    indices: Array, *, depth: int, axis: int, on_value: float, off_value: float, dtype: str
+) -> Array:
+    """on_value at the index along a new dimension."""
+    axis = axis % (indices.ndim + 1)
+    wanted = np.where(indices < 0, indices + depth, indices)
+    line = np.arange(depth).reshape([-1 if d == axis else 1 for d in range(indices.ndim + 1)])
+    hit = np.expand_dims(wanted, axis) == line
+    return np.where(hit, on_value, off_value).astype(dt.to_numpy(dtype))
 
 
 # -------------------------------------------------------------------------------------- writing
@@ -229,6 +277,23 @@ def scatter_elements(
     return _scattered(x, indices, updates, reduction, "scatter_elements", place)
 
 
+_JOIN_ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
+    "none": lambda _, b: b, "add": np.add, "mul": np.multiply, "min": np.minimum,
+    "max": np.maximum,
+}  # fmt: skip
+
+
+@scatter_elements.numpy
+def _(x: Array, indices: Array, updates: Array, *, axis: int, reduction: str) -> Array:
+    """One update after the other."""
+    out = widened(x).copy()
+    for place in np.ndindex(*indices.shape):
+        at = list(place)
+        at[axis] = int(indices[place]) % x.shape[axis]
+        out[tuple(at)] = _JOIN_ARRAYS[reduction](out[tuple(at)], widened(updates)[place])
+    return out.astype(x.dtype)
+
+
 @op
 def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
     """x with elements or slices, each named by a row of indices, replaced by updates.
@@ -259,6 +324,16 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
         return inside, [*row, *i[outer:]]
 
     return _scattered(x, indices, updates, reduction, "scatter_nd", place)
+
+
+@scatter_nd.numpy
+def _(x: Array, indices: Array, updates: Array, *, reduction: str) -> Array:
+    """One row after the other."""
+    out = widened(x).copy()
+    for place in np.ndindex(*indices.shape[:-1]):
+        at = tuple([int(v) % n for v, n in zip(indices[place], x.shape, strict=False)])
+        out[at] = _JOIN_ARRAYS[reduction](out[at], widened(updates)[place])
+    return out.astype(x.dtype)
 
 
 # -------------------------------------------------------------------------------------- ranking
@@ -297,3 +372,16 @@ def topk(
         shape, lambda *i: x[(*i[:axis], order[i], *i[axis + 1 :])], "topk_values"
     )
     return values, where
+
+
+@topk.numpy
+def _(x: Array, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Array, Array]:
+    """The first k of a stable sort, in which NaN is the largest."""
+    key = widened(x)
+    if largest:
+        back = np.argsort(np.flip(key, axis), axis=axis, kind="stable")
+        order = x.shape[axis] - 1 - np.flip(back, axis)
+    else:
+        order = np.argsort(key, axis=axis, kind="stable")
+    at = np.take(order, np.arange(k), axis).astype(np.int64)
+    return np.take_along_axis(x, at, axis), at

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
 from smelt.ir.build import all_of, call, if_then_else, value_of
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, min_value, reduce_axis
@@ -20,6 +25,7 @@ from .common import (
     wide,
 )  # fmt: skip
 from .conv import Window
+from .reference import Array, Index, widened
 from .registry import op
 
 
@@ -59,6 +65,32 @@ def dilation2d(
         return largest
 
     return tensor((*x.shape[:2], *size), body, "dilation2d")
+
+
+@dilation2d.numpy
+def _(
+    x: Array, w: Array, *, strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int]
+) -> Array:
+    """Kernel element by kernel element on the moved image."""
+    low = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
+    strides, dilations, pads = strides or (1, 1), dilations or (1, 1), pads or (0, 0, 0, 0)
+    border = [(0, 0), (0, 0), *zip(pads[:2], pads[2:], strict=True)]
+    image = np.pad(widened(x), border, constant_values=low)
+    counts = np.pad(np.ones(x.shape, bool), border, constant_values=False)
+    size = [
+        (n - d * (k - 1) - 1) // s + 1
+        for n, k, s, d in zip(image.shape[2:], w.shape[1:], strides, dilations, strict=True)
+    ]
+    out = np.full((*x.shape[:2], *size), low, image.dtype)
+    for place in np.ndindex(*w.shape[1:]):
+        cut: Index = (..., *[
+            slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
+            for t, d, n, s in zip(place, dilations, size, strides, strict=True)
+        ])  # fmt: skip
+        own: Index = (slice(None), *place)
+        moved = image[cut] + widened(w)[own][:, None, None]
+        out = np.maximum(out, np.where(counts[cut], moved, low))
+    return out.astype(x.dtype)
 
 
 @op
@@ -120,3 +152,26 @@ def correlation(
     total = sum_over(shape, body, axes, "correlation_sum")
     count = cast(to, a.shape[1] * (kernel_size * kernel_size))
     return stored(tensor(shape, lambda *i: total[i] / count, "correlation"), dtype)
+
+
+@correlation.numpy
+def _(
+    a: Array, b: Array, *, kernel_size: int, max_displacement: int, stride1: int, stride2: int,
+    pads: Sequence[int], is_multiply: bool,
+) -> Array:  # fmt: skip
+    """Patch by patch."""
+    pads = pads or (0, 0, 0, 0)
+    border = [(0, 0), (0, 0), *zip(pads[:2], pads[2:], strict=True)]
+    left, right = [np.pad(t.astype(np.float64), border) for t in (a, b)]
+    edge, reach = max_displacement + kernel_size // 2, max_displacement // stride2
+    size = [-(-(n - 2 * edge) // stride1) for n in left.shape[2:]]
+    moves = list(itertools.product(range(-reach, reach + 1), repeat=2))
+    out = np.zeros((a.shape[0], len(moves), *size), np.float64)
+    for q, (dy, dx) in enumerate(moves):
+        for i, j in np.ndindex(*size):
+            y, x = i * stride1 + max_displacement, j * stride1 + max_displacement
+            v, u = y + dy * stride2, x + dx * stride2
+            p = left[:, :, y : y + kernel_size, x : x + kernel_size]
+            o = right[:, :, v : v + kernel_size, u : u + kernel_size]
+            out[:, q, i, j] = (p * o if is_multiply else np.abs(p - o)).mean((1, 2, 3))
+    return out.astype(a.dtype)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from smelt.ir.build import call, not_equal
 from smelt.ir.expr import INDEX, Expr, cast, convert
 from smelt.te.tensor import Tensor
@@ -11,6 +13,7 @@ from smelt.tir.nodes import Stmt
 
 from .common import agree, describe, float_only, require, stored, wide
 from .program import Cell, let, loop, loop_nest, product, program, seq, sharing, store, when
+from .reference import Array, widened
 from .registry import op
 
 
@@ -111,6 +114,12 @@ def det(x: Tensor) -> Tensor:
         return loop_nest(outer, [pivot, total], (ins, outs), one, kind, "matrix")
 
     return stored(program([outer, x.shape], [to, to], [x], body, "det")[0], x.dtype)
+
+
+@det.numpy
+def _(x: Array) -> Array:
+    """numpy's, in float64."""
+    return np.asarray(np.linalg.det(widened(x).astype(np.float64))).astype(x.dtype)
 
 
 SWEEPS = 100
@@ -219,3 +228,16 @@ def pairwise_coupling(x: Tensor) -> Tensor:
 
     shapes = [(rows, k), x.shape, (rows, k)]
     return stored(program(shapes, [to] * 3, [x], body, "pairwise_coupling")[0], x.dtype)
+
+
+@pairwise_coupling.numpy
+def _(x: Array) -> Array:
+    """The solution of the equations that a smallest sum of squares fulfils."""
+    out = np.zeros(x.shape[:2], np.float64)
+    for r, m in enumerate(x.astype(np.float64)):
+        off = m - np.diag(np.diag(m))
+        q = np.diag((off**2).sum(0)) - off * off.T
+        ones = np.ones((len(m), 1))
+        system = np.block([[q, ones], [ones.T, np.zeros((1, 1))]])
+        out[r] = np.linalg.solve(system, np.append(np.zeros(len(m)), 1.0))[:-1]
+    return out.astype(x.dtype)

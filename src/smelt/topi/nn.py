@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from smelt.ir.expr import Expr, cast
 from smelt.te.tensor import Tensor, reduce_axis
 
 from . import common
+from .reference import Array, stored_type, summed
 from .registry import op
 
 
@@ -79,3 +82,12 @@ def matmul(
     to, dtype = common.product_types(a, b, "a b", out_dtype)
     common.require(dtype != "bool", "a and b are bool; the operator is defined for numbers")
     return common.stored(product(a, b, transpose_a, transpose_b, to=to), dtype)
+
+
+@matmul.numpy
+def _(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool, out_dtype: str) -> Array:
+    """numpy's product; vectors are not transposed."""
+    left, right = summed(a, out_dtype), summed(b, out_dtype)
+    left = np.swapaxes(left, -1, -2) if transpose_a and a.ndim > 1 else left
+    right = np.swapaxes(right, -1, -2) if transpose_b and b.ndim > 1 else right
+    return np.asarray(np.matmul(left, right)).astype(stored_type(a, out_dtype))

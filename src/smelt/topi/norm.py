@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from smelt.ir.build import all_of, call, equal, if_then_else, product, select
 from smelt.ir.expr import INDEX, Expr, cast, const
@@ -10,6 +13,7 @@ from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
 
 from . import common
+from .reference import Array, widened
 from .registry import op
 
 
@@ -47,6 +51,18 @@ def batch_norm(
         return cast(x.dtype, (cast(to, x[i]) - m) * factor + b)
 
     return common.tensor(x.shape, body, "batch_norm")
+
+
+def _per_channel(v: Array, rank: int) -> Array:
+    return widened(v).reshape(-1, *[1] * (rank - 2))
+
+
+@batch_norm.numpy
+def _(x: Array, scale: Array, bias: Array, mean: Array, var: Array, *, epsilon: float) -> Array:
+    """(x - mean) / sqrt(var + epsilon) * scale + bias."""
+    s, b, m, v = [_per_channel(t, x.ndim) for t in (scale, bias, mean, var)]
+    w = widened(x)
+    return np.asarray((w - m) / np.sqrt(v + v.dtype.type(epsilon)) * s + b).astype(x.dtype)
 
 
 # ------------------------------------------------------------------------- mean and variance of x
@@ -117,6 +133,21 @@ def layer_norm(
     return common.tensor(x.shape, body, "layer_norm")
 
 
+def _standard(w: Array, axes: tuple[int, ...], epsilon: float) -> Array:
+    mean = np.mean(w, axis=axes, keepdims=True)
+    var = np.mean((w - mean) ** 2, axis=axes, keepdims=True)
+    result: Array = (w - mean) / np.sqrt(var + w.dtype.type(epsilon))
+    return result
+
+
+@layer_norm.numpy
+def _(x: Array, scale: Array, bias: Array | None = None, *, axis: int, epsilon: float) -> Array:
+    """Mean 0 and variance 1 over the last dimensions."""
+    axes = tuple(range(axis % x.ndim, x.ndim))
+    y = _standard(widened(x), axes, epsilon) * widened(scale)
+    return (y if bias is None else y + widened(bias)).astype(x.dtype)
+
+
 @op
 def rms_norm(x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5) -> Tensor:
     """x / sqrt(mean(x * x) + epsilon) * scale over the dimensions from `axis` on.
@@ -147,6 +178,16 @@ def rms_norm(x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5)
     return common.tensor(x.shape, body, "rms_norm")
 
 
+@rms_norm.numpy
+def _(x: Array, scale: Array, *, axis: int, epsilon: float) -> Array:
+    """Mean square 1 over the last dimensions."""
+    w = widened(x)
+    axes = tuple(range(axis % x.ndim, x.ndim))
+    square = np.mean(w * w, axis=axes, keepdims=True)
+    y = w / np.sqrt(square + w.dtype.type(epsilon)) * widened(scale)
+    return np.asarray(y).astype(x.dtype)
+
+
 @op(channels_last=True)
 def instance_norm(x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5) -> Tensor:
     """Each channel of each image brought to mean 0 and variance 1, then scale * x + bias.
@@ -167,6 +208,17 @@ def instance_norm(x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e
         return cast(x.dtype, v * cast(to, scale[c]) + cast(to, bias[c]))
 
     return common.tensor(x.shape, body, "instance_norm")
+
+
+def _pixels(x: Array) -> tuple[int, ...]:
+    return tuple(range(2, x.ndim))
+
+
+@instance_norm.numpy
+def _(x: Array, scale: Array, bias: Array, *, epsilon: float) -> Array:
+    """Mean 0 and variance 1 in each image's channel."""
+    y = _standard(widened(x), _pixels(x), epsilon)
+    return (y * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)).astype(x.dtype)
 
 
 @op
@@ -202,6 +254,14 @@ def group_norm(
     return common.tensor(x.shape, body, "group_norm")
 
 
+@group_norm.numpy
+def _(x: Array, scale: Array, bias: Array, *, groups: int, epsilon: float) -> Array:
+    """Mean 0 and variance 1 in each group of channels."""
+    y = widened(x).reshape(x.shape[0], groups, -1)
+    y = _standard(y, (2,), epsilon).reshape(x.shape)
+    return (y * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)).astype(x.dtype)
+
+
 @op(channels_last=True)
 def lrn(
     x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
@@ -231,6 +291,18 @@ def lrn(
     return common.tensor(x.shape, body, "lrn")
 
 
+@lrn.numpy
+def _(x: Array, *, size: int, alpha: float, beta: float, bias: float) -> Array:
+    """x over a power of the squares in neighbouring channels."""
+    w = widened(x)
+    total = np.zeros_like(w)
+    for c in range(x.shape[1]):
+        begin = max(0, c - (size - 1) // 2)
+        end = min(x.shape[1], c + math.ceil((size - 1) / 2) + 1)
+        total[:, c] = np.sum(w[:, begin:end] ** 2, axis=1)
+    return (w / (bias + alpha / size * total) ** beta).astype(x.dtype)
+
+
 @op
 def lp_norm(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
     """x divided by its norm along `axis`; 0 where the norm is 0.
@@ -257,3 +329,11 @@ def lp_norm(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
         return cast(x.dtype, select(none, 0.0, v))
 
     return common.tensor(x.shape, body, "lp_norm")
+
+
+@lp_norm.numpy
+def _(x: Array, *, axis: int, p: int) -> Array:
+    """x over its norm; 0 where that is 0."""
+    w = widened(x)
+    norm = np.sum(np.abs(w) ** p, axis=axis, keepdims=True) ** (1 / p)
+    return np.where(norm == 0, 0, w / np.where(norm == 0, 1, norm)).astype(x.dtype)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from smelt.ir import build
 from smelt.ir import dtype as dt
@@ -16,6 +19,7 @@ from . import common
 from .conv import Window
 from .program import product
 from .reduce import FIRST_MAX
+from .reference import Array, Index, padded_image, taps, widened
 from .registry import op
 
 
@@ -60,6 +64,17 @@ def max_pool(
     return common.tensor((*x.shape[:2], *size), body, "max_pool")
 
 
+@max_pool.numpy
+def _(
+    x: Array, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
+    dilations: Sequence[int],
+) -> Array:  # fmt: skip
+    """The largest element under the window."""
+    low = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
+    windows = [part for _, part in taps(padded_image(x, pads, low), kernel, strides, dilations)]
+    return np.asarray(np.max(np.stack(windows), axis=0))
+
+
 @op(channels_last=True)
 def avg_pool(
     x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
@@ -89,6 +104,23 @@ def avg_pool(
         return cast(x.dtype, total[i] / cast(total.dtype, count))
 
     return common.tensor(total.shape, body, "avg_pool")
+
+
+@avg_pool.numpy
+def _(
+    x: Array, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
+    dilations: Sequence[int], count_include_pad: bool,
+) -> Array:  # fmt: skip
+    """The sum under the window over the number of elements that count."""
+    narrow = x.dtype.kind in "iu" and x.dtype.itemsize < 4
+    wide = x.astype(np.int32) if narrow else widened(x)
+    image = padded_image(wide, pads, 0)
+    ones = padded_image(np.ones_like(wide), pads, 1 if count_include_pad else 0)
+    total = sum([part for _, part in taps(image, kernel, strides, dilations)])
+    count = sum([part for _, part in taps(ones, kernel, strides, dilations)])
+    if x.dtype.kind in "iu":
+        return np.trunc(total / np.maximum(count, 1)).astype(x.dtype)
+    return np.asarray(total / np.maximum(count, 1)).astype(x.dtype)
 
 
 def _inside(window: Window, d: int, y: Expr, extent: Expr, everything: bool) -> Expr:
@@ -138,6 +170,17 @@ def lp_pool(
         return cast(x.dtype, found)
 
     return common.tensor(shape, root, "lp_pool")
+
+
+@lp_pool.numpy
+def _(
+    x: Array, *, kernel: Sequence[int], p: float, strides: Sequence[int], pads: Sequence[int],
+    dilations: Sequence[int],
+) -> Array:  # fmt: skip
+    """The root of the sum of powers under the window."""
+    powers = np.abs(padded_image(widened(x), pads, 0)) ** p
+    total = sum([part for _, part in taps(powers, kernel, strides, dilations)])
+    return np.asarray(total ** (1 / p)).astype(x.dtype)
 
 
 def _first_largest(
@@ -204,6 +247,30 @@ def max_pool_with_indices(
         return (n * x.shape[1] + c) * product(image) + flat
 
     return value, common.tensor(value.shape, place, "max_pool_place")
+
+
+@max_pool_with_indices.numpy
+def _(
+    x: Array, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
+    dilations: Sequence[int], column_major: bool,
+) -> tuple[Array, Array]:  # fmt: skip
+    """The largest element under the window, and its number in a tensor that counts."""
+    low = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
+    image = x.shape[2:][::-1] if column_major else x.shape[2:]
+    numbers = np.arange(x.size).reshape(*x.shape[:2], *image)
+    if column_major:
+        numbers = numbers.transpose(0, 1, *reversed(range(2, x.ndim)))
+    parts = [
+        np.stack(
+            [part for _, part in taps(padded_image(v, pads, border), kernel, strides, dilations)]
+        )
+        for v, border in ((x, low), (numbers, -1))
+    ]
+    values = np.where(parts[1] < 0, low, parts[0])
+    best = values.max(0)
+    # of equal elements the first that is no border's
+    first = np.argmax((values == best) & (parts[1] >= 0), 0)
+    return best.astype(x.dtype), np.take_along_axis(parts[1], first[None], 0)[0]
 
 
 # -------------------------------------------------------------------------------------- adaptive
@@ -275,6 +342,25 @@ def adaptive_max_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
     return common.tensor((*x.shape[:2], *size), body, "max_pool")
 
 
+def _even_array(extents: Sequence[int], size: Sequence[int]) -> Iterator[tuple[Index, Index]]:
+    """Every place of the result, and the pixels of its window."""
+    for place in np.ndindex(*size):
+        window = [
+            slice(i * h // n, -(-(i + 1) * h // n))
+            for i, h, n in zip(place, extents, size, strict=True)
+        ]
+        yield (..., *place), (..., *window)
+
+
+@adaptive_max_pool.numpy
+def _(x: Array, *, size: Sequence[int]) -> Array:
+    """The largest pixel of each window."""
+    out = np.empty((*x.shape[:2], *size), x.dtype)
+    for place, window in _even_array(x.shape[2:], size):
+        out[place] = x[window].max(tuple(range(2, x.ndim)))
+    return out
+
+
 @op
 def adaptive_avg_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
     """The average of each of `size` windows that cover the image evenly.
@@ -297,6 +383,18 @@ def adaptive_avg_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
         return cast(x.dtype, total[i] / cast(total.dtype, count))
 
     return common.tensor(total.shape, body, "avg_pool")
+
+
+@adaptive_avg_pool.numpy
+def _(x: Array, *, size: Sequence[int]) -> Array:
+    """The mean of each window."""
+    w = widened(x)
+    out = np.empty((*x.shape[:2], *size), x.dtype)
+    for place, window in _even_array(x.shape[2:], size):
+        part = w[window].reshape(*x.shape[:2], -1)
+        mean = part.sum(-1) / part.shape[-1]
+        out[place] = np.trunc(mean) if x.dtype.kind in "iu" else mean
+    return out
 
 
 # ----------------------------------------------------------------------------------- derivatives
@@ -372,6 +470,44 @@ def avg_pool_grad(
     return _spread(grad, x, window, taps, lambda i: shares[tuple(i)])
 
 
+def _windows(
+    shape: Sequence[int], size: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
+    pads: Sequence[int], dilations: Sequence[int],
+) -> Iterator[tuple[Index, list[Index], int]]:  # fmt: skip
+    """Every place of a pooling's result, the pixels of the image in its window in the order of
+    memory, and the number of pixels with the padding's."""
+    rank = len(kernel)
+    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
+    pads = pads or (0,) * (2 * rank)
+    for place in np.ndindex(*size):
+        lines = [
+            [y * s - b + t * d for t in range(k)]
+            for y, s, b, d, k in zip(place, strides, pads, dilations, kernel, strict=False)
+        ]
+        pixels: list[Index] = [
+            (..., *p)
+            for p in itertools.product(*lines)
+            if all(0 <= v < n for v, n in zip(p, shape, strict=True))
+        ]
+        yield (..., *place), pixels, int(np.prod(kernel))
+
+
+@avg_pool_grad.numpy
+def _(
+    grad: Array, x: Array, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
+    dilations: Sequence[int], count_include_pad: bool,
+) -> Array:  # fmt: skip
+    """Every window's derivative divided among its pixels."""
+    g = widened(grad)
+    out = np.zeros(x.shape, g.dtype)
+    places = _windows(x.shape[2:], grad.shape[2:], kernel, strides, pads, dilations)
+    for place, pixels, everything in places:
+        count = everything if count_include_pad else max(len(pixels), 1)
+        for p in pixels:
+            out[p] += g[place] / g.dtype.type(count)
+    return out.astype(x.dtype)
+
+
 @op(kind="opaque")
 def max_pool_grad(
     grad: Tensor, x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
@@ -397,3 +533,22 @@ def max_pool_grad(
         return build.select(own, grad[tuple(i)], common.number(0, x.dtype))
 
     return _spread(grad, x, window, taps, part)
+
+
+@max_pool_grad.numpy
+def _(
+    grad: Array, x: Array, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
+    dilations: Sequence[int],
+) -> Array:  # fmt: skip
+    """Every window's derivative at its first largest pixel."""
+    g = widened(grad)
+    out = np.zeros(x.shape, g.dtype)
+    places = _windows(x.shape[2:], grad.shape[2:], kernel, strides, pads, dilations)
+    for place, pixels, _ in places:
+        if not pixels:
+            continue
+        values = np.stack([x[p] for p in pixels])
+        best = values.argmax(0)
+        for k, p in enumerate(pixels):
+            out[p] += np.where(best == k, g[place], 0)
+    return out.astype(x.dtype)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from smelt.ir import dtype as dt
 from smelt.ir.build import call, equal, maximum, not_equal, select
 from smelt.ir.expr import INDEX, And, Expr, Or, cast, const
@@ -25,6 +27,7 @@ from smelt.tir.nodes import Stmt
 
 from . import common
 from .program import Cell, Lanes, loop, program, seq, store
+from .reference import Array, divided, widened
 from .registry import op
 
 Axes = tuple[int, ...] | None
@@ -94,6 +97,22 @@ def sum_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     return common.stored(_total(x, axes, keepdims, "sum", lambda v: v), x.dtype)
 
 
+def _axes(axes: Sequence[int] | None) -> tuple[int, ...] | None:
+    return None if axes is None else tuple(axes)
+
+
+def _reduction(fn: Callable[..., Any]) -> Callable[..., Any]:
+    def run(x: Array, *, axes: Sequence[int] | None, keepdims: bool) -> Array:
+        wide = widened(x)
+        result = fn(wide, axis=_axes(axes), keepdims=keepdims)
+        return np.asarray(result).astype(x.dtype)
+
+    return run
+
+
+sum_.numpy(_reduction(lambda x, **k: np.sum(x, dtype=x.dtype, **k)))
+
+
 @op
 def mean(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The sum along `axes` divided by the number of elements; integers toward zero, 0 of none."""
@@ -108,7 +127,16 @@ def mean(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     return common.tensor(total.shape, body, "mean")
 
 
-@op
+def _mean(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
+    count = math.prod(x.shape if axis is None else [x.shape[a] for a in axis])
+    total = np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
+    return divided(np.asarray(total), np.asarray(max(count, x.dtype.kind in "iu"), x.dtype))
+
+
+mean.numpy(_reduction(_mean))
+
+
+@op(numpy=_reduction(lambda x, **k: np.prod(x, dtype=x.dtype, **k)))
 def prod(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The product along `axes` (None: all)."""
     common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
@@ -124,20 +152,38 @@ def max_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     return _reduce(x, axes, keepdims, "max", reduce_any if x.dtype == "bool" else te_max)
 
 
-@op
+def _extreme(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """np.max or np.min, with the value that any other beats where there is no element."""
+
+    def run(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
+        if x.dtype == bool:
+            return np.asarray((np.any if name == "max" else np.all)(x, axis, keepdims=keepdims))
+        low, high = (-np.inf, np.inf)
+        if x.dtype.kind in "iu":
+            low, high = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
+        worst = low if name == "max" else high
+        return np.asarray(fn(x, axis=axis, keepdims=keepdims, initial=worst))
+
+    return run
+
+
+max_.numpy(_reduction(_extreme(np.max, "max")))
+
+
+@op(numpy=_reduction(_extreme(np.min, "min")))
 def min_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The smallest element along `axes` (None: all)."""
     return _reduce(x, axes, keepdims, "min", reduce_all if x.dtype == "bool" else te_min)
 
 
-@op
+@op(numpy=_reduction(np.all))
 def all_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """Whether all elements along `axes` are true."""
     common.require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
     return _reduce(x, axes, keepdims, "all", reduce_all)
 
 
-@op
+@op(numpy=_reduction(np.any))
 def any_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """Whether some element along `axes` is true."""
     common.require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
@@ -150,19 +196,19 @@ def _through_float(name: str, x: Tensor, dtype: str) -> Tensor:
     return common.tensor(x.shape, lambda *i: cast(dtype, call(name, cast(via, x[i]))), name)
 
 
-@op
+@op(numpy=_reduction(lambda x, **k: np.sum(np.abs(x), dtype=x.dtype, **k)))
 def reduce_l1(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The sum of magnitudes along `axes`."""
     return common.stored(_total(x, axes, keepdims, "sum", lambda v: call("abs", v)), x.dtype)
 
 
-@op
+@op(numpy=_reduction(lambda x, **k: np.sqrt(np.sum(x * x, dtype=x.dtype, **k))))
 def reduce_l2(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The root of the sum of squares along `axes`."""
     return _through_float("sqrt", _total(x, axes, keepdims, "sum", lambda v: v * v), x.dtype)
 
 
-@op
+@op(numpy=_reduction(lambda x, **k: np.sum(x * x, dtype=x.dtype, **k)))
 def reduce_sum_square(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The sum of squares along `axes`."""
     return common.stored(_total(x, axes, keepdims, "sum", lambda v: v * v), x.dtype)
@@ -177,6 +223,14 @@ def reduce_log_sum(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Te
             total.shape, lambda *i: maximum(total[i], const(0, total.dtype)), "sum"
         )
     return _through_float("log", total, x.dtype)
+
+
+def _log_sum(x: Array, **options: Any) -> Array:
+    total = np.sum(x, dtype=x.dtype, **options)
+    return np.asarray(np.log(np.maximum(total, 0) if x.dtype.kind in "iu" else total))
+
+
+reduce_log_sum.numpy(_reduction(_log_sum))
 
 
 @op
@@ -210,6 +264,17 @@ def reduce_log_sum_exp(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -
     return common.tensor(
         plan.shape, lambda *i: cast(x.dtype, call("log", total[i]) + shift(kept(i))), "log"
     )
+
+
+def _log_sum_exp(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
+    largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    largest = np.where(np.isfinite(largest), largest, 0)
+    total = np.log(np.sum(np.exp(x - largest), axis=axis, keepdims=True)) + largest
+    gone = tuple(range(x.ndim)) if axis is None else axis
+    return np.asarray(total if keepdims else np.squeeze(total, gone))
+
+
+reduce_log_sum_exp.numpy(_reduction(_log_sum_exp))
 
 
 # ------------------------------------------------------------------------------- where it stands
@@ -274,7 +339,20 @@ def argmax(
     return _position(x, axis, keepdims, "argmax", _ARGMAX[select_last_index])
 
 
-@op
+def _position_array(fn: Callable[..., Any]) -> Callable[..., Any]:
+    def run(x: Array, *, axis: int, keepdims: bool, select_last_index: bool) -> Array:
+        if select_last_index:
+            back = fn(np.flip(x, axis), axis=axis, keepdims=keepdims)
+            return np.asarray(x.shape[axis] - 1 - back, np.int64)
+        return np.asarray(fn(x, axis=axis, keepdims=keepdims), np.int64)
+
+    return run
+
+
+argmax.numpy(_position_array(np.argmax))
+
+
+@op(numpy=_position_array(np.argmin))
 def argmin(
     x: Tensor, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False
 ) -> Tensor:
@@ -329,6 +407,15 @@ def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     return softmax_of(x, axis)
 
 
+@softmax.numpy
+def softmax_array(x: Array, *, axis: int) -> Array:
+    """exp(x - max) over its sum."""
+    w = widened(x)
+    e = np.exp(w - np.max(w, axis=axis, keepdims=True, initial=-np.inf))
+    result: Array = (e / np.sum(e, axis=axis, keepdims=True)).astype(x.dtype)
+    return result
+
+
 @op
 def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     """log(softmax(x)) along `axis`: x - max - log(sum(exp(x - max)))."""
@@ -338,6 +425,16 @@ def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
         return cast(x.dtype, p.moved(i) - call("log", p.total[p.rest(i)]))
 
     return common.tensor(x.shape, body, "log_softmax")
+
+
+@log_softmax.numpy
+def _(x: Array, *, axis: int) -> Array:
+    """x - max - log(sum(exp(x - max)))."""
+    w = widened(x)
+    moved = w - np.max(w, axis=axis, keepdims=True, initial=-np.inf)
+    total = np.log(np.sum(np.exp(moved), axis=axis, keepdims=True))
+    result: Array = (moved - total).astype(x.dtype)
+    return result
 
 
 # ----------------------------------------------------------------------------------------- scans
@@ -379,7 +476,24 @@ def cumsum(x: Tensor, *, axis: int = 0, exclusive: bool = False, reverse: bool =
     return scan(x, axis, lambda a, b: a + b, 0, "cumsum", exclusive, reverse)
 
 
-@op
+def _running(fn: Callable[..., Any], start: int) -> Callable[..., Array]:
+    def run(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
+        w = np.flip(widened(x), axis) if reverse else widened(x)
+        total = fn(w, axis=axis, dtype=w.dtype)
+        if exclusive:
+            total = np.roll(total, 1, axis)
+            first = [slice(None)] * x.ndim
+            first[axis] = slice(0, 1)
+            total[tuple(first)] = start
+        return np.asarray(np.flip(total, axis) if reverse else total).astype(x.dtype)
+
+    return run
+
+
+cumsum.numpy(_running(np.cumsum, 0))
+
+
+@op(numpy=_running(np.cumprod, 1))
 def cumprod(x: Tensor, *, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """The product of the elements before each one along `axis`.
 

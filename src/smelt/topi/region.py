@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 import operator
 from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from smelt.ir.build import all_of, call, ceildiv, if_then_else, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, cast, const
@@ -15,6 +19,7 @@ from . import common
 from .conv import Window
 from .program import lets, loop_nest, sharing
 from .program import program as statement
+from .reference import Array, Index
 from .registry import op
 from .statements import at, loop, put, seq, when
 
@@ -126,6 +131,53 @@ def roi_align(
     common.require(mode in ALIGN_MODES, f"mode={mode!r}; legal: {', '.join(ALIGN_MODES)}")
     region = _Region(x, rois, size, scale, samples, half_pixel)
     return common.stored(_aligned(region, mode), x.dtype)
+
+
+def _pixel_parts(image: Array, y: float, x: float, held: bool) -> list[Array]:
+    """The pixels of an image [c, h, w] around a point, each times its weight; those outside are
+    the border's (held) or missing."""
+    parts = [np.zeros(image.shape[0], np.float64)]
+    top, left = math.floor(y), math.floor(x)
+    for r, c in itertools.product((top, top + 1), (left, left + 1)):
+        weight = (1 - abs(y - r)) * (1 - abs(x - c))
+        if held:
+            pixel = image[:, min(r, image.shape[1] - 1), min(c, image.shape[2] - 1)]
+            parts.append(weight * pixel)
+        elif 0 <= r < image.shape[1] and 0 <= c < image.shape[2]:
+            parts.append(weight * image[:, r, c])
+    return parts
+
+
+@roi_align.numpy
+def _(
+    x: Array, rois: Array, *, size: Sequence[int], scale: float, samples: int, mode: str,
+    half_pixel: bool,
+) -> Array:  # fmt: skip
+    """Every part of every region by itself."""
+    h, w = x.shape[2:]
+    out = np.zeros((len(rois), x.shape[1], *size), np.float64)
+    for k, roi in enumerate(rois.astype(np.float64)):
+        image = x[int(roi[0])].astype(np.float64)
+        begin = roi[[2, 1]] * scale - (0.5 if half_pixel else 0)
+        extent = (roi[[4, 3]] - roi[[2, 1]]) * scale
+        step = (extent if half_pixel else np.maximum(extent, 1)) / np.array(size)
+        counts = [samples if samples > 0 else max(math.ceil(s), 0) for s in step]
+        for place in np.ndindex(*size):
+            lines = [
+                [b + s * (p + (i + 0.5) / n) for i in range(n)]
+                for b, s, p, n in zip(begin, step, place, counts, strict=True)
+            ]
+            points = []
+            for u, v in itertools.product(*lines):
+                inside = -1 <= u <= h and -1 <= v <= w
+                at = min(max(u, 0.0), h - 1.0), min(max(v, 0.0), w - 1.0)
+                parts = _pixel_parts(image, *at, True)
+                point = np.max(parts[1:], 0) if mode == "max_pixel" else np.sum(parts, 0)
+                points.append(point * inside)
+            if points:
+                pooled = np.mean(points, 0) if mode == "avg" else np.max(points, 0)
+                out[(k, slice(None), *place)] = pooled
+    return out.astype(x.dtype)
 
 
 def _aligned(region: _Region, mode: str) -> Tensor:
@@ -280,6 +332,26 @@ def roi_pool(x: Tensor, rois: Tensor, *, size: tuple[int, ...], scale: float = 1
     return made
 
 
+@roi_pool.numpy
+def _(x: Array, rois: Array, *, size: Sequence[int], scale: float) -> Array:
+    """Every part of every region by itself."""
+    out = np.zeros((len(rois), x.shape[1], *size), x.dtype)
+    for k, roi in enumerate(rois.astype(np.float64)):
+        corners = [math.copysign(math.floor(abs(v) + 0.5), v) for v in roi[1:] * scale]
+        begin = [int(corners[1]), int(corners[0])]
+        extent = [max(int(corners[3]) - begin[0] + 1, 1), max(int(corners[2]) - begin[1] + 1, 1)]
+        for place in np.ndindex(*size):
+            cut = [
+                slice(min(max(b + p * e // n, 0), h), min(max(b - (-(p + 1) * e // n), 0), h))
+                for b, e, p, n, h in zip(begin, extent, place, size, x.shape[2:], strict=True)
+            ]
+            window: Index = (int(roi[0]), slice(None), *cut)
+            part = x[window]
+            if part.shape[1] and part.shape[2]:
+                out[(k, slice(None), *place)] = part.max((1, 2))
+    return out
+
+
 # ------------------------------------------------------------------------------------ deformable
 
 
@@ -333,6 +405,32 @@ def deformable_conv2d(
     return common.stored(
         common.sum_over((x.shape[0], w.shape[0], *size), body, axes, "conv"), dtype
     )
+
+
+@deformable_conv2d.numpy
+def _(
+    x: Array, offset: Array, w: Array, mask: Array | None = None, *, strides: Sequence[int],
+    pads: Sequence[int], dilations: Sequence[int], groups: int, offset_groups: int,
+) -> Array:  # fmt: skip
+    """Every pixel that a kernel element meets by itself, then the product with the kernel."""
+    strides, dilations, pads = strides or (1, 1), dilations or (1, 1), pads or (0, 0, 0, 0)
+    (n, c), kernel, size = x.shape[:2], w.shape[2:], offset.shape[2:]
+    moved = np.zeros((n, c, *kernel, *size), np.float64)
+    shifts = offset.astype(np.float64).reshape(n, offset_groups, *kernel, 2, *size)
+    each = c // offset_groups
+    for b, g, i, j, p, q in np.ndindex(n, offset_groups, *kernel, *size):
+        y = p * strides[0] - pads[0] + i * dilations[0] + shifts[b, g, i, j, 0, p, q]
+        z = q * strides[1] - pads[1] + j * dilations[1] + shifts[b, g, i, j, 1, p, q]
+        own = slice(g * each, (g + 1) * each)
+        parts = _pixel_parts(x[b, own].astype(np.float64), y, z, False)
+        moved[b, own, i, j, p, q] = np.sum(parts, 0)
+        if mask is not None:
+            factor = mask.astype(np.float64).reshape(n, offset_groups, *kernel, *size)
+            moved[b, own, i, j, p, q] *= factor[b, g, i, j, p, q]
+    filters = w.astype(np.float64).reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    columns = moved.reshape(n, groups, c // groups, *kernel, *size)
+    result = np.asarray(np.einsum("ngcijpq,gocij->ngopq", columns, filters))
+    return result.reshape(n, w.shape[0], *size).astype(x.dtype)
 
 
 def _deformable_shapes(x: Tensor, w: Tensor, groups: int, offset_groups: int) -> None:

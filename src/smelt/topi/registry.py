@@ -33,6 +33,10 @@ Attrs = Mapping[str, Any]
 Rule = Callable[[Any, Any], None]
 """(Schedule, Hardware): schedules the kernel that an operator is in."""
 
+Meaning = Callable[..., Any]
+"""What an operator computes, written from its definition: arrays (None = operand left out) and all
+attributes -> an array, or a tuple where there are several results."""
+
 KINDS = ("elementwise", "broadcast", "injective", "contraction", "reduce", "opaque")
 """What an operator's index maps look like: see `_kind`."""
 
@@ -97,6 +101,7 @@ class Op:
         self.fn, self.name, self.fixed_kind = fn, name, kind
         self.commutative, self.channels_last = commutative, channels_last
         self.rule: Rule | None = None
+        self.meaning: Meaning | None = None
         self.__doc__ = fn.__doc__
         self.operands: list[str] = []
         self.optional: set[str] = set()
@@ -121,6 +126,14 @@ class Op:
     def user_defined(self) -> bool:
         """Whether a user defined it: other processes do not have it."""
         return str(self.fn.__module__).partition(".")[0] != "smelt"
+
+    def numpy(self, meaning: Meaning) -> Meaning:
+        """`@my_op.numpy`: what it computes, on arrays; the interpreter and constant folding use it.
+
+        It is what compiled code is tested against, so it never looks at the tensor expression.
+        """
+        self.meaning = meaning
+        return meaning
 
     def schedule(self, rule: Rule) -> Rule:
         """`@my_op.schedule`: a function (sch, hardware) that schedules kernels with this operator.
@@ -344,14 +357,14 @@ def op(fn: Callable[..., Any]) -> Op:
 @overload
 def op(
     *, name: str | None = None, kind: str | None = None, commutative: bool = False,
-    channels_last: bool = False,
+    channels_last: bool = False, numpy: Meaning | None = None,
 ) -> Callable[[Callable[..., Any]], Op]:  # fmt: skip
     """`@op(...)`: with a name of its own, or with what the body does not say."""
 
 
 def op(
     fn: Callable[..., Any] | None = None, *, name: str | None = None, kind: str | None = None,
-    commutative: bool = False, channels_last: bool = False,
+    commutative: bool = False, channels_last: bool = False, numpy: Meaning | None = None,
 ) -> Any:  # fmt: skip
     """Make a function an operator.
 
@@ -361,6 +374,7 @@ def op(
     commutative    its two operands may change places
     channels_last  its kernels walk over the channels of images x[n, c, ...], which lie innermost in
                    memory then
+    numpy          what it computes, see Op.numpy
     """
 
     if kind is not None and kind not in KINDS:
@@ -369,6 +383,7 @@ def op(
     def make(f: Callable[..., Any]) -> Op:
         made = Op(f, name or f.__name__.rstrip("_"), kind, commutative=commutative,
                   channels_last=channels_last)  # fmt: skip
+        made.meaning = numpy
         return enter(made)
 
     return make if fn is None else make(fn)

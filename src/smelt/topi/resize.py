@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, any_of, call, equal, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, max_value, min_value, reduce_axis
 
 from .common import describe, extents, number, require, show, stored, sum_over, tensor
+from .reference import Array, widened
 from .registry import op
 
 MODES = ("nearest", "linear", "cubic")
@@ -299,6 +302,95 @@ def resize(
     if moved is x:
         return tensor(x.shape, lambda *i: x[i], "resize")
     return _narrowed(moved, x.dtype)
+
+
+def _source(
+    n: int, size: int, extent: int, scale: float, mode: str, roi: tuple[float, float],
+    length: float,
+) -> np.float32:  # fmt: skip
+    """Where place n of the result lies in the operand, in float32; length is the size before it was
+    rounded down."""
+    f = np.float32
+    x, s = f(n), f(scale)
+    if mode == "asymmetric":
+        return x / s
+    if mode == "align_corners":
+        return f(0) if length == 1 else x * f(extent - 1) / max(f(length - 1), f(1))
+    if mode == "tf_crop_and_resize":
+        a, b = roi
+        if length == 1:
+            return f(0.5 * (a + b) * (extent - 1))
+        return f(a * (extent - 1) + x * (b - a) * (extent - 1) / max(length - 1, 1))
+    if mode == "pytorch_half_pixel" and size == 1:
+        return f(0)
+    half = (x + f(0.5)) / s - f(0.5)
+    if mode == "half_pixel_symmetric":
+        return f(half + extent / 2 * (1 - size / length))
+    return half
+
+
+def _nearest_array(x: float, how: str) -> int:
+    return {
+        "floor": math.floor(x), "ceil": math.ceil(x), "round_prefer_floor": math.ceil(x - 0.5),
+        "round_prefer_ceil": math.floor(x + 0.5),
+    }[how]  # fmt: skip
+
+
+def _weights(x: float, mode: str, a: float, stretch: float) -> list[tuple[int, float]]:
+    """The elements a coordinate is mixed from, some perhaps outside the operand.
+
+    stretch  how many times as far as without antialias the weights reach
+    """
+    reach = 1 if mode == "linear" else 2
+
+    def weight(v: float) -> float:
+        if mode == "linear":
+            return max(1 - v, 0)
+        if v <= 1:
+            return ((a + 2) * v - (a + 3)) * v * v + 1
+        return ((a * v - 5 * a) * v + 8 * a) * v - 4 * a if v < 2 else 0.0
+
+    first, last = math.floor(x - reach * stretch), math.ceil(x + reach * stretch)
+    near = [(i, abs(i - x) / stretch) for i in range(first, last + 1)]
+    return [(i, weight(v)) for i, v in near if v < reach]
+
+
+@resize.numpy
+def _(
+    x: Array, *, sizes: Sequence[int], scales: Sequence[float], mode: str, coordinate_mode: str,
+    nearest_mode: str, cubic_coeff: float, exclude_outside: bool, extrapolation_value: float,
+    roi: Sequence[float], antialias: bool,
+) -> Array:  # fmt: skip
+    """A matrix of weights for every dimension, applied one after the other."""
+    y = x if mode == "nearest" else widened(x.astype(np.float32) if x.dtype.kind in "iu" else x)
+    for d, (size, extent) in enumerate(zip(sizes, x.shape, strict=True)):
+        scale = scales[d] if scales else size / extent
+        part = (roi[d], roi[x.ndim + d]) if roi else (0.0, 1.0)
+        lines = []
+        for n in range(size):
+            length = scale * extent if scales else size
+            at = float(_source(n, size, extent, scale, coordinate_mode, part, length))
+            if coordinate_mode == "tf_crop_and_resize" and not 0 <= at <= extent - 1:
+                line = np.full_like(np.take(y, 0, d), extrapolation_value)
+            elif mode == "nearest":
+                where = min(max(_nearest_array(at, nearest_mode), 0), extent - 1)
+                line = np.take(y, where, d)
+            else:
+                stretch = max(1 / scale, 1) if antialias else 1
+                taps = _weights(at, mode, cubic_coeff, stretch)
+                if exclude_outside:
+                    taps = [(i, w) for i, w in taps if 0 <= i < extent]
+                total = sum([w for _, w in taps]) if exclude_outside or stretch > 1 else 1.0
+                line = sum([
+                    np.take(y, min(max(i, 0), extent - 1), d) * y.dtype.type(w / total)
+                    for i, w in taps
+                ])  # fmt: skip
+            lines.append(line)
+        y = np.stack(lines, d)
+    if x.dtype.kind in "iu":
+        info = np.iinfo(x.dtype)
+        y = np.clip(np.trunc(y), info.min, info.max)
+    return y.astype(x.dtype)
 
 
 def _narrowed(x: Tensor, dtype: str) -> Tensor:

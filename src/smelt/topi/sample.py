@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import operator
 from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from smelt.ir.build import all_of, call, equal, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, reduce_axis
 
 from . import common
+from .reference import Array, Index
 from .registry import op
 from .resize import MODES, cubic_weights
 
@@ -191,6 +195,73 @@ def grid_sample(
     return common.stored(found, x.dtype)
 
 
+def _cubic(t: float) -> list[float]:
+    """The weights of four neighbours by cubic convolution with the coefficient -0.75."""
+    a = -0.75
+
+    def kernel(v: float) -> float:
+        if v <= 1:
+            return (a + 2) * v**3 - (a + 3) * v**2 + 1
+        return a * v**3 - 5 * a * v**2 + 8 * a * v - 4 * a
+
+    return [kernel(abs(t + 1 - k)) for k in range(4)]
+
+
+def _mirror(v: float, n: int, align_corners: bool) -> float:
+    """A coordinate folded into the image."""
+    low, high = (0.0, n - 1.0) if align_corners else (-0.5, n - 0.5)
+    if high == low:
+        return 0.0
+    period = 2 * (high - low)
+    phase = (v - low) % period
+    return low + min(phase, period - phase)
+
+
+def _grid_taps(
+    g: float, n: int, mode: str, border: str, align_corners: bool
+) -> list[tuple[int, float]]:
+    """The elements (index, weight) of a dimension behind one coordinate of a grid."""
+    v = (g + 1) / 2 * (n - 1) if align_corners else ((g + 1) * n - 1) / 2
+
+    def inner(p: float) -> float:
+        if border == "reflection":
+            p = _mirror(p, n, align_corners)
+        return p if border == "zeros" else min(max(p, 0.0), n - 1.0)
+
+    v = v if mode == "cubic" else inner(v)
+    first = math.floor(v)
+    if mode == "nearest":
+        taps = [(round(v), 1.0)]
+    elif mode == "linear":
+        taps = [(first, 1 - (v - first)), (first + 1, v - first)]
+    else:
+        taps = [(int(inner(float(first + k - 1))), w) for k, w in enumerate(_cubic(v - first))]
+    return [(at, w) for at, w in taps if 0 <= at < n]
+
+
+def _mixed(image: Array, lines: Sequence[Sequence[tuple[int, float]]]) -> Array:
+    """A point of an image [c, h...] as the sum of the elements behind it."""
+    total = np.zeros(image.shape[0], np.float64)
+    for taps in itertools.product(*lines):
+        at: Index = (slice(None), *[place for place, _ in taps])
+        total += image[at] * math.prod([w for _, w in taps])
+    return total
+
+
+@grid_sample.numpy
+def _(x: Array, grid: Array, *, mode: str, padding_mode: str, align_corners: bool) -> Array:
+    """Every point of the grid by itself."""
+    image, places = x.astype(np.float64), grid.astype(np.float64)
+    out = np.zeros((*x.shape[:2], *grid.shape[1:-1]), np.float64)
+    for n, *o in np.ndindex(*grid.shape[:-1]):
+        lines = [
+            _grid_taps(float(g), h, mode, padding_mode, align_corners)
+            for g, h in zip(places[(n, *o)][::-1], x.shape[2:], strict=True)
+        ]
+        out[(n, slice(None), *o)] = _mixed(image[n], lines)
+    return out.astype(x.dtype)
+
+
 @op
 def affine_grid(theta: Tensor, *, size: tuple[int, ...], align_corners: bool = False) -> Tensor:
     """The grid that makes grid_sample move an image by the matrices theta.
@@ -224,6 +295,18 @@ def affine_grid(theta: Tensor, *, size: tuple[int, ...], align_corners: bool = F
         return cast(theta.dtype, total)
 
     return common.tensor((theta.shape[0], *size, rank), body, "affine_grid")
+
+
+@affine_grid.numpy
+def _(theta: Array, *, size: Sequence[int], align_corners: bool) -> Array:
+    """The matrices on the coordinates of all pixels."""
+    if align_corners:
+        lines = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in size]
+    else:
+        lines = [(2 * np.arange(n) + 1) / n - 1 for n in size]
+    place = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(size)], -1)
+    grid = np.einsum("nrk,...k->n...r", theta.astype(np.float64), place)
+    return np.asarray(grid).astype(theta.dtype)
 
 
 # ------------------------------------------------------------------------------------------ crop
@@ -297,3 +380,29 @@ def crop_and_resize(
         return select(inside, cast(x.dtype, found[k, c, y, z]), blank)
 
     return common.tensor(shape, body, "crop")
+
+
+@crop_and_resize.numpy
+def _(
+    x: Array, boxes: Array, indices: Array, *, size: Sequence[int], mode: str,
+    extrapolation_value: float,
+) -> Array:  # fmt: skip
+    """Every pixel of every crop by itself."""
+    image = x.astype(np.float64)
+    out = np.full((len(boxes), x.shape[1], *size), extrapolation_value, np.float64)
+    for k, place in itertools.product(range(len(boxes)), np.ndindex(*size)):
+        lines: list[list[tuple[int, float]]] = []
+        for d, (i, n) in enumerate(zip(place, size, strict=True)):
+            last = x.shape[2 + d] - 1
+            a, b = float(boxes[k, d]), float(boxes[k, d + 2])
+            v = (a + b) / 2 * last if n == 1 else a * last + i * (b - a) * last / (n - 1)
+            if not 0 <= v <= last:
+                break
+            first = math.floor(v)
+            if mode == "nearest":
+                lines.append([(min(math.floor(v + 0.5), last), 1.0)])
+            else:
+                lines.append([(first, 1 - (v - first)), (min(first + 1, last), v - first)])
+        if len(lines) == 2:
+            out[(k, slice(None), *place)] = _mixed(image[int(indices[k])], lines)
+    return out.astype(x.dtype)

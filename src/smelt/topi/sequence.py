@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, any_of, if_then_else, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, cast
 from smelt.te.tensor import Tensor
 
 from .common import agree, axis_of, describe, number, require, same_dtype, tensor
+from .reference import Array
 from .registry import op
 
 
@@ -41,6 +46,16 @@ def sequence_mask(
     return tensor(x.shape, body, "sequence_mask")
 
 
+@sequence_mask.numpy
+def _(x: Array, valid_length: Array, *, mask_value: float, axis: int) -> Array:
+    """One sequence after the other."""
+    out = x.copy()
+    for b, n in enumerate(valid_length):
+        end = (slice(max(int(n), 0), None), b)
+        out[end if axis == 0 else end[::-1]] = mask_value
+    return out
+
+
 @op
 def reverse_sequence(
     x: Tensor, seq_lengths: Tensor, *, seq_axis: int = 1, batch_axis: int = 0
@@ -60,6 +75,16 @@ def reverse_sequence(
         return x[(*i[:along], at, *i[along + 1 :])]
 
     return tensor(x.shape, body, "reverse_sequence")
+
+
+@reverse_sequence.numpy
+def _(x: Array, seq_lengths: Array, *, seq_axis: int, batch_axis: int) -> Array:
+    """One sequence after the other."""
+    out = x.copy()
+    moved = np.moveaxis(out, (batch_axis, seq_axis), (0, 1))
+    for b, n in enumerate(seq_lengths):
+        moved[b, :n] = moved[b, :n][::-1].copy()
+    return out
 
 
 @op
@@ -97,6 +122,20 @@ def write_sequence(
     return tensor(x.shape, body, "write_sequence")
 
 
+@write_sequence.numpy
+def _(x: Array, update: Array, begins: Array, *, axis: int, circular: bool) -> Array:
+    """One element of one sequence after the other."""
+    out = x.copy()
+    moved, new = np.moveaxis(out, axis, 1), np.moveaxis(update, axis, 1)
+    for b, begin in enumerate(begins):
+        for k in range(new.shape[1]):
+            at = int(begin) + k
+            at = at % moved.shape[1] if circular else at
+            if 0 <= at < moved.shape[1]:
+                moved[b, at] = new[b, k]
+    return out
+
+
 @op
 def diagonal(x: Tensor, *, axes: tuple[int, int]) -> Tensor:
     """The elements whose indices along two dimensions are equal.
@@ -115,6 +154,13 @@ def diagonal(x: Tensor, *, axes: tuple[int, int]) -> Tensor:
         return x[(*i[:second], i[kept], *i[second:])]
 
     return tensor((*x.shape[:second], *x.shape[second + 1 :]), body, "diagonal")
+
+
+@diagonal.numpy
+def _(x: Array, *, axes: tuple[int, int]) -> Array:
+    """Elements with two equal indices."""
+    first, second = (a % x.ndim for a in axes)
+    return np.moveaxis(np.diagonal(x, 0, first, second), -1, first - (second < first))
 
 
 ALIGNMENTS = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
@@ -165,6 +211,20 @@ def matrix_set_diag(
         return if_then_else(inside, diagonal[(*batch, *which, place)], x[i])
 
     return tensor(x.shape, body, "matrix_set_diag")
+
+
+@matrix_set_diag.numpy
+def _(x: Array, diagonal: Array, *, k: Sequence[int], align: str) -> Array:
+    """One diagonal after the other."""
+    out, (low, high) = x.copy(), k
+    above, below = align.split("_")
+    for d in range(low, high + 1):
+        line = diagonal if low == high else diagonal[..., high - d, :]
+        rows = np.arange(max(-d, 0), min(x.shape[-2], x.shape[-1] - d))
+        left = (d >= 0 and above == "LEFT") or (d <= 0 and below == "LEFT")
+        start = 0 if left else line.shape[-1] - rows.size
+        out[..., rows, rows + d] = line[..., start : start + rows.size]
+    return out
 
 
 def _diagonal_length(rows: Expr, columns: Expr, d: int) -> Expr:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, equal, logical_not, maximum, not_equal, select
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
@@ -28,6 +30,7 @@ from .program import (
     store,
     when,
 )
+from .reference import Array
 from .registry import op
 from .sort import before, order_of
 
@@ -103,6 +106,23 @@ def unique(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tensor, T
     made = program(shapes, [x.dtype, *[INDEX] * 4], [x, order, first], body, "unique")
     values, indices, inverse, counts, count = made
     return values, indices, inverse, counts, count
+
+
+@unique.numpy
+def _(x: Array, *, sorted: bool) -> tuple[Array, ...]:
+    """numpy's, with room for n values."""
+    values, indices, inverse, counts = np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True
+    )
+    if not sorted:
+        order = np.argsort(indices)
+        place = np.argsort(order)
+        values, indices, counts = values[order], indices[order], counts[order]
+        inverse = place[inverse]
+    room = x.size - values.size
+    padded = [np.pad(a, (0, room)) for a in (values, indices, counts)]
+    found, first, often = padded[0], *(a.astype(np.int64) for a in padded[1:])
+    return found, first, inverse.astype(np.int64), often, np.asarray(values.size, np.int64)
 
 
 class _DistinctRows:
@@ -217,6 +237,23 @@ def unique_rows(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tens
     return values, indices, inverse, counts, count
 
 
+@unique_rows.numpy
+def _(x: Array, *, sorted: bool) -> tuple[Array, ...]:
+    """Rows by what they hold, in a dictionary."""
+    seen: dict[tuple[float, ...], list[int]] = {}
+    for i, row in enumerate(x):
+        seen.setdefault(tuple(row.tolist()), []).append(i)
+    keys = list(seen)
+    if sorted:
+        keys.sort()
+    values, indices, counts = np.zeros_like(x), *np.zeros((2, x.shape[0]), np.int64)
+    inverse = np.zeros(x.shape[0], np.int64)
+    for k, key in enumerate(keys):
+        values[k], indices[k], counts[k] = x[seen[key][0]], seen[key][0], len(seen[key])
+        inverse[seen[key]] = k
+    return values, indices, inverse, counts, np.asarray(len(keys), np.int64)
+
+
 @op
 def argwhere(x: Tensor) -> tuple[Tensor, Tensor]:
     """Where x is not 0, in row-major order: (positions, count), both int64.
@@ -248,6 +285,14 @@ def argwhere(x: Tensor) -> tuple[Tensor, Tensor]:
     return positions, count
 
 
+@argwhere.numpy
+def _(x: Array) -> tuple[Array, Array]:
+    """numpy's, with room for all elements."""
+    found = np.argwhere(x != 0).astype(np.int64)
+    padded = np.pad(found, ((0, x.size - len(found)), (0, 0)))
+    return padded, np.asarray(len(found), np.int64)
+
+
 @op
 def unravel_index(indices: Tensor, *, shape: tuple[ExprLike, ...]) -> Tensor:
     """The index in each dimension for a place in row-major order.
@@ -271,6 +316,12 @@ def unravel_index(indices: Tensor, *, shape: tuple[ExprLike, ...]) -> Tensor:
     return tensor((convert(len(sizes), INDEX), *indices.shape), body, "unravel_index")
 
 
+@unravel_index.numpy
+def _(indices: Array, *, shape: Sequence[int]) -> Array:
+    """numpy's."""
+    return np.stack(np.unravel_index(indices, shape)).astype(indices.dtype)
+
+
 @op
 def invert_permutation(x: Tensor) -> Tensor:
     """The vector y with y[x[i]] = i, for a permutation x of 0 to n - 1.
@@ -291,3 +342,13 @@ def invert_permutation(x: Tensor) -> Tensor:
         return seq(*_cleared(result), loop(n, one, "k"))
 
     return program([x.shape], [x.dtype], [x], body, "invert_permutation")[0]
+
+
+@invert_permutation.numpy
+def _(x: Array) -> Array:
+    """Where each number stands."""
+    out = np.zeros_like(x)
+    for i, v in enumerate(x):
+        if 0 <= v < x.size:
+            out[v] = i
+    return out

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from smelt.ir.build import call, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor, reduce_axis
 
 from . import common
+from .reference import Array
 from .registry import op
 
 
@@ -67,6 +70,14 @@ def dft(re: Tensor, im: Tensor, *, inverse: bool = False, axis: int = -1) -> tup
     return joined(rc, ins, not inverse, "dft_re"), joined(ic, rs, inverse, "dft_im")
 
 
+@dft.numpy
+def _(re: Array, im: Array, *, inverse: bool, axis: int) -> tuple[Array, Array]:
+    """numpy's fast transform."""
+    x = re.astype(np.float64) + 1j * im.astype(np.float64)
+    y = np.fft.ifft(x, axis=axis) if inverse else np.fft.fft(x, axis=axis)
+    return y.real.astype(re.dtype), y.imag.astype(re.dtype)
+
+
 @op
 def stft(
     x: Tensor, window: Tensor, *, n_fft: ExprLike, hop_length: int, normalized: bool = False,
@@ -121,3 +132,16 @@ def stft(
         return cast(dtype, value * scale if normalized else value)
 
     return common.tensor((*batch, frequencies, frames, const(2, INDEX)), body, "stft")
+
+
+@stft.numpy
+def _(
+    x: Array, window: Array, *, n_fft: int, hop_length: int, normalized: bool, onesided: bool
+) -> Array:
+    """One frame after the other."""
+    wide, weights = x.astype(np.float64), window.astype(np.float64)
+    starts = range(0, x.shape[-1] - n_fft + 1, hop_length)
+    frames = np.stack([wide[..., s : s + n_fft] * weights for s in starts], -1)
+    y = np.fft.rfft(frames, axis=-2) if onesided else np.fft.fft(frames, axis=-2)
+    y = y / math.sqrt(n_fft) if normalized else y
+    return np.stack([y.real, y.imag], -1).astype(x.dtype)

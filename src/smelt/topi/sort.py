@@ -5,6 +5,8 @@ NaN counts as larger than every number, as in numpy; equal elements keep their o
 
 from __future__ import annotations
 
+import numpy as np
+
 from smelt.ir import build
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, cast, const
@@ -13,6 +15,7 @@ from smelt.tir.nodes import Stmt
 
 from .common import agree, axis_of, describe, require, same_dtype, tensor
 from .program import Cell, Lanes, let, loop, loop_nest, product, program, seq, sharing, store, when
+from .reference import Array, widened
 from .registry import op
 
 
@@ -158,6 +161,21 @@ def argsort(x: Tensor, *, axis: int = -1, descending: bool = False, dtype: str =
     return order if dtype == INDEX else tensor(x.shape, lambda *i: cast(dtype, order[i]), "argsort")
 
 
+def _order(x: Array, axis: int, descending: bool) -> Array:
+    """Stable; turned round twice where the largest element comes first."""
+    w = widened(x)
+    if not descending:
+        return np.argsort(w, axis=axis, kind="stable")
+    back = np.argsort(np.flip(w, axis), axis=axis, kind="stable")
+    return np.asarray(x.shape[axis] - 1 - np.flip(back, axis))
+
+
+@argsort.numpy
+def _(x: Array, *, axis: int, descending: bool, dtype: str) -> Array:
+    """The order of the elements."""
+    return _order(x, axis, descending).astype(dt.to_numpy(dtype))
+
+
 @op
 def sort(x: Tensor, *, axis: int = -1, descending: bool = False) -> Tensor:
     """The elements along `axis` from the smallest to the largest, or the other way round."""
@@ -165,6 +183,12 @@ def sort(x: Tensor, *, axis: int = -1, descending: bool = False) -> Tensor:
     axis = axis_of(axis, len(x.shape))
     order = order_of(x, axis, descending)
     return tensor(x.shape, lambda *i: x[(*i[:axis], order[i], *i[axis + 1 :])], "sort")
+
+
+@sort.numpy
+def _(x: Array, *, axis: int, descending: bool) -> Array:
+    """The elements in order."""
+    return np.take_along_axis(x, _order(x, axis, descending), axis)
 
 
 @op
@@ -210,3 +234,17 @@ def searchsorted(
         return loop_nest(values.shape, [low, high], (ins, outs), one, kind, "search")
 
     return program([values.shape], [dtype], [sorted, values], body, "searchsorted")[0]
+
+
+@searchsorted.numpy
+def _(sorted: Array, values: Array, *, right: bool, dtype: str) -> Array:
+    """numpy's, row by row."""
+    side = "right" if right else "left"
+    keys, wanted = widened(sorted), widened(values)
+    if sorted.ndim == 1:
+        found = np.searchsorted(keys, wanted, side)  # type: ignore[call-overload]
+        return np.asarray(found, dt.to_numpy(dtype))
+    out = np.empty(values.shape, dt.to_numpy(dtype))
+    for row in np.ndindex(*sorted.shape[:-1]):
+        out[row] = np.searchsorted(keys[row], wanted[row], side)  # type: ignore[call-overload]
+    return out

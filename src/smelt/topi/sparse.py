@@ -7,7 +7,9 @@ and indices and indptr count blocks. Coordinates: `indices` [n, rank] and `value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, equal, maximum, minimum, value_of
@@ -32,6 +34,7 @@ from .program import (
     store,
     when,
 )
+from .reference import Array, widened
 from .registry import op
 from .sets import unravel_index
 
@@ -118,6 +121,29 @@ def sparse_dense(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Te
     return stored(program([shape], [to], operands, body, "sparse_dense")[0], dtype)
 
 
+def _blocks(data: Array, indices: Array, indptr: Array) -> Iterator[tuple[int, int, Array]]:
+    """Row, column and elements of every block."""
+    blocks = data.reshape(-1, 1, 1) if data.ndim == 1 else data
+    for line in range(indptr.size - 1):
+        for e in range(int(indptr[line]), int(indptr[line + 1])):
+            yield line * blocks.shape[1], int(indices[e]) * blocks.shape[2], blocks[e]
+
+
+def _dense(rows: int, columns: int, data: Array, indices: Array, indptr: Array) -> Array:
+    out = np.zeros((rows, columns), data.dtype)
+    for r, c, block in _blocks(data, indices, indptr):
+        out[r : r + block.shape[0], c : c + block.shape[1]] += block
+    return out
+
+
+@sparse_dense.numpy
+def _(x: Array, data: Array, indices: Array, indptr: Array) -> Array:
+    """x times the transpose of the whole matrix."""
+    rows = (indptr.size - 1) * (1 if data.ndim == 1 else data.shape[1])
+    whole = _dense(rows, x.shape[1], widened(data), indices, indptr)
+    return np.asarray(widened(x) @ whole.T).astype(x.dtype)
+
+
 @op
 def sparse_add(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Tensor:
     """x plus a sparse matrix in compressed rows, of elements or of blocks, of the same shape."""
@@ -149,6 +175,12 @@ def sparse_add(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Tens
         return seq(copied(x, result), loop(matrix.lines, line, "n"))
 
     return program([x.shape], [dtype], [x, data, indices, indptr], body, "sparse_add")[0]
+
+
+@sparse_add.numpy
+def _(x: Array, data: Array, indices: Array, indptr: Array) -> Array:
+    """x plus the whole matrix."""
+    return np.asarray(x + _dense(x.shape[0], x.shape[1], data, indices, indptr), x.dtype)
 
 
 @op
@@ -204,6 +236,18 @@ def sparse_transpose(
     return made[0], made[1], made[2]
 
 
+@sparse_transpose.numpy
+def _(
+    data: Array, indices: Array, indptr: Array, *, columns: int | None
+) -> tuple[Array, Array, Array]:
+    """The elements sorted by column."""
+    count = indptr.size - 1 if columns is None else columns
+    rows = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+    order = np.argsort(indices, kind="stable")
+    begins = np.searchsorted(indices[order], np.arange(count + 1))
+    return data[order], rows[order].astype(indices.dtype), begins.astype(indptr.dtype)
+
+
 # ----------------------------------------------------------------------------------- coordinates
 
 
@@ -238,6 +282,16 @@ def sparse_to_dense(
     base = tensor(sizes, lambda *i: number(default, values.dtype), "default")
     made: Tensor = scatter_nd(base, places, each)
     return made
+
+
+@sparse_to_dense.numpy
+def _(indices: Array, values: Array, *, shape: Sequence[int], default: float) -> Array:
+    """One value after the other."""
+    out = np.full(shape, default, values.dtype)
+    places = indices.reshape(-1, 1) if indices.ndim < 2 else indices
+    for place, value in zip(places, np.broadcast_to(values, len(places)), strict=True):
+        out[tuple(place)] = value
+    return out
 
 
 def _filled(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
@@ -321,6 +375,23 @@ def sparse_fill_empty_rows(
     return made[0], made[1], made[2], made[3]
 
 
+@sparse_fill_empty_rows.numpy
+def _(indices: Array, values: Array, default: Array, *, shape: Sequence[int]) -> tuple[Array, ...]:
+    """Row by row."""
+    places: list[Array] = []
+    kept: list[Array] = []
+    empty = np.zeros(shape[0], bool)
+    for r in range(shape[0]):
+        own = np.flatnonzero(indices[:, 0] == r)
+        empty[r] = own.size == 0
+        places += [indices[i] for i in own] or [np.array([r] + [0] * (len(shape) - 1))]
+        kept += [values[i] for i in own] or [default]
+    room = len(values) + shape[0]
+    out = np.zeros((room, len(shape)), indices.dtype), np.zeros(room, values.dtype)
+    out[0][: len(places)], out[1][: len(kept)] = places, kept
+    return *out, empty, np.asarray(len(places), np.int64)
+
+
 @op
 def sparse_reshape(
     indices: Tensor, *, prev_shape: tuple[ExprLike, ...], new_shape: tuple[ExprLike, ...]
@@ -361,3 +432,11 @@ def sparse_reshape(
         (indices.shape[0], len(after)),
         lambda i, d: cast(indices.dtype, digits[d, i]), "sparse_reshape",
     )  # fmt: skip
+
+
+@sparse_reshape.numpy
+def _(indices: Array, *, prev_shape: Sequence[int], new_shape: Sequence[int]) -> Array:
+    """Through places in row-major order."""
+    after = np.zeros(prev_shape, bool).reshape(new_shape).shape
+    places = np.ravel_multi_index(tuple(indices.T), tuple(prev_shape))
+    return np.stack(np.unravel_index(places, after), 1).astype(indices.dtype)

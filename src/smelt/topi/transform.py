@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from smelt.arith import Analyzer
 from smelt.ir.build import all_of, ceildiv, equal, if_then_else, maximum, minimum, product, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Mul, Select, const, convert
@@ -12,6 +14,7 @@ from smelt.ir.walk import free_vars
 from smelt.te.tensor import Tensor
 
 from . import common
+from .reference import Array, basic_slice
 from .registry import op
 
 ZERO = const(0, INDEX)
@@ -79,7 +82,7 @@ def reshape_index(old: Sequence[Expr], new: Sequence[Expr], point: Sequence[Expr
     return index
 
 
-@op
+@op(numpy=lambda x, shape: np.reshape(x, shape))
 def reshape(x: Tensor, *, shape: Extents) -> Tensor:
     """The same elements in row-major order under another shape.
 
@@ -99,7 +102,7 @@ def reshape(x: Tensor, *, shape: Extents) -> Tensor:
     return common.tensor(new, lambda *i: x[tuple(reshape_index(x.shape, new, i))], "reshape")
 
 
-@op
+@op(numpy=lambda x, axes: np.transpose(x, axes))
 def transpose(x: Tensor, *, axes: tuple[int, ...] | None = None) -> Tensor:
     """Dimension d of the result is dimension axes[d] of x; None turns their order round."""
     rank = len(x.shape)
@@ -115,7 +118,7 @@ def transpose(x: Tensor, *, axes: tuple[int, ...] | None = None) -> Tensor:
     )
 
 
-@op
+@op(numpy=lambda x, axes: np.expand_dims(x, axes))
 def expand_dims(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     """Dimensions of extent 1 inserted, so that they have these numbers in the result."""
     rank = len(x.shape) + len(axes)
@@ -127,7 +130,7 @@ def expand_dims(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     )
 
 
-@op
+@op(numpy=lambda x, axes: np.squeeze(x, axes))
 def squeeze(x: Tensor, *, axes: tuple[int, ...] | None = None) -> Tensor:
     """Dimensions of extent 1 removed; None: all that are known to have it."""
     rank = len(x.shape)
@@ -150,7 +153,7 @@ def squeeze(x: Tensor, *, axes: tuple[int, ...] | None = None) -> Tensor:
     return common.tensor(shape, body, "squeeze")
 
 
-@op
+@op(numpy=lambda x, shape: np.broadcast_to(x, np.broadcast_shapes(x.shape, shape)))
 def broadcast_to(x: Tensor, *, shape: Extents) -> Tensor:
     """x repeated along dimensions of extent 1 and along new leading ones."""
     out = common.broadcast_shapes(x=x.shape, shape=common.extents(shape))
@@ -164,7 +167,7 @@ LONG_CONCAT = 64
 """Operands that one chain of comparisons chooses from; more are halved first."""
 
 
-@op
+@op(numpy=lambda *xs, axis: np.concatenate(xs, axis))
 def concat(*xs: Tensor, axis: int = 0) -> Tensor:
     """Tensors one after another along `axis`."""
     common.require(bool(xs), "at least one operand is needed")
@@ -220,6 +223,15 @@ def strided_slice(
         lambda *i: x[tuple([b + v * s for v, b, s in zip(i, start, step, strict=True)])],
         "strided_slice",
     )
+
+
+@strided_slice.numpy
+def _(
+    x: Array, *, axes: Sequence[int], begin: Sequence[int], end: Sequence[int],
+    strides: Sequence[int] | None,
+) -> Array:  # fmt: skip
+    """A basic slice."""
+    return x[basic_slice(x.ndim, axes, begin, end, strides)]
 
 
 def slice_of(
@@ -282,7 +294,7 @@ def _check_slice(x: Tensor, d: int, begin: Expr, count: Expr, step: int) -> None
     )
 
 
-@op
+@op(numpy=lambda x, axes: np.flip(x, axes))
 def flip(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     """Dimensions read backwards."""
     turned = common.axes_of(axes, len(x.shape))
@@ -332,6 +344,21 @@ def pad(x: Tensor, *, pads: Extents, mode: str = "constant", value: float = 0.0)
         return if_then_else(all_of(conditions), x[tuple(moved)], common.number(value, x.dtype))
 
     return common.tensor(shape, body, "pad")
+
+
+@pad.numpy
+def _(x: Array, *, pads: Sequence[int], mode: str, value: float) -> Array:
+    """A border, after cutting where numbers are negative."""
+    front, back = pads[: x.ndim], pads[x.ndim :]
+    cut = [slice(max(-f, 0), n - max(-b, 0)) for f, b, n in zip(front, back, x.shape, strict=True)]
+    border = [(max(f, 0), max(b, 0)) for f, b in zip(front, back, strict=True)]
+    if mode == "constant":
+        return np.pad(x[tuple(cut)], border, constant_values=value)
+    kept = np.pad(x, border, mode=mode)  # type: ignore[call-overload]
+    skip = [
+        slice(max(-f, 0), n - max(-b, 0)) for f, b, n in zip(front, back, kept.shape, strict=True)
+    ]
+    return np.asarray(kept[tuple(skip)])
 
 
 def _has_elements(x: Tensor, front: Sequence[Expr], back: Sequence[Expr], mode: str) -> list[Expr]:
@@ -402,7 +429,16 @@ def dilate(x: Tensor, *, strides: tuple[int, ...], value: float = 0.0) -> Tensor
     return common.tensor(shape, body, "dilate")
 
 
-@op
+@dilate.numpy
+def _(x: Array, *, strides: Sequence[int], value: float) -> Array:
+    """Every stride-th element written."""
+    shape = [(n - 1) * s + 1 for n, s in zip(x.shape, strides, strict=True)]
+    out = np.full(shape, value, x.dtype)
+    out[tuple([slice(None, None, s) for s in strides])] = x
+    return out
+
+
+@op(numpy=lambda x, repeats: np.tile(x, repeats))
 def tile(x: Tensor, *, repeats: Extents) -> Tensor:
     """x repeated along every dimension."""
     times = common.extents(repeats)
@@ -458,6 +494,18 @@ def depth_to_space(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
     return common.tensor((n, c, h * block, w * block), body, "depth_to_space")
 
 
+@depth_to_space.numpy
+def _(x: Array, *, block: int, mode: str) -> Array:
+    """Channels to pixels."""
+    n, depth, h, w = x.shape
+    c = depth // block**2
+    if mode == "DCR":
+        y = x.reshape(n, block, block, c, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        y = x.reshape(n, c, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return y.reshape(n, c, h * block, w * block)
+
+
 @op(channels_last=True)
 def space_to_depth(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
     """Blocks of pixels laid out as channels.
@@ -477,6 +525,15 @@ def space_to_depth(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
     return common.tensor((n, c * cells, *size), body, "space_to_depth")
 
 
+@space_to_depth.numpy
+def _(x: Array, *, block: int, mode: str) -> Array:
+    """Pixels to channels."""
+    n, c, h, w = x.shape
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    y = x.reshape(n, c, h // block, block, w // block, block).transpose(order)
+    return y.reshape(n, c * block**2, h // block, w // block)
+
+
 @op
 def trilu(x: Tensor, *, k: ExprLike = 0, upper: bool = True) -> Tensor:
     """The upper (or lower) triangle of matrices, zeros elsewhere.
@@ -492,3 +549,9 @@ def trilu(x: Tensor, *, k: ExprLike = 0, upper: bool = True) -> Tensor:
         return if_then_else(kept, x[i], common.number(0, x.dtype))
 
     return common.tensor(x.shape, body, "trilu")
+
+
+@trilu.numpy
+def _(x: Array, *, k: int, upper: bool) -> Array:
+    """A triangle."""
+    return np.triu(x, k) if upper else np.tril(x, k)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import operator
+from collections import Counter
+
+import numpy as np
+
 from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, call, equal, not_equal, select
 from smelt.ir.expr import INDEX, Expr, cast, const
@@ -10,6 +15,7 @@ from smelt.tir.nodes import Stmt
 
 from .common import agree, describe, number, require, same_dtype
 from .program import Cell, filled_with, loop, loop_nest, program, seq, sharing, store, when
+from .reference import Array
 from .registry import op
 
 COMPARISONS = 6
@@ -89,6 +95,26 @@ def tree_leaves(
     return program([(rows, trees)], [INDEX], operands, body, "tree_leaves")[0]
 
 
+_COMPARISONS = (operator.le, operator.lt, operator.ge, operator.gt, operator.eq, operator.ne)
+
+
+@tree_leaves.numpy
+def _(
+    x: Array, roots: Array, features: Array, modes: Array, values: Array, then: Array,
+    other: Array, missing: Array, *, depth: int,
+) -> Array:  # fmt: skip
+    """One row in one tree after the other."""
+    out = np.zeros((x.shape[0], roots.shape[0]), np.int64)
+    for row, tree in np.ndindex(*out.shape):
+        node = int(roots[tree])
+        while node >= 0:
+            v = x[row, features[node]]
+            met = missing[node] if v != v else _COMPARISONS[modes[node]](v, values[node])
+            node = int(then[node] if met else other[node])
+        out[row, tree] = -1 - node
+    return out
+
+
 @op
 def count_runs(
     x: Tensor, pool: Tensor, begins: Tensor, sizes: Tensor, places: Tensor, *, skips: int,
@@ -147,3 +173,22 @@ def count_runs(
 
     shape = (x.shape[0], const(width, INDEX))
     return program([shape], ["float32"], [x, pool, begins, sizes, places], body, "count_runs")[0]
+
+
+@count_runs.numpy
+def _(
+    x: Array, pool: Array, begins: Array, sizes: Array, places: Array, *, skips: int, width: int
+) -> Array:
+    """All runs of a row counted, then looked up."""
+    out = np.zeros((x.shape[0], width), np.float32)
+    for row, items in enumerate(x.tolist()):
+        for size in set(sizes.tolist()):
+            found: Counter[tuple[int, ...]] = Counter()
+            for stride in range(1, 2 if size == 1 else skips + 2):
+                reach = (size - 1) * stride
+                for start in range(len(items) - reach):
+                    found[tuple(items[start : start + reach + 1 : stride])] += 1
+            for begin, s, place in zip(begins, sizes, places, strict=True):
+                if s == size:
+                    out[row, place] += found[tuple(pool[begin : begin + s].tolist())]
+    return out

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from smelt.ir.build import all_of, equal, if_then_else, value_of
 from smelt.ir.expr import INDEX, Expr, const
 from smelt.te.tensor import Tensor, reduce_axis
 
 from . import common
 from .conv import Window
+from .reference import Array, Index, basic_slice, widened
 from .registry import op
 from .transform import Extents, slice_of
 
@@ -48,6 +53,16 @@ def sliding_window(
     return common.tensor((*x.shape[:axis], *places, *window_shape), body, "sliding_window")
 
 
+@sliding_window.numpy
+def _(x: Array, *, axis: int, window_shape: Sequence[int], strides: Sequence[int]) -> Array:
+    """numpy's view of all windows, some of which are kept."""
+    axis = axis % x.ndim
+    axes = tuple(range(axis, x.ndim))
+    windows = np.lib.stride_tricks.sliding_window_view(x, tuple(window_shape), axes)
+    kept = [slice(None)] * axis + [slice(None, None, s) for s in strides]
+    return np.ascontiguousarray(windows[tuple(kept)])
+
+
 @op
 def strided_set(
     x: Tensor, v: Tensor, *, axes: tuple[int, ...], begin: Extents, end: Extents,
@@ -78,6 +93,17 @@ def strided_set(
         return if_then_else(all_of(conditions), v[tuple(at)], x[i])
 
     return common.tensor(x.shape, body, "strided_set")
+
+
+@strided_set.numpy
+def _(
+    x: Array, v: Array, *, axes: Sequence[int], begin: Sequence[int], end: Sequence[int],
+    strides: Sequence[int] | None,
+) -> Array:  # fmt: skip
+    """A basic slice written."""
+    out = x.copy()
+    out[basic_slice(x.ndim, axes, begin, end, strides)] = v
+    return out
 
 
 @op(kind="opaque")
@@ -132,3 +158,30 @@ def col2im(
 
     shape = (x.shape[0], x.shape[1] // taps, *image)
     return common.stored(common.sum_over(shape, body, axes, "col2im"), x.dtype)
+
+
+@col2im.numpy
+def _(
+    x: Array, *, size: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
+    pads: Sequence[int], dilations: Sequence[int],
+) -> Array:  # fmt: skip
+    """Every column added to the pixels of its window, on the padded image that is cut then."""
+    rank = len(size)
+    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
+    pads = pads or (0,) * (2 * rank)
+    padded = [h + b + e for h, b, e in zip(size, pads[:rank], pads[rank:], strict=True)]
+    places = [
+        (h - d * (k - 1) - 1) // s + 1
+        for h, k, s, d in zip(padded, kernel, strides, dilations, strict=True)
+    ]
+    columns = widened(x).reshape(x.shape[0], -1, *kernel, *places)
+    out = np.zeros((*columns.shape[:2], *padded), columns.dtype)
+    for tap in np.ndindex(*kernel):
+        cut = [
+            slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
+            for t, d, n, s in zip(tap, dilations, places, strides, strict=True)
+        ]
+        place: Index = (..., *cut)
+        out[place] += columns[(slice(None), slice(None), *tap)]
+    keep: Index = (..., *[slice(b, b + h) for b, h in zip(pads[:rank], size, strict=True)])
+    return out[keep].astype(x.dtype)

@@ -7,11 +7,15 @@ does it, and finds the same.
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.relax.graph_op import composite
 from smelt.relax.nodes import Constant, RelaxExpr, call
+from smelt.topi.reference import Array
 
 from .common import (
     array_of,
@@ -298,6 +302,37 @@ def quantize(
     return quantized(x, scale, zero_point, axis, out_dtype, rounding, compute_dtype)
 
 
+def _against(v: Array | None, x: Array, axis: int) -> Array:
+    """A scale or a zero point of an axis in a shape that broadcasts."""
+    if v is None or v.size == 1:
+        return np.zeros((), np.int32) if v is None else v.reshape(())
+    return v if v.ndim > 1 else v.reshape(-1, *(1,) * (x.ndim - 1 - axis % x.ndim))
+
+
+def _in_steps(y: Array, zero: Array, out_dtype: str, rounding: str) -> Array:
+    """Numbers in steps of the scale, rounded, moved, saturated."""
+    y = y.astype(np.float64)
+    halves = np.sign(y) * np.floor(np.abs(y) + 0.5) if rounding == "away" else np.floor(y + 0.5)
+    y = np.rint(y) if rounding == "even" else halves
+    low, high = dt.limits(out_dtype)
+    if dt.width(out_dtype) > 16:  # the sum may go over
+        y = np.clip(y, low, high - 127).astype(np.int64) + zero.astype(np.int64)
+        return np.asarray(y.astype(dt.to_numpy(out_dtype)))
+    y = np.clip(y + zero.astype(np.float64), low, high)
+    return np.asarray(y.astype(np.int32).astype(dt.to_numpy(out_dtype)))
+
+
+@quantize.numpy
+def _(
+    x: Array, scale: Array, zero_point: Array | None = None, *, axis: int, out_dtype: str,
+    rounding: str, compute_dtype: str,
+) -> Array:  # fmt: skip
+    """round(x / scale) + zero_point."""
+    wide = dt.to_numpy(compute_dtype) if compute_dtype else x.dtype
+    y = x.astype(wide) / _against(scale, x, axis).astype(wide)
+    return _in_steps(y, _against(zero_point, x, axis), out_dtype, rounding)
+
+
 @composite
 def dequantize(
     x: RelaxExpr, scale: RelaxExpr, zero_point: RelaxExpr | None = None, *, axis: int = -1,
@@ -305,6 +340,17 @@ def dequantize(
 ) -> RelaxExpr:  # fmt: skip
     """(x - zero_point) * scale."""
     return dequantized(x, scale, zero_point, axis, out_dtype)
+
+
+@dequantize.numpy
+def _(
+    x: Array, scale: Array, zero_point: Array | None = None, *, axis: int, out_dtype: str
+) -> Array:
+    """(x - zero_point) * scale."""
+    wide = np.float64 if out_dtype == "float64" else np.float32
+    away = x.astype(np.float64) - _against(zero_point, x, axis).astype(np.float64)
+    y = away.astype(wide) * _against(scale, x, axis).astype(wide)
+    return np.asarray(y.astype(dt.to_numpy(out_dtype)))
 
 
 @composite
@@ -321,3 +367,30 @@ def requantize(
     """
     return requantized(x, input_scale, input_zero_point, output_scale, output_zero_point, axis,
                        rounding, compute_dtype, out_dtype)  # fmt: skip
+
+
+@requantize.numpy
+def _(
+    x: Array, input_scale: Array, input_zero_point: Array | None, output_scale: Array,
+    output_zero_point: Array | None = None, *, axis: int, out_dtype: str, rounding: str,
+    compute_dtype: str,
+) -> Array:  # fmt: skip
+    """From one scale to another: with a factor of 31 bits in exact fractions, or in floats."""
+    zero = _against(output_zero_point, x, axis)
+    away = x.astype(np.int64) - _against(input_zero_point, x, axis).astype(np.int64)
+    scales = [_against(s, x, axis).astype(np.float64) for s in (input_scale, output_scale)]
+    ratio = scales[0] / scales[1]
+    if compute_dtype != "int64":
+        wide = dt.to_numpy(compute_dtype)
+        return _in_steps(away.astype(wide) * ratio.astype(wide), zero, out_dtype, rounding)
+    low, high = dt.limits(out_dtype)
+
+    def one(v: int, factor: float, z: int) -> int:
+        part, power = math.frexp(factor)
+        exact = Fraction(math.floor(part * 2**31 + 0.5), 1 << 31) * Fraction(2) ** power
+        down = rounding == "away" and v < 0
+        moved = v * exact + (-1 if down else 1) * Fraction(1, 2)
+        return min(max((math.ceil if down else math.floor)(moved) + z, low), high)
+
+    found = np.vectorize(one, otypes=[np.int64])(away, ratio, zero.astype(np.int64))
+    return np.asarray(found.astype(np.int32).astype(dt.to_numpy(out_dtype)))

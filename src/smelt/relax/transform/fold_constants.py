@@ -15,7 +15,6 @@ from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax.interpret import evaluate_op
 from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple, constant
-from smelt.relax.numpy_ops import NUMPY_OPS
 from smelt.topi.registry import Op
 
 from .engine import Graph, Rule, RuleSet, apply_rules
@@ -35,7 +34,7 @@ def fold_rule(limit: int) -> Rule:
         if size is None or not worth_computing(size, given, limit) or _work(n) > WORK:
             return None
         assert isinstance(n.op, Op)
-        if n.op.name not in NUMPY_OPS or any(_symbolic(v) for v in n.attrs.values()):
+        if n.op.meaning is None or any(_symbolic(v) for v in n.attrs.values()):
             return None
         g.grown += max(size - given, 0)
         if g.grown > GROWN:

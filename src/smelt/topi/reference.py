@@ -1,0 +1,117 @@
+"""What the meanings of operators in numpy share.
+
+They are the oracle of everything else, so they never look at the tensor expressions.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from smelt.ir.dtype import from_numpy, is_int, to_numpy
+
+Array = np.ndarray[Any, Any]
+Index = tuple[Any, ...]
+
+
+def widened(x: Array) -> Array:
+    """Narrow floats as float32, in which sums are formed; integers of a few bits as int32."""
+    if x.dtype.itemsize >= 4 or x.dtype.kind in "iub":
+        return x
+    return x.astype(np.int32 if is_int(from_numpy(x.dtype)) else np.float32)
+
+
+def summed(x: Array, out_dtype: str) -> Array:
+    """An operand of a product in the type that products are added up in."""
+    if not out_dtype:
+        return widened(x)
+    to = to_numpy(out_dtype)
+    return x.astype(to) if to.kind in "iu" or to.itemsize > 4 else widened(x)
+
+
+def rounded(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose result has the first operand's element type, computed in a wide one."""
+
+    def run(x: Array, *more: Array, **attrs: Any) -> Array:
+        wide = [widened(np.asarray(v)) for v in (x, *more)]
+        return np.asarray(fn(*wide, **attrs)).astype(x.dtype)
+
+    return run
+
+
+def logistic(x: Array) -> Array:
+    """1 / (1 + exp(-x)), without overflow."""
+    e = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1 / (1 + e), e / (1 + e)))
+
+
+def truncated(a: Array, b: Array) -> Array:
+    """The quotient of integers rounded toward zero; 0 where b is 0."""
+    safe = np.where(b == 0, 1, b)
+    down = np.floor_divide(a, safe)
+    up = (down < 0) & (down * safe != a)
+    return np.where(b == 0, 0, down + up)
+
+
+def divided(a: Array, b: Array) -> Array:
+    """The quotient; of integers rounded toward zero."""
+    return truncated(a, b) if a.dtype.kind in "iu" else a / b
+
+
+def descending(scores: Array) -> list[int]:
+    """Where the elements stand in descending order; equal ones keep theirs."""
+    return [int(i) for i in np.argsort(-scores.astype(np.float64), kind="stable")]
+
+
+def box_overlap(a: Array, b: Array, pixel: float = 0.0) -> float:
+    """Shared area over covered area of two boxes given by two corners each."""
+    corners = [np.asarray(v, np.float64).reshape(2, 2) for v in (a, b)]
+    lows, highs = [c.min(0) for c in corners], [c.max(0) + pixel for c in corners]
+    shared = np.prod(np.maximum(np.minimum(*highs) - np.maximum(*lows), 0))
+    areas = [np.prod(high - low) for low, high in zip(lows, highs, strict=True)]
+    covered = areas[0] + areas[1] - shared
+    return float(shared / covered) if covered > 0 else 0.0
+
+
+def basic_slice(
+    rank: int, axes: Sequence[int], begin: Sequence[int], end: Sequence[int],
+    strides: Sequence[int] | None,
+) -> Index:  # fmt: skip
+    """A basic slice; end -1 under a negative stride runs through element 0."""
+    cut = [slice(None)] * rank
+    for a, b, e, s in zip(axes, begin, end, strides or (1,) * len(axes), strict=True):
+        cut[a] = slice(b, None if e < 0 else e, s)
+    return tuple(cut)
+
+
+def stored_type(x: Array, out_dtype: str) -> np.dtype[Any]:
+    """The type asked for, or the operand's."""
+    return to_numpy(out_dtype) if out_dtype else x.dtype
+
+
+def padded_image(x: Array, pads: Sequence[int], value: float) -> Array:
+    """An image x[n, c, ...] with a border: pads are the begins, then the ends."""
+    rank = x.ndim - 2
+    border = list(zip(pads[:rank], pads[rank:], strict=True)) if pads else [(0, 0)] * rank
+    return np.pad(x, [(0, 0), (0, 0), *border], constant_values=value)
+
+
+def taps(
+    x: Array, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> Iterator[tuple[tuple[int, ...], Array]]:
+    """For every element of the kernel: its place and the part of the padded image it meets."""
+    rank = len(kernel)
+    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
+    size = [
+        (h - d * (k - 1) - 1) // s + 1
+        for h, k, s, d in zip(x.shape[2:], kernel, strides, dilations, strict=True)
+    ]
+    for place in itertools.product(*map(range, kernel)):
+        cut = [
+            slice(t * d, t * d + (n - 1) * s + 1, s)
+            for t, d, n, s in zip(place, dilations, size, strides, strict=True)
+        ]
+        yield place, x[(slice(None), slice(None), *cut)]
