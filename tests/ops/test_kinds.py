@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from smelt.te.tensor import ComputeOp, topological
 from smelt.tir.nodes import BufferLoad, Reduce
 from smelt.tir.printer import script
-from smelt.topi import get_op
+from smelt.topi import get_op, ops
 
 from .cases import Case, data
 
@@ -129,3 +130,38 @@ def test_symbolic_extents_are_simple(name: str, size: str, attrs: dict[str, Any]
     operands = [data((1, 4, 9, 8)), *([data((4, 4, 3, 3))] if name == "conv2d" else [])]
     for stage in stages(Case(name, *operands, symbolic={0: {2: "n"}}, **attrs)):
         assert "pad" in stage.name or script(stage.outputs[0].shape[2]).strip() == size
+
+
+N = data((3,))
+BY_ELEMENT = [
+    Case("relu", X), Case("cast", X, dtype="int32"), Case("add", X, data((5,))),
+    Case("prelu", X, data((3, 1, 1))), Case("where", data((2, 3), "bool"), data((3,)), data(())),
+]  # fmt: skip
+NOT_BY_ELEMENT = [
+    Case("trilu", X), Case("transpose", X), Case("batch_norm", X, N, N, N, N), Case("softmax", X),
+    Case("cumsum", X, axis=0), Case("matmul", X, data((5, 6))), Case("arange", count=3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [*BY_ELEMENT, *NOT_BY_ELEMENT], ids=lambda c: c.name)
+def test_what_depends_on_elements_at_one_place_alone(case: Case) -> None:
+    found = get_op(case.name).instance(case.types, case.attrs).by_element
+    assert found == (case in BY_ELEMENT)
+
+
+def test_what_is_computed_row_by_row() -> None:
+    rows = [Case("softmax", X), Case("softmax", X, axis=1), Case("layer_norm", X, data((5,)), None)]
+    other = [Case("attention", X, X, X, None, scale=0.5), Case("instance_norm", X, N, N),
+             Case("mean", X, axes=(3,)), Case("topk", X, k=2)]  # fmt: skip
+    for c in (*rows, *other):
+        assert get_op(c.name).instance(c.types, c.attrs).by_row == (c in rows), c.name
+
+
+def test_commutative_operators_give_the_same_either_way() -> None:
+    found = [op for op in ops().values() if op.commutative]
+    assert {"add", "maximum", "logical_xor", "bitwise_and"} <= {op.name for op in found}
+    for op in found:
+        kind = "bool" if op.name.startswith("logical") else "int32"
+        a, b = data((4, 5), kind, 0, 1), data((4, 5), kind, 0, 1)[::-1]
+        assert op.meaning is not None
+        assert np.array_equal(op.meaning(a, b), op.meaning(b, a)), op.name
