@@ -23,7 +23,7 @@ from smelt.cli.resnet import resnet18
 from smelt.cli.results import largest_error
 from smelt.cli.sizes import Sizes, read_shapes
 from smelt.cli.timing import interleave, summary
-from smelt.frontend.onnx.read import Input
+from smelt.frontend.common import Input
 from smelt.ir.errors import InternalError
 from smelt.ir.sizes import Size
 from smelt.runtime import MemoryInfo, TensorInfo

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from smelt.cli.console import UsageError
-from smelt.frontend.onnx.read import Input
+from smelt.frontend.common import Input
 from smelt.ir.sizes import Size
 from smelt.runtime.errors import nearest
 

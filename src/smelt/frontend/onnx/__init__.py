@@ -3,7 +3,8 @@
 mod = from_onnx("resnet18.onnx", {"x": ("batch", 3, 224, 224)})
 """
 
-from .build import NeedsValues
+from smelt.frontend.common import NeedsValues
+
 from .importer import from_onnx
 from .read import load
 from .survey import Survey, survey

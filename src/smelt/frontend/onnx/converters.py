@@ -1,7 +1,6 @@
 """All converters: importing this module enters them."""
 
 from . import (
-    evaluate,
     ops_attention,
     ops_batchnorm,
     ops_cast,
@@ -33,7 +32,6 @@ from . import (
 )
 
 __all__ = [
-    "evaluate",
     "ops_attention",
     "ops_batchnorm",
     "ops_cast",

@@ -1,38 +1,25 @@
-"""The walk over a model's nodes: checks, order, inputs, and one converter call per node."""
+"""ONNX models as graph programs: which converter a node has, functions, attributes, operands."""
 
 from __future__ import annotations
 
 import inspect
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from smelt.ir import dtype as dt
+from smelt.frontend import common
+from smelt.frontend.common import Build, Graph, Operand, Scope, SequenceValue, Step, Value
+from smelt.frontend.common.graph import in_order
+from smelt.frontend.common.inputs import Given, Shapes
+from smelt.frontend.common.problems import Missing
 from smelt.ir.errors import ImportFailure, Unsupported
-from smelt.ir.limits import ADDRESSABLE, DIMENSIONS, NESTED, WRITTEN_OUT
+from smelt.ir.limits import NESTED
 from smelt.ir.module import IRModule
-from smelt.ir.node import postorder
 from smelt.ir.sizes import by_name, plain_shapes
-from smelt.ir.types import TensorType, tensor_type
-from smelt.relax import nodes as relax
 
 from . import converters  # noqa: F401  (converters enter themselves)
-from .build import Build, where
-from .inputs import Given, Inputs, Shapes
-from .order import in_order, uses, with_branches
-from .problems import Lost, Problems
-from .read import Body, Graph, Model, Reference, Step, function_of, has_body, load, version_of
-from .registry import (
-    Converter,
-    Evaluator,
-    converter_of,
-    custom_converter,
-    evaluator_of,
-    rename,
-)
-from .values import Operand, SequenceValue, Value
+from .read import Body, Model, Reference, function_of, has_body, load, named_by, version_of
+from .registry import Converter, converter_of, custom_converter, rename
 
 
 def from_onnx(
@@ -59,12 +46,7 @@ def from_onnx(
     loaded = load(model, name)
     known = by_name("values", values, "'x': array")
     custom = by_name("operators", operators, "'domain.Operator': function")
-    importer = Importer(loaded, plain_shapes(shapes)[0], known, custom)
-    main = importer.function()
-    attrs: dict[str, Any] = {"name": _own_name(loaded)}
-    if importer.decides:
-        attrs["typed"] = True
-    return IRModule({"main": main}, attrs)
+    return Importer(loaded, plain_shapes(shapes)[0], known, custom).module(_own_name(loaded))
 
 
 def _own_name(model: Model) -> str:
@@ -73,98 +55,44 @@ def _own_name(model: Model) -> str:
     return name or "model"
 
 
-class Importer:
-    """One model on its way in.
-
-    decides   whether the program decides while it runs
-    problems  what is not supported, by node
-    steps     the nodes that the results need
-    """
+class Importer(common.Importer):
+    """One ONNX model on its way in."""
 
     def __init__(
-        self,
-        model: Model,
-        shapes: Shapes,
-        values: Mapping[str, Given],
+        self, model: Model, shapes: Shapes, values: Mapping[str, Given],
         operators: Mapping[str, Any],
-    ) -> None:
-        """Take a model that was read."""
-        self.model = model
+    ) -> None:  # fmt: skip
+        """Take a model that was read, and what nodes of the user's own operators become."""
+        super().__init__(model.name, model.graph, shapes, values, model.opsets)
+        self.functions = model.functions
         self.custom = {n: custom_converter(n, given) for n, given in operators.items()}
-        self.inputs = Inputs(model.name, model.graph.inputs, shapes, values)
-        self.decides = False
-        self.problems = Problems(model.name)
-        self.steps: list[Step] = []
-        self.passed_over: set[int] = set()
-        self.written_out = 0
         self.callers: list[tuple[str, str]] = []
 
-    def function(self) -> relax.Function:
-        """The model's graph as a function."""
-        graph = self.model.graph
-        if not graph.outputs:
-            raise ImportFailure(f"{self.model.name}: the model has no outputs")
-        self.steps = order = in_order(self.model.name, graph, outer=())
-        for step in with_branches(order):
-            if not self.known(step):
-                self.problems.unknown(self.label(step), step)
-        scope: dict[str, Operand] = {n: Value.of_array(a, name=n) for n, a in graph.arrays.items()}
-        scope.update(self.inputs.operands())
-        for param in self.inputs.params:
-            if isinstance(param.type, TensorType):
-                shape = Value(param.type, param).shape
-                _check_size(self.model.name, f"the input {param.name!r}", shape, param.type.dtype)
-        self.run(order, scope, self.model.opsets, collect=True)
-        self.problems.check()
-        return self.result(graph.outputs, [scope[o] for o in graph.outputs])
-
-    def result(self, names: Sequence[str], values: Sequence[Operand]) -> relax.Function:
-        """The function of the results; sequences among them are flattened."""
-        exprs: list[relax.RelaxExpr] = []
-        flat: list[str] = []
-        groups: list[int] = []
-        for name, v in zip(names, values, strict=True):
-            if isinstance(v, Value):
-                exprs.append(v.expr)
-                flat.append(name)
-                groups.append(-1)
-                continue
-            items = v.items or []
-            exprs += [i.expr for i in items]
-            flat += [f"{name}.{n}" for n in range(len(items))]
-            groups.append(-2 if v.items is None else len(items))
-        attrs: dict[str, Any] = {"output_names": tuple(flat)}
-        if any(g != -1 for g in groups):
-            attrs["output_groups"] = tuple(groups)
-        body = exprs[0] if len(exprs) == 1 else relax.Tuple(tuple(exprs))
-        return relax.Function(tuple(self.inputs.params), body, attrs)
-
-    # --------------------------------------------------------------------------------------- nodes
+    def operator(self, step: Step, opsets: Mapping[str, int]) -> str:
+        """Operator and version, as Relu-14; only the operator where no version has it."""
+        version = version_of(step.op, opsets.get(step.domain, 0), step.domain)
+        op = f"{step.domain}.{step.op}" if step.domain else step.op
+        return op if version is None else f"{op}-{version}"
 
     def label(self, step: Step) -> str:
-        """A node's operator and version, for messages."""
-        version = version_of(step.op, self.model.opsets.get(step.domain, 0), step.domain)
-        op = f"{step.domain}.{step.op}" if step.domain else step.op
-        return f"{op}-{version}" if version else f"{op} (not in {self.opset_name(step.domain)})"
-
-    def opset_name(self, domain: str) -> str:
-        """An operator set with its version, for messages."""
-        version = self.model.opsets.get(domain)
-        return (
-            f"{domain or 'ai.onnx'} {version}"
-            if version
-            else f"any opset the model imports for {domain!r}"
-        )
+        """Operator and version, or the set of operators that lacks it."""
+        opset = self.opsets.get(step.domain)
+        op = self.operator(step, self.opsets)
+        if version_of(step.op, opset or 0, step.domain):
+            return op
+        missing = f"any opset the model imports for {step.domain!r}"
+        missing = f"{step.domain or 'ai.onnx'} {opset}" if opset else missing
+        return f"{op} (not in {missing})"
 
     def known(self, step: Step) -> bool:
         """Whether a converter or a function body exists."""
-        if (step.domain, step.op) in self.model.functions or _full_name(step) in self.custom:
+        if (step.domain, step.op) in self.functions or _full_name(step) in self.custom:
             return True
-        opset = self.model.opsets.get(step.domain)
+        opset = self.opsets.get(step.domain)
         if opset is None:
             if step.domain == "":
                 raise ImportFailure(
-                    f"{self.model.name}: the node {step.label!r} uses the operator {step.op}, but "
+                    f"{self.model}: the node {step.label!r} uses the operator {step.op}, but "
                     "the model imports no opset for the domain ai.onnx"
                 )
             return False
@@ -173,101 +101,29 @@ class Importer:
             return True
         return not step.domain and has_body(step.op, opset)
 
-    def run(
-        self,
-        steps: Iterable[Step],
-        scope: dict[str, Operand],
-        opsets: Mapping[str, int],
-        collect: bool = False,
-    ) -> None:
-        """Convert nodes in order; results enter the scope.
-
-        collect  note what is not supported, and go on with the nodes that do not depend on it
-        """
-        for step in steps:
-            self.written_out += not collect
-            if self.written_out > WRITTEN_OUT:
-                raise Unsupported(
-                    f"{self.model.name}: the node {step.label!r} ({step.op}): functions, branches "
-                    f"and loops written out are too many nodes\n  supported: {WRITTEN_OUT}"
-                )
-            opset = opsets.get(step.domain, 0)
-            operands = [scope[n] if n else None for n in step.inputs]
-            lost = collect and any(isinstance(scope.get(n), Lost) for n in uses(step))
-            if lost or (collect and self.problems.has(step)):
-                self.passed_over.add(id(step))
-                scope.update({n: Lost() for n in step.outputs if n})
-                continue
-            try:
-                results = self.convert(step, operands, scope, opset, opsets)
-            except Unsupported as e:
-                if not collect:
-                    raise
-                self.problems.add(step, self.label(step), e)
-                scope.update({n: Lost() for n in step.outputs if n})
-                continue
-            for n, v in zip(step.outputs, results, strict=False):
-                if n:
-                    v.name = v.name or n
-                    scope[n] = v
-            for n in step.outputs[len(results) :]:
-                if n:
-                    scope[n] = _Missing(
-                        f"{where(self.model.name, step, opset)}: the result {n!r} "
-                        f"(number {step.outputs.index(n)}) is used\n"
-                        f"  supported: the first {len(results)}"
-                    )
-
     def convert(
-        self,
-        step: Step,
-        operands: Sequence[Operand | None],
-        scope: dict[str, Operand],
-        opset: int,
-        opsets: Mapping[str, int],
+        self, step: Step, operands: Sequence[Operand | None], scope: Scope
     ) -> Sequence[Operand]:
         """The results of one node."""
-        for v in operands:
-            if isinstance(v, _Missing):
-                raise Unsupported(v.name)
+        g = Build(step, scope)
         converter = self.custom.get(_full_name(step))
-        body = self.model.functions.get((step.domain, step.op))
-        if body is not None and converter is None:
-            return self.inline(step, body, operands)
-        converter = converter or converter_of(step.domain, step.op, opset)
+        body = self.functions.get((step.domain, step.op))
+        if converter is None and body is None:
+            converter = converter_of(step.domain, step.op, g.opset)
         if converter is None:
-            types = [_noted(v) for v in operands]
-            body = function_of(step, opset, types)
+            body = body or function_of(step, g.opset, [_noted(v) for v in operands])
             if body is None:
-                at = where(self.model.name, step, opset)
-                raise Unsupported(f"{at}: no converter, and no function body for it")
+                raise Unsupported(f"{g.where}: no converter, and no function body for it")
             return self.inline(step, body, operands)
-        g = Build(self.model.name, step, opset, Scope(self, scope, opsets))
         attrs = _attributes(g, converter)
         _check_operands(g, converter, operands)
-        evaluator = evaluator_of(step.op) if converter.folds and not step.domain else None
-        if evaluator is not None and all(v is None or v.small for v in operands):
-            found = _evaluated(evaluator, g, operands, attrs)  # type: ignore[arg-type]
-            if found is not None:
-                if found.has_floats:
-                    found.compute = lambda: converter.fn(g, *operands, **attrs)
-                return (found,)
-        try:
-            result = converter.fn(g, *operands, **attrs)
-        except (ArithmeticError, ValueError, IndexError, MemoryError) as e:
-            text = f"no result from these operands and attributes: {type(e).__name__}: {e}"
-            raise ImportFailure(f"{g.where}: {text}") from e
-        results = result if isinstance(result, tuple) else (result,)
-        for v in results:
-            if isinstance(v, Value):
-                _check_size(g.where, "a result", v.shape, v.dtype)
-        return results
+        return g.results(converter.fn, *operands, **attrs)
 
     def inline(self, step: Step, body: Body, operands: Sequence[Operand | None]) -> list[Operand]:
         """The results of a function: its nodes run with the operands under their formal names."""
         key = (step.domain, step.op)
         if key in self.callers or len(self.callers) >= NESTED:
-            said = f"{self.model.name}: node {step.label!r}: the function {_full_name(step)!r} "
+            said = f"{self.model}: node {step.label!r}: the function {_full_name(step)!r} "
             if key in self.callers:
                 raise ImportFailure(f"{said}calls itself")
             raise Unsupported(f"{said}is nested too deeply\n  supported: {NESTED} levels")
@@ -279,65 +135,16 @@ class Importer:
 
     def body(self, step: Step, body: Body, operands: Sequence[Operand | None]) -> list[Operand]:
         """The results of a function's nodes."""
-        inner: dict[str, Operand] = {}
-        absent = set(body.inputs[len(operands) :])
-        for n, v in zip(body.inputs, operands, strict=False):
-            if v is None:
-                absent.add(n)
-            else:
-                inner[n] = v
+        inner = {n: v for n, v in zip(body.inputs, operands, strict=False) if v is not None}
+        absent = {n for n in body.inputs if n not in inner}
         attrs = {**body.defaults, **step.attrs}
         steps = [_bound(s, step, attrs, absent) for s in body.steps]
         made = {*inner, *[o for s in steps for o in s.outputs]}
         wanted = [o for o, n in zip(body.outputs, step.outputs, strict=False) if n and o in made]
         graph = Graph(step.op, [], {}, steps, wanted)
-        self.run(in_order(self.model.name, graph, outer=inner), inner, body.opsets)
-        absent_result = f"{self.model.name}: node {step.label!r}: a result that its function lacks"
-        return [inner[o] if o in inner else _Missing(absent_result) for o in body.outputs]
-
-
-class Scope:
-    """What a node sees: the values around it, for the subgraphs that it holds."""
-
-    def __init__(
-        self, importer: Importer, names: dict[str, Operand], opsets: Mapping[str, int]
-    ) -> None:
-        """Take the values by name."""
-        self.importer, self.names, self.opsets = importer, names, opsets
-
-    def branch(self, graph: Graph, given: Sequence[Operand] = ()) -> list[Operand]:
-        """The results of a subgraph of the node, which sees the values around it."""
-        inner = {**self.names, **{n: Value.of_array(a, name=n) for n, a in graph.arrays.items()}}
-        inner.update({i.name: v for i, v in zip(graph.inputs, given, strict=False)})
-        model = self.importer.model.name
-        steps = in_order(model, graph, outer=self.names)
-        for step in steps:
-            inner.update({n: Lost() for n in step.outputs if n and n in inner})
-        self.importer.run(steps, inner, self.opsets)
-        return [inner[o] for o in graph.outputs]
-
-    def sources(self, expr: relax.RelaxExpr) -> tuple[str, ...] | None:
-        """The inputs that a value is computed from; None where it depends on something else."""
-        names = self.importer.inputs.names
-        found = [n for n in postorder(expr) if isinstance(n, relax.Var)]
-        if any(n not in names for n in found):
-            return None
-        return tuple(dict.fromkeys([names[n] for n in found]))
-
-    def decide(self) -> None:
-        """Note that the program decides while it runs."""
-        self.importer.decides = True
-
-
-def _evaluated(
-    evaluator: Evaluator, g: Build, operands: Sequence[Value | None], attrs: Mapping[str, Any]
-) -> Value | None:
-    """The result on known elements; None where it has none (a division by zero, an overflow)."""
-    try:
-        found: Value | None = evaluator(g, operands, attrs)
-    except (ArithmeticError, ValueError):
-        return None
-    return found
+        self.run(in_order(self.model, graph, outer=inner), Scope(self, inner, body.opsets))
+        absent_result = f"{self.model}: node {step.label!r}: a result that its function lacks"
+        return [inner[o] if o in inner else Missing(absent_result) for o in body.outputs]
 
 
 def _full_name(step: Step) -> str:
@@ -352,44 +159,15 @@ def _noted(v: Operand | None) -> tuple[str, Sequence[Any] | None] | None:
     return (v.dtype, None) if v is not None and v.items is not None and v.dtype else None
 
 
-class _Missing(Value):
-    """A result that no converter makes; an error where it is used."""
-
-    __slots__ = ()
-
-    def __init__(self, message: str) -> None:
-        super().__init__(tensor_type((), "bool"), None, None, message)
-
-    @property
-    def expr(self) -> relax.RelaxExpr:
-        raise Unsupported(self.name)
-
-
 def _bound(inner: Step, outer: Step, attrs: Mapping[str, Any], absent: set[str]) -> Step:
     """A node of a function with the attributes of the calling node put in."""
-    own = {k: attrs.get(v.name) if isinstance(v, Reference) else v for k, v in inner.attrs.items()}
+    given = {
+        k: attrs.get(v.name) if isinstance(v, Reference) else v for k, v in inner.attrs.items()
+    }
+    own = {k: v for k, v in given.items() if v is not None}
     inputs = tuple(["" if n in absent else n for n in inner.inputs])
-    return Step(
-        f"{outer.label}/{inner.label}",
-        inner.op,
-        inner.domain,
-        inputs,
-        inner.outputs,
-        {k: v for k, v in own.items() if v is not None},
-    )
-
-
-def _check_size(where: str, what: str, shape: Sequence[Any], dtype: str) -> None:
-    """ImportFailure where a tensor cannot exist: an extent below 0, or too large to address."""
-    known = [d for d in shape if isinstance(d, int)]
-    text = f"{where}: {what} of the shape ({', '.join(map(str, shape))})"
-    if min(known, default=0) < 0:
-        raise ImportFailure(f"{text}: the extent {min(known)} is below 0")
-    if len(shape) > DIMENSIONS:
-        raise ImportFailure(f"{text} has {len(shape)} dimensions; {DIMENSIONS} are legal")
-    bits = 8 * np.dtype(object).itemsize if dtype == "string" else dt.bits(dtype)
-    if 0 not in known and math.prod(known) * bits > 8 * ADDRESSABLE:
-        raise ImportFailure(f"{text} and type {dtype} is larger than {ADDRESSABLE} bytes")
+    name = f"{outer.label}/{inner.label}"
+    return replace(inner, name=name, inputs=inputs, attrs=own, named=named_by(inner.op, own))
 
 
 # ------------------------------------------------------------------------------------ operands

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from . import moves
-from .build import Build
-from .ops_cast import as_type
-from .read import Graph
+from smelt.frontend.common import Build, Graph, Value, moves
+from smelt.frontend.common.moves import as_type
+from smelt.frontend.common.values import simplify
+
+from .ops_cast import element_type
 from .registry import Ints, onnx_op
-from .values import Value, simplify
 
 MICROSOFT = "com.microsoft"
 
@@ -58,7 +58,7 @@ def flex_attention(
     factor = _scale(scale, q, g)
     inner = "float64" if q.dtype == "float64" else "float32"
     if softmax_precision is not None:
-        inner = g.dtype(softmax_precision, "softmax_precision")
+        inner = element_type(g, softmax_precision, "softmax_precision")
     group = heads // own if isinstance(heads, int) and isinstance(own, int) else 0
     if not group or group * own != heads:
         g.malformed(f"{heads} heads of Q for {own} of K")

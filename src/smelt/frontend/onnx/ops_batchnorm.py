@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from smelt.frontend.common import Build, Value
+from smelt.frontend.common.moves import as_type
 from smelt.ir import dtype as dt
 
-from .build import Build
-from .ops_cast import as_type
 from .ops_nn import per_channel
 from .registry import Ints, onnx_op, operand_group
-from .values import Value
 
 
 @operand_group("scale", "bias", "mean", "var")

@@ -10,25 +10,24 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
+from smelt.frontend.common import Build, Value, evaluate
+from smelt.frontend.common.moves import as_type
 from smelt.ir import dtype as dt
 
-from .build import Build
 from .ops_string import text_cast
+from .read import dtype_of
 from .registry import onnx_op
-from .values import Value
 
 _SATURATE = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 _INFINITY, _FRACTION = 0x7F800000, 0x7FFFFF
 
 
-def as_type(g: Build, x: Value, dtype: str) -> Value:
-    """The value with another element type, at once where it is a constant."""
-    if x.dtype == dtype:
-        return x
-    if x.is_array and x.small:
-        assert x.known is not None
-        return Value.of_array(dt.converted(x.known, dtype))
-    return g.call("cast", x, dtype=dtype)
+def element_type(g: Build, number: int, attribute: str) -> str:
+    """The element type behind ONNX's number for it."""
+    found = dtype_of(number)
+    if found is None:
+        g.unsupported(f"{attribute}={number}", ", ".join(dt.DTYPES))
+    return found
 
 
 def saturated(g: Build, x: Value, dtype: str) -> Value:
@@ -61,7 +60,17 @@ def _scale(g: Build, x: Value, saturate: bool, round_mode: str) -> Value:
     return g.call("reinterpret", g.call("cast", exponent, dtype="uint8"), dtype="float8_e8m0fnu")
 
 
-def _cast(g: Build, x: Value, dtype: str, saturate: int, round_mode: str) -> Value:
+def _cast(
+    g: Build, x: Value, dtype: str, saturate: int, round_mode: str, known: bool = True
+) -> Value:
+    """known: elements of x that are known stay so."""
+    return evaluate.either(
+        lambda: evaluate.converted(x, dtype) if known else None,
+        lambda: _in_graph(g, x, dtype, saturate, round_mode),
+    )
+
+
+def _in_graph(g: Build, x: Value, dtype: str, saturate: int, round_mode: str) -> Value:
     if x.dtype == dtype:
         return x
     if "string" in (x.dtype, dtype):
@@ -79,7 +88,7 @@ def _cast(g: Build, x: Value, dtype: str, saturate: int, round_mode: str) -> Val
 @onnx_op("Cast", since=6)
 def cast(g: Build, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
     """Another element type."""
-    return _cast(g, x, g.dtype(to), saturate, round_mode)
+    return _cast(g, x, element_type(g, to, "to"), saturate, round_mode)
 
 
 @onnx_op("CastLike", since=15)
@@ -87,13 +96,13 @@ def cast_like(
     g: Build, x: Value, target: Value, *, saturate: int = 1, round_mode: str = "up"
 ) -> Value:
     """The element type of another value."""
-    return _cast(g, x, target.dtype, saturate, round_mode)
+    return _cast(g, x, target.dtype, saturate, round_mode, known=target.small)
 
 
 @onnx_op("BitCast", since=26)
 def bit_cast(g: Build, x: Value, *, to: int) -> Value:
     """The bits read as another element type of the same width."""
-    dtype = g.dtype(to)
+    dtype = element_type(g, to, "to")
     if x.dtype == dtype:
         return x
     widths = [8 if d == "bool" else dt.width(d) for d in (x.dtype, dtype)]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from smelt.frontend.common import Build, Graph, Operand, SequenceValue, Value, moves
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import Expr
 from smelt.ir.limits import MOST_ITERATIONS
@@ -17,11 +18,7 @@ from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
 from smelt.relax import nodes as relax
 from smelt.relax.host_ops import define_sizes, host_call
 
-from . import moves
-from .build import Build
-from .read import Graph
 from .registry import Ints, onnx_op
-from .values import Operand, SequenceValue, Value
 
 UNROLLED = 8
 """Loops of at most so many iterations are written out, so that all are one native call."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.values import product, simplify
 from smelt.ir.build import maximum, minimum
 from smelt.ir.expr import convert
 
-from . import moves
-from .build import Build
 from .registry import onnx_op
-from .values import Value, product, simplify
 
 
 @onnx_op("NonZero", since=9)
@@ -18,6 +17,8 @@ def non_zero(g: Build, x: Value) -> Value:
     """Where x is not 0: a row for each dimension, a column for each element."""
     if x.rank == 0:
         g.unsupported("an operand without dimensions", "one dimension or more")
+    if x.is_array and x.small:
+        return Value.of_array(np.array(np.nonzero(x.known), np.int64))  # type: ignore[arg-type]
     places, count = g.calls("argwhere", x)
     return moves.transpose(g, g.shrink(places, count), (1, 0))
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from string import ascii_letters
 from typing import Any
 
-from . import moves
-from .build import Build
+from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.values import product
+
 from .registry import onnx_op
-from .values import Value, product
 
 
 @onnx_op("Einsum", since=12)

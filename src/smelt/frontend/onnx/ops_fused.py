@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Unpack
 
-from . import moves
-from .build import Build
+from smelt.frontend.common import Build, Value, moves
+
 from .ops_attention import MICROSOFT
 from .ops_nn import conv
 from .registry import Convolving, Floats, onnx_op
-from .values import Value
 
 # ---------------------------------------------------------------------------------- normalisation
 

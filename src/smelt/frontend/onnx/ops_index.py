@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from smelt.frontend.common import Build, Value, moves
 from smelt.ir.expr import Expr
 
-from . import moves
-from .build import Build
 from .registry import onnx_op
-from .values import Value
 
 
 @onnx_op("Gather")

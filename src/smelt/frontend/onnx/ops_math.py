@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
+from smelt.frontend.common import Build, Value, dynamic, evaluate, moves
+from smelt.frontend.common.moves import as_type
+from smelt.frontend.common.values import objects, product
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr
 from smelt.ir.limits import worth_knowing
 
-from . import dynamic, moves
-from .build import Build
-from .ops_cast import as_type
 from .registry import Ints, onnx_op
-from .values import Value, objects, product
 
 _UNARY = {
     **{
@@ -55,7 +55,7 @@ def unary(name: str) -> Callable[..., Value]:
     target = _UNARY[name]
 
     def convert(g: Build, x: Value) -> Value:
-        return g.call(target, x)
+        return g.compute(target, x)
 
     return convert
 
@@ -64,7 +64,7 @@ def binary(target: str) -> Callable[..., Value]:
     """The converter of an operator with two operands that broadcast."""
 
     def convert(g: Build, a: Value, b: Value) -> Value:
-        return g.call(target, a, b)
+        return g.compute(target, a, b)
 
     return convert
 
@@ -74,9 +74,8 @@ def folded(name: str) -> Callable[..., Value]:
     target = _FOLDED[name]
 
     def convert(g: Build, first: Value, *rest: Value) -> Value:
-        for x in rest:
-            first = g.call(target, first, x)
-        return first
+        apply = g.compute if all(x.small for x in (first, *rest)) else g.call
+        return reduce(partial(apply, target), rest, first)
 
     return convert
 
@@ -96,26 +95,29 @@ for _name in _FOLDED:
 @onnx_op("Mean", since=6)
 def mean_of(g: Build, first: Value, *rest: Value) -> Value:
     """The mean of several tensors."""
-    total = folded("Sum")(g, first, *rest)
+    total = reduce(partial(g.call, "add"), rest, first)
     return g.call("divide", total, g.constant(1 + len(rest), total.dtype)) if rest else total
 
 
 @onnx_op("Div", since=7)
 def div(g: Build, a: Value, b: Value) -> Value:
     """Division; of integers toward zero."""
-    return g.call("divide", a, b)
+    return g.compute("divide", a, b)
 
 
 @onnx_op("Pow", since=7)
 def power(g: Build, a: Value, b: Value) -> Value:
     """The exponent may have another type than the base."""
-    return g.call("power", a, as_type(g, b, a.dtype))
+    return evaluate.either(
+        lambda: evaluate.elementwise("power", a, b),
+        lambda: g.call("power", a, as_type(g, b, a.dtype)),
+    )
 
 
 @onnx_op("Mod", since=10)
 def mod(g: Build, a: Value, b: Value, *, fmod: int = 0) -> Value:
     """The sign of the divisor, or with fmod=1 that of the dividend."""
-    return g.call("fmod" if fmod else "mod", a, b)
+    return g.compute("fmod" if fmod else "mod", a, b)
 
 
 @onnx_op("BitShift", since=11)
@@ -128,7 +130,7 @@ def bit_shift(g: Build, a: Value, b: Value, *, direction: str) -> Value:
 @onnx_op("Where", since=9)
 def where(g: Build, c: Value, a: Value, b: Value) -> Value:
     """One of two values per element."""
-    return g.call("where", c, a, b)
+    return g.compute("where", c, a, b)
 
 
 @onnx_op("IsInf", since=10)
@@ -240,11 +242,18 @@ def _reduced(g: Build, x: Value, axes: Ints, keepdims: int, noop: int = 0) -> Va
     places = tuple(sorted(g.axes(axes, x.rank))) if axes else tuple(range(x.rank))
     if noop and not axes:
         places = ()
+    return evaluate.either(
+        lambda: evaluate.reduced(target, x, places, bool(keepdims)),
+        lambda: _reduced_in_graph(g, target, x, places, bool(keepdims)),
+    )
+
+
+def _reduced_in_graph(g: Build, target: str, x: Value, places: Ints, keepdims: bool) -> Value:
     if not places and target in _SAME_OF_ONE:
         return x
     if target == "reduce_log_sum_exp" and not dt.is_float(x.dtype):
-        return _whole_log_sum_exp(g, x, places, bool(keepdims))
-    y = g.call(target, x, axes=places, keepdims=bool(keepdims))
+        return _whole_log_sum_exp(g, x, places, keepdims)
+    y = g.call(target, x, axes=places, keepdims=keepdims)
     count = product([x.shape[a] for a in places])
     if target != "mean" or (isinstance(count, int) and count):
         return y

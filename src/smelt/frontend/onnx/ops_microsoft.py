@@ -9,16 +9,16 @@ from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
+from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.moves import as_type
+from smelt.frontend.common.windows import Sliding
 from smelt.ir import dtype as dt
 
-from . import moves, ops_pool, ops_quant
-from .build import Build
-from .ops_cast import as_type
+from . import ops_pool, ops_quant
 from .ops_math import binary, leaky_relu, unary
 from .ops_quant import MICROSOFT
 from .quantized import matmul_integers, one, requantized, single
-from .registry import Convolving, Ints, Quantized, Scaling, Sliding, converter_of, onnx_op
-from .values import Value
+from .registry import Convolving, Ints, Quantized, Scaling, converter_of, onnx_op
 
 F = TypeVar("F", bound=Callable[..., Value])
 

@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.moves import as_type
 from smelt.ir import dtype as dt
 
-from . import moves
-from .build import Build
-from .ops_cast import as_type
 from .ops_string import text_lookup
 from .registry import Array, Floats, Ints, Strs, onnx_op
-from .values import Value
 
 DOMAIN = "ai.onnx.ml"
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")

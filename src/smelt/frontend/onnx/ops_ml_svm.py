@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import moves, ops_ml
-from .build import Build
+from smelt.frontend.common import Build, Value, moves
+
+from . import ops_ml
 from .registry import Floats, Ints, Strs, onnx_op
-from .values import Value
 
 
 def _kernel(g: Build, rows: Value, vectors: Value, kind: str, params: Floats) -> Value:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Unpack
 
+from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.values import at_least, product, simplify, static
+from smelt.frontend.common.windows import Placing, Spaced, fitted, window
 from smelt.ir.build import maximum
 from smelt.ir.expr import convert
 
-from . import moves
-from .build import Build
-from .registry import Ints, Placing, Spaced, onnx_op
-from .values import Value, at_least, product, simplify, static
-from .windows import fitted, window
+from .registry import Ints, onnx_op
 
 
 def per_channel(g: Build, v: Value, rank: int) -> Value:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.moves import as_type
+from smelt.frontend.common.values import static
 from smelt.ir import dtype as dt
 
-from . import moves
-from .build import Build
-from .ops_cast import as_type
+from .ops_cast import element_type
 from .registry import Ints, onnx_op
-from .values import Value, static
 
 
 def _stashed(g: Build, x: Value, stash_type: int) -> tuple[Value, str]:
     """The operand in the type in which its statistics are computed, and the name of that type."""
-    stash = g.dtype(stash_type, "stash_type")
+    stash = element_type(g, stash_type, "stash_type")
     if not dt.is_float(stash):
         g.malformed(f"stash_type={stash_type} ({stash}) is no floating-point type")
     return (as_type(g, x, stash) if dt.bits(stash) > dt.bits(x.dtype) else x), stash

@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.moves import as_type
 from smelt.ir import dtype as dt
 
-from . import moves, ops_math
-from .build import Build
-from .ops_cast import as_type
+from . import ops_math
 from .ops_index import topk_10
 from .ops_nn import per_channel
 from .ops_norm import instance_norm
 from .ops_shape import _even, _pad
 from .read import dtype_named
 from .registry import Ints, onnx_op, with_attribute
-from .values import Value
 
 
 def _consuming(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,8 +88,8 @@ for _name, _target in (
     ("Mul", "multiply"),
     ("Div", "divide"),
 ):
-    onnx_op(_name, since=6, folds=False)(_binary(_target))
-    onnx_op(_name, folds=False)(_consuming(_binary(_target)))
+    onnx_op(_name, since=6)(_binary(_target))
+    onnx_op(_name)(_consuming(_binary(_target)))
 for _name, _target in (
     ("And", "logical_and"),
     ("Or", "logical_or"),
@@ -100,7 +99,7 @@ for _name, _target in (
     ("Less", "less"),
     ("Pow", "power"),
 ):
-    onnx_op(_name, folds=False)(_binary(_target))
+    onnx_op(_name)(_binary(_target))
 
 
 @onnx_op("PRelu", since=6)
@@ -138,7 +137,7 @@ onnx_op("Gemm")(gemm)
 # ---------------------------------------------------------------- operands that were attributes
 
 
-@onnx_op("Cast", folds=False)
+@onnx_op("Cast")
 def cast(g: Build, x: Value, *, to: str) -> Value:
     """Another element type, named by a text."""
     dtype = dtype_named(to)

@@ -6,14 +6,13 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.values import product, simplify, static
+from smelt.frontend.common.windows import Placing, Sliding, Window, fitted, window
 from smelt.ir import dtype as dt
 from smelt.ir.expr import convert
 
-from . import moves
-from .build import Build
-from .registry import Ints, Placing, Sliding, onnx_op
-from .values import Value, product, simplify, static
-from .windows import Window, fitted, window
+from .registry import Ints, onnx_op
 
 
 @onnx_op("MaxPool")

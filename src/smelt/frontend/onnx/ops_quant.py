@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.moves import as_type
 from smelt.ir import dtype as dt
 
-from . import moves, quantized
-from .build import Build
-from .ops_cast import as_type, saturated
+from . import quantized
+from .ops_cast import element_type, saturated
 from .registry import Convolving, Quantized, Scaling, onnx_op
-from .values import Value
 
 MICROSOFT = "com.microsoft"
 
@@ -28,7 +28,7 @@ def dequantize(
     output_dtype: int = 0,
 ) -> Value:
     """(x - zero) scale; one scale, one for each index of an axis, or one for each block of it."""
-    dtype = g.dtype(output_dtype, "output_dtype") if output_dtype else scale.dtype
+    dtype = element_type(g, output_dtype, "output_dtype") if output_dtype else scale.dtype
     apart, (s, z) = quantized.aligned(g, x, axis, block_size, scale, quantized.moving(g, zero))
     y = g.call("dequantize", apart, s, z, axis=axis, out_dtype=dtype)
     return moves.reshape(g, y, x.shape)
@@ -52,7 +52,7 @@ def quantize(
 
     The division is done in `precision`, or in the scale's type.
     """
-    dtype = g.dtype(output_dtype, "output_dtype") if output_dtype else "uint8"
+    dtype = element_type(g, output_dtype, "output_dtype") if output_dtype else "uint8"
     if zero is not None:
         if output_dtype and dtype != zero.dtype:
             g.malformed(
@@ -61,7 +61,7 @@ def quantize(
         dtype = zero.dtype
     if dtype not in quantized.QUANTIZED:
         g.unsupported(f"a result of {dtype}", ", ".join(quantized.QUANTIZED))
-    wide = g.dtype(precision, "precision") if precision else scale.dtype
+    wide = element_type(g, precision, "precision") if precision else scale.dtype
     if not dt.is_float(wide) or dt.width(wide) < 16:
         wide = "float32"
     apart, (s, z) = quantized.aligned(g, x, axis, block_size, scale, quantized.moving(g, zero))

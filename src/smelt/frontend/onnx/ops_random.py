@@ -14,13 +14,14 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
+from smelt.frontend.common import Build, Value
+from smelt.frontend.common.moves import as_type
+from smelt.frontend.common.values import static
 from smelt.ir import dtype as dt
 from smelt.ir.limits import worth_knowing
 
-from .build import Build
-from .ops_cast import as_type
+from .ops_cast import element_type
 from .registry import Ints, attribute_set, onnx_op
-from .values import Value, static
 
 
 def _key(g: Build, seed: float | None) -> Value:
@@ -87,19 +88,19 @@ def _uniform(g: Build, shape: Sequence[Any], dtype: str, of: Uniform) -> Value:
 
 def _kind(g: Build, x: Value, dtype: int | None) -> str:
     """The element type that a node names, or the operand's."""
-    return x.dtype if dtype is None else g.dtype(dtype, "dtype")
+    return x.dtype if dtype is None else element_type(g, dtype, "dtype")
 
 
 @onnx_op("RandomNormal")
 def random_normal(g: Build, *, dtype: int = 1, shape: Ints, **of: Unpack[Normal]) -> Value:
     """Numbers of a normal distribution."""
-    return _normal(g, shape, g.dtype(dtype, "dtype"), of)
+    return _normal(g, shape, element_type(g, dtype, "dtype"), of)
 
 
 @onnx_op("RandomUniform")
 def random_uniform(g: Build, *, dtype: int = 1, shape: Ints, **of: Unpack[Uniform]) -> Value:
     """Numbers between two bounds."""
-    return _uniform(g, shape, g.dtype(dtype, "dtype"), of)
+    return _uniform(g, shape, element_type(g, dtype, "dtype"), of)
 
 
 @onnx_op("RandomNormalLike")
@@ -131,7 +132,7 @@ def multinomial(
     g: Build, x: Value, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None
 ) -> Value:
     """Classes drawn by the logarithms of their weights."""
-    kind = g.dtype(dtype, "dtype")
+    kind = element_type(g, dtype, "dtype")
     if kind not in ("int32", "int64"):
         g.unsupported(f"dtype={dtype} ({kind})", "int32, int64")
     axes = (x.rank - 1,)

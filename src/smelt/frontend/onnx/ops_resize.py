@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from smelt.frontend.common import Build, Value, evaluate, moves
+from smelt.frontend.common.values import simplify, static
 from smelt.ir.expr import Expr, convert
 
-from . import evaluate, moves
-from .build import Build
 from .registry import Floats, Ints, onnx_op
-from .values import Value, simplify, static
 
 _COORDINATES = (
     "half_pixel",

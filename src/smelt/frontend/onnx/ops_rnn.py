@@ -11,13 +11,11 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
+from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.moves import as_type
 from smelt.runtime.errors import closest
 
-from . import moves
-from .build import Build
-from .ops_cast import as_type
 from .registry import Floats, Strs, attribute_set, onnx_op
-from .values import Value
 
 _ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
     "Relu": ("relu", None, None),

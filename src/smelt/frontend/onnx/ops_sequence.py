@@ -10,13 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from smelt.frontend.common import (
+    Build,
+    Graph,
+    Input,
+    Operand,
+    SequenceValue,
+    Value,
+    evaluate,
+    moves,
+)
 from smelt.ir.limits import MOST_ITERATIONS
 
-from . import moves
-from .build import Build
-from .read import Graph, Input
+from .ops_cast import element_type
 from .registry import onnx_op
-from .values import Operand, SequenceValue, Value
 
 
 def _items(g: Build, v: Operand) -> list[Value]:
@@ -39,7 +46,7 @@ def _place(g: Build, at: Value | None, count: int, most: int) -> int:
 @onnx_op("SequenceEmpty", since=11)
 def sequence_empty(g: Build, *, dtype: int = 1) -> SequenceValue:
     """No items."""
-    return SequenceValue([], g.dtype(dtype, "dtype"))
+    return SequenceValue([], element_type(g, dtype, "dtype"))
 
 
 @onnx_op("SequenceConstruct", since=11)
@@ -118,8 +125,10 @@ def split_to_sequence(
 
 @onnx_op("Identity")
 def identity(g: Build, x: Operand) -> Operand:
-    """The value itself."""
-    return x
+    """The value itself; known elements as a value with a name of its own."""
+    if not isinstance(x, Value):
+        return x
+    return evaluate.either(lambda: evaluate.elementwise("identity", x), lambda: x)
 
 
 @onnx_op("Optional", since=15)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from . import moves
-from .build import Build
-from .ops_cast import as_type
+from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.moves import as_type
+from smelt.frontend.common.values import product
+
 from .registry import onnx_op
-from .values import Value, product
 
 
 @onnx_op("Unique", since=11)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from smelt.frontend.common import Build, Value, dynamic, moves
+from smelt.frontend.common.values import objects, product, simplify, static
 from smelt.ir.expr import Expr, convert
 from smelt.ir.limits import worth_knowing
 
-from . import dynamic, moves
-from .build import Build
+from .ops_cast import element_type
 from .registry import Array, Floats, Ints, onnx_op
-from .values import Value, objects, product, simplify, static
 
 # ------------------------------------------------------------------------------------ constants
 
@@ -57,7 +57,7 @@ def eye_like(g: Build, x: Value, *, dtype: int | None = None, k: int = 0) -> Val
     """Ones on a diagonal."""
     if x.rank != 2:
         g.malformed(f"an operand with {x.rank} dimensions; it has to have 2")
-    kind = x.dtype if dtype is None else g.dtype(dtype, "dtype")
+    kind = x.dtype if dtype is None else element_type(g, dtype, "dtype")
     rows, columns = x.shape
     return g.call("eye", rows=rows, columns=columns, k=k, dtype=kind)
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.values import simplify
 from smelt.ir import dtype as dt
 
-from . import moves
-from .build import Build
+from .ops_cast import element_type
 from .registry import Floats, Ints, onnx_op
-from .values import Value, simplify
 
 # --------------------------------------------------------------------------- Fourier transforms
 
@@ -202,7 +202,7 @@ def mel_weights(
         weights[rising, k] = 1.0 if top == begin else (place[rising] - begin) / (top - begin)
         falling = (place >= top) & (place < end)
         weights[falling, k] = (end - place[falling]) / max(end - top, 1)
-    return g.constant(weights, g.dtype(output_datatype, "output_datatype"))
+    return g.constant(weights, element_type(g, output_datatype, "output_datatype"))
 
 
 # ------------------------------------------------------------------------------------- sequences

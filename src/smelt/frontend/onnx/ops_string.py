@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from smelt.frontend.common import Build, Value
 from smelt.ir.types import TupleType, tensor_type
 from smelt.relax import nodes as relax
 from smelt.relax.host_ops import define_sizes, host_call
 
-from .build import Build
 from .registry import Strs, onnx_op
-from .values import Value
 
 
 def _broadcast(g: Build, a: Value, b: Value) -> tuple[object, ...]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from smelt.frontend.common import Build, Graph, Value
 from smelt.ir.errors import Unsupported
 from smelt.relax.derivative import derivatives, with_values
 
-from .build import Build
-from .read import Graph
 from .registry import Strs, onnx_op
-from .values import Value
 
 DOMAIN = "ai.onnx.preview.training"
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any, TypedDict, Unpack
 
+from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.values import at_least, simplify
+from smelt.frontend.common.windows import Spaced, window
 from smelt.ir.build import maximum, minimum
 from smelt.ir.expr import convert
 
-from . import moves
-from .build import Build
 from .ops_nn import per_channel
-from .registry import Ints, Spaced, attribute_set, onnx_op
-from .values import Value, at_least, simplify
-from .windows import window
+from .registry import Ints, attribute_set, onnx_op
 
 _SAMPLING = {"bilinear": "linear", "bicubic": "cubic"}
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
+from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.moves import as_type
+from smelt.frontend.common.values import static
+from smelt.frontend.common.windows import Placing, window
 from smelt.ir import dtype as dt
-from smelt.ir.errors import SmeltError
 from smelt.relax.compose.integer import conv_sums, product_sums
-from smelt.relax.nodes import RelaxExpr
 
-from . import moves
-from .build import Build
-from .ops_cast import as_type
-from .registry import Ints, Placing
-from .values import Value, static
-from .windows import window
+from .registry import Ints
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int2", "uint2")
 _FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn")
@@ -115,15 +111,6 @@ def requantized(
 # ------------------------------------------------------------------------------------ products
 
 
-def _composed(g: Build, fn: Callable[..., RelaxExpr], *operands: Any) -> Value:
-    """A composed operator; its errors name the node."""
-    try:
-        made = fn(*[v.expr if isinstance(v, Value) else v for v in operands])
-    except SmeltError as e:
-        raise type(e)(f"{g.where}: {e}") from e
-    return Value(made.type, made)  # type: ignore[arg-type]
-
-
 def matmul_integers(
     g: Build,
     a: Value,
@@ -153,7 +140,7 @@ def _matrix_product(
         za = moves.expand_dims(g, za, (1,)) if za.rank == 1 else za
         a, b = _difference(g, a, za), _difference(g, b, zb)
         za, zb = g.constant(0, "int32"), g.constant(0, "int32")
-    return _composed(g, product_sums, a, b, za, zb, *turn)
+    return g.composed(product_sums, a, b, za, zb, *turn)
 
 
 def _difference(g: Build, x: Value, zero: Value) -> Value:
@@ -188,4 +175,4 @@ def conv_integers(
         g, zw, (w.shape[0], *(1,) * (x.rank - 2)) if zw.shape not in ((), (1,)) else ()
     )
     a = {"strides": win.strides, "pads": win.pads, "dilations": win.dilations}
-    return _composed(g, conv_sums, x, w, zx, zw, group, a)
+    return g.composed(conv_sums, x, w, zx, zw, group, a)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
+from smelt.frontend.common import Graph, Input, Step
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.limits import DIMENSIONS
@@ -33,52 +34,10 @@ FIRST_OPSET = 1
 
 
 @dataclass(frozen=True)
-class Input:
-    """An input of a graph: extents are numbers, names, or None where the file is silent.
-
-    kind   "tensor", "sequence", "optional", "optional sequence"; "" where the file gives no type
-    dtype  the element type, of items too; "" where the file gives none
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int | str | None, ...] | None
-    kind: str = "tensor"
-
-
-@dataclass(frozen=True)
-class Step:
-    """A node of the graph. Attributes are int, float, str, tuples of them, arrays or Graphs."""
-
-    name: str
-    op: str
-    domain: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attrs: Mapping[str, Any]
-
-    @property
-    def label(self) -> str:
-        """The node's name, or what names it best."""
-        return self.name or next((o for o in self.outputs if o), "") or self.op
-
-
-@dataclass(frozen=True)
 class Reference:
     """An attribute of a function's node that stands for an attribute of the function."""
 
     name: str
-
-
-@dataclass
-class Graph:
-    """A graph or a branch: inputs, arrays known by name, nodes, names of the results."""
-
-    name: str
-    inputs: list[Input]
-    arrays: dict[str, np.ndarray]
-    steps: list[Step]
-    outputs: list[str]
 
 
 @dataclass
@@ -418,14 +377,9 @@ class _Reader:
         self.texts(proto.name, proto.op_type, proto.domain, *proto.input, *proto.output)
         self.texts(*[n for a in proto.attribute for n in (a.name, a.ref_attr_name)])
         attrs = {a.name: self.attribute(a, where) for a in proto.attribute}
-        return Step(
-            proto.name,
-            proto.op_type,
-            _domain(proto.domain),
-            tuple(proto.input),
-            tuple(proto.output),
-            attrs,
-        )
+        op, domain = proto.op_type, _domain(proto.domain)
+        named = named_by(op, attrs)
+        return Step(proto.name, op, tuple(proto.input), tuple(proto.output), attrs, domain, named)
 
     def attribute(self, proto: onnx.AttributeProto, where: str) -> Any:
         """An attribute's value."""
@@ -550,12 +504,12 @@ def _elements(raw: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndarray
     return raw.view(dt.to_numpy(dtype)).reshape(shape).view(np.ndarray)
 
 
+def named_by(op: str, attrs: Mapping[str, Any]) -> tuple[str, ...]:
+    """The values of the graph that a node names in attributes: Gradient does."""
+    given = [attrs.get(k, ()) for k in ("xs", "zs", "y")] if op == "Gradient" else []
+    texts = [(v,) if isinstance(v, str) else v for v in given if not isinstance(v, Reference)]
+    return tuple([n for v in texts for n in v])
+
+
 def _domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
-
-
-def subgraphs(step: Step) -> Iterator[Graph]:
-    """The branches and loop bodies of a node."""
-    for value in step.attrs.values():
-        if isinstance(value, Graph):
-            yield value

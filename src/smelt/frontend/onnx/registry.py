@@ -13,19 +13,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypedDict, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from smelt.frontend.common import Graph, Input, Value, windows
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.tables import entering
 from smelt.topi.registry import Op
 
-from .read import Graph, Input
-from .values import Value
-
 T = TypeVar("T")
-Ints = tuple[int, ...]
+Ints = windows.Ints
 Floats = tuple[float, ...]
 Strs = tuple[str, ...]
 Array = np.ndarray
@@ -52,32 +49,12 @@ def attribute_set(declared: type[T]) -> type[T]:
     return declared
 
 
-class _Stepping(TypedDict, total=False):
-    pads: Ints
-    strides: Ints
+for _declared in (windows.Sliding, windows.Spaced, windows.Placing):
+    attribute_set(_declared)
 
 
 @attribute_set
-class Sliding(_Stepping, total=False):
-    """What places a window whose elements are neighbours on an image."""
-
-    auto_pad: str
-
-
-@attribute_set
-class Spaced(_Stepping, total=False):
-    """What places a window on an image, with explicit pads."""
-
-    dilations: Ints
-
-
-@attribute_set
-class Placing(Sliding, Spaced, total=False):
-    """What places a window on an image."""
-
-
-@attribute_set
-class Convolving(Placing, total=False):
+class Convolving(windows.Placing, total=False):
     """The attributes of a convolution."""
 
     group: int
@@ -154,12 +131,9 @@ def with_attribute(
 class Converter:
     """How nodes of one operator become calls."""
 
-    def __init__(self, fn: Callable[..., Any], op: str, since: int, folds: bool) -> None:
-        """Read operands and attributes off the signature.
-
-        folds  what `evaluates` says of the operator is true of this version
-        """
-        self.fn, self.op, self.since, self.folds = _grouped(fn), op, since, folds
+    def __init__(self, fn: Callable[..., Any], op: str, since: int) -> None:
+        """Read operands and attributes off the signature."""
+        self.fn, self.op, self.since = _grouped(fn), op, since
         self.operands: list[str] = []
         self.required = 0
         self.variadic = False
@@ -204,7 +178,7 @@ class OperatorConverter(Converter):
         def convert(g: Any, *operands: Any, **attrs: Any) -> Any:
             return g.call(op, *operands, **attrs)
 
-        super().__init__(convert, op.name, 1, folds=False)
+        super().__init__(convert, op.name, 1)
         self.operands = list(op.operands)
         self.required = len([n for n in op.operands if n not in op.optional])
         self.variadic = op.variadic
@@ -223,25 +197,20 @@ def custom_converter(name: str, given: Any) -> Converter:
             f"operators maps {name!r} to a {type(given).__name__}; legal: an operator of "
             "@smelt.op, or a function (g, *operands, **attributes) of a converter's form"
         )
-    return Converter(given, name, 1, folds=False)
+    return Converter(given, name, 1)
 
 
-Evaluator = Callable[..., Any]
 _CONVERTERS: dict[tuple[str, str], list[Converter]] = {}
-_EVALUATORS: dict[str, Evaluator] = {}
 
 
 def onnx_op(
-    name: str, since: int = 1, domain: str = "", *, folds: bool = True
+    name: str, since: int = 1, domain: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a converter for an operator from one version on.
-
-    folds  whether what `evaluates` says of the operator is true of this version
-    """
+    """Register a converter for an operator from one version on."""
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
         found = _CONVERTERS.setdefault((domain, name), [])
-        found.append(Converter(fn, name, since, folds))
+        found.append(Converter(fn, name, since))
         found.sort(key=lambda c: c.since)
         return fn
 
@@ -252,15 +221,6 @@ def converter_of(domain: str, name: str, opset: int) -> Converter | None:
     """The converter for an operator at an operator set version."""
     found = [c for c in _CONVERTERS.get((domain, name), ()) if c.since <= opset]
     return found[-1] if found else None
-
-
-evaluates = entering(_EVALUATORS)
-"""Register how operators act on known elements: fn(g, operands, attrs) -> Value or None."""
-
-
-def evaluator_of(name: str) -> Evaluator | None:
-    """How an operator acts on known elements, if that is described."""
-    return _EVALUATORS.get(name)
 
 
 def rename(name: str) -> str:

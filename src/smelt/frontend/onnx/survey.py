@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from smelt.frontend.common import NeedsValues
+from smelt.frontend.common.graph import with_branches
+from smelt.frontend.common.inputs import Given, Shapes
+from smelt.frontend.common.problems import reason_of
 from smelt.ir.errors import Unsupported
 
-from .build import NeedsValues
-from .extents import Shapes
 from .importer import Importer
-from .inputs import Given
-from .order import with_branches
-from .problems import reason_of
 from .read import load
 
 

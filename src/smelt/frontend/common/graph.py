@@ -1,13 +1,74 @@
-"""The nodes of a graph in an order in which they can be computed; wrong graphs end here."""
+"""A model as plain data: nodes that read and make values by name, and an order of them.
+
+What a reader of files gives, and all that the walk over a model asks for.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from smelt.ir.errors import ImportFailure
 
-from .read import Graph, Step, subgraphs
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a graph: extents are numbers, names, or None where the file is silent.
+
+    kind   "tensor", "sequence", "optional", "optional sequence"; "" where the file gives no type
+    dtype  the element type, of items too; "" where the file gives none
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str | None, ...] | None
+    kind: str = "tensor"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A node of the graph: an operator, the values that it reads and makes, its attributes.
+
+    inputs  names of operands, "" for one that is left out; outputs likewise
+    attrs   numbers, texts, tuples of them, arrays, Graphs (branches and bodies of loops)
+    domain  the set of operators that `op` belongs to, where a format has several
+    named   values that attributes name: the node reads them besides its operands
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    domain: str = ""
+    named: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The node's name, or what names it best."""
+        return self.name or next((o for o in self.outputs if o), "") or self.op
+
+
+@dataclass
+class Graph:
+    """A graph or a branch: inputs, arrays known by name, nodes, names of the results."""
+
+    name: str
+    inputs: list[Input]
+    arrays: dict[str, np.ndarray]
+    steps: list[Step]
+    outputs: list[str]
+
+
+def subgraphs(step: Step) -> Iterator[Graph]:
+    """The branches and loop bodies of a node."""
+    for value in step.attrs.values():
+        if isinstance(value, Graph):
+            yield value
 
 
 def in_order(model: str, graph: Graph, outer: Iterable[str]) -> list[Step]:
@@ -96,9 +157,7 @@ def _makers(model: str, graph: Graph) -> dict[str, int]:
 
 def uses(step: Step) -> list[str]:
     """The values a node reads, those that its branches take from around included."""
-    used = [n for n in step.inputs if n]
-    if step.op == "Gradient":  # it names values of the graph in attributes
-        used += [n for k in ("xs", "zs") for n in step.attrs.get(k, ())] + [step.attrs.get("y", "")]
+    used = [n for n in (*step.inputs, *step.named) if n]
     for g in subgraphs(step):
         own = {*g.arrays, *[i.name for i in g.inputs], *[o for s in g.steps for o in s.outputs]}
         used += [n for s in g.steps for n in uses(s) if n not in own]

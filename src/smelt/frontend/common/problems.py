@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from smelt.ir.errors import Unsupported
 from smelt.ir.types import tensor_type
+from smelt.relax import nodes as relax
 
-from .build import NeedsValues
-from .read import Step
+from .graph import Step
 from .values import Value
+
+
+class NeedsValues(Unsupported):
+    """The graph's structure depends on values of inputs: it can be imported with these given.
+
+    inputs  their names
+    shapes  inputs of which the shape is enough
+    """
+
+    def __init__(self, message: str, inputs: Sequence[str], shapes: Sequence[str] = ()) -> None:
+        """Name the inputs."""
+        super().__init__(message)
+        self.inputs, self.shapes = tuple(inputs), tuple(shapes)
+
+
+class Missing(Value):
+    """A result that no converter makes; an error where it is used."""
+
+    __slots__ = ()
+
+    def __init__(self, message: str) -> None:
+        """Say what is missing."""
+        super().__init__(tensor_type((), "bool"), None, None, message)
+
+    @property
+    def expr(self) -> relax.RelaxExpr:
+        """None: this is the error."""
+        raise Unsupported(self.name)
 
 
 class Lost(Value):

@@ -4,14 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 from smelt.ir.build import ceildiv, maximum
 from smelt.ir.expr import convert
 
 from .build import Build
-from .registry import Ints, Placing
 from .values import Value, simplify, static
+
+Ints = tuple[int, ...]
+
+
+class _Stepping(TypedDict, total=False):
+    pads: Ints
+    strides: Ints
+
+
+class Sliding(_Stepping, total=False):
+    """What places a window whose elements are neighbours on an image."""
+
+    auto_pad: str
+
+
+class Spaced(_Stepping, total=False):
+    """What places a window on an image, with explicit pads."""
+
+    dilations: Ints
+
+
+class Placing(Sliding, Spaced, total=False):
+    """What places a window on an image."""
+
 
 _MODES = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import moves
 from .build import Build
-from .ops_cast import as_type
+from .moves import as_type
 from .values import Value, objects, product, simplify
 
 

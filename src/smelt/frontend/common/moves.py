@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.ir import dtype as dt
 from smelt.ir.build import ceildiv, maximum
 from smelt.ir.expr import convert
 from smelt.ir.limits import SPREAD, worth_knowing
@@ -30,6 +31,16 @@ def _array(x: Value, array: np.ndarray) -> Value:
 def _size(x: Value) -> int:
     """Bytes of known elements; where they are repeated, at least so many each time."""
     return 0 if x.known is None else x.known.nbytes
+
+
+def as_type(g: Build, x: Value, dtype: str) -> Value:
+    """The value with another element type, at once where it is a constant."""
+    if x.dtype == dtype:
+        return x
+    if x.is_array and x.small:
+        assert x.known is not None
+        return Value.of_array(dt.converted(x.known, dtype))
+    return g.call("cast", x, dtype=dtype)
 
 
 def reshape(g: Build, x: Value, dims: Sequence[Any]) -> Value:

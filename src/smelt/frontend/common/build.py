@@ -1,10 +1,10 @@
-"""What a converter is given: calls under the node's name, and errors that name it."""
+"""What a converter of a node is given: calls under the node's name, and errors that name it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -16,64 +16,79 @@ from smelt.ir.types import TensorType, TupleType, tensor_type
 from smelt.relax import nodes as relax
 from smelt.relax.host_ops import call_with_sizes, define_sizes, host_call, run_size
 
-from .read import Graph, Step, dtype_of, version_of
+from . import evaluate
+from .graph import Step
+from .problems import NeedsValues
 from .values import Operand, Value, product
+from .walk import Scope, check_size
 
 TEXT_MOVES = ("broadcast_to", "concat", "expand_dims", "flip", "gather", "reshape", "squeeze",
               "strided_slice", "tile", "transpose", "where")  # fmt: skip
 """What may be done with texts besides the operators for them (runtime/vm_strings.MOVES)."""
 
 
-class NeedsValues(Unsupported):
-    """The graph's structure depends on values of inputs: it can be imported with these given.
-
-    inputs  their names
-    shapes  inputs of which the shape is enough
-    """
-
-    def __init__(self, message: str, inputs: Sequence[str], shapes: Sequence[str] = ()) -> None:
-        """Name the inputs."""
-        super().__init__(message)
-        self.inputs, self.shapes = tuple(inputs), tuple(shapes)
-
-
-class Walk(Protocol):
-    """What a converter may ask of the walk over the model."""
-
-    def branch(self, graph: Graph, given: Sequence[Operand] = ()) -> list[Operand]:
-        """The results of a subgraph, in the scope of the node, with its inputs given."""
-
-    def sources(self, expr: relax.RelaxExpr) -> tuple[str, ...] | None:
-        """The inputs that a value is computed from; None where it depends on something else."""
-
-    def decide(self) -> None:
-        """Note that the program decides while it runs: the virtual machine has to run it."""
+Arg = Value | float | None
+"""An operand: a number has the type of the first value beside it; None is one left out."""
 
 
 class Build:
     """One node being converted."""
 
-    def __init__(self, model: str, step: Step, opset: int, walk: Walk) -> None:
+    def __init__(self, step: Step, walk: Scope) -> None:
         """`walk` is the walk over the model, in the scope of the node."""
-        self.model, self.step, self.opset, self.walk = model, step, opset, walk
+        self.step, self.walk = step, walk
 
-    def call(self, op: str, *operands: Value | None, **attrs: Any) -> Value:
+    @property
+    def opset(self) -> int:
+        """The version of the node's set of operators; 0 where it has none."""
+        return self.walk.opsets.get(self.step.domain, 0)
+
+    def results(self, fn: Callable[..., Any], *operands: Any, **attrs: Any) -> Sequence[Operand]:
+        """What a converter makes of the node. Raises ImportFailure where it has no result."""
+        try:
+            made = fn(self, *operands, **attrs)
+        except (ArithmeticError, ValueError, IndexError, MemoryError) as e:
+            text = f"no result from these operands and attributes: {type(e).__name__}: {e}"
+            raise ImportFailure(f"{self.where}: {text}") from e
+        results = made if isinstance(made, tuple) else (made,)
+        for v in results:
+            if isinstance(v, Value):
+                check_size(self.where, "a result", v.shape, v.dtype)
+        return results
+
+    def call(self, op: str, *operands: Arg, **attrs: Any) -> Value:
         """An operator with one result applied to values."""
         made = self._made(op, operands, attrs)
         if not isinstance(made.type, TensorType):
             raise TypeMismatch(f"{self.where}: {op} has several results")
         return Value(made.type, made)
 
-    def calls(self, op: str, *operands: Value | None, **attrs: Any) -> tuple[Value, ...]:
+    def compute(self, op: str, *operands: Value) -> Value:
+        """What is known of an operator's result, where all its operands are; else a call."""
+        return evaluate.either(
+            lambda: evaluate.elementwise(op, *operands), lambda: self.call(op, *operands)
+        )
+
+    def composed(self, fn: Callable[..., relax.RelaxExpr], *operands: Any, **attrs: Any) -> Value:
+        """What a function of graph values makes of values (relax/compose); errors name the node."""
+        try:
+            made = fn(*[v.expr if isinstance(v, Value) else v for v in operands], **attrs)
+        except SmeltError as e:
+            raise type(e)(f"{self.where}: {e}") from e
+        return Value(made.type, made)  # type: ignore[arg-type]
+
+    def calls(self, op: str, *operands: Arg, **attrs: Any) -> tuple[Value, ...]:
         """An operator with several results applied to values."""
         made = self._made(op, operands, attrs)
         assert isinstance(made.type, TupleType)
         items = [relax.TupleGetItem(made, i) for i in range(len(made.type.items))]
         return tuple([Value(i.type, i) for i in items])  # type: ignore[arg-type]
 
-    def _made(
-        self, op: str, operands: Sequence[Value | None], attrs: Mapping[str, Any]
-    ) -> relax.Call:
+    def _made(self, op: str, given: Sequence[Arg], attrs: Mapping[str, Any]) -> relax.Call:
+        dtype = next((v.dtype for v in given if isinstance(v, Value)), "")
+        operands = [
+            v if v is None or isinstance(v, Value) else self.constant(v, dtype) for v in given
+        ]
         if any(v is not None and v.dtype == "string" for v in operands):
             return self._texts(op, operands, attrs)
         exprs = [None if v is None else v.expr for v in operands]
@@ -241,13 +256,6 @@ class Build:
         """Dimensions counted from the front."""
         return tuple([self.axis(int(a), rank) for a in axes])
 
-    def dtype(self, element: int, attribute: str = "to") -> str:
-        """The element type behind ONNX's number for it."""
-        found = dtype_of(element)
-        if found is None:
-            self.unsupported(f"{attribute}={element}", ", ".join(dt.DTYPES))
-        return found
-
     # -------------------------------------------------------------------------------------- errors
 
     def extents(self, dims: Sequence[Any], what: str) -> None:
@@ -265,7 +273,7 @@ class Build:
     @property
     def where(self) -> str:
         """Model, node and operator version, for messages."""
-        return where(self.model, self.step, self.opset)
+        return self.walk.where(self.step)
 
     def one_of(self, attribute: str, value: object, supported: Sequence[object]) -> None:
         """Unsupported unless an attribute has one of these values."""
@@ -279,10 +287,3 @@ class Build:
     def malformed(self, what: str) -> NoReturn:
         """ImportFailure: the node breaks its operator's definition."""
         raise ImportFailure(f"{self.where}: {what}")
-
-
-def where(model: str, step: Step, opset: int) -> str:
-    """Model, node and operator version as they stand at the head of a message."""
-    version = version_of(step.op, opset, step.domain)
-    op = f"{step.domain}.{step.op}" if step.domain else step.op
-    return f"{model}: node {step.label!r} ({op}{'' if version is None else f'-{version}'})"

@@ -1,0 +1,12 @@
+"""What every importer needs: values known while importing, calls, moves, inputs, the walk."""
+
+from .build import Build
+from .graph import Graph, Input, Step
+from .problems import NeedsValues
+from .values import Operand, SequenceValue, Value
+from .walk import Importer, Scope
+
+__all__ = [
+    "Build", "Graph", "Importer", "Input", "NeedsValues", "Operand", "Scope", "SequenceValue",
+    "Step", "Value",
+]  # fmt: skip
