@@ -137,6 +137,11 @@ def concat(g: Build, xs: Sequence[Value], axis: int) -> Value:
     return g.call("concat", *xs, axis=axis)
 
 
+def stack(g: Build, xs: Sequence[Value], axis: int) -> Value:
+    """Values of one shape along a dimension of their own."""
+    return concat(g, [expand_dims(g, x, (axis,)) for x in xs], axis)
+
+
 def take(g: Build, x: Value, indices: Value, axis: int) -> Value:
     """The slices of `x` at these indices, negative ones counted from the end."""
     axis = g.axis(axis, x.rank)
@@ -211,6 +216,11 @@ def slice_(
         )
     back = tuple([a for a, s in zip(axes, steps, strict=True) if s < 0])
     return g.call("flip", x, axes=back) if back else x
+
+
+def along(g: Build, x: Value, axis: int, begin: Any, end: Any) -> Value:
+    """The elements from begin up to end of one dimension."""
+    return slice_(g, x, (axis,), (begin,), (end,), (1,))
 
 
 def _range(extent: Any, start: Any, end: Any, step: int) -> tuple[Any, Any, int]:
@@ -294,6 +304,28 @@ def both_ends(given: Sequence[Any], axes: Sequence[int], default: Sequence[Any])
     for k, a in enumerate(axes):
         full[a], full[rank + a] = given[k], given[len(axes) + k]
     return tuple(full)
+
+
+def pad(
+    g: Build, x: Value, pads: Sequence[Any], mode: str = "constant", value: float = 0.0
+) -> Value:
+    """Elements put around, begins of all dimensions, then ends; negative ones cut off."""
+    if len(pads) != 2 * x.rank:
+        g.malformed(f"{len(pads)} pads for {x.rank} dimensions")
+    before, after = list(pads[: x.rank]), list(pads[x.rank :])
+    ends = [p for p in zip(before, after, strict=True) if static(p)]
+    if mode == "constant" and any(min(p) < 0 < max(p) for p in ends):
+        # more may go than there is
+        return g.call("pad", x, pads=tuple(pads), mode=mode, value=value)
+    for k in range(x.rank):
+        b, a = before[k], after[k]
+        if (isinstance(b, int) and b < 0) or (isinstance(a, int) and a < 0):
+            cut_a, cut_b = min(a, 0), -min(b, 0)
+            x = along(g, x, k, cut_b, simplify(convert(x.shape[k]) + cut_a))
+            before[k], after[k] = max(b, 0), max(a, 0)
+    if all(isinstance(p, int) and p == 0 for p in (*before, *after)):
+        return x
+    return g.call("pad", x, pads=(*before, *after), mode=mode, value=value)
 
 
 def tile(g: Build, x: Value, repeats: Sequence[Any]) -> Value:

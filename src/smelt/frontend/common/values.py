@@ -73,6 +73,13 @@ class Value:
                 array = objects(items, array.shape)
         return Value(tensor_type(array.shape, dtype), None, array, name)
 
+    @staticmethod
+    def of_sizes(sizes: Any) -> Value:
+        """A vector of sizes, or one without dimensions: numbers or expressions."""
+        many = isinstance(sizes, Sequence)
+        items = objects(sizes, (len(sizes),)) if many else objects([sizes], ())
+        return Value.of_array(items, "int64")
+
     @property
     def shape(self) -> Dims:
         """The extents, numbers where they are known."""

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial, reduce
-from typing import Any
-
-import numpy as np
 
 from smelt.frontend.common import Build, Value, dynamic, evaluate, moves
 from smelt.frontend.common.moves import as_type
 from smelt.frontend.common.values import objects, product
 from smelt.ir import dtype as dt
-from smelt.ir.expr import Expr
-from smelt.ir.limits import worth_knowing
 
 from .registry import Ints, onnx_op
 
@@ -353,21 +347,4 @@ def gemm(
 def range_(g: Build, start: Value, limit: Value, delta: Value, *, stash_type: int = 1) -> Value:
     """start, start + delta, ... below the limit; of narrow floats computed in float32 or wider."""
     g.one_of("stash_type", stash_type, (1,))
-    if any(v.known is None for v in (start, limit, delta)):
-        return dynamic.arange(g, start, limit, delta)
-    first, last, step = [
-        g.scalar(v, n) for v, n in ((start, "start"), (limit, "limit"), (delta, "delta"))
-    ]
-    if not any(isinstance(e, Expr) for e in (first, last, step)):
-        if not all(map(math.isfinite, (first, last, step))) or step == 0:
-            g.malformed(f"start={first}, limit={last}, delta={step}: finite numbers, delta not 0")
-        count = max(int(np.ceil((last - first) / step)), 0)
-        if not worth_knowing(8 * count):
-            return g.call("arange", start=first, step=step, count=count, dtype=start.dtype)
-        items: Any = np.array([first + k * step for k in range(count)], dt.to_numpy(start.dtype))
-        return Value.of_array(items)
-    if isinstance(step, Expr) or not dt.is_int(start.dtype):
-        g.unsupported(
-            "a range of symbolic length with this type or step", "integers with a constant delta"
-        )
-    return moves.arange(g, first, last, step, start.dtype)
+    return dynamic.arange(g, start, limit, delta)

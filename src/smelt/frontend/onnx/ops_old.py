@@ -18,7 +18,8 @@ from . import ops_math
 from .ops_index import topk_10
 from .ops_nn import per_channel
 from .ops_norm import instance_norm
-from .ops_shape import _even, _pad
+from .ops_shape import even
+from .ops_shape import pad as pad_2
 from .read import dtype_named
 from .registry import Ints, onnx_op, with_attribute
 
@@ -165,13 +166,14 @@ def split(
 ) -> tuple[Value, ...]:
     """Sizes as an operand or as an attribute, which bear one name."""
     given = split_ if split is None else g.ints(split, "split")
-    return moves.split(g, x, given or _even(g, x, axis, len(g.step.outputs)), axis)
+    return moves.split(g, x, given or even(g, x, axis, len(g.step.outputs)), axis)
 
 
 @onnx_op("Pad")
 def pad(g: Build, x: Value, *, mode: str = "constant", paddings: Ints, value: float = 0.0) -> Value:
     """Widths under their first name."""
-    return _pad(g, x, paddings, mode, value)
+    made: Value = pad_2(g, x, pads=paddings, mode=mode, value=value)
+    return made
 
 
 @onnx_op("Tile")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from smelt.frontend.common import Build, Value, dynamic, moves
-from smelt.frontend.common.values import objects, product, simplify, static
+from smelt.frontend.common.values import product, simplify, static
 from smelt.ir.expr import Expr, convert
 from smelt.ir.limits import worth_knowing
 
@@ -65,15 +65,13 @@ def eye_like(g: Build, x: Value, *, dtype: int | None = None, k: int = 0) -> Val
 @onnx_op("Shape")
 def shape(g: Build, x: Value, *, start: int = 0, end: int | None = None) -> Value:
     """The extents, which are known here."""
-    return Value.of_array(
-        objects(x.shape[slice(start, end)], (len(x.shape[slice(start, end)]),)), "int64"
-    )
+    return Value.of_sizes(x.shape[start:end])
 
 
 @onnx_op("Size")
 def size(g: Build, x: Value) -> Value:
     """The number of elements."""
-    return Value.of_array(objects([product(x.shape)], ()), "int64")
+    return Value.of_sizes(product(x.shape))
 
 
 # -------------------------------------------------------------------------------------- reshapes
@@ -82,15 +80,7 @@ def size(g: Build, x: Value) -> Value:
 @onnx_op("Reshape", since=5)
 def reshape(g: Build, x: Value, shape: Value, *, allowzero: int = 0) -> Value:
     """0 keeps an extent, -1 is what remains."""
-    if shape.known is None:
-        return dynamic.reshape(g, x, shape, bool(allowzero))
-    dims = [simplify(d) for d in g.dims(shape, "shape")]
-    for k, d in enumerate(dims):
-        if isinstance(d, int) and d == 0 and not allowzero:
-            if k >= x.rank:
-                g.malformed(f"the shape's extent {k} is 0, but the operand has {x.rank} dimensions")
-            dims[k] = x.shape[k]
-    return moves.reshape(g, x, dims)
+    return dynamic.reshape(g, x, shape, bool(allowzero))
 
 
 @onnx_op("Flatten")
@@ -135,9 +125,7 @@ def transpose(g: Build, x: Value, *, perm: Ints | None = None) -> Value:
 @onnx_op("Expand", since=8)
 def expand(g: Build, x: Value, shape: Value) -> Value:
     """Repetition along extents of 1."""
-    if shape.known is None:
-        return dynamic.expand(g, x, shape)
-    return moves.broadcast_to(g, x, g.dims(shape, "shape"))
+    return dynamic.expand(g, x, shape)
 
 
 @onnx_op("Tile", since=6)
@@ -170,7 +158,7 @@ def concat(g: Build, first: Value, *rest: Value, axis: int) -> Value:
     return moves.concat(g, (first, *rest), axis)
 
 
-def _even(g: Build, x: Value, axis: int, count: int) -> list[Any]:
+def even(g: Build, x: Value, axis: int, count: int) -> list[Any]:
     """Sizes of `count` parts, the last one smaller where they do not come out even."""
     extent = x.shape[g.axis(axis, x.rank)]
     if isinstance(extent, Expr):
@@ -183,7 +171,7 @@ def _even(g: Build, x: Value, axis: int, count: int) -> list[Any]:
 @onnx_op("Split", since=2)
 def split(g: Build, x: Value, *, axis: int = 0, split: Ints | None = None) -> tuple[Value, ...]:
     """Sizes as an attribute."""
-    return moves.split(g, x, split or _even(g, x, axis, len(g.step.outputs)), axis)
+    return moves.split(g, x, split or even(g, x, axis, len(g.step.outputs)), axis)
 
 
 @onnx_op("Split", since=13)
@@ -193,7 +181,7 @@ def split_13(
     """Sizes as an operand."""
     if split is not None:
         return moves.split(g, x, g.dims(split, "split"), axis)
-    return moves.split(g, x, _even(g, x, axis, num_outputs or len(g.step.outputs)), axis)
+    return moves.split(g, x, even(g, x, axis, num_outputs or len(g.step.outputs)), axis)
 
 
 @onnx_op("Slice")
@@ -214,39 +202,18 @@ def slice_10(
     steps: Value | None = None,
 ) -> Value:
     """Ranges as operands."""
-    if any(v is not None and v.known is None for v in (starts, ends, steps)):
-        which = range(starts.shape[0]) if axes is None else g.ints(axes, "axes")
-        return dynamic.slice_(g, x, starts, ends, which, steps)
-    begin, end = g.dims(starts, "starts"), g.dims(ends, "ends")
-    which = tuple(range(len(begin))) if axes is None else g.ints(axes, "axes")
-    by = (1,) * len(begin) if steps is None else g.ints(steps, "steps")
-    return moves.slice_(g, x, which, begin, end, by)
+    which = None if axes is None else g.ints(axes, "axes")
+    return dynamic.slice_(g, x, starts, ends, which, steps)
 
 
-def _pad(g: Build, x: Value, pads: tuple[Any, ...], mode: str, value: float) -> Value:
-    g.one_of("mode", mode, ("constant", "reflect", "edge", "wrap"))
-    if len(pads) != 2 * x.rank:
-        g.malformed(f"{len(pads)} pads for {x.rank} dimensions")
-    before, after = list(pads[: x.rank]), list(pads[x.rank :])
-    ends = [p for p in zip(before, after, strict=True) if all(isinstance(n, int) for n in p)]
-    if mode == "constant" and any(min(p) < 0 < max(p) for p in ends):
-        return g.call("pad", x, pads=pads, mode=mode, value=value)  # more may go than there is
-    for k in range(x.rank):
-        b, a = before[k], after[k]
-        if (isinstance(b, int) and b < 0) or (isinstance(a, int) and a < 0):
-            cut_a, cut_b = min(a, 0), -min(b, 0)
-            end = simplify(convert(x.shape[k]) + cut_a)
-            x = moves.slice_(g, x, (k,), (cut_b,), (end,), (1,))
-            before[k], after[k] = max(b, 0), max(a, 0)
-    if all(isinstance(p, int) and p == 0 for p in (*before, *after)):
-        return x
-    return g.call("pad", x, pads=(*before, *after), mode=mode, value=value)
+_MODES = ("constant", "reflect", "edge", "wrap")
 
 
 @onnx_op("Pad", since=2)
 def pad(g: Build, x: Value, *, mode: str = "constant", pads: Ints, value: float = 0.0) -> Value:
     """Widths as an attribute."""
-    return _pad(g, x, pads, mode, value)
+    g.one_of("mode", mode, _MODES)
+    return moves.pad(g, x, pads, mode, value)
 
 
 @onnx_op("Pad", since=11)
@@ -260,11 +227,6 @@ def pad_11(
     mode: str = "constant",
 ) -> Value:
     """Widths as an operand, of some dimensions only where axes are given."""
-    if pads.known is None:
-        which = range(x.rank) if axes is None else g.axes(g.ints(axes, "axes"), x.rank)
-        return dynamic.pad(g, x, pads, which, mode, value)
-    widths = g.dims(pads, "pads")
-    if axes is not None:
-        which = g.axes(g.ints(axes, "axes"), x.rank)
-        widths = moves.both_ends(widths, which, [0] * (2 * x.rank))
-    return _pad(g, x, widths, mode, 0.0 if value is None else g.number(value, "constant_value"))
+    g.one_of("mode", mode, _MODES)
+    which = None if axes is None else g.ints(axes, "axes")
+    return dynamic.pad(g, x, pads, which, mode, value)
