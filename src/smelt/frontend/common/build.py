@@ -28,7 +28,7 @@ TEXT_MOVES = ("broadcast_to", "concat", "expand_dims", "flip", "gather", "reshap
 
 
 Arg = Value | float | None
-"""An operand: a number has the type of the first value beside it; None is one left out."""
+"""An operand: a number has the type of the last value beside it; None is one left out."""
 
 
 class Build:
@@ -85,7 +85,7 @@ class Build:
         return tuple([Value(i.type, i) for i in items])  # type: ignore[arg-type]
 
     def _made(self, op: str, given: Sequence[Arg], attrs: Mapping[str, Any]) -> relax.Call:
-        dtype = next((v.dtype for v in given if isinstance(v, Value)), "")
+        dtype = next((v.dtype for v in reversed(given) if isinstance(v, Value)), "")
         operands = [
             v if v is None or isinstance(v, Value) else self.constant(v, dtype) for v in given
         ]

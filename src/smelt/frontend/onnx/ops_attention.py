@@ -68,7 +68,7 @@ def flex_attention(
         q5 = moves.reshape(g, q, (batch, own, group, length, q.shape[3]))
         k5, v5 = moves.expand_dims(g, k, (2,)), moves.expand_dims(g, v, (2,))
     scores = g.call("matmul", q5, k5, transpose_b=True)
-    scores = as_type(g, g.call("multiply", scores, g.constant(factor, q.dtype)), inner)
+    scores = as_type(g, g.call("multiply", scores, factor), inner)
     scores = moves.reshape(g, scores, (batch, heads, length, keys))
     scores = _modified(g, score_mod, scores)
     weights = _modified(g, prob_mod, g.call("softmax", scores, axis=-1))
@@ -93,7 +93,7 @@ def _modified(g: Build, graph: Graph | None, x: Value) -> Value:
 
 def _masked(g: Build, keep: Value, dtype: str, low: float) -> Value:
     """0 where an integer mask is not 0, `low` elsewhere: what is added to scores."""
-    wanted = g.call("not_equal", keep, g.constant(0, keep.dtype))
+    wanted = g.call("not_equal", keep, 0)
     return g.call("where", wanted, g.constant(0.0, dtype), g.constant(low, dtype))
 
 
@@ -181,7 +181,7 @@ def multi_head_attention(
         if x.rank == 3:
             if bias is not None:
                 end = simplify(at + x.shape[2])
-                x = g.call("add", x, moves.slice_(g, bias, (0,), (at,), (end,), (1,)))
+                x = g.call("add", x, moves.along(g, bias, 0, at, end))
                 at = end
             x = split_heads(g, x, num_heads)
         parts.append(x)

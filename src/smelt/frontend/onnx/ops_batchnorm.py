@@ -44,13 +44,13 @@ def _trained(g: Build, x: Value, by: Affine, epsilon: float) -> tuple[Value, Val
 
 def _running(g: Build, old: Value, new: Value, momentum: float) -> Value:
     """old momentum + new (1 - momentum)."""
-    kept = g.call("multiply", old, g.constant(momentum, old.dtype))
-    return g.call("add", kept, g.call("multiply", new, g.constant(1 - momentum, old.dtype)))
+    kept = g.call("multiply", old, momentum)
+    return g.call("add", kept, g.call("multiply", new, 1 - momentum))
 
 
 def _per_activation(g: Build, x: Value, by: Affine, epsilon: float) -> Value:
     """spatial=0: the statistics have the shape of an image."""
-    spread = g.call("sqrt", g.call("add", by.var, g.constant(epsilon, x.dtype)))
+    spread = g.call("sqrt", g.call("add", by.var, epsilon))
     y = g.call("multiply", g.call("subtract", x, by.mean), g.call("divide", by.scale, spread))
     return g.call("add", y, by.bias)
 

@@ -181,7 +181,7 @@ def _recursive(
         raise Unsupported(f"{g.where}: the shapes of the loop's values do not settle")
     lists = [relax.Var(f"l{n}", IncompleteType()) for n in range(width)]
     flag = _param("go", tensor_type((), "bool"))
-    following = g.call("add", number, g.constant(1, "int64"))
+    following = g.call("add", number, 1)
     held = [
         host_call("append", lists[n], r.expr, type=IncompleteType()) for n, r in enumerate(results)
     ]

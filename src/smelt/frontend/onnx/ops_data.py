@@ -34,12 +34,12 @@ def compress(g: Build, x: Value, condition: Value, *, axis: int | None = None) -
         runs = np.split(taken, np.flatnonzero(np.diff(taken) > 1) + 1)
         if len(runs) == 1:  # as many as there are
             first, end = (int(taken[0]), int(taken[-1]) + 1) if taken.size else (0, 0)
-            return moves.slice_(g, x, (at,), (first,), (end,), (1,))
+            return moves.along(g, x, at, first, end)
         if isinstance(extent, int):
             return moves.take(g, x, Value.of_array(taken[taken < extent]), at)
         ends = [minimum(maximum(convert(extent) - int(r[0]), 0), int(r.size)) for r in runs]
         found = moves.take(g, x, Value.of_array(taken), at)
-        return moves.slice_(g, found, (at,), (0,), (simplify(sum(ends)),), (1,))
-    condition = moves.slice_(g, condition, (0,), (0,), (x.shape[at],), (1,))
+        return moves.along(g, found, at, 0, simplify(sum(ends)))
+    condition = moves.along(g, condition, 0, 0, x.shape[at])
     places, count = g.calls("argwhere", condition)
     return g.call("gather", x, moves.squeeze(g, g.shrink(places, count), (1,)), axis=at)

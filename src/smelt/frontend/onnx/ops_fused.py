@@ -64,7 +64,7 @@ def embed_layer_norm(
     batch, length = ids.shape
     total = moves.take(g, words, ids, 0)
     if positions is None:
-        total = g.call("add", total, moves.slice_(g, places, (0,), (0,), (length,), (1,)))
+        total = g.call("add", total, moves.along(g, places, 0, 0, length))
     else:
         total = g.call("add", total, moves.take(g, places, positions, 0))
     if segments is not None and kinds is not None:
@@ -102,7 +102,7 @@ def fast_gelu(g: Build, x: Value, bias: Value | None = None) -> Value:
 @onnx_op("QuickGelu", domain=MICROSOFT)
 def quick_gelu(g: Build, x: Value, *, alpha: float = 1.702) -> Value:
     """x * sigmoid(alpha * x)."""
-    scaled = g.call("multiply", x, g.constant(alpha, x.dtype))
+    scaled = g.call("multiply", x, alpha)
     return g.call("multiply", x, g.call("sigmoid", scaled))
 
 
@@ -118,7 +118,7 @@ def fused_matmul(
     g.one_of("transBatchA", transBatchA, (0,))
     g.one_of("transBatchB", transBatchB, (0,))
     y = g.call("matmul", a, b, transpose_a=bool(transA), transpose_b=bool(transB))
-    return y if alpha == 1.0 else g.call("multiply", y, g.constant(alpha, y.dtype))
+    return y if alpha == 1.0 else g.call("multiply", y, alpha)
 
 
 _CONV_ACTIVATIONS: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -90,7 +90,7 @@ for _name in _FOLDED:
 def mean_of(g: Build, first: Value, *rest: Value) -> Value:
     """The mean of several tensors."""
     total = reduce(partial(g.call, "add"), rest, first)
-    return g.call("divide", total, g.constant(1 + len(rest), total.dtype)) if rest else total
+    return g.call("divide", total, 1 + len(rest)) if rest else total
 
 
 @onnx_op("Div", since=7)
@@ -192,7 +192,7 @@ def swish(g: Build, x: Value, *, alpha: float = 1.0) -> Value:
     """x sigmoid(alpha x)."""
     if alpha == 1.0:
         return g.call("silu", x)
-    scaled = g.call("multiply", x, g.constant(alpha, x.dtype))
+    scaled = g.call("multiply", x, alpha)
     return g.call("multiply", x, g.call("sigmoid", scaled))
 
 
@@ -252,8 +252,8 @@ def _reduced_in_graph(g: Build, target: str, x: Value, places: Ints, keepdims: b
     if target != "mean" or (isinstance(count, int) and count):
         return y
     number = Value.of_array(objects([count], ()), "int64")
-    some = g.call("greater", number, g.constant(0, "int64"))
-    return g.call("where", some, y, g.constant(0, x.dtype))  # as onnxruntime has it
+    some = g.call("greater", number, 0)
+    return g.call("where", some, y, 0)  # as onnxruntime has it
 
 
 def _whole_log_sum_exp(g: Build, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
@@ -336,10 +336,10 @@ def gemm(
 ) -> Value:
     """alpha A B + beta C."""
     y = g.call("matmul", a, b, transpose_a=bool(transA), transpose_b=bool(transB))
-    y = y if alpha == 1 else g.call("multiply", y, g.constant(alpha, y.dtype))
+    y = y if alpha == 1 else g.call("multiply", y, alpha)
     if c is None or beta == 0:
         return y
-    c = c if beta == 1 else g.call("multiply", c, g.constant(beta, y.dtype))
+    c = c if beta == 1 else g.call("multiply", c, beta)
     return g.call("add", y, c)
 
 

@@ -163,7 +163,7 @@ def qgemm(
         y = g.call("add", y, c)
     scale = g.call("multiply", single(g, a.scale), single(g, b.scale))
     if alpha != 1:
-        scale = g.call("multiply", scale, g.constant(alpha, "float32"))
+        scale = g.call("multiply", scale, alpha)
     if y_scale is None:
         return g.call("dequantize", y, scale)
     zero = None if y_zero is None else one(g, y_zero, "the result's zero point")
@@ -199,13 +199,13 @@ def dynamic_quantize_matmul(
 ) -> Value:
     """A float matrix, quantized to uint8 by its own range, times a quantized one."""
     low, high = [
-        g.call(both, g.call(end, a, axes=None, keepdims=False), g.constant(0.0, a.dtype))
+        g.call(both, g.call(end, a, axes=None, keepdims=False), 0.0)
         for both, end in (("minimum", "min"), ("maximum", "max"))
     ]
-    scale = g.call("divide", g.call("subtract", high, low), g.constant(255.0, a.dtype))
+    scale = g.call("divide", g.call("subtract", high, low), 255.0)
     # all zeros: any scale does
-    none = g.call("equal", scale, g.constant(0.0, a.dtype))
-    scale = g.call("where", none, g.constant(1.0, a.dtype), scale)
+    none = g.call("equal", scale, 0.0)
+    scale = g.call("where", none, 1.0, scale)
     zero = g.call("quantize", g.call("negative", low), scale, out_dtype="uint8")
     whole = g.call("quantize", a, scale, zero, out_dtype="uint8")
     made: Value = matmul_integer_to_float(g, whole, b, scale, b_scale, zero, b_zero, bias)
@@ -252,7 +252,7 @@ def matmul_nbits(
     scale = as_type(g, moves.reshape(g, scales, (N, blocks, 1)), "float32")
     w = moves.reshape(g, g.call("multiply", centred, scale), (N, blocks * block_size))
     if blocks * block_size != K:
-        w = moves.slice_(g, w, (1,), (0,), (K,), (1,))
+        w = moves.along(g, w, 1, 0, K)
     y = g.call("matmul", a, as_type(g, w, a.dtype), transpose_b=True)
     return y if bias is None else g.call("add", y, bias)
 

@@ -72,12 +72,12 @@ def _probit(g: Build, p: Value) -> Value:
 
 def _softmax_zero(g: Build, x: Value) -> Value:
     """Softmax over the scores that are not 0; the others stay 0."""
-    counts = g.call("cast", g.call("not_equal", x, g.constant(0, x.dtype)), dtype=x.dtype)
+    counts = g.call("cast", g.call("not_equal", x, 0), dtype=x.dtype)
     moved = g.call("subtract", x, g.call("max", x, axes=(1,), keepdims=True))
     powers = g.call("multiply", g.call("exp", moved), counts)
     total = g.call("sum", powers, axes=(1,), keepdims=True)
-    empty = g.call("equal", total, g.constant(0, x.dtype))
-    return g.call("divide", powers, g.call("where", empty, g.constant(1, x.dtype), total))
+    empty = g.call("equal", total, 0)
+    return g.call("divide", powers, g.call("where", empty, 1, total))
 
 
 def post_transformed(g: Build, scores: Value, how: str) -> Value:
@@ -104,7 +104,7 @@ def two_classes(g: Build, score: Value, how: str, *, share: bool) -> Value:
         return post_transformed(g, score, how)
     if share:
         score = g.call("sigmoid", score) if how == "LOGISTIC" else score
-        other = g.call("subtract", g.constant(1, score.dtype), score)
+        other = g.call("subtract", 1, score)
         pair = moves.concat(g, (other, score), 1)
         return pair if how == "LOGISTIC" else post_transformed(g, pair, how)
     pair = moves.concat(g, (g.call("negative", score), score), 1)
@@ -139,7 +139,7 @@ def array_feature_extractor(g: Build, x: Value, indices: Value) -> Value:
 def binarizer(g: Build, x: Value, *, threshold: float = 0.0) -> Value:
     """1 above the threshold, else 0."""
     kind = x.dtype if dt.is_float(x.dtype) else "float64"
-    above = g.call("greater", as_type(g, x, kind), g.constant(threshold, kind))
+    above = g.call("greater", as_type(g, x, kind), threshold)
     return g.call("cast", above, dtype=x.dtype)
 
 
@@ -153,11 +153,9 @@ def feature_vectorizer(g: Build, *parts: Value, inputdimensions: Ints = ()) -> V
     fitted = []
     for x, n in zip(rows, wanted, strict=True):
         have = int(x.shape[1])
-        cut = moves.slice_(g, x, (1,), (0,), (n,), (1,)) if n < have else x
+        cut = moves.along(g, x, 1, 0, n) if n < have else x
         pads = (0, 0, 0, n - have)
-        fitted.append(
-            g.call("pad", cut, pads=pads, mode="constant", value=0.0) if n > have else cut
-        )
+        fitted.append(g.call("pad", cut, pads=pads) if n > have else cut)
     return as_scores(g, moves.concat(g, [as_type(g, x, "float32") for x in fitted], 1))
 
 
@@ -179,7 +177,7 @@ def imputer(
         g.malformed(f"no imputed values for an operand of {x.dtype}")
     if len(values) != 1 and len(values) != x.shape[-1]:
         g.malformed(f"{len(values)} imputed values for {x.shape[-1]} columns")
-    found = g.call("isnan", x) if gone != gone else g.call("equal", x, g.constant(gone, x.dtype))
+    found = g.call("isnan", x) if gone != gone else g.call("equal", x, gone)
     return g.call("where", found, g.constant(np.array(values), x.dtype), x)
 
 
@@ -190,8 +188,8 @@ def normalizer(g: Build, x: Value, *, norm: str = "MAX") -> Value:
     rows = as_scores(g, x)
     op = {"MAX": "max", "L1": "reduce_l1", "L2": "reduce_l2"}[norm]
     size = g.call(op, rows, axes=(x.rank - 1,), keepdims=True)
-    none = g.call("equal", size, g.constant(0, "float32"))
-    return g.call("divide", rows, g.call("where", none, g.constant(1, "float32"), size))
+    none = g.call("equal", size, 0)
+    return g.call("divide", rows, g.call("where", none, 1, size))
 
 
 @onnx_op("OneHotEncoder", domain=DOMAIN)
@@ -238,7 +236,7 @@ def _mapped(g: Build, x: Value, keys: np.ndarray, values: np.ndarray, default: A
     table = g.constant(keys[order], x.dtype)
     flat = moves.reshape(g, x, (-1,))
     at = g.call("searchsorted", table, flat, right=False)
-    at = g.call("minimum", at, g.constant(len(keys) - 1, "int64"))
+    at = g.call("minimum", at, len(keys) - 1)
     key = g.call("gather", table, at, axis=0)
     same = g.call("equal", key, flat)
     if dt.is_float(x.dtype):
@@ -385,7 +383,7 @@ def linear_classifier(
     scores = _linear(g, x, coefficients, intercepts)
     count = len(classlabels_ints or classlabels_strings)
     if scores.shape[1] == 1 and count == 2:
-        second = g.call("greater", moves.squeeze(g, scores, (1,)), g.constant(0, scores.dtype))
+        second = g.call("greater", moves.squeeze(g, scores, (1,)), 0)
         which = g.call("cast", second, dtype="int64")
         scores = as_scores(g, two_classes(g, scores, post_transform, share=True))
         return labels_at(g, which, classlabels_ints, classlabels_strings), scores

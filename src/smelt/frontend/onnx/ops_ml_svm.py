@@ -40,7 +40,7 @@ def _sums(g: Build, x: Value, coefficients: Floats, targets: int, rho: Floats) -
     """x coefficients + rho, [rows, targets]."""
     weights = _table(g, coefficients, targets, "coefficients", x.dtype)
     y = g.call("matmul", x, weights, transpose_b=True)
-    return g.call("add", y, g.constant(rho[0] if rho else 0.0, x.dtype))
+    return g.call("add", y, rho[0] if rho else 0.0)
 
 
 @onnx_op("SVMRegressor", domain=ops_ml.DOMAIN)
@@ -66,7 +66,7 @@ def svm_regressor(
         near = rows
     y = _sums(g, near, coefficients, 1, rho)
     if one_class:
-        positive = g.call("greater", y, g.constant(0, y.dtype))
+        positive = g.call("greater", y, 0)
         y = g.call("where", positive, g.constant(1, y.dtype), g.constant(-1, y.dtype))
     return ops_ml.as_scores(g, ops_ml.post_transformed(g, y, post_transform))
 
@@ -94,7 +94,7 @@ def _votes(g: Build, duels: list[tuple[int, int, Value]], classes: int) -> Value
     """How many duels each class has won, [rows, classes]."""
     total: list[Value | None] = [None] * classes
     for i, j, score in duels:
-        won = g.call("greater", score, g.constant(0, score.dtype))
+        won = g.call("greater", score, 0)
         for k, yes in ((i, won), (j, g.call("logical_not", won))):
             one = g.call("cast", yes, dtype="int64")
             before = total[k]
@@ -104,8 +104,8 @@ def _votes(g: Build, duels: list[tuple[int, int, Value]], classes: int) -> Value
 
 def _share(g: Build, duel: Value, a: float, b: float) -> Value:
     """The share of the first of two classes, by Platt's sigmoid."""
-    bent = g.call("multiply", duel, g.constant(a, duel.dtype))
-    bent = g.call("add", bent, g.constant(b, duel.dtype))
+    bent = g.call("multiply", duel, a)
+    bent = g.call("add", bent, b)
     return g.call("sigmoid", g.call("negative", bent))
 
 
@@ -159,7 +159,7 @@ def _coupled(g: Build, shares: list[tuple[int, int, Value]], classes: int) -> Va
     first = shares[0][2]
 
     def rest(p: Value) -> Value:
-        return g.call("subtract", g.constant(1, p.dtype), p)
+        return g.call("subtract", 1, p)
 
     if classes == 2:
         return moves.concat(g, (first, rest(first)), 1)
@@ -167,7 +167,7 @@ def _coupled(g: Build, shares: list[tuple[int, int, Value]], classes: int) -> Va
     for i, j, p in shares:
         known[i, j] = g.call("clip", p, min=1e-7, max=1 - 1e-7)
         known[j, i] = rest(known[i, j])
-    none = g.call("multiply", first, g.constant(0, first.dtype))
+    none = g.call("multiply", first, 0)
     cells = [known.get((i, j), none) for i in range(classes) for j in range(classes)]
     table = moves.reshape(g, moves.concat(g, cells, 1), (first.shape[0], classes, classes))
     return g.call("pairwise_coupling", table)

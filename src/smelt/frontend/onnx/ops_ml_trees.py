@@ -97,9 +97,9 @@ def _gathered(
     op = {"AVERAGE": "sum", "SUM": "sum", "MIN": "min", "MAX": "max"}[how]
     y = g.call(op, each, axes=(1,), keepdims=False)
     if how == "AVERAGE":
-        return g.call("divide", y, g.constant(float(leaves.shape[1]), dtype))
+        return g.call("divide", y, float(leaves.shape[1]))
     if how in ("MIN", "MAX") and not present.all():
-        y = g.call("where", g.call("isinf", y), g.constant(0, dtype), y)
+        y = g.call("where", g.call("isinf", y), 0, y)
     return y
 
 

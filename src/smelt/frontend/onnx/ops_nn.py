@@ -63,7 +63,7 @@ def _cropped(g: Build, x: Value, w: Value, pads: Ints) -> tuple[Value, Value]:
     for d in range(rank):
         begin, end = -min(pads[d], 0), min(pads[rank + d], 0)
         if begin or end:
-            x = moves.slice_(g, x, (2 + d,), (begin,), (end or 1 << 62,), (1,))
+            x = moves.along(g, x, 2 + d, begin, end or 1 << 62)
     return w, x
 
 
@@ -117,7 +117,7 @@ def conv_transpose(
     rest = [(0, 0) if c is o else c for c, o in zip(cuts, own, strict=True)]
     if any(c != (0, 0) for c in rest):
         ends = [[simplify(0 - c[k]) for c in rest] for k in (0, 1)]
-        y = g.call("pad", y, pads=(0, 0, *ends[0], 0, 0, *ends[1]), mode="constant", value=0.0)
+        y = g.call("pad", y, pads=(0, 0, *ends[0], 0, 0, *ends[1]))
     return y if b is None else g.call("add", y, per_channel(g, b, y.rank))
 
 

@@ -48,7 +48,7 @@ def layer_norm(
     mean = g.call("mean", data, axes=axes, keepdims=True)
     centred = g.call("subtract", data, mean)
     var = g.call("mean", g.call("multiply", centred, centred), axes=axes, keepdims=True)
-    inverse = g.call("rsqrt", g.call("add", var, g.constant(epsilon, data.dtype)))
+    inverse = g.call("rsqrt", g.call("add", var, epsilon))
     return y, as_type(g, mean, stash), as_type(g, inverse, stash)
 
 
@@ -140,4 +140,4 @@ def mean_variance(g: Build, x: Value, *, axes: Ints = (0, 2, 3)) -> Value:
     spread = g.call(
         "sqrt", g.call("mean", g.call("multiply", centred, centred), axes=places, keepdims=True)
     )
-    return g.call("divide", centred, g.call("add", spread, g.constant(1e-9, x.dtype)))
+    return g.call("divide", centred, g.call("add", spread, 1e-9))

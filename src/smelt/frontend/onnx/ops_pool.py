@@ -66,7 +66,7 @@ def max_unpool(
     ends = [simplify(convert(a) - b) for a, b in zip(wanted, full, strict=True)]
     if static(ends) and not any(ends):
         return y
-    return g.call("pad", y, pads=(*[0] * x.rank, *ends), mode="constant", value=0.0)
+    return g.call("pad", y, pads=(*[0] * x.rank, *ends))
 
 
 def _lp_pool(g: Build, x: Value, kernel: Ints, p: float, **attrs: Any) -> Value:
@@ -128,7 +128,7 @@ def _padded(g: Build, x: Value, own: Window, rounded: Window) -> Value:
     rank = x.rank - 2
     ends = [min(a, b) for a, b in zip(own.pads[rank:], rounded.pads[rank:], strict=True)]
     pads = (0, 0, *own.pads[:rank], 0, 0, *ends)
-    return g.call("pad", x, pads=pads, mode="constant", value=0.0) if any(pads) else x
+    return g.call("pad", x, pads=pads) if any(pads) else x
 
 
 def _rest(own: Window, rounded: Window) -> Window:

@@ -159,9 +159,9 @@ def _dropped(
     wide = "float64" if x.dtype == "float64" else "float32"
     share = as_type(g, ratio, wide)
     kept = g.call("greater_equal", uniform(g, x.shape, wide, seed), share)
-    scale = g.call("divide", g.constant(1.0, wide), g.call("subtract", g.constant(1, wide), share))
+    scale = g.call("divide", 1.0, g.call("subtract", 1, share))
     scaled = as_type(g, g.call("multiply", as_type(g, x, wide), scale), x.dtype)
-    y = g.call("where", kept, scaled, g.constant(0, x.dtype))
+    y = g.call("where", kept, scaled, 0)
     return y, as_type(g, kept, mask)
 
 

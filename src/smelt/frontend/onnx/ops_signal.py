@@ -22,7 +22,7 @@ def _parts(g: Build, x: Value) -> tuple[Value, Value | None]:
     if x.rank < 2 or x.shape[last] not in (1, 2):
         g.malformed(f"a signal of the shape {x.shape}; its last dimension has to be 1 or 2")
     items = [
-        moves.squeeze(g, moves.slice_(g, x, (last,), (k,), (k + 1,), (1,)), (last,))
+        moves.squeeze(g, moves.along(g, x, last, k, k + 1), (last,))
         for k in range(int(x.shape[last]))
     ]
     return items[0], items[1] if len(items) == 2 else None
@@ -42,16 +42,16 @@ def _first(g: Build, x: Value, axis: int, count: Any) -> Value:
     if not isinstance(extent, int) or not isinstance(count, int):
         g.unsupported("a length that is not the signal's, of symbolic size", "constant sizes")
     if count < extent:
-        return moves.slice_(g, x, (axis,), (0,), (count,), (1,))
+        return moves.along(g, x, axis, 0, count)
     pads = [0] * (2 * x.rank)
     pads[x.rank + axis] = count - extent
-    return g.call("pad", x, pads=tuple(pads), mode="constant", value=0.0)
+    return g.call("pad", x, pads=tuple(pads))
 
 
 def _mirrored(g: Build, x: Value, axis: int, n: Any, conjugate: bool) -> Value:
     """The whole spectrum of a real signal from its first half."""
     half = _first(g, x, axis, simplify(n // 2 + 1))
-    back = moves.slice_(g, half, (axis,), (1,), (simplify((n + 1) // 2),), (1,))
+    back = moves.along(g, half, axis, 1, simplify((n + 1) // 2))
     back = g.call("flip", back, axes=(axis,))
     return moves.concat(g, (half, g.call("negative", back) if conjugate else back), axis)
 
@@ -87,7 +87,7 @@ def _transformed(
         return _joined(g, re)
     if onesided:
         end = simplify(n // 2 + 1)
-        re, im = [moves.slice_(g, p, (axis,), (0,), (end,), (1,)) for p in (re, im)]
+        re, im = [moves.along(g, p, axis, 0, end) for p in (re, im)]
     return _joined(g, re, im)
 
 
@@ -303,7 +303,7 @@ def tf_idf(
         width=width,
     )
     if mode == "IDF":
-        y = g.call("minimum", y, g.constant(1.0, "float32"))
+        y = g.call("minimum", y, 1.0)
     if mode != "TF" and weights:
         factor = np.ones(width)
         factor[list(ngram_indexes)] = weights

@@ -63,14 +63,14 @@ def center_crop_pad(g: Build, x: Value, shape: Value, *, axes: Ints = ()) -> Val
         if not at_least(want, extent):
             kept = simplify(minimum(convert(extent), want))
             begin = simplify((convert(extent) - kept) // 2)
-            x = moves.slice_(g, x, (a,), (begin,), (simplify(convert(begin) + kept),), (1,))
+            x = moves.along(g, x, a, begin, simplify(convert(begin) + kept))
         if not at_least(extent, want):
             extra = simplify(maximum(convert(want) - extent, 0))
             pads[a] = simplify(convert(extra) // 2)
             pads[x.rank + a] = simplify(convert(extra) - pads[a])
     if all(isinstance(p, int) and p == 0 for p in pads):
         return x
-    return g.call("pad", x, pads=tuple(pads), mode="constant", value=0.0)
+    return g.call("pad", x, pads=tuple(pads))
 
 
 # --------------------------------------------------------------------------------------- regions
