@@ -78,8 +78,7 @@ def converted(x: Value, dtype: str) -> Value | None:
     if x.is_array and dt.is_float(x.dtype) and not dt.is_float(dtype) and dtype != "bool":
         return _mapped(int, (x,), dtype)
     if x.is_array:
-        assert x.known is not None
-        return Value.of_array(x.known.astype(dt.to_numpy(dtype)))
+        return Value.of_array(x.array.astype(dt.to_numpy(dtype)))
     if dtype == "bool":
         return _mapped(lambda a: _differ(a, 0), (x,), dtype)
     if dt.is_float(dtype):

@@ -30,7 +30,7 @@ def _array(x: Value, array: np.ndarray) -> Value:
 
 def _size(x: Value) -> int:
     """Bytes of known elements; where they are repeated, at least so many each time."""
-    return 0 if x.known is None else x.known.nbytes
+    return 0 if x.known is None else x.array.nbytes
 
 
 def as_type(g: Build, x: Value, dtype: str) -> Value:
@@ -38,8 +38,7 @@ def as_type(g: Build, x: Value, dtype: str) -> Value:
     if x.dtype == dtype:
         return x
     if x.is_array and x.small:
-        assert x.known is not None
-        return Value.of_array(dt.converted(x.known, dtype))
+        return Value.of_array(dt.converted(x.array, dtype))
     return g.call("cast", x, dtype=dtype)
 
 
@@ -65,8 +64,7 @@ def reshape(g: Build, x: Value, dims: Sequence[Any]) -> Value:
             f"the operand {math.prod(x.shape)}"
         )
     if x.is_array or (x.small and static(dims)):
-        assert x.known is not None
-        return _array(x, x.known.reshape(dims))
+        return _array(x, x.array.reshape(dims))
     return x if tuple(dims) == x.shape else g.call("reshape", x, shape=tuple(dims))
 
 
@@ -79,8 +77,7 @@ def transpose(g: Build, x: Value, axes: Sequence[int]) -> Value:
     if sorted(axes) != list(range(x.rank)):
         g.malformed(f"perm={tuple(axes)} is no permutation of {x.rank} dimensions")
     if x.small:
-        assert x.known is not None
-        return _array(x, x.known.transpose(axes).copy())
+        return _array(x, x.array.transpose(axes).copy())
     return g.call("transpose", x, axes=tuple(axes))
 
 
@@ -91,8 +88,8 @@ def expand_dims(g: Build, x: Value, axes: Sequence[int]) -> Value:
     places = g.axes(axes, x.rank + len(axes))
     if len(set(places)) != len(places):
         g.malformed(f"axes={tuple(axes)} names a dimension twice")
-    if x.known is not None and (x.is_array or x.small):
-        return _array(x, np.expand_dims(x.known, places))
+    if x.is_array or x.small:
+        return _array(x, np.expand_dims(x.array, places))
     return g.call("expand_dims", x, axes=tuple(sorted(places)))
 
 
@@ -108,8 +105,8 @@ def squeeze(g: Build, x: Value, axes: Sequence[int] | None) -> Value:
             g.malformed(f"dimension {p} has the extent {x.shape[p]}, only 1 can be squeezed")
     if not places:
         return x
-    if x.known is not None and (x.is_array or x.small):
-        return _array(x, x.known.squeeze(places))
+    if x.is_array or x.small:
+        return _array(x, x.array.squeeze(places))
     return g.call("squeeze", x, axes=tuple(sorted(places)))
 
 
@@ -132,7 +129,7 @@ def concat(g: Build, xs: Sequence[Value], axis: int) -> Value:
     axis = g.axis(axis, xs[0].rank)
     if all(x.small for x in xs):
         if all(x.is_array for x in xs):
-            return _array(xs[0], np.concatenate([x.known for x in xs if x.known is not None], axis))
+            return _array(xs[0], np.concatenate([x.array for x in xs], axis))
         return _array(xs[0], np.concatenate([x.elements() for x in xs], axis))
     return g.call("concat", *xs, axis=axis)
 
@@ -147,40 +144,31 @@ def take(g: Build, x: Value, indices: Value, axis: int) -> Value:
     axis = g.axis(axis, x.rank)
     extent = x.shape[axis]
     if indices.is_array and isinstance(extent, int):
-        assert indices.known is not None
-        at = indices.known
+        at = indices.array
         if at.size and (at.min() < -extent or at.max() >= extent):
             g.malformed(f"an index lies outside of -{extent} to {extent - 1}")
         if at.size and at.min() < 0:
             at = np.where(at < 0, at + extent, at)
             indices = Value.of_array(at.astype(np.int64))
         if x.small and worth_knowing(at.size * _size(x)):
-            assert x.known is not None
-            return _array(x, np.asarray(np.take(x.known, at, axis), x.known.dtype))
+            return _array(x, np.asarray(np.take(x.array, at, axis), x.array.dtype))
     if indices.small and indices.rank == 0:
         at = g.scalar(indices, "indices")
         begin = at if at_least(at, 0) else simplify(extent + convert(at))
-        part = g.call(
-            "strided_slice",
-            x,
-            axes=(axis,),
-            begin=(begin,),
-            end=(simplify(begin + 1),),
-            strides=(1,),
-        )
-        return g.call("squeeze", part, axes=(axis,))
+        return g.call("squeeze", _part(g, x, axis, begin, simplify(begin + 1)), axes=(axis,))
     return g.call("gather", x, indices, axis=axis)
 
 
+def _part(g: Build, x: Value, axis: int, begin: Any, end: Any) -> Value:
+    """The elements between two places that are inside of a dimension."""
+    return g.call("strided_slice", x, axes=(axis,), begin=(begin,), end=(end,), strides=(1,))
+
+
 def slice_(
-    g: Build,
-    x: Value,
-    axes: Sequence[int],
-    starts: Sequence[Any],
-    ends: Sequence[Any],
+    g: Build, x: Value, axes: Sequence[int], starts: Sequence[Any], ends: Sequence[Any],
     steps: Sequence[int],
-) -> Value:
-    """A part of a value, with ONNX's clamping; steps backward become a slice and a flip."""
+) -> Value:  # fmt: skip
+    """A part of a value, with numpy's clamping; steps backward become a slice and a flip."""
     axes = g.axes(axes, x.rank)
     if not len(axes) == len(starts) == len(ends) == len(steps) or 0 in steps:
         g.malformed(
@@ -190,13 +178,12 @@ def slice_(
         _range(x.shape[a], b, e, s) for a, b, e, s in zip(axes, starts, ends, steps, strict=True)
     ]
     if x.small and all(static(r) for r in ranges):
-        assert x.known is not None
         index: list[Any] = [slice(None)] * x.rank
         for a, (b, e, s), step in zip(axes, ranges, steps, strict=True):
             index[a] = slice(b, max(b, e), s)
             if step < 0:
                 index[a] = np.arange(b, max(b, e), s)[::-1]
-        out = x.known
+        out = x.array
         for a, i in enumerate(index):
             out = out[(slice(None),) * a + (i,)]
         return _array(x, out)
@@ -206,14 +193,9 @@ def slice_(
         if not (b == 0 and e == x.shape[a] and s == 1)
     ]
     if full:
-        x = g.call(
-            "strided_slice",
-            x,
-            axes=tuple([axes[k] for k in full]),
-            begin=tuple([ranges[k][0] for k in full]),
-            end=tuple([ranges[k][1] for k in full]),
-            strides=tuple([ranges[k][2] for k in full]),
-        )
+        begin, end, by = zip(*[ranges[k] for k in full], strict=True)
+        which = tuple([axes[k] for k in full])
+        x = g.call("strided_slice", x, axes=which, begin=begin, end=end, strides=by)
     back = tuple([a for a, s in zip(axes, steps, strict=True) if s < 0])
     return g.call("flip", x, axes=back) if back else x
 
@@ -227,13 +209,13 @@ def _range(extent: Any, start: Any, end: Any, step: int) -> tuple[Any, Any, int]
     """Begin, end and step forward of the elements that a slice takes."""
     start, end = _from_front(start, extent), _from_front(end, extent)
     if step > 0:
-        begin = clamp_end(_floor0(start), extent)
-        stop = clamp_end(_floor0(end), extent)
+        begin = clamp_end(_floor(start), extent)
+        stop = clamp_end(_floor(end), extent)
         if not at_least(stop, begin):
             stop = simplify(maximum(convert(stop), begin))
         return begin, stop, step
-    last = clamp_end(_floor0(start), simplify(convert(extent) - 1))
-    stop = clamp_end(_at_least_minus_1(end), simplify(convert(extent) - 1))
+    last = clamp_end(_floor(start), simplify(convert(extent) - 1))
+    stop = clamp_end(_floor(end, -1), simplify(convert(extent) - 1))
     count = simplify(ceildiv(convert(last) - stop, -step))
     if isinstance(count, int):
         count = max(count, 0)
@@ -247,16 +229,10 @@ def _from_front(index: Any, extent: Any) -> Any:
     return simplify(convert(extent) + index) if negative else index
 
 
-def _floor0(index: Any) -> Any:
+def _floor(index: Any, least: int = 0) -> Any:
     if isinstance(index, int):
-        return max(index, 0)
-    return index if at_least(index, 0) else simplify(maximum(index, 0))
-
-
-def _at_least_minus_1(index: Any) -> Any:
-    if isinstance(index, int):
-        return max(index, -1)
-    return index if at_least(index, -1) else simplify(maximum(index, -1))
+        return max(index, least)
+    return index if at_least(index, least) else simplify(maximum(index, least))
 
 
 def split(g: Build, x: Value, sizes: Sequence[Any], axis: int) -> tuple[Value, ...]:
@@ -268,12 +244,9 @@ def split(g: Build, x: Value, sizes: Sequence[Any], axis: int) -> tuple[Value, .
     for size in sizes:
         end: Any = simplify(convert(at) + size)
         if x.small and isinstance(at, int) and isinstance(end, int):
-            assert x.known is not None
-            parts.append(_array(x, x.known[(slice(None),) * axis + (slice(at, end),)]))
+            parts.append(_array(x, x.array[(slice(None),) * axis + (slice(at, end),)]))
         else:
-            parts.append(
-                g.call("strided_slice", x, axes=(axis,), begin=(at,), end=(end,), strides=(1,))
-            )
+            parts.append(_part(g, x, axis, at, end))
         at = end
     return tuple(parts)
 
@@ -293,8 +266,8 @@ def broadcast_to(g: Build, x: Value, dims: Sequence[Any]) -> Value:
         out.append(a if isinstance(b, int) and b == 1 else b)
     if tuple(out) == x.shape:
         return x
-    if static(out) and x.known is not None and (x.small or x.is_array) and math.prod(out) <= SPREAD:
-        return _array(x, np.broadcast_to(x.known, out))
+    if static(out) and (x.small or x.is_array) and math.prod(out) <= SPREAD:
+        return _array(x, np.broadcast_to(x.array, out))
     return g.call("broadcast_to", x, shape=tuple(out))
 
 
@@ -336,8 +309,7 @@ def tile(g: Build, x: Value, repeats: Sequence[Any]) -> Value:
     if all(isinstance(r, int) and r == 1 for r in repeats):
         return x
     if x.small and static(repeats) and worth_knowing(math.prod(repeats) * _size(x)):
-        assert x.known is not None
-        return _array(x, np.tile(x.known, repeats))
+        return _array(x, np.tile(x.array, repeats))
     return g.call("tile", x, repeats=tuple(repeats))
 
 

@@ -96,6 +96,12 @@ class Value:
         return self.type.dtype
 
     @property
+    def array(self) -> np.ndarray:
+        """The known elements, of a value that has them."""
+        assert self.known is not None
+        return self.known
+
+    @property
     def is_array(self) -> bool:
         """Whether every element is a number that is known."""
         return self.known is not None and self.known.dtype != object
@@ -108,13 +114,10 @@ class Value:
     @property
     def expr(self) -> relax.RelaxExpr:
         """The graph value; known elements become a Constant here, or code that computes them."""
-        if self._expr is None:
-            assert self.known is not None
-            self._expr = (
-                self.compute().expr
-                if self.compute is not None and self.has_floats
-                else _materialise(self.known, self.dtype, self.name)
-            )
+        if self._expr is None and self.compute is not None and self.has_floats:
+            self._expr = self.compute().expr
+        elif self._expr is None:
+            self._expr = _materialise(self.array, self.dtype, self.name)
         return self._expr
 
     @property
@@ -128,12 +131,8 @@ class Value:
 
     def elements(self) -> np.ndarray:
         """The known elements as an object array of int, float, bool or Expr."""
-        assert self.known is not None
-        return (
-            self.known
-            if self.known.dtype == object
-            else objects(self.known.ravel().tolist(), self.known.shape)
-        )
+        known = self.array
+        return known if known.dtype == object else objects(known.ravel().tolist(), known.shape)
 
 
 class SequenceValue:

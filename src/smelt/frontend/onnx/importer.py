@@ -179,6 +179,8 @@ def _attributes(g: Build, converter: Converter) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in g.step.attrs.items():
         if name not in names:
+            if name == "consumed_inputs" and g.opset < 6 and not g.step.domain:
+                continue  # which operands may be overwritten: it says nothing about results
             shown = "a graph" if isinstance(value, Graph) else repr(value)
             g.unsupported(f"attribute {name}={shown}", ", ".join(names) or "no attributes")
         if not converter.is_of_kind(names[name], value):

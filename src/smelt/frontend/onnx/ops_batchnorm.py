@@ -9,7 +9,7 @@ from smelt.frontend.common.moves import as_type
 from smelt.ir import dtype as dt
 
 from .ops_nn import per_channel
-from .registry import Ints, onnx_op, operand_group
+from .registry import onnx_op, operand_group
 
 
 @operand_group("scale", "bias", "mean", "var")
@@ -76,7 +76,6 @@ def batch_norm(
     x: Value,
     by: Affine,
     *,
-    consumed_inputs: Ints = (),
     epsilon: float = 1e-5,
     is_test: int = 0,
     momentum: float = 0.9,

@@ -27,10 +27,11 @@ _UNARY = {
     "HardSwish": "hard_swish",
 }  # fmt: skip
 
-_BINARY = {
+BINARY = {
     "Add": "add",
     "Sub": "subtract",
     "Mul": "multiply",
+    "Div": "divide",  # of integers toward zero
     "Equal": "equal",
     "Less": "less",
     "LessOrEqual": "less_equal",
@@ -74,29 +75,19 @@ def folded(name: str) -> Callable[..., Value]:
     return convert
 
 
-IN_PLACE = ("Abs", "Ceil", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Sigmoid", "Sqrt",
-            "Tanh")  # fmt: skip
-"""Operators with another signature before opset 6."""
-
 for _name in _UNARY:
-    onnx_op(_name, since=6 if _name in IN_PLACE else 1)(unary(_name))
-for _name, _target in _BINARY.items():
+    onnx_op(_name)(unary(_name))
+for _name, _target in BINARY.items():
     onnx_op(_name, since=7)(binary(_target))
 for _name in _FOLDED:
-    onnx_op(_name, since=6)(folded(_name))
+    onnx_op(_name)(folded(_name))
 
 
-@onnx_op("Mean", since=6)
+@onnx_op("Mean")
 def mean_of(g: Build, first: Value, *rest: Value) -> Value:
     """The mean of several tensors."""
     total = reduce(partial(g.call, "add"), rest, first)
     return g.call("divide", total, 1 + len(rest)) if rest else total
-
-
-@onnx_op("Div", since=7)
-def div(g: Build, a: Value, b: Value) -> Value:
-    """Division; of integers toward zero."""
-    return g.compute("divide", a, b)
 
 
 @onnx_op("Pow", since=7)
@@ -138,7 +129,7 @@ def is_inf(g: Build, x: Value, *, detect_negative: int = 1, detect_positive: int
 # --------------------------------------------------------------------------------- activations
 
 
-@onnx_op("LeakyRelu", since=6)
+@onnx_op("LeakyRelu")
 def leaky_relu(g: Build, x: Value, *, alpha: float = 0.01) -> Value:
     """x or alpha x."""
     return g.call("leaky_relu", x, alpha=alpha)
@@ -150,7 +141,7 @@ def thresholded_relu(g: Build, x: Value, *, alpha: float = 1.0) -> Value:
     return g.call("thresholded_relu", x, alpha=alpha)
 
 
-@onnx_op("Elu", since=6)
+@onnx_op("Elu")
 def elu(g: Build, x: Value, *, alpha: float = 1.0) -> Value:
     """x or alpha (exp x - 1)."""
     return g.call("elu", x, alpha=alpha)
@@ -174,7 +165,7 @@ def selu(
     return g.call("selu", x, alpha=alpha, gamma=gamma)
 
 
-@onnx_op("HardSigmoid", since=6)
+@onnx_op("HardSigmoid")
 def hard_sigmoid(g: Build, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
     """Alpha x + beta between 0 and 1."""
     return g.call("hard_sigmoid", x, alpha=alpha, beta=beta)
@@ -196,7 +187,7 @@ def swish(g: Build, x: Value, *, alpha: float = 1.0) -> Value:
     return g.call("multiply", x, g.call("sigmoid", scaled))
 
 
-@onnx_op("Clip", since=6)
+@onnx_op("Clip")
 def clip(g: Build, x: Value, *, min: float | None = None, max: float | None = None) -> Value:
     """Bounds as attributes."""
     return x if min is None and max is None else g.call("clip", x, min=min, max=max)

@@ -238,14 +238,12 @@ def matmul_nbits(
         g.unsupported("the operand 'g_idx'", "blocks in order")
     if not b.is_array or (zero_points is not None and not zero_points.is_array):
         g.unsupported("packed weights that are computed at run time", "constants")
-    assert b.known is not None
     blocks = -(-K // block_size)
-    packed = b.known.reshape(N, -1)
+    packed = b.array.reshape(N, -1)
     numbers = _unpacked(packed, bits).astype(np.float32)[:, : blocks * block_size]
     zero: Any = np.float32(1 << (bits - 1))
     if zero_points is not None:
-        assert zero_points.known is not None
-        zero = zero_points.known.reshape(N, -1)
+        zero = zero_points.array.reshape(N, -1)
         zero = _unpacked(zero, bits)[:, :blocks] if zero.dtype == np.uint8 else zero
         zero = zero.astype(np.float32)[:, :, None]
     centred = g.constant(numbers.reshape(N, blocks, block_size) - zero)

@@ -49,25 +49,19 @@ def labels_at(g: Build, which: Value, ints: Ints, strings: Strs) -> Value:
 
 def _probit(g: Build, p: Value) -> Value:
     """The inverse of the normal distribution's integral: a closed form, then Newton's method."""
-
-    def number(v: float) -> Value:
-        return g.constant(v, p.dtype)
-
-    x = g.call("subtract", g.call("multiply", p, number(2.0)), number(1.0))
-    rest = g.call("log", g.call("subtract", number(1.0), g.call("multiply", x, x)))
+    x = g.call("subtract", g.call("multiply", p, 2.0), 1.0)
+    rest = g.call("log", g.call("subtract", 1.0, g.call("multiply", x, x)))
     a = 0.147
-    half = g.call("add", g.call("multiply", rest, number(0.5)), number(2 / (np.pi * a)))
-    inside = g.call(
-        "subtract", g.call("multiply", half, half), g.call("multiply", rest, number(1 / a))
-    )
+    half = g.call("add", g.call("multiply", rest, 0.5), 2 / (np.pi * a))
+    inside = g.call("subtract", g.call("multiply", half, half), g.call("multiply", rest, 1 / a))
     size = g.call("sqrt", g.call("subtract", g.call("sqrt", inside), half))
     y = g.call("multiply", g.call("sign", x), size)
     for _ in range(2):
         slope = g.call("exp", g.call("multiply", y, y))
         off = g.call("subtract", g.call("erf", y), x)
-        step = g.call("multiply", off, g.call("multiply", slope, number(np.sqrt(np.pi) / 2)))
+        step = g.call("multiply", off, g.call("multiply", slope, np.sqrt(np.pi) / 2))
         y = g.call("subtract", y, step)
-    return g.call("multiply", y, number(np.sqrt(2)))
+    return g.call("multiply", y, np.sqrt(2))
 
 
 def _softmax_zero(g: Build, x: Value) -> Value:

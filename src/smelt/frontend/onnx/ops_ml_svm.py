@@ -14,20 +14,16 @@ def _kernel(g: Build, rows: Value, vectors: Value, kind: str, params: Floats) ->
     """How near each row is to each vector, [rows, vectors]; params are gamma, coef0, degree."""
     g.one_of("kernel_type", kind, ("LINEAR", "POLY", "RBF", "SIGMOID"))
     gamma, coef0, degree = (*params, *(0.0,) * 3)[:3]
-
-    def number(v: float) -> Value:
-        return g.constant(v, rows.dtype)
-
     if kind == "RBF":
         a, b = moves.expand_dims(g, rows, (1,)), moves.expand_dims(g, vectors, (0,))
         apart = g.call("subtract", a, b)
         far = g.call("reduce_sum_square", apart, axes=(2,), keepdims=False)
-        return g.call("exp", g.call("multiply", far, number(-gamma)))
+        return g.call("exp", g.call("multiply", far, -gamma))
     product = g.call("matmul", rows, vectors, transpose_b=True)
     if kind == "LINEAR":
         return product
-    bent = g.call("add", g.call("multiply", product, number(gamma)), number(coef0))
-    return g.call("tanh", bent) if kind == "SIGMOID" else g.call("power", bent, number(degree))
+    bent = g.call("add", g.call("multiply", product, gamma), coef0)
+    return g.call("tanh", bent) if kind == "SIGMOID" else g.call("power", bent, degree)
 
 
 def _table(g: Build, values: Floats, rows: int, what: str, dtype: str) -> Value:
@@ -157,16 +153,12 @@ def svm_classifier(
 def _coupled(g: Build, shares: list[tuple[int, int, Value]], classes: int) -> Value:
     """Probabilities [rows, classes] from those of each pair."""
     first = shares[0][2]
-
-    def rest(p: Value) -> Value:
-        return g.call("subtract", 1, p)
-
     if classes == 2:
-        return moves.concat(g, (first, rest(first)), 1)
+        return moves.concat(g, (first, g.call("subtract", 1, first)), 1)
     known: dict[tuple[int, int], Value] = {}
     for i, j, p in shares:
         known[i, j] = g.call("clip", p, min=1e-7, max=1 - 1e-7)
-        known[j, i] = rest(known[i, j])
+        known[j, i] = g.call("subtract", 1, known[i, j])
     none = g.call("multiply", first, 0)
     cells = [known.get((i, j), none) for i in range(classes) for j in range(classes)]
     table = moves.reshape(g, moves.concat(g, cells, 1), (first.shape[0], classes, classes))

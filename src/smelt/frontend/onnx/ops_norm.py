@@ -69,7 +69,7 @@ def rms_norm(
     return as_type(g, y, x.dtype)
 
 
-@onnx_op("InstanceNormalization", since=6)
+@onnx_op("InstanceNormalization")
 def instance_norm(g: Build, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5) -> Value:
     """Over the pixels of each channel of each image."""
     return g.call("instance_norm", x, scale, bias, epsilon=epsilon)

@@ -1,8 +1,7 @@
 """Operators as the operator sets 1 to 6 had them.
 
-They named the dimension at which a smaller operand begins (`broadcast`, `axis`), said which
-operands may be overwritten (`consumed_inputs`, which says nothing about results), and had
-attributes that are operands today.
+They named the dimension at which a smaller operand begins (`broadcast`, `axis`), and had attributes
+that are operands today.
 """
 
 from __future__ import annotations
@@ -17,41 +16,14 @@ from smelt.ir import dtype as dt
 from . import ops_math
 from .ops_index import topk_10
 from .ops_nn import per_channel
-from .ops_norm import instance_norm
 from .ops_shape import even
 from .ops_shape import pad as pad_2
 from .read import dtype_named
-from .registry import Ints, onnx_op, with_attribute
-
-
-def _consuming(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A converter that takes the attribute `consumed_inputs` too, and leaves it out of account."""
-
-    def convert(g: Build, *operands: Value, consumed_inputs: Ints = (), **attrs: Any) -> Any:
-        return fn(g, *operands, **attrs)
-
-    return with_attribute(fn, convert, "consumed_inputs", "Ints", ())
-
-
-for _name in ops_math.IN_PLACE:
-    onnx_op(_name)(_consuming(ops_math.unary(_name)))
-for _name in ("Max", "Min", "Sum"):
-    onnx_op(_name)(_consuming(ops_math.folded(_name)))
-for _name, _fn in (
-    ("Mean", ops_math.mean_of),
-    ("Clip", ops_math.clip),
-    ("Elu", ops_math.elu),
-    ("HardSigmoid", ops_math.hard_sigmoid),
-    ("InstanceNormalization", instance_norm),
-    ("LeakyRelu", ops_math.leaky_relu),
-):
-    onnx_op(_name)(_consuming(_fn))
+from .registry import Ints, onnx_op
 
 
 @onnx_op("Selu")
-def selu(
-    g: Build, x: Value, *, alpha: float = 1.6732, gamma: float = 1.0507, consumed_inputs: Ints = ()
-) -> Value:
+def selu(g: Build, x: Value, *, alpha: float = 1.6732, gamma: float = 1.0507) -> Value:
     """Scaled Elu, with shorter constants."""
     return g.call("selu", x, alpha=alpha, gamma=gamma)
 
@@ -83,27 +55,12 @@ def _binary(target: str) -> Callable[..., Value]:
     return convert
 
 
-for _name, _target in (
-    ("Add", "add"),
-    ("Sub", "subtract"),
-    ("Mul", "multiply"),
-    ("Div", "divide"),
-):
-    onnx_op(_name, since=6)(_binary(_target))
-    onnx_op(_name)(_consuming(_binary(_target)))
-for _name, _target in (
-    ("And", "logical_and"),
-    ("Or", "logical_or"),
-    ("Xor", "logical_xor"),
-    ("Equal", "equal"),
-    ("Greater", "greater"),
-    ("Less", "less"),
-    ("Pow", "power"),
-):
-    onnx_op(_name)(_binary(_target))
+for _name in ("Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Greater", "Less"):
+    onnx_op(_name)(_binary(ops_math.BINARY[_name]))
+onnx_op("Pow")(_binary("power"))
 
 
-@onnx_op("PRelu", since=6)
+@onnx_op("PRelu")
 def prelu(g: Build, x: Value, slope: Value) -> Value:
     """One slope for each channel, or one for all."""
     if slope.rank == 1 and slope.shape[0] != 1 and x.rank > 2:
@@ -111,10 +68,7 @@ def prelu(g: Build, x: Value, slope: Value) -> Value:
     return g.call("prelu", x, slope)
 
 
-onnx_op("PRelu")(_consuming(prelu))
-
-
-@onnx_op("Gemm", since=6)
+@onnx_op("Gemm")
 def gemm(
     g: Build,
     a: Value,
@@ -130,9 +84,6 @@ def gemm(
     """alpha A B + beta C; `broadcast` allows a C that is smaller."""
     made: Value = ops_math.gemm(g, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
     return made
-
-
-onnx_op("Gemm")(gemm)
 
 
 # ---------------------------------------------------------------- operands that were attributes
@@ -154,7 +105,7 @@ def concat(g: Build, first: Value, *rest: Value, axis: int = 1) -> Value:
 
 
 @onnx_op("Reshape")
-def reshape(g: Build, x: Value, *, shape: Ints = (), consumed_inputs: Ints = ()) -> Value:
+def reshape(g: Build, x: Value, *, shape: Ints = ()) -> Value:
     """0 keeps an extent, -1 is what remains."""
     dims = [x.shape[k] if d == 0 and k < x.rank else d for k, d in enumerate(shape)]
     return moves.reshape(g, x, dims)

@@ -166,9 +166,7 @@ def _dropped(
 
 
 @onnx_op("Dropout")
-def dropout(
-    g: Build, x: Value, *, consumed_inputs: Ints = (), is_test: int = 0, ratio: float = 0.5
-) -> tuple[Value, Value]:
+def dropout(g: Build, x: Value, *, is_test: int = 0, ratio: float = 0.5) -> tuple[Value, Value]:
     """The operand itself where is_test=1."""
     if is_test:
         return x, _everything(g, x, x.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from smelt.frontend.common import Build, Graph, Value
 from smelt.ir.errors import Unsupported
@@ -27,18 +28,13 @@ def _by_kind(results: Sequence[tuple[Value, ...]]) -> tuple[Value, ...]:
 
 
 class _Steps:
-    """Arithmetic with numbers in the type of the other operand."""
+    """Calls of operators by name."""
 
     def __init__(self, g: Build) -> None:
         self.g = g
 
     def __getattr__(self, op: str) -> Callable[..., Value]:
-        def apply(a: Value | float, b: Value | float) -> Value:
-            dtype = next(v.dtype for v in (a, b) if isinstance(v, Value))
-            both = [v if isinstance(v, Value) else self.g.constant(v, dtype) for v in (a, b)]
-            return self.g.call(op, *both)
-
-        return apply
+        return partial(self.g.call, op)
 
 
 def _regular(s: _Steps, x: Value, gradient: Value, norm: float) -> Value:

@@ -117,17 +117,6 @@ def _grouped(fn: Callable[..., Any]) -> Callable[..., Any]:
     return convert
 
 
-def with_attribute(
-    fn: Callable[..., Any], convert: Callable[..., Any], name: str, kind: str, default: Any
-) -> Callable[..., Any]:
-    """`convert` with the signature of a converter, and one attribute more."""
-    signature = inspect.signature(fn)
-    more = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-    parameters = [*signature.parameters.values(), more]
-    vars(convert)["__signature__"] = signature.replace(parameters=parameters)
-    return convert
-
-
 class Converter:
     """How nodes of one operator become calls."""
 
