@@ -217,39 +217,28 @@ class Build:
 
     def ints(self, value: Value, what: str) -> tuple[int, ...]:
         """The elements of an operand that has to be known as numbers."""
-        items = self.elements(value, what)
-        if any(isinstance(e, Expr) for e in items):
-            raise Unsupported(
-                f"{self.where}: the operand {what!r} depends on symbolic sizes\n"
-                "  supported: constants"
-            )
-        return tuple([int(e) for e in items])
+        return tuple([int(self._plain(e, what)) for e in self.elements(value, what)])
+
+    def _plain(self, element: Any, what: str) -> Any:
+        if isinstance(element, Expr):
+            self.unsupported(f"the operand {what!r} depends on symbolic sizes", "constants")
+        return element
 
     def scalar(self, value: Value, what: str) -> Any:
         """The only element of an operand that has to be known."""
         items = self.elements(value, what)
         if len(items) != 1:
-            raise ImportFailure(
-                f"{self.where}: the operand {what!r} has {len(items)} elements, one expected"
-            )
+            self.malformed(f"the operand {what!r} has {len(items)} elements, one expected")
         return items[0]
 
     def number(self, value: Value, what: str) -> Any:
         """The only element of an operand, which has to be a known number."""
-        found = self.scalar(value, what)
-        if isinstance(found, Expr):
-            raise Unsupported(
-                f"{self.where}: the operand {what!r} depends on symbolic sizes\n"
-                "  supported: constants"
-            )
-        return found
+        return self._plain(self.scalar(value, what), what)
 
     def axis(self, axis: int, rank: int) -> int:
         """A dimension counted from the front."""
         if not -rank <= axis < rank:
-            raise ImportFailure(
-                f"{self.where}: axis={axis} is no dimension of a tensor with {rank} dimensions"
-            )
+            self.malformed(f"axis={axis} is no dimension of a tensor with {rank} dimensions")
         return axis % rank
 
     def axes(self, axes: Sequence[int], rank: int) -> tuple[int, ...]:

@@ -221,8 +221,7 @@ def rotary_embedding(
     real = g.call("subtract", g.call("multiply", a, c), g.call("multiply", b, s))
     imaginary = g.call("add", g.call("multiply", b, c), g.call("multiply", a, s))
     if interleaved:
-        joined = moves.concat(g, [moves.expand_dims(g, v, (4,)) for v in (real, imaginary)], 4)
-        made = moves.reshape(g, joined, turned.shape)
+        made = moves.reshape(g, moves.stack(g, (real, imaginary), 4), turned.shape)
     else:
         made = moves.concat(g, [real, imaginary], 3)
     made = made if size == whole else moves.concat(g, [made, rest], 3)

@@ -367,6 +367,6 @@ def scan_8(
             )
         )
     return tuple([
-        moves.concat(g, [moves.expand_dims(g, r, (0,)) for r in row if isinstance(r, Value)], 0)
+        moves.stack(g, [r for r in row if isinstance(r, Value)], 0)
         for row in zip(*rows, strict=True)
     ])  # fmt: skip

@@ -57,11 +57,10 @@ def scatter_nd(
 @onnx_op("OneHot", since=9)
 def one_hot(g: Build, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value:
     """A row of `off` values with one `on`."""
-    (size,) = g.dims(depth, "depth")
     integers = (
         indices if indices.dtype.startswith("int") else g.call("cast", indices, dtype="int64")
     )
-    count = size if isinstance(size, Expr) else int(size)
+    count = _count(g, depth, "depth")
     at = g.axis(axis, indices.rank + 1)
     if values.is_array:
         off, on = g.dims(values, "values")
@@ -74,9 +73,9 @@ def one_hot(g: Build, indices: Value, depth: Value, values: Value, *, axis: int 
     return g.call("where", hot, on_at, off_at)
 
 
-def _count(g: Build, k: Value) -> Any:
-    """K of TopK."""
-    (count,) = g.dims(k, "K")
+def _count(g: Build, k: Value, what: str = "K") -> Any:
+    """The only element of an operand that becomes an extent."""
+    (count,) = g.dims(k, what)
     return count if isinstance(count, Expr) else int(count)
 
 

@@ -7,7 +7,7 @@ from functools import partial, reduce
 
 from smelt.frontend.common import Build, Value, dynamic, evaluate, moves
 from smelt.frontend.common.moves import as_type
-from smelt.frontend.common.values import objects, product
+from smelt.frontend.common.values import product
 from smelt.ir import dtype as dt
 
 from .registry import Ints, onnx_op
@@ -242,8 +242,7 @@ def _reduced_in_graph(g: Build, target: str, x: Value, places: Ints, keepdims: b
     count = product([x.shape[a] for a in places])
     if target != "mean" or (isinstance(count, int) and count):
         return y
-    number = Value.of_array(objects([count], ()), "int64")
-    some = g.call("greater", number, 0)
+    some = g.call("greater", Value.of_sizes(count), 0)
     return g.call("where", some, y, 0)  # as onnxruntime has it
 
 

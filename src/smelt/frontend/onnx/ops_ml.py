@@ -144,12 +144,9 @@ def feature_vectorizer(g: Build, *parts: Value, inputdimensions: Ints = ()) -> V
     wanted = inputdimensions or tuple([int(x.shape[1]) for x in rows])
     if len(wanted) != len(rows):
         g.malformed(f"{len(wanted)} inputdimensions for {len(rows)} operands")
-    fitted = []
-    for x, n in zip(rows, wanted, strict=True):
-        have = int(x.shape[1])
-        cut = moves.along(g, x, 1, 0, n) if n < have else x
-        pads = (0, 0, 0, n - have)
-        fitted.append(g.call("pad", cut, pads=pads) if n > have else cut)
+    fitted = [
+        moves.pad(g, x, (0, 0, 0, n - int(x.shape[1]))) for x, n in zip(rows, wanted, strict=True)
+    ]
     return as_scores(g, moves.concat(g, [as_type(g, x, "float32") for x in fitted], 1))
 
 

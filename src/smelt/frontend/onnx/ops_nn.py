@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 from smelt.frontend.common import Build, Value, moves
@@ -37,7 +37,7 @@ def conv(
         g.unsupported(f"an image of {x.rank} dimensions", "3, 4, 5")
     _check_kernel(g, x, w, kernel_shape)
     x, win = fitted(g, x, w.shape[2:], 0.0, **place)
-    w, cut = _cropped(g, x, w, win.pads)
+    cut = _around(g, x, [min(p, 0) for p in win.pads])
     y = g.call(
         f"conv{x.rank - 2}d",
         cut,
@@ -57,14 +57,10 @@ def _check_kernel(g: Build, x: Value, w: Value, kernel_shape: Ints) -> None:
         g.malformed(f"kernel_shape={kernel_shape}, but the weights have {w.shape[2:]}")
 
 
-def _cropped(g: Build, x: Value, w: Value, pads: Ints) -> tuple[Value, Value]:
-    """Negative padding cuts the image."""
+def _around(g: Build, x: Value, pads: Sequence[Any]) -> Value:
+    """Zeros around the pixels of an image; negative numbers cut it."""
     rank = x.rank - 2
-    for d in range(rank):
-        begin, end = -min(pads[d], 0), min(pads[rank + d], 0)
-        if begin or end:
-            x = moves.along(g, x, 2 + d, begin, end or 1 << 62)
-    return w, x
+    return moves.pad(g, x, (0, 0, *pads[:rank], 0, 0, *pads[rank:]))
 
 
 @onnx_op("ConvTranspose")

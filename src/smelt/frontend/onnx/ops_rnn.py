@@ -59,7 +59,7 @@ class _Layer:
     def of(self, v: Value, d: int) -> Value:
         """What a weight holds for a direction, in the type of the computation."""
         if len(self.directions) > 1:
-            v = moves.slice_(self.g, v, (0,), (d,), (d + 1,), (1,))
+            v = moves.along(self.g, v, 0, d, d + 1)
         return as_type(self.g, moves.squeeze(self.g, v, (0,)), self.dtype)
 
     def state(self, v: Value | None, d: int) -> Value | None:
@@ -71,7 +71,7 @@ class _Layer:
     def part(self, v: Value, first: int, last: int, axis: int = 0) -> Value:
         """The rows of some gates."""
         size = self.hidden
-        return moves.slice_(self.g, v, (axis,), (size * first,), (size * last,), (1,))
+        return moves.along(self.g, v, axis, size * first, size * last)
 
     def projected(self, d: int, bias: Value | None) -> Value:
         """x w^T + bias for all time steps."""
@@ -109,7 +109,7 @@ class _Layer:
     def joined(self, values: Sequence[Value], axis: int) -> Value:
         """The results of the directions along a dimension of their own, in the node's type."""
         g = self.g
-        out = moves.concat(g, [moves.expand_dims(g, v, (axis,)) for v in values], axis)
+        out = moves.stack(g, values, axis)
         if self.layout:
             out = moves.transpose(g, out, (2, 0, 1, 3) if axis else (1, 0, 2))
         return as_type(g, out, self.x.dtype if self.dtype == self.x.dtype else self.narrow)

@@ -94,7 +94,7 @@ def concat_from_sequence(g: Build, sequence: Operand, *, axis: int, new_axis: in
         g.malformed("the sequence has no items")
     if new_axis:
         at = g.axis(axis, items[0].rank + 1)
-        return moves.concat(g, [moves.expand_dims(g, i, (at,)) for i in items], at)
+        return moves.stack(g, items, at)
     return moves.concat(g, items, axis)
 
 

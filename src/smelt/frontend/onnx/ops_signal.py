@@ -30,8 +30,7 @@ def _parts(g: Build, x: Value) -> tuple[Value, Value | None]:
 
 def _joined(g: Build, *parts: Value) -> Value:
     """Parts of numbers along a new last dimension."""
-    rank = parts[0].rank
-    return moves.concat(g, [moves.expand_dims(g, p, (rank,)) for p in parts], rank)
+    return moves.stack(g, parts, parts[0].rank)
 
 
 def _first(g: Build, x: Value, axis: int, count: Any) -> Value:
@@ -41,11 +40,9 @@ def _first(g: Build, x: Value, axis: int, count: Any) -> Value:
         return x
     if not isinstance(extent, int) or not isinstance(count, int):
         g.unsupported("a length that is not the signal's, of symbolic size", "constant sizes")
-    if count < extent:
-        return moves.along(g, x, axis, 0, count)
     pads = [0] * (2 * x.rank)
     pads[x.rank + axis] = count - extent
-    return g.call("pad", x, pads=tuple(pads))
+    return moves.pad(g, x, pads)
 
 
 def _mirrored(g: Build, x: Value, axis: int, n: Any, conjugate: bool) -> Value:
