@@ -1,8 +1,6 @@
 """All converters: importing this module enters them."""
 
 from . import (
-    ops_attention,
-    ops_batchnorm,
     ops_cast,
     ops_control,
     ops_data,
@@ -12,7 +10,6 @@ from . import (
     ops_math,
     ops_microsoft,
     ops_ml,
-    ops_ml_svm,
     ops_ml_trees,
     ops_nn,
     ops_norm,
@@ -23,7 +20,6 @@ from . import (
     ops_resize,
     ops_rnn,
     ops_sequence,
-    ops_sets,
     ops_shape,
     ops_signal,
     ops_string,
@@ -32,8 +28,6 @@ from . import (
 )
 
 __all__ = [
-    "ops_attention",
-    "ops_batchnorm",
     "ops_cast",
     "ops_control",
     "ops_data",
@@ -43,7 +37,6 @@ __all__ = [
     "ops_math",
     "ops_microsoft",
     "ops_ml",
-    "ops_ml_svm",
     "ops_ml_trees",
     "ops_nn",
     "ops_norm",
@@ -54,7 +47,6 @@ __all__ = [
     "ops_resize",
     "ops_rnn",
     "ops_sequence",
-    "ops_sets",
     "ops_shape",
     "ops_signal",
     "ops_string",

@@ -173,14 +173,18 @@ def _bound(inner: Step, outer: Step, attrs: Mapping[str, Any], absent: set[str])
 # ------------------------------------------------------------------------------------ operands
 
 
+_IDLE = (("Gemm", "broadcast"),)
+"""Attributes of old versions, besides consumed_inputs of any, that say nothing about results."""
+
+
 def _attributes(g: Build, converter: Converter) -> dict[str, Any]:
     """The node's attributes as keywords of the converter."""
     names = {rename(p): p for p in converter.attributes}
     found: dict[str, Any] = {}
     for name, value in g.step.attrs.items():
         if name not in names:
-            if name == "consumed_inputs" and g.opset < 6 and not g.step.domain:
-                continue  # which operands may be overwritten: it says nothing about results
+            if g.opset < 7 and (name == "consumed_inputs" or (g.step.op, name) in _IDLE):
+                continue
             shown = "a graph" if isinstance(value, Graph) else repr(value)
             g.unsupported(f"attribute {name}={shown}", ", ".join(names) or "no attributes")
         if not converter.is_of_kind(names[name], value):

@@ -29,11 +29,6 @@ def gather_nd(g: Build, x: Value, indices: Value, *, batch_dims: int = 0) -> Val
 
 
 @onnx_op("Scatter", since=9)
-def scatter(g: Build, x: Value, indices: Value, updates: Value, *, axis: int = 0) -> Value:
-    """ScatterElements under its first name."""
-    return g.call("scatter_elements", x, indices, updates, axis=g.axis(axis, x.rank))
-
-
 @onnx_op("ScatterElements", since=11)
 def scatter_elements(
     g: Build, x: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
@@ -80,12 +75,6 @@ def _count(g: Build, k: Value, what: str = "K") -> Any:
 
 
 @onnx_op("TopK", since=10)
-def topk_10(g: Build, x: Value, k: Value, *, axis: int = -1) -> tuple[Value, ...]:
-    """The largest elements and where they are."""
-    return g.calls("topk", x, k=_count(g, k), axis=g.axis(axis, x.rank), largest=True, sorted=True)
-
-
-@onnx_op("TopK", since=11)
 def topk(
     g: Build, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> tuple[Value, ...]:

@@ -312,7 +312,7 @@ def matmul(g: Build, a: Value, b: Value) -> Value:
     return moves.of_matrices(g, a, b, lambda a, b: g.call("matmul", a, b))
 
 
-@onnx_op("Gemm", since=7)
+@onnx_op("Gemm")
 def gemm(
     g: Build,
     a: Value,

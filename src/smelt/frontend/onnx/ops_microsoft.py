@@ -16,9 +16,8 @@ from smelt.ir import dtype as dt
 
 from . import ops_pool, ops_quant
 from .ops_math import binary, leaky_relu, unary
-from .ops_quant import MICROSOFT
-from .quantized import matmul_integers, one, requantized, single
-from .registry import Convolving, Ints, Quantized, Scaling, converter_of, onnx_op
+from .ops_quant import matmul_integers, one, requantized, single
+from .registry import MICROSOFT, Convolving, Ints, Quantized, Scaling, converter_of, onnx_op
 
 F = TypeVar("F", bound=Callable[..., Value])
 
@@ -208,8 +207,7 @@ def dynamic_quantize_matmul(
     scale = g.call("where", none, 1.0, scale)
     zero = g.call("quantize", g.call("negative", low), scale, out_dtype="uint8")
     whole = g.call("quantize", a, scale, zero, out_dtype="uint8")
-    made: Value = matmul_integer_to_float(g, whole, b, scale, b_scale, zero, b_zero, bias)
-    return made
+    return matmul_integer_to_float(g, whole, b, scale, b_scale, zero, b_zero, bias)
 
 
 @onnx_op("MatMulNBits", domain=MICROSOFT)

@@ -320,7 +320,8 @@ def tree_classifier(
     """
     given = {**locals(), **trees}
     post_transform = trees.get("post_transform", "NONE")
-    classes = len(classlabels_int64s or classlabels_strings)
+    labels = classlabels_int64s or classlabels_strings
+    classes = len(labels)
     single = classes == 2 and len(set(class_ids)) == 1
     if single:
         given = {**given, "class_ids": (0,) * len(class_ids)}
@@ -333,5 +334,5 @@ def tree_classifier(
         won = g.call("greater", moves.squeeze(g, scores, (1,)), above)
         which = g.call("cast", won, dtype="int64")
         scores = ops_ml.as_scores(g, ops_ml.two_classes(g, scores, post_transform, share=share))
-        return ops_ml.labels_at(g, which, classlabels_int64s, classlabels_strings), scores
-    return ops_ml.best(g, scores, post_transform, classlabels_int64s, classlabels_strings)
+        return ops_ml.labels_at(g, which, labels), scores
+    return ops_ml.best(g, scores, post_transform, labels)

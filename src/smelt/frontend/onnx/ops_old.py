@@ -13,8 +13,7 @@ from smelt.frontend.common import Build, Value, moves
 from smelt.frontend.common.moves import as_type
 from smelt.ir import dtype as dt
 
-from . import ops_math
-from .ops_index import topk_10
+from . import ops_index, ops_math
 from .ops_nn import per_channel
 from .ops_shape import even
 from .ops_shape import pad as pad_2
@@ -68,24 +67,6 @@ def prelu(g: Build, x: Value, slope: Value) -> Value:
     return g.call("prelu", x, slope)
 
 
-@onnx_op("Gemm")
-def gemm(
-    g: Build,
-    a: Value,
-    b: Value,
-    c: Value,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    broadcast: int = 0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Value:
-    """alpha A B + beta C; `broadcast` allows a C that is smaller."""
-    made: Value = ops_math.gemm(g, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
-    return made
-
-
 # ---------------------------------------------------------------- operands that were attributes
 
 
@@ -123,8 +104,7 @@ def split(
 @onnx_op("Pad")
 def pad(g: Build, x: Value, *, mode: str = "constant", paddings: Ints, value: float = 0.0) -> Value:
     """Widths under their first name."""
-    made: Value = pad_2(g, x, pads=paddings, mode=mode, value=value)
-    return made
+    return pad_2(g, x, pads=paddings, mode=mode, value=value)
 
 
 @onnx_op("Tile")
@@ -139,4 +119,4 @@ def tile(g: Build, x: Value, tiles: Value, axis: Value) -> Value:
 @onnx_op("TopK")
 def topk(g: Build, x: Value, *, axis: int = -1, k: int) -> tuple[Value, ...]:
     """The largest elements and where they are."""
-    return topk_10(g, x, g.constant(k, "int64"), axis=axis)  # type: ignore[no-any-return]
+    return ops_index.topk(g, x, g.constant(k, "int64"), axis=axis)

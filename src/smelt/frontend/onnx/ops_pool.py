@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
 from smelt.frontend.common import Build, Value, moves
 from smelt.frontend.common.values import product, simplify, static
-from smelt.frontend.common.windows import Placing, Sliding, Window, fitted, window
+from smelt.frontend.common.windows import Placing, Window, fitted, window
 from smelt.ir import dtype as dt
 from smelt.ir.expr import convert
 
@@ -69,31 +69,14 @@ def max_unpool(
     return g.call("pad", y, pads=(*[0] * x.rank, *ends))
 
 
-def _lp_pool(g: Build, x: Value, kernel: Ints, p: float, **attrs: Any) -> Value:
-    x, win = fitted(g, x, kernel, 0.0, **attrs)
-    return g.call("lp_pool", x, p=float(p), **win.attrs())
-
-
 @onnx_op("LpPool")
-def lp_pool_1(
-    g: Build, x: Value, *, kernel_shape: Ints = (), p: float = 2.0, **place: Unpack[Sliding]
-) -> Value:
-    """The norm of each window; p need not be whole."""
-    return _lp_pool(g, x, kernel_shape, p, **place)
-
-
-@onnx_op("LpPool", since=2)
 def lp_pool(
-    g: Build,
-    x: Value,
-    *,
-    ceil_mode: int = 0,
-    kernel_shape: Ints,
-    p: int = 2,
+    g: Build, x: Value, *, ceil_mode: int = 0, kernel_shape: Ints, p: float = 2.0,
     **place: Unpack[Placing],
-) -> Value:
-    """The norm of each window."""
-    return _lp_pool(g, x, kernel_shape, p, ceil_mode=ceil_mode, **place)
+) -> Value:  # fmt: skip
+    """The norm of each window; p need not be whole."""
+    x, win = fitted(g, x, kernel_shape, 0.0, ceil_mode=ceil_mode, **place)
+    return g.call("lp_pool", x, p=float(p), **win.attrs())
 
 
 @onnx_op("AveragePool")
@@ -152,23 +135,12 @@ def global_pool(g: Build, x: Value) -> Value:
     return _global(g, "mean" if g.step.op == "GlobalAveragePool" else "max", x)
 
 
-def _global_lp_pool(g: Build, x: Value, p: float) -> Value:
+@onnx_op("GlobalLpPool")
+def global_lp_pool(g: Build, x: Value, *, p: float = 2.0) -> Value:
+    """The norm of all pixels; p need not be whole."""
     if p in (1, 2):
         return _global(g, f"reduce_l{int(p)}", x)
     if p <= 0:
         g.malformed(f"p={p}; it has to be above 0")
-    power, root = [g.constant(v, x.dtype) for v in (float(p), 1 / p)]
-    total = _global(g, "sum", g.call("power", g.call("abs", x), power))
-    return g.call("power", total, root)
-
-
-@onnx_op("GlobalLpPool")
-def global_lp_pool_1(g: Build, x: Value, *, p: float = 2.0) -> Value:
-    """The norm of all pixels; p need not be whole."""
-    return _global_lp_pool(g, x, p)
-
-
-@onnx_op("GlobalLpPool", since=2)
-def global_lp_pool(g: Build, x: Value, *, p: int = 2) -> Value:
-    """The norm of all pixels."""
-    return _global_lp_pool(g, x, p)
+    total = _global(g, "sum", g.call("power", g.call("abs", x), float(p)))
+    return g.call("power", total, 1 / p)

@@ -1,18 +1,182 @@
-"""Converters of quantized operators of ONNX's own domain."""
+"""Converters of quantized operators: a number q stands for scale * (q - zero point)."""
 
 from __future__ import annotations
 
 from typing import Unpack
 
+import numpy as np
+
 from smelt.frontend.common import Build, Value, moves
 from smelt.frontend.common.moves import as_type
+from smelt.frontend.common.values import static
+from smelt.frontend.common.windows import Placing, window
 from smelt.ir import dtype as dt
+from smelt.relax.compose.integer import conv_sums, product_sums
 
-from . import quantized
 from .ops_cast import element_type, saturated
-from .registry import Convolving, Quantized, Scaling, onnx_op
+from .registry import MICROSOFT, Convolving, Ints, Quantized, Scaling, onnx_op
 
-MICROSOFT = "com.microsoft"
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int2", "uint2")
+_FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn")
+QUANTIZED = (*INTEGERS, *_FLOATS)
+"""Element types of quantized tensors."""
+
+
+def moving(g: Build, zero: Value | None) -> Value | None:
+    """A zero point that has to be computed with; that of a float8 is 0 by definition."""
+    if zero is None or dt.is_int(zero.dtype):
+        return zero
+    if zero.is_array and (zero.known is None or np.any(zero.known)):
+        g.malformed(f"a zero point of {zero.dtype} other than 0")
+    return None
+
+
+def one(g: Build, v: Value, what: str) -> Value:
+    """A scale or zero point of a whole tensor, as a scalar."""
+    if v.rank > 1 or v.shape not in ((), (1,)):
+        g.unsupported(f"{what} of the shape {v.shape}", "one number")
+    return moves.reshape(g, v, ())
+
+
+def single(g: Build, v: Value) -> Value:
+    """A vector of one element as a scalar; others stay."""
+    return moves.reshape(g, v, ()) if v.shape == (1,) else v
+
+
+# ------------------------------------------------------------------------------ along an axis
+
+
+def _along(g: Build, v: Value, x: Value, axis: int, block: int) -> Value:
+    """A scale or zero point: one number, a vector along the axis, or one for each element."""
+    if v.rank == 0 or v.shape == (1,):
+        return moves.reshape(g, v, ())
+    axis = g.axis(axis, x.rank)
+    if not block:
+        if v.rank != 1:
+            g.malformed(
+                f"a scale or zero point of the shape {v.shape} without block_size; legal: one "
+                f"number, or one for each index of axis {axis}"
+            )
+        return v
+    extent, count = x.shape[axis], v.shape[axis] if v.rank == x.rank else None
+    if v.rank != x.rank or (static((extent, count)) and count != -(-extent // block)):
+        g.malformed(
+            f"a scale or zero point of the shape {v.shape} for operands of {x.shape} in blocks of "
+            f"{block} along axis {axis}"
+        )
+    if not isinstance(extent, int):
+        g.unsupported(f"block_size={block} along an axis of symbolic size", "constant sizes")
+    g.affordable((extent,), "block numbers")
+    return moves.take(g, v, g.constant(np.arange(extent) // block), axis)
+
+
+def aligned(
+    g: Build, x: Value, axis: int, block: int, *parameters: Value | None
+) -> tuple[Value, list[Value | None]]:
+    """An operand, its scale and its zero point; that of a float8 is 0 by definition, and left out.
+
+    Blocks of an axis become a dimension of its own; the result is reshaped back by the caller.
+    """
+    if block < 0:
+        g.malformed(f"block_size={block}; legal: 0 and more")
+    place = g.axis(axis, x.rank) if block else 0
+    extent = x.shape[place] if block else 0
+    if not block or not isinstance(extent, int) or extent % block:
+        return x, [None if v is None else _along(g, v, x, axis, block) for v in parameters]
+    found: list[Value | None] = []
+    for v in parameters:
+        if v is None or v.rank == 0 or v.shape == (1,):
+            found.append(None if v is None else moves.reshape(g, v, ()))
+            continue
+        _along(g, v, x, axis, block)  # checks the shape
+        found.append(moves.expand_dims(g, v, (place + 1,)))
+    apart = (*x.shape[:place], extent // block, block, *x.shape[place + 1 :])
+    return moves.reshape(g, x, apart), found
+
+
+# ------------------------------------------------------------------------------------- values
+
+
+def requantized(
+    g: Build, sums: Value, scale: Value, y_scale: Value, zero: Value | None, dtype: str,
+    axis: int = -1,
+) -> Value:  # fmt: skip
+    """Sums of products in steps of `scale` as numbers in steps of `y_scale`, rounded to even."""
+    if dtype not in INTEGERS:
+        g.unsupported(f"a result of {dtype}", ", ".join(INTEGERS))
+    return g.call("requantize", sums, as_type(g, scale, "float32"), None,
+                  as_type(g, y_scale, "float32"), zero, axis=axis, out_dtype=dtype,
+                  rounding="even", compute_dtype="float32")  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------ products
+
+
+def matmul_integers(
+    g: Build,
+    a: Value,
+    b: Value,
+    za: Value | None,
+    zb: Value | None,
+    turn: tuple[bool, bool] = (False, False),
+) -> Value:
+    """numpy's matmul of differences from zero points, in int32.
+
+    za    one number, or one for each row: [m], or [..., m, 1]
+    zb    one number, or one for each column: [n], or [..., 1, n]
+    turn  whether an operand is transposed first
+    """
+    return moves.of_matrices(g, a, b, lambda a, b: _matrix_product(g, a, b, za, zb, turn))
+
+
+def _matrix_product(
+    g: Build, a: Value, b: Value, za: Value | None, zb: Value | None, turn: tuple[bool, bool]
+) -> Value:
+    za = g.constant(0, a.dtype) if za is None else za
+    zb = g.constant(0, b.dtype) if zb is None else zb
+    za, zb = single(g, za), single(g, zb)
+    if za.rank or zb.rank > 1:  # numbers of rows: differences are formed first
+        if any(turn):
+            g.unsupported("zero points of rows of transposed operands", "one number")
+        za = moves.expand_dims(g, za, (1,)) if za.rank == 1 else za
+        a, b = _difference(g, a, za), _difference(g, b, zb)
+        za, zb = g.constant(0, "int32"), g.constant(0, "int32")
+    return g.composed(product_sums, a, b, za, zb, *turn)
+
+
+def _difference(g: Build, x: Value, zero: Value) -> Value:
+    return g.call("subtract", as_type(g, x, "int32"), as_type(g, zero, "int32"))
+
+
+def conv_integers(
+    g: Build,
+    x: Value,
+    w: Value,
+    zx: Value | None,
+    zw: Value | None,
+    *,
+    group: int = 1,
+    kernel_shape: Ints = (),
+    **place: Unpack[Placing],
+) -> Value:
+    """A convolution of differences from zero points, in int32; the border stands for 0.
+
+    zw  one number, or one for each output channel
+    """
+    if x.rank not in (3, 4, 5):
+        g.unsupported(f"an image of {x.rank} dimensions", "3, 4, 5")
+    if w.rank != x.rank or (kernel_shape and static(w.shape) and kernel_shape != w.shape[2:]):
+        g.malformed(f"weights of {w.shape}, an image of {x.shape}, kernel_shape={kernel_shape}")
+    win = window(g, x, w.shape[2:], **place)
+    if any(p < 0 for p in win.pads):
+        g.unsupported(f"pads={win.pads}", "padding from 0 on")
+    zx = g.constant(0, x.dtype) if zx is None else one(g, zx, "the image's zero point")
+    zw = g.constant(0, w.dtype) if zw is None else zw
+    zw = moves.reshape(
+        g, zw, (w.shape[0], *(1,) * (x.rank - 2)) if zw.shape not in ((), (1,)) else ()
+    )
+    a = {"strides": win.strides, "pads": win.pads, "dilations": win.dilations}
+    return g.composed(conv_sums, x, w, zx, zw, group, a)
 
 
 @onnx_op("DequantizeLinear", since=10)
@@ -29,7 +193,7 @@ def dequantize(
 ) -> Value:
     """(x - zero) scale; one scale, one for each index of an axis, or one for each block of it."""
     dtype = element_type(g, output_dtype, "output_dtype") if output_dtype else scale.dtype
-    apart, (s, z) = quantized.aligned(g, x, axis, block_size, scale, quantized.moving(g, zero))
+    apart, (s, z) = aligned(g, x, axis, block_size, scale, moving(g, zero))
     y = g.call("dequantize", apart, s, z, axis=axis, out_dtype=dtype)
     return moves.reshape(g, y, x.shape)
 
@@ -59,13 +223,13 @@ def quantize(
                 f"output_dtype={output_dtype} ({dtype}), but the zero point is {zero.dtype}"
             )
         dtype = zero.dtype
-    if dtype not in quantized.QUANTIZED:
-        g.unsupported(f"a result of {dtype}", ", ".join(quantized.QUANTIZED))
+    if dtype not in QUANTIZED:
+        g.unsupported(f"a result of {dtype}", ", ".join(QUANTIZED))
     wide = element_type(g, precision, "precision") if precision else scale.dtype
     if not dt.is_float(wide) or dt.width(wide) < 16:
         wide = "float32"
-    apart, (s, z) = quantized.aligned(g, x, axis, block_size, scale, quantized.moving(g, zero))
-    if dtype in quantized.INTEGERS:
+    apart, (s, z) = aligned(g, x, axis, block_size, scale, moving(g, zero))
+    if dtype in INTEGERS:
         y = g.call("quantize", apart, s, z, axis=axis, out_dtype=dtype,
                    compute_dtype="" if wide == x.dtype else wide)  # fmt: skip
         return moves.reshape(g, y, x.shape)
@@ -85,21 +249,19 @@ def matmul_integer(
     g: Build, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None
 ) -> Value:
     """(A - its zero point) (B - its zero point) in int32."""
-    return quantized.matmul_integers(g, a, b, a_zero, b_zero)
+    return matmul_integers(g, a, b, a_zero, b_zero)
 
 
 @onnx_op("QLinearMatMul", since=10)
 def qlinear_matmul(g: Build, a: Quantized, b: Quantized, y: Scaling) -> Value:
     """MatMulInteger, brought to the scale and zero point of the result."""
-    sums = quantized.matmul_integers(g, a.value, b.value, a.zero, b.zero)
+    sums = matmul_integers(g, a.value, b.value, a.zero, b.zero)
     a_scale = a.scale
     if a_scale.rank == 1 and a_scale.shape != (1,):  # one for each row
         a_scale = moves.expand_dims(g, a_scale, (1,))
-    zero = quantized.one(g, y.zero, "the result's zero point")
-    scale = g.call("multiply", quantized.single(g, a_scale), quantized.single(g, b.scale))
-    return quantized.requantized(
-        g, sums, scale, quantized.one(g, y.scale, "the result's scale"), zero, zero.dtype
-    )
+    zero = one(g, y.zero, "the result's zero point")
+    scale = g.call("multiply", single(g, a_scale), single(g, b.scale))
+    return requantized(g, sums, scale, one(g, y.scale, "the result's scale"), zero, zero.dtype)
 
 
 @onnx_op("ConvInteger", since=10)
@@ -112,7 +274,7 @@ def conv_integer(
     **attrs: Unpack[Convolving],
 ) -> Value:
     """A convolution of differences from the zero points in int32."""
-    return quantized.conv_integers(g, x, w, x_zero, w_zero, **attrs)
+    return conv_integers(g, x, w, x_zero, w_zero, **attrs)
 
 
 @onnx_op("QLinearConv", since=10)
@@ -125,15 +287,13 @@ def qlinear_conv(
     **attrs: Unpack[Convolving],
 ) -> Value:
     """ConvInteger and a bias, brought to the scale and zero point of the result."""
-    sums = quantized.conv_integers(g, x.value, w.value, x.zero, w.zero, **attrs)
+    sums = conv_integers(g, x.value, w.value, x.zero, w.zero, **attrs)
     channels = (w.value.shape[0], *(1,) * (x.value.rank - 2))
     if b is not None:
         sums = g.call("add", sums, moves.reshape(g, b, channels))
-    scale = g.call(
-        "multiply", quantized.one(g, x.scale, "the image's scale"), quantized.single(g, w.scale)
-    )
+    scale = g.call("multiply", one(g, x.scale, "the image's scale"), single(g, w.scale))
     y_scale, zero = (
-        quantized.one(g, y.scale, "the result's scale"),
-        quantized.one(g, y.zero, "the result's zero point"),
+        one(g, y.scale, "the result's scale"),
+        one(g, y.zero, "the result's zero point"),
     )
-    return quantized.requantized(g, sums, scale, y_scale, zero, y.zero.dtype, axis=1)
+    return requantized(g, sums, scale, y_scale, zero, y.zero.dtype, axis=1)

@@ -89,31 +89,13 @@ def _transformed(
 
 
 @onnx_op("DFT", since=17)
-def dft_17(
-    g: Build,
-    x: Value,
-    dft_length: Value | None = None,
-    *,
-    axis: int = 1,
-    inverse: int = 0,
-    onesided: int = 0,
-) -> Value:
-    """The axis as an attribute."""
-    return _transformed(g, x, dft_length, g.axis(axis, x.rank), inverse, onesided)
-
-
-@onnx_op("DFT", since=20)
 def dft(
-    g: Build,
-    x: Value,
-    dft_length: Value | None = None,
-    axis: Value | None = None,
-    *,
-    inverse: int = 0,
-    onesided: int = 0,
-) -> Value:
-    """The axis as an operand."""
-    place = -2 if axis is None else int(g.number(axis, "axis"))
+    g: Build, x: Value, dft_length: Value | None = None, axis: Value | None = None, *,
+    axis_: int | None = None, inverse: int = 0, onesided: int = 0,
+) -> Value:  # fmt: skip
+    """The axis was an attribute first, with another default."""
+    place = (1 if g.opset < 20 else -2) if axis_ is None else axis_
+    place = place if axis is None else int(g.number(axis, "axis"))
     return _transformed(g, x, dft_length, g.axis(place, x.rank), inverse, onesided)
 
 

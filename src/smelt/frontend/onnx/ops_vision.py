@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from smelt.frontend.common import Build, Value, moves
 from smelt.frontend.common.values import at_least, simplify
@@ -12,7 +12,7 @@ from smelt.ir.build import maximum, minimum
 from smelt.ir.expr import convert
 
 from .ops_nn import per_channel
-from .registry import Ints, attribute_set, onnx_op
+from .registry import Ints, onnx_op
 
 _SAMPLING = {"bilinear": "linear", "bicubic": "cubic"}
 
@@ -76,60 +76,28 @@ def center_crop_pad(g: Build, x: Value, shape: Value, *, axes: Ints = ()) -> Val
 # --------------------------------------------------------------------------------------- regions
 
 
-@attribute_set
-class Pooling(TypedDict, total=False):
-    """What RoiAlign makes of each region."""
-
-    mode: str
-    output_height: int
-    output_width: int
-    sampling_ratio: int
-    spatial_scale: float
-
-
-def _roi_align(
-    g: Build, x: Value, rois: Value, images: Value, half_pixel: bool, attrs: Pooling
-) -> Value:
-    _image(g, x)
-    if rois.rank != 2 or images.rank != 1:
-        g.malformed(f"rois and batch_indices have {rois.rank} and {images.rank} dimensions")
-    mode = attrs.get("mode", "avg")
-    g.one_of("mode", mode, ("avg", "max"))
-    numbers = moves.reshape(g, g.call("cast", images, dtype=rois.dtype), (images.shape[0], 1))
-    return g.call(
-        "roi_align",
-        x,
-        moves.concat(g, (numbers, rois), 1),
-        size=(attrs.get("output_height", 1), attrs.get("output_width", 1)),
-        scale=attrs.get("spatial_scale", 1.0),
-        samples=attrs.get("sampling_ratio", 0),
-        mode="avg" if mode == "avg" else "max_pixel",
-        half_pixel=half_pixel,
-    )
-
-
 @onnx_op("RoiAlign", since=10)
-def roi_align_10(
-    g: Build, x: Value, rois: Value, batch_indices: Value, **attrs: Unpack[Pooling]
-) -> Value:
-    """Regions pooled from interpolated points; pixels lie at whole coordinates."""
-    return _roi_align(g, x, rois, batch_indices, False, attrs)
-
-
-@onnx_op("RoiAlign", since=16)
 def roi_align(
-    g: Build,
-    x: Value,
-    rois: Value,
-    batch_indices: Value,
-    *,
-    coordinate_transformation_mode: str = "half_pixel",
-    **attrs: Unpack[Pooling],
-) -> Value:
-    """Regions pooled from interpolated points."""
+    g: Build, x: Value, rois: Value, batch_indices: Value, *,
+    coordinate_transformation_mode: str = "", mode: str = "avg", output_height: int = 1,
+    output_width: int = 1, sampling_ratio: int = 0, spatial_scale: float = 1.0,
+) -> Value:  # fmt: skip
+    """Regions pooled from interpolated points; at first, pixels lay at whole coordinates."""
     how = coordinate_transformation_mode
+    how = how or ("half_pixel" if g.opset >= 16 else "output_half_pixel")
     g.one_of("coordinate_transformation_mode", how, ("half_pixel", "output_half_pixel"))
-    return _roi_align(g, x, rois, batch_indices, how == "half_pixel", attrs)
+    _image(g, x)
+    if rois.rank != 2 or batch_indices.rank != 1:
+        ranks = f"{rois.rank} and {batch_indices.rank}"
+        g.malformed(f"rois and batch_indices have {ranks} dimensions")
+    g.one_of("mode", mode, ("avg", "max"))
+    numbers = g.call("cast", batch_indices, dtype=rois.dtype)
+    numbers = moves.reshape(g, numbers, (batch_indices.shape[0], 1))
+    return g.call(
+        "roi_align", x, moves.concat(g, (numbers, rois), 1),
+        size=(output_height, output_width), scale=spatial_scale, samples=sampling_ratio,
+        mode="avg" if mode == "avg" else "max_pixel", half_pixel=how == "half_pixel",
+    )  # fmt: skip
 
 
 @onnx_op("MaxRoiPool")

@@ -22,10 +22,14 @@ from smelt.ir.errors import TypeMismatch
 from smelt.topi.registry import Op
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 Ints = windows.Ints
 Floats = tuple[float, ...]
 Strs = tuple[str, ...]
 Array = np.ndarray
+
+MICROSOFT = "com.microsoft"
+"""The domain of onnxruntime's operators."""
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "int": (int,),
@@ -192,12 +196,10 @@ def custom_converter(name: str, given: Any) -> Converter:
 _CONVERTERS: dict[tuple[str, str], list[Converter]] = {}
 
 
-def onnx_op(
-    name: str, since: int = 1, domain: str = ""
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def onnx_op(name: str, since: int = 1, domain: str = "") -> Callable[[F], F]:
     """Register a converter for an operator from one version on."""
 
-    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+    def register(fn: F) -> F:
         found = _CONVERTERS.setdefault((domain, name), [])
         found.append(Converter(fn, name, since))
         found.sort(key=lambda c: c.since)
