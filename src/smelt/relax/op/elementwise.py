@@ -3,62 +3,34 @@
 from __future__ import annotations
 
 from smelt.ir import dtype as dt
-from smelt.topi import get_op
 
 from ..compose.common import cast_to, dtype_of, legal, scalar
 from ..nodes import RelaxExpr, call
-from .entry import entry, number_given
+from .entry import entry, number_given, same
 
-UNARY = {
-    **{
-        n: n
-        for n in (
-            "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_not", "ceil", "cos",
-            "cosh", "erf", "exp", "floor", "isfinite", "isinf", "isnan", "log", "logical_not",
-            "negative", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "square",
-            "tan", "tanh", "trunc",
-        )
-    },
-    "nn.relu": "relu", "nn.gelu": "gelu", "nn.silu": "silu", "nn.selu": "selu",
-    "no_op": "identity",
-}  # fmt: skip
-"""The core's operator by the Relax name."""
+for _name in (
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_not", "ceil", "cos", "cosh",
+    "erf", "exp", "floor", "isfinite", "isinf", "isnan", "log", "logical_not", "negative", "round",
+    "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
+):  # fmt: skip
+    same(_name, "x")
 
-BINARY = {
-    **{
-        n: n
-        for n in (
-            "add", "subtract", "multiply", "divide", "floor_divide", "power", "equal", "not_equal",
-            "less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "logical_and",
-            "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift",
-            "right_shift",
-        )
-    },
-    "floor_mod": "mod", "mod": "fmod",
-}  # fmt: skip
-"""The core's operator by the Relax name."""
+same("nn.relu", "x", core="relu")
+same("nn.gelu", "x", core="gelu")
+same("nn.silu", "x", core="silu")
+same("nn.selu", "x", core="selu")
+same("no_op", "x", core="identity")
 
+for _name in (
+    "add", "subtract", "multiply", "divide", "floor_divide", "power", "equal", "not_equal", "less",
+    "less_equal", "greater", "greater_equal", "maximum", "minimum", "logical_and", "logical_or",
+    "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift",
+):  # fmt: skip
+    same(_name, "x1 x2")
 
-def _unary(name: str, core: str) -> None:
-    def build(x: RelaxExpr) -> RelaxExpr:
-        return call(core, x)
-
-    build.__name__, build.__doc__ = name, get_op(core).__doc__
-    entry(name, core=core)(build)
-
-
-def _binary(name: str, core: str) -> None:
-    def build(x1: RelaxExpr, x2: RelaxExpr) -> RelaxExpr:
-        return call(core, x1, x2)
-
-    build.__name__, build.__doc__ = name, get_op(core).__doc__
-    entry(name, core=core)(build)
-
-
-for _name, _core in UNARY.items():
-    _unary(_name, _core)
-for _name, _core in BINARY.items():
-    _binary(_name, _core)
+same("floor_mod", "x1 x2", core="mod")
+same("mod", "x1 x2", core="fmod")
+same("where", "condition x1 x2")
 
 
 @entry("clip", core="clip")
@@ -95,12 +67,6 @@ def log_add_exp(x1: RelaxExpr, x2: RelaxExpr) -> RelaxExpr:
     far = call("negative", call("abs", call("subtract", x1, x2)))
     one = scalar(1, dtype_of(x1))
     return call("add", largest, call("log", call("add", one, call("exp", far))))
-
-
-@entry("where", core="where")
-def where(condition: RelaxExpr, x1: RelaxExpr, x2: RelaxExpr) -> RelaxExpr:
-    """x1 where the condition is true, x2 elsewhere."""
-    return call("where", condition, x1, x2)
 
 
 @entry("masked_fill")

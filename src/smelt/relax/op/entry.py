@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smelt.ir.build import value_of
@@ -18,10 +18,11 @@ from smelt.ir.errors import SmeltError, TypeMismatch, Unsupported
 from smelt.ir.expr import Expr
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.runtime.errors import nearest
+from smelt.topi import get_op
 
 from ..compose.common import array_of, items_of, legal, number_of
 from ..compose.operands import const, value
-from ..nodes import Constant, RelaxExpr, Tuple
+from ..nodes import Constant, RelaxExpr, Tuple, call
 from .registry import BUILDERS, builder
 
 CORE_NAMES: dict[str, str] = {}
@@ -73,6 +74,35 @@ def entry(*names: str, core: str = "") -> Callable[[Callable[..., Any]], Callabl
         return build
 
     return enter
+
+
+def same(
+    name: str, operands: str, *, core: str = "", fixed: Mapping[str, Any] | None = None,
+    **attributes: Any,
+) -> None:  # fmt: skip
+    """Enter a builder of one of the core's operators, with the core's attributes.
+
+    operands    their names
+    core        the core's name, where it is another one
+    fixed       attributes that the builder does not take; others have their usual values
+    attributes  those that it takes, with their defaults
+    """
+    op = get_op(core or name)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = operands.split()
+
+    def build(*given: Any) -> RelaxExpr:
+        taken = dict(zip(attributes, given[len(names) :], strict=False))
+        return call(op, *given[: len(names)], **{**attributes, **(fixed or {}), **taken})
+
+    vars(build)["__signature__"] = inspect.Signature(
+        [
+            *[inspect.Parameter(n, kind, annotation="RelaxExpr") for n in names],
+            *[inspect.Parameter(a, kind, default=d) for a, d in attributes.items()],
+        ]
+    )
+    build.__name__, build.__doc__ = name, op.__doc__
+    entry(name, core=op.name)(build)
 
 
 def _convert(given: dict[str, Any], kinds: dict[str, str], where: str) -> None:

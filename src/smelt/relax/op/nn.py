@@ -21,23 +21,15 @@ from ..compose.common import (
 from ..compose.norm import moved
 from ..nodes import RelaxExpr, call
 from . import elementwise, linear_algebra, nn_window  # noqa: F401
-from .entry import Indices, entry, namespace, refused
+from .entry import Indices, entry, namespace, refused, same
 
 __getattr__, __dir__ = namespace("nn")
 
 # ---------------------------------------------------------------------------------- activations
 
 
-@entry("nn.relu6", core="clip")
-def relu6(data: RelaxExpr) -> RelaxExpr:
-    """Values brought into 0 .. 6."""
-    return call("clip", data, min=0.0, max=6.0)
-
-
-@entry("nn.gelu_tanh", core="gelu")
-def gelu_tanh(data: RelaxExpr) -> RelaxExpr:
-    """gelu by the approximation with tanh."""
-    return call("gelu", data, approximate="tanh")
+same("nn.relu6", "data", core="clip", fixed={"min": 0.0, "max": 6.0})
+same("nn.gelu_tanh", "data", core="gelu", fixed={"approximate": "tanh"})
 
 
 @entry("nn.leakyrelu", "nn.leaky_relu", core="leaky_relu")

@@ -38,7 +38,7 @@ from ..compose.shapes import (
     tiled,
 )
 from ..nodes import RelaxExpr, call
-from .entry import Indices, Operands, entry, number_given, shape_given, size_given
+from .entry import Indices, Operands, entry, number_given, same, shape_given, size_given
 
 
 @entry("reshape", core="reshape")
@@ -228,12 +228,7 @@ def flip(data: RelaxExpr, axis: Any) -> RelaxExpr:
     return call("flip", data, axes=axes_of(axis, rank_of(data)))
 
 
-@entry("reverse_sequence", core="reverse_sequence")
-def reverse_sequence(
-    data: RelaxExpr, seq_lengths: RelaxExpr, seq_axis: int = 1, batch_axis: int = 0
-) -> RelaxExpr:
-    """The first elements of each sequence backwards."""
-    return call("reverse_sequence", data, seq_lengths, seq_axis=seq_axis, batch_axis=batch_axis)
+same("reverse_sequence", "data seq_lengths", seq_axis=1, batch_axis=0)
 
 
 @entry("meshgrid")
