@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from smelt.ir import dtype as dt
 from smelt.relax.folding import folded
 from smelt.relax.nodes import RelaxExpr, call, constant
 
 from .common import (
     array_of,
     cast_to,
+    dtype_of,
     extents,
     normal_axis,
     rank_of,
@@ -119,6 +121,21 @@ def conv_sums(
             fixed = call("subtract", fixed, call("multiply", cast_to(zw, "int32"), count))
         y = call("subtract", y, computed(call("multiply", fixed, scalar(number, "int32"))))
     return y
+
+
+def _narrow(x: RelaxExpr, zero_point: RelaxExpr) -> RelaxExpr:
+    """x without its zero point, in the narrowest type that holds all such differences."""
+    data = known(zero_point)
+    small = data is not None and np.all(np.abs(data.astype(np.int64)) < 1 << 14)
+    wide = "int16" if small and dt.bits(dtype_of(x)) == 8 else "int32"
+    return x if is_zero(zero_point) else centred(x, zero_point, wide)
+
+
+def conv_transpose_sums(
+    x: RelaxExpr, w: RelaxExpr, za: RelaxExpr, zw: RelaxExpr, **attrs: Any
+) -> RelaxExpr:
+    """A transposed convolution of differences; zw broadcasts against the weight."""
+    return call("conv_transpose", _narrow(x, za), _narrow(w, zw), out_dtype="int32", **attrs)
 
 
 # ------------------------------------------------------------------------------------ matrices
