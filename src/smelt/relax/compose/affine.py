@@ -151,6 +151,18 @@ def concatenate(
     return call("concat", *made, axis=normal_axis(axis, rank_of(parts[0])))
 
 
+def matmul(
+    x: RelaxExpr, y: RelaxExpr, x_zero_point: RelaxExpr, y_zero_point: RelaxExpr,
+    x_scale: RelaxExpr, y_scale: RelaxExpr, *, transpose_a: bool = False, transpose_b: bool = False,
+) -> RelaxExpr:  # fmt: skip
+    """A product of matrices of differences, in int32; its scale is x_scale * y_scale.
+
+    Shapes  y_zero_point: a scalar, or a vector of the result's columns
+    """
+    za, zb = one_number("x_zero_point", x_zero_point), y_zero_point
+    return integer.product_sums(x, y, za, zb, transpose_a, transpose_b)
+
+
 # ------------------------------------------------------------------------------------ functions
 
 
