@@ -127,7 +127,7 @@ def _affine_type(n: Call, dtype: str) -> TensorAffineType:
     """What the integers of a quantize or dequantize stand for."""
     scale, zero = (const(0) if a is None else a for a in (*n.args[1:], None)[:2])
     if any(rank_of(v) > 1 for v in (scale, zero)):
-        raise _Stopped(f"the scales of a {n.callee} have several dimensions")
+        raise _Stopped(f"{n.callee} stays in floats: its scales have several dimensions")
     return TensorAffineType(_known(scale), _known(zero), dtype, n.attrs["axis"])
 
 
