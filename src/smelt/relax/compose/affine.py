@@ -220,7 +220,7 @@ def by_table(
     inputs = whole("", scale, zero_point)
     outputs = whole("output_", output_scale, output_zero_point)
     codes = constant(np.arange(256, dtype="uint8").view(dtype))
-    numbers = fn(quantize.dequantized(codes, *inputs, 0, "float32"))
+    numbers = cast_to(fn(quantize.dequantized(codes, *inputs, 0, "float32")), "float32")
     numbers = call("where", call("isnan", numbers), scalar(0.0, "float32"), numbers)
     return looked_up(x, computed(quantize.quantized(numbers, *outputs, 0, dtype, "away")))
 

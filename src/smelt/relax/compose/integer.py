@@ -88,15 +88,22 @@ def _to_channels(sums: RelaxExpr, groups: int, channels: int) -> RelaxExpr:
     return reshaped(wide, (n, channels, *image))
 
 
+def _by_channel(zero_point: RelaxExpr, x: RelaxExpr) -> RelaxExpr:
+    """A zero point of output channels in a shape that broadcasts against the result."""
+    if rank_of(zero_point) == 0:
+        return zero_point
+    return reshaped(zero_point, (shape_of(zero_point)[0], *(1,) * (rank_of(x) - 2)))
+
+
 def conv_sums(
     x: RelaxExpr, w: RelaxExpr, za: RelaxExpr, zw: RelaxExpr, groups: int, a: dict[str, Any]
 ) -> RelaxExpr:
     """A convolution of differences; the border stands for 0.
 
     a       strides, pads and dilations of the window
-    Shapes  x [n, c, ...]; w [o, c / groups, ...]; za a scalar; zw a scalar or [o, 1, ...], as it
-            broadcasts against the result
+    Shapes  x [n, c, ...]; w [o, c / groups, ...]; za a scalar; zw a scalar or [o]
     """
+    zw = _by_channel(zw, x)
     offset, size = known(za), extents(w)
     if offset is None or known(zw) is None or None in size:
         wide = centred(w, reshaped(zw, (shape_of(zw)[0],) + (1,) * (rank_of(w) - 1))
@@ -134,8 +141,10 @@ def _narrow(x: RelaxExpr, zero_point: RelaxExpr) -> RelaxExpr:
 def conv_transpose_sums(
     x: RelaxExpr, w: RelaxExpr, za: RelaxExpr, zw: RelaxExpr, **attrs: Any
 ) -> RelaxExpr:
-    """A transposed convolution of differences; zw broadcasts against the weight."""
-    return call("conv_transpose", _narrow(x, za), _narrow(w, zw), out_dtype="int32", **attrs)
+    """A transposed convolution of differences; zw is a scalar, or [o] where groups are 1."""
+    return call(
+        "conv_transpose", _narrow(x, za), _narrow(w, _by_channel(zw, x)), out_dtype="int32", **attrs
+    )
 
 
 # ------------------------------------------------------------------------------------ matrices

@@ -75,17 +75,12 @@ AffineType = TensorAffineType | TupleAffineType
 
 
 class Types(dict[Any, Any]):
-    """What each value stands for, and how operators on integers are written.
+    """What each value stands for; `words` say how operators on integers are written."""
 
-    write  (name, *operands, **attributes): a call of requantize, matmul or an operator of
-           compose/affine.py
-    table  (call of a function of one operand, *operands of such an operator): it, looked up
-    """
-
-    def __init__(self, write: Callable[..., RelaxExpr], table: Callable[..., RelaxExpr]) -> None:
+    def __init__(self, words: Any) -> None:
         """Nothing is known yet."""
         super().__init__()
-        self.write, self.table = write, table
+        self.words = words
 
 
 Rule = Callable[[Call, Any], Sequence[Any]]

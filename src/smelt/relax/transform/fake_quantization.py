@@ -47,11 +47,14 @@ class Words:
 
     def write(self, name: str, *given: RelaxExpr, **attrs: Any) -> RelaxExpr:
         """A call of requantize, dequantize, matmul, or an operator of compose/affine.py."""
-        fn = affine.OPERATORS.get(name) or {"matmul": affine.matmul}.get(name)
+        fn = affine.matmul if name == "matmul" else affine.OPERATORS.get(name)
         return call(name, *given, **attrs) if fn is None else fn(*given, **attrs)
 
-    def table(self, n: Call, x: RelaxExpr, *numbers: RelaxExpr) -> RelaxExpr:
-        """A function of one operand, looked up."""
+    def function(self, n: Call, x: RelaxExpr, *numbers: RelaxExpr) -> RelaxExpr:
+        """A function of one operand: one of compose/affine.py, or else looked up."""
+        fn = affine.OPERATORS.get(n.callee)
+        if fn is not None:
+            return fn(x, *numbers, **n.attrs)
         return affine.by_table(lambda v: renewed_call(n, v), x, *numbers)
 
     def lifted(self, x: RelaxExpr) -> RelaxExpr | None:
@@ -111,16 +114,17 @@ def _integer_region(q: Any, words: Words, hard_fail: bool) -> RelaxExpr | None:
         want = _affine_type(q, q.attrs["out_dtype"])
         whole = _Region(region, want, words)
         made, t = whole.run()
-    except _Stopped as stop:
+        if not isinstance(t, TensorAffineType):
+            return None
+        if not t.same(want):
+            axis = want.axis if t.one else t.axis
+            made = words.write("requantize", made, *t.numbers, *want.numbers, axis=axis,
+                               out_dtype=want.dtype)  # fmt: skip
+        return whole.in_words(made)
+    except (_Stopped, SmeltError) as stop:
         if hard_fail:
             raise Unsupported(f"FakeQuantizationToInteger: {stop}") from stop
         return None
-    if not isinstance(t, TensorAffineType):
-        return None
-    if not t.same(want):
-        made = words.write("requantize", made, *t.numbers, *want.numbers,
-                           axis=want.axis if t.one else t.axis, out_dtype=want.dtype)  # fmt: skip
-    return whole.in_words(made)
 
 
 def _affine_type(n: Call, dtype: str) -> TensorAffineType:
@@ -147,7 +151,7 @@ class _Region:
         self.inside: set[Node] = set(nodes)
         self.bodies: dict[Call, RelaxExpr | None] = {}
         self.new: dict[Node, RelaxExpr] = {}
-        self.types = Types(words.write, words.table)
+        self.types = Types(words)
         self.settled: set[Node] = set() if want is None else self._settled(nodes)
 
     def _settled(self, nodes: list[RelaxExpr]) -> set[Node]:

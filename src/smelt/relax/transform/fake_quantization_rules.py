@@ -160,18 +160,12 @@ def moved(n: Call, types: Types) -> Result:
     return y, single(t) if axis is None else t.moved(axis)
 
 
-@rule("max_pool")
-def max_pool(n: Call, types: Types) -> Result:
-    """The operator on integers; scales may vary along channels."""
-    t = type_of(n, types)
-    image = t.axis % common.rank_of(n.args[0]) > 1 if n.args[0] is not None else False
-    return renewed_call(n, *n.args), single(t) if image else t
-
-
-@rule("max", "min", "adaptive_max_pool")
+@rule("max", "min", "max_pool", "adaptive_max_pool")
 def chosen(n: Call, types: Types) -> Result:
-    """The operator on integers of one scale."""
-    return renewed_call(n, *n.args), single(type_of(n, types))
+    """The operator on integers; scales may vary along the channels of pools."""
+    t = type_of(n, types)
+    channels = "pool" in n.callee and t.axis % tensor_type_of(n.args[0]).rank < 2
+    return renewed_call(n, *n.args), t if channels else single(t)
 
 
 @rule("pad")
@@ -251,23 +245,19 @@ def looked_up(n: Call, types: Types) -> Result:
     """A function of one tensor, by a table with a scale before and one behind."""
     t = narrow(single(type_of(n, types)))
     out = _result(n, types, t)
-    return types.table(n, n.args[0], *t.numbers, *out.numbers), out
+    return types.words.function(n, n.args[0], *t.numbers, *out.numbers), out
 
 
-@rule("softmax")
-def softmax(n: Call, types: Types) -> Result:
-    """exp(x) over its sum, in integers"""
-    t = narrow(single(type_of(n, types)))
-    out = _result(n, types, t)
-    made = types.write("softmax", n.args[0], *t.numbers, *out.numbers, axis=n.attrs["axis"])
-    return made, out
+RULES["softmax"] = looked_up
 
 
 @rule("leaky_relu")
 def leaky_relu(n: Call, types: Types) -> Result:
     """To the result's scale where that is settled, else to the operand's."""
     t, out = rescaled(n, types)
-    made = types.write("leaky_relu", n.args[0], *t.numbers, *out.numbers, alpha=n.attrs["alpha"])
+    made = types.words.write(
+        "leaky_relu", n.args[0], *t.numbers, *out.numbers, alpha=n.attrs["alpha"]
+    )
     return made, out
 
 
@@ -326,44 +316,23 @@ def factors(n: Call, types: Types) -> tuple[TensorAffineType, TensorAffineType]:
     return single(x, "its data"), w
 
 
-@rule("conv1d", "conv2d", "conv3d")
+@rule("conv1d", "conv2d", "conv3d", "conv_transpose")
 def conv(n: Call, types: Types) -> Result:
     """A convolution with int32 sums, whose scale is the product of both scales"""
-    x, w, s, t, zw = _convolved(n, types, 0)
-    rank = common.rank_of(x) - 2
-    y = integer.conv_sums(x, w, s.zero_point, zw, n.attrs["groups"], _window(n, rank))
-    return y, sums_type(times(s.scale, t.scale), 1)
-
-
-@rule("conv_transpose")
-def conv_transpose(n: Call, types: Types) -> Result:
-    """A transposed convolution with int32 sums"""
-    x, w, s, t, zw = _convolved(n, types, 1)
-    if not t.one and n.attrs["groups"] != 1:
-        raise NotInteger("the scales of its weight vary, and groups are more than 1")
-    more = {k: n.attrs[k] for k in ("output_padding", "groups")}
-    y = integer.conv_transpose_sums(
-        x, w, s.zero_point, zw, **_window(n, common.rank_of(x) - 2), **more
-    )
-    return y, sums_type(times(s.scale, t.scale), 1)
-
-
-def _convolved(
-    n: Call, types: Types, axis: int
-) -> tuple[RelaxExpr, RelaxExpr, TensorAffineType, TensorAffineType, RelaxExpr]:
-    """Both operands, what they stand for, and the weight's zero point as [o, 1, ...]."""
-    (x, w), (s, t) = n.args, factors(n, types)
+    (x, w), (s, t), groups = n.args, factors(n, types), n.attrs["groups"]
     assert x is not None
     assert w is not None
-    rank = common.rank_of(w)
-    weight_axis(t, axis, rank)
-    return x, w, s, t, _along(t.zero_point, rank - 2)
-
-
-def _along(x: RelaxExpr, rest: int) -> RelaxExpr:
-    """A scale or zero point with `rest` dimensions behind its axis; of one number: a scalar."""
-    many = common.rank_of(x) and common.extents(x) != (1,)
-    return common.reshaped(x, (*common.shape_of(x), *(1,) * rest) if many else ())
+    turned, rank = n.callee == "conv_transpose", common.rank_of(w)
+    weight_axis(t, int(turned), rank)
+    a, zeros = _window(n, rank - 2), (s.zero_point, t.zero_point)
+    if not turned:
+        y = integer.conv_sums(x, w, *zeros, groups, a)
+    elif t.one or groups == 1:
+        more = {"output_padding": n.attrs["output_padding"], "groups": groups, **a}
+        y = integer.conv_transpose_sums(x, w, *zeros, **more)
+    else:
+        raise NotInteger(f"the scales of its weight vary and groups={groups}; legal: 1")
+    return y, sums_type(times(s.scale, t.scale), 1)
 
 
 @rule("matmul")
@@ -375,7 +344,7 @@ def matmul(n: Call, types: Types) -> Result:
         weight_axis(t, 0 if turned else 1, 2)
     else:
         single(t, "its second operand")
-    y = types.write("matmul", a, b, s.zero_point, t.zero_point, s.scale, t.scale,
+    y = types.words.write("matmul", a, b, s.zero_point, t.zero_point, s.scale, t.scale,
                     transpose_a=n.attrs["transpose_a"], transpose_b=turned)  # fmt: skip
     return y, sums_type(times(s.scale, t.scale), common.rank_of(y) - 1)
 
@@ -396,7 +365,9 @@ def in_steps(
     if same_numbers(found.scale, scale) and same_numbers(found.zero_point, zero):
         return integer.computed(common.cast_to(b, "int32"))
     return fold_expression(  # type: ignore[no-any-return]
-        types.write("requantize", b, *found.numbers, scale, zero, axis=axis, out_dtype="int32")
+        types.words.write(
+            "requantize", b, *found.numbers, scale, zero, axis=axis, out_dtype="int32"
+        )
     )
 
 
@@ -427,7 +398,9 @@ def _biased(n: Call, types: Types) -> Result | None:
         if found is not None and not found.one and (t.one or found.axis % have != at):
             continue
         q = in_steps(b, found, t.scale, max(at, 0), types)
-        return call(n.callee, x, q), t
+        numbers = array(q)
+        if numbers is not None and np.all(np.abs(numbers) < 1 << 30):
+            return call(n.callee, x, q), t
     return None
 
 
@@ -462,7 +435,7 @@ def add(n: Call, types: Types) -> Result:
     out = settled(n, types)
     direct = s.dtype == t.dtype == out.dtype
     x, z = (a, b) if direct else (common.cast_to(v, "int32") for v in (a, b))
-    y = types.write(n.callee, x, z, *s.numbers, *t.numbers, *out.numbers, lhs_axis=s.axis,
+    y = types.words.write(n.callee, x, z, *s.numbers, *t.numbers, *out.numbers, lhs_axis=s.axis,
                     rhs_axis=t.axis)  # fmt: skip
     return y, TensorAffineType(*out.numbers, out.dtype if direct else "int32")
 
@@ -482,7 +455,7 @@ def multiply(n: Call, types: Types) -> Result:
     single(s), single(t)
     out = types.get(n)
     if isinstance(out, TensorAffineType) and out.one and s.dtype == t.dtype == out.dtype:
-        return types.write("mul", a, b, *s.numbers, *t.numbers, *out.numbers), out
+        return types.words.write("mul", a, b, *s.numbers, *t.numbers, *out.numbers), out
     for given, u in zip(n.args, (s, t), strict=True):
         if types.get(given) is not None:
             narrow(u)
@@ -495,7 +468,7 @@ def _requantized(
 ) -> list[Any]:  # fmt: skip
     """Integers of several types as those of one."""
     return [
-        types.write("requantize", x, *t.numbers, *out.numbers, axis=t.axis, out_dtype=dtype)
+        types.words.write("requantize", x, *t.numbers, *out.numbers, axis=t.axis, out_dtype=dtype)
         for x, t in zip(xs, known, strict=True)
     ]
 
@@ -535,6 +508,6 @@ def concat(n: Call, types: Types) -> Result:
     if all(t.one and t.dtype == out.dtype for t in known):
         data: Any = Tuple(n.args)  # type: ignore[arg-type]
         scales, zeros = (Tuple(v) for v in zip(*[t.numbers for t in known], strict=True))
-        return types.write("concatenate", data, scales, zeros, *out.numbers, axis=axis), out
+        return types.words.write("concatenate", data, scales, zeros, *out.numbers, axis=axis), out
     made = _requantized(n.args, known, out, out.dtype, types)
     return call("concat", *made, axis=axis), out

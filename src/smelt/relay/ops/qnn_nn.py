@@ -6,7 +6,7 @@ from typing import Any
 
 from smelt.relax.compose import affine, integer
 from smelt.relax.compose.affine import integers, one_number
-from smelt.relax.compose.common import cast_to, extents, legal, one_of, rank_of, reshaped, shape_of
+from smelt.relax.compose.common import cast_to, extents, legal, one_of, rank_of
 from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.quantize import parameter
 from smelt.relax.compose.window import ceiled, check_channels, check_weight, window
@@ -27,12 +27,6 @@ def _conv_operands(
     integers("the kernel", kernel, *FACTORS)
     one_number("input_scale", scale)
     return one_number("input_zero_point", zero_point)
-
-
-def _by_channel(name: str, x: RelaxExpr, channels: int | None, rest: int) -> RelaxExpr:
-    """The kernel's scale or zero point in a shape that broadcasts against the result."""
-    x = parameter(name, x, channels or 0)
-    return reshaped(x, (shape_of(x)[0], *(1,) * rest)) if rank_of(x) and rest else x
 
 
 # --------------------------------------------------------------------------------- convolution
@@ -69,8 +63,8 @@ def conv2d(
     outputs = extents(w)[0]
     check_weight(w, channels, kernel_size, outputs)
     check_channels(x, w, groups)
-    zw = _by_channel("kernel_zero_point", kernel_zero_point, outputs, 2)
-    _by_channel("kernel_scale", kernel_scale, outputs, 2)
+    zw = parameter("kernel_zero_point", kernel_zero_point, outputs or 0)
+    parameter("kernel_scale", kernel_scale, outputs or 0)
     a = {"strides": strides, "pads": padding, "dilations": dilation}
     y = integer.conv_sums(x, w, za, zw, groups, a)
     return gathered(cast_to(y, out_dtype), "NCHW", out_layout or data_layout, "out_layout")
@@ -113,7 +107,7 @@ def conv2d_transpose(
     own = extents(w)[1]
     check_weight(w, channels, kernel_size, None if own is None else own * groups)
     check_channels(x, w, groups, transposed=True)
-    zw = _by_channel("kernel_zero_point", kernel_zero_point, own, 2)
+    zw = parameter("kernel_zero_point", kernel_zero_point, own or 0)
     legal(
         not rank_of(zw) or groups == 1,
         f"kernel_zero_point is a vector and groups={groups}; legal: a scalar, or groups=1",
@@ -149,8 +143,8 @@ def dense(
     legal(rank_of(weight) == 2, f"the weight has {rank_of(weight)} dimensions; 2 are legal")
     rows = extents(weight)[0]
     legal(units is None or rows in (None, units), f"units={units}, but the weight has {rows} rows")
-    zw = _by_channel("kernel_zero_point", kernel_zero_point, rows, 0)
-    _by_channel("kernel_scale", kernel_scale, rows, 0)
+    zw = parameter("kernel_zero_point", kernel_zero_point, rows or 0)
+    parameter("kernel_scale", kernel_scale, rows or 0)
     return cast_to(integer.product_sums(data, weight, za, zw, False, True), out_dtype)
 
 

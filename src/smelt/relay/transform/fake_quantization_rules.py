@@ -49,11 +49,11 @@ class RelayWords(Words):
             _matmul(*given, **attrs) if name == "matmul" else make(f"qnn.{name}", *given, **attrs)
         )
 
-    def table(self, n: Call, x: RelaxExpr, *numbers: RelaxExpr) -> RelaxExpr:
+    def function(self, n: Call, x: RelaxExpr, *numbers: RelaxExpr) -> RelaxExpr:
         """The function of qnn that has the operator's name."""
         if f"qnn.{n.callee}" not in RELAY.ops:
             raise NoForm(f"qnn has no {n.callee}")
-        return make(f"qnn.{n.callee}", x, *numbers)
+        return make(f"qnn.{n.callee}", x, *numbers, **n.attrs)
 
     def lifted(self, x: RelaxExpr) -> RelaxExpr | None:
         """A value of the core's operators in Relay's; None: it stays."""
