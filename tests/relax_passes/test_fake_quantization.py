@@ -325,10 +325,12 @@ def test_a_region_that_stays_names_what_stopped_it() -> None:
          "tanh stays in floats: its result is not quantized right behind it"),
         (call("reshape", rows, shape=(6,)),
          "reshape stays in floats: its operand has a scale for each index of an axis"),
+        (call("matmul", y, call("dequantize", const(np.ones(3, "int8")), f32(0.1))),
+         "matmul stays in floats: its second operand is a vector"),
         (call("mean", wide), "mean stays in floats: int32 does not hold the sum of 6 int32"),
         (call("matmul", y, call("dequantize", x, f32(0.1, 0.2, 0.1), axis=1), transpose_b=True),
          "matmul stays in floats: the scales of its weight vary along axis 1; legal: 0"),
-        (call("relu", blocks), "dequantize stays in floats: its scales have several dimensions"),
+        (call("relu", blocks), "dequantize stays in floats: the scales of a dequantize"),
     ]  # fmt: skip
     for body, message in cases:
         mod = module([x, v], call("quantize", body, f32(0.2)))

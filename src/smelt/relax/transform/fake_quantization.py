@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
+from smelt.ir import dtype as dt
 from smelt.ir.errors import SmeltError, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, ordered
@@ -23,7 +25,15 @@ from smelt.relax.graph_op import Dialect, GraphOp
 from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple, TupleGetItem, call
 from smelt.topi.registry import Op, get_op
 
-from .affine_types import AffineType, NoForm, Rule, TensorAffineType, TupleAffineType, Types
+from .affine_types import (
+    AffineType,
+    NoForm,
+    NotInteger,
+    Rule,
+    TensorAffineType,
+    TupleAffineType,
+    Types,
+)
 from .fake_quantization_rules import KEEPS_RANGE, rule_of, source_axes
 from .fold_calls import fold_expression
 from .rewriting import renewed_call, transform_functions
@@ -131,7 +141,9 @@ def _affine_type(n: Call, dtype: str) -> TensorAffineType:
     """What the integers of a quantize or dequantize stand for."""
     scale, zero = (const(0) if a is None else a for a in (*n.args[1:], None)[:2])
     if any(rank_of(v) > 1 for v in (scale, zero)):
-        raise _Stopped(f"{n.callee} stays in floats: its scales have several dimensions")
+        raise NotInteger(f"the scales of a {n.callee} have several dimensions")
+    if not dt.is_int(dtype):
+        raise NotInteger(f"quantized numbers are {dtype}; legal: integers")
     return TensorAffineType(_known(scale), _known(zero), dtype, n.attrs["axis"])
 
 
@@ -182,14 +194,12 @@ class _Region:
 
     def _body(self, n: Call) -> RelaxExpr | None:
         """A call of a dialect's operator in the core's; None: it is not known yet."""
+        op = n.op
         if n not in self.bodies:
-            op = n.op
-            assert isinstance(op, GraphOp)
-            try:
-                own = op.dialect is not None and not op.needs
-                self.bodies[n] = op.expand(n) if own else None
-            except SmeltError:
-                self.bodies[n] = None
+            self.bodies[n] = None
+            if isinstance(op, GraphOp) and op.dialect is not None and not op.needs:
+                with suppress(SmeltError):
+                    self.bodies[n] = op.expand(n)
         return self.bodies[n]
 
     def _written(self, body: RelaxExpr, known: Collection[Any]) -> Iterable[RelaxExpr]:
@@ -243,8 +253,7 @@ class _Region:
             case TupleGetItem(value, index):
                 whole = self.new[value]
                 t = self.types.get(whole)
-                item = whole[index]
-                return item, t.types[index] if t is not None else self.types.get(item)
+                return whole[index], self.types.get(whole[index]) if t is None else t.types[index]
             case Call(op, args) if isinstance(op, Op):
                 if self.words.dequantizes(n):
                     x = args[0]
@@ -257,7 +266,8 @@ class _Region:
     def call(self, n: Call, op: Op) -> tuple[RelaxExpr, AffineType | None]:
         """An operator's call by its rule, or by its body's."""
         on = n.replace(args=tuple([None if a is None else self.new[a] for a in n.args]))
-        if not any(a in self.types for a in on.args):
+        fixed = all(isinstance(a, Constant | None) for a in on.args)
+        if fixed and not any(a in self.types for a in on.args):
             known = fold_expression(on)
             if isinstance(known, Constant):
                 return known, None
@@ -278,20 +288,19 @@ class _Region:
             self.types.pop(on, None)
         made = made.astuple() if hasattr(made, "astuple") else made
         made = renewed_call(on, *on.args) if made is on else made
-        known = fold_expression(made) if all(isinstance(a, Constant) for a in on.args) else made
-        return known, t
+        return fold_expression(made) if fixed else made, t
 
     def by_body(self, n: Call, on: Call) -> tuple[RelaxExpr, AffineType | None]:
         """A call of a dialect's operator by the rules of those that it is written in.
 
         It stays a call of its operator where all of these stay calls of theirs.
         """
-        body = self._body(n) if isinstance(n.op, GraphOp) else None
+        body = self._body(n)
         if body is None:
             raise NoForm(f"no rule is about {n.callee}")
         todo = [m for m in self._written(body, self.new) if m not in self.new]
-        if n in self.settled:
-            self.settled |= self._settled([*self._written(body, self.new)])
+        if n in self.settled and todo:
+            self.settled |= self._settled(todo)
         for m in todo:
             self.enter(m)
         made = self.new[body]

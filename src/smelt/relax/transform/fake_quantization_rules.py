@@ -342,8 +342,10 @@ def matmul(n: Call, types: Types) -> Result:
     assert b is not None
     if common.rank_of(b) == 2:
         weight_axis(t, 0 if turned else 1, 2)
-    else:
+    elif common.rank_of(b) > 2:
         single(t, "its second operand")
+    else:
+        raise NotInteger("its second operand is a vector; legal: matrices")
     y = types.words.write("matmul", a, b, s.zero_point, t.zero_point, s.scale, t.scale,
                     transpose_a=n.attrs["transpose_a"], transpose_b=turned)  # fmt: skip
     return y, sums_type(times(s.scale, t.scale), common.rank_of(y) - 1)
