@@ -20,6 +20,7 @@ from smelt.topi.registry import Op
 
 from .affine_types import NotInteger, Rule, TensorAffineType, Types, array, same_numbers, times
 from .fold_calls import fold_expression
+from .match import given
 from .rewriting import kind_of, renewed_call
 
 Result = Sequence[Any]
@@ -209,8 +210,7 @@ def relu(n: Call, types: Types) -> Result:
 @rule("clip")
 def clip(n: Call, types: Types) -> Result:
     """Between the integers that stand for the ends."""
-    x, t = n.args[0], type_of(n, types)
-    assert x is not None
+    (x,), t = given(n), type_of(n, types)
     scale, zero = _constants(t)
     low, high = dt.limits(t.dtype)
     wanted = [
@@ -255,10 +255,7 @@ RULES["softmax"] = looked_up
 def leaky_relu(n: Call, types: Types) -> Result:
     """To the result's scale where that is settled, else to the operand's."""
     t, out = rescaled(n, types)
-    made = types.words.write(
-        "leaky_relu", n.args[0], *t.numbers, *out.numbers, alpha=n.attrs["alpha"]
-    )
-    return made, out
+    return types.words.function(n, n.args[0], *t.numbers, *out.numbers), out
 
 
 # ------------------------------------------------------------------------------------ averages
@@ -267,8 +264,7 @@ def leaky_relu(n: Call, types: Types) -> Result:
 @rule("mean")
 def mean(n: Call, types: Types) -> Result:
     """mean(x)  =  sum(q - zero point) * (scale / count): exact"""
-    x, t = n.args[0], type_of(n, types)
-    assert x is not None
+    (x,), t = given(n), type_of(n, types)
     axes = common.axes_of(n.attrs["axes"], common.rank_of(x))
     count = math.prod([common.extents(x)[a] or 0 for a in axes])
     if not count or count << dt.bits(t.dtype) >= 1 << 31:
@@ -281,9 +277,7 @@ def mean(n: Call, types: Types) -> Result:
 @rule("avg_pool")
 def avg_pool(n: Call, types: Types) -> Result:
     """To the result's scale where that is settled, else to the operand's."""
-    t, out = rescaled(n, types)
-    a, x = n.attrs, n.args[0]
-    assert x is not None
+    (x,), (t, out), a = given(n), rescaled(n, types), n.attrs
     y = affine.average(x, t.numbers, out.numbers, a["kernel"], _window(n, len(a["kernel"])),
                        a["count_include_pad"])  # fmt: skip
     return y, out
@@ -298,33 +292,28 @@ def _window(n: Call, rank: int) -> dict[str, Any]:
     return {name: tuple(n.attrs[name]) or value for name, value in usual.items()}
 
 
-def weight_axis(t: TensorAffineType, axis: int, rank: int) -> None:
-    """The rule that scales of a weight vary along the output channels alone."""
-    if not t.one and t.axis % rank != axis:
-        raise NotInteger(
-            f"the scales of its weight vary along axis {t.axis % rank}; legal: {axis}, the output "
-            "channels"
-        )
+def factors(n: Call, types: Types, axis: int | None) -> tuple[TensorAffineType, TensorAffineType]:
+    """What both operands of a product stand for.
 
-
-def factors(n: Call, types: Types) -> tuple[TensorAffineType, TensorAffineType]:
-    """What both operands of a product stand for."""
+    axis  of the weight, along which its scales may vary; None: one scale is legal
+    """
     x, w = type_of(n, types), type_of(n, types, 1)
     for t in (x, w):
         if dt.bits(t.dtype) > 16:
             raise NotInteger(f"an operand is {t.dtype}; legal: integers of 8 and 16 bits")
-    return single(x, "its data"), w
+    along = w.axis % tensor_type_of(n.args[1]).rank
+    if axis is not None and not w.one and along != axis:
+        raise NotInteger(f"the scales of its weight vary along axis {along}; legal: {axis}, the "
+                         "output channels")  # fmt: skip
+    return single(x, "its data"), single(w, "its second operand") if axis is None else w
 
 
 @rule("conv1d", "conv2d", "conv3d", "conv_transpose")
 def conv(n: Call, types: Types) -> Result:
     """A convolution with int32 sums, whose scale is the product of both scales"""
-    (x, w), (s, t), groups = n.args, factors(n, types), n.attrs["groups"]
-    assert x is not None
-    assert w is not None
-    turned, rank = n.callee == "conv_transpose", common.rank_of(w)
-    weight_axis(t, int(turned), rank)
-    a, zeros = _window(n, rank - 2), (s.zero_point, t.zero_point)
+    (x, w), groups, turned = given(n), n.attrs["groups"], n.callee == "conv_transpose"
+    s, t = factors(n, types, int(turned))
+    a, zeros = _window(n, common.rank_of(w) - 2), (s.zero_point, t.zero_point)
     if not turned:
         y = integer.conv_sums(x, w, *zeros, groups, a)
     elif t.one or groups == 1:
@@ -338,16 +327,12 @@ def conv(n: Call, types: Types) -> Result:
 @rule("matmul")
 def matmul(n: Call, types: Types) -> Result:
     """A product with int32 sums; scales may vary along the columns of a matrix on the right"""
-    (s, t), (a, b), turned = factors(n, types), n.args, n.attrs["transpose_b"]
-    assert b is not None
-    if common.rank_of(b) == 2:
-        weight_axis(t, 0 if turned else 1, 2)
-    elif common.rank_of(b) > 2:
-        single(t, "its second operand")
-    else:
+    (a, b), turned = given(n), n.attrs["transpose_b"]
+    if common.rank_of(b) < 2:
         raise NotInteger("its second operand is a vector; legal: matrices")
+    s, t = factors(n, types, int(not turned) if common.rank_of(b) == 2 else None)
     y = types.words.write("matmul", a, b, s.zero_point, t.zero_point, s.scale, t.scale,
-                    transpose_a=n.attrs["transpose_a"], transpose_b=turned)  # fmt: skip
+                          transpose_a=n.attrs["transpose_a"], transpose_b=turned)  # fmt: skip
     return y, sums_type(times(s.scale, t.scale), common.rank_of(y) - 1)
 
 
@@ -366,11 +351,9 @@ def in_steps(
         return integer.computed(quantize.quantized(b, scale, None, axis, "int32", "away"))
     if same_numbers(found.scale, scale) and same_numbers(found.zero_point, zero):
         return integer.computed(common.cast_to(b, "int32"))
-    return fold_expression(  # type: ignore[no-any-return]
-        types.words.write(
-            "requantize", b, *found.numbers, scale, zero, axis=axis, out_dtype="int32"
-        )
-    )
+    numbers = (*found.numbers, scale, zero)
+    made = types.words.write("requantize", b, *numbers, axis=axis, out_dtype="int32")
+    return fold_expression(made)  # type: ignore[no-any-return]
 
 
 def _widest(x: RelaxExpr, n: Call) -> bool:
@@ -381,46 +364,38 @@ def _widest(x: RelaxExpr, n: Call) -> bool:
 def _biased(n: Call, types: Types) -> Result | None:
     """sums + a constant, in the scale of the sums; None: it is something else"""
     for x, b in (n.args, n.args[::-1]) if n.callee == "add" else (n.args,):
-        t, found = types.get(x), types.get(b)
-        if not isinstance(t, TensorAffineType) or t.dtype != "int32" or x is None:
+        t: Any = types.get(x)
+        found = types.get(b)
+        scale = array(t.scale) if t is not None and t.dtype == "int32" else None
+        if scale is None or not isinstance(b, Constant) or x is None or not _widest(x, n):
             continue
-        if not isinstance(b, Constant) or array(t.scale) is None or not _widest(x, n):
-            continue
-        rank, have = common.rank_of(x), common.rank_of(b)
-        at, count = t.axis % rank - rank + have, array(t.scale).size  # type: ignore[union-attr]
-        if not t.one and (at < 0 or b.data.shape[at] != count):
-            if found is not None:
+        rest = common.rank_of(x) - 1 - t.axis % max(common.rank_of(x), 1)
+        if found is not None and not found.one:
+            behind = common.rank_of(b) - 1 - found.axis % common.rank_of(b)
+            if t.one or behind != rest:
                 continue
-            shape = [1] * rank
-            shape[t.axis % rank] = count
-            b = constant(
-                np.array(np.broadcast_to(b.data, np.broadcast_shapes(b.data.shape, shape)))
-            )
-            at = t.axis % rank
-        if found is not None and not found.one and (t.one or found.axis % have != at):
-            continue
-        q = in_steps(b, found, t.scale, max(at, 0), types)
-        numbers = array(q)
-        if numbers is not None and np.all(np.abs(numbers) < 1 << 30):
+        if not t.one:  # a number for each scale
+            b = constant(b.data * np.ones((scale.size, *(1,) * rest), b.data.dtype))
+        q = in_steps(b, found, t.scale, max(common.rank_of(b) - 1 - rest, 0), types)
+        if np.all(np.abs(integer.known(q)) < 1 << 30):  # type: ignore[arg-type]
             return call(n.callee, x, q), t
     return None
 
 
-def _quantized_constant(x: RelaxExpr | None, levels: int) -> tuple[RelaxExpr, TensorAffineType]:
-    """A constant in int32, its largest number as `levels`."""
-    if not isinstance(x, Constant):
-        raise NotInteger("an operand is neither quantized nor a constant")
-    data = np.asarray(x.data, np.float64)
-    top = float(np.max(np.abs(data), initial=0.0)) or 1.0
-    scale = np.float32(top / levels)
-    return const(_nearest(data / float(scale)), "int32"), sums_type(const(scale))
-
-
 def _operands(n: Call, types: Types, levels: int) -> list[tuple[RelaxExpr, TensorAffineType]]:
+    """Both operands; a constant becomes int32, its largest number `levels`."""
     found: list[tuple[Any, TensorAffineType]] = []
-    for a in n.args:
+    for a in given(n):
         t = types.get(a)
-        found.append((a, t) if t is not None else _quantized_constant(a, levels))
+        if t is not None:
+            found.append((a, t))
+            continue
+        if not isinstance(a, Constant):
+            raise NotInteger("an operand is neither quantized nor a constant")
+        data = np.asarray(a.data, np.float64)
+        scale = np.float32((float(np.max(np.abs(data), initial=0.0)) or 1.0) / levels)
+        numbers = const(_nearest(data / float(scale)), "int32")
+        found.append((numbers, sums_type(const(scale))))
     return found
 
 
@@ -458,8 +433,8 @@ def multiply(n: Call, types: Types) -> Result:
     out = types.get(n)
     if isinstance(out, TensorAffineType) and out.one and s.dtype == t.dtype == out.dtype:
         return types.words.write("mul", a, b, *s.numbers, *t.numbers, *out.numbers), out
-    for given, u in zip(n.args, (s, t), strict=True):
-        if types.get(given) is not None:
+    for x, u in zip(n.args, (s, t), strict=True):
+        if types.get(x) is not None:
             narrow(u)
     return call("multiply", centred(a, s), centred(b, t)), sums_type(times(s.scale, t.scale))
 

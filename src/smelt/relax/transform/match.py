@@ -19,6 +19,7 @@ __all__ = [
     "constant_operand",
     "dims",
     "dtype_of",
+    "given",
     "is_float",
     "is_op",
     "op_name",
@@ -56,6 +57,12 @@ def dims(x: RelaxExpr | None) -> tuple[int | None, ...]:
 def dtype_of(x: RelaxExpr | None) -> str:
     """A tensor's element type."""
     return tensor_type_of(x).dtype
+
+
+def given(n: Call) -> tuple[RelaxExpr, ...]:
+    """The operands of a call; none of them is left out."""
+    assert None not in n.args
+    return n.args  # type: ignore[return-value]
 
 
 def is_float(x: RelaxExpr | None) -> bool:

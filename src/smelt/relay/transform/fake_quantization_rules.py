@@ -19,13 +19,14 @@ from smelt.relax.transform.affine_types import (
     times,
 )
 from smelt.relax.transform.fake_quantization import Words
+from smelt.relax.transform.match import given
 from smelt.topi.registry import Op
 
 from .. import ops as ops  # enters the operators that the rules are for
 from ..dialect import RELAY, make
 from ..lift import lifted
 from .affine_types import RULES, register_fake_quantization_to_integer
-from .rules import dims, given, rank_of
+from .rules import dims, rank_of
 from .structure import FoldConstantExpr
 
 
@@ -82,9 +83,8 @@ def _plain_layout(layout: str) -> str:
 
 def conv(n: Call, types: Types) -> core.Result:
     """A convolution with int32 sums, whose scale is the product of both scales"""
-    x, w = core.factors(n, types)
+    x, w = core.factors(n, types, n.attrs["kernel_layout"].index("O"))
     attrs = {k: v for k, v in n.attrs.items() if k != "out_dtype"}
-    core.weight_axis(w, attrs["kernel_layout"].index("O"), 4)
     layout = _plain_layout(attrs["out_layout"] or attrs["data_layout"])
     numbers = (x.zero_point, w.zero_point, x.scale, w.scale)
     y = make(f"qnn.{n.callee.removeprefix('nn.')}", *n.args, *numbers, **attrs)
