@@ -7,6 +7,7 @@ out in the graph's own operators. `OPERATORS` has them by name.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -151,18 +152,6 @@ def concatenate(
     return call("concat", *made, axis=normal_axis(axis, rank_of(parts[0])))
 
 
-def matmul(
-    x: RelaxExpr, y: RelaxExpr, x_zero_point: RelaxExpr, y_zero_point: RelaxExpr,
-    x_scale: RelaxExpr, y_scale: RelaxExpr, *, transpose_a: bool = False, transpose_b: bool = False,
-) -> RelaxExpr:  # fmt: skip
-    """A product of matrices of differences, in int32; its scale is x_scale * y_scale.
-
-    Shapes  y_zero_point: a scalar, or a vector of the result's columns
-    """
-    za, zb = one_number("x_zero_point", x_zero_point), y_zero_point
-    return integer.product_sums(x, y, za, zb, transpose_a, transpose_b)
-
-
 # ------------------------------------------------------------------------------------ functions
 
 
@@ -193,36 +182,24 @@ def _hardswish(x: RelaxExpr) -> RelaxExpr:
     return call("divide", call("multiply", x, inside), scalar(6.0, "float32"))
 
 
-def _plain(core: str) -> Callable[[RelaxExpr], RelaxExpr]:
-    return lambda x: call(core, x)
-
-
-TABLES: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
-    **{n: _plain(n) for n in ("tanh", "exp", "sqrt", "rsqrt", "erf", "sigmoid", "log", "abs")},
-    "hardswish": _hardswish,
-}
-"""Functions of one operand that are looked up."""
-
-
 def looked_up(data: RelaxExpr, table: RelaxExpr) -> RelaxExpr:
     """The entries of a table of 256 numbers, in the order of the bits as an unsigned number."""
     index = cast_to(call("reinterpret", data, dtype="uint8"), "int32")
     return call("gather", table, index, axis=0, mode="clip")
 
 
-def by_table(
-    fn: Callable[[RelaxExpr], RelaxExpr], x: RelaxExpr, scale: RelaxExpr, zero_point: RelaxExpr,
-    output_scale: RelaxExpr, output_zero_point: RelaxExpr,
-) -> RelaxExpr:  # fmt: skip
-    """A function of 8-bit numbers, looked up: quantize(fn(dequantize(x))); 0 for no number."""
+def by_table(fn: Callable[[RelaxExpr], RelaxExpr], x: RelaxExpr, *numbers: RelaxExpr) -> RelaxExpr:
+    """A function of 8-bit numbers, looked up: quantize(fn(dequantize(x))); 0 for no number.
+
+    numbers  the scale and the zero point before, and those behind
+    """
     dtype = dtype_of(x)
     integers("x", x, "int8", "uint8")
-    inputs = whole("", scale, zero_point)
-    outputs = whole("output_", output_scale, output_zero_point)
+    inputs, outputs = whole("", *numbers[:2]), whole("output_", *numbers[2:])
     codes = constant(np.arange(256, dtype="uint8").view(dtype))
-    numbers = cast_to(fn(quantize.dequantized(codes, *inputs, 0, "float32")), "float32")
-    numbers = call("where", call("isnan", numbers), scalar(0.0, "float32"), numbers)
-    return looked_up(x, computed(quantize.quantized(numbers, *outputs, 0, dtype, "away")))
+    y = cast_to(fn(quantize.dequantized(codes, *inputs, 0, "float32")), "float32")
+    y = call("where", call("isnan", y), scalar(0.0, "float32"), y)
+    return looked_up(x, computed(quantize.quantized(y, *outputs, 0, dtype, "away")))
 
 
 def _function(name: str, fn: Callable[[RelaxExpr], RelaxExpr]) -> None:
@@ -239,8 +216,9 @@ def _function(name: str, fn: Callable[[RelaxExpr], RelaxExpr]) -> None:
     OPERATORS[name] = body
 
 
-for _name, _fn in TABLES.items():
-    _function(_name, _fn)
+for _name in ("tanh", "exp", "sqrt", "rsqrt", "erf", "sigmoid", "log", "abs"):
+    _function(_name, partial(call, _name))
+_function("hardswish", _hardswish)
 
 
 # ------------------------------------------------------------------------------------- softmax

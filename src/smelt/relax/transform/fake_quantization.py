@@ -17,7 +17,7 @@ from smelt.ir.errors import SmeltError, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, ordered
 from smelt.ir.types import TensorType
-from smelt.relax.compose import affine
+from smelt.relax.compose import affine, integer
 from smelt.relax.compose.common import rank_of
 from smelt.relax.compose.operands import const
 from smelt.relax.graph import operands
@@ -56,9 +56,15 @@ class Words:
         return get_op(name)
 
     def write(self, name: str, *given: RelaxExpr, **attrs: Any) -> RelaxExpr:
-        """A call of requantize, dequantize, matmul, or an operator of compose/affine.py."""
-        fn = affine.matmul if name == "matmul" else affine.OPERATORS.get(name)
+        """A call of requantize, dequantize, or an operator of compose/affine.py."""
+        fn = affine.OPERATORS.get(name)
         return call(name, *given, **attrs) if fn is None else fn(*given, **attrs)
+
+    def matmul(
+        self, a: RelaxExpr, b: RelaxExpr, s: TensorAffineType, t: TensorAffineType, *turned: bool
+    ) -> RelaxExpr:
+        """A product of matrices in int32; turned: whether a, and b, is transposed first."""
+        return integer.product_sums(a, b, s.zero_point, t.zero_point, *turned)
 
     def function(self, n: Call, x: RelaxExpr, *numbers: RelaxExpr) -> RelaxExpr:
         """A function of one operand: one of compose/affine.py, or else looked up."""

@@ -331,8 +331,7 @@ def matmul(n: Call, types: Types) -> Result:
     if common.rank_of(b) < 2:
         raise NotInteger("its second operand is a vector; legal: matrices")
     s, t = factors(n, types, int(not turned) if common.rank_of(b) == 2 else None)
-    y = types.words.write("matmul", a, b, s.zero_point, t.zero_point, s.scale, t.scale,
-                          transpose_a=n.attrs["transpose_a"], transpose_b=turned)  # fmt: skip
+    y = types.words.matmul(a, b, s, t, n.attrs["transpose_a"], turned)
     return y, sums_type(times(s.scale, t.scale), common.rank_of(y) - 1)
 
 

@@ -19,6 +19,7 @@ from smelt.relax.transform.affine_types import (
     times,
 )
 from smelt.relax.transform.fake_quantization import Words
+from smelt.relax.transform.fold_calls import fold_expression
 from smelt.relax.transform.match import given
 from smelt.topi.registry import Op
 
@@ -27,13 +28,13 @@ from ..dialect import RELAY, make
 from ..lift import lifted
 from .affine_types import RULES, register_fake_quantization_to_integer
 from .rules import dims, rank_of
-from .structure import FoldConstantExpr
 
 
 class RelayWords(Words):
     """Quantized numbers in operators of qnn."""
 
     dialect, rules = RELAY, RULES
+    lifted = staticmethod(lifted)
 
     def __init__(self, off: set[str]) -> None:
         """Leave some operators in floats."""
@@ -46,33 +47,27 @@ class RelayWords(Words):
 
     def write(self, name: str, *given: RelaxExpr, **attrs: Any) -> RelaxExpr:
         """A call of an operator of qnn."""
-        return (
-            _matmul(*given, **attrs) if name == "matmul" else make(f"qnn.{name}", *given, **attrs)
-        )
+        return make(f"qnn.{name}", *given, **attrs)
+
+    def matmul(
+        self, a: RelaxExpr, b: RelaxExpr, s: TensorAffineType, t: TensorAffineType, *turned: bool
+    ) -> RelaxExpr:
+        """qnn.dense with a matrix on the right, else qnn.batch_matmul."""
+        numbers = (s.zero_point, t.zero_point, s.scale, t.scale)
+        if rank_of(b) != 2:
+            how = dict(zip(("transpose_a", "transpose_b"), turned, strict=True))
+            return make("qnn.batch_matmul", a, b, *numbers, **how)
+        if turned[0]:
+            raise NotInteger("its data is transposed; transpose_a=False is legal")
+        if not turned[1]:
+            b = fold_expression(make("transpose", b, axes=(1, 0)))
+        return make("qnn.dense", a, b, *numbers, units=dims(b)[0])
 
     def function(self, n: Call, x: RelaxExpr, *numbers: RelaxExpr) -> RelaxExpr:
         """The function of qnn that has the operator's name."""
         if f"qnn.{n.callee}" not in RELAY.ops:
             raise NoForm(f"qnn has no {n.callee}")
         return make(f"qnn.{n.callee}", x, *numbers, **n.attrs)
-
-    def lifted(self, x: RelaxExpr) -> RelaxExpr | None:
-        """A value of the core's operators in Relay's; None: it stays."""
-        return lifted(x)
-
-
-def _matmul(
-    a: RelaxExpr, b: RelaxExpr, *numbers: RelaxExpr, transpose_a: bool, transpose_b: bool
-) -> RelaxExpr:
-    """qnn.dense with a matrix on the right, else qnn.batch_matmul."""
-    if rank_of(b) != 2:
-        turned = {"transpose_a": transpose_a, "transpose_b": transpose_b}
-        return make("qnn.batch_matmul", a, b, *numbers, **turned)
-    if transpose_a:
-        raise NotInteger("its data is transposed; transpose_a=False is legal")
-    if not transpose_b:
-        b = FoldConstantExpr(make("transpose", b, axes=(1, 0)), None)  # type: ignore[arg-type]
-    return make("qnn.dense", a, b, *numbers, units=dims(b)[0])
 
 
 def _plain_layout(layout: str) -> str:
