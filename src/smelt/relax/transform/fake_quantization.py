@@ -73,7 +73,8 @@ class Words:
             return fn(x, *numbers, **n.attrs)
         return affine.by_table(lambda v: renewed_call(n, v), x, *numbers)
 
-    def lifted(self, x: RelaxExpr) -> RelaxExpr | None:
+    @staticmethod
+    def lifted(node: RelaxExpr) -> RelaxExpr | None:
         """A value of the core's operators in the dialect's; None: it stays."""
         return None
 
