@@ -61,6 +61,7 @@ PASSES = [
     "ConvertLayout",
     "DeadCodeElimination",
     "ToMixedPrecision",
+    "FakeQuantizationToInteger",
     "SplitCallTIRByPattern",
     "UpdateParamType",
     "AdjustMatmulOrder",

@@ -41,7 +41,7 @@ from smelt.transform import PassContext
 
 from .op import name_of
 from .transform import FuseOps, InferType, SimplifyInference
-from .transform.fake_quantization_to_integer import quantized_region
+from .transform.fake_quantization_rules import RelayWords
 from .transform.rules import dims, is_call
 
 __all__ = ["all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_vars",
@@ -156,7 +156,7 @@ def list_fake_quantized_op_freqs(mod: Any) -> dict[str, int]:
 
 def _between(quantize: Any) -> set[Call]:
     """The calls that a quantized value is computed by, where all of them start quantized."""
-    found = quantized_region(quantize.args[0])
+    found = RelayWords(set()).region(quantize.args[0])
     calls = {e for e in found if isinstance(e, Call) and isinstance(e.op, Op)}
     if not all(e in calls or isinstance(e, Constant | Tuple | TupleGetItem) for e in found):
         return set()

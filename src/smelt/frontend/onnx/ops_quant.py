@@ -172,9 +172,6 @@ def conv_integers(
         g.unsupported(f"pads={win.pads}", "padding from 0 on")
     zx = g.constant(0, x.dtype) if zx is None else one(g, zx, "the image's zero point")
     zw = g.constant(0, w.dtype) if zw is None else zw
-    zw = moves.reshape(
-        g, zw, (w.shape[0], *(1,) * (x.rank - 2)) if zw.shape not in ((), (1,)) else ()
-    )
     a = {"strides": win.strides, "pads": win.pads, "dilations": win.dilations}
     return g.composed(conv_sums, x, w, zx, zw, group, a)
 

@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from smelt.ir import dtype as dt
 from smelt.relax.folding import folded
 from smelt.relax.nodes import RelaxExpr, call, constant
 
 from .common import (
     array_of,
     cast_to,
+    dtype_of,
     extents,
     normal_axis,
     rank_of,
@@ -86,15 +88,22 @@ def _to_channels(sums: RelaxExpr, groups: int, channels: int) -> RelaxExpr:
     return reshaped(wide, (n, channels, *image))
 
 
+def _by_channel(zero_point: RelaxExpr, x: RelaxExpr) -> RelaxExpr:
+    """A zero point of output channels in a shape that broadcasts against the result."""
+    if rank_of(zero_point) == 0:
+        return zero_point
+    return reshaped(zero_point, (shape_of(zero_point)[0], *(1,) * (rank_of(x) - 2)))
+
+
 def conv_sums(
     x: RelaxExpr, w: RelaxExpr, za: RelaxExpr, zw: RelaxExpr, groups: int, a: dict[str, Any]
 ) -> RelaxExpr:
     """A convolution of differences; the border stands for 0.
 
     a       strides, pads and dilations of the window
-    Shapes  x [n, c, ...]; w [o, c / groups, ...]; za a scalar; zw a scalar or [o, 1, ...], as it
-            broadcasts against the result
+    Shapes  x [n, c, ...]; w [o, c / groups, ...]; za a scalar; zw a scalar or [o]
     """
+    zw = _by_channel(zw, x)
     offset, size = known(za), extents(w)
     if offset is None or known(zw) is None or None in size:
         wide = centred(w, reshaped(zw, (shape_of(zw)[0],) + (1,) * (rank_of(w) - 1))
@@ -119,6 +128,23 @@ def conv_sums(
             fixed = call("subtract", fixed, call("multiply", cast_to(zw, "int32"), count))
         y = call("subtract", y, computed(call("multiply", fixed, scalar(number, "int32"))))
     return y
+
+
+def _narrow(x: RelaxExpr, zero_point: RelaxExpr) -> RelaxExpr:
+    """x without its zero point, in the narrowest type that holds all such differences."""
+    data = known(zero_point)
+    small = data is not None and np.all(np.abs(data.astype(np.int64)) < 1 << 14)
+    wide = "int16" if small and dt.bits(dtype_of(x)) == 8 else "int32"
+    return x if is_zero(zero_point) else centred(x, zero_point, wide)
+
+
+def conv_transpose_sums(
+    x: RelaxExpr, w: RelaxExpr, za: RelaxExpr, zw: RelaxExpr, **attrs: Any
+) -> RelaxExpr:
+    """A transposed convolution of differences; zw is a scalar, or [o] where groups are 1."""
+    return call(
+        "conv_transpose", _narrow(x, za), _narrow(w, _by_channel(zw, x)), out_dtype="int32", **attrs
+    )
 
 
 # ------------------------------------------------------------------------------------ matrices

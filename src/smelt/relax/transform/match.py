@@ -42,6 +42,12 @@ def dtype_of(x: RelaxExpr | None) -> str:
     return tensor_type_of(x).dtype
 
 
+def given(n: Call) -> tuple[RelaxExpr, ...]:
+    """The operands of a call; none of them is left out."""
+    assert None not in n.args
+    return n.args  # type: ignore[return-value]
+
+
 def is_float(x: RelaxExpr | None) -> bool:
     """Whether the elements are floats."""
     return dt.is_float(dtype_of(x))

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from smelt.relax.compose import integer
-from smelt.relax.compose.common import (
-    cast_to,
-    dtype_of,
-    extents,
-    legal,
-    normal_axis,
-    one_of,
-    rank_of,
-    reshaped,
-    scalar,
-    shape_of,
-)
+from smelt.relax.compose import affine, integer
+from smelt.relax.compose.affine import integers, one_number
+from smelt.relax.compose.common import cast_to, extents, legal, one_of, rank_of
 from smelt.relax.compose.layout import gathered, spread
-from smelt.relax.compose.quantize import parameter, requantized
+from smelt.relax.compose.quantize import parameter
 from smelt.relax.compose.window import ceiled, check_channels, check_weight, window
-from smelt.relax.nodes import RelaxExpr, call, constant
+from smelt.relax.nodes import RelaxExpr
 
 from ..dialect import relay_op
-from .qnn_affine import integers, one_number, whole, wide_type
 
 FACTORS = ("int8", "uint8", "int16", "uint16")
 """Element types of the operands of products."""
@@ -40,12 +27,6 @@ def _conv_operands(
     integers("the kernel", kernel, *FACTORS)
     one_number("input_scale", scale)
     return one_number("input_zero_point", zero_point)
-
-
-def _by_channel(name: str, x: RelaxExpr, channels: int | None, rest: int) -> RelaxExpr:
-    """The kernel's scale or zero point in a shape that broadcasts against the result."""
-    x = parameter(name, x, channels or 0)
-    return reshaped(x, (shape_of(x)[0], *(1,) * rest)) if rank_of(x) and rest else x
 
 
 # --------------------------------------------------------------------------------- convolution
@@ -82,8 +63,8 @@ def conv2d(
     outputs = extents(w)[0]
     check_weight(w, channels, kernel_size, outputs)
     check_channels(x, w, groups)
-    zw = _by_channel("kernel_zero_point", kernel_zero_point, outputs, 2)
-    _by_channel("kernel_scale", kernel_scale, outputs, 2)
+    zw = parameter("kernel_zero_point", kernel_zero_point, outputs or 0)
+    parameter("kernel_scale", kernel_scale, outputs or 0)
     a = {"strides": strides, "pads": padding, "dilations": dilation}
     y = integer.conv_sums(x, w, za, zw, groups, a)
     return gathered(cast_to(y, out_dtype), "NCHW", out_layout or data_layout, "out_layout")
@@ -126,18 +107,14 @@ def conv2d_transpose(
     own = extents(w)[1]
     check_weight(w, channels, kernel_size, None if own is None else own * groups)
     check_channels(x, w, groups, transposed=True)
-    zw = _by_channel("kernel_zero_point", kernel_zero_point, own, 2)
+    zw = parameter("kernel_zero_point", kernel_zero_point, own or 0)
     legal(
         not rank_of(zw) or groups == 1,
         f"kernel_zero_point is a vector and groups={groups}; legal: a scalar, or groups=1",
     )
-    wide_x, wide_w = wide_type(x, za), wide_type(w, zw)
-    y = call(
-        "conv_transpose",
-        x if integer.is_zero(za) else integer.centred(x, za, wide_x),
-        w if integer.is_zero(zw) else integer.centred(w, zw, wide_w),
-        strides=strides, pads=padding, dilations=dilation, output_padding=output_padding,
-        groups=groups, out_dtype="int32",
+    y = integer.conv_transpose_sums(
+        x, w, za, zw, strides=strides, pads=padding, dilations=dilation,
+        output_padding=output_padding, groups=groups,
     )  # fmt: skip
     return gathered(cast_to(y, out_dtype), "NCHW", out_layout or data_layout, "out_layout")
 
@@ -166,8 +143,8 @@ def dense(
     legal(rank_of(weight) == 2, f"the weight has {rank_of(weight)} dimensions; 2 are legal")
     rows = extents(weight)[0]
     legal(units is None or rows in (None, units), f"units={units}, but the weight has {rows} rows")
-    zw = _by_channel("kernel_zero_point", kernel_zero_point, rows, 0)
-    _by_channel("kernel_scale", kernel_scale, rows, 0)
+    zw = parameter("kernel_zero_point", kernel_zero_point, rows or 0)
+    parameter("kernel_scale", kernel_scale, rows or 0)
     return cast_to(integer.product_sums(data, weight, za, zw, False, True), out_dtype)
 
 
@@ -221,69 +198,9 @@ def avg_pool2d(
     The sum of differences is divided by the count to the nearest integer, which is requantized.
     The border stands for 0 and counts where count_include_pad says so.
     """
-    integers("the data", data, "int8", "uint8", "int16", "uint16")
-    scale, zero = whole("input_", input_scale, input_zero_point)
-    output = whole("output_", output_scale, output_zero_point)
     x = spread(data, layout, "layout", "NCHW")
     pads = ceiled(x, pool_size, strides, padding, dilation) if ceil_mode else padding
     a = {"strides": strides, "pads": pads, "dilations": dilation}
-    channels = extents(x)[1]
-    legal(channels is not None, "the number of channels has to be known")
-    sums = integer.window_sums(integer.centred(x, zero), pool_size, channels or 1, a)
-    mean = _nearest_quotient(sums, _counts(x, pool_size, a, count_include_pad))
-    y = requantized(mean, scale, scalar(0, "int32"), *output, dtype=dtype_of(data))
+    numbers, output = (input_scale, input_zero_point), (output_scale, output_zero_point)
+    y = affine.average(x, numbers, output, pool_size, a, count_include_pad)
     return gathered(y, "NCHW", out_layout or layout, "out_layout")
-
-
-def _counts(x: RelaxExpr, size: tuple[int, ...], a: dict[str, Any], border: bool) -> RelaxExpr:
-    """How many elements each window counts."""
-    if border or not any(a["pads"]):
-        return scalar(int(np.prod(size)), "int32")
-    _, _, h, w = shape_of(x)
-    ones = call("full", shape=(1, 1, h, w), value=1.0, dtype="int32")
-    return integer.window_sums(ones, size, 1, a)
-
-
-def _nearest_quotient(x: RelaxExpr, count: RelaxExpr) -> RelaxExpr:
-    """x / count to the nearest integer, halves up; count is positive."""
-    two = scalar(2, "int32")
-    return call("floor_divide", call("add", call("multiply", x, two), count),
-                call("multiply", count, two))  # fmt: skip
-
-
-# ------------------------------------------------------------------------------------- softmax
-
-EXP_BITS, SHARE_BITS = 16, 30
-"""Fraction bits of exponentials, and of their shares of the sum."""
-
-
-@relay_op("qnn.softmax")
-def softmax(
-    data: RelaxExpr,
-    scale: RelaxExpr,
-    zero_point: RelaxExpr,
-    output_scale: RelaxExpr,
-    output_zero_point: RelaxExpr,
-    *,
-    axis: int = -1,
-) -> RelaxExpr:
-    """exp(x) over its sum along an axis, in integers.
-
-    exp(-scale * d) is looked up for the 256 distances d from the largest number, with 16 fraction
-    bits; the shares of the sum have 30 and are requantized.
-    """
-    integers("the data", data, "int8", "uint8")
-    at = normal_axis(axis, rank_of(data))
-    step = cast_to(whole("", scale, zero_point)[0], "float64")
-    away = call("multiply", constant(np.arange(256.0)), call("negative", step))
-    exps = call("multiply", call("exp", away), scalar(float(1 << EXP_BITS), "float64"))
-    table = integer.computed(cast_to(call("round", exps), "int32"))
-    wide = cast_to(data, "int32")
-    distance = call("subtract", call("max", wide, axes=(at,), keepdims=True), wide)
-    parts = call("gather", table, distance, axis=0, mode="clip")
-    total = cast_to(call("sum", parts, axes=(at,), keepdims=True), "int64")
-    shares = call("left_shift", cast_to(parts, "int64"), scalar(SHARE_BITS, "int64"))
-    y = cast_to(call("floor_divide", shares, total), "int32")
-    output = whole("output_", output_scale, output_zero_point)
-    step = scalar(2.0**-SHARE_BITS, "float32")
-    return requantized(y, step, scalar(0, "int32"), *output, dtype=dtype_of(data))

@@ -6,12 +6,13 @@ from typing import Any
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch
+from smelt.relax.compose.affine import QUANTIZED, integers
 from smelt.relax.compose.common import cast_to, dtype_of, legal, one_of, rank_of, scalar
 from smelt.relax.compose.quantize import along_axis, dequantized, quantized, requantized
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import const, make, relay_function, relay_op
-from .qnn_affine import COMPUTE_TYPES, QUANTIZED, ROUNDINGS, config, integers
+from .qnn_affine import COMPUTE_TYPES, ROUNDINGS, config
 
 
 @relay_op("qnn.quantize")

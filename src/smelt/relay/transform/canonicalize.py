@@ -10,6 +10,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.relax.graph import transform, uses_of
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple
+from smelt.relax.transform.match import given
 from smelt.relax.transform.rewriting import kind_of, map_functions
 from smelt.topi.registry import Op
 from smelt.transform import Pass
@@ -17,7 +18,7 @@ from smelt.transform import Pass
 from ..dialect import make
 from .inference import along
 from .passes import graph_pass
-from .rules import Graph, Rules, dtype_of, given, is_call, rank_of
+from .rules import Graph, Rules, dtype_of, is_call, rank_of
 
 BIAS_RULES = Rules()
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.relax.nodes import Call, RelaxExpr, Tuple
+from smelt.relax.transform.match import given
 from smelt.transform import Pass
 
 from ..dialect import make
 from .passes import graph_pass
-from .rules import Graph, Rules, dims, dtype_of, given, rank_of
+from .rules import Graph, Rules, dims, dtype_of, rank_of
 
 INFERENCE_RULES = Rules()
 rule = INFERENCE_RULES.rule

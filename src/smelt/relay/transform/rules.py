@@ -103,12 +103,6 @@ class Rules:
 # ------------------------------------------------------------------- questions about values
 
 
-def given(n: Call) -> tuple[RelaxExpr, ...]:
-    """The operands of a call; none of them is left out."""
-    assert None not in n.args
-    return n.args  # type: ignore[return-value]
-
-
 def is_call(x: Any, *names: str) -> TypeGuard[Call]:
     """Whether a value is a call of one of these operators of Relay."""
     return isinstance(x, Call) and isinstance(x.op, Op) and x.op.name in names and (

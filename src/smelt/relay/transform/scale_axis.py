@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from smelt.ir import dtype as dt
 from smelt.relax.nodes import Call, Constant, RelaxExpr
+from smelt.relax.transform.match import given
 from smelt.relax.transform.rewriting import renewed_call
 from smelt.transform import Pass
 
 from ..dialect import const, make
 from .inference import along
 from .passes import graph_pass
-from .rules import Graph, Rules, constant_of, dims, dtype_of, given, is_call, rank_of
+from .rules import Graph, Rules, constant_of, dims, dtype_of, is_call, rank_of
 
 BACKWARD, FORWARD = Rules(), Rules()
 CONVS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")

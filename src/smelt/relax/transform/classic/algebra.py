@@ -17,6 +17,7 @@ from smelt.topi.registry import Op
 
 from ..combine_parallel_matmul import combine_parallel_matmul
 from ..engine import Graph
+from ..fake_quantization import fake_quantization_to_integer
 from ..fold_scale import PRODUCTS, scale_after_product
 from ..match import dims, dtype_of, is_op
 from ..rewriting import map_functions, renewed_call
@@ -312,3 +313,17 @@ def _with_inputs(f: Function, names: set[str]) -> Function:
         else:
             params.append(p)
     return f.replace(params=tuple(params), body=bind(f.body, changed)) if changed else f
+
+
+def FakeQuantizationToInteger(hard_fail: bool = False, use_qat: bool = False) -> Pass:
+    """Operators between dequantize and quantize become operators on integers.
+
+    hard_fail  a region that stays in floats is an error, which names the first operator that
+               stopped it; else it stays
+    use_qat    operators on dequantized numbers whose result is not quantized again become integer
+               ones with a dequantize behind them
+    """
+    return named(
+        "FakeQuantizationToInteger",
+        lambda mod: fake_quantization_to_integer(mod, hard_fail, use_qat),
+    )
