@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 
 __all__ = ["FUNCTIONS", "RELAY", "SIZED", "alias", "attributes", "builder", "const",
-           "find_builder", "known_attribute", "make", "names", "registering", "relay_function",
-           "relay_op", "sized", "value", "wrapped"]  # fmt: skip
+           "find_builder", "is_call", "known_attribute", "make", "names", "registering",
+           "relay_function", "relay_op", "sized", "value", "wrapped"]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -129,6 +129,11 @@ def make(op: Op | str, *given: Any, **attrs: Any) -> core.Call:
 
 
 RELAY.make = make
+
+
+def is_call(x: Any, *names: str) -> TypeGuard[core.Call]:
+    """Whether a value is a call of one of these operators of Relay."""
+    return isinstance(x, core.Call) and any(RELAY.ops.get(name) is x.op for name in names)
 
 
 def sized(op: Op | str, *operands: Any, **attrs: Any) -> core.Call:

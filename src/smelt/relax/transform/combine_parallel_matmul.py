@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from smelt.ir.module import IRModule
-from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, call, constant
+from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, call, constant, tensor_type_of
 
 from .engine import count_uses, order, renewed
-from .match import constant_operand, dims, is_op, tensor_type_of
+from .match import constant_operand, dims, is_op
 from .rewriting import map_functions
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir.expr import Expr
-from smelt.relax.nodes import Call, Constant, RelaxExpr
+from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
 
 from .engine import Graph
-from .match import is_op, op_name, shape_of, tensor_type_of, type_is
+from .match import is_op, op_name, shape_of, type_is
 
 ELEMENTWISE = frozenset((
     "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos", "abs", "negative",

@@ -12,12 +12,12 @@ import numpy as np
 
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, convert
-from smelt.relax.nodes import Call, Constant, RelaxExpr
+from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
 from smelt.relax.views import transpose_axes
 
 from .engine import Graph, RuleSet
 from .fold_scale import CONVS
-from .match import dims, is_op, op_name, scalar_of, shape_of, tensor_type_of, type_is
+from .match import dims, is_op, op_name, scalar_of, shape_of, type_is
 from .reshape_through import reshaped
 
 MOVE_RULES = RuleSet()

@@ -10,6 +10,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple
+from smelt.relax.transform.match import dims, dtype_of, given, rank_of
 from smelt.relax.transform.rewriting import renewed_call
 
 from .. import ops as ops  # enters the operators that the rules are for
@@ -25,7 +26,6 @@ from .affine_types import (
     same_numbers,
     times,
 )
-from .rules import dims, dtype_of, given, rank_of
 from .structure import FoldConstantExpr
 
 Types = dict[Any, Any]

@@ -16,12 +16,13 @@ from smelt.ir.node import Node, ordered
 from smelt.ir.types import TensorType
 from smelt.relax.graph import operands
 from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple, TupleGetItem
+from smelt.relax.transform.match import given
 from smelt.relax.transform.rewriting import renewed_call, transform_functions
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
-from ..dialect import RELAY, make
+from ..dialect import RELAY, is_call, make
 from . import fake_quantization_rules
 from .affine_types import (
     OPTIONAL,
@@ -34,7 +35,6 @@ from .affine_types import (
     register_optional_fake_quantization_to_integer,
 )
 from .passes import graph_pass
-from .rules import given, is_call
 from .structure import FoldConstantExpr
 
 __all__ = ["FakeQuantizationToInteger", "NotInteger", "TensorAffineType", "TupleAffineType",

@@ -16,15 +16,15 @@ from smelt.ir.tables import entering
 from smelt.ir.types import TensorType
 from smelt.relax.derivative import BOTH, ONE, Calculus, Rule
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Tuple, TupleGetItem, Var, values
+from smelt.relax.transform.match import dims, dtype_of, rank_of
 from smelt.relax.transform.normal_form import dissolved, without_lets
 from smelt.relax.transform.rewriting import map_functions
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
-from ..dialect import RELAY, const, make
+from ..dialect import RELAY, const, is_call, make
 from .passes import graph_pass
-from .rules import dims, dtype_of, is_call, rank_of
 
 GRADIENTS: dict[str, Rule] = {}
 """Of each operator: (call, derivative by its result) -> derivatives by its operands."""

@@ -9,6 +9,7 @@ from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.transform import make_pass
 from smelt.relax.nodes import Function
+from smelt.relax.transform.engine import RuleSet, apply_rules
 from smelt.transform import Pass, PassContext, PassInfo
 
 GraphPass = Callable[[IRModule], IRModule]
@@ -54,6 +55,17 @@ class RelayPass(Pass):
 def graph_pass(name: str, fn: GraphPass) -> Pass:
     """A pass by its classic name."""
     return RelayPass(fn, PassInfo(name, LEVELS[name]))
+
+
+def rule_pass(name: str, *sets: RuleSet) -> Pass:
+    """A pass that applies rules on Relay's operators, one set after the other."""
+
+    def run(mod: IRModule) -> IRModule:
+        for rules in sets:
+            mod = apply_rules(mod, rules, whole=True)
+        return mod
+
+    return graph_pass(name, run)
 
 
 class _FunctionPass(Pass):
