@@ -22,7 +22,7 @@ from smelt.ir.types import IncompleteType, TensorType, TupleType, Type
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Attrs, Op, enter
 
-from .nodes import Call, Constant, RelaxExpr, Tuple, Var, call, tensor_type_of, values
+from .nodes import Call, Constant, RelaxExpr, Tuple, Var, call, incomplete, tensor_type_of, values
 from .views import VIEW_NAMES
 
 Results = int | Callable[[Call], int]
@@ -200,6 +200,21 @@ def of_dialect(op: object) -> bool:
     return isinstance(op, GraphOp) and op.dialect is not None
 
 
+def needs_values(node: object) -> bool:
+    """Whether the values of operands decide the type of a call."""
+    if not isinstance(node, Call) or not isinstance(node.op, GraphOp):
+        return False
+    return any(i < len(node.args) and node.args[i] is not None for i in node.op.needs)
+
+
+def kind_of(node: Call) -> str:
+    """The fusion kind of a call; opaque where types or values have to be known first."""
+    types = [None if a is None else a.type for a in node.args]
+    if not isinstance(node.op, Op) or needs_values(node) or any(incomplete(t) for t in types):
+        return "opaque"
+    return node.op.instance(types, node.attrs).kind  # type: ignore[arg-type]
+
+
 def _kind(body: RelaxExpr) -> str:
     """The heaviest kind of an expansion; two expensive ones together are opaque."""
     if isinstance(body.type, TupleType):
@@ -211,8 +226,7 @@ def _kind(body: RelaxExpr) -> str:
         if node.op.name in VIEW_NAMES:
             kind = "broadcast" if _only_ones(node) else "injective"
         else:
-            types = [None if a is None else tensor_type_of(a) for a in node.args]
-            kind = node.op.instance(types, node.attrs).kind
+            kind = kind_of(node)
         expensive += kind in ("reduce", "contraction")
         worst = max(worst, kind, key=_ORDER.index)
     return "opaque" if expensive > 1 else worst

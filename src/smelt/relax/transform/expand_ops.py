@@ -8,7 +8,7 @@ from smelt.ir.module import IRModule
 from smelt.relax.folding import folded
 from smelt.relax.graph import rewrite
 from smelt.relax.graph_op import GraphOp
-from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Tuple, TupleGetItem
+from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple, TupleGetItem
 
 from .rewriting import map_functions
 
@@ -30,7 +30,7 @@ def _expanded(node: RelaxExpr, names: Collection[str] | None) -> RelaxExpr | Non
     if names is not None and op.name not in names:
         return None
     if op.needs:
-        args = [folded(a) if i in op.needs else a for i, a in enumerate(node.args)]
+        args = [folded(a) if a and i in op.needs else a for i, a in enumerate(node.args)]
         node = node.replace(args=tuple(args))
     made = op.expand(node)
     if isinstance(made, Call) and isinstance(made.op, GraphOp):
@@ -50,7 +50,7 @@ def to_static(node: Call) -> RelaxExpr | None:
         operand = args[i] if i < len(args) else None
         if operand is None:
             continue
-        args[i] = folded(rewrite(Function((), operand), lambda n: _expanded(n, None)).body)
+        args[i] = folded(operand)
         if not isinstance(args[i], Constant):
             return None
     return op.expand(node.replace(args=tuple(args)))

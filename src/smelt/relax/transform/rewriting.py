@@ -13,7 +13,6 @@ from smelt.ir.node import Node, postorder
 from smelt.ir.types import IncompleteType, Type
 from smelt.relax.adt import Match
 from smelt.relax.graph import binders, is_foreign, transform
-from smelt.relax.host_ops import needs_values
 from smelt.relax.nodes import (
     Call,
     Function,
@@ -21,15 +20,12 @@ from smelt.relax.nodes import (
     If,
     RelaxExpr,
     Var,
-    incomplete,
     renewed_call,
 )
-from smelt.topi.registry import Op
 
 __all__ = [
     "inlined",
     "instantiated",
-    "kind_of",
     "map_functions",
     "names_in",
     "reached",
@@ -53,14 +49,6 @@ def map_functions(mod: IRModule, fn: Callable[[Function], Function]) -> IRModule
 def transform_functions(mod: IRModule, fn: Callable[[Any, Any], RelaxExpr | None]) -> IRModule:
     """`transform` on the graph functions of a module."""
     return map_functions(mod, lambda f: transform(f, fn))
-
-
-def kind_of(node: Call) -> str:
-    """The fusion kind of a call; opaque where types or values have to be known first."""
-    types = [None if a is None else a.type for a in node.args]
-    if not isinstance(node.op, Op) or needs_values(node) or any(incomplete(t) for t in types):
-        return "opaque"
-    return node.op.instance(types, node.attrs).kind  # type: ignore[arg-type]
 
 
 def names_in(root: Any) -> list[str]:

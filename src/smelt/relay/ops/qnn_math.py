@@ -17,7 +17,8 @@ from smelt.relax.compose.common import (
     rank_of,
     scalar,
 )
-from smelt.relax.compose.integer import centred, computed, is_zero
+from smelt.relax.compose.integer import centred, is_zero
+from smelt.relax.folding import folded
 from smelt.relax.nodes import RelaxExpr, call, constant
 
 from ..dialect import RELAY, alias, relay_op
@@ -190,7 +191,7 @@ def _function(name: str, fn: Callable[[RelaxExpr], RelaxExpr]) -> None:
         codes = constant(np.arange(256, dtype="uint8").view(dtype))
         numbers = fn(quantize.dequantized(codes, *inputs, 0, "float32"))
         return looked_up(
-            x, computed(quantize.quantized(_finite(numbers), *outputs, 0, dtype, "away"))
+            x, folded(quantize.quantized(_finite(numbers), *outputs, 0, dtype, "away"))
         )
 
     body.__doc__ = f"""{name} of 8-bit numbers, looked up: quantize({name}(dequantize(x))).

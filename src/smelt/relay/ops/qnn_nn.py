@@ -22,6 +22,7 @@ from smelt.relax.compose.common import (
 from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.quantize import parameter, requantized
 from smelt.relax.compose.window import ceiled, check_channels, check_weight, window
+from smelt.relax.folding import folded
 from smelt.relax.nodes import RelaxExpr, call, constant
 
 from ..dialect import relay_op
@@ -277,7 +278,7 @@ def softmax(
     step = cast_to(whole("", scale, zero_point)[0], "float64")
     away = call("multiply", constant(np.arange(256.0)), call("negative", step))
     exps = call("multiply", call("exp", away), scalar(float(1 << EXP_BITS), "float64"))
-    table = integer.computed(cast_to(call("round", exps), "int32"))
+    table = folded(cast_to(call("round", exps), "int32"))
     wide = cast_to(data, "int32")
     distance = call("subtract", call("max", wide, axes=(at,), keepdims=True), wide)
     parts = call("gather", table, distance, axis=0, mode="clip")

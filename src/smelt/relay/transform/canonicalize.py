@@ -9,10 +9,11 @@ from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.relax.graph import transform, uses_of
+from smelt.relax.graph_op import kind_of
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple
 from smelt.relax.transform.engine import Graph, RuleSet
 from smelt.relax.transform.match import dtype_of, given, rank_of
-from smelt.relax.transform.rewriting import kind_of, map_functions
+from smelt.relax.transform.rewriting import map_functions
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 

@@ -13,6 +13,7 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
+from smelt.relax.graph_op import kind_of
 from smelt.relax.nodes import (
     Call,
     Function,
@@ -21,7 +22,7 @@ from smelt.relax.nodes import (
     TupleGetItem,
 )
 from smelt.relax.transform.match import given, rank_of
-from smelt.relax.transform.rewriting import kind_of, map_functions, renewed_call
+from smelt.relax.transform.rewriting import map_functions, renewed_call
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass

@@ -12,7 +12,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, tensor_type
 from smelt.relax.graph import transform
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Var
-from smelt.relax.transform.fold_calls import fold_calls
+from smelt.relax.transform.fold_constants import fold_calls
 from smelt.relax.transform.infer_module import infer_types
 from smelt.relax.transform.match import dims
 from smelt.relax.transform.rewriting import map_functions, transform_functions
