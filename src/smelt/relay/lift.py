@@ -279,8 +279,7 @@ def _conv_transpose(call: Call) -> Described:
 
 def _pool(call: Call) -> Described:
     rank = len(shape_of(call)) - 2
-    assert isinstance(call.op, Op)
-    a = call.attrs
+    a, (kind, _, grad) = call.attrs, call.callee.partition("_pool")
     attrs = {
         "pool_size": plain(a["kernel"]),
         "strides": plain(a["strides"]) or (1,) * rank,
@@ -291,7 +290,20 @@ def _pool(call: Call) -> Described:
     }
     if "count_include_pad" in a:
         attrs["count_include_pad"] = a["count_include_pad"]
-    return f"nn.{call.op.name}{rank}d", attrs
+    if grad and attrs["dilation"] == (1,) * rank:
+        del attrs["dilation"]
+    return f"nn.{kind}_pool{rank}d{grad}", attrs
+
+
+def _conv_weight(call: Call) -> Described:
+    a = call.attrs
+    return "nn.conv2d_backward_weight" if len(a["kernel"]) == 2 else "", {
+        "strides": plain(a["strides"]),
+        "padding": plain(a["pads"]),
+        "dilation": plain(a["dilations"]),
+        "groups": a["groups"],
+        "kernel_size": plain(a["kernel"]),
+    }
 
 
 def _reduce(call: Call) -> Described:
@@ -425,6 +437,9 @@ _SPECIAL: Mapping[str, Callable[[Call], Described]] = {
     "conv_transpose": _conv_transpose,
     "max_pool": _pool,
     "avg_pool": _pool,
+    "max_pool_grad": _pool,
+    "avg_pool_grad": _pool,
+    "conv_backward_weight": _conv_weight,
     "mean": _reduce,
     "max": _reduce,
     "add": _add,

@@ -18,10 +18,11 @@ def expand_ops(mod: IRModule, names: Collection[str] | None = None) -> IRModule:
 
     names  only operators of these names; None: all
     """
-    return map_functions(mod, lambda f: rewrite(f, lambda node: _expanded(node, names)))
+    return map_functions(mod, lambda f: rewrite(f, lambda node: expanded(node, names)))
 
 
-def _expanded(node: RelaxExpr, names: Collection[str] | None) -> RelaxExpr | None:
+def expanded(node: RelaxExpr, names: Collection[str] | None = None) -> RelaxExpr | None:
+    """What stands for a value whose operands are expanded; None: it stays."""
     if isinstance(node, TupleGetItem) and isinstance(node.value, Tuple):
         return node.value.items[node.index]
     if not isinstance(node, Call) or not isinstance(node.op, GraphOp):
