@@ -21,7 +21,7 @@ from smelt.ir.transform import Pass
 from smelt.pipeline import as_target, checked_context, compile_program
 from smelt.relax.graph import is_closed
 from smelt.relax.nodes import Function
-from smelt.relax.transform.classic import BindParams
+from smelt.relax.transform import BindParams
 from smelt.relax.transform.classic.make import named
 from smelt.relax_pipeline import get_pipeline
 from smelt.runtime.container import ADT, Closure

@@ -13,51 +13,55 @@ from smelt.runtime.errors import nearest
 
 from .annotate_target import annotate_target, register_op_predicate
 from .canonicalize import simplify_graph
-from .classic import (
-    ABSENT,
+from .classic.absent import ABSENT
+from .classic.algebra import (
     AdjustMatmulOrder,
-    AlterOpImpl,
-    AnnotateTIROpPattern,
-    AttachGlobalSymbol,
+    CombineParallelMatmul,
+    DecomposeOpsForInference,
+    DecomposeOpsForTraining,
+    ExpandMatmulOfSum,
+    FastMath,
+    FoldBatchnormToConv2D,
+    FuseTransposeMatmul,
+    OptimizeLayoutTransform,
+    RemoveRedundantReshape,
+    ReorderPermuteDimsAfterConcat,
+    ReorderTakeAfterMatmul,
+    ToMixedPrecision,
+)
+from .classic.make import NoSuchPass
+from .classic.params import (
     BindParams,
     BindSymbolicVars,
     BundleModelParams,
+    ExpandTupleArguments,
+    LiftTransformParams,
+    RemoveUnusedOutputs,
+    RemoveUnusedParameters,
+    UpdateParamType,
+)
+from .classic.structure import (
+    AlterOpImpl,
+    AnnotateTIROpPattern,
+    AttachGlobalSymbol,
     CanonicalizeBindings,
-    CombineParallelMatmul,
     ConvertToDataflow,
     DeadCodeElimination,
-    DecomposeOpsForInference,
-    DecomposeOpsForTraining,
     EliminateCommonSubexpr,
-    ExpandMatmulOfSum,
-    ExpandTupleArguments,
-    FastMath,
-    FoldBatchnormToConv2D,
     FoldConstant,
     FuseOps,
     FuseOpsByPattern,
     FuseTIR,
-    FuseTransposeMatmul,
     InlinePrivateFunctions,
     LambdaLift,
     LegalizeOps,
-    LiftTransformParams,
     MergeCompositeFunctions,
     Normalize,
     NormalizeGlobalVar,
-    NoSuchPass,
-    OptimizeLayoutTransform,
     RemovePurityChecking,
-    RemoveRedundantReshape,
-    RemoveUnusedOutputs,
-    RemoveUnusedParameters,
-    ReorderPermuteDimsAfterConcat,
-    ReorderTakeAfterMatmul,
     RewriteDataflowReshape,
-    ToMixedPrecision,
     ToNonDataflow,
     TopologicalSort,
-    UpdateParamType,
 )
 from .combine_parallel_matmul import combine_parallel_matmul
 from .eliminate_common_subexpr import eliminate_common_subexpr

@@ -101,11 +101,6 @@ def order(root: nodes.RelaxExpr) -> Iterator[nodes.RelaxExpr]:
     return ordered([root], _operands)
 
 
-def count_uses(root: nodes.RelaxExpr) -> Counter[nodes.RelaxExpr]:
-    """How often each value is an operand; the root counts as used once."""
-    return uses_of(root, _operands)
-
-
 def rebuild(node: nodes.RelaxExpr, done: Mapping[Any, nodes.RelaxExpr]) -> nodes.RelaxExpr:
     """A node on the new forms of its operands; the same node where they are the old ones."""
     if isinstance(node, nodes.Call):  # first, and without its type: most values are
@@ -124,23 +119,16 @@ def rebuild(node: nodes.RelaxExpr, done: Mapping[Any, nodes.RelaxExpr]) -> nodes
     return new
 
 
-def renewed(
-    f: nodes.Function, replace: Callable[[nodes.RelaxExpr, nodes.RelaxExpr], nodes.RelaxExpr]
-) -> nodes.Function:
-    """A function with every value replaced.
-
-    replace  (the old value, the same on new operands) -> what stands for it
-    """
-    done: dict[nodes.RelaxExpr, nodes.RelaxExpr] = {}
-    for node in order(f.body):
-        done[node] = replace(node, rebuild(node, done))
-    body = done[f.body]
-    return f if body is f.body else f.replace(body=body)
-
-
 def key_of_call(n: nodes.Call) -> tuple[Any, ...]:
     """What two calls have in common that compute the same."""
     return (n.op, n.args, tuple([_hashable(v) for v in n.attrs.values()]))
+
+
+def key_of_constant(c: nodes.Constant) -> tuple[Any, ...]:
+    """What equal constants have in common, where they are small or the same memory."""
+    small = c.data.nbytes <= SMALL_CONSTANT
+    # An array in the key stays alive, so its number is not given away.
+    return (c.type, c.data.tobytes() if small else nodes.memory_key(c.data))
 
 
 def _hashable(value: Any) -> Any:
@@ -249,10 +237,7 @@ class Graph:
         """The representative of equal constants."""
         if not self.share:
             return c
-        small = c.data.nbytes <= SMALL_CONSTANT
-        # An array in the key stays alive, so its number is not given away.
-        key = (c.type, c.data.tobytes() if small else nodes.memory_key(c.data))
-        return self._constants.setdefault(key, c)
+        return self._constants.setdefault(key_of_constant(c), c)
 
     def walk(self, f: nodes.Function) -> nodes.Function:
         """One walk over a function."""

@@ -17,7 +17,7 @@ from smelt.topi.registry import Op
 Array = np.ndarray[Any, Any]
 
 
-def is_op(x: RelaxExpr | None, *names: str) -> TypeGuard[Call]:
+def is_op(x: object, *names: str) -> TypeGuard[Call]:
     """Whether a value is a call of one of these operators."""
     return isinstance(x, Call) and isinstance(x.op, Op) and x.op.name in names
 
