@@ -9,7 +9,6 @@ import importlib
 from typing import Any
 
 from smelt.ir.transform import Pass, PassContext, PassInfo, Sequential, module_pass
-from smelt.runtime.errors import nearest
 
 from .annotate_target import annotate_target, register_op_predicate
 from .canonicalize import simplify_graph
@@ -29,7 +28,7 @@ from .classic.algebra import (
     ReorderTakeAfterMatmul,
     ToMixedPrecision,
 )
-from .classic.make import NoSuchPass
+from .classic.make import NoSuchPass, missing
 from .classic.params import (
     BindParams,
     BindSymbolicVars,
@@ -96,8 +95,6 @@ __all__ = [
     "simplify_graph", "split_transposed",
 ]  # fmt: skip
 
-_NO_PASSES = ("ABSENT", "FusionPattern", "NoSuchPass", "Pass", "PassContext", "PassInfo")
-
 _ABOVE = {"RunCodegen": "smelt.relax_build"}
 """Passes that need what stands above graphs, resolved when they are first used."""
 
@@ -105,13 +102,7 @@ _ABOVE = {"RunCodegen": "smelt.relax_build"}
 def __getattr__(name: str) -> Any:
     if name in _ABOVE:
         return getattr(importlib.import_module(_ABOVE[name]), name)
-    if name in ABSENT:
-        raise NoSuchPass(f"relax.transform.{name} has no place here: {ABSENT[name]}")
-    if name.startswith("_") or not name[:1].isupper():
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     known = [
         n for n in (*__all__, *_ABOVE) if n[:1].isupper() and n not in ("ABSENT", "NoSuchPass")
     ]
-    raise NoSuchPass(
-        f"relax.transform has no pass {name!r}{nearest(name, known)}; passes: {', '.join(known)}"
-    )
+    raise missing("relax", name, ABSENT, known)
