@@ -27,11 +27,10 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
 from smelt.ir.module import IRModule
 from smelt.ir.node import ordered
-from smelt.relax.graph import is_foreign, operands, parts_of, uses_of
+from smelt.relax.graph import is_foreign, on_parts, operands, parts_of, uses_of
 from smelt.topi.registry import Op
 
 from .. import nodes
-from ..adt import Clause
 from ..graph_op import Dialect
 
 SMALL_CONSTANT = 4096
@@ -108,12 +107,7 @@ def rebuild(node: nodes.RelaxExpr, done: Mapping[Any, nodes.RelaxExpr]) -> nodes
         op: Any = done.get(node.op, node.op)
         same = op is node.op and all(a is b for a, b in zip(args, node.args, strict=True))
         return node if same else node.replace(op=op, args=args)
-
-    def part(c: Any) -> Any:
-        inside = isinstance(c, nodes.Function | Clause) and c not in done
-        return c.with_children(part) if inside else done.get(c, c)
-
-    new = node.with_children(part)
+    new = on_parts(node, done)
     if isinstance(new, nodes.TupleGetItem) and isinstance(new.value, nodes.Tuple):
         return new.value.items[new.index]
     return new

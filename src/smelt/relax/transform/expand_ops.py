@@ -8,7 +8,7 @@ from smelt.ir.module import IRModule
 from smelt.relax.folding import folded
 from smelt.relax.graph import rewrite
 from smelt.relax.graph_op import GraphOp
-from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple, TupleGetItem
+from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Tuple, TupleGetItem
 
 from .rewriting import map_functions
 
@@ -51,7 +51,7 @@ def to_static(node: Call) -> RelaxExpr | None:
         operand = args[i] if i < len(args) else None
         if operand is None:
             continue
-        args[i] = folded(operand)
+        args[i] = folded(rewrite(Function((), operand), expanded).body)
         if not isinstance(args[i], Constant):
             return None
     return op.expand(node.replace(args=tuple(args)))
