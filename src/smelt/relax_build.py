@@ -22,7 +22,7 @@ from smelt.pipeline import as_target, checked_context
 from smelt.pipeline import compile_program as compile_program
 from smelt.relax.graph import is_closed
 from smelt.relax.nodes import Function
-from smelt.relax.transform.classic import BindParams
+from smelt.relax.transform import BindParams
 from smelt.relax.transform.classic.make import named
 from smelt.relax_pipeline import get_pipeline
 from smelt.runtime.container import ADT, Closure

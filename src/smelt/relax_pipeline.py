@@ -11,7 +11,7 @@ from typing import Any
 from smelt.ir.errors import CompileError
 from smelt.ir.transform import Pass, Sequential
 from smelt.pipeline import RELAX_PIPELINES
-from smelt.relax.transform import classic
+from smelt.relax import transform
 from smelt.runtime.errors import nearest
 
 
@@ -19,7 +19,7 @@ def _made(name: str) -> Callable[[], Pass]:
     """A function that makes the pass of one of the pipelines that smelt has."""
 
     def make() -> Pass:
-        return Sequential([getattr(classic, p)() for p in RELAX_PIPELINES[name]], name=name)
+        return Sequential([getattr(transform, p)() for p in RELAX_PIPELINES[name]], name=name)
 
     return make
 

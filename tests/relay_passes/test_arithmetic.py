@@ -11,7 +11,9 @@ import pytest
 import smelt
 from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
 from smelt.relax.interpret import interpret
-from smelt.relax.nodes import Call, Constant
+from smelt.relax.nodes import Call, Constant, call
+from smelt.relax.transform.engine import apply_rules
+from smelt.relax.transform.simplify import SIMPLIFY_RULES
 from smelt.transform import Sequential
 
 from .programs import op_names, relay
@@ -133,6 +135,26 @@ def test_a_larger_shape_is_kept() -> None:
     x = relay.var("x", shape=(6,))
     made = run(T.SimplifyExpr(), x, x + relay.const(np.zeros((4, 6), "float32")))
     assert op_names(made) == ["add"]
+
+
+def test_rules_know_whose_operators_they_are_about() -> None:
+    x = image()
+    mixed = call("add", x + 0.0, relay.const(np.float32(0)))
+    mod = smelt.IRModule.from_expr(relay.Function([x], mixed))
+    assert T.SimplifyExpr()(mod)["main"].body is not mixed
+    assert op_names(T.SimplifyExpr()(mod)["main"]) == ["add"]  # the core's
+    plain = apply_rules(mod, SIMPLIFY_RULES)["main"]
+    assert op_names(plain) == ["add"]
+    assert plain.body is mixed.args[0]  # Relay's
+
+
+def test_rules_go_into_closures_and_leave_branches() -> None:
+    x, v = image(), relay.var("v", shape=(1, 4, 6, 6))
+    branch = relay.If(relay.const(True), x * 1.0, x - 0.0)
+    body = relay.Let(v, relay.Call(relay.Function([], x + 0.0), []), branch + v)
+    made = T.SimplifyExpr()(smelt.IRModule.from_expr(relay.Function([x], body)))["main"].body
+    assert made.value.op.body is x
+    assert (made.body.args[0].true_branch, made.body.args[0].false_branch) == (x, x)
 
 
 def test_layouts_stay_as_written() -> None:

@@ -29,8 +29,8 @@ from smelt.ir.types import TensorType
 from smelt.ir.walk import free_vars, substitute
 from smelt.lowering.instrument import check_wanted, dump_folder, write_text
 from smelt.lowering.lower import lowering_steps
+from smelt.relax.graph_op import kind_of
 from smelt.relax.nodes import Call, Constant, Function, memory_key, values
-from smelt.relax.transform.rewriting import kind_of
 from smelt.relax.views import dense
 from smelt.runtime.abi import ABI_VERSION
 from smelt.target import Target

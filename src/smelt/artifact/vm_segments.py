@@ -20,7 +20,8 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.relax import nodes as relax
 from smelt.relax.equal import structural_equal
 from smelt.relax.graph import operands
-from smelt.relax.host_ops import needs_values, sizes_of
+from smelt.relax.graph_op import needs_values
+from smelt.relax.host_ops import sizes_of
 
 Build = Callable[[IRModule], Any]
 """Compiles a module whose main is a graph function; gives a NativeExecutable."""

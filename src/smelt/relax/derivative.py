@@ -1,4 +1,4 @@
-"""Reverse-mode derivatives of graph values, by a rule for each operator."""
+"""Reverse-mode derivatives of graph values, by a rule for each of the core's operators."""
 
 from __future__ import annotations
 
@@ -11,36 +11,44 @@ from smelt.ir.build import value_of
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import convert
 from smelt.ir.tables import entering
-from smelt.ir.types import TensorType
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 
+from .compose import common
+from .compose.common import dtype_of, extents, filled, rank_of, reshaped, shape_of
 from .graph import rebuilding
+from .graph_op import of_dialect
 from .nodes import Call, RelaxExpr, TupleGetItem, call, renewed_call, values
 
-Rule = Callable[[Call, RelaxExpr], "Sequence[RelaxExpr | None]"]
+Rule = Callable[..., "Sequence[RelaxExpr | None]"]
 
 RULES: dict[str, Rule] = {}
-"""Of each operator: (call, derivative by its result) -> derivatives by its operands."""
+"""Of each operator: (call, derivative by its result, *operands) -> derivatives by its operands."""
+
+_rule = entering(RULES)
 
 
-def derivatives(y: RelaxExpr, xs: Sequence[RelaxExpr]) -> list[RelaxExpr]:
+def derivatives(y: RelaxExpr, xs: Sequence[RelaxExpr], who: str = "derivative") -> list[RelaxExpr]:
     """The derivatives of the sum of a tensor's elements by some values that it is made of.
 
     They have the types of these values; zeros where a value has no part in `y`.
+
+    who  begins the text of errors
     """
-    between = _between(y, xs)
-    sums: dict[int, RelaxExpr] = {id(y): filled(y, 1.0)}
-    for node in reversed(list(values(y))):
-        d = sums.get(id(node))
-        if d is None or not isinstance(node, Call) or any(node is x for x in xs):
+    between = set[Any](xs)
+    order = list(values(y))
+    for node in order:
+        if any(c in between for c in node.children()):
+            between.add(node)
+    sums: dict[RelaxExpr | None, RelaxExpr] = {y: filled(y, 1.0)}
+    for node in reversed(order):
+        if node not in sums or node not in between or any(node is x for x in xs):
             continue
-        parts = _rule_of(node)(node, d)
-        for a, part in zip(node.args, parts, strict=False):
-            if a is not None and part is not None and id(a) in between:
-                before = sums.get(id(a))
-                sums[id(a)] = part if before is None else call("add", before, part)
-    return [sums.get(id(x)) or filled(x, 0.0) for x in xs]
+        n, rule = _rule_of(node, who)
+        for a, part in zip(n.args, rule(n, sums[node], *n.args), strict=False):
+            if a is not None and a in between and part is not None and dt.is_float(dtype_of(a)):
+                sums[a] = call("add", sums[a], part) if a in sums else part
+    return [sums.get(x) or filled(x, 0.0) for x in xs]
 
 
 def with_values(y: RelaxExpr, given: Mapping[RelaxExpr, RelaxExpr]) -> RelaxExpr:
@@ -52,255 +60,218 @@ def with_values(y: RelaxExpr, given: Mapping[RelaxExpr, RelaxExpr]) -> RelaxExpr
     return done[y]  # type: ignore[no-any-return]
 
 
-def _between(y: RelaxExpr, xs: Sequence[RelaxExpr]) -> set[int]:
-    """The float values that are made of one of `xs`, and these."""
-    found = {id(x) for x in xs}
-    for node in values(y):
-        children = node.args if isinstance(node, Call) else ()
-        if isinstance(node, TupleGetItem):
-            children = (node.value,)
-        if any(a is not None and id(a) in found for a in children):
-            found.add(id(node))
-            if isinstance(node, TupleGetItem):
-                raise Unsupported(
-                    f"derivative: an operator with several results has no rule\n"
-                    f"  supported: {', '.join(sorted(RULES))}"
-                )
-    return found
-
-
-def _rule_of(node: Call) -> Rule:
-    name = node.op.name if isinstance(node.op, Op) else "a call of a function"
-    found = RULES.get(name)
-    if found is None:
+def _rule_of(node: RelaxExpr, who: str) -> tuple[Call, Rule]:
+    n = node.value if isinstance(node, TupleGetItem) else node
+    if not isinstance(n, Call):
         raise Unsupported(
-            f"derivative: {name} has no rule{nearest(name, RULES)}\n"
-            f"  supported: {', '.join(sorted(RULES))}"
+            f"{who}: a {type(n).__name__} has no rule; PartialEvaluate takes closures and branches "
+            "on constants away"
         )
-    return found
+    if not isinstance(n.op, Op):
+        raise Unsupported(
+            f"{who}: a call of a function has no rule; Inline, PartialEvaluate take it away"
+        )
+    rule = RULES.get(n.op.name)
+    if rule is None or n is not node or of_dialect(n.op):
+        raise Unsupported(
+            f"{who}: {n.op.name} has no rule{nearest(n.op.name, RULES)}; "
+            f"rules: {', '.join(sorted(RULES))}"
+        )
+    return n, rule
 
 
-# ------------------------------------------------------------------------------ in any dialect
+# ------------------------------------------------------------------------- element by element
 
 
-def _type(x: RelaxExpr) -> TensorType:
-    assert isinstance(x.type, TensorType)
-    return x.type
+def _do(name: str, *given: Any) -> RelaxExpr:
+    """A call; numbers have the element type of the last value."""
+    kind = next(dtype_of(g) for g in reversed(given) if isinstance(g, RelaxExpr))
+    return call(name, *[common.scalar(g, kind) if isinstance(g, float) else g for g in given])
 
 
-BOTH: dict[str, Callable[[Any, Any, Any, Any, Any], tuple[Any, Any]]] = {
-    "add": lambda do, a, b, y, d: (d, d),
-    "subtract": lambda do, a, b, y, d: (d, do("negative", d)),
-    "multiply": lambda do, a, b, y, d: (do("multiply", d, b), do("multiply", d, a)),
-    "divide": lambda do, a, b, y, d: (
-        do("divide", d, b), do("negative", do("divide", do("multiply", d, y), b))),
-    "power": lambda do, a, b, y, d: (
-        do("multiply", do("multiply", d, b), do("power", a, do("subtract", b, 1.0))),
-        do("multiply", do("multiply", d, y), do("log", a)),
+_BOTH: dict[str, Callable[[Any, Any, Any, Any], tuple[Any, Any]]] = {
+    "add": lambda a, b, y, d: (d, d),
+    "subtract": lambda a, b, y, d: (d, _do("negative", d)),
+    "multiply": lambda a, b, y, d: (_do("multiply", d, b), _do("multiply", d, a)),
+    "divide": lambda a, b, y, d: (
+        _do("divide", d, b), _do("negative", _do("divide", _do("multiply", d, y), b))),
+    "power": lambda a, b, y, d: (
+        _do("multiply", _do("multiply", d, b), _do("power", a, _do("subtract", b, 1.0))),
+        _do("multiply", _do("multiply", d, y), _do("log", a)),
     ),
-    "maximum": lambda do, a, b, y, d: (
-        do("where", do("greater_equal", a, b), d, 0.0), do("where", do("less", a, b), d, 0.0)),
-    "minimum": lambda do, a, b, y, d: (
-        do("where", do("less_equal", a, b), d, 0.0), do("where", do("greater", a, b), d, 0.0)),
+    "maximum": lambda a, b, y, d: (
+        _do("where", _do("greater_equal", a, b), d, 0.0), _do("where", _do("less", a, b), d, 0.0)),
+    "minimum": lambda a, b, y, d: (
+        _do("where", _do("less_equal", a, b), d, 0.0), _do("where", _do("greater", a, b), d, 0.0)),
+    "prelu": lambda a, b, y, d: (
+        _do("where", _do("greater", a, 0.0), d, _do("multiply", d, b)),
+        _do("where", _do("greater", a, 0.0), 0.0, _do("multiply", d, a))),
 }  # fmt: skip
-"""Operators that broadcast: (do, operands, result, its derivative) -> those of the operands."""
+"""Operators that broadcast: (operands, result, its derivative) -> those of the operands."""
 
-ONE: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
-    "abs": lambda do, x, y, d: do("multiply", d, do("sign", x)),
-    "cos": lambda do, x, y, d: do("negative", do("multiply", d, do("sin", x))),
-    "erf": lambda do, x, y, d: do(
-        "multiply", do("multiply", d, 2 / math.sqrt(math.pi)),
-        do("exp", do("negative", do("multiply", x, x)))),
-    "exp": lambda do, x, y, d: do("multiply", d, y),
-    "identity": lambda do, x, y, d: d,
-    "log": lambda do, x, y, d: do("divide", d, x),
-    "negative": lambda do, x, y, d: do("negative", d),
-    "reciprocal": lambda do, x, y, d: do("negative", do("multiply", d, do("multiply", y, y))),
-    "relu": lambda do, x, y, d: do("where", do("greater", x, 0.0), d, 0.0),
-    "rsqrt": lambda do, x, y, d: do("divide", do("multiply", do("multiply", d, y), -0.5), x),
-    "sigmoid": lambda do, x, y, d: do("multiply", d, do("multiply", y, do("subtract", 1.0, y))),
-    "sin": lambda do, x, y, d: do("multiply", d, do("cos", x)),
-    "softplus": lambda do, x, y, d: do("multiply", d, do("sigmoid", x)),
-    "sqrt": lambda do, x, y, d: do("divide", do("multiply", d, 0.5), y),
-    "square": lambda do, x, y, d: do("multiply", do("multiply", d, 2.0), x),
-    "tanh": lambda do, x, y, d: do(
-        "multiply", d, do("subtract", 1.0, do("multiply", y, y))),
+_ONE: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "abs": lambda x, y, d: _do("multiply", d, _do("sign", x)),
+    "cos": lambda x, y, d: _do("negative", _do("multiply", d, _do("sin", x))),
+    "erf": lambda x, y, d: _do(
+        "multiply", _do("multiply", d, 2 / math.sqrt(math.pi)),
+        _do("exp", _do("negative", _do("multiply", x, x)))),
+    "exp": lambda x, y, d: _do("multiply", d, y),
+    "identity": lambda x, y, d: d,
+    "log": lambda x, y, d: _do("divide", d, x),
+    "negative": lambda x, y, d: _do("negative", d),
+    "reciprocal": lambda x, y, d: _do("negative", _do("multiply", d, _do("multiply", y, y))),
+    "relu": lambda x, y, d: _do("where", _do("greater", x, 0.0), d, 0.0),
+    "rsqrt": lambda x, y, d: _do("divide", _do("multiply", _do("multiply", d, y), -0.5), x),
+    "sigmoid": lambda x, y, d: _do("multiply", d, _do("multiply", y, _do("subtract", 1.0, y))),
+    "sin": lambda x, y, d: _do("multiply", d, _do("cos", x)),
+    "softplus": lambda x, y, d: _do("multiply", d, _do("sigmoid", x)),
+    "sqrt": lambda x, y, d: _do("divide", _do("multiply", d, 0.5), y),
+    "square": lambda x, y, d: _do("multiply", _do("multiply", d, 2.0), x),
+    "tanh": lambda x, y, d: _do("multiply", d, _do("subtract", 1.0, _do("multiply", y, y))),
+    # with attributes
+    "clip": lambda x, y, d: _do("where", _do("equal", x, y), d, 0.0),
+    "leaky_relu": lambda x, y, d: _do(
+        "where", _do("greater", x, 0.0), d, _do("multiply", d, float(y.attrs["alpha"]))),
+    "log_softmax": lambda x, y, d: _do("subtract", d, _do("multiply", _do("exp", y), _total(d, y))),
+    "softmax": lambda x, y, d: _do(
+        "multiply", _do("subtract", d, _total(_do("multiply", d, y), y)), y),
 }  # fmt: skip
-"""Operators of one operand: (do, operand, result, its derivative) -> that of the operand."""
+"""Operators of one operand: (operand, result, its derivative) -> that of the operand."""
 
 
-class Calculus:
-    """Rules for the operators that every dialect has.
-
-    make     a call: make(name, *operands, **attributes)
-    number   a number as an operand beside a value: number(like, value)
-    total    a sum: total(x, axes, keepdims)
-    reshape  a value in another shape, reshape(x, shape)
-    """
-
-    def __init__(
-        self,
-        make: Callable[..., RelaxExpr],
-        number: Callable[[RelaxExpr, float], RelaxExpr],
-        total: Callable[[RelaxExpr, tuple[int, ...], bool], RelaxExpr],
-        reshape: Callable[[RelaxExpr, Sequence[Any]], RelaxExpr],
-    ) -> None:
-        """Keep a dialect's words."""
-        self.make, self.number, self.total, self.reshape = make, number, total, reshape
-
-    def do(self, name: str, *given: Any) -> RelaxExpr:
-        """A call; numbers have the element type of the last value."""
-        like = next(g for g in reversed(given) if isinstance(g, RelaxExpr))
-        return self.make(
-            name, *[self.number(like, g) if isinstance(g, float) else g for g in given]
-        )
-
-    def collapsed(self, d: RelaxExpr, x: RelaxExpr | None) -> RelaxExpr | None:
-        """A derivative summed over what an operand was broadcast along."""
-        if x is None or not dt.is_float(_type(x).dtype):
-            return None
-        have, want = _type(d).shape, _type(x).shape
-        lead = len(have) - len(want)
-        axes = tuple(
-            i
-            for i in range(len(have))
-            if i < lead or (value_of(want[i - lead]) == 1 and value_of(have[i]) != 1)
-        )
-        d = self.total(d, axes, False) if axes else d
-        return d if _type(d).shape == want else self.reshape(d, want)
-
-    def both(self, name: str) -> Rule:
-        """The rule of an operator of `BOTH`."""
-
-        def rule(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-            a, b = n.args
-            da, db = BOTH[name](self.do, a, b, n, d)
-            return [self.collapsed(da, a), self.collapsed(db, b)]
-
-        return rule
-
-    def one(self, name: str) -> Rule:
-        """The rule of an operator of `ONE`."""
-        return lambda n, d: [ONE[name](self.do, n.args[0], n, d)]
-
-    def where(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-        """Each side where it was chosen."""
-        c, x, y = n.args
-        first, second = self.do("where", c, d, 0.0), self.do("where", c, 0.0, d)
-        return [None, self.collapsed(first, x), self.collapsed(second, y)]
-
-    def cast(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-        """In the operand's type, where both are floats."""
-        kind = _type(n.args[0]).dtype  # type: ignore[arg-type]
-        known = dt.is_float(kind) and dt.is_float(_type(n).dtype)
-        return [self.make("cast", d, dtype=kind) if known else None]
-
-    def softmax(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-        """(d - sum(d y)) y."""
-        total = self.total(self.do("multiply", d, n), (n.attrs["axis"],), True)
-        return [self.do("multiply", self.do("subtract", d, total), n)]
-
-    def log_softmax(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-        """d - exp(y) sum(d)."""
-        total = self.total(d, (n.attrs["axis"],), True)
-        return [self.do("subtract", d, self.do("multiply", self.do("exp", n), total))]
-
-    def moved(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-        """In the operand's shape."""
-        return [self.reshape(d, _type(n.args[0]).shape)]  # type: ignore[arg-type]
-
-    def broadcast(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-        """Summed over what was repeated."""
-        return [self.collapsed(d, n.args[0])]
-
-    def transpose(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-        """Turned back."""
-        rank = len(_type(n).shape)
-        axes = [a % rank for a in n.attrs["axes"] or range(rank)[::-1]]
-        return [self.make("transpose", d, axes=tuple([axes.index(i) for i in range(rank)]))]
-
-    def spread(self, n: Call, d: RelaxExpr, axes: Sequence[int]) -> tuple[RelaxExpr, int | None]:
-        """The derivative of a sum over axes, and how many elements each sum has, where known."""
-        shape = _type(n.args[0]).shape  # type: ignore[arg-type]
-        kept = tuple([1 if i in axes else e for i, e in enumerate(shape)])
-        count: Any = convert(1)
-        for a in axes:
-            count = count * shape[a]
-        return self.make("broadcast_to", self.reshape(d, kept), shape=shape), value_of(count)
-
-    def matmul(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-        """Products with the other operand."""
-        a, b = n.args
-        ta, tb = n.attrs["transpose_a"], n.attrs["transpose_b"]
-
-        def times(p: Any, q: Any, tp: bool, tq: bool) -> RelaxExpr:
-            return self.make(n.op, p, q, transpose_a=tp, transpose_b=tq)
-
-        da = times(b, d, tb, True) if ta else times(d, b, False, not tb)
-        db = times(d, a, True, ta) if tb else times(a, d, not ta, False)
-        return [self.collapsed(da, a), self.collapsed(db, b)]
+def _total(x: RelaxExpr, along: Call) -> RelaxExpr:
+    """The sum along the axis of a call."""
+    return call("sum", x, axes=(along.attrs["axis"],), keepdims=True)
 
 
-# ---------------------------------------------------------------------- the core's operators
+def _collapsed(d: RelaxExpr, x: RelaxExpr) -> RelaxExpr:
+    """A derivative summed over what an operand was broadcast along."""
+    have, want = shape_of(d), shape_of(x)
+    lead = len(have) - len(want)
+    axes = tuple(
+        i
+        for i in range(len(have))
+        if i < lead or (value_of(want[i - lead]) == 1 and value_of(have[i]) != 1)
+    )
+    d = call("sum", d, axes=axes, keepdims=False) if axes else d
+    return d if shape_of(d) == want else reshaped(d, want)
 
 
-def filled(x: RelaxExpr, value: float) -> RelaxExpr:
-    """A tensor of the type of another one, all of one value."""
-    return call("full", shape=_type(x).shape, value=value, dtype=_type(x).dtype)
+@_rule(*_BOTH)
+def _both(n: Call, d: RelaxExpr, a: Any, b: Any) -> list[RelaxExpr]:
+    return [_collapsed(v, x) for v, x in zip(_BOTH[n.callee](a, b, n, d), (a, b), strict=True)]
 
 
-_CORE = Calculus(
-    call,
-    lambda like, value: call("full", shape=(), value=value, dtype=_type(like).dtype),
-    lambda x, axes, keepdims: call("sum", x, axes=axes, keepdims=keepdims),
-    lambda x, shape: call("reshape", x, shape=tuple(shape)),
-)
-RULES.update({name: _CORE.both(name) for name in BOTH})
-RULES.update({name: _CORE.one(name) for name in ONE})
-RULES.update({
-    "cast": _CORE.cast, "where": _CORE.where, "softmax": _CORE.softmax,
-    "log_softmax": _CORE.log_softmax, "reshape": _CORE.moved, "expand_dims": _CORE.moved,
-    "squeeze": _CORE.moved, "broadcast_to": _CORE.broadcast, "transpose": _CORE.transpose,
-    "matmul": _CORE.matmul,
-})  # fmt: skip
-_rule = entering(RULES)
+@_rule(*_ONE)
+def _one(n: Call, d: RelaxExpr, x: Any) -> list[RelaxExpr]:
+    return [_ONE[n.callee](x, n, d)]
+
+
+@_rule("where")
+def _where(n: Call, d: RelaxExpr, c: Any, x: Any, y: Any) -> list[RelaxExpr | None]:
+    return [None, _collapsed(_do("where", c, d, 0.0), x), _collapsed(_do("where", c, 0.0, d), y)]
+
+
+@_rule("cast")
+def _cast(n: Call, d: RelaxExpr, x: Any) -> list[RelaxExpr]:
+    return [common.cast_to(d, dtype_of(x))]
+
+
+# ------------------------------------------------------------------------------- moved elements
+
+
+@_rule("reshape", "expand_dims", "squeeze")
+def _moved(n: Call, d: RelaxExpr, x: Any) -> list[RelaxExpr]:
+    return [reshaped(d, shape_of(x))]
+
+
+@_rule("broadcast_to")
+def _broadcast(n: Call, d: RelaxExpr, x: Any) -> list[RelaxExpr]:
+    return [_collapsed(d, x)]
+
+
+@_rule("transpose")
+def _transpose(n: Call, d: RelaxExpr, x: Any) -> list[RelaxExpr]:
+    rank = rank_of(n)
+    axes = [a % rank for a in n.attrs["axes"] or range(rank)[::-1]]
+    return [call("transpose", d, axes=tuple([axes.index(i) for i in range(rank)]))]
 
 
 @_rule("concat")
-def _concat(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    axis, parts = n.attrs["axis"] % len(_type(n).shape), []
-    begin: Any = convert(0)
-    for a in n.args:
-        assert a is not None
-        end = begin + _type(a).shape[axis]
-        where: dict[str, Any] = {"axes": (axis,), "begin": (begin,), "end": (end,), "strides": (1,)}
-        parts.append(call("strided_slice", d, **where))
+def _concat(n: Call, d: RelaxExpr, *xs: Any) -> list[RelaxExpr]:
+    axis, parts, begin = n.attrs["axis"] % rank_of(n), [], convert(0)
+    for x in xs:
+        end = begin + shape_of(x)[axis]
+        parts.append(common.along(d, axis, begin, end))
         begin = end
-    return list(parts)
+    return parts
+
+
+@_rule("pad")
+def _pad(n: Call, d: RelaxExpr, x: Any) -> list[RelaxExpr]:
+    mode = n.attrs["mode"]
+    if mode != "constant":
+        raise Unsupported(f"derivative: a pad with mode={mode!r}\n  supported: 'constant'")
+    return [call("pad", d, pads=tuple([0 - p for p in n.attrs["pads"]]))]
+
+
+@_rule("strided_slice")
+def _slice(n: Call, d: RelaxExpr, x: Any) -> list[RelaxExpr]:
+    """Zeros around, and between where the slice has steps."""
+    a, rank = n.attrs, rank_of(x)
+    first, step = [convert(0)] * rank, [1] * rank
+    for axis, begin, s in zip(a["axes"], a["begin"], a["strides"] or [1] * rank, strict=False):
+        first[axis] = begin + (0 if s > 0 else (shape_of(n)[axis] - 1) * s)
+        step[axis] = s
+    back = tuple([i for i, s in enumerate(step) if s < 0])
+    d = call("flip", d, axes=back) if back else d
+    if any(s not in (1, -1) for s in step):
+        d = call("dilate", d, strides=tuple([abs(s) for s in step]))
+    behind = [e - b - k for e, b, k in zip(shape_of(x), first, shape_of(d), strict=True)]
+    return [call("pad", d, pads=(*first, *behind))]
+
+
+# --------------------------------------------------------------------------- sums and products
 
 
 @_rule("sum", "mean", "reduce_sum_square")
-def _sum(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    (x,) = n.args
-    assert x is not None
-    rank, axes = len(_type(x).shape), n.attrs["axes"]
-    whole, count = _CORE.spread(n, d, [a % rank for a in (range(rank) if axes is None else axes)])
-    name = n.op.name if isinstance(n.op, Op) else ""
-    if name == "reduce_sum_square":
-        return [_CORE.do("multiply", _CORE.do("multiply", whole, 2.0), x)]
-    if name == "sum":
+def _sum(n: Call, d: RelaxExpr, x: Any) -> list[RelaxExpr]:
+    axes = common.axes_of(n.attrs["axes"], rank_of(x))
+    kept = [1 if i in axes else e for i, e in enumerate(shape_of(x))]
+    whole = call("broadcast_to", reshaped(d, kept), shape=shape_of(x))
+    if n.callee == "reduce_sum_square":
+        return [_do("multiply", _do("multiply", whole, 2.0), x)]
+    if n.callee == "sum":
         return [whole]
-    if count is None:
+    count = math.prod([shape_of(x)[a] for a in axes], start=convert(1))
+    if value_of(count) is None:
         raise Unsupported("derivative: a mean over a symbolic size\n  supported: constant sizes")
-    return [_CORE.do("divide", whole, float(count))]
+    return [_do("divide", whole, float(value_of(count) or 1))]
+
+
+@_rule("matmul")
+def _matmul(n: Call, d: RelaxExpr, a: Any, b: Any) -> list[RelaxExpr]:
+    ta, tb = n.attrs["transpose_a"], n.attrs["transpose_b"]
+
+    def times(p: Any, q: Any, tp: bool, tq: bool) -> RelaxExpr:
+        return call("matmul", p, q, transpose_a=tp, transpose_b=tq)
+
+    da = times(b, d, tb, True) if ta else times(d, b, False, not tb)
+    p = a
+    if rank_of(b) == 2 and rank_of(a) > 2 and not ta:  # one product instead of a sum of many
+        p, d = (reshaped(v, (math.prod(shape_of(v)[:-1]), shape_of(v)[-1])) for v in (a, d))
+    db = times(d, p, True, ta) if tb else times(p, d, not ta, False)
+    return [_collapsed(da, a), _collapsed(db, b)]
+
+
+@_rule("max_pool", "avg_pool")
+def _pool(n: Call, d: RelaxExpr, x: Any) -> list[RelaxExpr]:
+    return [call(f"{n.callee}_grad", d, x, **n.attrs)]
 
 
 @_rule("conv1d", "conv2d", "conv3d")
-def _conv(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    x, w = n.args
-    assert x is not None
-    assert w is not None
-    rank = len(_type(x).shape) - 2
+def _conv(n: Call, d: RelaxExpr, x: Any, w: Any) -> list[RelaxExpr]:
+    rank = rank_of(x) - 2
     strides, pads, dilations = [
         tuple(n.attrs[k]) or (default,) * size
         for k, default, size in (
@@ -309,10 +280,8 @@ def _conv(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
             ("dilations", 1, rank),
         )
     ]
-    sizes = [
-        [value_of(e) for e in _type(t).shape[2:]] for t in (x, n, w)
-    ]  # fmt: skip
-    if any(e is None for group in sizes for e in group):
+    sizes: Any = [extents(t)[2:] for t in (x, n, w)]
+    if any(None in group for group in sizes):
         raise Unsupported("derivative: a convolution of symbolic size\n  supported: constant sizes")
     rest = tuple(
         have - ((out - 1) * s + step * (k - 1) + 1 - begin - end)
@@ -322,4 +291,4 @@ def _conv(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
     )
     same = {"strides": strides, "pads": pads, "dilations": dilations, "groups": n.attrs["groups"]}
     dx = call("conv_transpose", d, w, output_padding=rest, **same)
-    return [dx, call("conv_backward_weight", d, x, kernel=tuple(sizes[2]), **same)]
+    return [dx, call("conv_backward_weight", d, x, kernel=sizes[2], **same)]

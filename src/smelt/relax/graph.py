@@ -202,6 +202,16 @@ def rebuilding(root: Any, done: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
         yield node, node.with_children(lambda c: done.get(c, c))
 
 
+def on_parts(node: N, done: Mapping[Any, Any]) -> N:
+    """A value on the new forms of its parts, those of scopes inside included."""
+
+    def part(c: Any) -> Any:
+        holds = isinstance(c, Function | Clause) and c not in done  # the value of a scope inside
+        return c.with_children(part) if holds else done.get(c, c)
+
+    return node.with_children(part)
+
+
 def transform(root: Any, fn: Callable[[Any, Any], RelaxExpr | None]) -> Any:
     """An expression with every value in it replaced, operands first.
 

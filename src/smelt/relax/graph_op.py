@@ -21,9 +21,9 @@ from smelt.ir.build import value_of
 from smelt.ir.errors import SmeltError, TypeMismatch, Unsupported
 from smelt.ir.types import IncompleteType, TensorType, TupleType, Type
 from smelt.runtime.errors import nearest
-from smelt.topi.registry import Attrs, Op, enter
+from smelt.topi.registry import Attrs, Op, OpInstance, enter
 
-from .nodes import Call, Constant, RelaxExpr, Tuple, Var, call, tensor_type_of, values
+from .nodes import Call, Constant, RelaxExpr, Tuple, Var, call, incomplete, tensor_type_of, values
 from .views import VIEW_NAMES
 
 Results = int | Callable[[Call], int]
@@ -102,14 +102,20 @@ class GraphOpInstance:
     @cached_property
     def by_element(self) -> bool:
         """What OpInstance says by this name, of the whole expansion."""
-        return all(_by_element(v) for v in values(self.body))
+        parts = list(values(self.body))
+        return (
+            not isinstance(self.type, TupleType)
+            and all(by_element(v) for v in parts if isinstance(v, Call))
+            and all(v.data.size == 1 for v in parts if isinstance(v, Constant))
+        )
 
     @cached_property
     def by_row(self) -> bool:
         """The same of one operator in it, on the first operand."""
         return any(
-            isinstance(v, Call) and v.args[:1] == self.params[:1] and _instance(v).by_row
+            v.args[:1] == self.params[:1] and found.by_row
             for v in values(self.body)
+            if isinstance(v, Call) and (found := instance_of(v)) is not None
         )
 
 
@@ -214,6 +220,33 @@ def of_dialect(op: object) -> bool:
     return isinstance(op, GraphOp) and op.dialect is not None
 
 
+def needs_values(node: object) -> bool:
+    """Whether the values of operands decide the type of a call."""
+    if not isinstance(node, Call) or not isinstance(node.op, GraphOp):
+        return False
+    return any(i < len(node.args) and node.args[i] is not None for i in node.op.needs)
+
+
+def instance_of(node: Call) -> OpInstance | GraphOpInstance | None:
+    """The traced body of a call; None where types or values have to be known first."""
+    types = [None if a is None else a.type for a in node.args]
+    if not isinstance(node.op, Op) or needs_values(node) or any(incomplete(t) for t in types):
+        return None
+    return node.op.instance(types, node.attrs)  # type: ignore[arg-type]
+
+
+def kind_of(node: Call) -> str:
+    """The fusion kind of a call; opaque where types or values have to be known first."""
+    found = instance_of(node)
+    return "opaque" if found is None else found.kind
+
+
+def by_element(node: RelaxExpr | None) -> bool:
+    """Whether a value is a call of which each element follows from those at its place alone."""
+    found = instance_of(node) if isinstance(node, Call) else None
+    return found is not None and found.by_element
+
+
 def _kind(body: RelaxExpr) -> str:
     """The heaviest kind of an expansion; two expensive ones together are opaque."""
     if isinstance(body.type, TupleType):
@@ -225,24 +258,10 @@ def _kind(body: RelaxExpr) -> str:
         if node.op.name in VIEW_NAMES:
             kind = "broadcast" if _only_ones(node) else "injective"
         else:
-            types = [None if a is None else tensor_type_of(a) for a in node.args]
-            kind = node.op.instance(types, node.attrs).kind
+            kind = kind_of(node)
         expensive += kind in ("reduce", "contraction")
         worst = max(worst, kind, key=_ORDER.index)
     return "opaque" if expensive > 1 else worst
-
-
-def _by_element(v: RelaxExpr) -> bool:
-    """Whether one value of an expansion is: a number, an operand, or such an operator's call."""
-    if not isinstance(v, Call):
-        return isinstance(v, Var) or (isinstance(v, Constant) and v.data.size == 1)
-    return bool(_instance(v).by_element)
-
-
-def _instance(v: Call) -> Any:
-    assert isinstance(v.op, Op)
-    types = [None if a is None else tensor_type_of(a) for a in v.args]
-    return v.op.instance(types, v.attrs)
 
 
 def _only_ones(view: Call) -> bool:

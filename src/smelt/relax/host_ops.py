@@ -21,7 +21,7 @@ from smelt.ir.tables import entering
 from smelt.ir.types import IncompleteType, TensorType, TupleType, Type, tensor_type
 from smelt.ir.walk import free_vars
 
-from .graph_op import Dialect, GraphOp
+from .graph_op import Dialect, GraphOp, needs_values
 from .nodes import Call, CallAttrs, Constant, RelaxExpr, Var, call
 
 VM = Dialect("vm")
@@ -126,15 +126,6 @@ Size = Callable[[int], Expr]
 
 HOST_TYPES: dict[str, Callable[..., Type]] = {}
 """Functions of (operand types, attributes, Size), by operator."""
-
-
-def needs_values(node: Any) -> bool:
-    """Whether the values of operands decide the type of a call."""
-    return (
-        isinstance(node, Call)
-        and isinstance(node.op, GraphOp)
-        and any(i < len(node.args) and node.args[i] is not None for i in node.op.needs)
-    )
 
 
 def is_host_call(node: Any) -> bool:

@@ -183,11 +183,12 @@ def specialized(f: Function, sizes: Mapping[SizeVar, Expr], casts: bool = False)
 
 def _renewed(new: Call, old: Node, sizes: Mapping[SizeVar, Expr]) -> Call:
     """A call on new operands with sizes in place."""
+    t = with_sizes(new.type, sizes)
     if isinstance(new.op, Op):
         attrs = {k: _attribute(v, sizes) for k, v in new.attrs.items()}
         made = call(new.op, *new.args, name=new.name, **attrs)
+        made = made.replace(type=t) if incomplete(made.type) else made  # calls say it themselves
         return new if new.type is made.type and attrs == dict(new.attrs) else made
-    t = with_sizes(new.type, sizes)
     if not isinstance(new.op, GlobalVar) and new is not old:
         found = call_function(new.op, [a for a in new.args if a is not None]).type
         t = t if incomplete(found) else found

@@ -13,7 +13,7 @@ from smelt.ir.expr import Var as SizeVar
 from smelt.ir.types import FuncType, TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
 
-from .nodes import incomplete
+from .nodes import Function, incomplete
 from .verify import show_type
 
 
@@ -43,6 +43,11 @@ def sizes_in(t: Type) -> list[SizeVar]:
         for v in sorted(free_vars(e), key=lambda v: v.name):
             found.setdefault(v)
     return list(found)
+
+
+def sizes_of_parameters(f: Function) -> list[SizeVar]:
+    """The sizes in the types of a function's parameters, in order of first use."""
+    return list(dict.fromkeys([v for p in f.params for v in sizes_in(p.type)]))
 
 
 def extents_of(t: Type) -> list[Expr]:

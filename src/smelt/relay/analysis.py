@@ -35,14 +35,15 @@ from smelt.relax.nodes import (
     Var,
 )
 from smelt.relax.transform.let_form import to_basic_blocks
+from smelt.relax.transform.match import dims
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import PassContext
 
+from .dialect import is_call
 from .op import name_of
 from .transform import FuseOps, InferType, SimplifyInference
 from .transform.fake_quantization_rules import RelayWords
-from .transform.rules import dims, is_call
 
 __all__ = ["all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_vars",
            "check_basic_block_normal_form", "check_constant", "constants", "count_layers",

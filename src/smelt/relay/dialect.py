@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from smelt.topi import get_op
 from smelt.topi.registry import Op
 
 __all__ = ["FUNCTIONS", "RELAY", "REQUIRED", "SAME", "SIZED", "alias", "attributes", "builder",
-           "const", "find_builder", "known_attribute", "make", "names", "registering",
+           "const", "find_builder", "is_call", "known_attribute", "make", "names", "registering",
            "relay_function", "relay_op", "same", "sized", "value", "wrapped"]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -179,6 +179,11 @@ def make(op: Op | str, *given: Any, **attrs: Any) -> relax.Call:
 
 
 RELAY.make = make
+
+
+def is_call(x: Any, *names: str) -> TypeGuard[relax.Call]:
+    """Whether a value is a call of one of these operators of Relay."""
+    return isinstance(x, relax.Call) and any(RELAY.ops.get(name) is x.op for name in names)
 
 
 def sized(op: Op | str, *operands: Any, **attrs: Any) -> relax.Call:

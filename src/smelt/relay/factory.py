@@ -26,7 +26,10 @@ class _FactoryModule:
     ir_mod        what was compiled
     target        for what
     libmod_name   the name in lib["..."]
+    executor      how it runs, with which options
     """
+
+    kind: str
 
     def __init__(
         self,
@@ -35,9 +38,11 @@ class _FactoryModule:
         fused: IRModule,
         target: Target,
         libmod_name: str,
+        executor: Executor | None = None,
     ) -> None:
         """For relay.build. fused: the graph after its passes."""
         self.lib = self.module = lib
+        self.executor = Executor(self.kind) if executor is None else executor
         self.ir_mod, self.target, self.libmod_name = ir_mod, target, libmod_name
         self._fused = fused
 
@@ -101,17 +106,7 @@ class GraphExecutorFactoryModule(_FactoryModule):
     lib["debug_create"]("default", device) keeps every result, for contrib.debug_executor.
     """
 
-    def __init__(
-        self,
-        lib: NativeExecutable,
-        ir_mod: IRModule,
-        fused: IRModule,
-        target: Target,
-        libmod_name: str,
-    ) -> None:
-        """For relay.build."""
-        super().__init__(lib, ir_mod, fused, target, libmod_name)
-        self.executor = Executor("graph")
+    kind = "graph"
 
     def get_graph_json(self) -> str:
         """The kernel launches with names, inputs, shapes and storages."""
@@ -125,23 +120,9 @@ class GraphExecutorFactoryModule(_FactoryModule):
 
 
 class AOTExecutorFactoryModule(_FactoryModule):
-    """A model compiled ahead of time: `runtime.executor.AotModule(lib["default"](smelt.cpu(0)))`.
+    """A model compiled ahead of time, for `runtime.executor.AotModule(lib["default"](device))`."""
 
-    executor  with which options
-    """
-
-    def __init__(
-        self,
-        lib: NativeExecutable,
-        ir_mod: IRModule,
-        fused: IRModule,
-        target: Target,
-        libmod_name: str,
-        executor: Executor | None = None,
-    ) -> None:
-        """For relay.build."""
-        super().__init__(lib, ir_mod, fused, target, libmod_name)
-        self.executor = Executor("aot") if executor is None else executor
+    kind = "aot"
 
     def get_executor_config(self) -> str | None:
         """None: the order of the kernels is compiled code."""

@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from smelt.ir.build import value_of
 from smelt.ir.errors import SmeltError, TypeMismatch
-from smelt.ir.expr import Expr, IntImm
+from smelt.ir.expr import Expr
 from smelt.ir.module import IRModule
-from smelt.ir.types import TensorType
 from smelt.relax import nodes as core
 from smelt.relax.graph import rewrite
 from smelt.relax.graph_op import of_dialect
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, constant
-from smelt.topi.registry import Op
+from smelt.relax.transform import match
+from smelt.relax.transform.match import dtype_of
+from smelt.topi.registry import Op, plain
 
 from .dialect import RELAY, SAME, const
 from .expr import RelayVar
@@ -190,11 +192,6 @@ def reshaped(x: RelaxExpr | None, shape: tuple[Any, ...]) -> RelaxExpr:
     return core.call(RELAY.get("reshape"), x, newshape=shape)
 
 
-def dtype_of(x: RelaxExpr | None) -> str:
-    """The element type of an operand."""
-    return core.tensor_type_of(x).dtype
-
-
 def _affine(call: Call) -> list[RelaxExpr | None]:
     """The data, scales, and zero points: int32, and 0 where the core's call has none."""
     made = list(call.args)
@@ -216,22 +213,9 @@ _OPERANDS: Mapping[str, Callable[[Call], list[RelaxExpr | None]]] = {
 }
 
 
-def plain(value: Any) -> Any:
-    """An attribute as Python data; sizes that are not known stay expressions."""
-    if isinstance(value, tuple):
-        return tuple([plain(v) for v in value])
-    return value.value if isinstance(value, IntImm) else value
-
-
 def shape_of(e: RelaxExpr | None) -> tuple[Any, ...]:
     """The extents of a value: numbers, or expressions where they are symbolic; () of a tuple."""
-    t = getattr(e, "type", None)
-    return tuple([plain(d) for d in t.shape]) if isinstance(t, TensorType) else ()
-
-
-def _known(value: Any) -> Any:
-    """An extent as a number, None where it is symbolic."""
-    return None if isinstance(value, Expr) else value
+    return plain(match.shape_of(e))  # type: ignore[no-any-return]
 
 
 # ------------------------------------------------------------------- names that shapes decide
@@ -245,8 +229,8 @@ def _conv(call: Call) -> Described:
         "padding": plain(a["pads"]),
         "dilation": plain(a["dilations"]),
         "groups": a["groups"],
-        "channels": _known(w[0]),
-        "kernel_size": tuple([_known(k) for k in w[2:]]),
+        "channels": value_of(w[0]),
+        "kernel_size": tuple([value_of(k) for k in w[2:]]),
         "data_layout": _LAYOUT[rank],
         "kernel_layout": "OI" + _LAYOUT[rank][2:],
         "out_layout": "",
@@ -258,7 +242,7 @@ def _conv_transpose(call: Call) -> Described:
     rank = len(shape_of(call)) - 2
     name, attrs = _conv(call)
     w = shape_of(call.args[1])
-    channels = _known(w[1])
+    channels = value_of(w[1])
     attrs["channels"] = None if channels is None else channels * call.attrs["groups"]
     attrs["kernel_layout"] = ("IO" if rank == 2 else "OI") + _LAYOUT[rank][2:]
     attrs["output_padding"] = plain(call.attrs["output_padding"])
@@ -269,8 +253,7 @@ def _conv_transpose(call: Call) -> Described:
 
 def _pool(call: Call) -> Described:
     rank = len(shape_of(call)) - 2
-    assert isinstance(call.op, Op)
-    a = call.attrs
+    a, (kind, _, grad) = call.attrs, call.callee.partition("_pool")
     attrs = {
         "pool_size": plain(a["kernel"]),
         "strides": plain(a["strides"]) or (1,) * rank,
@@ -281,7 +264,20 @@ def _pool(call: Call) -> Described:
     }
     if "count_include_pad" in a:
         attrs["count_include_pad"] = a["count_include_pad"]
-    return f"nn.{call.op.name}{rank}d", attrs
+    if grad and attrs["dilation"] == (1,) * rank:
+        del attrs["dilation"]
+    return f"nn.{kind}_pool{rank}d{grad}", attrs
+
+
+def _conv_weight(call: Call) -> Described:
+    a = call.attrs
+    return "nn.conv2d_backward_weight" if len(a["kernel"]) == 2 else "", {
+        "strides": plain(a["strides"]),
+        "padding": plain(a["pads"]),
+        "dilation": plain(a["dilations"]),
+        "groups": a["groups"],
+        "kernel_size": plain(a["kernel"]),
+    }
 
 
 def _reduce(call: Call) -> Described:
@@ -319,7 +315,7 @@ def _matmul(call: Call) -> Described:
     flags = {k: call.attrs[k] for k in ("transpose_a", "transpose_b")}
     out = {"out_dtype": call.attrs["out_dtype"]}
     if a == b == 2 and flags == {"transpose_a": False, "transpose_b": True}:
-        return "nn.dense", {"units": _known(shape_of(call.args[1])[0]), **out}
+        return "nn.dense", {"units": value_of(shape_of(call.args[1])[0]), **out}
     if a == b == 3:
         return "nn.batch_matmul", {**flags, **out}
     return "nn.matmul", {**flags, **out}
@@ -370,7 +366,7 @@ def _resize(call: Call) -> Described:
     rank, a = len(shape_of(call)) - 2, call.attrs
     old, new = shape_of(call.args[0]), shape_of(call)
     exact = all(
-        _known(e) and _known(n) and s == n / e
+        value_of(e) and value_of(n) and s == n / e
         for s, n, e in zip(a["scales"], new, old, strict=False)
     )
     if old[:2] != new[:2] or not exact or rank not in _LAYOUT or a["roi"]:
@@ -403,7 +399,7 @@ def _slice(call: Call) -> Described:
     steps = a["strides"] or (1,) * len(a["axes"])
     # -1 is behind the first element here, the last element there
     end = [
-        -(_known(shape[d]) or 0) - 1 if s < 0 and _known(plain(e)) == -1 else plain(e)
+        -(value_of(shape[d]) or 0) - 1 if s < 0 and value_of(plain(e)) == -1 else plain(e)
         for d, e, s in zip(a["axes"], a["end"], steps, strict=True)
     ]
     return "strided_slice", {"begin": plain(a["begin"]), "end": tuple(end), "strides": steps,
@@ -415,6 +411,9 @@ _SPECIAL: Mapping[str, Callable[[Call], Described]] = {
     "conv_transpose": _conv_transpose,
     "max_pool": _pool,
     "avg_pool": _pool,
+    "max_pool_grad": _pool,
+    "avg_pool_grad": _pool,
+    "conv_backward_weight": _conv_weight,
     "mean": _reduce,
     "max": _reduce,
     "add": _add,

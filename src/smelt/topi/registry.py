@@ -174,7 +174,7 @@ class Op:
         full = {}
         for name, p in self.attributes.items():
             if name in attrs:
-                full[name] = _plain(attrs[name])
+                full[name] = plain(attrs[name])
             elif p.default is p.empty:
                 raise TypeMismatch(f"{self.name} needs the attribute {name!r}")
             else:
@@ -259,9 +259,10 @@ def _listed(args: Sequence[Tensor | None]) -> str:
     )
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """An attribute as Python data; sizes that are not known stay expressions."""
     if isinstance(value, list | tuple):
-        return tuple([_plain(v) for v in value])
+        return tuple([plain(v) for v in value])
     if isinstance(value, IntImm):
         return value.value
     return value

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.relax.folding import folded
 from smelt.relax.nodes import RelaxExpr, call, constant
 
 from . import integer, quantize
@@ -26,7 +27,7 @@ from .common import (
     scalar,
     shape_of,
 )
-from .integer import centred, computed, is_zero
+from .integer import centred, is_zero
 
 QUANTIZED = ("int8", "uint8", "int16", "uint16", "int32")
 """Element types of tensors that stand for numbers."""
@@ -199,7 +200,7 @@ def by_table(fn: Callable[[RelaxExpr], RelaxExpr], x: RelaxExpr, *numbers: Relax
     codes = constant(np.arange(256, dtype="uint8").view(dtype))
     y = cast_to(fn(quantize.dequantized(codes, *inputs, 0, "float32")), "float32")
     y = call("where", call("isnan", y), scalar(0.0, "float32"), y)
-    return looked_up(x, computed(quantize.quantized(y, *outputs, 0, dtype, "away")))
+    return looked_up(x, folded(quantize.quantized(y, *outputs, 0, dtype, "away")))
 
 
 def _function(name: str, fn: Callable[[RelaxExpr], RelaxExpr]) -> None:
@@ -246,7 +247,7 @@ def softmax(
     step = cast_to(whole("", scale, zero_point)[0], "float64")
     away = call("multiply", constant(np.arange(256.0)), call("negative", step))
     exps = call("multiply", call("exp", away), scalar(float(1 << EXP_BITS), "float64"))
-    table = computed(cast_to(call("round", exps), "int32"))
+    table = folded(cast_to(call("round", exps), "int32"))
     wide = cast_to(data, "int32")
     distance = call("subtract", call("max", wide, axes=(at,), keepdims=True), wide)
     parts = call("gather", table, distance, axis=0, mode="clip")

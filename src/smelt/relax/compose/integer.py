@@ -31,14 +31,6 @@ from .common import (
 )
 
 
-def computed(x: RelaxExpr) -> RelaxExpr:
-    """A value, as a constant where it follows from constants alone."""
-    with np.errstate(all="ignore"):  # a table has entries that are no numbers: log(-1)
-        made = folded(x)
-    assert made is not None
-    return made
-
-
 def known(x: RelaxExpr) -> np.ndarray[Any, Any] | None:
     """The array of an operand that follows from constants alone."""
     return array_of(folded(x))
@@ -126,7 +118,7 @@ def conv_sums(
         if not is_zero(zw):
             count = scalar(depth * int(np.prod(kernel)), "int32")
             fixed = call("subtract", fixed, call("multiply", cast_to(zw, "int32"), count))
-        y = call("subtract", y, computed(call("multiply", fixed, scalar(number, "int32"))))
+        y = call("subtract", y, folded(call("multiply", fixed, scalar(number, "int32"))))
     return y
 
 
@@ -183,7 +175,7 @@ def product_sums(
         if not is_zero(zb):
             count = scalar(depth, "int32")
             row = call("subtract", row, call("multiply", cast_to(zb, "int32"), count))
-        y = call("subtract", y, computed(call("multiply", row, cast_to(za, "int32"))))
+        y = call("subtract", y, folded(call("multiply", row, cast_to(za, "int32"))))
     return y
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from ..nodes import RelaxExpr, call
-from .common import dtype_of, one_of, rank_of, scalar, shape_of
+from .common import dtype_of, filled, one_of, rank_of, scalar
 
 
 def _weight(
-    predictions: RelaxExpr, targets: RelaxExpr, weights: RelaxExpr | None, ignore_index: int
-) -> tuple[RelaxExpr, RelaxExpr]:
-    """Targets with 0 for those that are left out, and each target's weight, 0 for these."""
+    predictions: RelaxExpr, targets: RelaxExpr, weights: RelaxExpr | None, reduction: str,
+    ignore_index: int,
+) -> tuple[int, RelaxExpr, RelaxExpr]:  # fmt: skip
+    """The axis of the classes, targets with 0 for those that are left out, and each target's
+    weight, 0 for these."""
+    one_of("reduction", reduction, "mean", "sum", "none")
     kept = call("not_equal", targets, scalar(ignore_index, dtype_of(targets)))
     inside = call("where", kept, targets, scalar(0, dtype_of(targets)))
     zero, one = (scalar(n, dtype_of(predictions)) for n in (0, 1))
     each = one if weights is None else call("gather", weights, inside, axis=0, mode="clip")
-    return inside, call("where", kept, each, zero)
+    return min(1, rank_of(predictions) - 1), inside, call("where", kept, each, zero)
 
 
 def nll_loss(
@@ -30,9 +33,7 @@ def nll_loss(
                weights [classes], None: all one
     reduction  "none", "sum", or "mean": divided by the sum of the targets' weights
     """
-    one_of("reduction", reduction, "mean", "sum", "none")
-    at = min(1, rank_of(predictions) - 1)
-    inside, weight = _weight(predictions, targets, weights, ignore_index)
+    at, inside, weight = _weight(predictions, targets, weights, reduction, ignore_index)
     picked = call("gather_elements", predictions, call("expand_dims", inside, axes=(at,)), axis=at)
     loss = call("multiply", weight, call("negative", call("squeeze", picked, axes=(at,))))
     if reduction == "none":
@@ -52,12 +53,10 @@ def nll_loss_grad(
     ignore_index: int,
 ) -> RelaxExpr:
     """The derivative of nll_loss by its predictions, times the loss's."""
-    one_of("reduction", reduction, "mean", "sum", "none")
-    at = min(1, rank_of(predictions) - 1)
-    inside, weight = _weight(predictions, targets, weights, ignore_index)
+    at, inside, weight = _weight(predictions, targets, weights, reduction, ignore_index)
     each = call("negative", call("multiply", grad, weight))
     if reduction == "mean":
         each = call("divide", each, call("sum", weight, axes=None, keepdims=False))
-    zero = call("full", shape=shape_of(predictions), value=0.0, dtype=dtype_of(predictions))
+    zero = filled(predictions, 0.0)
     places = call("expand_dims", inside, axes=(at,))
     return call("scatter_elements", zero, places, call("expand_dims", each, axes=(at,)), axis=at)

@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from smelt.ir import dtype as dt
+from smelt.relax.folding import folded
 from smelt.relax.graph_op import composite
 from smelt.relax.nodes import Constant, RelaxExpr, call
 from smelt.topi.reference import Array
@@ -30,7 +31,7 @@ from .common import (
     scalar,
     shape_of,
 )
-from .integer import centred, computed, is_zero, known
+from .integer import centred, is_zero, known
 
 
 def _typed(name: str, x: RelaxExpr) -> None:
@@ -113,7 +114,7 @@ def _fixed_point(ratio: RelaxExpr) -> tuple[RelaxExpr, RelaxExpr, RelaxExpr]:
     exponent = call("where", tiny, _integer(0), exponent)
     left = call("maximum", exponent, _integer(0))
     right = call("maximum", call("negative", exponent), _integer(0))
-    m, a, b = (computed(call("cast", v, dtype="int32")) for v in (number, left, right))
+    m, a, b = (folded(call("cast", v, dtype="int32")) for v in (number, left, right))
     return m, a, b
 
 
@@ -134,8 +135,8 @@ def _within(x: RelaxExpr, left: RelaxExpr) -> RelaxExpr:
         end = 1 << max(30 - int(shifts.reshape(-1)[0]), 0)
         return call("clip", x, min=-end, max=end)
     room = call("maximum", call("subtract", scalar(30, "int32"), left), scalar(0, "int32"))
-    ends = computed(call("left_shift", scalar(1, "int32"), room))
-    low = computed(call("negative", ends))
+    ends = folded(call("left_shift", scalar(1, "int32"), room))
+    low = folded(call("negative", ends))
     inside = call("maximum", call("minimum", x, ends), low)
     return call("where", call("greater", left, scalar(0, "int32")), inside, x)
 
@@ -173,7 +174,7 @@ def rescaled(
     if narrow:
         rest = rank_of(x) - axes[0] - 1 if axes else 0
         shape = (shape_of(left)[0], *(1,) * rest) if axes else ()
-        x = _within(x, computed(reshaped(left, shape)) if rest else left)
+        x = _within(x, folded(reshaped(left, shape)) if rest else left)
     return call(
         "fixed_point_multiply_per_axis", x, number, left, right, axes=axes, rounding=mode,
         is_lshift_required=a is None or bool(np.any(a)),

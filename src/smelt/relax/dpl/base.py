@@ -14,8 +14,8 @@ from smelt.topi.registry import Op
 
 from .context import PatternSeq, enter, forget, only_used_by, used_by
 from .dominate import dominated, way
-from .facts import OpRegistry, attribute, looked_up, same_value, type_of
-from .graph import Graph, op_name
+from .facts import OpRegistry, attribute, looked_up, same_value
+from .graph import Graph, op_name, type_of
 from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase, Step
 from .partition import partition
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from smelt.ir.errors import SmeltError, TypeMismatch
 from smelt.ir.expr import Expr, IntImm
-from smelt.ir.types import TupleType, Type
-from smelt.relax.nodes import Call, Function, RelaxExpr
+from smelt.ir.types import TupleType
+from smelt.relax.nodes import Call, Function
 from smelt.runtime.errors import nearest
 
-from .graph import op_name
+from .graph import op_name, type_of
 
 OpRegistry = Callable[[str], Any] | Mapping[str, Any]
 """Where `is_op` looks names up: a function that raises, or a mapping."""
@@ -57,11 +57,6 @@ def _op_pattern(op: Any, around: Call) -> int:
     flat = [i for t in types for i in (t.items if isinstance(t, TupleType) else (t,))]
     number = _OP_PATTERN.get(op.instance(flat, around.attrs).kind, 8)
     return 1 if number == 0 and len(flat) > 1 else number
-
-
-def type_of(expr: Any) -> Type | None:
-    """The type of a value; None for functions and operators, which have none."""
-    return getattr(expr, "type", None) if isinstance(expr, RelaxExpr) else None
 
 
 def same_value(a: Any, b: Any) -> bool:

@@ -76,7 +76,7 @@ def rebuilt(node: RelaxExpr, done: dict[RelaxExpr, RelaxExpr]) -> RelaxExpr:
     if new is node or not isinstance(new, Call):
         return new
     assert isinstance(node, Call)
-    same = all(a is b or _type(a) is _type(b) for a, b in zip(node.args, new.args, strict=True))
+    same = all(a is b or type_of(a) is type_of(b) for a, b in zip(node.args, new.args, strict=True))
     called = cast(Any, new.op)
     if op_name(called) is not None:
         return new if same else call_op(called, *new.args, name=new.name, **new.attrs)
@@ -85,9 +85,9 @@ def rebuilt(node: RelaxExpr, done: dict[RelaxExpr, RelaxExpr]) -> RelaxExpr:
     return new
 
 
-def _type(value: RelaxExpr | None) -> Type | None:
-    """The type, None for what is left out and for functions."""
-    return getattr(value, "type", None)
+def type_of(expr: Any) -> Type | None:
+    """The type of a value; None for what is left out and for operators, which have none."""
+    return getattr(expr, "type", None) if isinstance(expr, RelaxExpr) else None
 
 
 def transformed(

@@ -164,12 +164,19 @@ def rms_norm(
     return call("multiply", call("divide", data, root), reshaped(weight, wide))
 
 
-def _whole_image(data: RelaxExpr, axes: Any, channel: int) -> None:
-    """The axes have to be all behind the batch but the channels'."""
+def _each_image(
+    name: str, data: RelaxExpr, gamma: RelaxExpr, beta: RelaxExpr, channel_axis: int, axes: Any,
+    center: bool, scale: bool, **attrs: Any,
+) -> RelaxExpr:  # fmt: skip
+    """A norm over all axes behind the batch but the channels'."""
     rank = rank_of(data)
+    channel = normal_axis(channel_axis, rank)
     want = {d for d in range(1, rank) if d != channel}
     have = set(axes_of(axes, rank))
     legal(have == want, f"axes={axes}; legal: {sorted(want)}, all but the batch and the channels")
+    factor = gamma if scale else filled(gamma, 1.0)
+    summand = beta if center else filled(beta, 0.0)
+    return moved(data, channel_axis, 1, lambda x: call(name, x, factor, summand, **attrs))
 
 
 @entry("nn.group_norm")
@@ -178,13 +185,8 @@ def group_norm(
     axes: Any, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
 ) -> RelaxExpr:  # fmt: skip
     """Groups of neighbouring channels of each image normalised over axes."""
-    _whole_image(data, axes, normal_axis(channel_axis, rank_of(data)))
-    factor = gamma if scale else filled(gamma, 1.0)
-    summand = beta if center else filled(beta, 0.0)
-    return moved(
-        data, channel_axis, 1,
-        lambda x: call("group_norm", x, factor, summand, groups=num_groups, epsilon=epsilon),
-    )  # fmt: skip
+    return _each_image("group_norm", data, gamma, beta, channel_axis, axes, center, scale,
+                       groups=num_groups, epsilon=epsilon)  # fmt: skip
 
 
 @entry("nn.instance_norm")
@@ -193,13 +195,8 @@ def instance_norm(
     epsilon: float = 1e-5, center: bool = True, scale: bool = True,
 ) -> RelaxExpr:  # fmt: skip
     """Each channel of each image normalised over axes."""
-    _whole_image(data, axes, normal_axis(channel_axis, rank_of(data)))
-    factor = gamma if scale else filled(gamma, 1.0)
-    summand = beta if center else filled(beta, 0.0)
-    return moved(
-        data, channel_axis, 1,
-        lambda x: call("instance_norm", x, factor, summand, epsilon=epsilon),
-    )  # fmt: skip
+    return _each_image("instance_norm", data, gamma, beta, channel_axis, axes, center, scale,
+                       epsilon=epsilon)  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------- losses

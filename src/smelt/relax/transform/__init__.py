@@ -9,56 +9,59 @@ import importlib
 from typing import Any
 
 from smelt.ir.transform import Pass, PassContext, PassInfo, Sequential, module_pass
-from smelt.runtime.errors import nearest
 
 from .annotate_target import annotate_target, register_op_predicate
 from .canonicalize import simplify_graph
-from .classic import (
-    ABSENT,
+from .classic.absent import ABSENT
+from .classic.algebra import (
     AdjustMatmulOrder,
-    AlterOpImpl,
-    AnnotateTIROpPattern,
-    AttachGlobalSymbol,
-    BindParams,
-    BindSymbolicVars,
-    BundleModelParams,
-    CanonicalizeBindings,
     CombineParallelMatmul,
-    ConvertToDataflow,
-    DeadCodeElimination,
     DecomposeOpsForInference,
     DecomposeOpsForTraining,
-    EliminateCommonSubexpr,
     ExpandMatmulOfSum,
-    ExpandTupleArguments,
     FakeQuantizationToInteger,
     FastMath,
     FoldBatchnormToConv2D,
+    FuseTransposeMatmul,
+    OptimizeLayoutTransform,
+    RemoveRedundantReshape,
+    ReorderPermuteDimsAfterConcat,
+    ReorderTakeAfterMatmul,
+    ToMixedPrecision,
+)
+from .classic.make import NoSuchPass, missing
+from .classic.params import (
+    BindParams,
+    BindSymbolicVars,
+    BundleModelParams,
+    ExpandTupleArguments,
+    LiftTransformParams,
+    RemoveUnusedOutputs,
+    RemoveUnusedParameters,
+    UpdateParamType,
+)
+from .classic.structure import (
+    AlterOpImpl,
+    AnnotateTIROpPattern,
+    AttachGlobalSymbol,
+    CanonicalizeBindings,
+    ConvertToDataflow,
+    DeadCodeElimination,
+    EliminateCommonSubexpr,
     FoldConstant,
     FuseOps,
     FuseOpsByPattern,
     FuseTIR,
-    FuseTransposeMatmul,
     InlinePrivateFunctions,
     LambdaLift,
     LegalizeOps,
-    LiftTransformParams,
     MergeCompositeFunctions,
     Normalize,
     NormalizeGlobalVar,
-    NoSuchPass,
-    OptimizeLayoutTransform,
     RemovePurityChecking,
-    RemoveRedundantReshape,
-    RemoveUnusedOutputs,
-    RemoveUnusedParameters,
-    ReorderPermuteDimsAfterConcat,
-    ReorderTakeAfterMatmul,
     RewriteDataflowReshape,
-    ToMixedPrecision,
     ToNonDataflow,
     TopologicalSort,
-    UpdateParamType,
 )
 from .combine_parallel_matmul import combine_parallel_matmul
 from .eliminate_common_subexpr import eliminate_common_subexpr
@@ -94,8 +97,6 @@ __all__ = [
     "simplify_graph", "split_transposed",
 ]  # fmt: skip
 
-_NO_PASSES = ("ABSENT", "FusionPattern", "NoSuchPass", "Pass", "PassContext", "PassInfo")
-
 _ABOVE = {"RunCodegen": "smelt.relax_build"}
 """Passes that need what stands above graphs, resolved when they are first used."""
 
@@ -103,13 +104,7 @@ _ABOVE = {"RunCodegen": "smelt.relax_build"}
 def __getattr__(name: str) -> Any:
     if name in _ABOVE:
         return getattr(importlib.import_module(_ABOVE[name]), name)
-    if name in ABSENT:
-        raise NoSuchPass(f"relax.transform.{name} has no place here: {ABSENT[name]}")
-    if name.startswith("_") or not name[:1].isupper():
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     known = [
         n for n in (*__all__, *_ABOVE) if n[:1].isupper() and n not in ("ABSENT", "NoSuchPass")
     ]
-    raise NoSuchPass(
-        f"relax.transform has no pass {name!r}{nearest(name, known)}; passes: {', '.join(known)}"
-    )
+    raise missing("relax", name, ABSENT, known)

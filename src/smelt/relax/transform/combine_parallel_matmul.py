@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from smelt.ir.module import IRModule
-from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, call, constant
+from smelt.ir.node import postorder
+from smelt.relax.graph import transform, uses_of
+from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, call, constant, tensor_type_of
 
-from .engine import count_uses, order, renewed
-from .match import constant_operand, dims, is_op, tensor_type_of
+from .match import constant_operand, dims, is_op
 from .rewriting import map_functions
 
 
@@ -30,7 +32,7 @@ class _Branch:
         return dims(self.root)[-1] or 0
 
 
-def _product(n: RelaxExpr) -> Call | None:
+def _product(n: object) -> Call | None:
     """A product of some tensor with a constant matrix."""
     if not is_op(n, "matmul") or n.attrs["transpose_a"] or n.attrs["out_dtype"]:
         return None
@@ -51,9 +53,9 @@ def _bias(n: Call) -> Constant | None:
 
 def _branches(f: Function) -> dict[RelaxExpr, list[_Branch]]:
     """The products of each tensor, where there are several, in the order of the graph."""
-    uses = count_uses(f.body)
+    uses = uses_of(f)
     found: dict[RelaxExpr, dict[Call, _Branch]] = {}
-    for n in order(f.body):
+    for n in postorder(f.body):
         product = _product(n)
         if product is not None and product.args[0] is not None:
             found.setdefault(product.args[0], {})[product] = _Branch(product, product, None)
@@ -109,22 +111,20 @@ def _function(f: Function) -> Function:
         return f
     joint: dict[Call, Call] = {}
 
-    def replace(old: RelaxExpr, new: RelaxExpr) -> RelaxExpr:
+    def replace(old: Any, new: Any) -> RelaxExpr | None:
         if old not in places:
-            return new
+            return None
         group, at = places[old]
         first = group[0].product
         if first not in joint:
-            product = new.args[0] if group[0].bias is not None and isinstance(new, Call) else new
-            assert isinstance(product, Call)
-            assert product.args[0] is not None
+            product = new if group[0].bias is None else new.args[0]
             joint[first] = _joint(product.args[0], group)
         y = joint[first]
         last = tensor_type_of(y).rank - 1
         end = at + (dims(old)[-1] or 0)
         return call("strided_slice", y, axes=(last,), begin=(at,), end=(end,), strides=(1,))
 
-    return renewed(f, replace)
+    return transform(f, replace)  # type: ignore[no-any-return]
 
 
 def combine_parallel_matmul(mod: IRModule) -> IRModule:

@@ -9,7 +9,7 @@ from smelt.ir.module import IRModule
 from smelt.relax.graph import transform
 from smelt.relax.nodes import Call, Constant, RelaxExpr, TupleGetItem
 
-from .engine import SMALL_CONSTANT, key_of_call
+from .engine import key_of_call, key_of_constant
 from .rewriting import map_functions
 
 
@@ -32,10 +32,8 @@ def eliminate_common_subexpr(mod: IRModule, skip: Callable[[Call], bool] | None 
                     return nodes.setdefault(key_of_call(new), new)
                 case TupleGetItem(value, index):
                     return nodes.setdefault((TupleGetItem, value, index), new)
-                case Constant(data, t):
-                    small = data.nbytes <= SMALL_CONSTANT
-                    key = data.tobytes() if small else (data.ctypes.data, data.strides)
-                    return nodes.setdefault((t, key), new)
+                case Constant():
+                    return nodes.setdefault(key_of_constant(new), new)
             return None
 
         return transform(f, one)

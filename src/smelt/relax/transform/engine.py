@@ -10,6 +10,9 @@ A rule sees a call whose operands are in their final form and answers with a val
 type, or None. The calls it makes (`g.call`) are simplified as they are made, so that one walk
 brings nearly everything to rest; walks are repeated until nothing changes. Equal calls become one
 node on the way.
+
+`RuleSet(dialect=RELAY)` holds rules on the operators of a dialect; those of others, which may have
+the same names, are left alone.
 """
 
 from __future__ import annotations
@@ -24,11 +27,11 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
 from smelt.ir.module import IRModule
 from smelt.ir.node import ordered
-from smelt.ir.types import TensorType, TupleType
-from smelt.relax.graph import is_foreign, operands, parts_of, uses_of
+from smelt.relax.graph import is_foreign, on_parts, operands, parts_of, uses_of
 from smelt.topi.registry import Op
 
 from .. import nodes
+from ..graph_op import Dialect
 
 SMALL_CONSTANT = 4096
 """Bytes up to which constants are compared by their contents."""
@@ -46,9 +49,15 @@ WALKS = 10
 class RuleSet:
     """Rules by the operator at their root; sets add."""
 
-    def __init__(self, table: dict[str, tuple[Rule, ...]] | None = None) -> None:
-        """Start from rules by operator name; "*" stands for every operator."""
+    def __init__(
+        self, table: Mapping[str, tuple[Rule, ...]] | None = None, dialect: Dialect | None = None
+    ) -> None:
+        """Start from rules by operator name; "*" stands for every operator.
+
+        dialect  whose operators the rules are about; None: the core's
+        """
         self.table: dict[str, tuple[Rule, ...]] = dict(table or {})
+        self.dialect = dialect
 
     def rule(self, *roots: str) -> Callable[[Rule], Rule]:
         """Enter a function as a rule for calls of these operators."""
@@ -63,11 +72,14 @@ class RuleSet:
     def __add__(self, other: RuleSet) -> RuleSet:
         """The rules of both, those of the first ones first."""
         names = [*self.table, *[n for n in other.table if n not in self.table]]
-        return RuleSet({n: self.table.get(n, ()) + other.table.get(n, ()) for n in names})
+        both = {n: self.table.get(n, ()) + other.table.get(n, ()) for n in names}
+        return RuleSet(both, self.dialect)
 
-    def of(self, op: str) -> tuple[Rule, ...]:
+    def of(self, op: Op) -> tuple[Rule, ...]:
         """The rules to try at a call of this operator."""
-        return self.table.get("*", ()) + self.table.get(op, ())
+        if getattr(op, "dialect", None) is not self.dialect:
+            return ()
+        return self.table.get("*", ()) + self.table.get(op.name, ())
 
 
 # ------------------------------------------------------------------------------------- the graph
@@ -88,45 +100,29 @@ def order(root: nodes.RelaxExpr) -> Iterator[nodes.RelaxExpr]:
     return ordered([root], _operands)
 
 
-def count_uses(root: nodes.RelaxExpr) -> Counter[nodes.RelaxExpr]:
-    """How often each value is an operand; the root counts as used once."""
-    return uses_of(root, _operands)
-
-
-def rebuild(
-    node: nodes.RelaxExpr, done: Mapping[nodes.RelaxExpr, nodes.RelaxExpr]
-) -> nodes.RelaxExpr:
+def rebuild(node: nodes.RelaxExpr, done: Mapping[Any, nodes.RelaxExpr]) -> nodes.RelaxExpr:
     """A node on the new forms of its operands; the same node where they are the old ones."""
-    match node:
-        case nodes.Call():
-            args = tuple([None if a is None else done[a] for a in node.args])
-            same = all(a is b for a, b in zip(args, node.args, strict=True))
-            return node if same else node.replace(args=args)
-        case nodes.If(condition, yes, no):
-            return _branch(node, done[condition], done[yes.body], done[no.body])
-    new = node.with_children(lambda c: done.get(c, c))
+    if isinstance(node, nodes.Call):  # first, and without its type: most values are
+        args = tuple([None if a is None else done[a] for a in node.args])
+        op: Any = done.get(node.op, node.op)
+        same = op is node.op and all(a is b for a, b in zip(args, node.args, strict=True))
+        return node if same else node.replace(op=op, args=args)
+    new = on_parts(node, done)
     if isinstance(new, nodes.TupleGetItem) and isinstance(new.value, nodes.Tuple):
         return new.value.items[new.index]
     return new
 
 
-def renewed(
-    f: nodes.Function, replace: Callable[[nodes.RelaxExpr, nodes.RelaxExpr], nodes.RelaxExpr]
-) -> nodes.Function:
-    """A function with every value replaced.
-
-    replace  (the old value, the same on new operands) -> what stands for it
-    """
-    done: dict[nodes.RelaxExpr, nodes.RelaxExpr] = {}
-    for node in order(f.body):
-        done[node] = replace(node, rebuild(node, done))
-    body = done[f.body]
-    return f if body is f.body else f.replace(body=body)
-
-
 def key_of_call(n: nodes.Call) -> tuple[Any, ...]:
     """What two calls have in common that compute the same."""
     return (n.op, n.args, tuple([_hashable(v) for v in n.attrs.values()]))
+
+
+def key_of_constant(c: nodes.Constant) -> tuple[Any, ...]:
+    """What equal constants have in common, where they are small or the same memory."""
+    small = c.data.nbytes <= SMALL_CONSTANT
+    # An array in the key stays alive, so its number is not given away.
+    return (c.type, c.data.tobytes() if small else nodes.memory_key(c.data))
 
 
 def _hashable(value: Any) -> Any:
@@ -142,9 +138,9 @@ class Graph:
     grown  bytes by which computed constants exceed what they were computed from
     """
 
-    def __init__(self, rules: RuleSet, *, share: bool = True) -> None:
-        """share: make equal calls one node."""
-        self.rules, self.share = rules, share
+    def __init__(self, rules: RuleSet, *, share: bool = True, whole: bool = False) -> None:
+        """What to do; share and whole as for `apply_rules`."""
+        self.rules, self.share, self.whole = rules, share, whole
         self.fired: Counter[str] = Counter()
         self.name = ""
         self.grown = 0
@@ -153,7 +149,7 @@ class Graph:
         self._calls: dict[Any, nodes.RelaxExpr] = {}
         self._constants: dict[Any, nodes.Constant] = {}
         self._exact: dict[nodes.RelaxExpr, np.ndarray[Any, Any]] = {}
-        self._by_op: dict[str, tuple[Rule, ...]] = {}
+        self._by_op: dict[Op, tuple[Rule, ...]] = {}
 
     # ------------------------------------------------------------------------------- for rules
 
@@ -221,9 +217,9 @@ class Graph:
 
     def _first(self, n: nodes.Call) -> nodes.RelaxExpr | None:
         assert isinstance(n.op, Op)
-        rules = self._by_op.get(n.op.name)
+        rules = self._by_op.get(n.op)
         if rules is None:
-            rules = self._by_op[n.op.name] = self.rules.of(n.op.name)
+            rules = self._by_op[n.op] = self.rules.of(n.op)
         for rule in rules:
             new = rule(self, n)
             if new is not None and new is not n and new.type is n.type:
@@ -235,21 +231,19 @@ class Graph:
         """The representative of equal constants."""
         if not self.share:
             return c
-        small = c.data.nbytes <= SMALL_CONSTANT
-        # An array in the key stays alive, so its number is not given away.
-        key = (c.type, c.data.tobytes() if small else nodes.memory_key(c.data))
-        return self._constants.setdefault(key, c)
+        return self._constants.setdefault(key_of_constant(c), c)
 
     def walk(self, f: nodes.Function) -> nodes.Function:
         """One walk over a function."""
-        uses = count_uses(f.body)
+        parts = parts_of if self.whole else _operands
+        uses = uses_of(f.body, parts)
         self._uses, self._rest, self._calls = Counter(), {}, {}
         if self.share:  # what rules build anew finds the node that is there already
             for node in uses:
                 if isinstance(node, nodes.Call):
                     self._calls.setdefault(key_of_call(node), node)
         done: dict[nodes.RelaxExpr, nodes.RelaxExpr] = {}
-        for node in order(f.body):
+        for node in ordered([f.body], parts):
             new = done[node] = self._renewed(node, done)
             self._uses[new] += uses[node]
         body = done[f.body]
@@ -263,9 +257,14 @@ class Graph:
         if isinstance(node, nodes.Call):
             self.name = node.name
         new = rebuild(node, done)
-        if isinstance(new, nodes.TupleGetItem):
-            return self._item(new)
-        return self.rewritten(new)
+        match new:
+            case nodes.Call():
+                return self.rewritten(new)
+            case nodes.TupleGetItem():
+                return self._item(new)
+            case nodes.If(nodes.Constant(data), yes, no) if not self.whole:
+                return yes.body if data else no.body
+        return new
 
     def _item(self, node: nodes.TupleGetItem) -> nodes.RelaxExpr:
         """One node for equal items of a tuple."""
@@ -283,37 +282,30 @@ class Graph:
         return f
 
 
-def _branch(
-    node: nodes.If, condition: nodes.RelaxExpr, yes: nodes.RelaxExpr, no: nodes.RelaxExpr
-) -> nodes.RelaxExpr:
-    if isinstance(condition, nodes.Constant):
-        return yes if bool(condition.data) else no
-    same = condition is node.condition and yes is node.then_branch.body
-    if same and no is node.else_branch.body:
-        return node
-    return nodes.If(
-        condition, node.then_branch.replace(body=yes), node.else_branch.replace(body=no), node.type
-    )
-
-
 Rule = Callable[[Graph, nodes.Call], "nodes.RelaxExpr | None"]
 """Gets a call whose operands are in their final form; None where it does not apply."""
 
 
 def apply_rules(
-    mod: IRModule, rules: RuleSet, *, share: bool = False, fired: Counter[str] | None = None
+    mod: IRModule,
+    rules: RuleSet,
+    *,
+    share: bool = False,
+    whole: bool = False,
+    fired: Counter[str] | None = None,
 ) -> IRModule:
     """A module with rules applied to each graph function until none fits.
 
     External functions, and the composites that they are made of, are somebody else's: they stay.
 
     share  make equal calls one node on the way
+    whole  go into closures, Let and Match, too, and leave what no rule is about as it was written
     fired  counts the applications of each rule
     """
     changed: dict[str, Any] = {}
     for name, f in mod.functions.items():
         if isinstance(f, nodes.Function) and not is_foreign(f) and not f.attrs.get("Composite"):
-            graph = Graph(rules, share=share)
+            graph = Graph(rules, share=share, whole=whole)
             new = graph.run(f)
             _check(name, f, new)
             if new is not f:
@@ -327,5 +319,5 @@ def _check(name: str, old: nodes.Function, new: nodes.Function) -> None:
     """A pass never changes a function's type."""
     before = [r.type for r in old.results()]
     after = [r.type for r in new.results()]
-    if before != after or not all(isinstance(t, TensorType | TupleType) for t in after):
+    if before != after:
         raise InternalError(f"a graph pass changed the results of {name}: {before} to {after}")

@@ -18,10 +18,11 @@ def expand_ops(mod: IRModule, names: Collection[str] | None = None) -> IRModule:
 
     names  only operators of these names; None: all
     """
-    return map_functions(mod, lambda f: rewrite(f, lambda node: _expanded(node, names)))
+    return map_functions(mod, lambda f: rewrite(f, lambda node: expanded(node, names)))
 
 
-def _expanded(node: RelaxExpr, names: Collection[str] | None) -> RelaxExpr | None:
+def expanded(node: RelaxExpr, names: Collection[str] | None = None) -> RelaxExpr | None:
+    """What stands for a value whose operands are expanded; None: it stays."""
     if isinstance(node, TupleGetItem) and isinstance(node.value, Tuple):
         return node.value.items[node.index]
     if not isinstance(node, Call) or not isinstance(node.op, GraphOp):
@@ -30,7 +31,7 @@ def _expanded(node: RelaxExpr, names: Collection[str] | None) -> RelaxExpr | Non
     if names is not None and op.name not in names:
         return None
     if op.needs:
-        args = [folded(a) if i in op.needs else a for i, a in enumerate(node.args)]
+        args = [folded(a) if a and i in op.needs else a for i, a in enumerate(node.args)]
         node = node.replace(args=tuple(args))
     made = op.expand(node)
     if isinstance(made, Call) and isinstance(made.op, GraphOp):
@@ -50,7 +51,7 @@ def to_static(node: Call) -> RelaxExpr | None:
         operand = args[i] if i < len(args) else None
         if operand is None:
             continue
-        args[i] = folded(rewrite(Function((), operand), lambda n: _expanded(n, None)).body)
+        args[i] = folded(rewrite(Function((), operand), expanded).body)
         if not isinstance(args[i], Constant):
             return None
     return op.expand(node.replace(args=tuple(args)))

@@ -35,7 +35,7 @@ from .affine_types import (
     Types,
 )
 from .fake_quantization_rules import KEEPS_RANGE, rule_of, source_axes
-from .fold_calls import fold_expression
+from .fold_constants import fold_expression
 from .rewriting import renewed_call, transform_functions
 
 

@@ -12,16 +12,17 @@ from smelt.ir import dtype as dt
 from smelt.ir.types import TensorType
 from smelt.relax.compose import affine, common, integer, quantize
 from smelt.relax.compose.operands import const
-from smelt.relax.graph_op import GraphOp
+from smelt.relax.folding import folded
+from smelt.relax.graph_op import GraphOp, kind_of
 from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple, call, constant, tensor_type_of
 from smelt.te.tensor import ComputeOp, topological
 from smelt.tir.nodes import BufferLoad
 from smelt.topi.registry import Op
 
 from .affine_types import NotInteger, Rule, TensorAffineType, Types, array, same_numbers, times
-from .fold_calls import fold_expression
+from .fold_constants import fold_expression
 from .match import given
-from .rewriting import kind_of, renewed_call
+from .rewriting import renewed_call
 
 Result = Sequence[Any]
 """The expression of integers and what they stand for."""
@@ -347,9 +348,9 @@ def in_steps(
     """
     zero = const(0)
     if found is None:
-        return integer.computed(quantize.quantized(b, scale, None, axis, "int32", "away"))
+        return folded(quantize.quantized(b, scale, None, axis, "int32", "away"))
     if same_numbers(found.scale, scale) and same_numbers(found.zero_point, zero):
-        return integer.computed(common.cast_to(b, "int32"))
+        return folded(common.cast_to(b, "int32"))
     numbers = (*found.numbers, scale, zero)
     made = types.words.write("requantize", b, *numbers, axis=axis, out_dtype="int32")
     return fold_expression(made)  # type: ignore[no-any-return]
@@ -458,10 +459,10 @@ def extreme(n: Call, types: Types) -> Result:
         c = n.args[known.index(None)]
         if not isinstance(c, Constant):
             raise NotInteger("an operand is neither quantized nor a constant")
-        q = integer.computed(quantize.quantized(c, *single(s).numbers, -1, "int32", "away"))
+        q = folded(quantize.quantized(c, *single(s).numbers, -1, "int32", "away"))
         numbers = array(q)
         kept = s.dtype if numbers is not None and _fits(numbers, s.dtype) else "int32"
-        q = integer.computed(common.cast_to(q, kept))
+        q = folded(common.cast_to(q, kept))
         both = [q if a is c else common.cast_to(a, kept) for a in n.args if a is not None]
         return call(n.callee, *both), TensorAffineType(s.scale, s.zero_point, kept)
     if all(t.one and t.same(known[0]) for t in known):

@@ -1,89 +1,45 @@
-"""What is known at compile time is computed at compile time."""
+"""What is known at compile time is computed at compile time.
+
+`fold_constants` are rules on the core's operators, which go with other rules; `fold_calls` takes
+those of any dialect, puts constants in the place of names bound to them, and of a branch on a
+constant the side that it takes.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from smelt.ir import dtype as dt
-from smelt.ir.expr import Expr
-from smelt.ir.limits import GROWN, MOST, WORK, worth_computing
+from smelt.ir.limits import GROWN, MOST
 from smelt.ir.module import IRModule
-from smelt.ir.types import TensorType, TupleType
-from smelt.relax.interpret import evaluate_op
-from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple, constant
+from smelt.ir.node import Node, postorder
+from smelt.relax.folding import computed, growth
+from smelt.relax.graph import rebuilding
 from smelt.topi.registry import Op
 
+from .. import nodes
 from .engine import Graph, Rule, RuleSet, apply_rules
-from .rewriting import kind_of
+from .rewriting import map_functions
+
+Wanted = Callable[[nodes.Call], bool]
 
 
 def fold_rule(limit: int) -> Rule:
     """The rule that computes calls of constants with results of at most `limit` bytes."""
 
-    def fold_call(g: Graph, n: Call) -> RelaxExpr | None:
+    def fold_call(g: Graph, n: nodes.Call) -> nodes.RelaxExpr | None:
         """op(constants)  =  constant"""
-        if not n.args or not all(isinstance(a, Constant) for a in n.args if a is not None):
+        more = growth(n, limit)
+        if more is None or n.op.user_defined:  # type: ignore[union-attr]
             return None
-        known = [None if a is None else a.data for a in n.args if isinstance(a, Constant | None)]
-        size = _bytes(n)
-        given = sum([0 if a is None else a.nbytes for a in known])
-        if size is None or not worth_computing(size, given, limit) or _work(n) > WORK:
-            return None
-        assert isinstance(n.op, Op)
-        if n.op.meaning is None or any(_symbolic(v) for v in n.attrs.values()):
-            return None
-        g.grown += max(size - given, 0)
-        if g.grown > GROWN:
-            return None
-        with np.errstate(all="ignore"):
-            result = evaluate_op(n.op, known, n.attrs)
-        if isinstance(result, tuple):
-            return Tuple(tuple([_constant(g, r) for r in result]))
-        return _constant(g, result)
+        g.grown += more
+        made = computed(n) if g.grown <= GROWN else None
+        return g.one_constant(made) if isinstance(made, nodes.Constant) else made
 
     return fold_call
 
 
-def _constant(g: Graph, array: np.ndarray[Any, Any]) -> Constant:
-    return g.one_constant(constant(np.asarray(array, order="C")))
-
-
-def _bytes(n: Call) -> int | None:
-    """Bytes of the results; None where a size is symbolic."""
-    total = 0
-    for t in n.type.items if isinstance(n.type, TupleType) else (n.type,):
-        shape = t.fixed_shape() if isinstance(t, TensorType) else None
-        if shape is None:
-            return None
-        assert isinstance(t, TensorType)
-        total += math.prod(shape) * dt.bytes_of(t.dtype)
-    return total
-
-
-def _work(n: Call) -> float:
-    """About how many multiplications a product takes: exactly so many for matrices."""
-    if kind_of(n) != "contraction":
-        return 0
-    types = [n.type, *[a.type for a in n.args[:2] if a is not None]]
-    shapes = [t.fixed_shape() or () for t in types if isinstance(t, TensorType)]
-    return math.sqrt(math.prod([math.prod(s) for s in shapes]))
-
-
-def _symbolic(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return any(_symbolic(v) for v in value)
-    return isinstance(value, Expr)
-
-
-def _set(fn: Callable[[int], Rule], limit: int) -> RuleSet:
-    return RuleSet({"*": (fn(limit),)})
-
-
-FOLD_RULES = _set(fold_rule, MOST)
+FOLD_RULES = RuleSet({"*": (fold_rule(MOST),)})
 
 
 def fold_constants(mod: IRModule, *, limit: int = MOST) -> IRModule:
@@ -92,4 +48,42 @@ def fold_constants(mod: IRModule, *, limit: int = MOST) -> IRModule:
     limit  bytes of the largest result; results much larger than their operands (a constant
            repeated by broadcast_to) stay calls
     """
-    return apply_rules(mod, _set(fold_rule, limit))
+    return apply_rules(mod, RuleSet({"*": (fold_rule(limit),)}))
+
+
+def fold_calls(mod: IRModule, wanted: Wanted = lambda call: True) -> IRModule:
+    """Compute every call whose operands are constants, or tuples of them.
+
+    wanted  which calls of operators may be computed
+
+    Results much larger than their operands stay calls, and so does what cannot be computed yet.
+    """
+    return map_functions(mod, lambda f: fold_expression(f, wanted))
+
+
+def fold_expression(e: Any, wanted: Wanted = lambda call: True) -> Any:
+    """`fold_calls` on one expression."""
+    named: dict[Node, list[nodes.Var]] = {}
+    for node in postorder(e):
+        if isinstance(node, nodes.Let):
+            named.setdefault(node.value, []).append(node.var)
+    done: dict[Node, Any] = {}
+    for node, new in rebuilding(e, done):
+        if isinstance(node, nodes.Let) and isinstance(new.value, nodes.Constant):
+            done[node] = new.body
+            continue
+        made = done[node] = _folded(new, wanted)
+        if isinstance(made, nodes.Constant):  # a value is met before what stands below its name
+            done.update(dict.fromkeys(named.get(node, ()), made))
+    return done[e]
+
+
+def _folded(new: Any, wanted: Wanted) -> Any:
+    match new:
+        case nodes.TupleGetItem(nodes.Tuple(items), index):
+            return items[index]
+        case nodes.Call(Op()) if wanted(new) and growth(new) is not None:
+            return computed(new) or new
+        case nodes.If(nodes.Constant(data), yes, no):
+            return yes.body if bool(data) else no.body
+    return new

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from smelt.relax.nodes import Call, Constant, RelaxExpr
+from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
 from smelt.topi.conv import CONVOLUTIONS
 
 from .engine import Graph, RuleSet
-from .match import Array, constant_operand, dims, dtype_of, is_float, is_op, op_name, tensor_type_of
+from .match import Array, constant_operand, dims, dtype_of, is_float, is_op, op_name
 
 FOLD_SCALE_RULES = RuleSet()
 rule = FOLD_SCALE_RULES.rule

@@ -13,12 +13,11 @@ from collections.abc import Collection, Sequence
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax.graph import is_unit, parts_of, users_of
-from smelt.relax.host_ops import needs_values
+from smelt.relax.graph_op import instance_of, kind_of, needs_values
 from smelt.relax.views import VIEW_NAMES
 from smelt.topi.registry import Op
 
 from .. import nodes
-from .rewriting import instance_of, kind_of
 
 _LIMIT = 48
 """Operators in one kernel."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
+from smelt.ir.text import fresh_name
 from smelt.relax.graph import free_vars, is_unit, transform
 from smelt.relax.nodes import Call, Function, GlobalVar, If, Let, RelaxExpr, Var, call_function
 
@@ -61,10 +62,7 @@ class _Lift:
         """Enter a closure as a function: (its name, what it captures)."""
         captured = [v for v in free_vars(f) if let is None or v is not let.var]
         stem = "lifted" if let is None else f"lifted_{let.var.name}"
-        name, n = stem, 0
-        while name in self.mod:
-            n += 1
-            name = f"{stem}_{n}"
+        name = fresh_name(stem, set(self.mod))
         inner = tuple([v.replace() for v in captured])
         own = tuple([p.replace() for p in f.params])
         given = dict(zip(captured, inner, strict=True))

@@ -6,12 +6,12 @@ that holds all of its uses, behind the scopes that its variables come from.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, ordered, postorder
-from smelt.relax.adt import Clause
 from smelt.relax.nodes import Function, Let, RelaxExpr, Var
 
 from .. import graph
@@ -115,18 +115,8 @@ def _named(f: Function, variable: MakeVar, everything: bool) -> Function:
 def _rebuilt(node: RelaxExpr, form: _Form, done: dict[Node, Any]) -> RelaxExpr:
     """A value on the new forms of its parts; the bodies of scopes inside are closed."""
     inside = [node.body] if isinstance(node, Let) else graph.regions(node)
-    if not inside:
-        return node.with_children(lambda c: done.get(c, c))
     closed = {b: _closed(done[b], s) for b, s in zip(inside, form.inside[node], strict=True)}
-
-    def put(c: Any) -> Any:
-        if c in closed:
-            return closed[c]
-        if c not in done and isinstance(c, Function | Clause):  # what holds a scope's value
-            return c.with_children(put)
-        return done.get(c, c)
-
-    return node.with_children(put)
+    return graph.on_parts(node, ChainMap(closed, done))
 
 
 def _closed(result: RelaxExpr, scope: _Scope) -> RelaxExpr:

@@ -10,14 +10,14 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr
+from smelt.ir.types import TensorType
 from smelt.relax.nodes import Call, Constant, RelaxExpr
-from smelt.relax.nodes import tensor_type_of as tensor_type_of
 from smelt.topi.registry import Op
 
 Array = np.ndarray[Any, Any]
 
 
-def is_op(x: RelaxExpr | None, *names: str) -> TypeGuard[Call]:
+def is_op(x: object, *names: str) -> TypeGuard[Call]:
     """Whether a value is a call of one of these operators."""
     return isinstance(x, Call) and isinstance(x.op, Op) and x.op.name in names
 
@@ -27,25 +27,32 @@ def op_name(x: RelaxExpr | None) -> str:
     return x.op.name if isinstance(x, Call) and isinstance(x.op, Op) else ""
 
 
-def shape_of(x: RelaxExpr | None) -> tuple[Expr, ...]:
-    """A tensor's extents."""
-    return tensor_type_of(x).shape
-
-
-def dims(x: RelaxExpr | None) -> tuple[int | None, ...]:
-    """A tensor's extents as numbers, None where symbolic."""
-    return tuple([value_of(e) for e in shape_of(x)])
-
-
-def dtype_of(x: RelaxExpr | None) -> str:
-    """A tensor's element type."""
-    return tensor_type_of(x).dtype
-
-
 def given(n: Call) -> tuple[RelaxExpr, ...]:
     """The operands of a call; none of them is left out."""
     assert None not in n.args
     return n.args  # type: ignore[return-value]
+
+
+def shape_of(x: RelaxExpr | None) -> tuple[Expr, ...]:
+    """A tensor's extents; () for what is no tensor."""
+    t = None if x is None else x.type
+    return t.shape if isinstance(t, TensorType) else ()
+
+
+def dims(x: RelaxExpr | None) -> tuple[int | None, ...]:
+    """A tensor's extents as numbers, None where symbolic; () for what is no tensor."""
+    return tuple([value_of(e) for e in shape_of(x)])
+
+
+def rank_of(x: RelaxExpr | None) -> int:
+    """A tensor's number of dimensions; -1 for what is no tensor."""
+    return len(x.type.shape) if x is not None and isinstance(x.type, TensorType) else -1
+
+
+def dtype_of(x: RelaxExpr | None) -> str:
+    """A tensor's element type; empty for what is no tensor."""
+    t = None if x is None else x.type
+    return t.dtype if isinstance(t, TensorType) else ""
 
 
 def is_float(x: RelaxExpr | None) -> bool:
@@ -54,8 +61,16 @@ def is_float(x: RelaxExpr | None) -> bool:
 
 
 def type_is(x: RelaxExpr | None, y: RelaxExpr | None) -> bool:
-    """Whether two tensors have one type, known to be so."""
-    return tensor_type_of(x) is tensor_type_of(y)
+    """Whether two values have one type, known to be so."""
+    return x is not None and y is not None and x.type is y.type
+
+
+def all_are(x: RelaxExpr | None, value: Any) -> bool:
+    """Whether a value is a constant, each of whose elements is this number."""
+    if not isinstance(x, Constant):
+        return False
+    first = x.data.reshape(-1)[:1]
+    return bool(first.size and first[0] == value and np.all(x.data == x.data.dtype.type(value)))
 
 
 def scalar_of(x: RelaxExpr | None) -> float | None:

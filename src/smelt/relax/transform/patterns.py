@@ -13,7 +13,7 @@ import numpy as np
 
 from smelt.ir.build import value_of
 from smelt.ir.module import IRModule
-from smelt.relax.nodes import Call, Constant, RelaxExpr, Var
+from smelt.relax.nodes import Call, Constant, RelaxExpr, Var, tensor_type_of
 
 from .engine import Graph, RuleSet, apply_rules
 from .fold_constants import FOLD_RULES
@@ -28,7 +28,6 @@ from .match import (
     scalar_of,
     shape_of,
     strip_scale,
-    tensor_type_of,
     type_is,
 )  # fmt: skip
 from .pattern_activations import ACTIVATION_RULES

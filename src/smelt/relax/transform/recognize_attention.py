@@ -8,12 +8,12 @@ from collections.abc import Collection
 import numpy as np
 
 from smelt.ir.module import IRModule
-from smelt.relax.nodes import Call, Constant, RelaxExpr
+from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
 
 from .canonicalize import SIMPLIFICATIONS, rules_of
 from .engine import Graph, RuleSet, apply_rules
 from .fold_constants import FOLD_RULES
-from .match import dtype_of, is_float, is_op, shape_of, strip_scale, tensor_type_of, type_is
+from .match import dtype_of, is_float, is_op, shape_of, strip_scale, type_is
 from .patterns import guarded_softmax
 from .simplify import SIMPLIFY_RULES
 from .simplify_moves import axes_of_transpose

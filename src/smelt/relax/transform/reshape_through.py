@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir.expr import Expr
-from smelt.relax.nodes import Call, Constant, RelaxExpr
+from smelt.relax.graph_op import by_element
+from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
 
 from .engine import Graph
-from .match import is_op, op_name, shape_of, tensor_type_of
-from .rewriting import by_element
+from .match import is_op, op_name, shape_of
 
 
 def reshaped(g: Graph, x: RelaxExpr, shape: Sequence[Expr], depth: int) -> RelaxExpr | None:

@@ -13,10 +13,8 @@ from smelt.ir.node import Node, postorder
 from smelt.ir.types import IncompleteType, Type
 from smelt.relax.adt import Match
 from smelt.relax.graph import binders, is_foreign, transform
-from smelt.relax.host_ops import needs_values
-from smelt.relax.nodes import Call, Function, GlobalVar, If, RelaxExpr, Var, incomplete
+from smelt.relax.nodes import Call, Function, GlobalVar, If, RelaxExpr, Var
 from smelt.relax.nodes import renewed_call as renewed_call
-from smelt.topi.registry import Op, OpInstance
 
 
 def map_functions(mod: IRModule, fn: Callable[[Function], Function]) -> IRModule:
@@ -34,26 +32,6 @@ def map_functions(mod: IRModule, fn: Callable[[Function], Function]) -> IRModule
 def transform_functions(mod: IRModule, fn: Callable[[Any, Any], RelaxExpr | None]) -> IRModule:
     """`transform` on the graph functions of a module."""
     return map_functions(mod, lambda f: transform(f, fn))
-
-
-def instance_of(node: Call) -> OpInstance | None:
-    """The traced body of a call; None where types or values have to be known first."""
-    types = [None if a is None else a.type for a in node.args]
-    if not isinstance(node.op, Op) or needs_values(node) or any(incomplete(t) for t in types):
-        return None
-    return node.op.instance(types, node.attrs)  # type: ignore[arg-type]
-
-
-def kind_of(node: Call) -> str:
-    """The fusion kind of a call; opaque where types or values have to be known first."""
-    found = instance_of(node)
-    return "opaque" if found is None else found.kind
-
-
-def by_element(node: RelaxExpr | None) -> bool:
-    """Whether a value is a call of which each element follows from those at its place alone."""
-    found = instance_of(node) if isinstance(node, Call) else None
-    return found is not None and found.by_element
 
 
 def names_in(root: Any) -> list[str]:

@@ -13,13 +13,14 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.module import IRModule
-from smelt.relax.nodes import Call, Constant, RelaxExpr
+from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
 from smelt.topi.registry import Op
 
 from .engine import Graph, RuleSet, apply_rules
 from .fold_constants import FOLD_RULES
 from .fold_scale import FOLD_SCALE_RULES
 from .match import (
+    all_are,
     constant_operand,
     dims,
     dtype_of,
@@ -28,19 +29,12 @@ from .match import (
     other_scalar,
     scalar_of,
     shape_of,
-    tensor_type_of,
     type_is,
 )  # fmt: skip
 from .simplify_moves import MOVE_RULES
 
 ARITHMETIC_RULES = RuleSet()
 rule = ARITHMETIC_RULES.rule
-
-
-def _all(c: Constant, value: float) -> bool:
-    """Whether every element of a constant has this value."""
-    first = c.data.reshape(-1)[:1]
-    return bool(first.size and first[0] == value and np.all(c.data == c.data.dtype.type(value)))
 
 
 # ------------------------------------------------------------------------------------ neutral
@@ -68,9 +62,8 @@ NEUTRAL = {"add": 0.0, "subtract": 0.0, "multiply": 1.0, "divide": 1.0, "power":
 def neutral(g: Graph, n: Call) -> RelaxExpr | None:
     """x + 0  =  x - 0  =  x * 1  =  x / 1  =  x ** 1  =  x"""
     found = constant_operand(n)
-    return (
-        found[0] if found and type_is(found[0], n) and _all(found[1], NEUTRAL[n.callee]) else None
-    )
+    same = found and type_is(found[0], n) and all_are(found[1], NEUTRAL[n.callee])
+    return found[0] if found and same else None
 
 
 @rule("subtract")
@@ -344,7 +337,7 @@ def logic_constant(g: Graph, n: Call) -> RelaxExpr | None:
     found = constant_operand(n)
     return (
         found[0]
-        if found and type_is(found[0], n) and _all(found[1], is_op(n, "logical_and"))
+        if found and type_is(found[0], n) and all_are(found[1], is_op(n, "logical_and"))
         else None
     )
 

@@ -18,10 +18,10 @@ import numpy as np
 from smelt.arith import Analyzer
 from smelt.ir.build import value_of
 from smelt.ir.module import IRModule
-from smelt.relax.nodes import Call, Constant, RelaxExpr
+from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
 
 from .engine import Graph, RuleSet, apply_rules
-from .match import Array, dtype_of, is_float, tensor_type_of
+from .match import Array, dtype_of, is_float
 
 SPLIT_RULES = RuleSet()
 rule = SPLIT_RULES.rule

@@ -9,6 +9,7 @@ from smelt import te
 from smelt.ir.errors import InternalError, TypeMismatch
 from smelt.ir.expr import const
 from smelt.ir.module import IRModule
+from smelt.ir.text import fresh_name
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax.graph import is_closed, transform
 from smelt.te import Tensor
@@ -75,23 +76,13 @@ class _Programs:
         given = tuple([None if a is None else a.type for a in c.args])
         key = (c.op, given, repr(dict(c.attrs)))
         if key not in self.names:
-            name = self.free(c.callee)
+            name = fresh_name(c.callee, self.taken)
             params = tuple([nodes.Var(f"p{i}", a.type) for i, a in enumerate(operands)])
             found = iter(params)
             body = c.replace(args=tuple([None if a is None else next(found) for a in c.args]))
             self.programs[name] = group_program(nodes.Function(params, body), name)
             self.names[key] = name
         return nodes.call_tir(nodes.GlobalVar(self.names[key]), operands, c.type, c.name)
-
-    def free(self, wanted: str) -> str:
-        """A name that no function of the module has."""
-        base = wanted.replace(".", "_")
-        name, n = base, 0
-        while name in self.taken:
-            n += 1
-            name = f"{base}_{n}"
-        self.taken.add(name)
-        return name
 
 
 def group_program(group: nodes.Function, name: str) -> PrimFunc:

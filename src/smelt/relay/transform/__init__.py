@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from smelt.runtime.errors import nearest
+from smelt.relax.transform.classic.make import missing
 from smelt.transform import Pass, PassContext, PassInfo, Sequential, module_pass
 
 from . import precision as mixed_precision
-from .absent import ABSENT, NoSuchPass
+from .absent import ABSENT
 from .canonicalize import CanonicalizeCast, CanonicalizeOps, FastMath, SplitArgs
 from .fake_quantization_to_integer import FakeQuantizationToInteger
 from .gradient import FirstOrderGradient, gradient
@@ -121,13 +121,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     known = [n for n in __all__ if n[:1].isupper() and n not in ("ABSENT", "LEVELS")]
-    if name in ABSENT:
-        raise NoSuchPass(f"relay.transform.{name} has no place here: {ABSENT[name]}")
-    if name.startswith("_") or not name[:1].isupper():
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{nearest(name, known)}")
-    raise NoSuchPass(
-        f"relay.transform has no pass {name!r}{nearest(name, known)}; passes: {', '.join(known)}"
-    )
+    raise missing("relay", name, ABSENT, known)

@@ -4,13 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from smelt.ir.errors import Unsupported
-
-
-class NoSuchPass(Unsupported, AttributeError):
-    """A pass of Relay that smelt does not have under this name."""
-
-
 ABSENT: Mapping[str, str] = {
     "AnnotateSpans": "calls have names instead of spans; text errors show the line",
     "CapturePostDfsIndexInSpans": "calls have names instead of spans; "

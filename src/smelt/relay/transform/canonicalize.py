@@ -9,23 +9,24 @@ from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.relax.graph import transform, uses_of
+from smelt.relax.graph_op import kind_of
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple
-from smelt.relax.transform.match import given
-from smelt.relax.transform.rewriting import kind_of, map_functions
+from smelt.relax.transform.engine import Graph, RuleSet
+from smelt.relax.transform.match import dtype_of, given, rank_of
+from smelt.relax.transform.rewriting import map_functions
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
-from ..dialect import make
+from ..dialect import RELAY, is_call, make
 from .inference import along
-from .passes import graph_pass
-from .rules import Graph, Rules, dtype_of, is_call, rank_of
+from .passes import graph_pass, rule_pass
 
-BIAS_RULES = Rules()
+BIAS_RULES = RuleSet(dialect=RELAY)
 
 
 def CanonicalizeOps() -> Pass:
     """nn.bias_add becomes expand_dims and add."""
-    return graph_pass("CanonicalizeOps", BIAS_RULES)
+    return rule_pass("CanonicalizeOps", BIAS_RULES)
 
 
 @BIAS_RULES.rule("nn.bias_add")
@@ -40,12 +41,12 @@ def plain_add(g: Graph, n: Call) -> RelaxExpr | None:
 FAST = {"exp": "fast_exp", "tanh": "fast_tanh", "erf": "fast_erf", "nn.softmax": "nn.fast_softmax"}
 """Operators and their approximations."""
 
-FAST_RULES = Rules()
+FAST_RULES = RuleSet(dialect=RELAY)
 
 
 def FastMath() -> Pass:
     """exp, tanh, erf and nn.softmax of floats become their approximations."""
-    return graph_pass("FastMath", FAST_RULES)
+    return rule_pass("FastMath", FAST_RULES)
 
 
 @FAST_RULES.rule(*FAST)
@@ -111,7 +112,7 @@ def SplitArgs(max_function_args: int) -> Pass:
     if max_function_args < 2:
         raise CompileError(f"SplitArgs: max_function_args={max_function_args}; 2 or more are legal")
 
-    rules = Rules()
+    rules = RuleSet(dialect=RELAY)
 
     @rules.rule("concatenate")
     def in_parts(g: Graph, n: Call) -> RelaxExpr | None:
@@ -126,4 +127,4 @@ def SplitArgs(max_function_args: int) -> Pass:
             parts.append(whole)
         return make("concatenate", Tuple(tuple(parts)), **n.attrs)
 
-    return graph_pass("SplitArgs", rules)
+    return rule_pass("SplitArgs", rules)

@@ -19,15 +19,14 @@ from smelt.relax.transform.affine_types import (
     times,
 )
 from smelt.relax.transform.fake_quantization import Words
-from smelt.relax.transform.fold_calls import fold_expression
-from smelt.relax.transform.match import given
+from smelt.relax.transform.fold_constants import fold_expression
+from smelt.relax.transform.match import dims, given, rank_of
 from smelt.topi.registry import Op
 
 from .. import ops as ops  # enters the operators that the rules are for
 from ..dialect import RELAY, make
 from ..lift import lifted
 from .affine_types import RULES, register_fake_quantization_to_integer
-from .rules import dims, rank_of
 
 
 class RelayWords(Words):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.relax.nodes import Call, RelaxExpr, Tuple
-from smelt.relax.transform.match import given
+from smelt.relax.transform.engine import Graph, RuleSet
+from smelt.relax.transform.match import dims, dtype_of, given, rank_of
 from smelt.transform import Pass
 
-from ..dialect import make
-from .passes import graph_pass
-from .rules import Graph, Rules, dims, dtype_of, rank_of
+from ..dialect import RELAY, make
+from .passes import rule_pass
 
-INFERENCE_RULES = Rules()
+INFERENCE_RULES = RuleSet(dialect=RELAY)
 rule = INFERENCE_RULES.rule
 
 
@@ -21,7 +21,7 @@ def SimplifyInference() -> Pass:
 
     What is computed of constants alone stands as calls; FoldConstant computes it.
     """
-    return graph_pass("SimplifyInference", INFERENCE_RULES)
+    return rule_pass("SimplifyInference", INFERENCE_RULES)
 
 
 def along(vector: RelaxExpr, axis: int, rank: int) -> RelaxExpr:

@@ -13,6 +13,7 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
+from smelt.relax.graph_op import kind_of
 from smelt.relax.nodes import (
     Call,
     Function,
@@ -20,15 +21,14 @@ from smelt.relax.nodes import (
     Tuple,
     TupleGetItem,
 )
-from smelt.relax.transform.match import given
-from smelt.relax.transform.rewriting import kind_of, map_functions, renewed_call
+from smelt.relax.transform.match import given, rank_of
+from smelt.relax.transform.rewriting import map_functions, renewed_call
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
-from ..dialect import RELAY, make
+from ..dialect import RELAY, is_call, make
 from .passes import graph_pass
-from .rules import is_call, rank_of
 
 ANCHORS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose", "nn.conv3d_transpose",
            "nn.conv1d_transpose", "qnn.conv2d", "qnn.conv2d_transpose")  # fmt: skip

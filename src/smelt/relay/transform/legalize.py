@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
+from smelt.ir.module import IRModule
 from smelt.relax.nodes import Call, RelaxExpr
+from smelt.relax.transform.engine import Graph, Rule, RuleSet, apply_rules
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
-from ..dialect import registering
+from ..dialect import RELAY, registering
 from .passes import graph_pass
-from .rules import Graph, Rules
 
 Legalization = Callable[[Any, list[Any], list[Any]], Any]
 
@@ -45,21 +46,16 @@ def Legalize(legalize_map_attr_name: str = FTVM) -> Pass:
     legalize_map_attr_name  the table to look in
     """
 
-    def run(mod: Any) -> Any:
-        return _rules(legalize_map_attr_name)(mod)
+    wanted = legalize_map_attr_name
+
+    def run(mod: IRModule) -> IRModule:
+        chosen = {op: (_rule(fn),) for (table, op), fn in LEGALIZE.items() if table == wanted}
+        return apply_rules(mod, RuleSet(chosen, RELAY), whole=True)
 
     return graph_pass("Legalize", run)
 
 
-def _rules(table: str) -> Rules:
-    made = Rules()
-    for (name, op), fn in LEGALIZE.items():
-        if name == table:
-            made.rule(op)(_rule(fn))
-    return made
-
-
-def _rule(fn: Legalization) -> Callable[[Graph, Call], RelaxExpr | None]:
+def _rule(fn: Legalization) -> Rule:
     def legal(g: Graph, n: Call) -> RelaxExpr | None:
         """What the registered function says"""
         types = [None if a is None else a.type for a in n.args]

@@ -10,12 +10,12 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.relax.graph import transform, uses_of
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple
+from smelt.relax.transform.match import dims, dtype_of, rank_of
 from smelt.relax.transform.rewriting import map_functions, renewed_call
 from smelt.transform import Pass, Sequential
 
-from ..dialect import make
+from ..dialect import is_call, make
 from .passes import graph_pass
-from .rules import dims, dtype_of, is_call, rank_of
 
 Key = Callable[[Call], Any]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
-from smelt.ir.errors import CompileError, TypeMismatch
+from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.transform import make_pass
 from smelt.relax.nodes import Function
-from smelt.transform import Pass, PassContext, PassInfo
-
-GraphPass = Callable[[IRModule], IRModule]
+from smelt.relax.transform.classic.make import GraphPass, named
+from smelt.relax.transform.engine import RuleSet, apply_rules
+from smelt.transform import Pass, PassContext
 
 LEVELS: Mapping[str, int] = {
     **dict.fromkeys(
@@ -38,22 +38,20 @@ LEVELS: Mapping[str, int] = {
 """The lowest opt_level at which a Sequential runs a pass."""
 
 
-class RelayPass(Pass):
-    """A pass on modules with a classic name."""
-
-    def apply(self, mod: Any, context: PassContext) -> Any:
-        """The function on a module."""
-        if not isinstance(mod, IRModule):
-            raise TypeMismatch(
-                f"relay.transform.{self.info.name} takes an IRModule, not {type(mod).__name__}; "
-                "IRModule.from_expr(function) makes one"
-            )
-        return self.fn(mod)
-
-
 def graph_pass(name: str, fn: GraphPass) -> Pass:
     """A pass by its classic name."""
-    return RelayPass(fn, PassInfo(name, LEVELS[name]))
+    return named(name, fn, LEVELS[name], "relay")
+
+
+def rule_pass(name: str, *sets: RuleSet) -> Pass:
+    """A pass that applies rules on Relay's operators, one set after the other."""
+
+    def run(mod: IRModule) -> IRModule:
+        for rules in sets:
+            mod = apply_rules(mod, rules, whole=True)
+        return mod
+
+    return graph_pass(name, run)
 
 
 class _FunctionPass(Pass):

@@ -18,6 +18,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.relax import nodes as relax
+from smelt.relax.transform.match import dtype_of
 from smelt.relax.transform.rewriting import map_functions, names_in, renewed_call
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
@@ -190,7 +191,7 @@ class _Narrow:
 
     def cast(self, x: relax.RelaxExpr, dtype: str) -> relax.RelaxExpr:
         """A tensor in another element type, once."""
-        if _dtype(x) == dtype:
+        if dtype_of(x) == dtype:
             return x
         if (x, dtype) not in self.casts:
             if isinstance(x, relax.Constant):
@@ -200,7 +201,7 @@ class _Narrow:
             elif (
                 isinstance(x, relax.Call)
                 and x.op is RELAY.ops["cast"]
-                and _dtype(x.args[0]) == dtype
+                and dtype_of(x.args[0]) == dtype
             ):
                 made = x.args[0]  # type: ignore[assignment]
             else:
@@ -236,21 +237,16 @@ class _Narrow:
     def narrow_enough(self, args: Sequence[Any]) -> bool:
         """Whether some operand is narrow, and the others are too, constants or parameters."""
         parts = [p for a in args if a is not None for p in _parts(a)]
-        floats = [p for p in parts if dt.is_float(_dtype(p) or "int32")]
+        floats = [p for p in parts if dt.is_float(dtype_of(p) or "int32")]
         computed = [p for p in floats if not isinstance(p, relax.Constant | relax.Var)]
-        return bool(computed) and all(_dtype(p) == self.narrow for p in computed)
+        return bool(computed) and all(dtype_of(p) == self.narrow for p in computed)
 
     def narrowed(self, a: relax.RelaxExpr) -> relax.RelaxExpr:
         """An operand in the narrow type, where it is of 32-bit floats."""
         if isinstance(a, relax.Tuple):
             return relax.Tuple(tuple([self.narrowed(i) for i in a.items]))
-        return self.cast(a, self.narrow) if _dtype(a) == "float32" else a
+        return self.cast(a, self.narrow) if dtype_of(a) == "float32" else a
 
 
 def _parts(e: relax.RelaxExpr) -> list[relax.RelaxExpr]:
     return [p for i in e.items for p in _parts(i)] if isinstance(e, relax.Tuple) else [e]
-
-
-def _dtype(e: relax.RelaxExpr | None) -> str:
-    t = getattr(e, "type", None)
-    return t.dtype if isinstance(t, TensorType) else ""

@@ -5,18 +5,18 @@ The weights are multiplied by an expression; FoldConstant computes it where they
 
 from __future__ import annotations
 
-from smelt.ir import dtype as dt
+from smelt.relax.compose.common import array_of
 from smelt.relax.nodes import Call, Constant, RelaxExpr
-from smelt.relax.transform.match import given
+from smelt.relax.transform.engine import Graph, RuleSet
+from smelt.relax.transform.match import dims, given, is_float, rank_of
 from smelt.relax.transform.rewriting import renewed_call
 from smelt.transform import Pass
 
-from ..dialect import const, make
+from ..dialect import RELAY, const, is_call, make
 from .inference import along
-from .passes import graph_pass
-from .rules import Graph, Rules, constant_of, dims, dtype_of, is_call, rank_of
+from .passes import rule_pass
 
-BACKWARD, FORWARD = Rules(), Rules()
+BACKWARD, FORWARD = RuleSet(dialect=RELAY), RuleSet(dialect=RELAY)
 CONVS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 POSITIVE = ("nn.relu", "nn.leaky_relu", "nn.max_pool2d")
 """Operators through which a positive factor may be drawn."""
@@ -24,17 +24,17 @@ POSITIVE = ("nn.relu", "nn.leaky_relu", "nn.max_pool2d")
 
 def FoldScaleAxis() -> Pass:
     """Scales behind, then in front of convolutions and dense layers go into their weights."""
-    return graph_pass("FoldScaleAxis", lambda mod: FORWARD(BACKWARD(mod)))
+    return rule_pass("FoldScaleAxis", BACKWARD, FORWARD)
 
 
 def BackwardFoldScaleAxis() -> Pass:
     """conv(x, w) * c  becomes  conv(x, w * c), also through a bias, an addition and relu."""
-    return graph_pass("BackwardFoldScaleAxis", BACKWARD)
+    return rule_pass("BackwardFoldScaleAxis", BACKWARD)
 
 
 def ForwardFoldScaleAxis() -> Pass:
     """conv(x * c, w)  becomes  conv(x, w * c), also through relu and max_pool2d."""
-    return graph_pass("ForwardFoldScaleAxis", FORWARD)
+    return rule_pass("ForwardFoldScaleAxis", FORWARD)
 
 
 def channel_vector(c: RelaxExpr | None, x: RelaxExpr, axis: int) -> Constant | None:
@@ -42,7 +42,7 @@ def channel_vector(c: RelaxExpr | None, x: RelaxExpr, axis: int) -> Constant | N
 
     None where it is no constant, varies along another axis, or makes the tensor larger.
     """
-    array = constant_of(c)
+    array = array_of(c)
     rank = rank_of(x)
     if array is None or array.ndim > rank or dims(x)[axis] is None:
         return None
@@ -56,7 +56,7 @@ def channel_vector(c: RelaxExpr | None, x: RelaxExpr, axis: int) -> Constant | N
 
 
 def _positive(vector: RelaxExpr) -> bool:
-    array = constant_of(vector)
+    array = array_of(vector)
     return array is not None and bool((array > 0).all())
 
 
@@ -77,7 +77,7 @@ def _weight_scaled(n: Call, vector: RelaxExpr, letter: str) -> RelaxExpr | None:
     if any(c.isdigit() for c in layout):
         return None
     if letter == "I" and groups > 1:
-        array = constant_of(vector)
+        array = array_of(vector)
         axis_o, axis_i = layout.index("O"), layout.index("I")
         if array is None or dims(w)[axis_i] != 1 or groups != array.size:
             return None
@@ -92,10 +92,10 @@ def _weight_scaled(n: Call, vector: RelaxExpr, letter: str) -> RelaxExpr | None:
 @BACKWARD.rule("multiply")
 def scale_behind(g: Graph, n: Call) -> RelaxExpr | None:
     """f(conv(x, w)) * c  =  f(conv(x, w * c))"""
-    if not dt.is_float(dtype_of(n)):
+    if not is_float(n):
         return None
     for x, c in (n.args, n.args[::-1]):
-        if constant_of(c) is None or x is None or x.type is not n.type:
+        if array_of(c) is None or x is None or x.type is not n.type:
             continue
         axis = _source_channel(x)
         vector = None if axis is None else channel_vector(c, x, axis)
@@ -158,7 +158,7 @@ def _term_scaled(g: Graph, a: RelaxExpr, whole: Call, c: RelaxExpr, axis: int) -
     """One term of a sum times a vector: a constant along the channels, or a product."""
     known = channel_vector(a, whole, axis)
     if known is not None:
-        product = constant_of(known) * constant_of(c)  # type: ignore[operator]
+        product = array_of(known) * array_of(c)  # type: ignore[operator]
         return along(const(product), axis, rank_of(whole))
     return _scaled(g, a, c, axis) if a.type is whole.type else None
 
@@ -170,7 +170,7 @@ def _term_scaled(g: Graph, a: RelaxExpr, whole: Call, c: RelaxExpr, axis: int) -
 def scale_in_front(g: Graph, n: Call) -> RelaxExpr | None:
     """conv(f(x * c), w)  =  conv(f(x), w * c)"""
     x = given(n)[0]
-    if not dt.is_float(dtype_of(n)):
+    if not is_float(n):
         return None
     axis = rank_of(x) - 1 if is_call(n, "nn.dense") else n.attrs["data_layout"].index("C")
     found = _without_scale(g, x, axis, False)

@@ -12,16 +12,16 @@ from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, tensor_type
 from smelt.relax.graph import transform
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Var
-from smelt.relax.transform.fold_calls import fold_calls
+from smelt.relax.transform.fold_constants import fold_calls
 from smelt.relax.transform.infer_module import infer_types
+from smelt.relax.transform.match import dims
 from smelt.relax.transform.rewriting import map_functions, transform_functions
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
-from ..dialect import RELAY, SIZED, const, known_attribute, make
+from ..dialect import RELAY, SIZED, const, is_call, known_attribute, make
 from .passes import graph_pass
-from .rules import dims, is_call
 
 ROUNDS = 32
 

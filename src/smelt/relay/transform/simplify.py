@@ -5,20 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from smelt.ir import dtype as dt
+from smelt.relax.compose.common import array_of
 from smelt.relax.nodes import Call, RelaxExpr, Tuple
+from smelt.relax.transform.engine import Graph, RuleSet
+from smelt.relax.transform.match import all_are, dims, dtype_of, is_float, rank_of, type_is
 from smelt.transform import Pass
 
-from ..dialect import const, make
-from .passes import graph_pass
-from .rules import Graph, Rules, constant_of, dims, dtype_of, is_call, rank_of, same_type, scalar_of
+from ..dialect import RELAY, const, is_call, make
+from .passes import rule_pass
 
-SIMPLIFY_RULES = Rules()
+SIMPLIFY_RULES = RuleSet(dialect=RELAY)
 rule = SIMPLIFY_RULES.rule
 
 
 def SimplifyExpr() -> Pass:
     """Neutral elements, moves that undo each other, chains of reshapes, transposes and casts."""
-    return graph_pass("SimplifyExpr", SIMPLIFY_RULES)
+    return rule_pass("SimplifyExpr", SIMPLIFY_RULES)
 
 
 @rule("add", "subtract", "multiply", "divide", "power")
@@ -27,16 +29,16 @@ def neutral(g: Graph, n: Call) -> RelaxExpr | None:
     op = n.callee
     one = 0.0 if op in ("add", "subtract") else 1.0
     a, b = n.args
-    if scalar_of(b) == one and same_type(a, n):
+    if all_are(b, one) and type_is(a, n):
         return a
-    return b if op in ("add", "multiply") and scalar_of(a) == one and same_type(b, n) else None
+    return b if op in ("add", "multiply") and all_are(a, one) and type_is(b, n) else None
 
 
 @rule("reshape")
 def reshape_twice(g: Graph, n: Call) -> RelaxExpr | None:
     """reshape(reshape(x))  =  reshape(x);  reshape to the same shape  =  x"""
     x = n.args[0]
-    if same_type(x, n):
+    if type_is(x, n):
         return x
     if is_call(x, "reshape", "squeeze", "expand_dims", "nn.batch_flatten") and None not in dims(n):
         return make("reshape", x.args[0], newshape=dims(n))
@@ -84,7 +86,7 @@ def layout_twice(g: Graph, n: Call) -> RelaxExpr | None:
 def cast_twice(g: Graph, n: Call) -> RelaxExpr | None:
     """cast to the type it has  =  x;  cast(cast(x))  =  cast(x) where the inner one keeps all"""
     x = n.args[0]
-    if same_type(x, n):
+    if type_is(x, n):
         return x
     if is_call(x, "cast") and _keeps(dtype_of(x.args[0]), dtype_of(x)):
         return make("cast", x.args[0], dtype=n.attrs["dtype"])
@@ -104,9 +106,9 @@ def _keeps(a: str, b: str) -> bool:
 def nothing_moved(g: Graph, n: Call) -> RelaxExpr | None:
     """A change of shape that changes no shape, or undoes the one before  =  x"""
     x = n.args[0]
-    if is_call(x, "reshape", "squeeze", "expand_dims") and same_type(x.args[0], n):
+    if is_call(x, "reshape", "squeeze", "expand_dims") and type_is(x.args[0], n):
         return x.args[0]
-    return x if same_type(x, n) else None
+    return x if type_is(x, n) else None
 
 
 @rule("concatenate")
@@ -126,10 +128,10 @@ def copied(g: Graph, n: Call) -> RelaxExpr | None:
 def scales_together(g: Graph, n: Call) -> RelaxExpr | None:
     """(x * a) * b  =  x * (a * b)   for constants a, b"""
     x, b = n.args
-    if not is_call(x, "multiply") or not g.single(x) or not dt.is_float(dtype_of(n)):
+    if not is_call(x, "multiply") or not g.single(x) or not is_float(n):
         return None
     y, a = x.args
-    first, second = constant_of(a), constant_of(b)
+    first, second = array_of(a), array_of(b)
     if first is None or second is None:
         return None
     return make("multiply", y, const(first * second))
@@ -144,14 +146,21 @@ def divided_by_root(g: Graph, n: Call) -> RelaxExpr | None:
     return None
 
 
+def _number(x: RelaxExpr | None) -> float | None:
+    """The one value that all elements of a constant have."""
+    array = array_of(x)
+    known = array is not None and array.size and all_are(x, array.flat[0])
+    return float(array.flat[0]) if array is not None and known else None
+
+
 @rule("minimum")
 def clipped_above(g: Graph, n: Call) -> RelaxExpr | None:
     """minimum(maximum(x, a), b)  =  clip(x, a, b)   for numbers a <= b"""
     low = n.args[0]
-    high = scalar_of(n.args[1])
+    high = _number(n.args[1])
     if high is None or not is_call(low, "maximum"):
         return None
-    below = scalar_of(low.args[1])
+    below = _number(low.args[1])
     if below is None or below > high:
         return None
     return make("clip", low.args[0], a_min=below, a_max=high)
@@ -170,18 +179,18 @@ def clip_twice(g: Graph, n: Call) -> RelaxExpr | None:
 
 # ------------------------------------------------------------------------------------ DivToMul
 
-DIVISION_RULES = Rules()
+DIVISION_RULES = RuleSet(dialect=RELAY)
 
 
 def DivToMul() -> Pass:
     """Division by a constant becomes multiplication by its inverse; floats only."""
-    return graph_pass("DivToMul", DIVISION_RULES)
+    return rule_pass("DivToMul", DIVISION_RULES)
 
 
 @DIVISION_RULES.rule("divide")
 def by_the_inverse(g: Graph, n: Call) -> RelaxExpr | None:
     """x / c  =  x * (1 / c)   for a constant c of floats without a zero"""
-    c = constant_of(n.args[1])
-    if c is None or not dt.is_float(dtype_of(n)) or bool(np.any(c == 0)):
+    c = array_of(n.args[1])
+    if c is None or not is_float(n) or bool(np.any(c == 0)):
         return None
     return make("multiply", n.args[0], const((1.0 / c.astype("float64")).astype(c.dtype)))

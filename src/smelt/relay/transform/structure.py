@@ -12,7 +12,7 @@ from smelt.relax.graph import free_vars
 from smelt.relax.nodes import Call, Function, GlobalVar, RelaxExpr, call_function
 from smelt.relax.transform.eliminate_common_subexpr import eliminate_common_subexpr
 from smelt.relax.transform.eliminate_dead_code import eliminate_dead_code, eliminate_dead_lets
-from smelt.relax.transform.fold_calls import fold_calls, fold_expression
+from smelt.relax.transform.fold_constants import fold_calls, fold_expression
 from smelt.relax.transform.group_ops import group_ops, ungroup_ops
 from smelt.relax.transform.infer_module import infer_types
 from smelt.relax.transform.inline import inline_called, inline_marked

@@ -8,21 +8,22 @@ from typing import Any
 from smelt.ir.module import IRModule
 from smelt.relax.graph import free_vars
 from smelt.relax.nodes import Call, RelaxExpr
+from smelt.relax.transform.engine import Graph, RuleSet
+from smelt.relax.transform.match import all_are
 from smelt.relax.transform.rewriting import renewed_call
 from smelt.transform import Pass
 
-from ..dialect import make
-from .passes import graph_pass
-from .rules import Graph, Rules, is_call, scalar_of
+from ..dialect import RELAY, is_call, make
+from .passes import graph_pass, rule_pass
 
-PADDING_RULES, ATROUS_RULES = Rules(), Rules()
+PADDING_RULES, ATROUS_RULES = RuleSet(dialect=RELAY), RuleSet(dialect=RELAY)
 CONVS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 POOLS = tuple([f"nn.{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3)])
 
 
 def FoldExplicitPadding() -> Pass:
     """nn.pad in front of a convolution or pooling becomes its padding, where it means the same."""
-    return graph_pass("FoldExplicitPadding", PADDING_RULES)
+    return rule_pass("FoldExplicitPadding", PADDING_RULES)
 
 
 @PADDING_RULES.rule(*CONVS, *POOLS)
@@ -32,8 +33,9 @@ def folded_padding(g: Graph, n: Call) -> RelaxExpr | None:
     if not is_call(x, "nn.pad") or x.attrs["pad_mode"] != "constant":
         return None
     layout: str = n.attrs["data_layout" if "data_layout" in n.attrs else "layout"]
-    value = 0.0 if len(x.args) < 2 or x.args[1] is None else scalar_of(x.args[1])
-    if value != _meant(n) or any(c.isdigit() for c in layout):
+    value = x.args[1] if len(x.args) > 1 else None
+    fits = _meant(n) == 0.0 if value is None else all_are(value, _meant(n))
+    if not fits or any(c.isdigit() for c in layout):
         return None
     pairs = [tuple(p) if isinstance(p, tuple) else (p, p) for p in x.attrs["pad_width"]]
     if any(pairs[layout.index(c)] != (0, 0) for c in "NC") or min(min(p) for p in pairs) < 0:
@@ -59,7 +61,7 @@ def _meant(n: Call) -> float:
 
 def FlattenAtrousConv() -> Pass:
     """space_to_batch_nd, conv2d, batch_to_space_nd become one conv2d with dilation."""
-    return graph_pass("FlattenAtrousConv", ATROUS_RULES)
+    return rule_pass("FlattenAtrousConv", ATROUS_RULES)
 
 
 @ATROUS_RULES.rule("nn.batch_to_space_nd")
@@ -102,7 +104,7 @@ def _turned(mod: IRModule, names: tuple[str, ...]) -> IRModule:
     }
     if not new:
         return mod
-    rules = Rules()
+    rules = RuleSet(dialect=RELAY)
 
     @rules.rule("nn.dense")
     def plain(g: Graph, n: Call) -> RelaxExpr | None:
@@ -112,7 +114,7 @@ def _turned(mod: IRModule, names: tuple[str, ...]) -> IRModule:
             return None
         return renewed_call(n, n.args[0], new[w.args[0]])
 
-    made = rules.function(main)
+    made = Graph(rules, share=False, whole=True).run(main)
     used = set(free_vars(made.body))
     params = [
         v

@@ -20,21 +20,37 @@ class NoSuchPass(Unsupported, AttributeError):
     """A classic pass that smelt does not have under this name."""
 
 
-class RelaxPass(Pass):
+def missing(face: str, name: str, absent: Mapping[str, str], known: list[str]) -> AttributeError:
+    """The error for a name that relax.transform or relay.transform does not have."""
+    if name in absent:
+        return NoSuchPass(f"{face}.transform.{name} has no place here: {absent[name]}")
+    near = nearest(name, known)
+    if not name[:1].isupper():
+        return AttributeError(f"module 'smelt.{face}.transform' has no attribute {name!r}{near}")
+    return NoSuchPass(f"{face}.transform has no pass {name!r}{near}; passes: {', '.join(known)}")
+
+
+class _ClassicPass(Pass):
     """A pass on modules with a classic name."""
+
+    def __init__(self, fn: GraphPass, info: PassInfo, face: str) -> None:
+        """face: "relax" or "relay"."""
+        super().__init__(fn, info)
+        self.face = face
 
     def apply(self, mod: Any, context: PassContext) -> Any:
         """The function on a module."""
         if not isinstance(mod, IRModule):
             raise TypeMismatch(
-                f"relax.transform.{self.info.name} takes an IRModule, not {type(mod).__name__}"
+                f"{self.face}.transform.{self.info.name} takes an IRModule, not "
+                f"{type(mod).__name__}; IRModule.from_expr(function) makes one"
             )
         return self.fn(mod)
 
 
-def named(name: str, fn: GraphPass, opt_level: int = 0) -> Pass:
+def named(name: str, fn: GraphPass, opt_level: int = 0, face: str = "relax") -> Pass:
     """A pass by its classic name."""
-    return RelaxPass(fn, PassInfo(name, opt_level))
+    return _ClassicPass(fn, PassInfo(name, opt_level), face)
 
 
 def ruled(name: str, rules: Mapping[str, Sequence[Callable[..., RelaxExpr | None]]]) -> Pass:

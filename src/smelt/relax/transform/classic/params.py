@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.expr import INDEX, Expr, convert
-from smelt.ir.expr import Var as SizeVar
+from smelt.ir.expr import INDEX, convert
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.ir.transform import Pass
 from smelt.ir.types import TensorType, TupleType, Type
-from smelt.ir.walk import free_vars as sizes_of
-from smelt.ir.walk import substitute
 from smelt.relax.graph import bind, operands, rebuilding, transform, uses_of
+from smelt.relax.match_cast import specialized
+from smelt.relax.shapes import sizes_of_parameters
 from smelt.runtime.errors import nearest
 
 from ... import nodes
@@ -70,13 +69,13 @@ def BindSymbolicVars(binding_map: Mapping[Any, Any], func_name: str | None = Non
             f = mod[n]
             assert isinstance(f, nodes.Function)
             sizes = {}
-            for v in _sizes(f):
+            for v in sizes_of_parameters(f):
                 value = binding_map.get(v, binding_map.get(v.name))
                 if value is not None:
                     met.add(v.name)
                     sizes[v] = convert(value, INDEX)
             if sizes:
-                made[n] = with_sizes(f, sizes)
+                made[n] = specialized(f, sizes)
         missing = [str(getattr(k, "name", k)) for k in binding_map]
         missing = [k for k in missing if k not in met]
         if missing:
@@ -84,41 +83,6 @@ def BindSymbolicVars(binding_map: Mapping[Any, Any], func_name: str | None = Non
         return mod.with_functions(made) if made else mod
 
     return named("BindSymbolicVars", run)
-
-
-def _sizes(f: nodes.Function) -> list[SizeVar]:
-    found: dict[SizeVar, None] = {}
-    for p in f.params:
-        for t in p.type.items if isinstance(p.type, TupleType) else (p.type,):
-            for e in t.shape if isinstance(t, TensorType) else ():
-                found.update(dict.fromkeys(sorted(sizes_of(e), key=lambda v: v.name)))
-    return list(found)
-
-
-def with_sizes(f: nodes.Function, sizes: Mapping[SizeVar, Expr]) -> nodes.Function:
-    """A function for certain sizes; types are found anew."""
-
-    def plain(v: Any) -> Any:
-        if isinstance(v, Expr):
-            return substitute(v, sizes)
-        return tuple([plain(i) for i in v]) if isinstance(v, tuple) else v
-
-    def typed(t: Type) -> Any:
-        if isinstance(t, TensorType):
-            return t.replace(shape=tuple([substitute(e, sizes) for e in t.shape]))
-        return TupleType(tuple([typed(i) for i in t.items])) if isinstance(t, TupleType) else t
-
-    def renew(old: Any, new: Any) -> nodes.RelaxExpr | None:
-        if isinstance(new, nodes.Var):
-            return new.replace(type=typed(new.type))
-        if isinstance(new, nodes.Call) and isinstance(new.op, nodes.GlobalVar):
-            return new.replace(type=typed(new.type))
-        if isinstance(new, nodes.Call) and not isinstance(new.op, nodes.RelaxExpr):
-            attrs = {k: plain(v) for k, v in new.attrs.items()}
-            return nodes.call(new.op, *new.args, name=new.name, **attrs)
-        return None
-
-    return transform(f, renew)  # type: ignore[no-any-return]
 
 
 # --------------------------------------------------------------------------- fewer and others
