@@ -323,7 +323,9 @@ def _at_its_place(stage: ComputeOp) -> bool:
         e = stack.pop()
         if isinstance(e, BufferLoad):
             own = point[len(point) - len(e.indices) :]
-            if not all(i is v or is_const(i, 0) for i, v in zip(e.indices, own, strict=True)):
+            if len(own) < len(e.indices) or not all(
+                i is v or is_const(i, 0) for i, v in zip(e.indices, own, strict=True)
+            ):
                 return False
         elif e in point:
             return False
