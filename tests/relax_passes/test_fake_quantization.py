@@ -185,7 +185,8 @@ def function(r: Region) -> RelaxExpr:
         lambda: call(str(r.rng.choice(names)), x),
         lambda: call("elu", x, alpha=0.7),
         lambda: call("leaky_relu", x, alpha=0.2),
-    )[r.rng.integers(3)]()
+        lambda: call("softmax", x, axis=1),
+    )[r.rng.integers(4)]()
 
 
 REGIONS: dict[str, Callable[[Region], RelaxExpr]] = {
