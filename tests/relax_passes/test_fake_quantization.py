@@ -360,6 +360,15 @@ def test_use_qat_dequantizes_behind_the_last_operators() -> None:
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=0.02)
 
 
+def test_a_constant_keeps_its_precision_beside_coarse_integers() -> None:
+    x = var("x", 5, dtype="int32")
+    y = call("add", call("dequantize", x, f32(0.4)), f32(0.13))
+    mod = module([x], call("quantize", y, f32(0.05)))
+    a = np.arange(5, dtype="int32")
+    want, got = (interpret(m["main"], a)[0].astype(int) for m in (mod, integer(mod)))
+    assert np.abs(want - got).max() <= 1
+
+
 def test_scales_move_with_their_axis() -> None:
     x = var("x", 2, 3, 4, dtype="int8")
     numbers = (f32(0.1, 0.2, 0.3), i32(1, 2, 3))
