@@ -185,7 +185,8 @@ def function(r: Region) -> RelaxExpr:
         lambda: call(str(r.rng.choice(names)), x),
         lambda: call("elu", x, alpha=0.7),
         lambda: call("leaky_relu", x, alpha=0.2),
-    )[r.rng.integers(3)]()
+        lambda: call("softmax", x, axis=1),
+    )[r.rng.integers(4)]()
 
 
 REGIONS: dict[str, Callable[[Region], RelaxExpr]] = {
@@ -357,6 +358,15 @@ def test_use_qat_dequantizes_behind_the_last_operators() -> None:
     a = whole(np.random.default_rng(1), "int8", 2, 6)
     want, got = (interpret(m["main"], a)[0] for m in (mod, made))
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=0.02)
+
+
+def test_a_constant_keeps_its_precision_beside_coarse_integers() -> None:
+    x = var("x", 5, dtype="int32")
+    y = call("add", call("dequantize", x, f32(0.4)), f32(0.13))
+    mod = module([x], call("quantize", y, f32(0.05)))
+    a = np.arange(5, dtype="int32")
+    want, got = (interpret(m["main"], a)[0].astype(int) for m in (mod, integer(mod)))
+    assert np.abs(want - got).max() <= 1
 
 
 def test_scales_move_with_their_axis() -> None:

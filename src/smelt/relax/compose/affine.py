@@ -55,15 +55,6 @@ def whole(prefix: str, scale: RelaxExpr, zero_point: RelaxExpr) -> tuple[RelaxEx
     return one_number(f"{prefix}scale", scale), one_number(f"{prefix}zero_point", zero_point)
 
 
-def _same_types(lhs: RelaxExpr, rhs: RelaxExpr) -> None:
-    for name, x in (("lhs", lhs), ("rhs", rhs)):
-        integers(name, x)
-    legal(
-        dtype_of(lhs) == dtype_of(rhs),
-        f"lhs is {dtype_of(lhs)}, rhs {dtype_of(rhs)}; they have to be of one type",
-    )
-
-
 # --------------------------------------------------------------------------------- two operands
 
 
@@ -78,7 +69,11 @@ def _binary(name: str, doc: str, joined: Callable[..., RelaxExpr]) -> None:
         rhs_scale: RelaxExpr, rhs_zero_point: RelaxExpr, output_scale: RelaxExpr,
         output_zero_point: RelaxExpr, *, lhs_axis: int = -1, rhs_axis: int = -1,
     ) -> RelaxExpr:  # fmt: skip
-        _same_types(lhs, rhs)
+        for name, x in (("lhs", lhs), ("rhs", rhs)):
+            integers(name, x)
+        types = dtype_of(lhs), dtype_of(rhs)
+        legal(types[0] == types[1],
+              "lhs is {}, rhs {}; they have to be of one type".format(*types))  # fmt: skip
         a, b = (
             (lhs, lhs_scale, lhs_zero_point, lhs_axis),
             (rhs, rhs_scale, rhs_zero_point, rhs_axis),
@@ -183,12 +178,6 @@ def _hardswish(x: RelaxExpr) -> RelaxExpr:
     return call("divide", call("multiply", x, inside), scalar(6.0, "float32"))
 
 
-def looked_up(data: RelaxExpr, table: RelaxExpr) -> RelaxExpr:
-    """The entries of a table of 256 numbers, in the order of the bits as an unsigned number."""
-    index = cast_to(call("reinterpret", data, dtype="uint8"), "int32")
-    return call("gather", table, index, axis=0, mode="clip")
-
-
 def by_table(fn: Callable[[RelaxExpr], RelaxExpr], x: RelaxExpr, *numbers: RelaxExpr) -> RelaxExpr:
     """A function of 8-bit numbers, looked up: quantize(fn(dequantize(x))); 0 for no number.
 
@@ -200,7 +189,9 @@ def by_table(fn: Callable[[RelaxExpr], RelaxExpr], x: RelaxExpr, *numbers: Relax
     codes = constant(np.arange(256, dtype="uint8").view(dtype))
     y = cast_to(fn(quantize.dequantized(codes, *inputs, 0, "float32")), "float32")
     y = call("where", call("isnan", y), scalar(0.0, "float32"), y)
-    return looked_up(x, folded(quantize.quantized(y, *outputs, 0, dtype, "away")))
+    table = folded(quantize.quantized(y, *outputs, 0, dtype, "away"))
+    index = cast_to(call("reinterpret", x, dtype="uint8"), "int32")
+    return call("gather", table, index, axis=0, mode="clip")
 
 
 def _function(name: str, fn: Callable[[RelaxExpr], RelaxExpr]) -> None:

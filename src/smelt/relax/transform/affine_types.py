@@ -13,9 +13,6 @@ from smelt.relax.compose.common import array_of
 from smelt.relax.compose.operands import const
 from smelt.relax.nodes import Call, Constant, RelaxExpr, call, tensor_type_of
 
-Numbers = tuple[RelaxExpr, RelaxExpr]
-"""A scale and a zero point."""
-
 
 class NotInteger(Unsupported):
     """A call that has no integer form; the message says why."""
@@ -39,7 +36,7 @@ class TensorAffineType:
         return f"TensorAffineType({self.scale}, {self.zero_point}, {self.dtype!r}, {self.axis})"
 
     @property
-    def numbers(self) -> Numbers:
+    def numbers(self) -> tuple[RelaxExpr, RelaxExpr]:
         """The scale and the zero point, as operators on quantized tensors take them."""
         return self.scale, self.zero_point
 

@@ -8,8 +8,7 @@ its own says so by its `Words`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Any
 
 from smelt.ir import dtype as dt
@@ -22,7 +21,17 @@ from smelt.relax.compose.common import rank_of
 from smelt.relax.compose.operands import const
 from smelt.relax.graph import operands
 from smelt.relax.graph_op import Dialect, GraphOp
-from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple, TupleGetItem, call
+from smelt.relax.nodes import (
+    Call,
+    Constant,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    call,
+    incomplete,
+    values,
+)
 from smelt.topi.registry import Op, get_op
 
 from .affine_types import (
@@ -167,8 +176,6 @@ class _Region:
 
     def __init__(self, nodes: list[RelaxExpr], want: TensorAffineType | None, words: Words) -> None:
         self.nodes, self.want, self.words = nodes, want, words
-        self.inside: set[Node] = set(nodes)
-        self.bodies: dict[Call, RelaxExpr | None] = {}
         self.new: dict[Node, RelaxExpr] = {}
         self.types = Types(words)
         self.settled: set[Node] = set() if want is None else self._settled(nodes)
@@ -182,36 +189,12 @@ class _Region:
         for n in reversed(nodes):
             if n is nodes[-1] or (uses[n] > 0 and uses[n] == good[n]):
                 found.add(n)
-            keeps = n in found and self._keeps_range(n)
-            for b in self.words.below(n):
+            below = self.words.below(n)
+            keeps = n in found and any(map(self.words.below, below)) and _keeps_range(n)
+            for b in below:
                 uses[b] += 1
                 good[b] += keeps
         return found
-
-    def _keeps_range(self, n: RelaxExpr) -> bool:
-        """Whether a value saturates where those that it is computed from do."""
-        if not isinstance(n, Call) or not isinstance(n.op, Op):
-            return True
-        if not isinstance(n.op, GraphOp):
-            return n.op.name in KEEPS_RANGE or source_axes(n) is not None
-        body = self._body(n)
-        return body is not None and all(
-            self._keeps_range(m) for m in self._written(body, self.inside) if m not in self.inside
-        )
-
-    def _body(self, n: Call) -> RelaxExpr | None:
-        """A call of a dialect's operator in the core's; None: it is not known yet."""
-        op = n.op
-        if n not in self.bodies:
-            self.bodies[n] = None
-            if isinstance(op, GraphOp) and op.dialect is not None and not op.needs:
-                with suppress(SmeltError):
-                    self.bodies[n] = op.expand(n)
-        return self.bodies[n]
-
-    def _written(self, body: RelaxExpr, known: Collection[Any]) -> Iterable[RelaxExpr]:
-        """The values of an expression down to known ones, operands first."""
-        return ordered([body], lambda n: [] if n in known else self.words.below(n))
 
     def run(self) -> tuple[RelaxExpr, AffineType | None]:
         """The last value and its type."""
@@ -302,10 +285,12 @@ class _Region:
 
         It stays a call of its operator where all of these stay calls of theirs.
         """
-        body = self._body(n)
-        if body is None:
+        op = n.op
+        if not isinstance(op, GraphOp) or op.dialect is None or op.needs:
             raise NoForm(f"no rule is about {n.callee}")
-        todo = [m for m in self._written(body, self.new) if m not in self.new]
+        body = op.expand(n)
+        written = ordered([body], lambda m: [] if m in self.new else self.words.below(m))
+        todo = [m for m in written if m not in self.new]
         if n in self.settled and todo:
             self.settled |= self._settled(todo)
         for m in todo:
@@ -324,6 +309,18 @@ class _Region:
             and (made.op, made.attrs) == (n.op, n.attrs)
             and made.args == tuple([None if a is None else self.new[a] for a in n.args])
         )
+
+
+def _keeps_range(n: RelaxExpr) -> bool:
+    """Whether a value saturates where those that it is computed from do."""
+    if not isinstance(n, Call) or not isinstance(n.op, Op):
+        return True
+    if not isinstance(n.op, GraphOp):
+        return n.op.name in KEEPS_RANGE or source_axes(n) is not None
+    if n.op.dialect is None or n.op.needs or incomplete(n.type):
+        return False
+    apart = [a if isinstance(a, Constant | None) else Var("x", a.type) for a in n.args]
+    return all(map(_keeps_range, values(n.op.expand(n.replace(args=tuple(apart))))))
 
 
 def _shown(n: RelaxExpr) -> str:

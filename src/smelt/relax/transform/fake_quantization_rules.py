@@ -362,12 +362,16 @@ def _widest(x: RelaxExpr, n: Call) -> bool:
 
 
 def _biased(n: Call, types: Types) -> Result | None:
-    """sums + a constant, in the scale of the sums; None: it is something else"""
+    """sums + a constant, in the scale of the sums; None: it is something else, or too coarse"""
+    out = types.get(n)
+    step = None if out is None else array(out.scale)
     for x, b in (n.args, n.args[::-1]) if n.callee == "add" else (n.args,):
         t: Any = types.get(x)
         found = types.get(b)
         scale = array(t.scale) if t is not None and t.dtype == "int32" else None
         if scale is None or not isinstance(b, Constant) or x is None or not _widest(x, n):
+            continue
+        if step is not None and np.max(scale) > np.min(step):
             continue
         rest = common.rank_of(x) - 1 - t.axis % max(common.rank_of(x), 1)
         if found is not None and not found.one:
@@ -413,7 +417,7 @@ def add(n: Call, types: Types) -> Result:
     direct = s.dtype == t.dtype == out.dtype
     x, z = (a, b) if direct else (common.cast_to(v, "int32") for v in (a, b))
     y = types.words.write(n.callee, x, z, *s.numbers, *t.numbers, *out.numbers, lhs_axis=s.axis,
-                    rhs_axis=t.axis)  # fmt: skip
+                          rhs_axis=t.axis)  # fmt: skip
     return y, TensorAffineType(*out.numbers, out.dtype if direct else "int32")
 
 

@@ -64,7 +64,7 @@ class RelayWords(Words):
 
     def function(self, n: Call, x: RelaxExpr, *numbers: RelaxExpr) -> RelaxExpr:
         """The function of qnn that has the operator's name."""
-        if f"qnn.{n.callee}" not in RELAY.ops:
+        if f"qnn.{n.callee}" not in RELAY.ops or f"nn.{n.callee}" in self.off:
             raise NoForm(f"qnn has no {n.callee}")
         return make(f"qnn.{n.callee}", x, *numbers, **n.attrs)
 
