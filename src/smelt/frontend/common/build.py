@@ -79,10 +79,14 @@ class Build:
 
     def calls(self, op: str, *operands: Arg, **attrs: Any) -> tuple[Value, ...]:
         """An operator with several results applied to values."""
-        made = self._made(op, operands, attrs)
-        assert isinstance(made.type, TupleType)
-        items = [relax.TupleGetItem(made, i) for i in range(len(made.type.items))]
-        return tuple([Value(i.type, i) for i in items])  # type: ignore[arg-type]
+        return self.items(self._made(op, operands, attrs))
+
+    def items(self, made: relax.RelaxExpr) -> tuple[Value, ...]:
+        """A tensor, or the tensors of a tuple, as values; they may tell sizes of the run."""
+        several = isinstance(made.type, TupleType)
+        count = len(made.type.items) if isinstance(made.type, TupleType) else 0
+        items = [relax.TupleGetItem(made, n) for n in range(count)] if several else [made]
+        return tuple([Value(i.type, define_sizes(i)) for i in items])  # type: ignore[arg-type]
 
     def _made(self, op: str, given: Sequence[Arg], attrs: Mapping[str, Any]) -> relax.Call:
         dtype = next((v.dtype for v in reversed(given) if isinstance(v, Value)), "")
@@ -167,9 +171,7 @@ class Build:
         t = TupleType(tuple([tensor_type([e], "uint8") for e in extents]))
         where = f"{self.where}: the operand {what!r}"
         given = [v.expr for v in (value, wanted) if v is not None]
-        made = host_call("sizes", *given, type=t, name=self.step.label, where=where)
-        for n in range(count):
-            define_sizes(relax.TupleGetItem(made, n))
+        self.items(host_call("sizes", *given, type=t, name=self.step.label, where=where))
         return tuple(extents)
 
     def shrink(self, padded: Value, count: Value, axis: int = 0) -> Value:

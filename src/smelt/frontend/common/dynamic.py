@@ -21,13 +21,9 @@ from .moves import as_type
 from .values import Value, product, simplify
 
 
-def _number(g: Build, n: int) -> Value:
-    return g.constant(n, "int64")
-
-
 def _part(g: Build, v: Value, n: int) -> Value:
     """One element of a vector, without dimensions."""
-    return moves.take(g, v, _number(g, n), 0)
+    return moves.take(g, v, g.constant(n, "int64"), 0)
 
 
 def reshape(g: Build, x: Value, shape: Value, allowzero: bool = False) -> Value:
@@ -45,14 +41,12 @@ def reshape(g: Build, x: Value, shape: Value, allowzero: bool = False) -> Value:
     wanted = as_type(g, shape, "int64")
     if not allowzero:
         own = [*x.shape[:rank], *[0] * (rank - x.rank)]
-        wanted = g.call(
-            "where", g.call("equal", wanted, _number(g, 0)), Value.of_sizes(own), wanted
-        )
-    open_ = g.call("equal", wanted, _number(g, -1))
-    closed = g.call("where", open_, _number(g, 1), wanted)
+        wanted = g.call("where", g.call("equal", wanted, 0), Value.of_sizes(own), wanted)
+    open_ = g.call("equal", wanted, -1)
+    closed = g.call("where", open_, 1, wanted)
     rest = g.call("prod", closed, axes=(0,), keepdims=False)
     total = Value.of_sizes(product(x.shape))
-    remaining = g.call("divide", total, g.call("maximum", rest, _number(g, 1)))
+    remaining = g.call("divide", total, g.call("maximum", rest, 1))
     dims = g.sizes(g.call("where", open_, remaining, wanted), "shape", total)
     return g.call("reshape", x, shape=dims)
 
@@ -73,8 +67,8 @@ def expand(g: Build, x: Value, shape: Value) -> Value:
     short = rank - _rank(g, shape, "shape")
     if short:
         wanted = moves.concat(g, [g.constant(np.ones(short, np.int64)), wanted], 0)
-    own, one = Value.of_sizes([1] * (rank - x.rank) + list(x.shape)), _number(g, 1)
-    repeated = [g.call("equal", v, one) for v in (own, wanted)]
+    own = Value.of_sizes([1] * (rank - x.rank) + list(x.shape))
+    repeated = [g.call("equal", v, 1) for v in (own, wanted)]
     fits = g.call("where", g.call("logical_or", *repeated), wanted, own)
     return g.call("broadcast_to", x, shape=g.sizes(wanted, "shape", fits))
 
@@ -95,10 +89,10 @@ def slice_(
     firsts, counts, by = [], [], []
     for n, a in enumerate(places):
         extent = Value.of_sizes(x.shape[a])
-        step = _number(g, 1) if steps is None else _part(g, steps, n)
+        step = g.constant(1, "int64") if steps is None else _part(g, steps, n)
         first, last = _clamped(g, _part(g, starts, n), _part(g, ends, n), extent, step)
         count = _steps(g, g.call("subtract", last, first), step)
-        counts.append(g.call("maximum", count, _number(g, 0)))
+        counts.append(g.call("maximum", count, 0))
         firsts.append(first)
         by.append(step)
     sizes = g.sizes(moves.stack(g, counts, 0), "starts and ends")
@@ -111,23 +105,22 @@ def slice_(
 
 def _steps(g: Build, span: Value, step: Value) -> Value:
     """How many steps lead over a span, the last one maybe beyond it; 0 and less: none."""
-    zero, size = _number(g, 0), g.call("abs", step)
-    away = g.call("where", g.call("greater", step, zero), span, g.call("negative", span))
-    up = g.call("add", away, g.call("subtract", size, _number(g, 1)))
+    size = g.call("abs", step)
+    away = g.call("where", g.call("greater", step, 0), span, g.call("negative", span))
+    up = g.call("add", away, g.call("subtract", size, 1))
     return g.call("divide", up, size)
 
 
 def _clamped(g: Build, start: Value, end: Value, extent: Value, step: Value) -> tuple[Value, Value]:
     """Where a range begins and ends, as numbers from the front."""
-    zero, one = _number(g, 0), _number(g, 1)
-    forward = g.call("greater", step, zero)
-    most = g.call("where", forward, extent, g.call("subtract", extent, one))
-    least = g.call("where", forward, zero, _number(g, -1))
+    forward = g.call("greater", step, 0)
+    most = g.call("where", forward, extent, g.call("subtract", extent, 1))
+    least = g.call("where", forward, 0, g.constant(-1, "int64"))
 
     def front(v: Value) -> Value:
-        return g.call("where", g.call("less", v, zero), g.call("add", v, extent), v)
+        return g.call("where", g.call("less", v, 0), g.call("add", v, extent), v)
 
-    first = g.call("minimum", g.call("maximum", front(start), zero), most)
+    first = g.call("minimum", g.call("maximum", front(start), 0), most)
     last = g.call("minimum", g.call("maximum", front(end), least), most)
     return first, last
 
@@ -144,12 +137,11 @@ def pad(
         return moves.pad(g, x, widths, mode, fill)
     axes = range(x.rank) if axes is None else g.axes(axes, x.rank)
     pads, count = as_type(g, pads, "int64"), len(axes)
-    zero = _number(g, 0)
-    cut = g.call("maximum", g.call("negative", pads), zero)
+    cut = g.call("maximum", g.call("negative", pads), 0)
     begin, behind = [moves.along(g, cut, 0, n, n + count) for n in (0, count)]
     own = Value.of_sizes([x.shape[a] for a in axes])
     x = slice_(g, x, begin, g.call("subtract", own, behind), axes, None)
-    sizes = g.sizes(g.call("maximum", pads, zero), "pads")
+    sizes = g.sizes(g.call("maximum", pads, 0), "pads")
     full = moves.both_ends(sizes, axes, [0] * (2 * x.rank))
     fill = 0.0 if value is None else g.number(value, "constant_value")
     return g.call("pad", x, pads=full, mode=mode, value=fill)
@@ -167,7 +159,7 @@ def arange(g: Build, start: Value, limit: Value, step: Value) -> Value:
         count = _steps(g, span, by)
     else:
         count = g.call("cast", g.call("ceil", g.call("divide", span, by)), dtype="int64")
-    (n,) = g.sizes(g.call("maximum", count, _number(g, 0)), "limit")
+    (n,) = g.sizes(g.call("maximum", count, 0), "limit")
     run = g.call("arange", start=0, step=1, count=simplify(n), dtype="int64")
     made = g.call("add", first, g.call("multiply", as_type(g, run, wide), by))
     return as_type(g, made, dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypedDict, Unpack
 
 from smelt.ir.build import ceildiv, maximum
@@ -50,12 +50,7 @@ class Window:
 
     def attrs(self) -> dict[str, Ints]:
         """The attributes of a pool."""
-        return {
-            "kernel": self.kernel,
-            "strides": self.strides,
-            "pads": self.pads,
-            "dilations": self.dilations,
-        }
+        return asdict(self)
 
     def reach(self, d: int) -> int:
         """The pixels from a window's first to its last, both included."""
@@ -99,14 +94,9 @@ def window(
                 "constant sizes, or stride 1, or explicit pads",
             )
         small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
-        w = Window(
-            w.kernel,
-            strides,
-            tuple(small + large if auto_pad == "SAME_UPPER" else large + small),
-            dilations,
-        )
+        w = replace(w, pads=tuple(small + large if auto_pad == "SAME_UPPER" else large + small))
     elif auto_pad == "VALID":
-        w = Window(w.kernel, strides, (0,) * (2 * rank), dilations)
+        w = replace(w, pads=(0,) * (2 * rank))
     return _rounded_up(g, w, x) if ceil_mode else w
 
 
@@ -160,4 +150,4 @@ def _rounded_up(g: Build, w: Window, x: Value) -> Window:
                     "constant sizes, or stride + end padding up to the kernel's size",
                 )
             ends[d] = end + stride - 1
-    return Window(w.kernel, w.strides, (*w.pads[:rank], *ends), w.dilations)
+    return replace(w, pads=(*w.pads[:rank], *ends))

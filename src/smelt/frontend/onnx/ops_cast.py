@@ -8,7 +8,6 @@ included, becomes it. The type of scales, float8_e8m0fnu, has a rounding of its 
 from __future__ import annotations
 
 import ml_dtypes
-import numpy as np
 
 from smelt.frontend.common import Build, Value, evaluate
 from smelt.frontend.common.moves import as_type
@@ -40,23 +39,19 @@ def saturated(g: Build, x: Value, dtype: str) -> Value:
 
 def _scale(g: Build, x: Value, saturate: bool, round_mode: str) -> Value:
     """The power of two near a number without its sign; infinities become NaN."""
-
-    def word(number: int) -> Value:
-        return g.constant(np.array(number), "uint32")
-
     bits = g.call("reinterpret", as_type(g, x, "float32"), dtype="uint32")
-    size = g.call("bitwise_and", bits, word(0x7FFFFFFF))
+    size = g.call("bitwise_and", bits, 0x7FFFFFFF)
     moved = size
     if round_mode == "up":
-        moved = g.call("add", size, word(_FRACTION))
+        moved = g.call("add", size, _FRACTION)
     elif round_mode == "nearest":  # a tie goes up, except below the smallest normal number
-        normal = g.call("greater", size, word(_FRACTION))
-        moved = g.call("add", size, word(_FRACTION >> 1))
+        normal = g.call("greater", size, _FRACTION)
+        moved = g.call("add", size, _FRACTION >> 1)
         moved = g.call("add", moved, g.call("cast", normal, dtype="uint32"))
-    exponent = g.call("right_shift", moved, word(23))
-    exponent = g.call("minimum", exponent, word(0xFE if saturate else 0xFF))
-    special = g.call("greater_equal", size, word(_INFINITY))
-    exponent = g.call("where", special, word(0xFF), exponent)
+    exponent = g.call("right_shift", moved, 23)
+    exponent = g.call("minimum", exponent, 0xFE if saturate else 0xFF)
+    special = g.call("greater_equal", size, _INFINITY)
+    exponent = g.call("where", special, 0xFF, exponent)
     return g.call("reinterpret", g.call("cast", exponent, dtype="uint8"), dtype="float8_e8m0fnu")
 
 

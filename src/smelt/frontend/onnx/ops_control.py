@@ -50,9 +50,9 @@ def if_(
                 "one rank and element type",
             )
         types.append(_joined(g, a.type, b.type))
-    return _results(
-        g, relax.If(_scalar(g, condition).expr, _branch(yes), _branch(no), _tuple(types))
-    )
+    g.walk.decide()
+    made = relax.If(_scalar(g, condition).expr, _branch(yes), _branch(no), _tuple(types))
+    return g.items(made)
 
 
 def _branch(values: Sequence[Operand]) -> relax.Function:
@@ -62,16 +62,6 @@ def _branch(values: Sequence[Operand]) -> relax.Function:
 
 def _tuple(types: Sequence[Type]) -> Type:
     return types[0] if len(types) == 1 else TupleType(tuple(types))
-
-
-def _results(g: Build, made: relax.RelaxExpr) -> tuple[Value, ...]:
-    """The results of a choice or a call."""
-    g.walk.decide()
-    if isinstance(made.type, TensorType):
-        return (Value(made.type, define_sizes(made)),)
-    assert isinstance(made.type, TupleType)
-    items = [define_sizes(relax.TupleGetItem(made, n)) for n in range(len(made.type.items))]
-    return tuple([Value(i.type, i) for i in items])  # type: ignore[arg-type]
 
 
 def _joined(g: Build, a: TensorType, b: TensorType) -> TensorType:

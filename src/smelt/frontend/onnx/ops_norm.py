@@ -48,11 +48,17 @@ def layer_norm(
     if not any(g.step.outputs[1:]):
         return (y,)
     axes = tuple(range(place, x.rank))
-    mean = g.call("mean", data, axes=axes, keepdims=True)
-    centred = g.call("subtract", data, mean)
-    var = g.call("mean", g.call("multiply", centred, centred), axes=axes, keepdims=True)
+    mean, _, var = _moments(g, data, axes)
     inverse = g.call("rsqrt", g.call("add", var, epsilon))
     return y, as_type(g, mean, stash), as_type(g, inverse, stash)
+
+
+def _moments(g: Build, x: Value, axes: Ints) -> tuple[Value, Value, Value]:
+    """Means along axes, differences from them, and variances."""
+    mean = g.call("mean", x, axes=axes, keepdims=True)
+    centred = g.call("subtract", x, mean)
+    squares = g.call("multiply", centred, centred)
+    return mean, centred, g.call("mean", squares, axes=axes, keepdims=True)
 
 
 def _tail(g: Build, v: Value, x: Value, axis: int) -> Value:
@@ -139,11 +145,8 @@ def lp_norm(g: Build, x: Value, *, axis: int = -1, p: int = 2) -> Value:
 def mean_variance(g: Build, x: Value, *, axes: Ints = (0, 2, 3)) -> Value:
     """(x - mean) / (standard deviation + 1e-9)."""
     places = tuple(sorted(g.axes(axes, x.rank)))
-    centred = g.call("subtract", x, g.call("mean", x, axes=places, keepdims=True))
-    spread = g.call(
-        "sqrt", g.call("mean", g.call("multiply", centred, centred), axes=places, keepdims=True)
-    )
-    return g.call("divide", centred, g.call("add", spread, 1e-9))
+    _, centred, var = _moments(g, x, places)
+    return g.call("divide", centred, g.call("add", g.call("sqrt", var), 1e-9))
 
 
 @operand_group("scale", "bias", "mean", "var")

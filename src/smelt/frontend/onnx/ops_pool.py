@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Unpack
 
 import numpy as np
@@ -118,7 +119,7 @@ def _rest(own: Window, rounded: Window) -> Window:
     """The window with only the padding that does not count."""
     rank = len(own.kernel)
     ends = [max(b - a, 0) for a, b in zip(own.pads[rank:], rounded.pads[rank:], strict=True)]
-    return Window(own.kernel, own.strides, (*[0] * rank, *ends), own.dilations)
+    return replace(own, pads=(*[0] * rank, *ends))
 
 
 def _global(g: Build, op: str, x: Value) -> Value:

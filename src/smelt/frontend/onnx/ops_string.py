@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from smelt.frontend.common import Build, Value
 from smelt.ir.types import TupleType, tensor_type
-from smelt.relax import nodes as relax
-from smelt.relax.host_ops import define_sizes, host_call
+from smelt.relax.host_ops import host_call
 
 from .registry import Strs, onnx_op
 
@@ -30,7 +29,7 @@ def regex_full_match(g: Build, x: Value, *, pattern: str) -> Value:
 @onnx_op("StringSplit", since=20)
 def string_split(
     g: Build, x: Value, *, delimiter: str = "", maxsplit: int = -1
-) -> tuple[Value, Value]:
+) -> tuple[Value, ...]:
     """The parts of texts, and how many there are."""
     g.walk.decide()
     types = (tensor_type((*x.shape, g.fresh()), "string"), tensor_type(x.shape, "int64"))
@@ -38,8 +37,7 @@ def string_split(
         "strings.split", x.expr, type=TupleType(types), name=g.step.label, delimiter=delimiter,
         maxsplit=maxsplit,
     )  # fmt: skip
-    parts, counts = [define_sizes(relax.TupleGetItem(made, n)) for n in range(2)]
-    return Value(types[0], parts), Value(types[1], counts)
+    return g.items(made)
 
 
 @onnx_op("StringNormalizer", since=10)
