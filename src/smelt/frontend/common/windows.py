@@ -52,6 +52,10 @@ class Window:
         """The attributes of a pool."""
         return asdict(self)
 
+    def placed(self) -> dict[str, Ints]:
+        """The attributes of a convolution, whose weights tell the kernel."""
+        return {"strides": self.strides, "pads": self.pads, "dilations": self.dilations}
+
     def reach(self, d: int) -> int:
         """The pixels from a window's first to its last, both included."""
         return (self.kernel[d] - 1) * self.dilations[d] + 1

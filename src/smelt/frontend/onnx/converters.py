@@ -1,6 +1,6 @@
 """All converters: importing this module enters them."""
 
-from . import (
+from . import (  # noqa: F401  (they enter themselves)
     ops_cast,
     ops_control,
     ops_data,
@@ -26,30 +26,3 @@ from . import (
     ops_train,
     ops_vision,
 )
-
-__all__ = [
-    "ops_cast",
-    "ops_control",
-    "ops_data",
-    "ops_einsum",
-    "ops_fused",
-    "ops_index",
-    "ops_math",
-    "ops_microsoft",
-    "ops_ml",
-    "ops_ml_trees",
-    "ops_nn",
-    "ops_norm",
-    "ops_old",
-    "ops_pool",
-    "ops_quant",
-    "ops_random",
-    "ops_resize",
-    "ops_rnn",
-    "ops_sequence",
-    "ops_shape",
-    "ops_signal",
-    "ops_string",
-    "ops_train",
-    "ops_vision",
-]

@@ -221,16 +221,27 @@ _SAME_OF_ONE = ("sum", "mean", "max", "min", "prod", "reduce_log_sum_exp")
 """Reductions that give the element itself where there is nothing to reduce."""
 
 
-def _reduced(g: Build, x: Value, axes: Ints, keepdims: int, noop: int = 0) -> Value:
-    """Over no axes, what a reduction does besides (a square, a logarithm) still happens."""
+def reduction(
+    g: Build, x: Value, axes: Value | None = None, *, axes_: Ints = (), keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+) -> Value:  # fmt: skip
+    """Axes as an operand, or as an attribute of the same name.
+
+    Over no axes, what a reduction does besides (a square, a logarithm) still happens.
+    """
     target = _REDUCTIONS[g.step.op]
-    places = tuple(sorted(g.axes(axes, x.rank))) if axes else tuple(range(x.rank))
-    if noop and not axes:
+    given = axes_ if axes is None else g.ints(axes, "axes")
+    places = tuple(sorted(g.axes(given, x.rank))) if given else tuple(range(x.rank))
+    if noop_with_empty_axes and not given:
         places = ()
     return evaluate.either(
         lambda: evaluate.reduced(target, x, places, bool(keepdims)),
         lambda: _reduced_in_graph(g, target, x, places, bool(keepdims)),
     )
+
+
+for _name in _REDUCTIONS:
+    onnx_op(_name)(reduction)
 
 
 def _reduced_in_graph(g: Build, target: str, x: Value, places: Ints, keepdims: bool) -> Value:
@@ -256,27 +267,6 @@ def _whole_log_sum_exp(g: Build, x: Value, axes: tuple[int, ...], keepdims: bool
     log = g.call("reduce_log_sum", same, axes=axes, keepdims=True)
     y = as_type(g, g.call("add", as_type(g, largest, "float64"), log), x.dtype)
     return y if keepdims else g.call("squeeze", y, axes=axes)
-
-
-def _reduction(g: Build, x: Value, *, axes: Ints = (), keepdims: int = 1) -> Value:
-    return _reduced(g, x, axes, keepdims)
-
-
-def _reduction_18(
-    g: Build,
-    x: Value,
-    axes: Value | None = None,
-    *,
-    keepdims: int = 1,
-    noop_with_empty_axes: int = 0,
-) -> Value:
-    found = () if axes is None else g.ints(axes, "axes")
-    return _reduced(g, x, found, keepdims, noop_with_empty_axes)
-
-
-for _name in _REDUCTIONS:
-    onnx_op(_name)(_reduction)
-    onnx_op(_name, since=13 if _name == "ReduceSum" else 18)(_reduction_18)
 
 
 @onnx_op("ArgMax")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
 from smelt.frontend.common import Build, Value, moves
@@ -38,15 +39,8 @@ def conv(
     _check_kernel(g, x, w, kernel_shape)
     x, win = fitted(g, x, w.shape[2:], 0.0, **place)
     cut = _around(g, x, [min(p, 0) for p in win.pads])
-    y = g.call(
-        f"conv{x.rank - 2}d",
-        cut,
-        w,
-        strides=win.strides,
-        dilations=win.dilations,
-        groups=group,
-        pads=tuple([max(p, 0) for p in win.pads]),
-    )
+    win = replace(win, pads=tuple([max(p, 0) for p in win.pads]))
+    y = g.call(f"conv{x.rank - 2}d", cut, w, groups=group, **win.placed())
     return y if b is None else g.call("add", y, per_channel(g, b, y.rank))
 
 
@@ -100,16 +94,8 @@ def conv_transpose(
         cuts = [_cut(n, want, auto_pad) for n, want in zip(whole, wanted, strict=True)]
     own = [c if static(c) and c[0] >= 0 else (0, 0) for c in cuts]
     more = [e - min(c[1], 0) for e, c in zip(extra, own, strict=True)]
-    y = g.call(
-        "conv_transpose",
-        x,
-        w,
-        strides=win.strides,
-        dilations=win.dilations,
-        groups=group,
-        pads=(*[c[0] for c in own], *[max(c[1], 0) for c in own]),
-        output_padding=tuple(more),
-    )
+    win = replace(win, pads=(*[c[0] for c in own], *[max(c[1], 0) for c in own]))
+    y = g.call("conv_transpose", x, w, groups=group, output_padding=tuple(more), **win.placed())
     rest = [(0, 0) if c is o else c for c, o in zip(cuts, own, strict=True)]
     if any(c != (0, 0) for c in rest):
         ends = [[simplify(0 - c[k]) for c in rest] for k in (0, 1)]

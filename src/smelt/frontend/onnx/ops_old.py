@@ -15,7 +15,6 @@ from smelt.ir import dtype as dt
 
 from . import ops_index, ops_math
 from .ops_nn import per_channel
-from .ops_shape import even
 from .ops_shape import pad as pad_2
 from .read import dtype_named
 from .registry import Ints, onnx_op
@@ -90,15 +89,6 @@ def reshape(g: Build, x: Value, *, shape: Ints = ()) -> Value:
     """0 keeps an extent, -1 is what remains."""
     dims = [x.shape[k] if d == 0 and k < x.rank else d for k, d in enumerate(shape)]
     return moves.reshape(g, x, dims)
-
-
-@onnx_op("Split")
-def split(
-    g: Build, x: Value, split: Value | None = None, *, axis: int = 0, split_: Ints = ()
-) -> tuple[Value, ...]:
-    """Sizes as an operand or as an attribute, which bear one name."""
-    given = split_ if split is None else g.ints(split, "split")
-    return moves.split(g, x, given or even(g, x, axis, len(g.step.outputs)), axis)
 
 
 @onnx_op("Pad")

@@ -14,6 +14,7 @@ from smelt.ir import dtype as dt
 from smelt.relax.compose.integer import conv_sums, product_sums
 
 from .ops_cast import element_type, saturated
+from .ops_nn import per_channel
 from .registry import MICROSOFT, Convolving, Ints, Quantized, Scaling, onnx_op
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int2", "uint2")
@@ -172,8 +173,7 @@ def conv_integers(
         g.unsupported(f"pads={win.pads}", "padding from 0 on")
     zx = g.constant(0, x.dtype) if zx is None else one(g, zx, "the image's zero point")
     zw = g.constant(0, w.dtype) if zw is None else zw
-    a = {"strides": win.strides, "pads": win.pads, "dilations": win.dilations}
-    return g.composed(conv_sums, x, w, zx, zw, group, a)
+    return g.composed(conv_sums, x, w, zx, zw, group, win.placed())
 
 
 @onnx_op("DequantizeLinear", since=10)
@@ -285,12 +285,8 @@ def qlinear_conv(
 ) -> Value:
     """ConvInteger and a bias, brought to the scale and zero point of the result."""
     sums = conv_integers(g, x.value, w.value, x.zero, w.zero, **attrs)
-    channels = (w.value.shape[0], *(1,) * (x.value.rank - 2))
     if b is not None:
-        sums = g.call("add", sums, moves.reshape(g, b, channels))
+        sums = g.call("add", sums, per_channel(g, b, sums.rank))
     scale = g.call("multiply", one(g, x.scale, "the image's scale"), single(g, w.scale))
-    y_scale, zero = (
-        one(g, y.scale, "the result's scale"),
-        one(g, y.zero, "the result's zero point"),
-    )
+    y_scale, zero = one(g, y.scale, "the result's scale"), one(g, y.zero, "the result's zero point")
     return requantized(g, sums, scale, y_scale, zero, y.zero.dtype, axis=1)

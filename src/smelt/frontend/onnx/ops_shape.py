@@ -93,15 +93,9 @@ def flatten(g: Build, x: Value, *, axis: int = 1) -> Value:
 
 
 @onnx_op("Squeeze")
-def squeeze(g: Build, x: Value, *, axes: Ints | None = None) -> Value:
-    """Axes as an attribute."""
-    return moves.squeeze(g, x, axes)
-
-
-@onnx_op("Squeeze", since=13)
-def squeeze_13(g: Build, x: Value, axes: Value | None = None) -> Value:
-    """Axes as an operand."""
-    return moves.squeeze(g, x, None if axes is None else g.ints(axes, "axes"))
+def squeeze(g: Build, x: Value, axes: Value | None = None, *, axes_: Ints | None = None) -> Value:
+    """Axes as an operand, or as an attribute of the same name."""
+    return moves.squeeze(g, x, axes_ if axes is None else g.ints(axes, "axes"))
 
 
 @onnx_op("Unsqueeze")
@@ -158,7 +152,7 @@ def concat(g: Build, first: Value, *rest: Value, axis: int) -> Value:
     return moves.concat(g, (first, *rest), axis)
 
 
-def even(g: Build, x: Value, axis: int, count: int) -> list[Any]:
+def _even(g: Build, x: Value, axis: int, count: int) -> list[Any]:
     """Sizes of `count` parts, the last one smaller where they do not come out even."""
     extent = x.shape[g.axis(axis, x.rank)]
     if isinstance(extent, Expr):
@@ -168,20 +162,16 @@ def even(g: Build, x: Value, axis: int, count: int) -> list[Any]:
     return [part] * (count - 1) + [extent - part * (count - 1)]
 
 
-@onnx_op("Split", since=2)
-def split(g: Build, x: Value, *, axis: int = 0, split: Ints | None = None) -> tuple[Value, ...]:
-    """Sizes as an attribute."""
-    return moves.split(g, x, split or even(g, x, axis, len(g.step.outputs)), axis)
-
-
-@onnx_op("Split", since=13)
-def split_13(
-    g: Build, x: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
-) -> tuple[Value, ...]:
-    """Sizes as an operand."""
+@onnx_op("Split")
+def split(
+    g: Build, x: Value, split: Value | None = None, *, axis: int = 0,
+    num_outputs: int | None = None, split_: Ints = (),
+) -> tuple[Value, ...]:  # fmt: skip
+    """Sizes as an operand, or as an attribute of the same name, or as even as may be."""
     if split is not None:
         return moves.split(g, x, g.dims(split, "split"), axis)
-    return moves.split(g, x, even(g, x, axis, num_outputs or len(g.step.outputs)), axis)
+    count = num_outputs or len(g.step.outputs)
+    return moves.split(g, x, split_ or _even(g, x, axis, count), axis)
 
 
 @onnx_op("Slice")

@@ -130,17 +130,9 @@ def deform_conv(
         g.malformed(f"kernel_shape={kernel_shape}, but the weights have {w.shape[2:]}")
     win = window(g, x, w.shape[2:], **place)
     y = g.call(
-        "deformable_conv2d",
-        x,
-        offset,
-        w,
-        mask,
-        strides=win.strides,
-        pads=win.pads,
-        dilations=win.dilations,
-        groups=group,
-        offset_groups=offset_group,
-    )
+        "deformable_conv2d", x, offset, w, mask, groups=group, offset_groups=offset_group,
+        **win.placed(),
+    )  # fmt: skip
     return y if b is None else g.call("add", y, per_channel(g, b, y.rank))
 
 
