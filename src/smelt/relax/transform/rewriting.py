@@ -20,18 +20,7 @@ from smelt.relax.nodes import (
     If,
     RelaxExpr,
     Var,
-    renewed_call,
 )
-
-__all__ = [
-    "inlined",
-    "instantiated",
-    "map_functions",
-    "names_in",
-    "reached",
-    "renewed_call",
-    "transform_functions",
-]
 
 
 def map_functions(mod: IRModule, fn: Callable[[Function], Function]) -> IRModule:

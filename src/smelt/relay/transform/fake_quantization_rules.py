@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple
+from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple, renewed_call
 from smelt.relax.transform.match import dims, dtype_of, given, rank_of
-from smelt.relax.transform.rewriting import renewed_call
 
 from .. import ops as ops  # enters the operators that the rules are for
 from ..dialect import const, find_builder, make

@@ -15,9 +15,9 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import Node, ordered
 from smelt.ir.types import TensorType
 from smelt.relax.graph import operands
-from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple, TupleGetItem
+from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple, TupleGetItem, renewed_call
 from smelt.relax.transform.match import given
-from smelt.relax.transform.rewriting import renewed_call, transform_functions
+from smelt.relax.transform.rewriting import transform_functions
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass
