@@ -37,7 +37,10 @@ def growth(n: Call, most: int = MOST) -> int | None:
 
     most  bytes of the largest result
     """
-    if not n.args or not all(a is None or _constant(a) for a in n.args):
+    for a in n.args:  # asked of every call, and mostly told by the first operand
+        if not isinstance(a, Constant | None) and not _constants(a):
+            return None
+    if not n.args:
         return None
     size, given = _bytes(n.type), sum(_bytes(a.type) or 0 for a in n.args if a is not None)
     if size is None or not worth_computing(size, given, most) or _work(n) > WORK:
@@ -54,10 +57,8 @@ def computed(n: RelaxExpr) -> RelaxExpr | None:
     return Tuple(tuple(made)) if isinstance(n.type, TupleType) else made[0]
 
 
-def _constant(e: RelaxExpr) -> bool:
-    if isinstance(e, Tuple):
-        return all(isinstance(i, Constant) for i in e.items)
-    return isinstance(e, Constant)
+def _constants(e: RelaxExpr) -> bool:
+    return isinstance(e, Tuple) and all(isinstance(i, Constant) for i in e.items)
 
 
 def _bytes(t: Type) -> int | None:

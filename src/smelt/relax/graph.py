@@ -226,20 +226,6 @@ def transform(root: Any, fn: Callable[[Any, Any], RelaxExpr | None]) -> Any:
     return done[root]
 
 
-def rewrite(f: Function, fn: Callable[[Any], RelaxExpr | None]) -> Function:
-    """A function with `fn` applied to each value, operands first.
-
-    fn  gets a value whose operands are already rewritten; None or the value itself keeps it
-    """
-    done: dict[Node, Any] = {}
-    for node, new in rebuilding(f.body, done):
-        known = isinstance(new, RelaxExpr) and not isinstance(new, GlobalVar)
-        given = fn(new) if known else None
-        done[node] = new if given is None else given
-    body = done[f.body]
-    return f if body is f.body else f.replace(body=body)
-
-
 def bind(root: Any, bound: Mapping[Var, RelaxExpr]) -> Any:
     """An expression with values in place of variables; a Function loses the parameters bound."""
     done: dict[Any, Any] = dict(bound)

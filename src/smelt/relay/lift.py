@@ -15,7 +15,7 @@ from smelt.ir.errors import SmeltError, TypeMismatch
 from smelt.ir.expr import Expr
 from smelt.ir.module import IRModule
 from smelt.relax import nodes as core
-from smelt.relax.graph import rewrite
+from smelt.relax.graph import transform
 from smelt.relax.graph_op import of_dialect
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, constant
 from smelt.relax.transform import match
@@ -87,8 +87,7 @@ def lift(mod: IRModule) -> IRModule:
 def _function(f: Function) -> Function:
     """One function; its parameters become variables of Relay."""
     params = {p: p if isinstance(p, RelayVar) else RelayVar(p.name, p.type) for p in f.params}
-    new = rewrite(f, lambda v: params.get(v) if isinstance(v, core.Var) else lifted(v))
-    return new.replace(params=tuple(params.values()))
+    return transform(f, lambda old, new: params.get(old) or lifted(new))  # type: ignore[no-any-return]
 
 
 def lifted(node: RelaxExpr) -> RelaxExpr | None:

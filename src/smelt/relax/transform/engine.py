@@ -104,7 +104,7 @@ def rebuild(node: nodes.RelaxExpr, done: Mapping[Any, nodes.RelaxExpr]) -> nodes
     """A node on the new forms of its operands; the same node where they are the old ones."""
     if isinstance(node, nodes.Call):  # first, and without its type: most values are
         args = tuple([None if a is None else done[a] for a in node.args])
-        op: Any = done.get(node.op, node.op)
+        op = node.op if isinstance(node.op, Op) else done.get(node.op, node.op)
         same = op is node.op and all(a is b for a, b in zip(args, node.args, strict=True))
         return node if same else node.replace(op=op, args=args)
     new = on_parts(node, done)
@@ -254,12 +254,11 @@ class Graph:
     ) -> nodes.RelaxExpr:
         if isinstance(node, nodes.Constant):
             return self.one_constant(node)
-        if isinstance(node, nodes.Call):
-            self.name = node.name
         new = rebuild(node, done)
+        if isinstance(new, nodes.Call):  # first, and by no pattern: most values are
+            self.name = new.name
+            return self.rewritten(new)
         match new:
-            case nodes.Call():
-                return self.rewritten(new)
             case nodes.TupleGetItem():
                 return self._item(new)
             case nodes.If(nodes.Constant(data), yes, no) if not self.whole:

@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 from smelt.ir.module import IRModule
 from smelt.relax.folding import folded
-from smelt.relax.graph import rewrite
+from smelt.relax.graph import transform
 from smelt.relax.graph_op import GraphOp
-from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Tuple, TupleGetItem
+from smelt.relax.nodes import Call, Constant, RelaxExpr
 
-from .rewriting import map_functions
+from .rewriting import transform_functions
 
 
 def expand_ops(mod: IRModule, names: Collection[str] | None = None) -> IRModule:
@@ -18,13 +18,11 @@ def expand_ops(mod: IRModule, names: Collection[str] | None = None) -> IRModule:
 
     names  only operators of these names; None: all
     """
-    return map_functions(mod, lambda f: rewrite(f, lambda node: expanded(node, names)))
+    return transform_functions(mod, lambda old, new: expanded(new, names))
 
 
 def expanded(node: RelaxExpr, names: Collection[str] | None = None) -> RelaxExpr | None:
     """What stands for a value whose operands are expanded; None: it stays."""
-    if isinstance(node, TupleGetItem) and isinstance(node.value, Tuple):
-        return node.value.items[node.index]
     if not isinstance(node, Call) or not isinstance(node.op, GraphOp):
         return None
     op = node.op
@@ -51,7 +49,7 @@ def to_static(node: Call) -> RelaxExpr | None:
         operand = args[i] if i < len(args) else None
         if operand is None:
             continue
-        args[i] = folded(rewrite(Function((), operand), expanded).body)
+        args[i] = folded(transform(operand, lambda old, new: expanded(new)))
         if not isinstance(args[i], Constant):
             return None
     return op.expand(node.replace(args=tuple(args)))

@@ -30,6 +30,7 @@ from smelt.relax.nodes import (
     Var,
     call,
     incomplete,
+    renewed_call,
     values,
 )
 from smelt.topi.registry import Op, get_op
@@ -45,7 +46,7 @@ from .affine_types import (
 )
 from .fake_quantization_rules import KEEPS_RANGE, rule_of, source_axes
 from .fold_constants import fold_expression
-from .rewriting import renewed_call, transform_functions
+from .rewriting import transform_functions
 
 
 class Words:

@@ -14,7 +14,16 @@ from smelt.relax.compose import affine, common, integer, quantize
 from smelt.relax.compose.operands import const
 from smelt.relax.folding import folded
 from smelt.relax.graph_op import GraphOp, kind_of
-from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple, call, constant, tensor_type_of
+from smelt.relax.nodes import (
+    Call,
+    Constant,
+    RelaxExpr,
+    Tuple,
+    call,
+    constant,
+    renewed_call,
+    tensor_type_of,
+)
 from smelt.te.tensor import ComputeOp, topological
 from smelt.tir.nodes import BufferLoad
 from smelt.topi.registry import Op
@@ -22,7 +31,6 @@ from smelt.topi.registry import Op
 from .affine_types import NotInteger, Rule, TensorAffineType, Types, array, same_numbers, times
 from .fold_constants import fold_expression
 from .match import given
-from .rewriting import renewed_call
 
 Result = Sequence[Any]
 """The expression of integers and what they stand for."""

@@ -14,7 +14,6 @@ from smelt.ir.types import IncompleteType, Type
 from smelt.relax.adt import Match
 from smelt.relax.graph import binders, is_foreign, transform
 from smelt.relax.nodes import Call, Function, GlobalVar, If, RelaxExpr, Var
-from smelt.relax.nodes import renewed_call as renewed_call
 
 
 def map_functions(mod: IRModule, fn: Callable[[Function], Function]) -> IRModule:

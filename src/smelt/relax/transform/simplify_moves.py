@@ -14,14 +14,13 @@ from smelt.ir.build import value_of
 from smelt.ir.errors import SmeltError
 from smelt.ir.expr import Expr, convert
 from smelt.relax.graph_op import by_element
-from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
+from smelt.relax.nodes import Call, Constant, RelaxExpr, renewed_call, tensor_type_of
 from smelt.relax.views import transpose_axes
 from smelt.topi.conv import CONVOLUTIONS
 
 from .engine import Graph, RuleSet
 from .match import dims, is_op, op_name, shape_of, type_is
 from .reshape_through import reshaped
-from .rewriting import renewed_call
 
 MOVE_RULES = RuleSet()
 rule = MOVE_RULES.rule

@@ -11,7 +11,7 @@ from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
 from smelt.relax.derivative import derivatives
-from smelt.relax.graph import rebuilding, transform
+from smelt.relax.graph import transform
 from smelt.relax.nodes import Function, Tuple
 from smelt.relax.transform.expand_ops import expanded
 from smelt.relax.transform.match import dims
@@ -41,13 +41,14 @@ def gradient(expr: Any, mod: IRModule | None = None, mode: str = "higher_order")
     f = dissolved(without_lets(expr), lambda g: True)
     if not isinstance(f.body.type, TensorType) or None in dims(f.body):
         raise Unsupported("gradient: the result has to be one tensor whose shape is known")
-    core: dict[Any, Any] = {p: p for p in f.params}
-    for node, new in rebuilding(f.body, core):
-        core.setdefault(node, expanded(new) or new)
-    made = Tuple(tuple(derivatives(core[f.body], f.params, "gradient")))
-    words: dict[Any, Any] = {}
-    for old, new in core.items():  # what the function computes itself
-        words.setdefault(new, old)
+    words: dict[Any, Any] = {}  # what the function computes itself, by the core's expressions
+
+    def in_core(old: Any, new: Any) -> Any:
+        made = expanded(new) or new
+        words.setdefault(made, old)
+        return made
+
+    made = Tuple(tuple(derivatives(transform(f.body, in_core), f.params, "gradient")))
     made = transform(made, lambda old, new: words.get(old) or lifted(new))
     return f.replace(body=Tuple((f.body, made)))
 

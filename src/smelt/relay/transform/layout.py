@@ -20,9 +20,10 @@ from smelt.relax.nodes import (
     RelaxExpr,
     Tuple,
     TupleGetItem,
+    renewed_call,
 )
 from smelt.relax.transform.match import given, rank_of
-from smelt.relax.transform.rewriting import map_functions, renewed_call
+from smelt.relax.transform.rewriting import map_functions
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass

@@ -9,9 +9,9 @@ from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.relax.graph import transform, uses_of
-from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple
+from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple, renewed_call
 from smelt.relax.transform.match import dims, dtype_of, rank_of
-from smelt.relax.transform.rewriting import map_functions, renewed_call
+from smelt.relax.transform.rewriting import map_functions
 from smelt.transform import Pass, Sequential
 
 from ..dialect import is_call, make

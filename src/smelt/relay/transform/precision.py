@@ -19,7 +19,7 @@ from smelt.ir.node import Node, postorder
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.relax import nodes as relax
 from smelt.relax.transform.match import dtype_of
-from smelt.relax.transform.rewriting import map_functions, names_in, renewed_call
+from smelt.relax.transform.rewriting import map_functions, names_in
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass, PassContext
@@ -225,14 +225,14 @@ class _Narrow:
             attrs["out_dtype"] = sums
         if "dtype" in n.attrs and not n.args:
             return n
-        made = renewed_call(n, *args, **attrs)
+        made = relax.renewed_call(n, *args, **attrs)
         if not isinstance(made.type, TensorType) or not dt.is_float(made.type.dtype):
             return made
         return self.cast(made, result)
 
     def renewed(self, n: relax.Call, args: list[Any]) -> relax.Call:
         same = all(a is b for a, b in zip(args, n.args, strict=True))
-        return n if same else renewed_call(n, *args)
+        return n if same else relax.renewed_call(n, *args)
 
     def narrow_enough(self, args: Sequence[Any]) -> bool:
         """Whether some operand is narrow, and the others are too, constants or parameters."""

@@ -6,10 +6,9 @@ The weights are multiplied by an expression; FoldConstant computes it where they
 from __future__ import annotations
 
 from smelt.relax.compose.common import array_of
-from smelt.relax.nodes import Call, Constant, RelaxExpr
+from smelt.relax.nodes import Call, Constant, RelaxExpr, renewed_call
 from smelt.relax.transform.engine import Graph, RuleSet
 from smelt.relax.transform.match import dims, given, is_float, rank_of
-from smelt.relax.transform.rewriting import renewed_call
 from smelt.transform import Pass
 
 from ..dialect import RELAY, const, is_call, make

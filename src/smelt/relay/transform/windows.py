@@ -7,10 +7,9 @@ from typing import Any
 
 from smelt.ir.module import IRModule
 from smelt.relax.graph import free_vars
-from smelt.relax.nodes import Call, RelaxExpr
+from smelt.relax.nodes import Call, RelaxExpr, renewed_call
 from smelt.relax.transform.engine import Graph, RuleSet
 from smelt.relax.transform.match import all_are
-from smelt.relax.transform.rewriting import renewed_call
 from smelt.transform import Pass
 
 from ..dialect import RELAY, is_call, make

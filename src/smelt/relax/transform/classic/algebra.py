@@ -12,7 +12,16 @@ from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass
 from smelt.relax.graph import bind, transform
-from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, call, constant, tensor_type_of
+from smelt.relax.nodes import (
+    Call,
+    Constant,
+    Function,
+    RelaxExpr,
+    call,
+    constant,
+    renewed_call,
+    tensor_type_of,
+)
 from smelt.topi.registry import Op
 
 from ..combine_parallel_matmul import combine_parallel_matmul
@@ -20,7 +29,7 @@ from ..engine import Graph
 from ..fake_quantization import fake_quantization_to_integer
 from ..fold_scale import PRODUCTS, scale_after_product
 from ..match import dims, dtype_of, is_op
-from ..rewriting import map_functions, renewed_call
+from ..rewriting import map_functions
 from ..simplify import batch_norm as batch_norm_of_constants
 from ..simplify_moves import (
     no_move,
