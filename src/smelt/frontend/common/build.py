@@ -83,13 +83,13 @@ class Build:
 
     def items(self, made: relax.RelaxExpr) -> tuple[Value, ...]:
         """A tensor, or the tensors of a tuple, as values; they may tell sizes of the run."""
-        several = isinstance(made.type, TupleType)
-        count = len(made.type.items) if isinstance(made.type, TupleType) else 0
-        items = [relax.TupleGetItem(made, n) for n in range(count)] if several else [made]
+        items = [made]
+        if isinstance(made.type, TupleType):
+            items = [relax.TupleGetItem(made, n) for n in range(len(made.type.items))]
         return tuple([Value(i.type, define_sizes(i)) for i in items])  # type: ignore[arg-type]
 
     def _made(self, op: str, given: Sequence[Arg], attrs: Mapping[str, Any]) -> relax.Call:
-        dtype = next((v.dtype for v in reversed(given) if isinstance(v, Value)), "")
+        dtype = next((v.dtype for v in reversed(given) if isinstance(v, Value)), None)
         operands = [
             v if v is None or isinstance(v, Value) else self.constant(v, dtype) for v in given
         ]
