@@ -191,7 +191,7 @@ def _sizes_used(
             stack += t.items
     for node in ordered(results, lambda n: () if n in inputs else operands(n)):
         if isinstance(node, relax.Call) and node not in inputs:
-            found |= sizes_of(tuple(node.attrs.values()))
+            found.update(sizes_of(tuple(node.attrs.values())))
     return found
 
 

@@ -24,7 +24,11 @@ def entering(table: dict[K, F]) -> Callable[..., Callable[[F], F]]:
     return rule
 
 
-def import_modules(package: str, path: Iterable[str]) -> None:
-    """Import every module of a package (its `__name__` and `__path__`) for what it enters."""
+def import_modules(package: str, path: Iterable[str], prefix: str = "") -> None:
+    """Import every module of a package (its `__name__` and `__path__`) for what it enters.
+
+    prefix  of the names of those that enter something
+    """
     for module in iter_modules(path):
-        import_module(f"{package}.{module.name}")
+        if module.name.startswith(prefix):
+            import_module(f"{package}.{module.name}")

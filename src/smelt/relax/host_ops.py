@@ -17,9 +17,9 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.expr import INDEX, Expr, IntImm, convert
 from smelt.ir.expr import Var as SizeVar
+from smelt.ir.node import postorder
 from smelt.ir.tables import entering
 from smelt.ir.types import IncompleteType, TensorType, TupleType, Type, tensor_type
-from smelt.ir.walk import free_vars
 
 from .graph_op import Dialect, GraphOp, needs_values
 from .nodes import Call, CallAttrs, Constant, RelaxExpr, Var, call
@@ -102,7 +102,7 @@ def call_with_sizes(op: str, *args: RelaxExpr | None, name: str = "", **attrs: A
     shown = {
         e for a in args if a is not None and isinstance(a.type, TensorType) for e in a.type.shape
     }
-    used = {v for a in attrs.values() for v in sizes_of(a)} - shown
+    used = [v for a in attrs.values() for v in sizes_of(a) if v not in shown]
     found = [getattr(v, "definition", None) for v in sorted(used, key=lambda v: v.name)]
     definitions = list(dict.fromkeys([t for t in found if t is not None]))
     given = next((i for i, a in enumerate(args) if a is not None), None)
@@ -114,11 +114,12 @@ def call_with_sizes(op: str, *args: RelaxExpr | None, name: str = "", **attrs: A
     return call(op, *args[:given], held, *args[given + 1 :], name=name, **attrs)
 
 
-def sizes_of(value: Any) -> set[SizeVar]:
-    """The sizes in an attribute: an expression, or expressions within tuples and lists."""
+def sizes_of(value: Any) -> list[SizeVar]:
+    """The sizes in an attribute, an expression or expressions within tuples and lists, as they come
+    in it."""
     if isinstance(value, Expr):
-        return {v for v in free_vars(value) if isinstance(v, SizeVar)}
-    return {v for e in value for v in sizes_of(e)} if isinstance(value, tuple | list) else set()
+        return [v for v in postorder(value) if isinstance(v, SizeVar)]
+    return [v for e in value for v in sizes_of(e)] if isinstance(value, tuple | list) else []
 
 
 Size = Callable[[int], Expr]

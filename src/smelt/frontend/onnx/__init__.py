@@ -4,9 +4,12 @@ mod = from_onnx("resnet18.onnx", {"x": ("batch", 3, 224, 224)})
 """
 
 from smelt.frontend.common import NeedsValues
+from smelt.ir.tables import import_modules
 
 from .importer import from_onnx
 from .read import load
 from .survey import Survey, survey
 
 __all__ = ["NeedsValues", "Survey", "from_onnx", "load", "survey"]
+
+import_modules(__name__, __path__, "ops_")  # the converters enter themselves

@@ -17,7 +17,6 @@ from smelt.ir.limits import NESTED
 from smelt.ir.module import IRModule
 from smelt.ir.sizes import by_name, plain_shapes
 
-from . import converters  # noqa: F401  (converters enter themselves)
 from .read import Body, Model, Reference, function_of, has_body, load, named_by, version_of
 from .registry import Converter, converter_of, custom_converter, rename
 
