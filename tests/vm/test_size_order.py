@@ -14,7 +14,8 @@ def test_sizes_of_one_name_keep_their_order() -> None:
         told.append(define_sizes(TupleGetItem(made, 0)))
     extents = [t.type.shape[0] for t in told]  # type: ignore[attr-defined]
     for k in range(1, 8):
-        made = call_with_sizes("broadcast_to", x, shape=(extents[0], extents[k]))
-        held = made.args[0]
-        assert isinstance(held, Call)
-        assert [id(a) for a in held.args[1:]] == [id(told[i]) for i in (0, k)]
+        for pair in ((0, k), (k, 0)):
+            shape = tuple([extents[i] for i in pair])
+            held = call_with_sizes("broadcast_to", x, shape=shape).args[0]
+            assert isinstance(held, Call)
+            assert [id(a) for a in held.args[1:]] == [id(told[i]) for i in pair]
