@@ -89,9 +89,5 @@ RUNTIME = Extension(
 
 setup(
     ext_modules=[RUNTIME],
-    cmdclass={
-        "build_ext": BuildRuntime,
-        "build_py": BuildPython,
-        "bdist_wheel": PlatformWheel,
-    },
+    cmdclass={"build_ext": BuildRuntime, "build_py": BuildPython, "bdist_wheel": PlatformWheel},
 )

@@ -211,10 +211,7 @@ def test_bad_arguments(
 
 
 def test_compile_writes_a_library(
-    cli: Smelt,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
+    cli: Smelt, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     compiles_to(monkeypatch, Doubler())
     library = tmp_path / "m.so"
@@ -401,10 +398,7 @@ def test_an_object_file_for_another_machine(
 
 
 def test_a_profile_is_printed_and_written(
-    cli: Smelt,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cli: Smelt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     calls = []
 

@@ -21,10 +21,7 @@ def dense_table():
     """Fully connected layers with a bias, with and without relu; the first that fits is taken."""
     product = is_op("nn.dense")(wildcard(), wildcard())
     biased = is_op("nn.bias_add")(product, wildcard()) | is_op("add")(product, wildcard())
-    return [
-        ("cdense.dense_bias_relu", is_op("nn.relu")(biased)),
-        ("cdense.dense_bias", biased),
-    ]
+    return [("cdense.dense_bias_relu", is_op("nn.relu")(biased)), ("cdense.dense_bias", biased)]
 
 
 def plain(conv_relu):

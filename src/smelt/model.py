@@ -107,10 +107,7 @@ class Model(Executable):
         return code(*left)
 
     def profile(
-        self,
-        *args: Argument | Mapping[str, Argument],
-        repeat: int = 10,
-        **named: Argument,
+        self, *args: Argument | Mapping[str, Argument], repeat: int = 10, **named: Argument
     ) -> ProfileReport:
         """Time each kernel of the form for these inputs."""
         code, left = self._form_for(args, named)

@@ -15,13 +15,7 @@ from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.sizes import Extent
-from smelt.pipeline import (
-    GRAPH,
-    as_target,
-    checked_context,
-    lower_program,
-    run_graph,
-)
+from smelt.pipeline import GRAPH, as_target, checked_context, lower_program, run_graph
 from smelt.relax.printer import script as graph_script
 from smelt.runtime.errors import nearest
 from smelt.target import Target

@@ -7,16 +7,7 @@ from hypothesis import strategies as st
 
 from smelt.arith import Analyzer, Answer, ConstIntBound
 from smelt.ir.expr import EQ, Expr, Var
-from tests.arith.oracle import (
-    Box,
-    boxes,
-    conditions,
-    defined,
-    evaluate,
-    integers,
-    law,
-    points,
-)
+from tests.arith.oracle import Box, boxes, conditions, defined, evaluate, integers, law, points
 
 
 def analyzer(box: Box) -> Analyzer:

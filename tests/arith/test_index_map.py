@@ -96,11 +96,7 @@ PADDING = "; legal with padding: non_surjective_inverse"
             (3, 3),
             "is no bijection on (3, 3): 9 elements do not fit into 7 places",
         ),
-        (
-            lambda a, b: (a + b, b),
-            (3, 3),
-            "is no bijection on (3, 3): nothing goes to (0, 1)",
-        ),
+        (lambda a, b: (a + b, b), (3, 3), "is no bijection on (3, 3): nothing goes to (0, 1)"),
         (
             lambda a, b: (a, a % 2 * 3 + b // 2),
             (3, 4),

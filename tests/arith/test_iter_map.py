@@ -110,10 +110,7 @@ def test_what_is_found_is_so(case: tuple[Box, list[Expr], Expr], level: IterMapL
 
 
 def _inverts(
-    box: Box,
-    found: IterMapResult,
-    iterations: list[dict[Var, int]],
-    images: list[tuple[int, ...]],
+    box: Box, found: IterMapResult, iterations: list[dict[Var, int]], images: list[tuple[int, ...]]
 ) -> None:
     names = [Var(f"y{k}") for k in range(len(found.indices))]
     back = inverse_affine_iter_map(found.indices, names)
@@ -156,12 +153,7 @@ def bijective(bindings: list[Any], iters: Any, predicate: Any = True, **more: An
         ([i, j], (8, 3, 1), equal(i, 5), None),
         ([7 - i, j], (8, 3, 1), True, None),
         ([j, k], (1, 3, 5), True, None),
-        (
-            [i, j, k],
-            (7, 16, 3),
-            i * 16 + j < 100,
-            "padding is needed for i * 16 + j of 100 values",
-        ),
+        ([i, j, k], (7, 16, 3), i * 16 + j < 100, "padding is needed for i * 16 + j of 100 values"),
         (
             [(i * 12 + j) // 5, (i * 12 + j) % 5],
             (4, 12, 1),

@@ -132,8 +132,7 @@ def test_a_cache_folder_that_is_not_writable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "cure"),
-    [(errno.ENOSPC, "free some space there"), (errno.EROFS, "make it writable")],
+    ("number", "cure"), [(errno.ENOSPC, "free some space there"), (errno.EROFS, "make it writable")]
 )
 def test_a_cache_folder_without_room(
     number: int, cure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -93,11 +93,7 @@ def test_equal_results_pass(got: object, want: object) -> None:
 @pytest.mark.parametrize(
     ("got", "want", "message"),
     [
-        (
-            f32([1, 2]),
-            f32([1, 2.5]),
-            "result 0: 1 of 2 elements differ; at (1,): 2.0, wanted 2.5",
-        ),
+        (f32([1, 2]), f32([1, 2.5]), "result 0: 1 of 2 elements differ; at (1,): 2.0, wanted 2.5"),
         (f32([1]), np.array([1.0]), "dtype float32, wanted float64"),
         (f32([1]), f32([[1]]), "shape (1,), wanted (1, 1)"),
         (f32([1]), f32([np.nan]), "1 of 1 elements differ; at (0,): 1.0, wanted nan"),

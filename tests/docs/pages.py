@@ -13,10 +13,7 @@ DOCS = ROOT / "docs"
 HOME = "https://github.com/smelt-compiler/smelt"
 RAW = "https://raw.githubusercontent.com/smelt-compiler/smelt/main/"
 DOCUMENTS = sorted(DOCS.rglob("*.md"))
-PAGES = [
-    *[ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")],
-    *DOCUMENTS,
-]
+PAGES = [*[ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")], *DOCUMENTS]
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)[^\n]*$")
 NOTE = re.compile(r"<!--\s*(?P<word>[\w-]+)(?::\s*(?P<text>\S.*?))?\s*-->")

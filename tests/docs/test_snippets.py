@@ -46,10 +46,7 @@ def is_run(block: Block) -> bool:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_the_page_runs(
-    page: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     scope: dict[str, object] = {"__name__": "__page__"}

@@ -12,11 +12,7 @@ from smelt.ir.module import IRModule
 from smelt.relax.dpl import is_constant, is_op, wildcard
 from smelt.relax.graph import free_vars
 from smelt.relax.nodes import Call, Constant, Function, GlobalVar, RelaxExpr, Var, call, values
-from smelt.relax.transform import (
-    FusionPattern,
-    fuse_ops_by_pattern,
-    merge_composite_functions,
-)
+from smelt.relax.transform import FusionPattern, fuse_ops_by_pattern, merge_composite_functions
 from tests.transform.graphs import assert_same, const, module, ops_of, var
 from tests.transform.test_random import graph
 

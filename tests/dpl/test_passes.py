@@ -45,10 +45,7 @@ from .naive import Imitator, random_graph
 
 CONV = is_op("conv2d")(wildcard(), is_constant())
 BIASED = is_op("add")(CONV, is_constant())
-TABLE = [
-    ("acc.conv2d_bias_relu", is_op("relu")(BIASED)),
-    ("acc.conv2d_bias", BIASED),
-]
+TABLE = [("acc.conv2d_bias_relu", is_op("relu")(BIASED)), ("acc.conv2d_bias", BIASED)]
 
 for _name in ("add", "relu", "max_pool"):
     register_op_predicate("acc", _name, lambda n: True)

@@ -54,15 +54,7 @@ case("a matrix product behind", [node("Add", "ab", "d"), node("MatMul", "dw", "e
      node("Add", "ec")], {**AB, "c": (["k", 4], F32)}, w=np.eye(3, 4, dtype=F32))  # fmt: skip
 case("a sum behind", [node("Add", "ab", "d"), node("ReduceSum", ["d"], keepdims=0)], AB)
 case("softmax behind", [node("Add", "ab", "d"), node("Softmax", ["d"], axis=0)], AB)
-case(
-    "reshape behind",
-    [
-        node("Add", "ab", "d"),
-        node("Reshape", "ds"),
-    ],
-    AB,
-    s=[-1],
-)
+case("reshape behind", [node("Add", "ab", "d"), node("Reshape", "ds")], AB, s=[-1])
 case("transpose and slice", [node("Add", "ab", "d"), node("Transpose", "d", "e"),
      node("Slice", ["e", "zero", "one", "one"])], AB, zero=[0], one=[1])  # fmt: skip
 case("MatMul", [node("MatMul", "ab")], {"a": (["n", 2, 3], F32), "b": (["m", 3, 4], F32)})

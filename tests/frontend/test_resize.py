@@ -18,12 +18,7 @@ F32, I64 = np.float32, np.int64
 IMAGE = random(1, 2, 6, 7)
 SMALL = IMAGE[:, :1]
 LINE, VOLUME = random(2, 2, 9), random(1, 2, 4, 3, 5)
-COORDINATES = [
-    "half_pixel",
-    "asymmetric",
-    "align_corners",
-    "pytorch_half_pixel",
-]
+COORDINATES = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
 NEAREST = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 
 

@@ -154,15 +154,8 @@ def test_expand_tile_pad_fill() -> None:
 
 
 def test_topk_and_one_hot() -> None:
-    nodes = [
-        node("TopK", ["x", "k"], ["v", "i"]),
-        node("OneHot", ["i", "k", "o"], ["h"]),
-    ]
-    m = model(
-        nodes,
-        {"x": ((3, 9), FLOAT), "k": ((1,), INT), "o": ((2,), FLOAT)},
-        ["v", "i", "h"],
-    )
+    nodes = [node("TopK", ["x", "k"], ["v", "i"]), node("OneHot", ["i", "k", "o"], ["h"])]
+    m = model(nodes, {"x": ((3, 9), FLOAT), "k": ((1,), INT), "o": ((2,), FLOAT)}, ["v", "i", "h"])
     x = random(3, 9)
     on = np.array([0.5, 2], FLOAT)
     agree(m, {"x": x, "k": numbers(4), "o": on}, {"x": x, "k": numbers(9), "o": on})

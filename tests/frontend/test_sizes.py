@@ -30,11 +30,7 @@ def add(*shapes: Any) -> Any:
 def cache(mask: str) -> Any:
     """A mask over what was seen before and what is new: Concat and Add."""
     nodes = [node("Concat", ["past", "x"], ["k"], axis=1), node("Add", ["k", "mask"])]
-    shapes = {
-        "x": ["b", "seq", 4],
-        "past": ["b", "past_len", 4],
-        "mask": ["b", mask, 1],
-    }
+    shapes = {"x": ["b", "seq", 4], "past": ["b", "past_len", 4], "mask": ["b", mask, 1]}
     return model(nodes, {n: (s, F32) for n, s in shapes.items()})
 
 
@@ -313,10 +309,7 @@ def test_a_size_may_be_0_where_nothing_else_is_said() -> None:
         ({"max": 2.5}, "Size n: max is 2.5; legal: integers from 0"),
         ({"likely": (True,)}, "Size n: likely is True; legal: integers from 0"),
         ({"min": 4, "max": 3}, "Size n: max=3 is below min=4"),
-        (
-            {"max": 3, "likely": (4,)},
-            "Size n: the likely value 4 is outside of its range, 0 to 3",
-        ),
+        ({"max": 3, "likely": (4,)}, "Size n: the likely value 4 is outside of its range, 0 to 3"),
         (
             {"likely": range(1, 20)},
             "Size n: 19 likely values are given; each is code of its own, 16 are possible",

@@ -205,11 +205,7 @@ def test_pictures_are_decoded() -> None:
         (one("CenterCropPad", IMAGE, known=[ints(3)]), 18, "1 extents for 4 dimensions"),
         (one("Col2Im", random(1, 7, 4), known=[ints(3, 3), ints(2, 2)]), 18, "no multiple"),
         (one("Col2Im", random(1, 4, 5), known=[ints(3, 3), ints(2, 2)]), 18, "5 and 4"),
-        (
-            one("DeformConv", random(1, 1, 5), random(1, 1, 3), random(1, 6, 3)),
-            19,
-            "3 dimensions",
-        ),
+        (one("DeformConv", random(1, 1, 5), random(1, 1, 3), random(1, 6, 3)), 19, "3 dimensions"),
     ],
     ids=lambda v: v.op if hasattr(v, "op") else None,
 )

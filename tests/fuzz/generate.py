@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import random
 
-from . import (  # noqa: F401
-    ops_control,
-    ops_element,
-    ops_index,
-    ops_more,
-    ops_move,
-    ops_nn,
-    ops_quant,
-    ops_reduce,
-)
+from . import ops_control, ops_element, ops_index, ops_more, ops_move, ops_nn, ops_quant, ops_reduce  # noqa: F401
 from .case import Case, pruned
 from .draw import RUNS, Draw, Skip
 from .table import TABLE, WEIGHTS

@@ -135,9 +135,7 @@ def _resized(case: Case, extent: int, new: int, numbers: bool) -> Case:
         n: (t, [new if e == extent else e for e in s]) for n, (t, s) in case.graph.inputs.items()
     }
     graph = replace(
-        case.graph,
-        inputs=inputs,
-        constants={n: cut(a) for n, a in case.graph.constants.items()},
+        case.graph, inputs=inputs, constants={n: cut(a) for n, a in case.graph.constants.items()}
     )
     return replace(case, graph=graph, feeds=[{n: cut(a) for n, a in case.feeds[0].items()}])
 

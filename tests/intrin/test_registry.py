@@ -192,10 +192,7 @@ def call(dtype: str, name: str, *args: Any, op: str = "call_instruction") -> Pri
 
 
 CALLS = {
-    "unknown": (
-        ("float32", "arm.neon.fmal"),
-        "there is no instruction 'arm.neon.fmal'; nearest: ",
-    ),
+    "unknown": (("float32", "arm.neon.fmal"), "there is no instruction 'arm.neon.fmal'; nearest: "),
     "count": (("float32x4", "arm.neon.fmla", "scalar"), "arm.neon.fmla takes 3 operands, 1 given"),
     "type": (
         ("float32x4", "arm.neon.fmla", "scalar", "scalar", "scalar"),

@@ -287,11 +287,7 @@ def gemv(reduces: bool = True) -> tuple[te.Tensor, Any]:
         steps = [
             BufferStore(
                 z,
-                fma(
-                    BufferLoad(z, (every,)),
-                    Broadcast(x[i], 16),
-                    BufferLoad(y, (const(i), every)),
-                ),
+                fma(BufferLoad(z, (every,)), Broadcast(x[i], 16), BufferLoad(y, (const(i), every))),
                 (every,),
             )
             for i in range(4)

@@ -18,11 +18,7 @@ from smelt.tir.parser import parse
 from smelt.tir.schedule import Schedule
 from tests.schedule.support import matmul, softmax
 
-from .programs import (
-    BUILDERS,
-    argmax,
-    every_pass_keeps_the_result,
-)
+from .programs import BUILDERS, argmax, every_pass_keeps_the_result
 
 LAW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 SIZES = {

@@ -129,5 +129,5 @@ def _suppressed(net: Net, boxes: str, scores: str, least: float) -> onnx.ModelPr
 
 
 FULL: dict[str, Sizes] = {
-    "yolo": {"image": 640, "width": 16, "depths": (1, 2, 2, 1), "classes": 80},
+    "yolo": {"image": 640, "width": 16, "depths": (1, 2, 2, 1), "classes": 80}
 }

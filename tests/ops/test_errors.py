@@ -177,10 +177,7 @@ TEXTS: list[tuple[Case, str]] = [
     ),
     (
         Case(
-            "all_class_non_max_suppression",
-            data((2, 3, 4)),
-            data((2, 5, 3)),
-            output_format="caffe",
+            "all_class_non_max_suppression", data((2, 3, 4)), data((2, 5, 3)), output_format="caffe"
         ),
         "all_class_non_max_suppression: output_format='caffe'; legal: onnx, tensorflow",
     ),
@@ -197,10 +194,7 @@ TEXTS: list[tuple[Case, str]] = [
         Case("bitpack", data((2, 40), "uint8"), pack_axis=1, bit_axis=1),
         "bitpack: x [2, 40]: 40 elements of dimension 1 do not fill words of 32 bits",
     ),
-    (
-        Case("bitpack", data((2, 32), "uint8"), bits=9),
-        "bitpack: bits=9; legal: 1 to 8",
-    ),
+    (Case("bitpack", data((2, 32), "uint8"), bits=9), "bitpack: bits=9; legal: 1 to 8"),
     (Case("bitunpack", data((2, 3, 4), "int32")), "bitunpack: x is int32; legal: uint8, uint16, "),
     (Case("where", A, A, A), "where: c is float32; it has to be bool"),
     (

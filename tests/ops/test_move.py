@@ -153,11 +153,7 @@ def test_blocks_of_pixels() -> None:
             symbolic={0: {0: "n", 2: "m"}},
         ).check()
         Case(
-            "space_to_depth",
-            data((2, 3, 4, 6)),
-            block=2,
-            mode=mode,
-            symbolic={0: {0: "n", 3: "m"}},
+            "space_to_depth", data((2, 3, 4, 6)), block=2, mode=mode, symbolic={0: {0: "n", 3: "m"}}
         ).check()
 
 

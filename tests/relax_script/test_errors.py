@@ -34,11 +34,7 @@ BAD = {
         "frob",
         "R.operator(...), cls.function(...), a nested function",
     ),
-    "y = x + n": (
-        "3:13: expected a value or a number",
-        "n",
-        "sizes are attributes, not operands",
-    ),
+    "y = x + n": ("3:13: expected a value or a number", "n", "sizes are attributes, not operands"),
     "y = R.print(x)": (
         "3:9: R.print has a side effect; functions of a graph have none",
         "R.print(x)",
@@ -251,10 +247,7 @@ MISUSE: list[tuple[Any, str]] = [
         "relax.Function values",
     ),
     (gives_back, "BlockBuilder.call_te: te_func gave one of its operands back"),
-    (
-        gives_number,
-        "BlockBuilder.call_te: te_func gave int; legal: a te tensor, or a list of them",
-    ),
+    (gives_number, "BlockBuilder.call_te: te_func gave int; legal: a te tensor, or a list of them"),
     (
         lambda bb: bb.match_cast(X, R.Tensor((2, 4), "float32")),
         "BlockBuilder.match_cast: the value is float32[2, 3], it cannot be float32[2, 4]",

@@ -201,11 +201,7 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
         CompileError,
         "Executor('graph') has no option 'link-param'; nearest: link-params; options: link-params",
     ),
-    (
-        lambda: relay.backend.Runtime("c++"),
-        CompileError,
-        "Runtime: no 'c++'; there are: cpp, crt",
-    ),
+    (lambda: relay.backend.Runtime("c++"), CompileError, "Runtime: no 'c++'; there are: cpp, crt"),
     (
         lambda: relay.build(small(), workspace_memory_pools=object()),
         CompileError,
@@ -237,11 +233,7 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
         "PassContext: relay.build has no pass 'FuseOp'; nearest: FuseOps, DefuseOps; "
         f"passes: {PASSES}",
     ),
-    (
-        lambda: PassContext(opt_level=4),
-        CompileError,
-        "Options.opt_level is 4; legal: 0 to 3",
-    ),
+    (lambda: PassContext(opt_level=4), CompileError, "Options.opt_level is 4; legal: 0 to 3"),
     (
         lambda: PassContext(config={"smelt.thread": 1}),
         CompileError,

@@ -166,10 +166,7 @@ ERRORS: list[tuple[Callable[[GraphModule], Any], str]] = [
         "net: input 'input': dtype float64 given, float32 needed; x.astype('float32')\n"
         "  expected: input float32[1, 3, 32, 32]",
     ),
-    (
-        lambda m: m.run(),
-        "net: run: these inputs were never set: input float32[1, 3, 32, 32]",
-    ),
+    (lambda m: m.run(), "net: run: these inputs were never set: input float32[1, 3, 32, 32]"),
     (lambda m: m.get_output(0), "net: get_output before run()"),
     (lambda m: m.get_output(2), "net: no output 2\n  outputs: output float32[1, 10]"),
     (

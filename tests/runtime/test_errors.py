@@ -45,11 +45,7 @@ CALLS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
         "add: input 'x': dtype >f4 has the other byte order; "
         f"convert it with x.astype(x.dtype.newbyteorder('=')){EXPECTED}",
     ),
-    (
-        (X.astype(object), Y),
-        {},
-        f"add: input 'x': dtype object given, float32 needed{EXPECTED}",
-    ),
+    ((X.astype(object), Y), {}, f"add: input 'x': dtype object given, float32 needed{EXPECTED}"),
     (
         ([[1.0]], Y),
         {},
@@ -61,11 +57,7 @@ CALLS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
         "add: input 'x': the OnGpu lies on cuda:0, not in the host's memory; "
         f"copy it there first{EXPECTED}",
     ),
-    (
-        (X[0], Y),
-        {},
-        f"add: input 'x': shape [4] has rank 1, 2 needed{EXPECTED}",
-    ),
+    ((X[0], Y), {}, f"add: input 'x': shape [4] has rank 1, 2 needed{EXPECTED}"),
     (
         (np.zeros((2, 5), F32), Y),
         {},
@@ -125,10 +117,7 @@ def test_binds(make: Make, inputs: Any, outputs: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        (
-            {"abi": 7},
-            "add: built for ABI version 7, this runtime has 3; compile the model again",
-        ),
+        ({"abi": 7}, "add: built for ABI version 7, this runtime has 3; compile the model again"),
         (
             {"features": ["avx10.9", "sse2"], "target": "llvm -mcpu=future"},
             "add: compiled for a CPU with avx10.9, which this CPU lacks\n"

@@ -15,15 +15,7 @@ from smelt.ir.module import IRModule
 from smelt.tir.equal import assert_structural_equal
 from smelt.tir.nodes import Block, For, PrimFunc
 from smelt.tir.printer import script
-from smelt.tir.schedule import (
-    AXIS_SEPARATOR,
-    BlockRV,
-    ExprRV,
-    Instruction,
-    LoopRV,
-    Schedule,
-    Trace,
-)
+from smelt.tir.schedule import AXIS_SEPARATOR, BlockRV, ExprRV, Instruction, LoopRV, Schedule, Trace
 
 from .programs import argmax, stencil
 from .support import axpy, chain, conv, matmul, program, run, same

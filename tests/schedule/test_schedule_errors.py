@@ -257,10 +257,7 @@ MEMORY: dict[str, Case] = {
         chain,
         then(lambda s: s.compute_at("B", "i_1"), lambda s: s.rolling_buffer("B", 0)),
     ),
-    "annotate_buffer_access": (
-        chain,
-        lambda s: s.annotate_buffer_access("B", 0, "read", [(0, 4)]),
-    ),
+    "annotate_buffer_access": (chain, lambda s: s.annotate_buffer_access("B", 0, "read", [(0, 4)])),
     "unsafe_hide_buffer_access": (chain, lambda s: s.unsafe_hide_buffer_access("B", "inout", [0])),
 }
 
@@ -285,14 +282,8 @@ BLOCKS: dict[str, Case] = {
     "decompose_padding": (matmul, lambda s: s.decompose_padding("C", "i")),
     "blockize": (chain, then(lambda s: s.compute_at("B", "i_1"), lambda s: s.blockize("i_1"))),
     "blockize_apart": (chain, lambda s: s.blockize(["B", "D"])),
-    "blockize_uneven": (
-        rows(UNEVEN),
-        lambda s: s.blockize("j"),
-    ),
-    "tensorize": (
-        lambda: matmul(4, 4, 4),
-        lambda s: s.tensorize("j", three_steps()),
-    ),
+    "blockize_uneven": (rows(UNEVEN), lambda s: s.blockize("j")),
+    "tensorize": (lambda: matmul(4, 4, 4), lambda s: s.tensorize("j", three_steps())),
     "tensorize_init": (
         lambda: matmul(4, 8, 1),
         lambda s: s.tensorize("j", axpy(), preserve_unit_iters=False),
@@ -307,10 +298,7 @@ BLOCKS: dict[str, Case] = {
 }
 
 NAMES: dict[str, Case] = {
-    "inlined_block": (
-        chain,
-        then(lambda s: s.compute_inline("B"), lambda s: s.get_loops("B")),
-    ),
+    "inlined_block": (chain, then(lambda s: s.compute_inline("B"), lambda s: s.get_loops("B"))),
     "get_block": (matmul, lambda s: s.get_block("D")),
     "get_producers": (matmul, lambda s: s.get_producers("D")),
     "get_consumers": (matmul, lambda s: s.get_consumers("D")),

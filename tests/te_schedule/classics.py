@@ -49,9 +49,7 @@ def packed(M: int = 32, N: int = 32, K: int = 16, bn: int = 16) -> tuple[te.Sche
     B = te.placeholder((K, N), name="B")
     k = te.reduce_axis((0, K), name="k")
     packedB = te.compute(
-        (N // bn, K, bn),
-        lambda bigN, k, littleN: B[k, bigN * bn + littleN],
-        name="packedB",
+        (N // bn, K, bn), lambda bigN, k, littleN: B[k, bigN * bn + littleN], name="packedB"
     )
     C = te.compute(
         (M, N),

@@ -130,9 +130,7 @@ def total(m: Any = 5, n: Any = 6, k: Any = 7) -> Args:
     x = te.placeholder((m, n, k), name="X")
     r, q = te.reduce_axis((0, n), "r"), te.reduce_axis((1, k), "q")
     y = te.compute(
-        (m,),
-        lambda i: te.sum(x[i, r, q], axis=[r, q], where=x[i, r, q] > 0.0, init=2.0),
-        name="T",
+        (m,), lambda i: te.sum(x[i, r, q], axis=[r, q], where=x[i, r, q] > 0.0, init=2.0), name="T"
     )
     return [x, y]
 

@@ -103,10 +103,7 @@ CASES: dict[str, Case] = {
         then(lambda g: g["C"].bind(g.axis("C"), THREAD), lambda g: g["C"].bind(g.axis("C"), BLOCK)),
     ),
     "bind_to_an_axis": (matmul, lambda g: g["C"].bind(g.axis("C"), g.axis("C", 1))),
-    "bind_to_nothing": (
-        matmul,
-        lambda g: g["C"].bind(g.axis("C"), te.thread_axis("threadIdx.w")),
-    ),
+    "bind_to_nothing": (matmul, lambda g: g["C"].bind(g.axis("C"), te.thread_axis("threadIdx.w"))),
     "thread_axis_without_tag": (matmul, lambda g: te.thread_axis((0, 4))),
     "pragma_unknown": (matmul, lambda g: g["C"].pragma(g.axis("C"), "fast")),
     "pragma_foreign": (matmul, lambda g: g["C"].pragma(g.axis("C"), "import_llvm", "...")),
@@ -145,8 +142,7 @@ CASES: dict[str, Case] = {
     "inline_parameter": (
         chain,
         then(
-            lambda g: g["B"].compute_inline(),
-            lambda g: te.lower_schedule(g.s, [*g.args, g.t["B"]]),
+            lambda g: g["B"].compute_inline(), lambda g: te.lower_schedule(g.s, [*g.args, g.t["B"]])
         ),
     ),
     # storage
@@ -155,10 +151,7 @@ CASES: dict[str, Case] = {
     "set_scope_parameter": (chain, lowered(lambda g: g["D"].set_scope("local"))),
     "storage_align_axis": (matmul, lambda g: g["C"].storage_align(g.axis("C", 2), 8, 0)),
     "storage_align_factor": (matmul, lambda g: g["C"].storage_align(g.axis("C"), 0, 0)),
-    "storage_align_parameter": (
-        chain,
-        lowered(lambda g: g["D"].storage_align(g.axis("D"), 8, 1)),
-    ),
+    "storage_align_parameter": (chain, lowered(lambda g: g["D"].storage_align(g.axis("D"), 8, 1))),
     "env_threads": (matmul, lambda g: g["C"].env_threads([THREAD])),
     "set_store_predicate": (matmul, lambda g: g["C"].set_store_predicate(THREAD.var < 1)),
     "prefetch": (matmul, lambda g: g["C"].prefetch(g.t["A"], g.axis("C"), 1)),
@@ -263,9 +256,7 @@ CASES: dict[str, Case] = {
     ),
     "threads": (
         matmul,
-        lowered(
-            lambda g: g["C"].bind(g.axis("C"), te.thread_axis((0, 32), "threadIdx.x")),
-        ),
+        lowered(lambda g: g["C"].bind(g.axis("C"), te.thread_axis((0, 32), "threadIdx.x"))),
     ),
     "threads_twice": (
         matmul,

@@ -154,18 +154,7 @@ def test_a_declared_function_of_several_types() -> None:
 
 def test_tuples_go_through_branches_calls_and_operators() -> None:
     mod, f = IRModule(), relay.GlobalVar("f")
-    n, p = (
-        scalar("n"),
-        relay.var(
-            "p",
-            relay.TupleType(
-                [
-                    relay.TensorType((2,)),
-                ]
-                * 2
-            ),
-        ),
-    )
+    n, p = (scalar("n"), relay.var("p", relay.TupleType([relay.TensorType((2,))] * 2)))
     joined = relay.concatenate(p, 0)
     mod[f] = relay.Function([p], relay.Tuple([joined, relay.TupleGetItem(p, 1)]))
     x = relay.var("x", shape=(4,))

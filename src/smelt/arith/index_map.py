@@ -192,11 +192,7 @@ class IndexMap:
         return Answer.YES
 
     def _inverse(
-        self,
-        shape: Sequence[ExprLike],
-        analyzer: Analyzer | None,
-        level: IterMapLevel,
-        whole: bool,
+        self, shape: Sequence[ExprLike], analyzer: Analyzer | None, level: IterMapLevel, whole: bool
     ) -> tuple[IndexMap, Expr, tuple[Expr, ...]]:
         """The map back, its padding and the shape that it starts from; else NotAffine."""
         an = analyzer or Analyzer()

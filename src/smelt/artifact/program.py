@@ -31,15 +31,7 @@ from smelt.tir.printer import script
 from smelt.tir.verify import verify
 
 from .artifact import objects_of
-from .host import (
-    ENTRY,
-    PLAN,
-    address_of,
-    array_of,
-    plan_program,
-    where_not_empty,
-    with_sizes,
-)
+from .host import ENTRY, PLAN, address_of, array_of, plan_program, where_not_empty, with_sizes
 from .memory import ALIGNMENT
 from .model import size_text
 from .variants import Declared
@@ -48,10 +40,7 @@ KERNEL = "smelt_kernel"
 
 
 def build_program(
-    funcs: Mapping[str, tir.PrimFunc],
-    target: Target,
-    steps: Sequence[Step],
-    context: PassContext,
+    funcs: Mapping[str, tir.PrimFunc], target: Target, steps: Sequence[Step], context: PassContext
 ) -> Module:
     """Compile scheduled tensor programs for a (resolved) target and load them.
 

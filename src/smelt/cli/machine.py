@@ -14,7 +14,7 @@ TODAY = {
     "llvm": (
         "compiled and run on this machine's CPU; object files for any CPU that LLVM knows",
         "llvm -mcpu=native, llvm -mcpu=x86-64-v3, llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72",
-    ),
+    )
 }
 """What can be done with the kinds of targets that something can be done with."""
 NOT_YET = "understood in programs; models are not compiled for it yet"

@@ -42,8 +42,7 @@ Likely = Annotated[
     typer.Option("--likely", help="Values of a symbolic size that get code of their own: n=1,8."),
 ]
 At = Annotated[
-    list[str] | None,
-    typer.Option("--at", help="A symbolic size of the random inputs: n=4."),
+    list[str] | None, typer.Option("--at", help="A symbolic size of the random inputs: n=4.")
 ]
 Input = Annotated[
     str | None, typer.Option("--input", help="A .npy or .npz file; random inputs without one.")

@@ -80,12 +80,7 @@ class _Network:
 
 
 def resnet18(
-    *,
-    batch: int | str = 1,
-    image: int = 224,
-    width: int = 64,
-    classes: int = 1000,
-    seed: int = 0,
+    *, batch: int | str = 1, image: int = 224, width: int = 64, classes: int = 1000, seed: int = 0
 ) -> "ModelProto":
     """The network as an ONNX model: input [batch, 3, image, image], output [batch, classes].
 
@@ -127,8 +122,5 @@ def _model(net: _Network, taken: list[int | str], given: list[int | str]) -> "Mo
         [numpy_helper.from_array(value, name) for name, value in net.weights.items()],
     )
     return helper.make_model(
-        graph,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=8,
-        producer_name="smelt",
+        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8, producer_name="smelt"
     )

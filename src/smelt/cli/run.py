@@ -19,8 +19,7 @@ def run(
     model: options.Loadable,
     input_file: options.Input = None,
     output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", help="Write the results to a .npy or .npz file."),
+        str | None, typer.Option("--output", "-o", help="Write the results to a .npy or .npz file.")
     ] = None,
     target: options.Target = None,
     shape: options.Shape = None,

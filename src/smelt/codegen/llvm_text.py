@@ -12,18 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import (
-    Binary,
-    Call,
-    Cast,
-    Expr,
-    FloatImm,
-    IntImm,
-    Select,
-    StringImm,
-    Var,
-    cast,
-)
+from smelt.ir.expr import Binary, Call, Cast, Expr, FloatImm, IntImm, Select, StringImm, Var, cast
 from smelt.runtime.abi import HOST, Status
 from smelt.target import Target
 from smelt.target.processor import lacks, pointer_bytes

@@ -225,9 +225,7 @@ class Peak:
 
 
 def machine_limits(
-    threads: int | None = None,
-    between: Callable[[], object] | None = None,
-    rounds: int = ROUNDS,
+    threads: int | None = None, between: Callable[[], object] | None = None, rounds: int = ROUNDS
 ) -> MachineLimits:
     """This machine's limits on some threads (None: all), measured now: medians of all rounds.
 

@@ -21,13 +21,7 @@ from typing import Any, overload
 from .errors import CompileError
 from .transform import PassInfo
 
-_METHODS = (
-    "enter_pass_ctx",
-    "exit_pass_ctx",
-    "should_run",
-    "run_before_pass",
-    "run_after_pass",
-)
+_METHODS = ("enter_pass_ctx", "exit_pass_ctx", "should_run", "run_before_pass", "run_after_pass")
 
 
 class PassInstrument:

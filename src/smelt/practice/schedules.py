@@ -79,9 +79,7 @@ def packed(n: int, rows: int = ROWS, columns: int = COLUMNS) -> Scheduled:
         name="packed",
     )
     c = te.compute(
-        (n, n),
-        lambda i, j: te.sum(a[i, k] * pack[j // columns, k, j % columns], axis=k),
-        name="C",
+        (n, n), lambda i, j: te.sum(a[i, k] * pack[j // columns, k, j % columns], axis=k), name="C"
     )
     s = te.create_schedule(c.op)
     tile = s.cache_write(c, "local")

@@ -14,18 +14,7 @@ from smelt.ir.module import as_function
 from smelt.ir.node import Node, ordered, postorder
 
 from .adt import Clause, Constructor, Match, PatternVar
-from .nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from .nodes import Call, Constant, Function, GlobalVar, If, Let, RelaxExpr, Tuple, TupleGetItem, Var
 
 N = TypeVar("N", bound=Node)
 S = TypeVar("S", bound="Scope")

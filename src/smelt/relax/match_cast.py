@@ -21,17 +21,7 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.topi.registry import Op
 
 from .graph import rebuilding
-from .nodes import (
-    Call,
-    Function,
-    GlobalVar,
-    If,
-    MatchCast,
-    Var,
-    call,
-    call_function,
-    incomplete,
-)
+from .nodes import Call, Function, GlobalVar, If, MatchCast, Var, call, call_function, incomplete
 from .shapes import apart, sizes_in, with_sizes
 from .verify import show_type
 

@@ -38,10 +38,7 @@ def StructInfo(*given: Any) -> Any:
 
 @classic_class(types.TensorType)
 def TensorStructInfo(
-    shape: Sequence[Any] | None = None,
-    dtype: str = "float32",
-    vdevice: None = None,
-    ndim: int = -1,
+    shape: Sequence[Any] | None = None, dtype: str = "float32", vdevice: None = None, ndim: int = -1
 ) -> types.TensorType:
     """A tensor: `relax.TensorStructInfo(shape, dtype="float32")`.
 

@@ -29,9 +29,7 @@ def Constructor(
 
 @classic_class(core.TypeData)
 def TypeData(
-    header: CoreTypeName,
-    type_vars: Sequence[CoreTypeVar],
-    constructors: Sequence[core.Constructor],
+    header: CoreTypeName, type_vars: Sequence[CoreTypeVar], constructors: Sequence[core.Constructor]
 ) -> core.TypeData:
     """A definition of a data type: `relay.TypeData(header, type_vars, constructors)`.
 

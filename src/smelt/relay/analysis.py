@@ -24,16 +24,7 @@ from smelt.relax.analysis import (
     post_order_visit,
 )
 from smelt.relax.graph import needed_vars
-from smelt.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    Let,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from smelt.relax.nodes import Call, Constant, Function, Let, RelaxExpr, Tuple, TupleGetItem, Var
 from smelt.relax.transform.let_form import to_basic_blocks
 from smelt.relax.transform.match import dims
 from smelt.runtime.errors import nearest

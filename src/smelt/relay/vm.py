@@ -20,10 +20,7 @@ Executable = VMExecutable
 
 
 def compile(
-    mod: Any,
-    target: Any = None,
-    target_host: Any = None,
-    params: Mapping[str, Any] | None = None,
+    mod: Any, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
 ) -> VMExecutable:
     """Compile a module for the virtual machine: branches, recursion, closures, data types.
 

@@ -86,8 +86,7 @@ PROFILE = Struct(
     {"kernel_count": "int64", **dict.fromkeys(("start", "nanoseconds", "calls"), "pointer")},
 )
 TENSOR_INFO = Struct(
-    "smelt_tensor_info",
-    {"name": "pointer", "dtype": "int32", "rank": "int32", "shape": "pointer"},
+    "smelt_tensor_info", {"name": "pointer", "dtype": "int32", "rank": "int32", "shape": "pointer"}
 )
 MODEL_INFO = Struct(
     "smelt_model_info",

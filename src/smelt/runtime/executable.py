@@ -200,9 +200,7 @@ class Executable(ABC):
         """
 
     def run(
-        self,
-        outputs: Sequence[str] | None,
-        feeds: Mapping[str, Argument] | None = None,
+        self, outputs: Sequence[str] | None, feeds: Mapping[str, Argument] | None = None
     ) -> list[Array]:
         """Run the model as onnxruntime's sessions do: inputs by name, results as numpy arrays.
 
@@ -268,10 +266,7 @@ class Executable(ABC):
 
     @abstractmethod
     def profile(
-        self,
-        *args: Argument | Mapping[str, Argument],
-        repeat: int = 10,
-        **named: Argument,
+        self, *args: Argument | Mapping[str, Argument], repeat: int = 10, **named: Argument
     ) -> ProfileReport:
         """Time each kernel, in ms: medians over `repeat` runs, after one not timed.
 

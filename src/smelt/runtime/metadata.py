@@ -131,9 +131,7 @@ _EXTERNAL = _record(
         "symbols": _NAMES,
         "inputs": _list(_record(_TENSOR)),
         "outputs": _list(_record(_TENSOR)),
-        "constants": _list(
-            _record({**_NAMED, "shape": _list(_count), "offset": _count}),
-        ),
+        "constants": _list(_record({**_NAMED, "shape": _list(_count), "offset": _count})),
     },
     {"module": _text},
 )
@@ -174,9 +172,7 @@ _VALUE = _record(
         "kind": _one_of("tensor", "sequence", "optional", "optional sequence", "data"),
     }
 )
-_INTERFACE = _record(
-    {"inputs": _list(_VALUE), "outputs": _list(_VALUE), "groups": _list(_group)},
-)
+_INTERFACE = _record({"inputs": _list(_VALUE), "outputs": _list(_VALUE), "groups": _list(_group)})
 
 
 def parse_interface(data: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -10,13 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from smelt.runtime.errors import InputError
-from smelt.runtime.kernel_times import (
-    KernelTime,
-    ProfiledRun,
-    printable,
-    short_nodes,
-    trace_events,
-)
+from smelt.runtime.kernel_times import KernelTime, ProfiledRun, printable, short_nodes, trace_events
 from smelt.runtime.limits import ARITHMETIC, BUSY, STEADY, MachineLimits
 
 

@@ -45,9 +45,7 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
 
 
 def save_program(
-    exe: VMExecutable,
-    write: Callable[[bytes], Any],
-    cc: str | Sequence[str] | None = None,
+    exe: VMExecutable, write: Callable[[bytes], Any], cc: str | Sequence[str] | None = None
 ) -> None:
     """Give the content of the file to `write`.
 

@@ -130,11 +130,7 @@ def _line(instruction: Instruction) -> str:
 
 def check(program: Program) -> None:
     """Refuse a program that reads or writes what it does not have. Raises LoadError."""
-    counts = {
-        "f": len(program.functions),
-        "k": len(program.segments),
-        "c": len(program.constants),
-    }
+    counts = {"f": len(program.functions), "k": len(program.segments), "c": len(program.constants)}
     for name, index in program.globals.items():
         _within("the function of " + name, index, counts["f"])
     main = program.globals.get("main")

@@ -138,9 +138,7 @@ class IterVar(Operators, Node):
     def apply(op: str, a: Any, b: Any) -> Expr:
         """An operation with the variables in place of the IterVars."""
         return Expr.apply(
-            op,
-            a.var if isinstance(a, IterVar) else a,
-            b.var if isinstance(b, IterVar) else b,
+            op, a.var if isinstance(a, IterVar) else a, b.var if isinstance(b, IterVar) else b
         )
 
 

@@ -454,10 +454,7 @@ celu.numpy(rounded(lambda x, alpha: np.maximum(x, 0) + np.minimum(alpha * np.exp
 
 @op
 def selu(
-    x: Tensor,
-    *,
-    alpha: float = 1.67326319217681884765625,
-    gamma: float = 1.05070102214813232421875,
+    x: Tensor, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
 ) -> Tensor:
     """gamma * (x where x > 0, alpha * (exp(x) - 1) elsewhere)."""
     return _activation(

@@ -323,9 +323,7 @@ def _position(x: Tensor, axis: int, keepdims: bool, name: str, reducer: Any) -> 
     common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
     plan = _Plan(x, (common.axis_of(axis, len(x.shape)),), keepdims)
     result = compute(
-        plan.shape,
-        lambda *i: reducer((plan.vars[0].var, x[plan.point(i)]), plan.vars),
-        name,
+        plan.shape, lambda *i: reducer((plan.vars[0].var, x[plan.point(i)]), plan.vars), name
     )
     found: Tensor = result[0]
     return found

@@ -319,8 +319,7 @@ def pad(x: Tensor, *, pads: Extents, mode: str = "constant", value: float = 0.0)
     """
     rank = len(x.shape)
     common.require(
-        mode in PAD_MODES,
-        f"mode={mode!r}; legal: {', '.join([repr(m) for m in PAD_MODES])}",
+        mode in PAD_MODES, f"mode={mode!r}; legal: {', '.join([repr(m) for m in PAD_MODES])}"
     )
     common.require(
         len(pads) == 2 * rank,

@@ -14,14 +14,7 @@ from smelt.ir.expr import convert
 from smelt.ir.limits import SPREAD, worth_knowing
 
 from .build import Build
-from .values import (
-    Value,
-    at_least,
-    clamp_end,
-    quotient,
-    simplify,
-    static,
-)
+from .values import Value, at_least, clamp_end, quotient, simplify, static
 
 
 def _array(x: Value, array: np.ndarray) -> Value:

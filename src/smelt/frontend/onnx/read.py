@@ -299,13 +299,7 @@ class _Reader:
                 raise ImportFailure(f"{self.name}: the initializer {t.name!r} is defined twice")
             arrays[t.name] = self.array(t, t.name, weights.get(n))
         inputs = [self.input(i) for i in proto.input if i.name not in arrays]
-        return Graph(
-            proto.name,
-            inputs,
-            arrays,
-            [self.step(n) for n in proto.node],
-            list(outputs),
-        )
+        return Graph(proto.name, inputs, arrays, [self.step(n) for n in proto.node], list(outputs))
 
     def function(
         self,

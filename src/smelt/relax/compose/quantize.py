@@ -142,11 +142,7 @@ def _within(x: RelaxExpr, left: RelaxExpr) -> RelaxExpr:
 
 
 def rescaled(
-    x: RelaxExpr,
-    ratio: RelaxExpr,
-    axis: int,
-    rounding: str = "up",
-    narrow: bool = True,
+    x: RelaxExpr, ratio: RelaxExpr, axis: int, rounding: str = "up", narrow: bool = True
 ) -> RelaxExpr:
     """x * ratio, rounded, by fixed-point multiplication; x is int32 without a zero point.
 

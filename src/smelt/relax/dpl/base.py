@@ -111,10 +111,7 @@ class DFPattern(PatternBase):
         return None if found is None else {p: v[0] for p, v in found.items() if v}
 
     def partition(
-        self,
-        expr: Any,
-        attrs: Mapping[str, Any] | None = None,
-        check: Check = lambda x: True,
+        self, expr: Any, attrs: Mapping[str, Any] | None = None, check: Check = lambda x: True
     ) -> Any:
         """Every match as a function of its own, called in place.
 

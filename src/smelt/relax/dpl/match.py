@@ -90,9 +90,7 @@ class Matcher:
     """
 
     def __init__(
-        self,
-        graph: Graph | Callable[[], Graph],
-        bindings: Mapping[Any, RelaxExpr] | None = None,
+        self, graph: Graph | Callable[[], Graph], bindings: Mapping[Any, RelaxExpr] | None = None
     ) -> None:
         """graph: the values around, or how to find them where a pattern asks for users.
 

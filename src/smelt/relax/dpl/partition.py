@@ -14,14 +14,7 @@ from smelt.relax.graph import free_vars, is_closed
 from smelt.relax.nodes import Call, Constant, Function, Let, RelaxExpr, TupleGetItem, Var
 
 from .blame import check_error
-from .graph import (
-    Graph,
-    call_function,
-    op_name,
-    operands,
-    transformed,
-    walk,
-)
+from .graph import Graph, call_function, op_name, operands, transformed, walk
 from .match import Matcher, PatternBase
 
 

@@ -125,9 +125,7 @@ def _value(found: Any, who: str) -> RelaxExpr:
 
 
 def rewrite_call(
-    pattern: PatternBase,
-    rewriter: Callable[[Any, dict[Any, Any]], Any],
-    func: Function,
+    pattern: PatternBase, rewriter: Callable[[Any, dict[Any, Any]], Any], func: Function
 ) -> Function:
     """A function with every call that a pattern fits replaced, in one walk.
 
@@ -154,9 +152,7 @@ def rewrite_call(
 
 
 def rewrite_bindings(
-    ctx: PatternContext,
-    rewriter: Callable[..., Mapping[Any, Any]],
-    func: Function,
+    ctx: PatternContext, rewriter: Callable[..., Mapping[Any, Any]], func: Function
 ) -> Function:
     """A function in which what fits a context's patterns together is replaced, until nothing does.
 

@@ -220,10 +220,7 @@ refused(
     ["print", "assert_op"],
     "a graph has values and no effects; make a value a result, or compare it after the run",
 )
-refused(
-    ["register_gradient"],
-    "relay.transform.gradient derives programs of Relay's operators",
-)
+refused(["register_gradient"], "relay.transform.gradient derives programs of Relay's operators")
 refused(["null_value"], "an operand that is left out is None")
 refused(
     ["memory.alloc_storage", "memory.alloc_tensor", "memory.kill_storage", "memory.kill_tensor",

@@ -34,8 +34,7 @@ def take(x: RelaxExpr, indices: Indices, axis: int | None = None, mode: str = "f
     """
     one_of("mode", mode, *MODES)
     legal(
-        axis is not None or rank_of(x) == 1,
-        f"axis has to be given; x has {rank_of(x)} dimensions",
+        axis is not None or rank_of(x) == 1, f"axis has to be given; x has {rank_of(x)} dimensions"
     )
     at = normal_axis(axis or 0, rank_of(x))
     return call("gather", x, indices, axis=at, mode=MODES[mode])

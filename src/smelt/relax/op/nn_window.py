@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..compose.common import (
-    legal,
-    numbers,
-    one_of,
-    pad_numbers,
-    rank_of,
-    shape_of,
-)
+from ..compose.common import legal, numbers, one_of, pad_numbers, rank_of, shape_of
 from ..compose.layout import gathered, spread
 from ..compose.window import SPATIAL, adaptive_pool, ceiled, conv, pool
 from ..compose.window import window as prepared

@@ -57,10 +57,7 @@ def _home() -> dict[Rule, str]:
 
 
 def simplify_graph(
-    mod: IRModule,
-    on: Collection[str] = SIMPLIFICATIONS,
-    *,
-    fired: Counter[str] | None = None,
+    mod: IRModule, on: Collection[str] = SIMPLIFICATIONS, *, fired: Counter[str] | None = None
 ) -> IRModule:
     """Fold constants, recognise patterns, simplify, share equal calls: until nothing changes.
 

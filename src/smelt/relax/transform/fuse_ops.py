@@ -36,8 +36,7 @@ class Groups:
             v for v in nodes.values(main.body) if isinstance(v, nodes.Call) and v not in self.held
         ]
         self.users = users_of(
-            [*nodes.values(main.body), main],
-            lambda v: main.results() if v is main else parts_of(v),
+            [*nodes.values(main.body), main], lambda v: main.results() if v is main else parts_of(v)
         )
         self.kind = {id(c): _kind(c, views) for c in self.order}
         self.leader: dict[int, int] = {id(c): id(c) for c in self.order}

@@ -25,9 +25,7 @@ Legalization = Callable[[nodes.Call], nodes.RelaxExpr]
 
 
 def legalize_ops(
-    mod: IRModule,
-    own: Mapping[str, Legalization] | None = None,
-    skip: Collection[str] = (),
+    mod: IRModule, own: Mapping[str, Legalization] | None = None, skip: Collection[str] = ()
 ) -> IRModule:
     """Every operator becomes a call of a program that computes it; equal operators share one.
 

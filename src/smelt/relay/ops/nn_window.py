@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from smelt.relax.compose.common import (
-    cast_to,
-    extents,
-    legal,
-)
+from smelt.relax.compose.common import cast_to, extents, legal
 from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.window import SPATIAL, check_channels, check_weight, conv, window
 from smelt.relax.nodes import RelaxExpr, call

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from smelt.relax.compose.common import (
-    extents,
-    items_of,
-    legal,
-)
+from smelt.relax.compose.common import extents, items_of, legal
 from smelt.relax.compose.einsum import einsum as compose_einsum
 from smelt.relax.nodes import RelaxExpr, call
 

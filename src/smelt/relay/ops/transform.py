@@ -279,12 +279,7 @@ def strided_slice(
 
 @relay_function("strided_slice")
 def build_strided_slice(
-    data: Any,
-    begin: Any,
-    end: Any,
-    strides: Any = None,
-    axes: Any = None,
-    slice_mode: str = "end",
+    data: Any, begin: Any, end: Any, strides: Any = None, axes: Any = None, slice_mode: str = "end"
 ) -> RelaxExpr:
     """Every strides-th element from begin up to end; the three are numbers or expressions."""
     first, last, steps = (

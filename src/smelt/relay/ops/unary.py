@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.relax.compose import index
-from smelt.relax.compose.common import (
-    axes_of,
-    dtype_of,
-    legal,
-    rank_of,
-)
+from smelt.relax.compose.common import axes_of, dtype_of, legal, rank_of
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import REQUIRED, relay_op, same

@@ -11,13 +11,7 @@ from typing import Any
 from smelt.relax.compose.common import cast_to
 from smelt.relax.nodes import Call, RelaxExpr
 from smelt.relax.transform import fake_quantization_rules as core
-from smelt.relax.transform.affine_types import (
-    NoForm,
-    NotInteger,
-    TensorAffineType,
-    Types,
-    times,
-)
+from smelt.relax.transform.affine_types import NoForm, NotInteger, TensorAffineType, Types, times
 from smelt.relax.transform.fake_quantization import Words
 from smelt.relax.transform.fold_constants import fold_expression
 from smelt.relax.transform.match import dims, given, rank_of

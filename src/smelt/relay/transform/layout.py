@@ -14,14 +14,7 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.relax.graph_op import kind_of
-from smelt.relax.nodes import (
-    Call,
-    Function,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    renewed_call,
-)
+from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple, TupleGetItem, renewed_call
 from smelt.relax.transform.match import given, rank_of
 from smelt.relax.transform.rewriting import map_functions
 from smelt.runtime.errors import nearest

@@ -15,13 +15,7 @@ from smelt.tir.schedule import Schedule
 
 from .analysis import block_info
 from .elementwise import schedule_elementwise
-from .fallback import (
-    has_steps,
-    is_contraction,
-    schedule_blocks,
-    schedule_fallback,
-    schedule_steps,
-)
+from .fallback import has_steps, is_contraction, schedule_blocks, schedule_fallback, schedule_steps
 from .reduce import schedule_reduce
 from .rows import schedule_rows
 from .window import is_window, schedule_windows

@@ -152,12 +152,7 @@ class _Lowering:
             self.sorted(loops, nest, order)
 
     def step(
-        self,
-        x: Stage,
-        call: Call,
-        step: Any,
-        loops: dict[IterVar, LoopRV],
-        nest: list[IterVar],
+        self, x: Stage, call: Call, step: Any, loops: dict[IterVar, LoopRV], nest: list[IterVar]
     ) -> None:
         """One step; `nest` are the axes in the order of the loops as they stand."""
         sch, (block,) = self.schedule, self.blocks[x]

@@ -10,9 +10,7 @@ from smelt.tir.rewrite import Rewriter
 
 
 def rewritten(
-    body: Sequence[Expr],
-    values: Mapping[Var, Expr],
-    tensors: Mapping[Tensor, Tensor] | None = None,
+    body: Sequence[Expr], values: Mapping[Var, Expr], tensors: Mapping[Tensor, Tensor] | None = None
 ) -> tuple[Expr, ...]:
     """Expressions with other values for variables and other tensors to read."""
     rewrite = Rewriter(values, tensors)

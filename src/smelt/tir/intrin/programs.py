@@ -200,11 +200,7 @@ def dot_row(
     lanes: int, group: int, instruction: str, a: str, b: str, result: str = "int32"
 ) -> tuple[str, str]:
     """C[j] += the products of A[k] and B[j, k]: one instruction, A repeated for every lane."""
-    params = [
-        declared("A", a, group),
-        declared("B", b, lanes, group),
-        declared("C", result, lanes),
-    ]
+    params = [declared("A", a, group), declared("B", b, lanes, group), declared("C", result, lanes)]
     desc = program(
         params,
         f"for j, k in T.grid({lanes}, {group}):",

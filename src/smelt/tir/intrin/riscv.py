@@ -40,8 +40,7 @@ for _lanes, _m in ((4, "m1"), (8, "m2")):
         source="RVV 1.0, VFMACC.VF",
     )
     TensorIntrin.register(
-        f"riscv.rvv.fma_{_lanes}x",
-        *fma_row(_lanes, f"riscv.rvv.vfmacc_vf_{_lanes}", scalar=True),
+        f"riscv.rvv.fma_{_lanes}x", *fma_row(_lanes, f"riscv.rvv.vfmacc_vf_{_lanes}", scalar=True)
     )
 
 Instruction.register(
@@ -56,6 +55,5 @@ Instruction.register(
     source="RVV 1.0, VWMACC.VX",
 )
 TensorIntrin.register(
-    "riscv.rvv.wmacc_8x",
-    *fma_row(8, "riscv.rvv.vwmacc_vx_8", "int16", "int32", scalar=True),
+    "riscv.rvv.wmacc_8x", *fma_row(8, "riscv.rvv.vwmacc_vx_8", "int16", "int32", scalar=True)
 )

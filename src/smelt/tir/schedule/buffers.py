@@ -218,9 +218,7 @@ Bounds = tuple[ExprLike, ExprLike] | ExprLike
 def _access(s: State, b: nodes.BlockRealize, buf_type: str) -> str:
     if buf_type not in ("read", "write"):
         s.fail(
-            f"{buf_type!r} is no kind of access",
-            mark={b: "this block"},
-            legal="'read' or 'write'",
+            f"{buf_type!r} is no kind of access", mark={b: "this block"}, legal="'read' or 'write'"
         )
     return buf_type
 

@@ -36,9 +36,7 @@ def _require_blocks(state: State, body: nodes.Stmt, claim: str, loops: str) -> N
     bare = opaque_statement(body)
     if bare is not None:
         state.cannot_prove(
-            claim,
-            mark={bare: "not in a block"},
-            legal=f"{loops} with nothing but blocks inside",
+            claim, mark={bare: "not in a block"}, legal=f"{loops} with nothing but blocks inside"
         )
 
 

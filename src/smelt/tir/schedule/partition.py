@@ -22,10 +22,7 @@ class PartitionPrimitives(Base):
 
     @primitive
     def loop_partition(
-        self,
-        loop: str,
-        factors: Sequence[ExprLike | None],
-        preserve_unit_iters: bool = True,
+        self, loop: str, factors: Sequence[ExprLike | None], preserve_unit_iters: bool = True
     ) -> list[LoopRV]:
         """Cut a loop into loops one after another, of the given extents; None is the rest.
 

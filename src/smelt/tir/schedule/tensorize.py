@@ -26,10 +26,7 @@ class TensorizePrimitives(BlockizePrimitives):
 
     @primitive
     def tensorize(
-        self,
-        block_or_loop: str,
-        tensor_intrin: str | Intrinsic,
-        preserve_unit_iters: bool = True,
+        self, block_or_loop: str, tensor_intrin: str | Intrinsic, preserve_unit_iters: bool = True
     ) -> None:
         """Replace a tile by an instruction that does the same.
 

@@ -31,12 +31,7 @@ from ..fold_scale import PRODUCTS, scale_after_product
 from ..match import dims, dtype_of, is_op
 from ..rewriting import map_functions
 from ..simplify import batch_norm as batch_norm_of_constants
-from ..simplify_moves import (
-    no_move,
-    reshape_reshape,
-    transpose_into_matmul,
-    transpose_transpose,
-)
+from ..simplify_moves import no_move, reshape_reshape, transpose_into_matmul, transpose_transpose
 from .make import graph_function, named, ruled
 
 
