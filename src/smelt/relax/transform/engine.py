@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -46,20 +46,24 @@ WALKS = 10
 """Walks over the graph, at most; two or three are usual."""
 
 
+Root: TypeAlias = str | Callable[[Op], bool]
+"""The operators that a rule is about: one by name, all ("*"), or those of which something holds."""
+
+
 class RuleSet:
     """Rules by the operator at their root; sets add."""
 
     def __init__(
-        self, table: Mapping[str, tuple[Rule, ...]] | None = None, dialect: Dialect | None = None
+        self, table: Mapping[Any, tuple[Rule, ...]] | None = None, dialect: Dialect | None = None
     ) -> None:
-        """Start from rules by operator name; "*" stands for every operator.
+        """Start from rules by root, see Root.
 
         dialect  whose operators the rules are about; None: the core's
         """
-        self.table: dict[str, tuple[Rule, ...]] = dict(table or {})
+        self.table: dict[Root, tuple[Rule, ...]] = dict(table or {})
         self.dialect = dialect
 
-    def rule(self, *roots: str) -> Callable[[Rule], Rule]:
+    def rule(self, *roots: Root) -> Callable[[Rule], Rule]:
         """Enter a function as a rule for calls of these operators."""
 
         def enter(fn: Rule) -> Rule:
@@ -79,7 +83,8 @@ class RuleSet:
         """The rules to try at a call of this operator."""
         if getattr(op, "dialect", None) is not self.dialect:
             return ()
-        return self.table.get("*", ()) + self.table.get(op.name, ())
+        fits = [fns for root, fns in self.table.items() if callable(root) and root(op)]
+        return self.table.get("*", ()) + sum(fits, ()) + self.table.get(op.name, ())
 
 
 # ------------------------------------------------------------------------------------- the graph

@@ -14,7 +14,6 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.module import IRModule
 from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
-from smelt.topi.registry import Op
 
 from .engine import Graph, RuleSet, apply_rules
 from .fold_constants import FOLD_RULES
@@ -46,11 +45,9 @@ def identity(g: Graph, n: Call) -> RelaxExpr | None:
     return n.args[0]
 
 
-@rule("*")
+@rule(lambda op: op.commutative)
 def constant_second(g: Graph, n: Call) -> RelaxExpr | None:
     """op(c, x)  =  op(x, c)"""
-    if not isinstance(n.op, Op) or not n.op.commutative:
-        return None
     a, b = n.args
     return g.again(n, b, a) if isinstance(a, Constant) and not isinstance(b, Constant) else None
 

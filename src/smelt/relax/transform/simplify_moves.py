@@ -159,13 +159,16 @@ def broadcast_broadcast(g: Graph, n: Call) -> RelaxExpr | None:
     )
 
 
-@rule("*")
+@rule(lambda op: op.variadic or len(op.operands) > 1)
 def broadcast_dropped(g: Graph, n: Call) -> RelaxExpr | None:
     """op(broadcast_to(x), y)  =  op(x, y)    op([[k]], y)  =  op(k, y)
     where y has the extents already"""
     for i, x in enumerate(n.args):
-        small = _repeated(g, x)
-        if small is not None and _broadcasts(n, x, small):
+        one = isinstance(x, Constant) and x.data.size == 1 and x.data.ndim > 0
+        if not one and not is_op(x, "broadcast_to"):
+            continue
+        small = g.reshaped(x, ()) if isinstance(x, Constant) else x.args[0]  # type: ignore[union-attr]
+        if _broadcasts(n, x, small):
             try:
                 new = renewed_call(n, *n.args[:i], small, *n.args[i + 1 :])
             except SmeltError:
@@ -175,15 +178,7 @@ def broadcast_dropped(g: Graph, n: Call) -> RelaxExpr | None:
     return None
 
 
-def _repeated(g: Graph, x: RelaxExpr | None) -> RelaxExpr | None:
-    """What a value repeats; None where it repeats nothing."""
-    if is_op(x, "broadcast_to"):
-        return x.args[0]
-    one = isinstance(x, Constant) and x.data.size == 1 and x.data.ndim > 0
-    return g.reshaped(x, ()) if one else None  # type: ignore[arg-type]
-
-
-def _broadcasts(n: Call, x: RelaxExpr | None, small: RelaxExpr) -> bool:
+def _broadcasts(n: Call, x: RelaxExpr | None, small: RelaxExpr | None) -> bool:
     """Whether an operator may have the smaller operand: products repeat all but two dimensions."""
     if is_op(n, "matmul"):
         return shape_of(small)[-2:] == shape_of(x)[-2:]
