@@ -15,17 +15,13 @@ from smelt.ir.limits import KNOWN, worth_knowing
 from smelt.ir.types import TensorType, TupleType, tensor_type
 from smelt.relax import nodes as relax
 from smelt.relax.host_ops import call_with_sizes, define_sizes, host_call, run_size
+from smelt.runtime.vm_strings import MOVES
 
 from . import evaluate
 from .graph import Step
 from .problems import NeedsValues
 from .values import Operand, Value, product
 from .walk import Scope, check_size
-
-TEXT_MOVES = ("broadcast_to", "concat", "expand_dims", "flip", "gather", "reshape", "squeeze",
-              "strided_slice", "tile", "transpose", "where")  # fmt: skip
-"""What may be done with texts besides the operators for them (runtime/vm_strings.MOVES)."""
-
 
 Arg = Value | float | None
 """An operand: a number has the type of the last value beside it; None is one left out."""
@@ -109,8 +105,8 @@ class Build:
         self, op: str, operands: Sequence[Value | None], attrs: Mapping[str, Any]
     ) -> relax.Call:
         """An operator that moves texts; the shapes are those of moving numbers."""
-        if op not in TEXT_MOVES and op != "equal":
-            self.unsupported(f"{op} of texts", ", ".join(["equal", *TEXT_MOVES]))
+        if op not in MOVES and op != "equal":
+            self.unsupported(f"{op} of texts", ", ".join(["equal", *MOVES]))
         given = [v for v in operands if v is not None]
         shapes = [self.shaped(v).expr if v.dtype == "string" else v.expr for v in given]
         t = call_with_sizes(op, *shapes, **attrs).type
