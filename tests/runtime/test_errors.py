@@ -9,6 +9,7 @@ import pytest
 
 from smelt import runtime
 from smelt.runtime import InputError, LoadError, SmeltError
+from smelt.runtime.expression import evaluate
 from tests.runtime.conftest import Make
 
 F32 = np.float32
@@ -158,7 +159,8 @@ def test_sizes_run_no_code(make: Make) -> None:
         add(X, Y)
     assert str(caught.value) == (
         f"a size in the metadata is not an expression of integers: {text!r}\n"
-        "  legal: + - * // %, numbers, symbols, min, max, ceildiv, floordiv, floormod, select"
+        "  legal: + - * // %, numbers, symbols, min, max, ceildiv, floordiv, floormod, truncdiv, "
+        "truncmod, select"
     )
 
 
@@ -176,3 +178,10 @@ def test_errors_have_one_base() -> None:
     assert issubclass(InputError, SmeltError)
     with pytest.raises(SmeltError, match=r"^cpu\(1\): the host is one device, cpu\(0\)$"):
         runtime.cpu(1)
+
+
+def test_quotients_of_sizes_are_those_of_programs() -> None:
+    for a in (-7, -6, 0, 5, 7):
+        for b in (-3, 2, 3):
+            assert evaluate(f"truncdiv({a}, {b})", {}) == int(a / b)
+            assert evaluate(f"truncmod({a}, {b})", {}) == a - b * int(a / b)

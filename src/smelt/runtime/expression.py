@@ -33,6 +33,8 @@ _FUNCTIONS: dict[str, Callable[..., int]] = {
     "ceildiv": lambda a, b: -(-a // b),
     "floordiv": lambda a, b: a // b,
     "floormod": lambda a, b: a % b,
+    "truncdiv": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    "truncmod": lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
     "select": lambda condition, a, b: a if condition else b,
 }
 
