@@ -128,8 +128,8 @@ class Op:
         return str(self.fn.__module__).partition(".")[0] != "smelt"
 
     def numpy(self, meaning: Meaning) -> Meaning:
-        """`@my_op.numpy`: what it computes, on arrays. The interpreter uses it, and constant folding
-        does for smelt's own operators.
+        """`@my_op.numpy`: what it computes, on arrays. The interpreter uses it; constant folding
+        does so for smelt's own operators.
 
         It is what compiled code is tested against, so it never looks at the tensor expression.
         """
