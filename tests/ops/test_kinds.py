@@ -139,7 +139,9 @@ BY_ELEMENT = [
 ]  # fmt: skip
 NOT_BY_ELEMENT = [
     Case("trilu", X), Case("transpose", X), Case("batch_norm", X, N, N, N, N), Case("softmax", X),
-    Case("cumsum", X, axis=0), Case("matmul", X, data((5, 6))), Case("arange", count=3),
+    Case("reshape", X, shape=(2, 3, 4, 5)), Case("resize", X, sizes=(2, 3, 4, 5), mode="nearest"),
+    Case("depth_to_space", X, block=1), Case("cumsum", X, axis=0),
+    Case("matmul", X, data((5, 6))), Case("arange", count=3),
 ]  # fmt: skip
 
 

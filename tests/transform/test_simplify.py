@@ -69,6 +69,9 @@ LAWS: dict[str, tuple[Build, dict[str, int]]] = {
         lambda: call("squeeze", call("expand_dims", X, axes=(1,)), axes=(1,)), {}),
     "reshape around relu": (lambda: call("reshape", call("relu", call(
         "reshape", X, shape=(6, 4))), shape=(2, 3, 4)), {"relu": 1}),
+    "reshape around what moves nothing": (lambda: call("reshape", call("depth_to_space", call(
+        "reshape", X, shape=(1, 2, 3, 4)), block=1), shape=(2, 3, 4)), {"reshape": 2,
+        "depth_to_space": 1}),
     "reshape around a linear layer": (lambda: call("reshape", call("add", call(
         "matmul", call("reshape", X, shape=(6, 4)), const(4, 5)), const(5)), shape=(2, 3, 5)),
         {"matmul": 1, "add": 1}),

@@ -60,11 +60,16 @@ class OpInstance:
 
     @cached_property
     def by_element(self) -> bool:
-        """Whether an element of the result follows from the operands' elements at its place, which
-        is all that counts of the place; operands broadcast as numpy's do."""
+        """Whether an element of the result is computed from the operands' elements at its place,
+        which is all that counts of the place; operands broadcast as numpy's do. What only moves
+        elements is no such operator, even where it moves none: its attributes name dimensions."""
         stages = [s for s in topological(self.outputs) if not isinstance(s, PlaceholderOp)]
-        return len(self.outputs) == 1 and all(
-            isinstance(s, ComputeOp) and not s.reduce_axis and _at_its_place(s) for s in stages
+        computes = [s for s in stages if isinstance(s, ComputeOp) and not s.reduce_axis]
+        return (
+            len(self.outputs) == 1
+            and len(computes) == len(stages)
+            and all(_at_its_place(s) for s in computes)
+            and not all(isinstance(s.body[0], BufferLoad) for s in computes)
         )
 
     @cached_property

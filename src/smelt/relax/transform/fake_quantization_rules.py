@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from smelt.ir import dtype as dt
+from smelt.ir.tables import entering
 from smelt.ir.types import TensorType
 from smelt.relax.compose import affine, common, integer, quantize
 from smelt.relax.compose.operands import const
@@ -43,14 +44,7 @@ KEEPS_RANGE = ("max_pool", "adaptive_max_pool", "max", "min", "relu", "clip", "m
 """Operators whose results saturate where their operands do, beside those that move elements."""
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Enter a function as the rule for calls of these operators."""
-
-    def enter(fn: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, fn))
-        return fn
-
-    return enter
+rule = entering(RULES)
 
 
 def rule_of(n: Call) -> Rule | None:

@@ -26,6 +26,11 @@ def _same_rows(x: RelaxExpr, shape: tuple[Expr, ...]) -> bool:
     return bool(old and shape) and old[-1] is shape[-1]
 
 
+def _any_shape(x: Call) -> bool:
+    """Whether an operator works element by element, and no attribute is about dimensions."""
+    return by_element(x) and not any(isinstance(v, tuple) for v in x.attrs.values())
+
+
 def _row_constant(c: RelaxExpr | None, n: Call, shape: tuple[Expr, ...]) -> bool:
     """Whether an operand broadcasts alike under both shapes: a number, or a constant row."""
     if c is None or not shape_of(c):
@@ -41,7 +46,7 @@ def _possible(g: Graph, x: RelaxExpr, shape: tuple[Expr, ...], depth: int, root:
         return shape_of(x.args[0]) == shape
     if depth == 0 or not isinstance(x, Call) or not x.args or not g.single(x):
         return False
-    if by_element(x):
+    if _any_shape(x):
         tall = [a for a in x.args if a is not None and not _row_constant(a, x, shape)]
         return bool(tall) and all(
             shape_of(a) == shape_of(x) and _possible(g, a, shape, depth - 1, False) for a in tall
@@ -78,7 +83,7 @@ def _build(
         return x.args[0]
     if x in done:
         return done[x]
-    if by_element(x):
+    if _any_shape(x):
         new = g.again(
             x,
             *[
