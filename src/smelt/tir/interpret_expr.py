@@ -22,10 +22,10 @@ from smelt.ir.walk import substitute
 
 from . import interpret_math
 from .nodes import Buffer, BufferLoad
-from .script_ops import OPERATORS, operands
+from .script_ops import operands
 
 _SIMPLE: dict[type[expr.Expr], str] = {
-    **{o.node: o.symbol for o in OPERATORS if o.python is not None and o.node is not expr.Div},
+    **{o.node: o.symbol for o in expr.OPERATORS if o.python is not None and o.node is not expr.Div},
     expr.And: "&",
     expr.Or: "|",
 }

@@ -153,8 +153,7 @@ class FunctionParser(LetParser):
                 self.params[arg.arg] = var
         for arg, note in zip(a.args, notes, strict=True):
             if isinstance(note, ast.Call) and self.script_name(note.func) == "Buffer":
-                bound = BUFFER.bind(note, self.elements(note.args), self.fail)
-                buffer = self.buffer(note, arg.arg, *bound)
+                buffer: Buffer = self.run(BUFFER, note, self.elements(note.args), arg.arg)
                 self.define(arg.arg, buffer)
                 self.params[arg.arg] = buffer
 
@@ -294,8 +293,7 @@ class FunctionParser(LetParser):
         name = self.script_name(node.func)
         known = entries(STATEMENT).get(name or "")
         if known is not None:
-            args = known.signature.bind(node, self.elements(node.args), self.fail)
-            made: Stmt | None = known.run(self, node, *args)
+            made: Stmt | None = self.run(known, node, self.elements(node.args))
             return made
         if name is not None and (name in entries(BINDING) or name in entries(CONTEXT)):
             self.fail(node, *complaint(name, STATEMENT))
@@ -328,14 +326,8 @@ class FunctionParser(LetParser):
             self.fail(s.items[1].context_expr, "one thing at a time stands behind with")
         node, target = s.items[0].context_expr, s.items[0].optional_vars
         name = self.script_name(node.func) if isinstance(node, ast.Call) else None
-        known = entries(CONTEXT).get(name or "")
-        if known is None or not isinstance(node, ast.Call):
-            if name is not None:
-                self.fail(node, *complaint(name, CONTEXT))
-            legal = ", ".join([f"T.{n}" for n in entries(CONTEXT)])
-            self.fail(node, "this does not stand behind with", legal)
-        args = known.signature.bind(node, self.elements(node.args), self.fail)
-        made: Stmt | None = known.run(self, node, target, s.body, *args)
+        wrong = "this does not stand behind with"
+        made: Stmt | None = self.placed(CONTEXT, name, node, wrong, target, s.body)
         return made
 
     def returns(self, s: ast.Return) -> None:

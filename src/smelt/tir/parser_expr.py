@@ -19,6 +19,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import SmeltError
 from smelt.ir.expr import (
     INDEX,
+    OPERATORS,
     Add,
     And,
     Binary,
@@ -42,8 +43,8 @@ from .parser_call import VALUES, typed
 from .parser_source import Source as Source
 from .parser_source import describe
 from .parser_values import BUILTINS, COMPUTED, View, is_number, is_python, plain
-from .script_names import VALUE, complaint
-from .script_ops import DEVICE_INTRINSICS, HOST_INTRINSICS, OPERATORS, dtype_of, is_dtype
+from .script_names import VALUE, Entry, complaint, entries
+from .script_ops import DEVICE_INTRINSICS, HOST_INTRINSICS, dtype_of, is_dtype
 
 _CLASSES = {o.python: o.node for o in OPERATORS if o.python is not None}
 _BITWISE: dict[type[ast.AST], tuple[str, type[Binary] | None]] = {
@@ -470,12 +471,27 @@ class ExprParser:
             args = self.elements(node.args)
             if expected is not None and name in _CHOICES and len(args) > 1 and not node.keywords:
                 args = [*args[:-2], *[self.expected(a, expected) for a in args[-2:]]]
-            return known.run(self, node, *known.signature.bind(node, args, self.fail))
+            return self.run(known, node, args)
         if is_dtype(name):
             return typed(self, node, name)
         if name in _EFFECTS:
             return Call("int32", name, tuple([self.expr(a) for a in self.elements(node.args)]))
         self.fail(node.func, *self.unknown(name))
+
+    def run(self, known: Entry, node: ast.Call, args: list[ast.expr], *place: Any) -> Any:
+        """What a name of T does. place: what it is called with beside the arguments of the call."""
+        required, named = known.signature.bind(node, args, self.fail)
+        return known.run(self, node, *place, *required, **named)
+
+    def placed(self, where: str, name: str | None, node: ast.expr, wrong: str, *place: Any) -> Any:
+        """What T.name(...) does where only such calls may stand. wrong: what else is wrong."""
+        known = entries(where).get(name or "")
+        if known is not None and isinstance(node, ast.Call):
+            return self.run(known, node, self.elements(node.args), *place)
+        if name is not None:
+            self.fail(node, *complaint(name, where))
+        legal = [n if n == "range" else f"T.{n}" for n in entries(where)]
+        self.fail(node, wrong, ", ".join(legal))
 
     def expected(self, node: ast.expr, dtype: str) -> ast.expr:
         """An operand whose bare numbers take a type, for what gives one of its operands."""

@@ -61,9 +61,8 @@ class LetParser(LoopParser):
     def bind_several(self, target: ast.Tuple, value: ast.expr) -> None:
         """vi, vj = T.axis.remap(...), or sizes declared together."""
         if isinstance(value, ast.Call) and self.script_name(value.func) == "axis.remap":
-            signature = entries(BINDING)["axis.remap"].signature
-            kinds, loops = signature.bind(value, self.elements(value.args), self.fail)
-            self.remap(value, target.elts, kinds, loops)
+            known = entries(BINDING)["axis.remap"]
+            self.run(known, value, self.elements(value.args), target.elts)
             return
         pairs = _pairs(target, value)
         if not pairs or not all(self.declared_type(v) for _, v in pairs):
@@ -79,8 +78,7 @@ class LetParser(LoopParser):
             called = self.script_name(value.func) or ""
             known = entries(BINDING).get(called)
             if known is not None:
-                args = known.signature.bind(value, self.elements(value.args), self.fail)
-                made: Binding | None = known.run(self, value, name, *args)
+                made: Binding | None = self.run(known, value, self.elements(value.args), name)
                 return made
             if called.startswith("axis.") or called in entries(CONTEXT):
                 self.fail(value.func, *complaint(called, BINDING))
@@ -150,7 +148,7 @@ def _meta_var(p: LetParser, node: ast.Call, target: str, value: ast.expr) -> Non
 
 @entry(BINDING, "LetStmt(value, dtype=)")
 def _let_bound(
-    p: LetParser, node: ast.Call, target: str, value: ast.expr, dtype: ast.expr | None
+    p: LetParser, node: ast.Call, target: str, value: ast.expr, dtype: ast.expr | None = None
 ) -> Binding | None:
     kind = None if dtype is None else p.dtype_arg(dtype)
     return p.let(node, target, p.value(value), value, kind)
@@ -163,7 +161,7 @@ def _let_around(
     target: Any,
     body: list[ast.stmt],
     value: ast.expr,
-    dtype: ast.expr | None,
+    dtype: ast.expr | None = None,
     var: ast.expr | None = None,
 ) -> Stmt:
     """with T.let(value, "float32") as x:, or the classic T.let(x, value) of a declared x."""
@@ -202,37 +200,41 @@ _DECLARE = f"decl_buffer(shape, {OPTIONS})"
 
 
 @entry(BINDING, _ALLOCATE)
-def _allocated(p: LetParser, node: ast.Call, target: str, *args: Any) -> tuple[Buffer, Any]:
+def _allocated(
+    p: LetParser, node: ast.Call, target: str, extents: ast.expr, **options: ast.expr
+) -> tuple[Buffer, Any]:
     """B = T.allocate(shape, dtype, ...): the buffer and its annotations."""
-    shape, dtype, scope, condition, annotations, strides, axis_separators = args
+    condition, annotations = [options.pop(n, None) for n in ("condition", "annotations")]
     if condition is not None and p.value(condition) is not True:
         p.fail(condition, "memory is allocated unconditionally", "True")
-    buffer = p.buffer(node, target, shape, dtype, scope, strides, None, axis_separators)
+    buffer = p.buffer(node, target, extents, **options)
     p.define(target, buffer)
     return buffer, {} if annotations is None else p.attributes(annotations)
 
 
 @entry(BINDING, _DECLARE)
-def _declared(p: LetParser, node: ast.Call, target: str, *args: Any) -> tuple[Buffer, Any] | None:
+def _declared(
+    p: LetParser, node: ast.Call, target: str, shape: ast.expr, **options: ast.expr
+) -> tuple[Buffer, Any] | None:
     """B = T.decl_buffer(shape, dtype): new memory, or with data= another name of a buffer."""
-    if args[4] is not None:
-        p.define(target, p.same_memory(node, target, list(args)))
+    if "data" in options:
+        p.define(target, p.same_memory(node, target, shape, **options))
         return None
-    buffer = p.buffer(node, target, *args)
+    buffer = p.buffer(node, target, shape, **options)
     p.define(target, buffer)
     return buffer, {}
 
 
 @entry(CONTEXT, _ALLOCATE, _DECLARE)
 def _allocated_around(
-    p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], *args: Any
+    p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], shape: Any, **options: Any
 ) -> Stmt:
     name = p.script_name(node.func)
     if not isinstance(target, ast.Name):
         p.fail(target or node, "the buffer is not named", f"with T.{name}(shape, dtype) as B:")
     p.push()
     made = _declared if name == "decl_buffer" else _allocated
-    bound = made(p, node, target.id, *args)
+    bound = made(p, node, target.id, shape, **options)
     inner = p.suite(body)
     p.pop()
     return inner if bound is None else Allocate(bound[0], inner, bound[1])

@@ -1,11 +1,10 @@
-"""The operators and intrinsics of tensor programs, each once: its name, operands and written form.
+"""The intrinsics of tensor programs, each once: its name, operands and written form.
 
 Parser, printer, verifier and interpreter read these tables.
 """
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -14,55 +13,6 @@ from smelt.ir import expr
 from smelt.ir.node import Node, ordered
 
 from .nodes import Buffer, BufferLoad
-
-# ------------------------------------------------------------------------------------- operators
-
-DISJUNCTION, CONJUNCTION, NEGATION, COMPARISON, SUM, PRODUCT, ATOM = range(1, 8)
-"""How tightly Python's operators bind; what is no operator is an ATOM."""
-
-
-class Operator(NamedTuple):
-    """A class of binary nodes.
-
-    python  the operator in Python's syntax trees; None where Python has none
-    level   how tightly it binds
-    name    T.name(a, b) is the node too; the canonical form where Python has no operator
-    others  more names, which the field uses
-    """
-
-    node: type[expr.Binary]
-    python: type[ast.operator | ast.cmpop | ast.boolop] | None
-    level: int
-    name: str
-    others: tuple[str, ...] = ()
-
-    @property
-    def symbol(self) -> str:
-        """The operator as Python writes it."""
-        return self.node.symbol
-
-
-OPERATORS: tuple[Operator, ...] = (
-    Operator(expr.Or, ast.Or, DISJUNCTION, "Or"),
-    Operator(expr.And, ast.And, CONJUNCTION, "And"),
-    Operator(expr.EQ, ast.Eq, COMPARISON, "EQ"),
-    Operator(expr.NE, ast.NotEq, COMPARISON, "NE"),
-    Operator(expr.LT, ast.Lt, COMPARISON, "LT"),
-    Operator(expr.LE, ast.LtE, COMPARISON, "LE"),
-    Operator(expr.GT, ast.Gt, COMPARISON, "GT"),
-    Operator(expr.GE, ast.GtE, COMPARISON, "GE"),
-    Operator(expr.Add, ast.Add, SUM, "Add"),
-    Operator(expr.Sub, ast.Sub, SUM, "Sub"),
-    Operator(expr.Mul, ast.Mult, PRODUCT, "Mul"),
-    Operator(expr.Div, ast.Div, PRODUCT, "Div", ("div", "divide")),
-    Operator(expr.FloorDiv, ast.FloorDiv, PRODUCT, "FloorDiv", ("floordiv", "indexdiv")),
-    Operator(expr.FloorMod, ast.Mod, PRODUCT, "FloorMod", ("floormod", "indexmod")),
-    Operator(expr.Min, None, ATOM, "min", ("Min",)),
-    Operator(expr.Max, None, ATOM, "max", ("Max",)),
-    Operator(expr.TruncDiv, None, ATOM, "truncdiv"),
-    Operator(expr.TruncMod, None, ATOM, "truncmod", ("Mod",)),
-)
-"""All binary operators, from the loosest to the tightest."""
 
 # ------------------------------------------------------------------------------------ intrinsics
 
