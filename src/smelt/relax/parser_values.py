@@ -61,7 +61,7 @@ class ValueReader(TypeReader):
     def __init__(self, source: Source, env: Mapping[str, Any]) -> None:
         """One scope without names."""
         super().__init__(source, env)
-        self.modules = frozenset({"cls"})
+        self.modules = {"cls"}
         self.signatures: Signatures = lambda name: None
         self.called: list[tuple[str, ast.AST]] = []
         self.scopes: list[dict[str, Any]] = [{}]
