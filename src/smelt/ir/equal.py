@@ -151,7 +151,7 @@ class _Nothing:
 
 
 _NOTHING = _Nothing()
-_LEAVES = (IntImm, FloatImm, StringImm)
+LEAVES = (IntImm, FloatImm, StringImm)
 _LACKING = Part("field", "", _NOTHING)
 _Todo = tuple[str, _Path, Any, Any, bool]
 
@@ -186,7 +186,7 @@ class _Comparison:
         if isinstance(x, tuple | list) and type(x) is type(y):
             pairs = enumerate(zip_longest(x, y, fillvalue=_NOTHING))
             return [("field", _Path(path, f"[{i}]"), p, q, free) for i, (p, q) in pairs]
-        if isinstance(x, _LEAVES) and isinstance(y, Node):
+        if isinstance(x, LEAVES) and isinstance(y, Node):
             if x is not y:
                 raise _Difference(path, x, y)
             return []

@@ -25,13 +25,13 @@ def float_key(value: float) -> bytes:
     return struct.pack("<d", value)
 
 
-def _key(value: object) -> object:
+def field_key(value: object) -> object:
     """What stands for a field in the intern table: bools are not ints, floats are their bits."""
     kind = type(value)
     if kind is bool or kind is float:
         return (kind, float_key(value) if kind is float else value)  # type: ignore[arg-type]
     if kind is tuple:
-        return tuple(map(_key, value))  # type: ignore[call-overload]
+        return tuple(map(field_key, value))  # type: ignore[call-overload]
     return value
 
 
@@ -86,7 +86,7 @@ def _generate(cls: NodeMeta) -> None:
     params = ", ".join(f"{f}=_d_{f}" if f in cls.__defaults__ else f for f in fields)
     lines = [f"def __new__(cls{', ' + params if params else ''}):"]
     scope: dict[str, Any] = {f"_d_{f}": d for f, d in cls.__defaults__.items()}
-    scope.update(_key=_key, ref=weakref.ref, object_new=object.__new__)
+    scope.update(_key=field_key, ref=weakref.ref, object_new=object.__new__)
     if cls.interned:
         pool: dict[Any, weakref.ref[Any]] = {}
         scope["pool"] = pool

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from smelt.ir.expr import IntImm
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
 from smelt.runtime.errors import nearest
 from smelt.tir.parser_expr import Source
+from smelt.tir.parser_values import COMPUTED
 from smelt.topi.registry import Op, ops
 
 from . import nodes
@@ -30,15 +30,8 @@ Signatures = Callable[[str], FuncType | None]
 """The type of a graph function of the module by name; None: there is no such graph function."""
 
 _ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any] | str] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+    **{op: COMPUTED[op] for op in (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)},
+    **{op: COMPUTED[op] for op in (ast.Lt, ast.LtE, ast.Gt, ast.GtE)},
     ast.FloorDiv: "floor_divide",
     ast.Mod: "mod",
     ast.MatMult: "matmul",

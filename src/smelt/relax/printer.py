@@ -13,7 +13,6 @@ from the builders of Relax.
 from __future__ import annotations
 
 import keyword
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,7 +20,7 @@ from smelt.ir.errors import Unsupported
 from smelt.ir.expr import INDEX, Expr, IntImm
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node
+from smelt.ir.node import Node, field_key
 from smelt.ir.text import data_text, fresh_name, printed, quoted
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
 from smelt.tir.nodes import Buffer
@@ -352,13 +351,7 @@ class _Printer:
 
 def same_data(a: Any, b: Any) -> bool:
     """Whether two attribute values are the same, their types included."""
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(same_data(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, Expr) or isinstance(b, Expr):
-        return a is b
-    if isinstance(a, float) and isinstance(b, float):
-        return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (a != a and b != b)
-    return type(a) is type(b) and bool(a == b)
+    return bool(field_key(a) == field_key(b))
 
 
 def _data(value: Any, sizes: ExprPrinter | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from smelt.ir.equal import Part, bound, definition, normal, parts, structure
 from smelt.ir.equal import assert_structural_equal as assert_structural_equal
@@ -11,7 +11,7 @@ from smelt.ir.equal import structural_equal as structural_equal
 from smelt.ir.expr import Expr, Var
 from smelt.ir.node import Node
 
-from .nodes import Allocate, Block, Buffer, For, IterVar, LetStmt, PrimFunc, Seq, Stmt
+from .nodes import Allocate, Block, Buffer, For, IterVar, LetStmt, PrimFunc, Seq, Stmt, flat
 from .printer import script
 from .script_ops import shape_vars
 
@@ -34,23 +34,13 @@ structure.register(
 @normal.register
 def _(s: Seq) -> Stmt:
     """One statement is that statement, nested sequences are flat."""
-    flat = list(_flat(s))
-    return flat[0] if len(flat) == 1 else s
+    stmts = flat(s)
+    return stmts[0] if len(stmts) == 1 else s
 
 
 @structure.register
 def _(s: Seq) -> Iterable[Part]:
-    return [Part("field", f"[{i}]", x) for i, x in enumerate(_flat(s))]
-
-
-def _flat(s: Stmt) -> Iterator[Stmt]:
-    stack = [s]
-    while stack:
-        x = stack.pop()
-        if isinstance(x, Seq):
-            stack.extend(reversed(x.stmts))
-        else:
-            yield x
+    return [Part("field", f"[{i}]", x) for i, x in enumerate(flat(s))]
 
 
 @structure.register

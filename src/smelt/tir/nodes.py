@@ -302,6 +302,19 @@ def seq(*stmts: Stmt | None) -> Stmt:
     return flat[0] if len(flat) == 1 else Seq(tuple(flat))
 
 
+def flat(stmt: Stmt) -> list[Stmt]:
+    """The statements of nested sequences."""
+    out: list[Stmt] = []
+    stack = [stmt]
+    while stack:
+        s = stack.pop()
+        if isinstance(s, Seq):
+            stack.extend(reversed(s.stmts))
+        else:
+            out.append(s)
+    return out
+
+
 def no_op() -> Stmt:
     """A statement that does nothing."""
     return Evaluate(const(0))

@@ -38,6 +38,7 @@ from smelt.ir.expr import (
 )
 from smelt.runtime.errors import closest
 
+from .names import unique_name
 from .nodes import Buffer, BufferLoad, Range
 from .parser_call import VALUES, typed
 from .parser_source import Source as Source
@@ -103,12 +104,7 @@ class ExprParser:
 
     def fresh(self, name: str) -> str:
         """The name that a new variable or buffer gets: that of the text, unless it is taken."""
-        new, n = name, 0
-        while new in self.taken:
-            n += 1
-            new = f"{name}_{n}"
-        self.taken.add(new)
-        return new
+        return unique_name(name, self.taken)
 
     def lookup(self, node: ast.Name) -> Any:
         """What a name stands for: in the program, else in the Python program around it."""

@@ -21,6 +21,7 @@ from smelt.ir.errors import ScheduleError, VerifyError
 from smelt.ir.expr import Call, Expr, ExprLike, IntImm, StringImm, Var, convert
 from smelt.runtime.errors import closest
 from smelt.tir.named_calls import name_of, named_calls
+from smelt.tir.names import unique_name
 from smelt.tir.parser import parse
 
 from .. import nodes
@@ -230,11 +231,7 @@ class TensorIntrin:
         for known in INTRINSICS.values():
             if known.given[0] is desc and known.given[1] is impl:
                 return known
-        name, count = impl.name, 0
-        while name in INTRINSICS:
-            count += 1
-            name = f"{impl.name}_{count}"
-        return TensorIntrin.register(name, desc, impl)
+        return TensorIntrin.register(unique_name(impl.name, set(INTRINSICS)), desc, impl)
 
     @staticmethod
     def list() -> tuple[str, ...]:
