@@ -13,23 +13,19 @@ from smelt.ir.expr import Expr, StringImm, Var
 from smelt.ir.walk import free_vars
 
 from .nodes import (
-    Allocate,
     AssertStmt,
-    Block,
     BlockRealize,
     Buffer,
     BufferStore,
     Evaluate,
     IfThenElse,
-    LetStmt,
     PrimFunc,
-    Range,
     Seq,
     Stmt,
     While,
     seq,
 )
-from .parser_block import BlockParts, with_regions
+from .parser_block import with_regions
 from .parser_buffer import BUFFER
 from .parser_expr import Source
 from .parser_let import Binding, LetParser
@@ -83,21 +79,6 @@ def parse_function(
 
 class FunctionParser(LetParser):
     """Parses one function."""
-
-    def __init__(
-        self, source: Source, env: Mapping[str, Any], aliases: frozenset[str] = frozenset("T")
-    ) -> None:
-        """Start outside of any block."""
-        super().__init__(source, env, aliases)
-        self.params: dict[str, Var | Buffer] = {}
-        self.declared: dict[Var, ast.AST] = {}
-        self.given: set[Var] = set()
-        self.func_attrs: dict[str, Any] = {}
-        self.blocks: list[BlockParts] = [BlockParts(None)]
-        self.bare: dict[Block, tuple[bool, bool]] = {}
-        self.domains: dict[Expr, Range] = {}
-        self.rooted = self.no_root = False
-        self.lets: dict[Var, int] = {}
 
     # --------------------------------------------------------------------------- functions
 
@@ -225,13 +206,8 @@ class FunctionParser(LetParser):
                 out = []
         self.pop()
         body = seq(*out) if out else Seq(())
-        for before, (binder, data) in reversed(pending):
-            inner = (
-                Allocate(binder, body, data)
-                if isinstance(binder, Buffer)
-                else LetStmt(binder, data, body)
-            )
-            body = seq(*before, inner)
+        for before, binding in reversed(pending):
+            body = seq(*before, binding(body))
         return body
 
     def assign(self, s: ast.Assign) -> Stmt | Binding | None:

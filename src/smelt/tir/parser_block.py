@@ -12,7 +12,7 @@ from smelt.ir.expr import INDEX, Expr, Var, cast, const
 from .facts import Facts
 from .nodes import Block, BlockRealize, Buffer, BufferRegion, IterVar, PrimFunc, Range, Stmt
 from .parser_buffer import OPTIONS, BufferParser
-from .parser_source import describe
+from .parser_source import Source, describe
 from .parser_values import is_number, plain
 from .regions import accesses
 from .rewrite import Rewriter
@@ -70,16 +70,32 @@ def _is_data(value: object) -> bool:
 class BlockParser(BufferParser):
     """Parses blocks.
 
-    blocks   the blocks around what is parsed, the function's own level first
-    bare     blocks whose text leaves out (reads, writes)
-    domains  what loop variables run over
-    rooted   whether there is any block
+    blocks      the blocks around what is parsed, the function's own level first
+    bare        blocks whose text leaves out (reads, writes)
+    domains     what loop variables run over
+    rooted      whether there is any block
+    no_root     whether the text says that there is no block "root"
+    params      the function's parameters by name
+    func_attrs  the function's attributes
+    declared    variables without a value of their own, and where they stand
+    given       those of them that a let has given one
+    lets        variables with a value, and how deep in scopes they are bound
     """
 
-    blocks: list[BlockParts]
-    bare: dict[Block, tuple[bool, bool]]
-    domains: dict[Expr, Range]
-    rooted: bool
+    def __init__(
+        self, source: Source, env: Mapping[str, Any], aliases: frozenset[str] = frozenset("T")
+    ) -> None:
+        """Start outside of any block."""
+        super().__init__(source, env, aliases)
+        self.blocks: list[BlockParts] = [BlockParts(None)]
+        self.bare: dict[Block, tuple[bool, bool]] = {}
+        self.domains: dict[Expr, Range] = {}
+        self.rooted = self.no_root = False
+        self.params: dict[str, Var | Buffer] = {}
+        self.func_attrs: dict[str, Any] = {}
+        self.declared: dict[Var, ast.AST] = {}
+        self.given: set[Var] = set()
+        self.lets: dict[Var, int] = {}
 
     def suite(self, nodes: list[ast.stmt]) -> Stmt:
         """The statements of a suite."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from smelt.ir.expr import INDEX, Var
@@ -15,21 +17,12 @@ from .parser_values import View, plain
 from .script_names import BINDING, CONTEXT, complaint, entries, entry
 from .script_ops import is_dtype
 
-Binding = tuple[Var | Buffer, Any]
-"""What a name is bound to for the rest of its suite: a let's value, an allocation's annotations."""
+Binding = Callable[[Stmt], Stmt]
+"""What binds a name for the rest of its suite, which it is given: a let, an allocation."""
 
 
 class LetParser(LoopParser):
-    """Parses bindings.
-
-    declared  variables without a value of their own, and where they stand
-    given     those of them that a let has given one
-    lets      variables with a value, and how deep in scopes they are bound
-    """
-
-    declared: dict[Var, ast.AST]
-    given: set[Var]
-    lets: dict[Var, int]
+    """Parses bindings."""
 
     # -------------------------------------------------------------------------- declarations
 
@@ -112,7 +105,7 @@ class LetParser(LoopParser):
         var = Var(self.fresh(name), given.dtype)
         self.define(name, var)
         self.lets[var] = len(self.scopes)
-        return var, given
+        return partial(LetStmt, var, given)
 
     def annotated(self, s: ast.AnnAssign) -> Binding | None:
         """x: T.int32 = value, x: T.let = value or x: T.let[T.int32] = value."""
@@ -202,27 +195,26 @@ _DECLARE = f"decl_buffer(shape, {OPTIONS})"
 @entry(BINDING, _ALLOCATE)
 def _allocated(
     p: LetParser, node: ast.Call, target: str, extents: ast.expr, **options: ast.expr
-) -> tuple[Buffer, Any]:
-    """B = T.allocate(shape, dtype, ...): the buffer and its annotations."""
+) -> Binding:
+    """B = T.allocate(shape, dtype, ...)."""
     condition, annotations = [options.pop(n, None) for n in ("condition", "annotations")]
     if condition is not None and p.value(condition) is not True:
         p.fail(condition, "memory is allocated unconditionally", "True")
     buffer = p.buffer(node, target, extents, **options)
     p.define(target, buffer)
-    return buffer, {} if annotations is None else p.attributes(annotations)
+    notes = {} if annotations is None else p.attributes(annotations)
+    return lambda body: Allocate(buffer, body, notes)
 
 
 @entry(BINDING, _DECLARE)
 def _declared(
     p: LetParser, node: ast.Call, target: str, shape: ast.expr, **options: ast.expr
-) -> tuple[Buffer, Any] | None:
+) -> Binding | None:
     """B = T.decl_buffer(shape, dtype): new memory, or with data= another name of a buffer."""
     if "data" in options:
         p.define(target, p.same_memory(node, target, shape, **options))
         return None
-    buffer = p.buffer(node, target, shape, **options)
-    p.define(target, buffer)
-    return buffer, {}
+    return _allocated(p, node, target, shape, **options)
 
 
 @entry(CONTEXT, _ALLOCATE, _DECLARE)
@@ -237,4 +229,4 @@ def _allocated_around(
     bound = made(p, node, target.id, shape, **options)
     inner = p.suite(body)
     p.pop()
-    return inner if bound is None else Allocate(bound[0], inner, bound[1])
+    return inner if bound is None else bound(inner)

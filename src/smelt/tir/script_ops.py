@@ -66,20 +66,10 @@ INTRINSICS: dict[str, Intrinsic] = {
 }
 """The pure intrinsics by name."""
 
-HOST_INTRINSICS = (
-    "smelt.call_kernel",
-    "smelt.alloc_storage",
-    "smelt.free_storage",
-    "smelt.tensor_view",
-    "smelt.check_shape",
-    "smelt.call_packed",
-    "smelt.make_object",
-    "smelt.get_field",
-    "smelt.retain",
-    "smelt.release",
-    "smelt.while",
-    "smelt.probe",
-)
+HOST_INTRINSICS = tuple([f"smelt.{name}" for name in (
+    "call_kernel", "alloc_storage", "free_storage", "tensor_view", "check_shape", "call_packed",
+    "make_object", "get_field", "retain", "release", "while", "probe",
+)])  # fmt: skip
 """What a host program may call, and nothing else."""
 
 DEVICE_INTRINSICS = ("smelt.storage_sync",)
