@@ -66,15 +66,6 @@ class NodeMeta(type):
             _generate(cls)
         return cls
 
-    def __init__(
-        cls,
-        name: str,
-        bases: tuple[type, ...],
-        namespace: dict[str, Any],
-        interned: bool | None = None,
-    ) -> None:
-        super().__init__(name, bases, namespace)
-
 
 def _is_class_var(annotation: object) -> bool:
     return "ClassVar" in str(annotation)

@@ -94,9 +94,8 @@ def value_names(f: nodes.Function) -> list[tuple[str, nodes.RelaxExpr]]:
     found: list[tuple[str, nodes.RelaxExpr]] = []
     for node, binding in printer.layout.root.steps:
         if isinstance(node, nodes.Let) and (binding or node in printer.layout.tail):
-            found += (
-                [(printer.names[node.var], node)] if node in printer.layout.tail and binding else []
-            )
+            if binding and node in printer.layout.tail:
+                found.append((printer.names[node.var], node))
         elif node in printer.names and node not in printer.named:
             found.append((printer.names[node], node))
     return found
@@ -168,11 +167,7 @@ class _Printer:
         if len(line) <= 100:
             lines.append(line)
         else:
-            lines += [
-                head,
-                *[f"{_INDENT}{p}," if p != "*" else f"{_INDENT}*," for p in params],
-                result,
-            ]
+            lines += [head, *[f"{_INDENT}{p}," for p in params], result]
         free = self.free_sizes()
         lines += [f"{_INDENT}{self.names[v]} = R.size({quoted(v.name)})" for v in free]
         attrs = {k: v for k, v in self.f.attrs.items() if not (k == "private" and private)}

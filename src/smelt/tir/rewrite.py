@@ -205,20 +205,6 @@ def replace_buffers(s: nodes.Stmt, buffers: Mapping[nodes.Buffer, nodes.Buffer])
     return Rewriter(buffers=buffers).stmt(s) if buffers else s
 
 
-class _MapExprs(Rewriter):
-    def __init__(self, fn: Callable[[Expr], Expr]) -> None:
-        super().__init__()
-        self.fn = fn
-
-    def visit_expr(self, e: Expr) -> Expr:
-        return self.fn(super().visit_expr(e))
-
-
-def map_exprs(s: nodes.Stmt, fn: Callable[[Expr], Expr]) -> nodes.Stmt:
-    """A statement with `fn` applied to every expression, innermost first."""
-    return _MapExprs(fn).stmt(s)
-
-
 def loads(root: Node) -> list[nodes.BufferLoad]:
     """All distinct loads in a statement or expression."""
     found: dict[nodes.BufferLoad, None] = {}
