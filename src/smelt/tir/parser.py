@@ -29,7 +29,7 @@ from .parser_block import with_regions
 from .parser_buffer import BUFFER
 from .parser_expr import Source
 from .parser_let import Binding, LetParser
-from .parser_source import describe
+from .parser_source import describe, unquoted
 from .parser_values import View, plain
 from .script_names import BINDING, CONTEXT, STATEMENT, complaint, entries, entry
 from .script_ops import dtype_of, is_dtype, shape_vars
@@ -98,10 +98,9 @@ class FunctionParser(LetParser):
         """@T.prim_func, which may say private=True."""
         attrs: dict[str, Any] = {}
         for d in node.decorator_list:
-            called = d.func if isinstance(d, ast.Call) else d
-            if self.script_name(called) != "prim_func":
+            if not isinstance(d, ast.Call) or self.script_name(d) != "prim_func":
                 continue
-            for k in d.keywords if isinstance(d, ast.Call) else ():
+            for k in d.keywords:
                 if k.arg not in ("private", "check_well_formed"):
                     legal = "T.prim_func(private=, check_well_formed=)"
                     self.fail(k, f"T.prim_func has no parameter '{k.arg or '**'}'", legal)
@@ -122,38 +121,31 @@ class FunctionParser(LetParser):
             isinstance(node.returns, ast.Constant) and node.returns.value is None
         ):
             self.fail(node.returns, "a program returns nothing", "a buffer that it writes")
-        notes = [self.annotation(arg) for arg in a.args]
-        for arg, note in zip(a.args, notes, strict=True):
-            if arg.arg in self.params:
+        notes: dict[str, tuple[str, Any]] = {}
+        for arg in a.args:
+            if arg.arg in notes:
                 self.fail(arg, f"the parameter {arg.arg} stands twice in the signature")
-            self.params[arg.arg] = Var("", "handle")  # keeps the place in the order
-            name = self.script_name(note.func if isinstance(note, ast.Call) else note) or ""
-            if is_dtype(name):
-                var = Var(self.fresh(arg.arg), name)
-                self.define(arg.arg, var)
-                self.params[arg.arg] = var
-        for arg, note in zip(a.args, notes, strict=True):
-            if isinstance(note, ast.Call) and self.script_name(note.func) == "Buffer":
-                buffer: Buffer = self.run(BUFFER, note, self.elements(note.args), arg.arg)
-                self.define(arg.arg, buffer)
-                self.params[arg.arg] = buffer
+            note = self.annotation(arg)
+            notes[arg.arg] = self.script_name(note) or "", note
+        made: dict[str, Var | Buffer] = {}
+        for name, (kind, note) in sorted(notes.items(), key=lambda n: n[1][0] == "Buffer"):
+            if kind == "Buffer":
+                made[name] = self.run(BUFFER, note, self.elements(note.args), name)
+            else:
+                made[name] = Var(self.fresh(name), kind)
+            self.define(name, made[name])
+        self.params = {name: made[name] for name in notes}
 
     def annotation(self, arg: ast.arg) -> ast.expr:
         """A parameter's annotation, taken out of quotes."""
-        note = arg.annotation
         legal = 'T.Buffer((...), "float32"), T.int64, T.handle'
-        if isinstance(note, ast.Constant) and isinstance(note.value, str):
-            try:
-                inner = ast.parse(note.value, mode="eval").body
-            except SyntaxError as e:
-                self.fail(note, f"the type of {arg.arg} is no Python: {e.msg}", legal)
-            for n in ast.walk(inner):
-                ast.copy_location(n, note)
-            note = inner
-        if note is None:
+        if arg.annotation is None:
             self.fail(arg, f"the parameter {arg.arg} needs a type", legal)
-        called = isinstance(note, ast.Call)
-        name = self.script_name(note.func if isinstance(note, ast.Call) else note)
+        try:
+            note = unquoted(arg.annotation)
+        except SyntaxError as e:
+            self.fail(arg.annotation, f"the type of {arg.arg} is no Python: {e.msg}", legal)
+        called, name = isinstance(note, ast.Call), self.script_name(note)
         plain_type = name is not None and is_dtype(name) and (not called or name == "handle")
         if not plain_type and not (called and name == "Buffer"):
             self.fail(note, f"this is no type of a parameter ({arg.arg})", legal)

@@ -49,8 +49,7 @@ class BufferParser(ExprParser):
         out = []
         for v in items:
             e = self.as_expr(node, v, INDEX if isinstance(v, int) else None)
-            if not dt.is_int(e.dtype):
-                self.fail(node, f"{what} is of type {e.dtype}", "an integer")
+            self.whole(node, e, what)
             if isinstance(e, IntImm) and e.value < 0:
                 self.fail(node, f"{what} is {e.value}", "at least 0")
             out.append(e)
@@ -134,10 +133,7 @@ class BufferParser(ExprParser):
         base = self.value(node.value)
         if not isinstance(base, Buffer | View):
             self.fail(node.value, f"expected a buffer, got {describe(base)}")
-        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        items = self.elements(items)
-        if len(items) != base.rank:
-            self.fail(node, f"{base.name} has {base.rank} dimensions, {len(items)} ranges given")
+        items = self.items(base, node, "ranges")
         ranges = [self.range(i, e) for i, e in zip(items, base.shape, strict=True)]
         if isinstance(base, Buffer):
             return BufferRegion(base, tuple(ranges))

@@ -42,7 +42,7 @@ from .names import unique_name
 from .nodes import Buffer, BufferLoad, Range
 from .parser_call import VALUES, typed
 from .parser_source import Source as Source
-from .parser_source import describe
+from .parser_source import describe, dotted_name
 from .parser_values import BUILTINS, COMPUTED, View, is_number, is_python, plain
 from .script_names import VALUE, Entry, complaint, entries
 from .script_ops import DEVICE_INTRINSICS, HOST_INTRINSICS, dtype_of, is_dtype
@@ -407,21 +407,28 @@ class ExprParser:
 
     def element(self, base: Buffer | View, node: ast.Subscript) -> tuple[Buffer, tuple[Expr, ...]]:
         """The buffer and the indices between brackets, as many as there are dimensions."""
+        indices = tuple([self.index(i) for i in self.items(base, node, "indices")])
+        return (base, indices) if isinstance(base, Buffer) else (base.buffer, base.indices(indices))
+
+    def items(self, base: Buffer | View, node: ast.Subscript, what: str) -> list[ast.expr]:
+        """What stands between brackets, as many as there are dimensions."""
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         items = self.elements(items)
         if len(items) != base.rank:
-            self.fail(node, f"{base.name} has {base.rank} dimensions, {len(items)} indices given")
-        indices = tuple([self.index(i) for i in items])
-        return (base, indices) if isinstance(base, Buffer) else (base.buffer, base.indices(indices))
+            self.fail(node, f"{base.name} has {base.rank} dimensions, {len(items)} {what} given")
+        return items
+
+    def whole(self, node: ast.AST, e: Expr, what: str) -> Expr:
+        """An expression that has to be an integer."""
+        if not dt.is_int(e.dtype):
+            self.fail(node, f"{what} is of type {e.dtype}", "an integer")
+        return e
 
     def index(self, node: ast.expr) -> Expr:
         """One index: an integer, or lo:hi for the lanes of a vector."""
         if isinstance(node, ast.Slice):
             return self.lanes(node)
-        e = self.expr(node)
-        if not dt.is_int(e.dtype):
-            self.fail(node, f"an index is of type {e.dtype}", "an integer")
-        return e
+        return self.whole(node, self.expr(node), "an index")
 
     def lanes(self, node: ast.Slice) -> Expr:
         """lo:hi:step as an index: a ramp of known length."""
@@ -439,8 +446,7 @@ class ExprParser:
     def interval(self, node: ast.AST, low: Any, high: Any) -> Range:
         """The Range low:high; `low + x` as the upper end gives the extent x."""
         begin, end = self.operands(node, low, high)
-        if not dt.is_int(begin.dtype):
-            self.fail(node, f"a bound is of type {begin.dtype}", "an integer")
+        self.whole(node, begin, "a bound")
         if isinstance(end, Add) and end.a is begin:
             return Range(begin, end.b)
         return Range(begin, end - begin)
@@ -448,14 +454,8 @@ class ExprParser:
     # ------------------------------------------------------------------------------- calls
 
     def script_name(self, node: ast.expr) -> str | None:
-        """ "block" for T.block, "axis.spatial" for T.axis.spatial, None for anything else."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not parts or not isinstance(node, ast.Name) or node.id not in self.aliases:
-            return None
-        return parts[0] if len(parts) == 1 else ".".join(reversed(parts))
+        """ "block" for T.block and T.block(...), "axis.spatial" for T.axis.spatial, else None."""
+        return dotted_name(node.func if isinstance(node, ast.Call) else node, self.aliases)
 
     def call(self, node: ast.Call, expected: str | None = None) -> Any:
         """T.something(...), or a function of Python."""

@@ -114,10 +114,10 @@ class LetParser(LoopParser):
         note = s.annotation
         if isinstance(note, ast.Subscript) and self.script_name(note.value) == "let":
             note = note.slice
-        elif self.script_name(note) == "let":
-            return self.let(s, s.target.id, self.value(s.value), s.value)
-        kind = self.script_name(note.func if isinstance(note, ast.Call) else note)
-        if kind is None or not is_dtype(kind):
+        kind = self.script_name(note)
+        if kind == "let":
+            kind = None
+        elif kind is None or not is_dtype(kind):
             self.fail(s.annotation, "expected an element type", "x: T.int32 = value")
         return self.let(s, s.target.id, self.value(s.value), s.value, kind)
 
