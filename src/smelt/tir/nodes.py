@@ -351,15 +351,5 @@ def walk(stmt: Stmt) -> Iterator[Stmt]:
 
 def sub_statements(s: Stmt) -> list[Stmt]:
     """The statements directly below one."""
-    match s:
-        case Seq(stmts):
-            return list(stmts)
-        case For() | While() | LetStmt() | Allocate():
-            return [s.body]
-        case IfThenElse(_, a, b):
-            return [a] if b is None else [a, b]
-        case BlockRealize(_, _, block):
-            return [block]
-        case Block():
-            return [s.body] if s.init is None else [s.init, s.body]
-    return []
+    found = [c for c in s.children() if isinstance(c, Stmt)]
+    return found[::-1] if isinstance(s, Block) else found  # the field init stands behind body

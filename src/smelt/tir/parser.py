@@ -32,7 +32,7 @@ from .parser_let import Binding, LetParser
 from .parser_source import describe, unquoted
 from .parser_values import View, plain
 from .script_names import BINDING, CONTEXT, STATEMENT, complaint, entries, entry
-from .script_ops import dtype_of, is_dtype, shape_vars
+from .script_ops import is_dtype, shape_vars
 
 
 def parse(
@@ -206,7 +206,10 @@ class FunctionParser(LetParser):
         """buffer[...] = value, or a name bound to something."""
         if len(s.targets) != 1:
             self.fail(s, "one name at a time is assigned")
-        target, value = s.targets[0], s.value
+        return self.assigned(s, s.targets[0], s.value)
+
+    def assigned(self, s: ast.stmt, target: ast.expr, value: ast.expr) -> Stmt | Binding | None:
+        """The store or the binding of target = value."""
         if isinstance(target, ast.Subscript):
             return self.store(target, value)
         if isinstance(target, ast.Name):
@@ -218,18 +221,10 @@ class FunctionParser(LetParser):
 
     def augmented(self, s: ast.AugAssign) -> Stmt | Binding | None:
         """A[i] += value."""
-        load: ast.expr
-        if isinstance(s.target, ast.Subscript):
-            load = ast.Subscript(s.target.value, s.target.slice, ast.Load())
-        elif isinstance(s.target, ast.Name):
-            load = ast.Name(s.target.id, ast.Load())
-        else:
+        if not isinstance(s.target, ast.Subscript | ast.Name):
             self.fail(s.target, "only a buffer's elements can be assigned")
-        joined = ast.BinOp(ast.copy_location(load, s.target), s.op, s.value)
-        ast.copy_location(joined, s)
-        if isinstance(s.target, ast.Subscript):
-            return self.store(s.target, joined)
-        return self.bind(s, s.target.id, joined)
+        joined = ast.copy_location(ast.BinOp(s.target, s.op, s.value), s)
+        return self.assigned(s, s.target, joined)
 
     def store(self, target: ast.Subscript, value: ast.expr) -> Stmt:
         """buffer[indices] = value."""
@@ -241,7 +236,7 @@ class FunctionParser(LetParser):
         lanes = max([dt.lanes(i.dtype) for i in indices], default=1)
         kind = dt.vector(buffer.type, lanes)
         given = self.expr(value, kind)
-        found = dtype_of(given)
+        found = given.dtype
         if isinstance(given, StringImm):
             self.fail(value, f"{buffer.name} holds {kind}, the value is a text")
         if found != kind:

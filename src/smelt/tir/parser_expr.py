@@ -45,7 +45,7 @@ from .parser_source import Source as Source
 from .parser_source import describe, dotted_name
 from .parser_values import BUILTINS, COMPUTED, View, is_number, is_python, plain
 from .script_names import VALUE, Entry, complaint, entries
-from .script_ops import DEVICE_INTRINSICS, HOST_INTRINSICS, dtype_of, is_dtype
+from .script_ops import DEVICE_INTRINSICS, HOST_INTRINSICS, is_dtype
 
 _CLASSES = {o.python: o.node for o in OPERATORS if o.python is not None}
 _BITWISE: dict[type[ast.AST], tuple[str, type[Binary] | None]] = {
@@ -172,7 +172,7 @@ class ExprParser:
 
     def truth(self, node: ast.AST, e: Expr) -> Expr:
         """An expression that must be a truth value."""
-        if dt.kind(dtype_of(e)) != "bool":
+        if dt.kind(e.dtype) != "bool":
             self.fail(node, f"the condition is of type {e.dtype}", "a comparison such as x != 0")
         return e
 
@@ -243,26 +243,15 @@ class ExprParser:
             spine.append(at)
             at = at.left
         left = self.value(at)
-        kind = dtype_of(left) if isinstance(left, Expr) else None
         for part in reversed(spine):
-            right = self.value(part.right)
-            cls = _CLASSES.get(type(part.op))
-            if (
-                cls is not None
-                and isinstance(right, Expr)
-                and dtype_of(right) == kind
-                and (cls is not FloorDiv or not dt.is_float(kind))
-            ):
-                left = cls(left, right)
-                continue
-            left = self.binary(part, cls, left, right)
-            kind = dtype_of(left) if isinstance(left, Expr) else None
+            left = self.binary(part, left, self.value(part.right))
         return left
 
-    def binary(self, node: ast.BinOp, cls: type[Binary] | None, a: Any, b: Any) -> Any:
+    def binary(self, node: ast.BinOp, a: Any, b: Any) -> Any:
         """One operator on two values."""
-        if is_python(a) and is_python(b):
+        if not isinstance(a, Expr) and is_python(a) and is_python(b):
             return self.computed(node, node.op, a, b)
+        cls = _CLASSES.get(type(node.op))
         if cls is not None:
             return self.matched(node, cls, a, b)
         if type(node.op) not in _BITWISE:
@@ -288,17 +277,17 @@ class ExprParser:
     def matched(self, node: ast.AST, cls: type[Binary], a: Any, b: Any) -> Expr:
         """`cls(a, b)` with bare numbers in the other operand's type, nothing folded."""
         x, y = self.operands(node, a, b)
-        if cls is FloorDiv and dt.is_float(dtype_of(x)):
-            return Call(dtype_of(x), "floor", (Div(x, y),))
+        if cls is FloorDiv and dt.is_float(x.dtype):
+            return Call(x.dtype, "floor", (Div(x, y),))
         return cls(x, y)
 
     def operands(self, node: ast.AST, a: Any, b: Any) -> tuple[Expr, Expr]:
         """Two operands in one type; bare numbers take the other operand's."""
         if isinstance(a, Expr):
             if isinstance(b, Expr):
-                if dtype_of(a) == dtype_of(b):
+                if a.dtype == b.dtype:
                     return a, b
-            elif type(b) is int and -_TOP <= b < _TOP and dtype_of(a) == INDEX:
+            elif type(b) is int and -_TOP <= b < _TOP and a.dtype == INDEX:
                 return a, IntImm(INDEX, b)
         return self.converted(node, plain(a), plain(b))
 
@@ -334,7 +323,7 @@ class ExprParser:
             except TypeError:
                 self.fail(node, f"this does not stand before {describe(value)}")
         e = self.as_expr(node, value)
-        kind = dtype_of(e)
+        kind = e.dtype
         if isinstance(node.op, ast.USub):
             return self.matched(node, Sub, 0, e)
         if isinstance(node.op, ast.UAdd):

@@ -401,13 +401,8 @@ class _Printer:
 
 def _touches(block: nodes.Block) -> tuple[bool, bool]:
     """Whether anything in a block reads, and whether anything writes."""
-    reads = writes = False
-    for root in (block.init, block.body):
-        for s in nodes.walk(root) if root is not None else ():
-            writes = (
-                writes
-                or isinstance(s, nodes.BufferStore)
-                or (isinstance(s, nodes.Block) and bool(s.writes))
-            )
-            reads = reads or (isinstance(s, nodes.Block) and bool(s.reads))
-    return reads or bool(loads(block)), writes
+    roots = [root for root in (block.init, block.body) if root is not None]
+    inside = [s for root in roots for s in nodes.walk(root)]
+    blocks = [s for s in inside if isinstance(s, nodes.Block)]
+    writes = any(b.writes for b in blocks) or any(isinstance(s, nodes.BufferStore) for s in inside)
+    return any(b.reads for b in blocks) or bool(loads(block)), writes

@@ -184,7 +184,7 @@ class ExprPrinter:
         if known is not None and script_ops.inferred_dtype(e.op, e.args) == e.type:
             head = [self.text(e.args[0])] if e.op == "if_then_else" else []
             values = e.args[len(head) :]
-            kinds = [script_ops.dtype_of(a) for a in values if not isinstance(a, _CONSTANT)]
+            kinds = [a.dtype for a in values if not isinstance(a, _CONSTANT)]
             expected = kinds[0] if kinds else "float32" if known.operands == "float" else None
             args = head + [self.operand(a, expected) for a in values]
             return f"T.{e.op}({', '.join(args)})"
@@ -208,11 +208,11 @@ class ExprPrinter:
     def left(self, a: expr.Expr, b: expr.Expr, level: int) -> str:
         """The first of two operands: a constant is bare only where the other one tells its type."""
         tells = isinstance(a, _CONSTANT) and not isinstance(b, _CONSTANT)
-        return self.operand(a, script_ops.dtype_of(b) if tells else None, level)
+        return self.operand(a, b.dtype if tells else None, level)
 
     def right(self, a: expr.Expr, b: expr.Expr, level: int) -> str:
         """The second of two operands: a constant is bare where it has the first one's type."""
-        return self.operand(b, script_ops.dtype_of(a) if isinstance(b, _CONSTANT) else None, level)
+        return self.operand(b, a.dtype if isinstance(b, _CONSTANT) else None, level)
 
     def reduce(self, e: Reduce) -> str:
         """A reduction of a tensor expression (printed for the reader only)."""

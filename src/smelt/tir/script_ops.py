@@ -87,24 +87,11 @@ def inferred_dtype(op: str, args: tuple[expr.Expr, ...]) -> str | None:
     if known is None or len(args) != known.arity or not args or known.result == "given":
         return None
     if op == "if_then_else":
-        return dtype_of(args[1])
-    first = dtype_of(args[0])
-    if known.operands != "any" and not all(fits(known, dtype_of(a)) for a in args):
+        return args[1].dtype
+    first = args[0].dtype
+    if known.operands != "any" and not all(fits(known, a.dtype) for a in args):
         return None
     return dt.vector("bool", dt.lanes(first)) if known.result == "bool" else first
-
-
-def dtype_of(e: expr.Expr) -> str:
-    """The type of an expression that may be nested deeply: `e.dtype` without recursion."""
-    while True:
-        if isinstance(e, expr.Compare):
-            return dt.vector("bool", dt.lanes(dtype_of(e.a)))
-        if isinstance(e, expr.Binary | expr.Not):
-            e = e.a
-        elif isinstance(e, expr.Select):
-            e = e.true_value
-        else:
-            return e.dtype
 
 
 def fits(known: Intrinsic, dtype: str) -> bool:
