@@ -10,9 +10,8 @@ import numpy as np
 
 from .equal import LEAVES, definition, normal, structure
 from .module import IRModule
-from .node import Node, float_key, ordered
-
-_PLAIN = (str, bool, int, bytes, type(None))
+from .node import Node, ordered
+from .text import data_text
 
 
 def structural_hash(node: object, map_free_vars: bool = False) -> int:
@@ -72,22 +71,15 @@ def _nodes(value: Any) -> list[Any]:
 
 def _words(value: Any, done: Mapping[int, bytes]) -> str:
     """Plain data as text, with the numbers of the nodes inside."""
-    if _is_node(value):
-        return done[id(value)].hex()
-    if isinstance(value, Mapping):
-        items = sorted([(str(k), _words(v, done)) for k, v in value.items()])
-        return f"{{{items}}}"
-    if isinstance(value, tuple | list):
-        return f"{type(value).__name__}[{','.join([_words(v, done) for v in value])}]"
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, LEAVES):
-        return f"{value.dtype}:{_words(value.value, done)}"
-    if isinstance(value, float):
-        return f"float:{float_key(value)!r}"
-    if isinstance(value, np.ndarray):
-        return f"array:{value.shape}:{value.dtype}"
-    if isinstance(value, _PLAIN):
-        return f"{type(value).__name__}:{value!r}"
-    name = getattr(value, "name", None)  # of an operator
-    return f"other:{name}" if isinstance(name, str) else "other"
+
+    def other(x: Any) -> str:
+        if _is_node(x):
+            return done[id(x)].hex()
+        if isinstance(x, LEAVES):
+            return f"{x.dtype}:{data_text(x.value)}"
+        if isinstance(x, np.ndarray):
+            return f"array:{x.shape}:{x.dtype}"
+        name = repr(x) if isinstance(x, bytes) else getattr(x, "name", None)  # of an operator
+        return f"other:{name}" if isinstance(name, str) else "other"
+
+    return data_text(value, other, ordered=False)
