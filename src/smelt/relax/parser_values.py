@@ -240,10 +240,10 @@ class ValueReader(TypeReader):
                 if self.r_name(func) == "shape":
                     return self.special_shape(node)
                 return self.argument(args[0])
-            case ast.Name(name) if self.known(name) is not None:
-                return self.known(name)
-            case ast.Name() if node.id not in self.sizes and node.id not in self.env:
-                return self.lookup(node)
+            case ast.Name(name):
+                outside = name in self.sizes or name in self.env
+                if self.known(name) is not None or not outside:
+                    return self.lookup(node)
         value = self.data(node)
         return value.value if isinstance(value, IntImm) else value
 

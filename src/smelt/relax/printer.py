@@ -149,7 +149,15 @@ class _Printer:
 
     def data(self, value: Any) -> str:
         """Attributes and shapes."""
-        return _data(value, self.sizes)
+        return data_text(value, self.datum)
+
+    def datum(self, value: Any) -> str:
+        """What stands among plain data: an expression over sizes."""
+        if isinstance(value, IntImm) and value.type == INDEX:
+            return str(value.value)
+        if not isinstance(value, Expr):
+            raise Unsupported(f"the attribute value {value!r} has no text form")
+        return self.sizes.text(value)
 
     # ----------------------------------------------------------------------------- function
 
@@ -347,17 +355,3 @@ class _Printer:
 def same_data(a: Any, b: Any) -> bool:
     """Whether two attribute values are the same, their types included."""
     return bool(field_key(a) == field_key(b))
-
-
-def _data(value: Any, sizes: ExprPrinter | None) -> str:
-    """Plain data, with expressions over sizes in it."""
-
-    def other(x: Any) -> str:
-        if isinstance(x, IntImm) and x.type == INDEX:
-            return str(x.value)
-        if not isinstance(x, Expr):
-            raise Unsupported(f"the attribute value {x!r} has no text form")
-        assert sizes is not None
-        return sizes.text(x)
-
-    return data_text(value, other)
