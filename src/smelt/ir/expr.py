@@ -468,9 +468,7 @@ def binary(cls: type[Binary], a: ExprLike, b: ExprLike) -> Expr:
     return cls(a, b)
 
 
-_CLASSES: dict[str, type[Binary]] = {
-    c.__name__: c for c in (Add, Sub, Mul, Div, FloorDiv, FloorMod, LT, LE, GT, GE, EQ, NE)
-}
+_CLASSES = {o.node.__name__: o.node for o in OPERATORS}
 _LOGICAL: dict[str, type[Binary]] = {"bitwise_and": And, "bitwise_or": Or, "bitwise_xor": NE}
 
 

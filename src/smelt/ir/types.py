@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from smelt.ir.expr import numbers_of
 
 from . import dtype as dt
+from .build import product
 from .expr import INDEX, Expr, ExprLike, convert
 from .node import Node
 
@@ -32,10 +33,7 @@ class TensorType(Type, interned=True):
 
     def elements(self) -> Expr:
         """The number of elements."""
-        count = convert(1, INDEX)
-        for e in self.shape:
-            count = count * e
-        return count
+        return product(self.shape)
 
     def bytes(self) -> Expr:
         """The size in memory, dense."""

@@ -134,12 +134,7 @@ class IterVar(Operators, Node):
         """The type of the variable."""
         return self.var.dtype
 
-    @staticmethod
-    def apply(op: str, a: Any, b: Any) -> Expr:
-        """An operation with the variables in place of the IterVars."""
-        return Expr.apply(
-            op, a.var if isinstance(a, IterVar) else a, b.var if isinstance(b, IterVar) else b
-        )
+    apply = staticmethod(Expr.apply)  # which takes operands as what `as_expr` says
 
 
 class BufferRegion(Node):

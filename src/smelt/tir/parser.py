@@ -167,9 +167,8 @@ class FunctionParser(LetParser):
             if root.allocs or root.attrs:
                 self.fail(node, "what describes the block root stands outside of it")
             return body
-        if self.no_root and not (root.allocs or root.attrs):
-            return body
-        return root.realize(body) if self.rooted or root.allocs or root.attrs else body
+        wanted = root.allocs or root.attrs or (self.rooted and not self.no_root)
+        return root.realize(body) if wanted else body
 
     # -------------------------------------------------------------------------- statements
 
@@ -181,17 +180,13 @@ class FunctionParser(LetParser):
         todo = nodes[::-1]
         while todo:
             s = todo.pop()
-            if type(s) is ast.If:
-                made = self.branch(s)
-                if isinstance(made, list):
-                    todo += reversed(made)
-                    continue
-            else:
-                handler = _STATEMENTS.get(type(s))
-                if handler is None:
-                    self.fail(s, f"{type(s).__name__} is not a statement of the script language")
-                made = handler(self, s)
-            if isinstance(made, Stmt):
+            handler = _STATEMENTS.get(type(s))
+            if handler is None:
+                self.fail(s, f"{type(s).__name__} is not a statement of the script language")
+            made = handler(self, s)
+            if isinstance(made, list):  # of a condition of Python
+                todo += reversed(made)
+            elif isinstance(made, Stmt):
                 out.append(made)
             elif made is not None:
                 pending.append((out, made))
@@ -358,6 +353,7 @@ _STATEMENTS: dict[type[ast.stmt], Callable[[FunctionParser, Any], Any]] = {
     ast.AnnAssign: FunctionParser.annotated,
     ast.AugAssign: FunctionParser.augmented,
     ast.Expr: FunctionParser.expression,
+    ast.If: FunctionParser.branch,
     ast.For: FunctionParser.loop,
     ast.While: FunctionParser.repeat,
     ast.With: FunctionParser.within,

@@ -85,11 +85,9 @@ class _Verifier:
         self.kernel: dict[str, For] | None = None
         self.at: Any = func
 
-    def fail(self, message: str, why: str = "here", node: Any = None) -> NoReturn:
+    def fail(self, message: str, why: str = "here") -> NoReturn:
         """Raise a VerifyError with the program marked."""
-        raise VerifyError(
-            f"{self.func.name}: {message}\n{script(self.func, {node or self.at: why})}"
-        )
+        self.fail_at(message, {self.at: why})
 
     def fail_at(self, message: str, marks: Mapping[Any, str]) -> NoReturn:
         """Raise a VerifyError with several places marked."""
