@@ -208,3 +208,9 @@ def test_modules(golden: Golden) -> None:
             parse_any(text, path="module.py")
         texts.append(str(caught.value) + "\n")
     golden("\n".join(texts))
+
+
+def test_what_a_call_gives_is_not_called() -> None:
+    text = "@T.prim_func\ndef f(A: T.Buffer((4,))):\n    A[0] = T.exp(A[0])(1.0)\n"
+    with pytest.raises(ParseError, match="a value of float32 cannot be called"):
+        parse(text)

@@ -98,7 +98,7 @@ class FunctionParser(LetParser):
         """@T.prim_func, which may say private=True."""
         attrs: dict[str, Any] = {}
         for d in node.decorator_list:
-            if not isinstance(d, ast.Call) or self.script_name(d) != "prim_func":
+            if not isinstance(d, ast.Call) or self.said_name(d) != "prim_func":
                 continue
             for k in d.keywords:
                 if k.arg not in ("private", "check_well_formed"):
@@ -126,7 +126,7 @@ class FunctionParser(LetParser):
             if arg.arg in notes:
                 self.fail(arg, f"the parameter {arg.arg} stands twice in the signature")
             note = self.annotation(arg)
-            notes[arg.arg] = self.script_name(note) or "", note
+            notes[arg.arg] = self.said_name(note) or "", note
         made: dict[str, Var | Buffer] = {}
         for name, (kind, note) in sorted(notes.items(), key=lambda n: n[1][0] == "Buffer"):
             if kind == "Buffer":
@@ -145,7 +145,7 @@ class FunctionParser(LetParser):
             note = unquoted(arg.annotation)
         except SyntaxError as e:
             self.fail(arg.annotation, f"the type of {arg.arg} is no Python: {e.msg}", legal)
-        called, name = isinstance(note, ast.Call), self.script_name(note)
+        called, name = isinstance(note, ast.Call), self.said_name(note)
         plain_type = name is not None and is_dtype(name) and (not called or name == "handle")
         if not plain_type and not (called and name == "Buffer"):
             self.fail(note, f"this is no type of a parameter ({arg.arg})", legal)

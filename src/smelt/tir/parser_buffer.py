@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import Any
 
 from smelt.ir import dtype as dt
@@ -55,19 +56,10 @@ class BufferParser(ExprParser):
             out.append(e)
         return tuple(out)
 
-    def buffer(
-        self,
-        node: ast.Call,
-        name: str,
-        shape: ast.expr,
-        dtype: ast.expr | None = None,
-        scope: ast.expr | None = None,
-        strides: ast.expr | None = None,
-        data: ast.expr | None = None,
-        axis_separators: ast.expr | None = None,
-        **rest: ast.expr,
-    ) -> Buffer:
+    def buffer(self, node: ast.Call, name: str, shape: ast.expr, **options: ast.expr) -> Buffer:
         """A new buffer from the arguments of T.Buffer and the like (see OPTIONS)."""
+        dtype, scope, strides = [options.get(n) for n in ("dtype", "scope", "strides")]
+        cut = options.get("axis_separators")
         kind = "float32" if dtype is None else self.dtype_arg(dtype)
         if dt.lanes(kind) > 1:
             self.fail(dtype or node, f"{name} holds {kind}", f'scalars: "{dt.scalar(kind)}"')
@@ -76,41 +68,31 @@ class BufferParser(ExprParser):
         if steps and len(steps) != len(extents):
             counts = f"{len(extents)} dimensions, {len(steps)} strides given"
             self.fail(strides or node, f"{name} has {counts}")
-        if data is not None:
-            self.fail(data, f"{name} is a new buffer; it has not the memory of another")
-        cuts = () if axis_separators is None else self.value(axis_separators)
+        if "data" in options:
+            self.fail(options["data"], f"{name} is a new buffer; it has not the memory of another")
+        cuts = () if cut is None else self.value(cut)
         if not isinstance(cuts, tuple | list) or not all(type(c) is int for c in cuts):
-            self.fail(axis_separators or node, "expected positions between dimensions", "[1]")
-        self.promises(**rest)
+            self.fail(cut or node, "expected positions between dimensions", "[1]")
+        self.promises(options)
         where = "global" if scope is None else self.text_arg(scope) or "global"
         return Buffer(self.fresh(name), extents, kind, where, steps, tuple(cuts))
 
-    def promises(
-        self,
-        elem_offset: ast.expr | None = None,
-        align: ast.expr | None = None,
-        offset_factor: ast.expr | None = None,
-        buffer_type: ast.expr | None = None,
-    ) -> None:
+    def promises(self, options: Mapping[str, ast.expr]) -> None:
         """align and offset_factor are promises that smelt does not need; the others have no use."""
-        for node in (align, offset_factor):
-            if node is not None:
-                self.int_arg(node, -1)
+        elem_offset, buffer_type = options.get("elem_offset"), options.get("buffer_type")
+        for name in ("align", "offset_factor"):
+            if name in options:
+                self.int_arg(options[name], -1)
         if elem_offset is not None and not is_const(self.expr(elem_offset), 0):
             self.fail(elem_offset, "a buffer begins at its first element", "0")
         if buffer_type is not None and self.text_arg(buffer_type) not in ("", "default"):
             self.fail(buffer_type, "smelt has one kind of buffer", '"default"')
 
     def same_memory(
-        self,
-        node: ast.Call,
-        name: str,
-        shape: ast.expr,
-        data: ast.expr,
-        dtype: ast.expr | None = None,
-        **rest: ast.expr,
+        self, node: ast.Call, name: str, shape: ast.expr, data: ast.expr, **options: ast.expr
     ) -> Buffer:
         """T.Buffer(shape, dtype, data=B): a second name of B, which must look like this."""
+        dtype = options.get("dtype")
         value = self.value(data)
         if not isinstance(value, Buffer):
             self.fail(data, f"expected a buffer, got {describe(value)}")

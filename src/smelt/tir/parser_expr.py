@@ -443,8 +443,12 @@ class ExprParser:
     # ------------------------------------------------------------------------------- calls
 
     def script_name(self, node: ast.expr) -> str | None:
-        """ "block" for T.block and T.block(...), "axis.spatial" for T.axis.spatial, else None."""
-        return dotted_name(node.func if isinstance(node, ast.Call) else node, self.aliases)
+        """ "block" for T.block, "axis.spatial" for T.axis.spatial, None for anything else."""
+        return dotted_name(node, self.aliases)
+
+    def said_name(self, node: ast.expr) -> str | None:
+        """The name that a type or a decorator says, called or not."""
+        return self.script_name(node.func if isinstance(node, ast.Call) else node)
 
     def call(self, node: ast.Call, expected: str | None = None) -> Any:
         """T.something(...), or a function of Python."""

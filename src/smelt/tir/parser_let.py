@@ -114,7 +114,7 @@ class LetParser(LoopParser):
         note = s.annotation
         if isinstance(note, ast.Subscript) and self.script_name(note.value) == "let":
             note = note.slice
-        kind = self.script_name(note)
+        kind = self.said_name(note)
         if kind == "let":
             kind = None
         elif kind is None or not is_dtype(kind):
@@ -149,16 +149,10 @@ def _let_bound(
 
 @entry(CONTEXT, "let(value, dtype=)", "LetStmt(value, dtype=, *, var=)")
 def _let_around(
-    p: LetParser,
-    node: ast.Call,
-    target: Any,
-    body: list[ast.stmt],
-    value: ast.expr,
-    dtype: ast.expr | None = None,
-    var: ast.expr | None = None,
+    p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], value: Any, **options: Any
 ) -> Stmt:
     """with T.let(value, "float32") as x:, or the classic T.let(x, value) of a declared x."""
-    name = p.script_name(node.func)
+    name, dtype, var = p.script_name(node.func), options.get("dtype"), options.get("var")
     if target is None and name == "let" and dtype is not None:
         value, dtype, var = dtype, None, value
     if (target is None) == (var is None):

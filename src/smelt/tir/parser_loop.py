@@ -65,18 +65,10 @@ class LoopParser(BlockParser):
     *[f"{kind}(start, stop=, *, step=, annotations=, dtype=)" for kind in _PLAIN],
     "thread_binding(start, stop=, thread=, *, annotations=, dtype=)",
 )
-def _one(
-    p: LoopParser,
-    node: ast.Call,
-    s: ast.For,
-    start: ast.expr,
-    stop: ast.expr | None = None,
-    step: ast.expr | None = None,
-    annotations: ast.expr | None = None,
-    dtype: ast.expr | None = None,
-    thread: ast.expr | None = None,
-) -> Stmt:
+def _one(p: LoopParser, node: ast.Call, s: ast.For, start: ast.expr, **options: ast.expr) -> Stmt:
     """One loop."""
+    names = ("stop", "step", "annotations", "dtype", "thread")
+    stop, step, annotations, dtype, thread = [options.get(n) for n in names]
     name = p.script_name(node.func) or "serial"
     if name == "thread_binding" and thread is None:
         p.fail(node, "T.thread_binding: the axis must be given", 'thread="threadIdx.x"')
