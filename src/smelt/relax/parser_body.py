@@ -267,10 +267,7 @@ class FunctionReader(ValueReader):
         for n, name in enumerate(names):
             if not isinstance(name, ast.Name):
                 self.fail(name, "expected a name")
-            item = (
-                whole.items[n] if isinstance(whole, nodes.Tuple) else nodes.TupleGetItem(whole, n)
-            )
-            self.define(s, name.id, item)
+            self.define(s, name.id, whole[n])
 
     def dataflow(self, s: ast.With, body: list[ast.stmt]) -> None:
         """with R.dataflow(): ... R.output(y): only the outputs are known behind it."""

@@ -98,7 +98,7 @@ class BufferParser(ExprParser):
             self.fail(data, f"expected a buffer, got {describe(value)}")
         wanted = self.extents(shape, f"an extent of {name}")
         kind = "float32" if dtype is None else self.dtype_arg(dtype)
-        if not _same(wanted, value.shape) or kind != value.type:
+        if wanted != value.shape or kind != value.type:
             what = f"{name} would see the memory of {value.name} in another shape or type"
             self.fail(node, what, f"{value.name} itself")
         return value
@@ -140,14 +140,9 @@ class BufferParser(ExprParser):
         extents = self.extents(shape, f"an extent of {name}")
         skip = len(r.region) - len(extents)
         outer = all(is_const(d.extent, 1) for d in r.region[: max(skip, 0)])
-        if skip < 0 or not outer or not _same(extents, [d.extent for d in r.region[skip:]]):
+        if skip < 0 or not outer or extents != tuple([d.extent for d in r.region[skip:]]):
             self.fail(node, f"the region of {r.buffer.name} has another shape than {name}")
         return View(name, r.buffer, r.region, extents)
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Whether two shapes are the same."""
-    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 
 @entry(BINDING, f"match_buffer(param, shape, {OPTIONS})")

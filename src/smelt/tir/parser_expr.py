@@ -108,15 +108,11 @@ class ExprParser:
 
     def lookup(self, node: ast.Name) -> Any:
         """What a name stands for: in the program, else in the Python program around it."""
-        found = self.names.get(node.id, _MISSING)
-        if found is not _MISSING:
-            return found
-        found = self.env.get(node.id, _MISSING)
-        if found is _MISSING:
-            found = BUILTINS.get(node.id, _MISSING)
-        if found is _MISSING:
-            self.fail(node, f"'{node.id}' is not defined here", self._near(node.id))
-        return found.item() if isinstance(found, np.generic) else found
+        for known in (self.names, self.env, BUILTINS):
+            if node.id in known:
+                found = known[node.id]
+                return found.item() if isinstance(found, np.generic) else found
+        self.fail(node, f"'{node.id}' is not defined here", self._near(node.id))
 
     def _near(self, name: str) -> str:
         own = list(self.names)
@@ -126,14 +122,7 @@ class ExprParser:
 
     def expr(self, node: ast.expr, expected: str | None = None) -> Expr:
         """An expression; a bare number takes the expected type, also as what a choice gives."""
-        if expected is not None and type(node) is ast.Call:
-            value = self.call(node, expected)
-        else:
-            value = self.value(node)
-        if isinstance(value, Expr):
-            return value
-        if type(value) is int and expected is None and -_TOP <= value < _TOP:
-            return IntImm(INDEX, value)
+        value = self.call(node, expected) if isinstance(node, ast.Call) else self.value(node)
         return self.as_expr(node, value, expected)
 
     def as_expr(self, node: ast.AST, value: Any, expected: str | None = None) -> Expr:
