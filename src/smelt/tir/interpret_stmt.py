@@ -293,10 +293,7 @@ class Compiler(interpret_expr.ExprEmitter):
             extent = self.value(other.extent)
             if extent == first:
                 continue
-            if (
-                interpret_expr.number_in(first) is not None
-                and interpret_expr.number_in(extent) is not None
-            ):
+            if None not in map(interpret_expr.number_in, (first, extent)):
                 raise Unsupported(
                     f"{axis} has the extent {first} in the loop {loops[0].var.name}, and "
                     f"{extent} in the loop {other.var.name}"

@@ -30,10 +30,6 @@ def _by_lane(b: Expr, lane: Expr, group: int) -> Expr:
     return Shuffle(b, b, tuple([first + i % group for i in range(lanes)]))
 
 
-def _fmla(c: Expr, a: Expr, b: Expr) -> Expr:
-    return call("fma", a, b, c)
-
-
 def _fmla_lane(c: Expr, a: Expr, b: Expr, lane: Expr) -> Expr:
     return call("fma", a, _by_lane(b, lane, 1), c)
 
@@ -44,7 +40,7 @@ _neon(
     "arm.neon.fmla",
     programs.fma_meaning(4),
     features=("neon",),
-    llvm=_fmla,
+    llvm=programs.fused,
     c="vst1q_f32(r, vfmaq_f32(vld1q_f32(c), vld1q_f32(a), vld1q_f32(b)));",
     source=f"{_A64}FMLA (vector)",
 )

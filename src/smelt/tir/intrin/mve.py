@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from smelt.ir.build import call
-from smelt.ir.expr import Broadcast, Expr, const
+from smelt.ir.expr import Expr, const
 from smelt.tir.named_calls import call_llvm
 
-from .programs import dot, dot_meaning, fma_row, scaled_meaning
+from .programs import dot, dot_meaning, fma_row, fused_scalar, scaled_meaning
 from .registry import Instruction, TensorIntrin
 
 _mve = partial(Instruction.register, arch="arm", header="arm_mve.h")
@@ -60,15 +59,11 @@ TensorIntrin.register(
 )
 
 
-def _vfma(c: Expr, a: Expr, b: Expr) -> Expr:
-    return call("fma", Broadcast(a, 4), b, c)
-
-
 _mve(
     "arm.mve.vfma_f32",
     scaled_meaning(4, "float32", "float32"),
     features=("mve.fp",),
-    llvm=_vfma,
+    llvm=fused_scalar,
     c="vst1q_f32(r, vfmaq_n_f32(vld1q_f32(c), vld1q_f32(b), *a));",
     source="DDI 0553, VFMA (vector by scalar plus vector)",
 )

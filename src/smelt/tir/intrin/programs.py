@@ -1,4 +1,4 @@
-"""Program texts that instructions of several processors share, by lanes and types.
+"""What instructions of several processors share: program texts, by lanes and types.
 
 Meanings have the operands c (the accumulator), a, b and the result r. Tiles have the operands A, B
 and the result C, which they add to, so that a loop nest updates in place.
@@ -7,6 +7,10 @@ and the result C, which they add to, so that a loop nest updates in place.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+
+from smelt.ir import dtype as dt
+from smelt.ir.build import call
+from smelt.ir.expr import Broadcast, Expr
 
 
 def declared(name: str, dtype: str, *shape: int) -> str:
@@ -18,6 +22,16 @@ def program(params: Sequence[str], *lines: str) -> str:
     """A program of some parameters and lines (each with its own indentation)."""
     body = "".join([f"    {line}\n" for line in lines])
     return f"@T.prim_func\ndef tile({', '.join(params)}):\n{body}"
+
+
+def fused(c: Expr, a: Expr, b: Expr) -> Expr:
+    """a * b + c by LLVM's own fused multiply-add; it is selected to one instruction."""
+    return call("fma", a, b, c)
+
+
+def fused_scalar(c: Expr, a: Expr, b: Expr) -> Expr:
+    """The same for one a; processors have it as one instruction too (RISC-V's vfmacc.vf)."""
+    return call("fma", Broadcast(a, dt.lanes(c.dtype)), b, c)
 
 
 def _product(result: str, a: str, b: str) -> str:

@@ -11,19 +11,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from smelt.ir import dtype as dt
-from smelt.ir.build import call
 from smelt.ir.expr import Broadcast, Expr, cast
 
-from .programs import fma_row, scaled_meaning
+from .programs import fma_row, fused_scalar, scaled_meaning
 from .registry import Instruction, TensorIntrin
 
 _rvv = partial(Instruction.register, arch="riscv", header="riscv_vector.h")
-
-
-def _vfmacc(c: Expr, a: Expr, b: Expr) -> Expr:
-    """LLVM selects vfmacc.vf for a product with one factor in every lane."""
-    return call("fma", Broadcast(a, dt.lanes(c.dtype)), b, c)
 
 
 def _vwmacc(c: Expr, a: Expr, b: Expr) -> Expr:
@@ -36,7 +29,7 @@ for _lanes, _m in ((4, "m1"), (8, "m2")):
         f"riscv.rvv.vfmacc_vf_{_lanes}",
         scaled_meaning(_lanes, "float32", "float32"),
         features=("v",),
-        llvm=_vfmacc,
+        llvm=fused_scalar,
         c=f"__riscv_vse32_v_f32{_m}(r, __riscv_vfmacc_vf_f32{_m}(__riscv_vle32_v_f32{_m}(c, "
         f"{_lanes}), *a, __riscv_vle32_v_f32{_m}(b, {_lanes}), {_lanes}), {_lanes});",
         source="RVV 1.0, VFMACC.VF",

@@ -12,19 +12,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from smelt.ir.build import call
-from smelt.ir.expr import Expr
-
-from .programs import dot_meaning, dot_row, dot_tile, fma_meaning, fma_row, fma_tile
+from .programs import dot_meaning, dot_row, dot_tile, fma_meaning, fma_row, fma_tile, fused
 from .registry import Instruction, TensorIntrin
 
 _SDM = "Intel SDM vol. 2, "
 _x86 = partial(Instruction.register, arch="x86", header="immintrin.h")
-
-
-def _fma(c: Expr, a: Expr, b: Expr) -> Expr:
-    """LLVM's own fused multiply-add; it is selected to one instruction."""
-    return call("fma", a, b, c)
 
 
 def _register_fma(name: str, bits: int, feature: str, dtype: str) -> None:
@@ -34,7 +26,7 @@ def _register_fma(name: str, bits: int, feature: str, dtype: str) -> None:
         name,
         fma_meaning(lanes, dtype),
         features=(feature,),
-        llvm=_fma,
+        llvm=fused,
         c=f"{mm}_storeu_{kind}(r, {mm}_fmadd_{kind}({mm}_loadu_{kind}(a), {mm}_loadu_{kind}(b), "
         f"{mm}_loadu_{kind}(c)));",
         source=f"{_SDM}VFMADD231{kind.upper()}",
