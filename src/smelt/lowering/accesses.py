@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from smelt.ir.expr import Expr, Var
 from smelt.tir.nodes import Buffer, BufferStore, For, Stmt, sub_statements
-from smelt.tir.rewrite import loads
+from smelt.tir.rewrite import Indices, Rewriter, loads
 
 Domains = Mapping[Var, tuple[Expr, Expr]]
 """The first value and the extent of loops."""
@@ -40,3 +40,19 @@ def accesses(s: Stmt, domains: Domains = MappingProxyType({})) -> Iterator[Acces
 def uses(s: Stmt, buffer: Buffer) -> bool:
     """Whether a statement touches a buffer."""
     return any(a.buffer is buffer for a in accesses(s))
+
+
+class Moved(Rewriter):
+    """Puts the elements of buffers behind an offset in other ones; all have one dimension."""
+
+    def __init__(self, moved: Mapping[Buffer, tuple[Buffer, Expr]]) -> None:
+        """Where each buffer begins."""
+        super().__init__()
+        self.moved = moved
+
+    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+        """The element in the other buffer."""
+        if b not in self.moved:
+            return b, indices
+        wide, offset = self.moved[b]
+        return wide, (indices[0] + offset,)

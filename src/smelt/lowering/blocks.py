@@ -30,14 +30,8 @@ def lower_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
 
 def allocations(body: tir.Stmt) -> list[tir.Buffer]:
     """The buffers that blocks allocate, outside in."""
-    found: list[tir.Buffer] = []
-    stack = [body]
-    while stack:
-        s = stack.pop()
-        if isinstance(s, tir.Block):
-            found.extend(s.alloc_buffers)
-        stack.extend(tir.sub_statements(s))
-    return found
+    blocks = [s for s in tir.walk(body) if isinstance(s, tir.Block)]
+    return [b for s in blocks for b in s.alloc_buffers]
 
 
 class Realize(RangeRewriter):

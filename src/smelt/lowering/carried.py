@@ -13,10 +13,10 @@ from smelt.arith import Analyzer
 from smelt.ir.build import is_const, logical_not
 from smelt.ir.expr import EQ, LT, Binary, Compare, Expr, FloorDiv, IntImm, Var
 from smelt.ir.walk import free_vars, substitute
+from smelt.tir.facts import conjuncts
 from smelt.tir.nodes import Buffer, BufferStore, For, IfThenElse, Stmt, sub_statements
 from smelt.tir.rewrite import loads
 
-from .guards import conjuncts
 from .lanes import every_lane
 
 Domains = Mapping[Var, tuple[Expr, Expr]]

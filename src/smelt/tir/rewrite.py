@@ -12,6 +12,7 @@ from smelt.ir.walk import rebuild_binary, refold
 from . import nodes
 
 N = TypeVar("N", bound=Node)
+S = TypeVar("S", bound=nodes.Stmt)
 
 Indices = tuple[Expr, ...]
 
@@ -242,6 +243,24 @@ class _MapExprs(Rewriter):
 def map_exprs(s: nodes.Stmt, fn: Callable[[Expr], Expr]) -> nodes.Stmt:
     """A statement with `fn` applied to every expression, innermost first."""
     return _MapExprs(fn).stmt(s)
+
+
+class _MapStmts(Rewriter):
+    def __init__(self, kind: type[nodes.Stmt], fn: Callable[[Any], nodes.Stmt]) -> None:
+        super().__init__()
+        self.kind, self.fn = kind, fn
+
+    def stmt(self, s: nodes.Stmt) -> nodes.Stmt:
+        new = super().stmt(s)
+        return self.fn(new) if isinstance(new, self.kind) else new
+
+    def expr(self, e: Expr) -> Expr:
+        return e
+
+
+def map_stmts(s: nodes.Stmt, kind: type[S], fn: Callable[[S], nodes.Stmt]) -> nodes.Stmt:
+    """A statement with `fn` applied to every statement of a kind in it, innermost first."""
+    return _MapStmts(kind, fn).stmt(s)
 
 
 def loads(root: Node) -> list[nodes.BufferLoad]:
