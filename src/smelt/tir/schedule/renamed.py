@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smelt.ir.expr import Expr, Var
-from smelt.tir.nodes import Block, BlockRealize, Buffer, Stmt
+from smelt.tir.nodes import Buffer, Stmt
 from smelt.tir.rewrite import RenameBound
 
 from .state import State
@@ -23,16 +23,8 @@ class _Fresh(RenameBound):
     def new_buffer(self, b: Buffer) -> Buffer:
         return b.replace(name=self.state.fresh(b.name))
 
-    def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
-        values, predicate = self.exprs(s.values), self.expr(s.predicate)
-        b = s.block
-        iters = [i.replace(var=self.bind(i.var, i.dom.min, i.dom.extent)) for i in b.iter_vars]
-        for x in b.alloc_buffers:
-            self.buffers[x] = self.new_buffer(x)
-        block = b.replace(name=self.state.fresh_block(b.name), iter_vars=tuple(iters))
-        new = self.stmt(block)
-        assert isinstance(new, Block)
-        return BlockRealize(values, predicate, new)
+    def new_block(self, name: str) -> str:
+        return self.state.fresh_block(name)
 
 
 def renamed_copy(state: State, s: Stmt) -> Stmt:
