@@ -185,11 +185,7 @@ def buffer_at(
     found = [x for k, x in enumerate(buffers) if index in (k, x.name)]
     if not found:
         names = ", ".join(f"{k} ({x.name})" for k, x in enumerate(buffers))
-        s.fail(
-            f"{b.block.name} has no {kind} buffer {index!r}",
-            mark={b: "this block"},
-            legal=names or "none",
-        )
+        s.fail(f"{b.block.name} has no {kind} buffer {index!r}", legal=names or "none")
     return found[0]
 
 

@@ -56,7 +56,6 @@ class CacheIndexPrimitives(Base):
         if is_outer(b.block):
             s.fail(
                 f"{b.block.name} has blocks inside",
-                mark={b: "this block"},
                 legal="a block whose body reads elements itself",
             )
         found = _indices(b, max(cse_thresh, 1))

@@ -318,7 +318,6 @@ def _whole(s: State, b: BlockRealize, position: int) -> _Domain:
     if outer.name != "root" and not _is_whole(s, b, position):
         s.cannot_prove(
             f"{i.var.name} of {b.block.name} runs over its whole range inside block {outer.name}",
-            mark={b: "this block"},
             legal="a part that the block around it needs",
         )
     return _Domain(i.dom.min, i.dom.extent, [])

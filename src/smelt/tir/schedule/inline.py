@@ -282,7 +282,6 @@ def _inverse(
         if missing:
             s.cannot_prove(
                 f"the indices of an element determine {', '.join(missing)} of {b.block.name}",
-                mark={b: "this block"},
                 legal="a store at indices that are the block's variables",
             )
         return found

@@ -59,7 +59,6 @@ class LayoutPrimitives(Base):
         if isinstance(pad_value, str) and pad_value != "undef":
             s.fail(
                 f"pad_value is {pad_value!r}",
-                mark={b: "this block"},
                 legal='a number, an expression, a function of the new indices, "undef"',
             )
         old = named_buffer(s, b, buffer)
@@ -68,7 +67,6 @@ class LayoutPrimitives(Base):
         if old.strides:
             s.fail(
                 f"{old.name} has strides; only dense buffers have a layout to transform",
-                mark={b: "this block"},
                 legal="a buffer without strides",
             )
         what, padded = f"buffer {old.name}", pad_value is not None
@@ -109,7 +107,6 @@ class LayoutPrimitives(Base):
         if layout.separators:
             s.fail(
                 "the variables of a block have no AXIS_SEPARATOR between them",
-                mark={b: "this block"},
                 legal="a map to indices only",
             )
         shape = layout.image(s, f"block {b.block.name}")
@@ -117,7 +114,6 @@ class LayoutPrimitives(Base):
             equal(product(shape), product(extents)),
             "the index map leaves gaps: it gives more iterations than there are",
             "the index map leaves no gaps",
-            mark={b: "this block"},
             legal="a map onto as many values",
         )
         to_own: dict[Var, Expr] = {
@@ -202,7 +198,6 @@ def _padding_value(
     except TypeError as e:
         s.fail(
             f"pad_value does not take the {new.rank} new indices: {e}",
-            mark={b: "this block"},
             legal=f"a value, or a function of {new.rank} indices",
         )
     text = f"lambda {', '.join(v.name for v in variables)}: {expr_text(value)}"
@@ -236,7 +231,6 @@ def _one_kind(s: State, b: nodes.BlockRealize, e: Expr) -> str:
     if len(kinds) > 1:
         s.fail(
             f"the index map mixes {' and '.join(sorted(kinds))} variables of {b.block.name}",
-            mark={b: "this block"},
             legal="results over variables of one kind each",
         )
     return kinds.pop() if kinds else "spatial"
@@ -254,20 +248,12 @@ def named_buffer(
         buffer = buffer.name
     if isinstance(buffer, str):
         if buffer not in found:
-            s.fail(
-                f"{b.block.name} does not use {buffer!r}",
-                mark={b: "this block"},
-                legal=", ".join(found),
-            )
+            s.fail(f"{b.block.name} does not use {buffer!r}", legal=", ".join(found))
         return found[buffer]
     pair = list(buffer) if isinstance(buffer, tuple | list) else []
     good = len(pair) == 2 and pair[0] in ("read", "write") and isinstance(pair[1], int)
     if not good:
-        s.fail(
-            f"{buffer!r} is no buffer of a block",
-            mark={b: "this block"},
-            legal='("read", i), ("write", i) or a name',
-        )
+        s.fail(f"{buffer!r} is no buffer of a block", legal='("read", i), ("write", i) or a name')
     return buffer_at(s, b, str(pair[0]), int(str(pair[1])))
 
 
@@ -373,7 +359,6 @@ def own_loops(s: State, b: nodes.BlockRealize) -> nodes.Stmt:
     if rest or not is_const(b.predicate):
         s.fail(
             f"{b.block.name} does not stand alone in loops that are its variables one by one",
-            mark={b: "this block"},
             legal="a block as te makes it, before its loops are changed",
         )
     return node

@@ -140,14 +140,12 @@ class _Staging:
         if reads_it and writes_it:
             s.fail(
                 f"{b.block.name} reads and writes {old.name}",
-                mark={b: "this block"},
                 legal="a buffer that the block only reads or only writes (see cache_inplace)",
             )
         found = _places(s, b, old)
         if len(found) != 1:
             s.fail(
                 f"{b.block.name} uses {old.name} at {len(found)} places",
-                mark={b: "this block"},
                 legal="a buffer used at one place",
             )
         self.indices = found.pop()

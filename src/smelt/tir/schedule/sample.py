@@ -167,7 +167,6 @@ class SamplePrimitives(Base):
         if not legal:
             s.fail(
                 f"{b.block.name} can be computed at no loop of a consumer",
-                mark={b: "this block"},
                 legal="a block whose consumers have loops",
             )
         if decision is None:
