@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from smelt.arith import Analyzer
-from smelt.ir.build import all_of, equal, is_const, maximum, minimum
+from smelt.ir.build import all_of, equal, is_const
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import INDEX, Expr, IntImm, const
 from smelt.tir import nodes as tir
+from smelt.tir.facts import least, most
 from smelt.tir.rewrite import Indices, Rewriter, loads
 
 from .accesses import accesses, uses
@@ -124,11 +125,11 @@ def shrunk(
             low.append(const(0, INDEX))
             shape.append(extent)
             continue
-        least, most = bounds[0]
+        first, last = bounds[0]
         for b in bounds[1:]:
-            least = _smaller(least, b[0], analyzer)
-            most = _larger(most, b[1], analyzer)
-        size = analyzer.simplify(most - least + 1)
+            first = least(first, b[0], analyzer.can_prove)
+            last = most(last, b[1], analyzer.can_prove)
+        size = analyzer.simplify(last - first + 1)
         # a ragged tile in registers is kept whole: what is behind its edge may be computed, and
         # dropped
         whole = buffer.scope == "local" and isinstance(size, IntImm)
@@ -141,8 +142,8 @@ def shrunk(
             if upper is not None and isinstance(extent, IntImm) and upper < extent.value:
                 size = const(upper, INDEX)
             else:
-                least, size = const(0, INDEX), extent
-        low.append(analyzer.simplify(least))
+                first, size = const(0, INDEX), extent
+        low.append(analyzer.simplify(first))
         shape.append(size)
     small = tir.Buffer(
         buffer.name, tuple(shape), buffer.type, buffer.scope, _strides(buffer, shape, analyzer)
@@ -170,18 +171,6 @@ def _strides(buffer: tir.Buffer, shape: list[Expr], analyzer: Analyzer) -> tuple
         step = analyzer.simplify(step * shape[d])
         at = analyzer.simplify(buffer.strides[d] * buffer.shape[d])
     return tuple(strides)
-
-
-def _smaller(a: Expr, b: Expr, analyzer: Analyzer) -> Expr:
-    if a is b or analyzer.can_prove(a <= b):
-        return a
-    return b if analyzer.can_prove(b <= a) else minimum(a, b)
-
-
-def _larger(a: Expr, b: Expr, analyzer: Analyzer) -> Expr:
-    if a is b or analyzer.can_prove(a >= b):
-        return a
-    return b if analyzer.can_prove(b >= a) else maximum(a, b)
 
 
 class Shift(Rewriter):
