@@ -9,7 +9,7 @@ from typing import NamedTuple
 from smelt.ir.build import logical_not
 from smelt.ir.expr import Expr, Var
 from smelt.tir.facts import conjuncts
-from smelt.tir.nodes import Buffer, BufferStore, For, IfThenElse, Stmt, sub_statements
+from smelt.tir.nodes import Buffer, BufferLoad, BufferStore, For, IfThenElse, Stmt, sub_statements
 from smelt.tir.rewrite import Indices, Rewriter, loads
 
 Domains = Mapping[Var, tuple[Expr, Expr]]
@@ -50,6 +50,11 @@ def accesses(
 def uses(s: Stmt, buffer: Buffer) -> bool:
     """Whether a statement touches a buffer."""
     return any(a.buffer is buffer for a in accesses(s))
+
+
+def is_self(e: Expr, s: BufferStore) -> bool:
+    """Whether an expression is the element that a store is about."""
+    return isinstance(e, BufferLoad) and e.buffer is s.buffer and e.indices == s.indices
 
 
 class Moved(Rewriter):

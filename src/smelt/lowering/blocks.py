@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from smelt.arith import Analyzer
 from smelt.ir.build import all_of, equal, is_const
 from smelt.ir.errors import InternalError
@@ -25,7 +23,7 @@ def lower_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
     body = Realize(sizes_of(func)).stmt(func.body)
     allocated = allocations(func.body)
     for buffer in allocated:
-        body = _place(body, buffer, sizes_of(func))
+        body = _descend(body, buffer, analyzer_of(sizes_of(func)))
     return func.replace(body=body)
 
 
@@ -67,12 +65,8 @@ class Realize(RangeRewriter):
 # ------------------------------------------------------------------------------- placement
 
 
-def _place(s: tir.Stmt, buffer: tir.Buffer, sizes: Mapping[Expr, int]) -> tir.Stmt:
-    """Allocate a buffer around the smallest statement that holds all its uses."""
-    return _descend(s, buffer, analyzer_of(sizes))
-
-
 def _descend(s: tir.Stmt, buffer: tir.Buffer, analyzer: Analyzer) -> tir.Stmt:
+    """A buffer allocated around the smallest statement that holds all its uses."""
     if isinstance(s, tir.For) and s.kind not in ("vectorized", "unrolled"):
         analyzer.bind(s.var, s.min, s.extent)
         if not carries(s, buffer, analyzer):

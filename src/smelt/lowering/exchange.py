@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, IntImm, Ramp, Shuffle, Var, const
-from smelt.tir.nodes import BufferLoad, BufferStore, LetStmt, PrimFunc, Seq, Stmt, seq
+from smelt.tir.nodes import BufferLoad, BufferStore, PrimFunc, Seq, Stmt, lets, seq
 from smelt.tir.rewrite import Rewriter
 
 
@@ -110,6 +110,4 @@ def _exchanged(run: list[BufferStore]) -> Stmt:
         columns = new
         width *= 2
     stmt = seq(*[BufferStore(s.buffer, c, s.indices) for s, c in zip(run, columns, strict=True)])
-    for v, e in reversed(bindings):
-        stmt = LetStmt(v, e, stmt)
-    return stmt
+    return lets(bindings, stmt)

@@ -16,6 +16,7 @@ from smelt.tir import nodes as tir
 from smelt.tir.facts import conjuncts
 from smelt.tir.rewrite import loads, map_stmts
 
+from .accesses import is_self
 from .ranges import RangeRewriter, sizes_of
 
 # -------------------------------------------------------------------------- guard the update
@@ -26,17 +27,13 @@ def _neutral_guard(s: tir.BufferStore) -> tir.Stmt:
     v = s.value
     if not isinstance(v, Add | Max | Min):
         return s
-    old, term = (v.a, v.b) if _is_self(v.a, s) else (v.b, v.a)
+    old, term = (v.a, v.b) if is_self(v.a, s) else (v.b, v.a)
     neutral = 0.0 if isinstance(v, Add) else float("-inf") if isinstance(v, Max) else float("inf")
-    found = _strip(term, neutral) if _is_self(old, s) else None
+    found = _strip(term, neutral) if is_self(old, s) else None
     if found is None:
         return s
     condition, stripped = found
     return tir.IfThenElse(condition, tir.BufferStore(s.buffer, type(v)(old, stripped), s.indices))
-
-
-def _is_self(e: Expr, s: tir.BufferStore) -> bool:
-    return isinstance(e, tir.BufferLoad) and e.buffer is s.buffer and e.indices == s.indices
 
 
 def _strip(e: Expr, neutral: float) -> tuple[Expr, Expr] | None:

@@ -124,12 +124,7 @@ def _compute(op: Operation, buffers: dict[Tensor, tir.Buffer], names: set[str]) 
     if op.reduce_axis:
         init, body = _reduction(op.body[0], outs, point, rewrite)
     else:
-        body = tir.seq(
-            *[
-                tir.BufferStore(b, rewrite.expr(e), point)
-                for b, e in zip(outs, op.body, strict=True)
-            ]
-        )
+        body = tir.stores(outs, map(rewrite.expr, op.body), point)
     writes = tuple([element(b, point) for b in outs])
     block = tir.Block(
         _block_name(op.name, names),
@@ -203,28 +198,13 @@ def _reduction(
     assert isinstance(e, tir.Reduce)
     combiner = e.combiner
     start = [rewrite.expr(v) for v in e.init] if e.init else combiner.identity
-    init = tir.seq(*[tir.BufferStore(b, v, point) for b, v in zip(outs, start, strict=True)])
+    init = tir.stores(outs, start, point)
     values: dict[Var, Expr] = {}
     for v, b in zip(combiner.lhs, outs, strict=True):
         values[v] = tir.BufferLoad(b, point)
     for v, s in zip(combiner.rhs, e.sources, strict=True):
         values[v] = rewrite.expr(s)
     results = [substitute(r, values) for r in combiner.result]
-    if len(outs) > 1:
-        return init, _store_together(outs, results, point, rewrite.expr(e.condition))
-    update: tir.Stmt = tir.BufferStore(outs[0], results[0], point)
+    update = tir.stored_together(outs, results, point)
     condition = rewrite.expr(e.condition)
     return init, update if is_const(condition) else tir.IfThenElse(condition, update)
-
-
-def _store_together(
-    outs: list[tir.Buffer], results: list[Expr], point: tuple[Expr, ...], condition: Expr
-) -> tir.Stmt:
-    """All components are computed before any is stored: they read each other's old values."""
-    fresh = [Var(f"{b.name}_new", b.type) for b in outs]
-    stmt: tir.Stmt = tir.seq(
-        *[tir.BufferStore(b, v, point) for b, v in zip(outs, fresh, strict=True)]
-    )
-    for v, r in reversed(list(zip(fresh, results, strict=True))):
-        stmt = tir.LetStmt(v, r, stmt)
-    return stmt if is_const(condition) else tir.IfThenElse(condition, stmt)

@@ -507,7 +507,11 @@ def share_out(sch: Schedule, loops: Sequence[str], cost: float, hardware: Hardwa
         return
     extents = [sch.state.loop(x).extent for x in real]
     first, count, used = real[0], certain(extents[0]), 1
-    while count < want and used < len(real) and _adjacent(sch, first, real[used]):
+    while (
+        count < want
+        and used < len(real)
+        and sch.state.loop(first).body is sch.state.loop(real[used])
+    ):
         first = sch.fuse(first, real[used])
         count *= certain(extents[used])
         used += 1
@@ -531,7 +535,3 @@ def certain(extent: Expr) -> int:
 def _divisor(count: int, parts: int) -> int:
     """The largest divisor of a count that leaves so many parts of it."""
     return next(d for d in range(count // parts, 0, -1) if count % d == 0)
-
-
-def _adjacent(sch: Schedule, outer: str, inner: str) -> bool:
-    return sch.state.loop(outer).body is sch.state.loop(inner)

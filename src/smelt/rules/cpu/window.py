@@ -56,12 +56,8 @@ def is_window(sch: Schedule, name: str) -> bool:
     info = block_info(sch, name)
     spatial = {i.var for i in info.spatial}
     taps = {i.var for i in info.reduce}
-    return any(_slides(e, spatial, taps) for x in info.reads for e in x.indices)
-
-
-def _slides(e: Expr, spatial: set[Var], taps: set[Var]) -> bool:
-    used = free_vars(e)
-    return bool(used & spatial) and bool(used & taps)
+    used = [free_vars(e) for x in info.reads for e in x.indices]
+    return any(v & spatial and v & taps for v in used)
 
 
 def schedule_windows(sch: Schedule, hardware: Hardware, constants: frozenset[str]) -> bool:
@@ -237,7 +233,8 @@ def _pack(
         if x.buffer.name in constants:
             target = x.buffer.name
         elif any(a.size > 4 for a in nest.spatial if a is not roles.vector):
-            target = _written(sch, sch.cache_read(name, x.buffer.name, "global"))
+            copy = sch.state.realize(sch.cache_read(name, x.buffer.name, "global"))
+            target = copy.block.writes[0].buffer.name
         else:
             continue
         at = x.indices.index(roles.vector.var)
@@ -247,11 +244,6 @@ def _pack(
             return [index[at] // panel, *rest, index[at] % panel]
 
         sch.transform_layout(name, target, panels, pad_value=0.0)
-
-
-def _written(sch: Schedule, block: str) -> str:
-    realize = sch.state.realize(block)
-    return realize.block.writes[0].buffer.name
 
 
 def _jumps(nest: elementwise.Nest, roles: Roles) -> bool:

@@ -9,7 +9,7 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 
 from .. import nodes
 from .cache import buffer_at
-from .layout import Relayout, transform_accesses
+from .exchange import Relayout, transform_accesses
 from .loops import sequence
 from .primitive import Base, primitive
 from .region import EXPLICIT, HIDDEN
@@ -47,8 +47,7 @@ class BufferPrimitives(Base):
                     B[v, w] = A[v, w] + 1.0
         Needs   an intermediate buffer, a positive factor.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         buffer = _intermediate(s, b, buffer_index)
         if not -buffer.rank <= axis < buffer.rank or factor < 1:
             s.fail(
@@ -96,8 +95,7 @@ class BufferPrimitives(Base):
                     C[v_1] = T.cast("float32", B[v_1]) * 2.0
         Needs   an intermediate buffer. The one primitive that does not keep results.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         buffer = _intermediate(s, b, buffer_index)
         if dtype not in dt.DTYPES:
             s.fail(
@@ -137,8 +135,7 @@ class BufferPrimitives(Base):
                     B[v] = A[v] + 1.0
         Needs   one range per dimension; the caller answers for its truth.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         kind = _access(s, b, buf_type)
         buffer = buffer_at(s, b, kind, buffer_index)
         ranges = _ranges(s, b, gen_new_ranges)
@@ -181,8 +178,7 @@ class BufferPrimitives(Base):
                     B[v] = A[v] + D[v]
         Needs   positions among the buffers that the block reads or writes.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         kind = _access(s, b, buf_type)
         indices = sequence(s, "buf_index_array", buf_index_array, "a list of positions")
         hidden = [buffer_at(s, b, kind, k) for k in indices]

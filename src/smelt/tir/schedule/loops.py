@@ -221,8 +221,7 @@ class LoopPrimitives(Base):
                     B[v, w] = A[v, w] + 1.0
         Needs   a permutation of the positions.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         order = [int(k) for k in new_order]
         if sorted(order) != list(range(len(b.values))):
             s.fail(

@@ -61,8 +61,7 @@ class EinsumPrimitives(Base):
                 whose
                 operands are indexed by its variables; each padded reduce variable indexes a factor.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         require.require_kind(s, b, require.Kind.REDUCTION, require.Kind.COMPLETE)
         require.require_top(s, b)
         if len(padding) != len(b.block.iter_vars) or any(p < 1 for p in padding):

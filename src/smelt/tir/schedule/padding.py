@@ -42,8 +42,7 @@ class PaddingPrimitives(Base):
         Needs   a complete block that stores if_then_else(condition, value, constant), and a loop
                 around it.
         """
-        s = self.state
-        b, target = s.realize(block), s.loop(loop)
+        (s, b), target = self._at(block), self.state.loop(loop)
         require_kind(s, b, Kind.COMPLETE)
         store = b.block.body
         if not (

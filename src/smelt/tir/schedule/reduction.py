@@ -49,8 +49,7 @@ class ReductionPrimitives(Base):
         Needs   a reduction block, and a loop around it outside which no loop binds reduce
                 variables, and inside which no iteration repeats another.
         """
-        s = self.state
-        b, target = s.realize(block), s.loop(loop)
+        (s, b), target = self._at(block), self.state.loop(loop)
         if b.block.init is None:
             s.fail(
                 f"{b.block.name} has no initial value to take out",

@@ -24,7 +24,7 @@ from .region import refreshed, told_by_body
 from .show import show
 from .trace_text import expr_text
 
-Change = nodes.Stmt | None | Callable[[nodes.Stmt], nodes.Stmt]
+Change = nodes.Stmt | None | Callable[[Any], nodes.Stmt]
 """What becomes of a statement: another, none, or a function of it when its parts are done."""
 
 
@@ -405,19 +405,16 @@ def _among(regions: Iterable[nodes.BufferRegion], buffers: set[nodes.Buffer]) ->
     return any(r.buffer in buffers for r in regions)
 
 
-def allocating(*buffers: nodes.Buffer) -> Callable[[nodes.Stmt], nodes.Stmt]:
+def allocating(*buffers: nodes.Buffer) -> Change:
     """The change that lets a block allocate more buffers."""
-
-    def change(old: nodes.Stmt) -> nodes.Stmt:
-        assert isinstance(old, nodes.Block)
-        return old.replace(alloc_buffers=(*old.alloc_buffers, *buffers))
-
-    return change
+    return lambda old: old.replace(alloc_buffers=(*old.alloc_buffers, *buffers))
 
 
 def loop_names(func: nodes.PrimFunc) -> dict[str, str]:
     """The loops of a function with their extents as text."""
-    return {s.var.name: _short(s.extent) for s in nodes.walk(func.body) if isinstance(s, nodes.For)}
+    loops = [s for s in nodes.walk(func.body) if isinstance(s, nodes.For)]
+    texts = [getattr(s.extent, "value", getattr(s.extent, "name", "...")) for s in loops]
+    return {s.var.name: str(text) for s, text in zip(loops, texts, strict=True)}
 
 
 def block_names(func: nodes.PrimFunc) -> dict[str, str]:
@@ -427,10 +424,6 @@ def block_names(func: nodes.PrimFunc) -> dict[str, str]:
         for s in nodes.walk(func.body)
         if isinstance(s, nodes.BlockRealize) and s.block.name != "root"
     }
-
-
-def _short(e: Expr) -> str:
-    return str(getattr(e, "value", getattr(e, "name", "...")))
 
 
 def _and(items: Sequence[str]) -> str:
