@@ -16,13 +16,14 @@ from smelt.arith import Answer
 from smelt.ir.errors import VerifyError
 from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import free_vars
+from smelt.tir.access import Path
 from smelt.tir.nodes import AssertStmt, For, PrimFunc, Seq, While, walk
 from smelt.tir.printer import script
 from smelt.tir.script_ops import shape_vars
 
 from .disjoint import Disjointness
 from .enumeration import find_conflict
-from .parallel_accesses import Access, Kernel, Loop, ParallelAccesses, Path
+from .parallel_accesses import Access, Kernel, Loop, ParallelAccesses
 
 _SIZES = (8, 5)
 """Values of symbolic sizes with which races are looked for."""
