@@ -30,7 +30,8 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.lowering.instrument import check_wanted, dump_folder, write_text
 from smelt.lowering.lower import lowering_steps
 from smelt.relax.graph_op import kind_of
-from smelt.relax.nodes import Call, Constant, Function, memory_key, values
+from smelt.relax.nodes import Call, memory_key, values
+from smelt.relax.transform.fuse_ops import form_of
 from smelt.relax.views import dense
 from smelt.runtime.abi import ABI_VERSION
 from smelt.target import Target
@@ -66,26 +67,6 @@ class Model:
     memory: MemoryPlan
     artifacts: dict[str, CompiledKernel]
     externals: dict[str, tuple[external.External, list[Storage]]]
-
-
-def form_of(group: Function) -> str:
-    """A text that is equal for groups that compute the same."""
-    numbers: dict[int, int] = {id(p): i for i, p in enumerate(group.params)}
-    lines = [repr(p.type) for p in group.params]
-    for v in values(group.body):
-        if id(v) in numbers:
-            continue
-        numbers[id(v)] = len(numbers)
-        if isinstance(v, Call):
-            args = ["-" if a is None else str(numbers[id(a)]) for a in v.args]
-            lines.append(f"{v.op!r} {args} {dict(v.attrs)!r}")
-        elif isinstance(v, Constant):
-            lines.append(f"{v.type!r} {v.data.tobytes().hex()}")
-        else:
-            lines.append(
-                f"{type(v).__name__} {[numbers[id(c)] for c in v.children() if id(c) in numbers]}"
-            )
-    return "\n".join(lines)
 
 
 def spec_of(
