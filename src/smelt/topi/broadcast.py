@@ -159,13 +159,13 @@ def _power(a: Array, b: Array) -> Array:
 power.numpy(rounded(_power))
 
 
-@op(commutative=True, numpy=rounded(np.minimum))
+@op(commutative=True, chooses=True, numpy=rounded(np.minimum))
 def minimum(a: Tensor, b: Tensor) -> Tensor:
     """The smaller of both; a NaN wins."""
     return _ordered("minimum", a, b, build.minimum, And)
 
 
-@op(commutative=True, numpy=rounded(np.maximum))
+@op(commutative=True, chooses=True, numpy=rounded(np.maximum))
 def maximum(a: Tensor, b: Tensor) -> Tensor:
     """The larger of both; a NaN wins."""
     return _ordered("maximum", a, b, build.maximum, Or)
