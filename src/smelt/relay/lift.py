@@ -22,57 +22,36 @@ from smelt.relax.transform import match
 from smelt.relax.transform.match import dtype_of
 from smelt.topi.registry import Op, plain
 
-from .dialect import RELAY, SAME, const
+from .dialect import RELAY, SAME, Row, const, row
 from .expr import RelayVar
+from .ops.image import METHODS
+from .ops.qnn_affine import ROUNDINGS
 
 Described = tuple[str, dict[str, Any]]
 
-_SAME = ("cumsum", "cumprod", "scatter_elements", "transpose", "broadcast_to", "sequence_mask",
-         "matrix_set_diag", "fixed_point_multiply_per_axis", "dft")  # fmt: skip
-"""Operators with one name and attributes of one name in both, beside the rows of the dialect."""
-
-_NN = ("softmax", "log_softmax", "layer_norm", "instance_norm", "lrn",
-       "sparse_dense")  # fmt: skip
+_NN = ("softmax", "log_softmax", "layer_norm", "instance_norm", "lrn", "sparse_dense")
 """Operators that Relay has under nn."""
 
-_RENAMED: dict[str, tuple[str, dict[str, str]]] = {
-    # smelt's operator: (Relay's name, {smelt's attribute: Relay's})
-    **{name: (name, {}) for name in _SAME},
-    **{name: (f"nn.{name}", {}) for name in _NN},
-    **{name: (name, {"axes": "axis"}) for name in ("sum", "prod", "min", "all", "any")},
-    **{name: (f"qnn.{name}", {}) for name in ("quantize", "dequantize", "requantize")},
-    "group_norm": ("nn.group_norm", {"groups": "num_groups"}),
-    "gather_elements": ("gather", {}),
-    "squeeze": ("squeeze", {"axes": "axis"}),
-    "concat": ("concatenate", {}),
-    "tile": ("tile", {"repeats": "reps"}),
-    "depth_to_space": ("nn.depth_to_space", {"block": "block_size"}),
-    "space_to_depth": ("nn.space_to_depth", {"block": "block_size"}),
-    "dilate": ("nn.dilate", {"value": "dilation_value"}),
-    "threefry_split": ("random.threefry_split", {}),
-    "threefry_generate": ("random.threefry_generate", {"shape": "out_shape"}),
-    "uniform": ("random.uniform", {"shape": "out_shape", "dtype": "out_dtype"}),
-    "normal": ("random.normal", {"shape": "out_shape", "dtype": "out_dtype"}),
-    "roi_pool": ("vision.roi_pool", {"size": "pooled_size", "scale": "spatial_scale"}),
-    "crop_and_resize": ("image.crop_and_resize", {"size": "crop_size", "mode": "method"}),
-    "dilation2d": ("image.dilation2d", {"pads": "padding"}),
-    "correlation": ("nn.correlation", {"pads": "padding"}),
-}
-
-_VALUES: Mapping[tuple[str, str], Mapping[Any, Any]] = {
-    # (smelt's operator, its attribute): {smelt's value: Relay's}
-    ("scatter_elements", "reduction"): {"none": "update"},
-    ("requantize", "rounding"): {"up": "UPWARD", "away": "TONEAREST"},
-    ("crop_and_resize", "mode"): {"linear": "bilinear", "nearest": "nearest_neighbor"},
-}
-
-_USUAL: Mapping[str, Mapping[str, Any]] = {
-    # attributes that Relay does not have, with the values that Relay's operators mean
-    "cumsum": {"reverse": False},
-    "cumprod": {"reverse": False},
-    "quantize": {"rounding": "even", "compute_dtype": ""},
-    "dft": {"axis": -1},
-    "fixed_point_multiply_per_axis": {"rounding": "upward"},
+_ROWS: Mapping[str, Row] = {
+    # operators whose body is written by hand, beside the rows of the dialect
+    **SAME,
+    **{name: row(name, name) for name in ("cumsum", "cumprod", "transpose", "matrix_set_diag")},
+    **{name: row(f"nn.{name}", name) for name in _NN},
+    **{name: row(name, name, "axis=axes") for name in ("sum", "prod", "min", "all", "any")},
+    **{name: row(f"qnn.{name}", name) for name in ("quantize", "dequantize")},
+    "requantize": row("qnn.requantize", "requantize", forms={"rounding": ROUNDINGS}),
+    "group_norm": row("nn.group_norm", "group_norm", "num_groups=groups"),
+    "squeeze": row("squeeze", "squeeze", "axis=axes"),
+    "concat": row("concatenate", "concat"),
+    "tile": row("tile", "tile", "reps=repeats"),
+    "dilate": row("nn.dilate", "dilate", "dilation_value=value"),
+    "crop_and_resize": row(
+        "image.crop_and_resize",
+        "crop_and_resize",
+        "crop_size=size method=mode",
+        forms={"method": METHODS},
+    ),
+    "dilation2d": row("image.dilation2d", "dilation2d", "padding=pads"),
 }
 
 _LAYOUT = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
@@ -122,16 +101,15 @@ def _describe(call: Call) -> Described:
     special = _SPECIAL.get(core_name)
     if special is not None:
         return special(call)
-    row, attrs = SAME.get(core_name), {}
-    name, renamed = (row.name, {}) if row else _RENAMED.get(core_name, ("", {}))
-    usual = row.fixed if row else _USUAL.get(core_name, {})
+    found, attrs = _ROWS.get(core_name), {}
+    if found is None:
+        return "", {}
     for k, v in call.attrs.items():
-        if k in usual and v == usual[k]:
-            continue
-        value = plain(v)
-        names = _VALUES.get((core_name, k))
-        attrs[renamed.get(k, k)] = value if names is None else names.get(value, value)
-    return name, attrs
+        if k not in found.usual or v != found.usual[k]:
+            name, value = found.names.get(k, k), plain(v)
+            words = found.words.get(name, {})
+            attrs[name] = words.get(value, value) if words else value
+    return found.name, attrs
 
 
 _FIRST = ("nn.batch_norm",)
@@ -526,13 +504,6 @@ def _topk(call: Call) -> RelaxExpr | None:
                   is_ascend=not a["largest"], dtype="int64")  # fmt: skip
 
 
-def _sorted(call: Call) -> RelaxExpr | None:
-    """sort and argsort, which say which end comes first the other way round."""
-    kind = {"dtype": call.attrs["dtype"]} if call.callee == "argsort" else {}
-    return _relay(call.callee, call.args[0], axis=call.attrs["axis"],
-                  is_ascend=not call.attrs["descending"], **kind)  # fmt: skip
-
-
 _WHOLE: Mapping[str, Callable[[Call], RelaxExpr | None]] = {
     "gather": _take,
     "one_hot": _one_hot,
@@ -544,6 +515,4 @@ _WHOLE: Mapping[str, Callable[[Call], RelaxExpr | None]] = {
     "arange": _arange,
     "trilu": _trilu,
     "topk": _topk,
-    "sort": _sorted,
-    "argsort": _sorted,
 }

@@ -26,7 +26,7 @@ from smelt.relax.compose.common import (
 from smelt.relax.compose.shapes import meshed
 from smelt.relax.nodes import RelaxExpr, call, constant
 
-from ..dialect import const, make, relay_function, relay_op, sized
+from ..dialect import const, make, relay_function, relay_op, same, sized
 
 
 def tuple_of(shape: Any) -> dict[str, Any] | Any:
@@ -40,16 +40,9 @@ def with_shape(attrs: dict[str, Any]) -> dict[str, Any]:
     return attrs
 
 
-@relay_op("zeros", prepare=with_shape)
-def zeros(*, shape: Any, dtype: str = "float32") -> RelaxExpr:
-    """All zero."""
-    return call("full", shape=shape, value=0.0, dtype=dtype)
-
-
-@relay_op("ones", prepare=with_shape)
-def ones(*, shape: Any, dtype: str = "float32") -> RelaxExpr:
-    """All one."""
-    return call("full", shape=shape, value=1.0, dtype=dtype)
+for _name, _value in (("zeros", 0.0), ("ones", 1.0)):
+    same(_name, "", core="full", fixed={"value": _value}, prepare=with_shape, required="shape",
+         dtype="float32")  # fmt: skip
 
 
 @relay_op("full", prepare=with_shape)

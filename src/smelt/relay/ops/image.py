@@ -74,6 +74,10 @@ def build_resize2d(data: Any, size: Any, *given: Any, **named: Any) -> RelaxExpr
     return sized("image.resize2d", data, size=size, **attrs)
 
 
+METHODS = {"bilinear": "linear", "nearest_neighbor": "nearest"}
+"""How pixels are read between others: Relay's names, and the core's."""
+
+
 @relay_op("image.crop_and_resize")
 def crop_and_resize(
     data: RelaxExpr,
@@ -87,11 +91,11 @@ def crop_and_resize(
     out_dtype: str = "",
 ) -> RelaxExpr:
     """Parts of images, each brought to one size."""
-    one_of("method", method, "bilinear", "nearest_neighbor")
+    one_of("method", method, *METHODS)
     y = on_images(
         "crop_and_resize", data, layout, boxes, box_indices,
         size=numbers("crop_size", 2)(crop_size),
-        mode="linear" if method == "bilinear" else "nearest",
+        mode=METHODS[method],
         extrapolation_value=float(extrapolation_value),
     )  # fmt: skip
     return cast_to(y, out_dtype)

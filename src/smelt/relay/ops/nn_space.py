@@ -20,8 +20,7 @@ from smelt.relax.compose.common import (
 from smelt.relax.compose.image import resized
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import alias, const, relay_function, relay_op, sized
-from .layout import on_images
+from ..dialect import alias, const, relay_function, relay_op, same, sized
 
 
 def _pairs(data: RelaxExpr, pad_width: Any) -> tuple[int, ...]:
@@ -92,21 +91,10 @@ def dilate(data: RelaxExpr, *, strides: Any, dilation_value: float = 0.0) -> Rel
 # -------------------------------------------------------------------------------------- blocks
 
 
-@relay_op("nn.depth_to_space")
-def depth_to_space(
-    data: RelaxExpr, *, block_size: int, layout: str = "NCHW", mode: str = "DCR"
-) -> RelaxExpr:
-    """Channels laid out as blocks of pixels."""
-    return on_images("depth_to_space", data, layout, block=block_size, mode=mode)
-
-
-@relay_op("nn.space_to_depth")
-def space_to_depth(
-    data: RelaxExpr, *, block_size: int, layout: str = "NCHW", mode: str = "DCR"
-) -> RelaxExpr:
-    """Blocks of pixels laid out as channels."""
-    one_of("mode", mode, "DCR")
-    return on_images("space_to_depth", data, layout, block=block_size)
+for _name, _modes in (("depth_to_space", ("DCR", "CRD")), ("space_to_depth", ("DCR",))):
+    same(f"nn.{_name}", "data", core=_name, renamed="block_size=block", images=True,
+         forms={"mode": {m: m for m in _modes}}, required="block_size", layout="NCHW",
+         mode="DCR")  # fmt: skip
 
 
 def _two(name: str, pairs: Any, count: int) -> list[tuple[int, int]]:
