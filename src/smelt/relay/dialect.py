@@ -180,11 +180,14 @@ def attributes(**defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., 
     return declare
 
 
-def alias(name: str, arguments: str, of: str = "", **defaults: Any) -> None:
+def alias(
+    name: str, arguments: str, /, of: str = "", numbers: str = "", **defaults: Any
+) -> None:  # fmt: skip
     """Enter the builder `relay.<name>`: an operator's own with its arguments in another order.
 
     arguments  operands and attributes; "x=data" calls x what the operator calls data
     of         the operator, where its name is another
+    numbers    the attribute that says the element type of operands that are numbers
     defaults   those that are not the operator's
     """
     op = RELAY.get(of or name)
@@ -202,6 +205,9 @@ def alias(name: str, arguments: str, of: str = "", **defaults: Any) -> None:
         bound = signature.bind(*given, **named)
         bound.apply_defaults()
         operands, attrs = _arguments(op, (), {names[n]: v for n, v in bound.arguments.items()})
+        if numbers:
+            dtype = attrs[numbers] or None
+            operands = [const(v, dtype) if isinstance(v, Number) else v for v in operands]
         return wrapped(sized(op, *operands, **attrs))
 
     FUNCTIONS[name] = _described(build, name, signature, op)
@@ -259,14 +265,18 @@ def is_call(x: Any, *names: str) -> TypeGuard[relax.Call]:
 
 def sized(op: Op | str, *operands: Any, **attrs: Any) -> relax.Call:
     """A call of an operator; of its dyn form, where attributes that are sizes are expressions."""
-    name = op if isinstance(op, str) else op.name
-    taken = {place: a for place, a in SIZED.get(name, {}).items() if attrs.get(a) is not None}
-    attrs |= {a: _number_or_expression(name, a, attrs[a]) for a in taken.values()}
-    if not any(isinstance(attrs[a], RelaxExpr) for a in taken.values()):
-        return make(op, *operands, **attrs)
+    found = RELAY.get(op) if isinstance(op, str) else op
+    name, taken = found.name, SIZED.get(found.name, {})
+    sizes = {a: _number_or_expression(name, a, attrs[a]) for a in taken.values()
+             if attrs.get(a) is not None}  # fmt: skip
+    attrs |= sizes
+    if not any(isinstance(v, RelaxExpr) for v in sizes.values()):
+        return make(found, *operands, **attrs)
     given = list(operands)
     for place, a in taken.items():
-        size = attrs.pop(a)
+        size = attrs.pop(a, found.attributes[a].default)
+        if size is None or (isinstance(size, list | tuple) and not size):
+            continue
         dtype = "float32" if a.startswith(("scale", "roi")) else "int64"
         given.insert(place, size if isinstance(size, RelaxExpr) else const(size, dtype))
     return make(f"dyn.{name}", *given, **attrs)

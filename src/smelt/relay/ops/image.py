@@ -19,7 +19,7 @@ from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.window import SPATIAL
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import RELAY, relay_function, relay_op, sized
+from ..dialect import RELAY, relay_op
 from .layout import on_images
 
 
@@ -61,17 +61,6 @@ def _resize(rank: int) -> None:
 
 for _rank in SPATIAL:
     _resize(_rank)
-
-
-@relay_function("image.resize2d")
-def build_resize2d(data: Any, size: Any, *given: Any, **named: Any) -> RelaxExpr:
-    """Images of another size; the size is numbers or an expression."""
-    names = list(RELAY.ops["image.resize2d"].attributes)[1:]
-    attrs = {**dict(zip(names, given, strict=False)), **named}
-    roi = attrs.pop("roi", None)
-    if roi is not None and (isinstance(roi, RelaxExpr) or len(roi)):
-        attrs["roi"] = roi
-    return sized("image.resize2d", data, size=size, **attrs)
 
 
 METHODS = {"bilinear": "linear", "nearest_neighbor": "nearest"}

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from smelt.relax.nodes import Constant, RelaxExpr, constant
+from smelt.relax.nodes import Constant, constant
 
-from ..dialect import const, make, relay_function, same, wrapped
+from ..dialect import alias, relay_function, same
 
 
 @relay_function("random.threefry_key")
@@ -28,22 +28,7 @@ same("random.normal", "key mean scale", core="normal", **_DRAWN)
 same("random.multinomial", "key probs", core="multinomial", results=2, num_samples=1)
 
 
-def _two(name: str, key: Any, a: Any, b: Any, shape: Any, dtype: str) -> Any:
-    given = [v if isinstance(v, RelaxExpr) else const(v, dtype) for v in (a, b)]
-    return wrapped(make(name, key, *given, out_shape=tuple(shape), out_dtype=dtype))
-
-
-@relay_function("random.uniform")
-def build_uniform(
-    key: Any, shape: Any, dtype: str = "float32", low: Any = 0.0, high: Any = 1.0
-) -> Any:
-    """Numbers from low to high: (the key's successor, numbers)."""
-    return _two("random.uniform", key, low, high, shape, dtype)
-
-
-@relay_function("random.normal")
-def build_normal(
-    key: Any, shape: Any, dtype: str = "float32", mean: Any = 0.0, scale: Any = 1.0
-) -> Any:
-    """Numbers of a normal distribution: (the key's successor, numbers)."""
-    return _two("random.normal", key, mean, scale, shape, dtype)
+alias("random.uniform", "key shape=out_shape dtype=out_dtype low high", numbers="out_dtype",
+      low=0.0, high=1.0)  # fmt: skip
+alias("random.normal", "key shape=out_shape dtype=out_dtype mean scale", numbers="out_dtype",
+      mean=0.0, scale=1.0)  # fmt: skip
