@@ -15,6 +15,7 @@ from smelt.ir.errors import SmeltError, TypeMismatch
 from smelt.ir.expr import Expr
 from smelt.ir.module import IRModule
 from smelt.relax import nodes as core
+from smelt.relax.compose.window import SPATIAL
 from smelt.relax.graph import transform
 from smelt.relax.graph_op import of_dialect
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, constant
@@ -26,10 +27,11 @@ from .dialect import RELAY, SAME, Row, const, row
 from .expr import RelayVar
 from .ops.image import METHODS
 from .ops.qnn_affine import ROUNDINGS
+from .ops.select import ENDS
 
 Described = tuple[str, dict[str, Any]]
 
-_NN = ("softmax", "log_softmax", "layer_norm", "instance_norm", "lrn", "sparse_dense")
+_NN = ("batch_norm", "layer_norm", "instance_norm", "lrn", "prelu", "sparse_dense")
 """Operators that Relay has under nn."""
 
 _ROWS: Mapping[str, Row] = {
@@ -43,6 +45,7 @@ _ROWS: Mapping[str, Row] = {
     "group_norm": row("nn.group_norm", "group_norm", "num_groups=groups"),
     "squeeze": row("squeeze", "squeeze", "axis=axes"),
     "concat": row("concatenate", "concat"),
+    "argsort": row("argsort", "argsort", "is_ascend=descending", forms=ENDS),
     "tile": row("tile", "tile", "reps=repeats"),
     "dilate": row("nn.dilate", "dilate", "dilation_value=value"),
     "crop_and_resize": row(
@@ -53,8 +56,6 @@ _ROWS: Mapping[str, Row] = {
     ),
     "dilation2d": row("image.dilation2d", "dilation2d", "padding=pads"),
 }
-
-_LAYOUT = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
 def lift(mod: IRModule) -> IRModule:
@@ -198,63 +199,40 @@ def shape_of(e: RelaxExpr | None) -> tuple[Any, ...]:
 # ------------------------------------------------------------------- names that shapes decide
 
 
+_WINDOW = {"strides": "strides", "pads": "padding", "dilations": "dilation",
+           "output_padding": "output_padding", "groups": "groups", "out_dtype": "out_dtype",
+           "count_include_pad": "count_include_pad"}  # fmt: skip
+
+
+def _window(call: Call, kernel: str = "") -> dict[str, Any]:
+    """What places windows, by Relay's names, where it is said. kernel: how their size is called."""
+    names = {**_WINDOW, "kernel": kernel}
+    found = {names[k]: plain(v) for k, v in call.attrs.items() if names.get(k)}
+    usual = {"dilation": (1,) * len(found.get("dilation", ()))}
+    return {k: v for k, v in found.items() if v not in ((), usual.get(k))}
+
+
 def _conv(call: Call) -> Described:
-    rank = len(shape_of(call)) - 2
-    w, a = shape_of(call.args[1]), call.attrs
-    return f"nn.conv{rank}d", {
-        "strides": plain(a["strides"]),
-        "padding": plain(a["pads"]),
-        "dilation": plain(a["dilations"]),
-        "groups": a["groups"],
-        "channels": value_of(w[0]),
-        "kernel_size": tuple([value_of(k) for k in w[2:]]),
-        "data_layout": _LAYOUT[rank],
-        "kernel_layout": "OI" + _LAYOUT[rank][2:],
-        "out_layout": "",
-        "out_dtype": a["out_dtype"],
-    }
+    w = [value_of(e) for e in shape_of(call.args[1])]
+    sizes = {"channels": w[0], "kernel_size": tuple(w[2:])}
+    return f"nn.conv{len(w) - 2}d", {**_window(call), **sizes}
 
 
 def _conv_transpose(call: Call) -> Described:
-    rank = len(shape_of(call)) - 2
     name, attrs = _conv(call)
-    w = shape_of(call.args[1])
-    channels = value_of(w[1])
+    channels = value_of(shape_of(call.args[1])[1])
     attrs["channels"] = None if channels is None else channels * call.attrs["groups"]
-    attrs["kernel_layout"] = ("IO" if rank == 2 else "OI") + _LAYOUT[rank][2:]
-    attrs["output_padding"] = plain(call.attrs["output_padding"])
-    for key, one in (("strides", 1), ("dilation", 1), ("padding", 0), ("output_padding", 0)):
-        attrs[key] = attrs[key] or (one,) * (rank * (2 if key == "padding" else 1))
     return f"{name}_transpose", attrs
 
 
 def _pool(call: Call) -> Described:
-    rank = len(shape_of(call)) - 2
-    a, (kind, _, grad) = call.attrs, call.callee.partition("_pool")
-    attrs = {
-        "pool_size": plain(a["kernel"]),
-        "strides": plain(a["strides"]) or (1,) * rank,
-        "dilation": plain(a["dilations"]) or (1,) * rank,
-        "padding": plain(a["pads"]) or (0,) * (2 * rank),
-        "layout": _LAYOUT[rank],
-        "ceil_mode": False,
-    }
-    if "count_include_pad" in a:
-        attrs["count_include_pad"] = a["count_include_pad"]
-    if grad and attrs["dilation"] == (1,) * rank:
-        del attrs["dilation"]
-    return f"nn.{kind}_pool{rank}d{grad}", attrs
+    kind, _, grad = call.callee.partition("_pool")
+    return f"nn.{kind}_pool{len(shape_of(call)) - 2}d{grad}", _window(call, "pool_size")
 
 
 def _conv_weight(call: Call) -> Described:
-    a = call.attrs
-    return "nn.conv2d_backward_weight" if len(a["kernel"]) == 2 else "", {
-        "strides": plain(a["strides"]),
-        "padding": plain(a["pads"]),
-        "dilation": plain(a["dilations"]),
-        "groups": a["groups"],
-        "kernel_size": plain(a["kernel"]),
-    }
+    name = "nn.conv2d_backward_weight" if len(call.attrs["kernel"]) == 2 else ""
+    return name, _window(call, "kernel_size")
 
 
 def _reduce(call: Call) -> Described:
@@ -263,7 +241,7 @@ def _reduce(call: Call) -> Described:
     rank = len(shape_of(call.args[0]))
     if rank == 4 and call.attrs["keepdims"] and _normal(axes, 4) == (2, 3):
         kind = {"mean": "avg", "max": "max"}[name]
-        return f"nn.global_{kind}_pool2d", {"layout": "NCHW"}
+        return f"nn.global_{kind}_pool2d", {}
     return name, {"axis": plain(axes), "keepdims": call.attrs["keepdims"]}
 
 
@@ -305,11 +283,6 @@ def _reshape(call: Call) -> Described:
     return "reshape", {"newshape": plain(call.attrs["shape"])}
 
 
-def _batch_norm(call: Call) -> Described:
-    return "nn.batch_norm", {"axis": 1, "epsilon": call.attrs["epsilon"], "center": True,
-                             "scale": True}  # fmt: skip
-
-
 def _expand_dims(call: Call) -> Described:
     """New dimensions that are next to each other."""
     rank = len(shape_of(call))
@@ -317,10 +290,6 @@ def _expand_dims(call: Call) -> Described:
     if axes != list(range(axes[0], axes[0] + len(axes))):
         return "", {}
     return "expand_dims", {"axis": axes[0], "num_newaxis": len(axes)}
-
-
-def _prelu(call: Call) -> Described:
-    return "nn.prelu", {"axis": 1}
 
 
 def _pad(call: Call) -> Described:
@@ -335,8 +304,7 @@ def _pad(call: Call) -> Described:
 def _adaptive(call: Call) -> Described:
     rank = len(shape_of(call)) - 2
     kind = call.op.name.split("_")[1]  # type: ignore[union-attr]
-    return f"nn.adaptive_{kind}_pool{rank}d", {"output_size": call.attrs["size"],
-                                               "layout": _LAYOUT[rank]}  # fmt: skip
+    return f"nn.adaptive_{kind}_pool{rank}d", {"output_size": call.attrs["size"]}
 
 
 def _resize(call: Call) -> Described:
@@ -346,11 +314,10 @@ def _resize(call: Call) -> Described:
         value_of(e) and value_of(n) and s == n / e
         for s, n, e in zip(a["scales"], new, old, strict=False)
     )
-    if old[:2] != new[:2] or not exact or rank not in _LAYOUT or a["roi"]:
+    if old[:2] != new[:2] or not exact or rank not in SPATIAL or a["roi"]:
         return "", {}
     return f"image.resize{rank}d", {
         "size": new[2:],
-        "layout": _LAYOUT[rank],
         "method": {"nearest": "nearest_neighbor"}.get(a["mode"], a["mode"]),
         "coordinate_transformation_mode": a["coordinate_mode"],
         "rounding_method": a["nearest_mode"],
@@ -396,9 +363,7 @@ _SPECIAL: Mapping[str, Callable[[Call], Described]] = {
     "add": _add,
     "matmul": _matmul,
     "reshape": _reshape,
-    "batch_norm": _batch_norm,
     "expand_dims": _expand_dims,
-    "prelu": _prelu,
     "pad": _pad,
     "resize": _resize,
     "adaptive_avg_pool": _adaptive,

@@ -189,10 +189,18 @@ def build_strided_set(data: Any, v: Any, begin: Any, end: Any, strides: Any = No
 # ------------------------------------------------------------------------------------- sorting
 
 
-_ENDS = {"is_ascend": {True: False, False: True}}
-same("sort", "data", renamed="is_ascend=descending", forms=_ENDS, axis=-1, is_ascend=True)
-same("argsort", "data", renamed="is_ascend=descending", forms=_ENDS, axis=-1, is_ascend=True,
-     dtype="int32")  # fmt: skip
+ENDS = {"is_ascend": {True: False, False: True}}
+"""Which end comes first: Relay and the core say it the other way round."""
+
+same("sort", "data", renamed="is_ascend=descending", forms=ENDS, axis=-1, is_ascend=True)
+
+
+@relay_op("argsort")
+def argsort(
+    data: RelaxExpr, *, axis: int = -1, is_ascend: bool = True, dtype: str = "int32"
+) -> RelaxExpr:
+    """The indices that put the elements along an axis in order."""
+    return call("cast", call("argsort", data, axis=axis, descending=not is_ascend), dtype=dtype)
 
 
 @relay_op("topk", results=lambda made: 2 if made.attrs["ret_type"] == "both" else 1)
