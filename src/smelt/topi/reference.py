@@ -6,6 +6,7 @@ They are the oracle of everything else, so they never look at the tensor express
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -46,6 +47,11 @@ def logistic(x: Array) -> Array:
     """1 / (1 + exp(-x)), without overflow."""
     e = np.exp(-np.abs(x))
     return np.asarray(np.where(x >= 0, 1 / (1 + e), e / (1 + e)))
+
+
+def erf_array(x: Array) -> Array:
+    """The error function of each element, in float64."""
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64)))
 
 
 def truncated(a: Array, b: Array) -> Array:
