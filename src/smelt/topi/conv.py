@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +12,16 @@ from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
 
 from . import common
-from .reference import Array, Index, padded_image, stored_type, summed, taps, widened
+from .reference import (
+    Array,
+    Index,
+    padded_image,
+    stored_type,
+    summed,
+    taps,
+    widened,
+    without_border,
+)
 from .registry import op
 
 Ints = tuple[int, ...]
@@ -195,25 +203,32 @@ def conv1d(
     return _conv(1, x, w, strides, pads, dilations, groups, out_dtype)
 
 
+def _in_groups(x: Array, groups: int) -> Array:
+    """[n, groups, c / groups, ...]"""
+    return x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+
+
+def _filters_in_groups(w: Array, groups: int) -> Array:
+    """[groups, filters / groups, ...]"""
+    return w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+
+
 def _conv_array(
     x: Array, w: Array, *, strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int],
     groups: int, out_dtype: str,
 ) -> Array:  # fmt: skip
     """Every kernel element's product with the image moved under it, summed."""
-    image, filters = padded_image(summed(x, out_dtype), pads, 0), summed(w, out_dtype)
-    o, per = w.shape[0] // groups, w.shape[1]
-    parts = []
-    for g in range(groups):
-        own = filters[g * o : (g + 1) * o]
-        total: Array | None = None
-        for place, part in taps(image, w.shape[2:], strides, dilations):
-            seen = part[:, g * per : (g + 1) * per]
-            at: Index = (..., *place)
-            one = np.einsum("nc...,oc->no...", seen, own[at])
-            total = one if total is None else total + one
-        assert total is not None
-        parts.append(total)
-    return np.concatenate(parts, 1).astype(stored_type(x, out_dtype))
+    image = _in_groups(padded_image(summed(x, out_dtype), pads, 0), groups)
+    filters = _filters_in_groups(summed(w, out_dtype), groups)
+    total = sum([
+        np.einsum("ngc...,goc->ngo...", part, filters[(..., *place)])
+        for place, part in taps(image, w.shape[2:], strides, dilations)
+    ])  # fmt: skip
+    return (
+        np.asarray(total)
+        .reshape(x.shape[0], w.shape[0], *total.shape[3:])
+        .astype(stored_type(x, out_dtype))
+    )
 
 
 conv1d.numpy(_conv_array)
@@ -311,27 +326,13 @@ def _(
     dilations: Sequence[int], groups: int,
 ) -> Array:  # fmt: skip
     """For every kernel element the image moved under it, times the derivative."""
-    rank = len(kernel)
-    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
-    pads = pads or (0,) * (2 * rank)
-    border = list(zip(pads[:rank], pads[rank:], strict=True))
-    image, g = np.pad(widened(x), [(0, 0), (0, 0), *border]), widened(grad)
-    size, outputs = grad.shape[2:], grad.shape[1] // groups
-    inputs = x.shape[1] // groups
-    out = np.zeros((grad.shape[1], inputs, *kernel), g.dtype)
-    for place in np.ndindex(*kernel):
-        cut = [
-            slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
-            for t, d, n, s in zip(place, dilations, size, strides, strict=True)
-        ]
-        seen = image[(slice(None), slice(None), *cut)]
-        for k in range(groups):
-            o = slice(k * outputs, (k + 1) * outputs)
-            c = slice(k * inputs, (k + 1) * inputs)
-            # the last dimension of both runs over all places of the result
-            one = [t.reshape(*t.shape[:2], -1) for t in (g[:, o], seen[:, c])]
-            out[(o, slice(None), *place)] = np.einsum("nop,ncp->oc", *one)
-    return out.astype(x.dtype)
+    image, g = [_in_groups(t, groups) for t in (padded_image(widened(x), pads, 0), widened(grad))]
+    # the last dimension of both runs over all places of the result
+    seen = [
+        np.einsum("ngop,ngcp->goc", *[t.reshape(*t.shape[:3], -1) for t in (g, part)])
+        for _, part in taps(image, kernel, strides, dilations)
+    ]
+    return np.stack(seen, -1).reshape(grad.shape[1], -1, *kernel).astype(x.dtype)
 
 
 @op(channels_last=True)
@@ -387,27 +388,19 @@ def _(
     output_padding: Sequence[int], groups: int, out_dtype: str,
 ) -> Array:  # fmt: skip
     """Every pixel stamps the kernel, times its value, on the result."""
-    rank = x.ndim - 2
-    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
-    pads, extra = pads or (0,) * (2 * rank), output_padding or (0,) * rank
-    kernel, o, per = w.shape[2:], w.shape[1], w.shape[0] // groups
+    rank, kernel = x.ndim - 2, w.shape[2:]
+    attributes = (strides or (1,) * rank, dilations or (1,) * rank, output_padding or (0,) * rank)
     full = [
         (h - 1) * s + d * (k - 1) + 1 + e
-        for h, s, d, k, e in zip(x.shape[2:], strides, dilations, kernel, extra, strict=True)
+        for h, k, s, d, e in zip(x.shape[2:], kernel, *attributes, strict=True)
     ]
-    image, filters = summed(x, out_dtype), summed(w, out_dtype)
-    out = np.zeros((x.shape[0], o * groups, *full), image.dtype)
-    for g, place in itertools.product(range(groups), itertools.product(*map(range, kernel))):
-        cut = [
-            slice(t * d, t * d + max(0, (h - 1) * s + 1), s)
-            for t, d, h, s in zip(place, dilations, x.shape[2:], strides, strict=True)
-        ]
-        at: Index = (slice(g * per, (g + 1) * per), slice(None), *place)
-        own = filters[at]
-        part = np.einsum("nc...,co->no...", image[:, g * per : (g + 1) * per], own)
-        out[(slice(None), slice(g * o, (g + 1) * o), *cut)] += part
-    keep = [slice(b, n - e) for b, e, n in zip(pads[:rank], pads[rank:], full, strict=True)]
-    return out[(slice(None), slice(None), *keep)].astype(stored_type(x, out_dtype))
+    image = _in_groups(summed(x, out_dtype), groups)
+    filters = _filters_in_groups(summed(w, out_dtype), groups)
+    out = np.zeros((x.shape[0], w.shape[1] * groups, *full), image.dtype)
+    own: Index = (..., *map(slice, x.shape[2:]))
+    for place, part in taps(_in_groups(out, groups), kernel, strides, dilations):
+        part[own] += np.einsum("ngc...,gco->ngo...", image, filters[(..., *place)])
+    return without_border(out, pads).astype(stored_type(x, out_dtype))
 
 
 def _spread(x: Tensor, window: Window, size: Sequence[Expr]) -> Tensor:

@@ -25,7 +25,7 @@ from .common import (
     wide,
 )  # fmt: skip
 from .conv import Window
-from .reference import Array, Index, widened
+from .reference import Array, lowest, padded_image, under_window, widened
 from .registry import op
 
 
@@ -71,26 +71,12 @@ def dilation2d(
 def _(
     x: Array, w: Array, *, strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int]
 ) -> Array:
-    """Kernel element by kernel element on the moved image."""
-    low = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
-    strides, dilations, pads = strides or (1, 1), dilations or (1, 1), pads or (0, 0, 0, 0)
-    border = [(0, 0), (0, 0), *zip(pads[:2], pads[2:], strict=True)]
-    image = np.pad(widened(x), border, constant_values=low)
-    counts = np.pad(np.ones(x.shape, bool), border, constant_values=False)
-    size = [
-        (n - d * (k - 1) - 1) // s + 1
-        for n, k, s, d in zip(image.shape[2:], w.shape[1:], strides, dilations, strict=True)
-    ]
-    out = np.full((*x.shape[:2], *size), low, image.dtype)
-    for place in np.ndindex(*w.shape[1:]):
-        cut: Index = (..., *[
-            slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
-            for t, d, n, s in zip(place, dilations, size, strides, strict=True)
-        ])  # fmt: skip
-        own: Index = (slice(None), *place)
-        moved = image[cut] + widened(w)[own][:, None, None]
-        out = np.maximum(out, np.where(counts[cut], moved, low))
-    return out.astype(x.dtype)
+    """The largest sum of a pixel and the kernel's element; the border never counts."""
+    window = {"kernel": w.shape[1:], "strides": strides, "pads": pads, "dilations": dilations}
+    pixels = under_window(widened(x), 0, **window)
+    inside = under_window(np.ones(x.shape, bool), False, **window)
+    elements = widened(w).reshape(w.shape[0], -1).T[:, None, :, None, None]
+    return np.asarray(np.where(inside, pixels + elements, lowest(x)).max(0)).astype(x.dtype)
 
 
 @op
@@ -160,9 +146,7 @@ def _(
     pads: Sequence[int], is_multiply: bool,
 ) -> Array:  # fmt: skip
     """Patch by patch."""
-    pads = pads or (0, 0, 0, 0)
-    border = [(0, 0), (0, 0), *zip(pads[:2], pads[2:], strict=True)]
-    left, right = [np.pad(t.astype(np.float64), border) for t in (a, b)]
+    left, right = [padded_image(t.astype(np.float64), pads, 0) for t in (a, b)]
     edge, reach = max_displacement + kernel_size // 2, max_displacement // stride2
     size = [-(-(n - 2 * edge) // stride1) for n in left.shape[2:]]
     moves = list(itertools.product(range(-reach, reach + 1), repeat=2))

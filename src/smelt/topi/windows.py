@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ from smelt.te.tensor import Tensor, reduce_axis
 
 from . import common
 from .conv import Window
-from .reference import Array, Index, basic_slice, widened
+from .reference import Array, basic_slice, padded_image, taps, widened, without_border
 from .registry import op
 from .transform import Extents, slice_of
 
@@ -166,22 +167,9 @@ def _(
     pads: Sequence[int], dilations: Sequence[int],
 ) -> Array:  # fmt: skip
     """Every column added to the pixels of its window, on the padded image that is cut then."""
-    rank = len(size)
-    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
-    pads = pads or (0,) * (2 * rank)
-    padded = [h + b + e for h, b, e in zip(size, pads[:rank], pads[rank:], strict=True)]
-    places = [
-        (h - d * (k - 1) - 1) // s + 1
-        for h, k, s, d in zip(padded, kernel, strides, dilations, strict=True)
-    ]
-    columns = widened(x).reshape(x.shape[0], -1, *kernel, *places)
-    out = np.zeros((*columns.shape[:2], *padded), columns.dtype)
-    for tap in np.ndindex(*kernel):
-        cut = [
-            slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
-            for t, d, n, s in zip(tap, dilations, places, strides, strict=True)
-        ]
-        place: Index = (..., *cut)
-        out[place] += columns[(slice(None), slice(None), *tap)]
-    keep: Index = (..., *[slice(b, b + h) for b, h in zip(pads[:rank], size, strict=True)])
-    return out[keep].astype(x.dtype)
+    count = math.prod(kernel)
+    columns = widened(x).reshape(x.shape[0], x.shape[1] // count, count, -1)
+    out = padded_image(np.zeros((*columns.shape[:2], *size), columns.dtype), pads, 0)
+    for k, (_, pixels) in enumerate(taps(out, kernel, strides, dilations)):
+        pixels += columns[:, :, k].reshape(pixels.shape)
+    return without_border(out, pads).astype(x.dtype)
