@@ -145,9 +145,7 @@ maximum = _zipped(
 
 equal = _zipped("equal", "Whether a == b.", np.equal, build.equal, commutative=True)
 not_equal = _zipped("not_equal", "Whether a != b.", np.not_equal, build.not_equal, commutative=True)
-less = _zipped(
-    "less", "Whether a < b.", np.less, operator.lt, logic=lambda x, y: And(Not(x), y)
-)  # fmt: skip
+less = _zipped("less", "Whether a < b.", np.less, operator.lt, logic=lambda x, y: And(Not(x), y))
 less_equal = _zipped(
     "less_equal", "Whether a <= b.", np.less_equal, operator.le, logic=lambda x, y: Or(Not(x), y)
 )

@@ -174,15 +174,14 @@ def _conv(
     window = Window(rank, w.shape[2:], strides, pads, dilations)
     common.agree(
         x.shape[1], w.shape[1] * groups,
-        f"x {common.describe(x.shape)} and w {common.describe(w.shape)} with groups={groups}: "
+        f"{common.named(x=x, w=w)} with groups={groups}: "
         "the channels of "
         "x have to be dimension 1 of w times groups",
     )  # fmt: skip
     outputs = value_of(w.shape[0])
     common.require(
         outputs is None or outputs % groups == 0,
-        f"w {common.describe(w.shape)}: {outputs} output channels cannot be split into "
-        f"groups={groups}",
+        f"{common.named(w=w)}: {outputs} output channels cannot be split into groups={groups}",
     )
     size = window.result(x.shape[2:])
     return _convolve(window.pad(x, common.number(0, x.dtype)), w, window, groups, size, types)
@@ -293,11 +292,7 @@ def conv_backward_weight(
     for d, (have, want) in enumerate(
         zip(grad.shape, (x.shape[0], grad.shape[1], *size), strict=True)
     ):
-        common.agree(
-            have,
-            want,
-            f"grad {common.describe(grad.shape)} and x {common.describe(x.shape)}: dimension {d}",
-        )
+        common.agree(have, want, f"{common.named(grad=grad, x=x)}: dimension {d}")
     channels, outputs = value_of(x.shape[1]), value_of(grad.shape[1])
     for name, t, count in (("x", x, channels), ("grad", grad, outputs)):
         common.require(
@@ -350,23 +345,20 @@ def conv_transpose(
     Source   ONNX ConvTranspose-22
     """
     rank = len(x.shape) - 2
-    common.require(
-        1 <= rank <= 3, f"x {common.describe(x.shape)} has to have 1, 2 or 3 spatial dimensions"
-    )
+    common.require(1 <= rank <= 3, f"{common.named(x=x)} has to have 1, 2 or 3 spatial dimensions")
     types = _operands(x, w, rank, groups, "[c, o / groups, ...]", out_dtype)
     window = Window(rank, w.shape[2:], strides, pads, dilations)
     extra = tuple(output_padding or (0,) * rank)
     common.require(len(extra) == rank, f"output_padding={extra} has to have {rank} numbers")
     common.agree(
-        x.shape[1], w.shape[0],
-        f"x {common.describe(x.shape)} and w {common.describe(w.shape)}: the channels of x "
-        "have to be "
-        "dimension 0 of w",
-    )  # fmt: skip
+        x.shape[1],
+        w.shape[0],
+        f"{common.named(x=x, w=w)}: the channels of x have to be dimension 0 of w",
+    )
     channels = value_of(x.shape[1])
     common.require(
         channels is None or channels % groups == 0,
-        f"x {common.describe(x.shape)}: {channels} channels cannot be split into groups={groups}",
+        f"{common.named(x=x)}: {channels} channels cannot be split into groups={groups}",
     )
     size = [
         (h - 1) * s + (o - a - b) + window.span(d)

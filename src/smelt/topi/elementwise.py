@@ -14,7 +14,7 @@ from smelt.ir.expr import Expr, IntImm, const
 from smelt.ir.expr import cast as convert_to
 from smelt.te.tensor import Tensor
 
-from .common import at, broadcast_shapes, describe, float_only, number, require, same_dtype, tensor
+from .common import at, broadcast_shapes, float_only, named, number, require, same_dtype, tensor
 from .reference import Array, erf_array, logistic, rounded, widened
 from .registry import Meaning, Op, op
 
@@ -306,7 +306,7 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
     repeats = any(build.is_const(a, 1) and isinstance(b, IntImm) and b.value > 1 for a, b in beside)
     require(
         len(slope.shape) <= len(x.shape) and not repeats,
-        f"slope {describe(slope.shape)} does not broadcast to x {describe(x.shape)}",
+        f"{named(slope=slope)} does not broadcast to {named(x=x)}",
     )
 
     def body(*i: Expr) -> Expr:

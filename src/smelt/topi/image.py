@@ -14,8 +14,8 @@ from smelt.te.tensor import max as te_max
 
 from .common import (
     agree,
-    describe,
     float_only,
+    named,
     number,
     require,
     same_dtype,
@@ -23,7 +23,7 @@ from .common import (
     sum_over,
     tensor,
     wide,
-)  # fmt: skip
+)
 from .conv import Window
 from .reference import Array, lowest, padded_image, under_window, widened
 from .registry import op
@@ -40,12 +40,9 @@ def dilation2d(
     Units    strides, pads (top, left, bottom, right) and dilations in pixels
     """
     same_dtype(x=x, w=w)
-    require(len(x.shape) == 4, f"x {describe(x.shape)} has to be [n, c, h, w]")
-    require(len(w.shape) == 3, f"w {describe(w.shape)} has to be [c, kh, kw]")
-    agree(
-        x.shape[1], w.shape[0],
-        f"x {describe(x.shape)} and w {describe(w.shape)}: one kernel per channel",
-    )  # fmt: skip
+    require(len(x.shape) == 4, f"{named(x=x)} has to be [n, c, h, w]")
+    require(len(w.shape) == 3, f"{named(w=w)} has to be [c, kh, kw]")
+    agree(x.shape[1], w.shape[0], f"{named(x=x, w=w)}: one kernel per channel")
     window = Window(2, w.shape[1:], strides, pads, dilations)
     size = window.result(x.shape[2:])
     taps = [reduce_axis((0, e), n) for e, n in zip(w.shape[1:], ("kh", "kw"), strict=True)]
@@ -94,10 +91,10 @@ def correlation(
     """
     dtype = same_dtype(a=a, b=b)
     float_only(a, "a")
-    require(len(a.shape) == 4, f"a {describe(a.shape)} has to be [n, c, h, w]")
-    require(len(b.shape) == 4, f"b {describe(b.shape)} has to be [n, c, h, w]")
+    require(len(a.shape) == 4, f"{named(a=a)} has to be [n, c, h, w]")
+    require(len(b.shape) == 4, f"{named(b=b)} has to be [n, c, h, w]")
     for d, (e, f) in enumerate(zip(a.shape, b.shape, strict=True)):
-        agree(e, f, f"a {describe(a.shape)} and b {describe(b.shape)}: dimension {d}")
+        agree(e, f, f"{named(a=a, b=b)}: dimension {d}")
     require(
         kernel_size >= 1 and kernel_size % 2 == 1,
         f"kernel_size={kernel_size}; it has to be odd and positive",

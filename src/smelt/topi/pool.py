@@ -38,7 +38,7 @@ def _window(
 ) -> tuple[Window, list[IterVar]]:  # fmt: skip
     rank = len(x.shape) - 2
     common.require(
-        1 <= rank <= 3, f"x {common.describe(x.shape)} has to be [n, c, ...] with 1 to 3 dimensions"
+        1 <= rank <= 3, f"{common.named(x=x)} has to be [n, c, ...] with 1 to 3 dimensions"
     )
     window = Window(rank, kernel, strides, pads, dilations)
     names = ("kd", "kh", "kw")[-rank:]
@@ -293,7 +293,7 @@ class _Even:
 def _even(x: Tensor, size: Sequence[int]) -> tuple[list[_Even], list[IterVar]]:
     rank = len(x.shape) - 2
     common.require(
-        1 <= rank <= 3, f"x {common.describe(x.shape)} has to be [n, c, ...] with 1 to 3 dimensions"
+        1 <= rank <= 3, f"{common.named(x=x)} has to be [n, c, ...] with 1 to 3 dimensions"
     )
     common.require(
         len(size) == rank,
@@ -400,15 +400,10 @@ def _grad_window(
     want = (*x.shape[:2], *window.result(x.shape[2:], empty=True))
     common.require(
         len(grad.shape) == len(want),
-        f"grad {common.describe(grad.shape)} has to be {common.describe(want)}, the result of "
-        "the pooling",
+        f"{common.named(grad=grad)} has to be {common.describe(want)}, the result of the pooling",
     )
     for d, (a, b) in enumerate(zip(grad.shape, want, strict=True)):
-        common.agree(
-            a,
-            b,
-            f"grad {common.describe(grad.shape)} and x {common.describe(x.shape)}: dimension {d}",
-        )
+        common.agree(a, b, f"{common.named(grad=grad, x=x)}: dimension {d}")
     return window, taps
 
 

@@ -31,7 +31,7 @@ def sliding_window(
     for name, values in (("window_shape", window_shape), ("strides", strides)):
         common.require(
             len(values) == count and min(values) >= 1,
-            f"{name}={values}; the {count} dimensions of x {common.describe(x.shape)} from axis "
+            f"{name}={values}; the {count} dimensions of {common.named(x=x)} from axis "
             f"{axis} on "
             "need as many numbers of at least 1",
         )
@@ -40,7 +40,7 @@ def sliding_window(
         known = value_of(x.shape[d])
         common.require(
             known is None or w <= known,
-            f"window_shape={window_shape}: dimension {d} of x {common.describe(x.shape)} has "
+            f"window_shape={window_shape}: dimension {d} of {common.named(x=x)} has "
             f"{known} "
             "elements",
         )
@@ -75,7 +75,7 @@ def strided_set(
     """
     common.same_dtype(x=x, v=v)
     shape, start, step = slice_of(x, axes, begin, end, strides)
-    rule = f"v {common.describe(v.shape)} has to be of the shape of the slice, "
+    rule = f"{common.named(v=v)} has to be of the shape of the slice, "
     rule += f"{common.describe(shape)}"
     common.require(len(v.shape) == len(shape), rule)
     for d, (a, b) in enumerate(zip(v.shape, shape, strict=True)):
@@ -120,9 +120,7 @@ def col2im(
     Units    size, kernel, strides, pads (begin..., end...) and dilations in pixels
     Source   ONNX Col2Im-18
     """
-    common.require(
-        len(x.shape) == 3, f"x {common.describe(x.shape)} has to be [n, c * kernel, windows]"
-    )
+    common.require(len(x.shape) == 3, f"{common.named(x=x)} has to be [n, c * kernel, windows]")
     rank = len(size)
     common.require(rank >= 1, "size is empty; one extent for each spatial dimension is needed")
     window, image = Window(rank, kernel, strides, pads, dilations), common.extents(size)
@@ -133,16 +131,15 @@ def col2im(
     rows, count = value_of(x.shape[1]), const(1, INDEX)
     common.require(
         rows is None or rows % taps == 0,
-        f"x {common.describe(x.shape)}: {rows} rows are no multiple of the kernel's {taps} "
-        "elements",
+        f"{common.named(x=x)}: {rows} rows are no multiple of the kernel's {taps} elements",
     )
     for e in places:
         count = count * e
     common.agree(
-        x.shape[2], count,
-        f"x {common.describe(x.shape)}: a kernel of {kernel} has as many places on "
-        f"{common.describe(image)}",
-    )  # fmt: skip
+        x.shape[2],
+        count,
+        f"{common.named(x=x)}: a kernel of {kernel} has as many places on {common.describe(image)}",
+    )
     axes = [reduce_axis((0, k), f"k{d}") for d, k in enumerate(kernel)]
 
     def body(n: Expr, c: Expr, *pixel: Expr) -> Expr:
