@@ -7,7 +7,7 @@ binds those variables to the loops around it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from smelt.ir import dtype as dt
@@ -308,6 +308,31 @@ def flat(stmt: Stmt) -> list[Stmt]:
         else:
             out.append(s)
     return out
+
+
+def stores(buffers: Iterable[Buffer], values: Iterable[Expr], at: tuple[Expr, ...]) -> Stmt:
+    """A value stored in each of some buffers, all at the same place."""
+    return seq(*[BufferStore(b, v, at) for b, v in zip(buffers, values, strict=True)])
+
+
+def lets(bindings: Iterable[tuple[Var, Expr]], body: Stmt) -> Stmt:
+    """A statement with variables bound around it, the first one outermost."""
+    for v, e in reversed(list(bindings)):
+        body = LetStmt(v, e, body)
+    return body
+
+
+def stored_together(
+    buffers: Sequence[Buffer],
+    values: Sequence[Expr],
+    at: tuple[Expr, ...],
+    new_name: Callable[[str], str] = str,
+) -> Stmt:
+    """The same where values are computed from what is stored: all of them before any is stored."""
+    if len(buffers) == 1:
+        return stores(buffers, values, at)
+    fresh = [Var(new_name(f"{b.name}_new"), b.type) for b in buffers]
+    return lets(zip(fresh, values, strict=True), stores(buffers, fresh, at))
 
 
 def no_op() -> Stmt:

@@ -8,6 +8,7 @@ from typing import Any
 from smelt.ir.errors import CompileError, InternalError, SmeltError
 from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass, PassContext, PassInfo, pass_decorator
+from smelt.lowering.safe import require_flat
 from smelt.tir.nodes import PrimFunc
 
 
@@ -74,6 +75,16 @@ class BuiltIn(PrimFuncPass):
 def built_in(name: str, fn: Callable[..., PrimFunc], *args: Any, **options: Any) -> PrimFuncPass:
     """A pass from a function of a PrimFunc (and of fixed further arguments)."""
     return BuiltIn(lambda func, mod, context: fn(func, *args, **options), PassInfo(name))
+
+
+def flat(name: str, fn: Callable[[PrimFunc], PrimFunc]) -> PrimFuncPass:
+    """A pass on programs without blocks."""
+
+    def run(func: PrimFunc) -> PrimFunc:
+        require_flat(func, name)
+        return fn(func)
+
+    return built_in(name, run)
 
 
 prim_func_pass = pass_decorator(
