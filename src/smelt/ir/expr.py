@@ -75,9 +75,6 @@ class Var(Expr, interned=False):
 
     __extra_slots__ = ("definition",)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (Var, (self.name, self.type))
-
 
 class IntImm(Expr, interned=True):
     """An integer or bool constant."""
