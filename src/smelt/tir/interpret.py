@@ -228,10 +228,9 @@ def interpret(
     c = made.compiler
     machine = Machine(order, seed, observer)
     memories = [_Memory(b, a, call.steps(b)) for b, a in call.arrays.items()]
-    if observer is not None:
-        observer.begin(c.places)
-        for m in memories:
-            observer.memory(m.view, m.buffer, False)
+    machine.observer.begin(c.places)
+    for m in memories:
+        machine.observer.memory(m.view, m.buffer, False)
     scope = {**c.names, **_runtime(c, machine, host or {})}
     exec(made.code, scope)
     try:
@@ -295,8 +294,7 @@ def _runtime(
     def memory(which: int, count: int, common: bool) -> Any:
         b = c.buffers[which]
         made = _poisoned(b.type, count)
-        if machine.observer is not None:
-            machine.observer.memory(made, b, common)
+        machine.observer.memory(made, b, common)
         return made
 
     def call_host(op: str, *args: Any) -> Any:
@@ -304,7 +302,7 @@ def _runtime(
             raise Fault(f"nobody says what {op} does; pass host={{{op!r}: ...}}")
         return host[op](*args)
 
-    found = {
+    return {
         "R": array("f", [0.0]),  # rounds to float32
         "fail": fail,
         "arranged": machine.arranged,
@@ -312,12 +310,8 @@ def _runtime(
         "new": lambda which, count: memory(which, count, False),
         "common": lambda which, count: machine.common(which, lambda: memory(which, count, True)),
         "host": call_host,
+        "reads": machine.observer.reads,
+        "writes": machine.observer.writes,
+        "concurrent": machine.concurrent,
+        "lanes": machine.lanes,
     }
-    if machine.observer is not None:
-        found |= {
-            "reads": machine.observer.reads,
-            "writes": machine.observer.writes,
-            "concurrent": machine.concurrent,
-            "lanes": machine.lanes,
-        }
-    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from smelt.ir.errors import SmeltError
 
@@ -32,8 +32,11 @@ class Fault(SmeltError):
         self.place = place
 
 
-class Observer(Protocol):
-    """Who wants to know of every access, and of what runs at once. Places are numbers."""
+class Observer:
+    """Who is told of every access, and of what runs at once: override what is of interest.
+
+    Places are numbers.
+    """
 
     def begin(self, places: Sequence[Any]) -> None:
         """What the numbers of places stand for."""
@@ -83,7 +86,7 @@ class Machine:
 
     def __init__(self, order: Order, seed: int, observer: Observer | None = None) -> None:
         """Begin with no memory in common."""
-        self.order, self.observer = order, observer
+        self.order, self.observer = order, observer or Observer()
         self.random = random.Random(seed)
         self.shared: dict[tuple[int, int], Any] = {}
         self.visits: dict[int, dict[int, int]] = {}
@@ -109,7 +112,6 @@ class Machine:
 
     def observed(self, place: int, iterations: Sequence[int]) -> Iterator[int]:
         """Iterations, of which the observer is told."""
-        assert self.observer is not None
         self.observer.fork(place)
         for i in iterations:
             self.observer.iteration(i)
@@ -129,24 +131,20 @@ class Machine:
         grid = [a for a, _ in axes if a.startswith("blockIdx")]
         threads = [a for a, _ in axes if a not in grid]
         extents = dict(axes)
-        if self.observer is not None:
-            self.observer.kernel(place, grid, threads, strict)
+        self.observer.kernel(place, grid, threads, strict)
         for block in self.arranged(_points([extents[a] for a in grid])):
-            if self.observer is not None:
-                self.observer.block(block)
+            self.observer.block(block)
             self.shared, self.visits = {}, {}
             crew: list[_Thread] = []
             for number, point in enumerate(_points([extents[a] for a in threads])):
                 at = dict(zip([*grid, *threads], [*block, *point], strict=True))
                 crew.append(_Thread(number, threads, point, [at[a] for a, _ in axes]))
             self.run_block(kernel, strict, crew)
-        if self.observer is not None:
-            self.observer.leave()
+        self.observer.leave()
 
     def run_block(self, kernel: Callable[..., Any], strict: bool, crew: list[_Thread]) -> None:
         """Run the threads of one block, phase after phase."""
-        if self.observer is not None:
-            self.observer.phase()
+        self.observer.phase()
         for t in self.arranged(crew):
             self.resume(t)
             t.run = kernel(*t.arguments)
@@ -158,7 +156,7 @@ class Machine:
             group = [t for t in waiting if t.position == behind]
             in_turn = any(t.stop is not None and t.stop[1] for t in group)
             for n, t in enumerate(group if in_turn else self.arranged(group)):
-                if self.observer is not None and (n == 0 or in_turn):
+                if n == 0 or in_turn:
                     self.observer.phase()
                 self.resume(t)
                 t.advance()
@@ -177,8 +175,7 @@ class Machine:
     def resume(self, t: _Thread) -> None:
         """From now on a thread runs."""
         self.running = t.number
-        if self.observer is not None:
-            self.observer.thread(t.number, t.point)
+        self.observer.thread(t.number, t.point)
 
     def common(self, which: int, make: Callable[[], Any]) -> Any:
         """Memory that the threads of a block have in common: the first that comes makes it."""

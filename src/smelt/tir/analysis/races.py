@@ -19,7 +19,7 @@ import numpy as np
 from smelt.ir.errors import TypeMismatch
 from smelt.tir.interpret import interpret
 from smelt.tir.interpret_stmt import Place
-from smelt.tir.interpret_threads import Point
+from smelt.tir.interpret_threads import Observer, Point
 from smelt.tir.nodes import Block, Buffer, For, PrimFunc, Stmt, sub_statements
 from smelt.tir.printer import script
 from smelt.tir.threads import communal_buffers, is_grid_axis, kernels, touched_buffers
@@ -162,7 +162,7 @@ class _Memory:
     cells: dict[int, _Cell] = field(default_factory=dict)
 
 
-class _Recorder:
+class _Recorder(Observer):
     """Observes a program run (see `Observer`)."""
 
     def __init__(self, func: PrimFunc) -> None:
