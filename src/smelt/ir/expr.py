@@ -105,16 +105,14 @@ class StringImm(Expr, interned=True):
         return "handle"
 
 
-class Binary(Expr, interned=True):
-    """An operation on two values of one type."""
+class Operation(Expr, interned=True):
+    """What has its first operand's type.
+
+    The type is kept: a chain of operations may be longer than the stack.
+    """
 
     a: Expr
-    b: Expr
 
-    symbol: ClassVar[str] = "?"
-    """As Python writes it, or a name."""
-
-    # The type is kept: a chain of operations may be longer than the stack.
     __extra_slots__: ClassVar[tuple[str, ...]] = ("_dtype",)
 
     def __post_init__(self) -> None:
@@ -122,8 +120,17 @@ class Binary(Expr, interned=True):
 
     @property
     def dtype(self) -> str:
-        """The operands' type."""
+        """The operand's type."""
         return self._dtype
+
+
+class Binary(Operation, interned=True):
+    """An operation on two values of one type."""
+
+    b: Expr
+
+    symbol: ClassVar[str] = "?"
+    """As Python writes it, or a name."""
 
 
 class Add(Binary, interned=True):
@@ -207,20 +214,8 @@ class Or(Binary, interned=True):
     """Either, evaluated without short cut."""
 
 
-class Not(Expr, interned=True):
+class Not(Operation, interned=True):
     """The other truth value."""
-
-    a: Expr
-
-    __extra_slots__: ClassVar[tuple[str, ...]] = ("_dtype",)
-
-    def __post_init__(self) -> None:
-        self._dtype = self.a.dtype
-
-    @property
-    def dtype(self) -> str:
-        """Bool."""
-        return self._dtype
 
 
 class Select(Expr, interned=True):
