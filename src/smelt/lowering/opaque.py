@@ -9,7 +9,7 @@ lower_opaque_blocks       blocks go
 
 from __future__ import annotations
 
-from smelt.ir.build import all_of, equal, is_const
+from smelt.ir.build import is_const
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import const
 from smelt.tir import nodes as tir
@@ -19,7 +19,7 @@ from smelt.tir.regions import accesses, refresh_regions
 from smelt.tir.rewrite import Rewriter, loads, map_stmts
 
 from .accesses import uses
-from .blocks import Realize, Shift, allocations, shrunk
+from .blocks import Realize, Shift, allocations, shrunk, with_init
 from .carried import carries
 from .overlap import DOUBLE_BUFFER
 from .ranges import RangeRewriter, analyzer_of, sizes_of
@@ -37,9 +37,7 @@ def lower_init_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
     def explicit(s: tir.Block) -> tir.Stmt:
         if s.init is None:
             return s
-        first = [equal(i.var, i.dom.min) for i in s.iter_vars if i.kind == "reduce"]
-        init = tir.IfThenElse(all_of(first), s.init) if first else s.init
-        new = s.replace(init=None, body=tir.seq(init, s.body))
+        new = s.replace(init=None, body=with_init(s))
         declared = {r.buffer for r in new.reads}
         more = [r for r in accesses(facts, new)[0] if r.buffer not in declared]
         return new.replace(reads=(*more, *new.reads))
