@@ -62,7 +62,7 @@ class Facts:
 
     def equal(self, a: Expr, b: Expr) -> bool:
         """Whether two expressions certainly have one value."""
-        return a is b or is_const(self.simplify(a - b), 0)
+        return a is b or is_const(self.analyzer.simplify(a - b), 0)
 
     def relax(self, e: Expr, loops: Sequence[For]) -> tuple[Expr, Expr] | None:
         """The smallest and the largest value of `e` while `loops` run; None where not known."""

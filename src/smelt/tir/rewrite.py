@@ -92,43 +92,18 @@ class Rewriter:
         new = each(self.stmt, s.stmts)
         return s if new is s.stmts else nodes.seq(*new)
 
-    def visit_For(self, s: nodes.For) -> nodes.Stmt:
-        """A loop; its variable stays."""
-        return self.parts(s)
+    def _plain(self, s: Any) -> nodes.Stmt:
+        made: nodes.Stmt = self.parts(s)
+        return made
 
-    def visit_While(self, s: nodes.While) -> nodes.Stmt:
-        """A loop with a condition."""
-        return self.parts(s)
-
-    def visit_IfThenElse(self, s: nodes.IfThenElse) -> nodes.Stmt:
-        """A branch."""
-        return self.parts(s)
-
-    def visit_LetStmt(self, s: nodes.LetStmt) -> nodes.Stmt:
-        """A binding; its variable stays."""
-        return self.parts(s)
-
-    def visit_AssertStmt(self, s: nodes.AssertStmt) -> nodes.Stmt:
-        """A check."""
-        return self.parts(s)
-
-    def visit_Allocate(self, s: nodes.Allocate) -> nodes.Stmt:
-        """A buffer and where it lives."""
-        return self.parts(s)
-
-    def visit_Evaluate(self, s: nodes.Evaluate) -> nodes.Stmt:
-        """An effect."""
-        return self.parts(s)
+    visit_For = visit_While = visit_IfThenElse = visit_LetStmt = _plain
+    visit_AssertStmt = visit_Allocate = visit_Evaluate = visit_BlockRealize = _plain
 
     def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
         """A store."""
         value = self.expr(s.value)
         buffer, indices = self.access(s.buffer, self.exprs(s.indices))
         return updated(s, buffer=buffer, value=value, indices=indices)
-
-    def visit_BlockRealize(self, s: nodes.BlockRealize) -> nodes.Stmt:
-        """A block and its bindings."""
-        return self.parts(s)
 
     def visit_Block(self, s: nodes.Block) -> nodes.Block:
         """A block, its regions included."""
@@ -275,20 +250,6 @@ def substitute_stmt(s: nodes.Stmt, values: Mapping[Var, Expr]) -> nodes.Stmt:
 def replace_buffers(s: nodes.Stmt, buffers: Mapping[nodes.Buffer, nodes.Buffer]) -> nodes.Stmt:
     """A statement with buffers replaced by others of the same rank."""
     return Rewriter(buffers=buffers).stmt(s) if buffers else s
-
-
-class _MapExprs(Rewriter):
-    def __init__(self, fn: Callable[[Expr], Expr]) -> None:
-        super().__init__()
-        self.fn = fn
-
-    def visit_expr(self, e: Expr) -> Expr:
-        return self.fn(super().visit_expr(e))
-
-
-def map_exprs(s: nodes.Stmt, fn: Callable[[Expr], Expr]) -> nodes.Stmt:
-    """A statement with `fn` applied to every expression, innermost first."""
-    return _MapExprs(fn).stmt(s)
 
 
 class _MapStmts(Rewriter):
