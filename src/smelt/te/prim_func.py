@@ -184,9 +184,8 @@ def _reads(op: ComputeOp, rewrite: Rewriter) -> tuple[tir.BufferRegion, ...]:
 
 def _region(load: tir.BufferLoad) -> tir.BufferRegion:
     one, zero = const(1, INDEX), const(0, INDEX)
-    dims = []
-    for i, extent in zip(load.indices, load.buffer.shape, strict=True):
-        dims.append(tir.Range(zero, extent) if loads(i) else tir.Range(i, one))
+    pairs = zip(load.indices, load.buffer.shape, strict=True)
+    dims = [tir.Range(zero, e) if loads(i) else tir.Range(i, one) for i, e in pairs]
     return tir.BufferRegion(load.buffer, tuple(dims))
 
 

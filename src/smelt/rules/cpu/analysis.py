@@ -22,8 +22,9 @@ class BlockInfo:
         self.spatial = [i for i in block.iter_vars if i.kind == "spatial"]
         self.reduce = [i for i in block.iter_vars if i.kind == "reduce"]
         self.store = _store(block.body)
+        own = None if self.store is None else self.store.buffer
         read = [] if self.store is None else loads(self.store.value)
-        self.reads = [x for x in read if self.store and x.buffer is not self.store.buffer]
+        self.reads = [x for x in read if x.buffer is not own]
 
     @property
     def is_reduction(self) -> bool:

@@ -213,12 +213,7 @@ class State:
 
     def replace(self, changes: Mapping[nodes.Stmt, Change]) -> None:
         """Put new statements in the place of old ones; None takes the emptied loops away too."""
-        dirty: set[nodes.Stmt] = set()
-        for s in changes:
-            for up in self.above(s):
-                if up in dirty:
-                    break
-                dirty.add(up)
+        dirty = {up for s in changes for up in self.above(s)}
         body = self._rebuild(self.func.body, changes, dirty)
         assert isinstance(body, nodes.BlockRealize)
         self.func = self.func.replace(body=body)
