@@ -15,17 +15,8 @@ from smelt.tir.nodes import Buffer
 
 C_TYPE = {
     "bool": "uint8_t",
-    "int8": "int8_t",
-    "int16": "int16_t",
-    "int32": "int32_t",
-    "int64": "int64_t",
-    "uint8": "uint8_t",
-    "uint16": "uint16_t",
-    "uint32": "uint32_t",
-    "uint64": "uint64_t",
-    "float16": "float",
-    "bfloat16": "float",
-    "float32": "float",
+    **{f"{u}int{n}": f"{u}int{n}_t" for u in ("", "u") for n in (8, 16, 32, 64)},
+    **dict.fromkeys(("float16", "bfloat16", "float32"), "float"),
     "float64": "double",
     "handle": "void *",
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
@@ -387,15 +388,15 @@ class FunctionText(MemoryOps):
 
     def allocate(self, s: tir.Allocate) -> None:
         """A buffer on the stack, in the entry block; registers where all indices are constants."""
-        count = 1
-        for e in s.buffer.shape:
-            if not isinstance(e, IntImm):
-                raise InternalError(
-                    f"{self.name}: the size of {s.buffer.name} is not known at compile time"
-                )
-            count *= e.value
+        shape = s.buffer.fixed_shape()
+        if shape is None:
+            raise InternalError(
+                f"{self.name}: the size of {s.buffer.name} is not known at compile time"
+            )
         name = self.fresh("a")
-        self.allocas.append(f"{name} = alloca [{count} x {mem_type(s.buffer.type)}], align 64")
+        self.allocas.append(
+            f"{name} = alloca [{prod(shape)} x {mem_type(s.buffer.type)}], align 64"
+        )
         self.pointer[s.buffer], self.pointer_depth[s.buffer] = name, 0
         self.stmt(s.body)
 
@@ -462,10 +463,8 @@ class FunctionText(MemoryOps):
     def call_kernel(self, e: Call) -> None:
         """Call another program of the module; a nonzero status ends this one."""
         name, *args = e.args
-        kinds, values = ["ptr"], ["%host"]
-        for a in args:
-            kinds.append("ptr" if a.dtype == "handle" else llvm_type(a.dtype))
-            values.append(self.value(a))
+        kinds = ["ptr", *["ptr" if a.dtype == "handle" else llvm_type(a.dtype) for a in args]]
+        values = ["%host", *map(self.value, args)]
         assert isinstance(name, StringImm)
         symbol = f'@"{name.value}"'
         self.module.declare(symbol, f"declare i32 {symbol}({', '.join(kinds)})")

@@ -23,7 +23,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 from weakref import WeakSet
@@ -35,13 +35,6 @@ from smelt.ir.errors import CompileError, InternalError, SmeltError
 
 Progress = Callable[[int, int], None]
 _IDLE_SECONDS = 30.0  # a worker without work ends; starting one again takes a tenth of a second
-
-
-class _Order(Enum):
-    START = "have a worker, which imports what is to be imported"
-    RECEIVE = "wait for an answer"
-    REST = "end the idle worker"
-    STOP = "end"
 
 
 class Job:
@@ -225,27 +218,25 @@ class WorkerPool:
 
     # For the slots ---------------------------------------------------------------------------
 
-    def order(self, slot: _Slot) -> Job | _Order:
-        """What a slot is to do next; waits until there is something."""
+    def order(self, slot: _Slot) -> Callable[[], object] | None:
+        """What a slot is to do next, None: to end; waits until there is something."""
         with self._changed:
             while True:
                 if self._closed or (slot.index >= self.count and not slot.flight):
                     if slot in self._slots:
                         self._slots.remove(slot)
-                    return _Order.STOP
+                    return None
                 if slot.wanted:
-                    return _Order.START
+                    return slot.start
                 if self._queue and not slot.flight:
-                    slot.flight.append(heapq.heappop(self._queue)[2])
-                    return slot.flight[-1]
+                    return slot.have(heapq.heappop(self._queue)[2])
                 if len(slot.flight) == 1 and self._work_abounds(slot.flight[0]):
-                    slot.flight.append(self._lightest())
-                    return slot.flight[-1]
+                    return slot.have(self._lightest())
                 if slot.flight:
-                    return _Order.RECEIVE
+                    return slot.receive
                 seconds = None if slot.process is None else self.idle_seconds
                 if not self._changed.wait(seconds):
-                    return _Order.REST
+                    return slot.end
 
     def modules(self) -> list[str]:
         """What workers are to import ahead."""
@@ -335,23 +326,16 @@ class _Slot:
     def _serve(self) -> None:
         # A user's program may have given SIGPIPE its deadly meaning back.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})
-        while (order := self.pool.order(self)) is not _Order.STOP:
+        while (order := self.pool.order(self)) is not None:
             try:
-                if isinstance(order, Job):
-                    self._give(order)
-                elif order is _Order.RECEIVE:
-                    self._take()
-                elif order is _Order.START:
-                    self._worker()
-                else:
-                    self._end()
+                order()
             except WorkerDied:
                 self._died()
             except OSError as e:
                 self.pool.fail(self._leave(), _no_start(f": {e}"))
-        self._end()
+        self.end()
 
-    def _worker(self) -> WorkerProcess:
+    def start(self) -> WorkerProcess:
         """The worker, with the pool's modules imported or about to be."""
         self.wanted = False
         if self.process is None:
@@ -359,16 +343,22 @@ class _Slot:
         self.process.warm(self.pool.modules())
         return self.process
 
+    def have(self, job: Job) -> Callable[[], None]:
+        """Take a job; gives what sends it."""
+        self.flight.append(job)
+        return partial(self._give, job)
+
     def _give(self, job: Job) -> None:
         if self.process is not None and self.flight[0] is job and not self.process.alive:
-            self._end()  # it died while it had nothing to do: no job is to blame
+            self.end()  # it died while it had nothing to do: no job is to blame
         if job.finished:  # cancelled meanwhile
             self.flight.remove(job)
         else:
-            self._worker().send(job.number, job.payload)
+            self.start().send(job.number, job.payload)
 
-    def _take(self) -> None:
-        payload = self._worker().receive()
+    def receive(self) -> None:
+        """Wait for an answer."""
+        payload = self.start().receive()
         job = self.flight.popleft()
         try:
             kind, value = pickle.loads(payload)
@@ -413,7 +403,8 @@ class _Slot:
         self.flight.clear()
         return jobs
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End the worker."""
         process, self.process = self.process, None
         if process is not None:
             process.kill()

@@ -8,7 +8,7 @@ from smelt.ir.errors import InternalError
 from smelt.ir.expr import INDEX, Expr, IntImm, const
 from smelt.tir import nodes as tir
 from smelt.tir.facts import least, most
-from smelt.tir.rewrite import Indices, Rewriter, loads
+from smelt.tir.rewrite import Indices, Rewriter, loads, updated
 
 from .accesses import accesses, uses
 from .carried import carries
@@ -33,6 +33,15 @@ def allocations(body: tir.Stmt) -> list[tir.Buffer]:
     return [b for s in blocks for b in s.alloc_buffers]
 
 
+def with_init(block: tir.Block) -> tir.Stmt:
+    """What a block does: its init where every reduce variable is at its first value, the body."""
+    if block.init is None:
+        return block.body
+    first = [equal(i.var, i.dom.min) for i in block.iter_vars if i.kind == "reduce"]
+    init = tir.IfThenElse(all_of(first), block.init) if first else block.init
+    return tir.seq(init, block.body)
+
+
 class Realize(RangeRewriter):
     """Replaces block variables by their values."""
 
@@ -41,19 +50,7 @@ class Realize(RangeRewriter):
         block = s.block
         for iter_var, value in zip(block.iter_vars, s.values, strict=True):
             self.memo[iter_var.var] = self.analyzer.simplify(self.expr(value))
-        body = self.stmt(block.body)
-        if block.init is not None:
-            first = [
-                equal(self.memo[i.var], self.expr(i.dom.min))
-                for i in block.iter_vars
-                if i.kind == "reduce"
-            ]
-            body = tir.seq(
-                tir.IfThenElse(all_of(first), self.stmt(block.init))
-                if first
-                else self.stmt(block.init),
-                body,
-            )
+        body = self.stmt(with_init(block))
         predicate = self.expr(s.predicate)
         return body if is_const(predicate, 1) else tir.IfThenElse(predicate, body)
 
@@ -197,9 +194,7 @@ def drop_empty(s: tir.Stmt) -> tir.Stmt:
     match s:
         case tir.For():
             body = drop_empty(s.body)
-            return (
-                tir.no_op() if tir.is_no_op(body) else s if body is s.body else s.replace(body=body)
-            )
+            return tir.no_op() if tir.is_no_op(body) else updated(s, body=body)
         case tir.Seq(stmts):
             return tir.without_no_ops(s, map(drop_empty, stmts))
     return s

@@ -21,7 +21,7 @@ class _Check(RangeRewriter):
         super().__init__(sizes)
         self.guards: list[Expr] = []
 
-    def before(self, s: tir.Stmt, *exprs: Expr) -> list[tir.Stmt]:
+    def before(self, *exprs: Expr) -> list[tir.Stmt]:
         """The checks of expressions that a statement evaluates, in the order of evaluation."""
         found: dict[tuple[Expr | str, ...], tir.Stmt] = {}
         for e in exprs:
@@ -72,29 +72,29 @@ class _Check(RangeRewriter):
     # -------------------------------------------------------------------------- statements
 
     def visit_BufferStore(self, s: tir.BufferStore) -> tir.Stmt:
-        checks = self.before(s, *s.indices, s.value)
+        checks = self.before(*s.indices, s.value)
         own = [c for _, c in self.inside(s.buffer, s.indices)]
         return tir.seq(*checks, *own, s)
 
     def visit_Evaluate(self, s: tir.Evaluate) -> tir.Stmt:
-        return tir.seq(*self.before(s, s.value), s)
+        return tir.seq(*self.before(s.value), s)
 
     def visit_AssertStmt(self, s: tir.AssertStmt) -> tir.Stmt:
-        return tir.seq(*self.before(s, s.condition), s)
+        return tir.seq(*self.before(s.condition), s)
 
     def visit_LetStmt(self, s: tir.LetStmt) -> tir.Stmt:
-        return tir.seq(*self.before(s, s.value), super().visit_LetStmt(s))
+        return tir.seq(*self.before(s.value), super().visit_LetStmt(s))
 
     def loop(self, s: tir.For) -> tir.Stmt:
-        return tir.seq(*self.before(s, s.min, s.extent), super().loop(s))
+        return tir.seq(*self.before(s.min, s.extent), super().loop(s))
 
     def visit_While(self, s: tir.While) -> tir.Stmt:
         """The condition is evaluated before each iteration, so its checks stand there as well."""
-        checks = self.before(s, s.condition)
+        checks = self.before(s.condition)
         return tir.seq(*checks, tir.While(s.condition, tir.seq(self.stmt(s.body), *checks)))
 
     def visit_IfThenElse(self, s: tir.IfThenElse) -> tir.Stmt:
-        checks = self.before(s, s.condition)
+        checks = self.before(s.condition)
         with self.analyzer.assume(s.condition):
             yes = self.stmt(s.then_body)
         no = None
@@ -104,7 +104,7 @@ class _Check(RangeRewriter):
         return tir.seq(*checks, tir.IfThenElse(s.condition, yes, no))
 
     def visit_BlockRealize(self, s: tir.BlockRealize) -> tir.Stmt:
-        checks = self.before(s, *s.values, s.predicate)
+        checks = self.before(*s.values, s.predicate)
         with self.analyzer.assume(s.predicate):
             made = super().visit_BlockRealize(s)
         return tir.seq(*checks, made)

@@ -18,6 +18,7 @@ from smelt.tir.rewrite import loads, map_stmts
 
 from .accesses import is_self
 from .ranges import RangeRewriter, sizes_of
+from .safe import in_bounds
 
 # -------------------------------------------------------------------------- guard the update
 
@@ -125,11 +126,8 @@ class _DropSafe(RangeRewriter):
             with self.analyzer.assume(condition):
                 inside = self._in_bounds(then)
             return inside and self._in_bounds(condition) and self._in_bounds(other)
-        prove = self.analyzer.can_prove
-        if isinstance(e, tir.BufferLoad):
-            for i, n in zip(e.indices, e.buffer.shape, strict=True):
-                if not (prove(i >= 0) and prove(i < n)):
-                    return False
+        if isinstance(e, tir.BufferLoad) and not in_bounds(e, self.analyzer):
+            return False
         return all(self._in_bounds(c) for c in e.children() if isinstance(c, Expr))
 
 

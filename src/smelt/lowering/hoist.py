@@ -49,13 +49,10 @@ class _Hoist(Rewriter):
 
     def visit_For(self, s: tir.For) -> tir.Stmt:
         new = self.parts(s)
-        lets: list[tir.LetStmt] = []
+        lets: list[tuple[Var, Expr]] = []
         if self.bindings:
             new, lets = _without_bindings(new)
-        result = self.versions(new, _COPIES)
-        for let in reversed(lets):
-            result = tir.LetStmt(let.var, let.value, result)
-        return result
+        return tir.lets(lets, self.versions(new, _COPIES))
 
     def versions(self, s: tir.For, copies: int) -> tir.Stmt:
         """The loop once for each outcome of the conditions that it does not change."""
@@ -151,24 +148,15 @@ class _Decide(Rewriter):
         return super().visit_expr(e)
 
 
-def _without_bindings(s: tir.For) -> tuple[tir.For, list[tir.LetStmt]]:
+def _without_bindings(s: tir.For) -> tuple[tir.For, list[tuple[Var, Expr]]]:
     """A loop without the bindings at its beginning that it does not change, and those."""
-    chain: list[tir.LetStmt] = []
+    inside: set[Var] = {s.var}
+    kept: list[tuple[Var, Expr]] = []
+    out: list[tuple[Var, Expr]] = []
     body = s.body
     while isinstance(body, tir.LetStmt):
-        chain.append(body)
+        stays = bool(free_vars(body.value) & inside) or not is_speculable(body.value)
+        (kept if stays else out).append((body.var, body.value))
+        inside |= {body.var} if stays else set()
         body = body.body
-    inside: set[Var] = {s.var}
-    kept: list[tir.LetStmt] = []
-    out: list[tir.LetStmt] = []
-    for let in chain:
-        if free_vars(let.value) & inside or not is_speculable(let.value):
-            inside.add(let.var)
-            kept.append(let)
-        else:
-            out.append(let)
-    if not out:
-        return s, []
-    for let in reversed(kept):
-        body = tir.LetStmt(let.var, let.value, body)
-    return s.replace(body=body), out
+    return (s.replace(body=tir.lets(kept, body)), out) if out else (s, [])

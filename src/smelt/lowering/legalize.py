@@ -209,12 +209,9 @@ def legalize_storage(func: tir.PrimFunc, narrow: tuple[str, ...], who: str) -> t
     Parameters change their type: the caller hands over the same memory as integers.
     """
     storage = _Storage(narrow, who)
-    params: list[tir.Buffer | expr.Var] = []
-    for p in func.params:
-        if isinstance(p, tir.Buffer):
-            params.append(storage.buffer(p))
-        else:
-            params.append(storage.var(p))
+    params = [
+        storage.buffer(p) if isinstance(p, tir.Buffer) else storage.var(p) for p in func.params
+    ]
     return func.replace(params=tuple(params), body=storage.stmt(func.body))
 
 

@@ -9,7 +9,7 @@ lower_opaque_blocks       blocks go
 
 from __future__ import annotations
 
-from smelt.ir.build import all_of, equal, is_const
+from smelt.ir.build import is_const
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import const
 from smelt.tir import nodes as tir
@@ -19,7 +19,7 @@ from smelt.tir.regions import accesses, refresh_regions
 from smelt.tir.rewrite import Rewriter, loads, map_stmts
 
 from .accesses import uses
-from .blocks import Realize, Shift, allocations, shrunk
+from .blocks import Realize, Shift, allocations, shrunk, with_init
 from .carried import carries
 from .overlap import DOUBLE_BUFFER
 from .ranges import RangeRewriter, analyzer_of, sizes_of
@@ -37,9 +37,7 @@ def lower_init_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
     def explicit(s: tir.Block) -> tir.Stmt:
         if s.init is None:
             return s
-        first = [equal(i.var, i.dom.min) for i in s.iter_vars if i.kind == "reduce"]
-        init = tir.IfThenElse(all_of(first), s.init) if first else s.init
-        new = s.replace(init=None, body=tir.seq(init, s.body))
+        new = s.replace(init=None, body=with_init(s))
         declared = {r.buffer for r in new.reads}
         more = [r for r in accesses(facts, new)[0] if r.buffer not in declared]
         return new.replace(reads=(*more, *new.reads))
@@ -82,6 +80,9 @@ class _Place:
         self.buffer, self.sizes, self.facts = buffer, sizes_of(func), Facts(func)
         self.names = {s.name for s in tir.walk(func.body) if isinstance(s, tir.Block)}
         self.analyzer = analyzer_of(self.sizes)
+        for s in tir.walk(func.body):
+            if isinstance(s, tir.For):
+                self.analyzer.bind(s.var, s.min, s.extent)
 
     def block(self, s: tir.Block) -> tir.Block:
         """A block that holds all uses, with the buffer in it or deeper."""
@@ -108,7 +109,6 @@ class _Place:
         return None
 
     def in_loop(self, s: tir.For) -> tir.Stmt | None:
-        self.analyzer.bind(s.var, s.min, s.extent)
         if s.kind in ("vectorized", "unrolled"):
             return None
         plain = Realize(self.sizes).stmt(s)
@@ -135,24 +135,6 @@ class _Place:
         return s.replace(reads=kept(s.reads), writes=kept(s.writes))
 
 
-class _Forget(Rewriter):
-    """Takes a buffer out of the block that allocates it, and puts it where it belongs."""
-
-    def __init__(self, place: _Place) -> None:
-        super().__init__()
-        self.place = place
-
-    def visit_Block(self, s: tir.Block) -> tir.Block:
-        if self.place.buffer not in s.alloc_buffers:
-            return super().visit_Block(s)
-        rest = tuple([b for b in s.alloc_buffers if b is not self.place.buffer])
-        return self.place.block(s.replace(alloc_buffers=rest))
-
-    def visit_For(self, s: tir.For) -> tir.Stmt:
-        self.place.analyzer.bind(s.var, s.min, s.extent)
-        return super().visit_For(s)
-
-
 def plan_buffer_locations(func: tir.PrimFunc) -> tir.PrimFunc:
     """Intermediate buffers move into the smallest block or loop body that holds all their uses.
 
@@ -160,7 +142,14 @@ def plan_buffer_locations(func: tir.PrimFunc) -> tir.PrimFunc:
     on values stays outside of that loop.
     """
     for buffer in allocations(func.body):
-        func = func.replace(body=_Forget(_Place(func, buffer)).stmt(func.body))
+        place = _Place(func, buffer)
+
+        def moved(s: tir.Block, place: _Place = place) -> tir.Stmt:
+            rest = tuple([b for b in s.alloc_buffers if b is not place.buffer])
+            mine = len(rest) < len(s.alloc_buffers)
+            return place.block(s.replace(alloc_buffers=rest)) if mine else s
+
+        func = func.replace(body=map_stmts(func.body, tir.Block, moved))
     return func
 
 

@@ -54,13 +54,9 @@ class _Partition(RangeRewriter):
         middle = self.part(s.body, inside)
         before = self.edge(s.body, v, start, low, all_of(v < low))
         after = self.edge(s.body, v, high, end, all_of(v >= high))
-        rest = (
-            after
-            if before is None
-            else before
-            if after is None
-            else IfThenElse(v < low, before, after)
-        )
+        rest = before or after
+        if before is not None and after is not None:
+            rest = IfThenElse(v < low, before, after)
         body: Stmt = middle if rest is None else IfThenElse(inside, middle, rest)
         return s.replace(body=body)
 
@@ -148,17 +144,10 @@ def _comparisons(e: Expr) -> list[Expr]:
 def _worst(e: Expr, domains: Mapping[Var, tuple[Expr, Expr]], analyzer: Analyzer) -> Expr | None:
     """A comparison as `difference >= 0` for the worst values of the inner variables."""
     assert isinstance(e, Compare)
-    a, b = e.a, e.b
-    one = const(1, INDEX)
-    match e:
-        case LT():
-            difference = b - a - one
-        case LE():
-            difference = b - a
-        case GT():
-            difference = a - b - one
-        case _:
-            difference = a - b
+    small, large = (e.a, e.b) if isinstance(e, LT | LE) else (e.b, e.a)
+    difference = large - small
+    if isinstance(e, LT | GT):
+        difference = difference - const(1, INDEX)
     inner = {v: d for v, d in domains.items() if v in free_vars(difference)}
     bounds = analyzer.interval(analyzer.simplify(difference), inner)
     if bounds is None:

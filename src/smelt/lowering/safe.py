@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir import expr
 from smelt.ir.errors import CompileError
@@ -43,6 +44,12 @@ def is_total(e: expr.Expr) -> bool:
         case expr.Call(_, "shift_left" | "shift_right", (_, b)):
             return isinstance(b, expr.IntImm)
     return True
+
+
+def in_bounds(e: BufferLoad, analyzer: Analyzer) -> bool:
+    """Whether a load is certainly inside its buffer."""
+    prove, places = analyzer.can_prove, zip(e.indices, e.buffer.shape, strict=True)
+    return all(prove(i >= 0) and prove(i < n) for i, n in places)
 
 
 def require_flat(func: PrimFunc, who: str) -> None:

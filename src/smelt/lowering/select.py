@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import all_of
 from smelt.ir.expr import Call, Div, Expr, FloorDiv, FloorMod, Select, TruncDiv, TruncMod
 from smelt.tir.nodes import BufferLoad, PrimFunc
 from smelt.tir.script_ops import expr_nodes
 
 from .ranges import RangeRewriter, sizes_of
-from .safe import is_total
+from .safe import in_bounds, is_total
 
 
 class _Choose(RangeRewriter):
@@ -24,11 +23,8 @@ class _Choose(RangeRewriter):
         """Whether a value can be computed whatever the condition is."""
         for x in expr_nodes(e):
             match x:
-                case BufferLoad(buffer, indices):
-                    inside = [
-                        all_of(i >= 0, i < n) for i, n in zip(indices, buffer.shape, strict=True)
-                    ]
-                    if not all(self.analyzer.can_prove(c) for c in inside):
+                case BufferLoad():
+                    if not in_bounds(x, self.analyzer):
                         return False
                 case FloorDiv(a, b) | FloorMod(a, b) | TruncDiv(a, b) | TruncMod(a, b) | Div(a, b):
                     if not dt.is_float(a.dtype) and not self.analyzer.can_prove(b > 0):

@@ -7,7 +7,8 @@ them, since its iterations run at the same time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from smelt.ir.expr import Expr, IntImm
 from smelt.tir import nodes as tir
@@ -27,14 +28,6 @@ class _Life:
     last: int = -1
 
 
-@dataclass
-class _Memory:
-    """What stands for some buffers: the largest of them."""
-
-    buffer: tir.Buffer
-    lives: list[_Life] = field(default_factory=list)
-
-
 def share_storage(func: tir.PrimFunc) -> tir.PrimFunc:
     """Allocations of constant size move to the beginning of the function, or of a parallel loop's
     body, and share memory with those of the same type and scope whose lives do not overlap.
@@ -51,22 +44,18 @@ class _Share(Rewriter):
     def scope(self, s: tir.Stmt) -> tir.Stmt:
         """A statement with the allocations inside it (but not inside of other scopes) shared."""
         s = self.stmt(s)
-        lives = _lives(s)
-        memories: list[_Memory] = []
-        for life in sorted(lives, key=lambda x: -x.size):
-            fits = [m for m in memories if _fits(m, life)]
-            memory = fits[0] if fits else _Memory(life.buffer)
-            if not fits:
-                memories.append(memory)
-            memory.lives.append(life)
-        if all(len(m.lives) == 1 for m in memories):
+        memories: dict[tir.Buffer, list[_Life]] = {}  # what stands for some buffers: the largest
+        for life in sorted(_lives(s), key=lambda x: -x.size):
+            fits = [m for m, lives in memories.items() if _fits(m, lives, life)]
+            memories.setdefault(fits[0] if fits else life.buffer, []).append(life)
+        shared = {m: lives for m, lives in memories.items() if len(lives) > 1}
+        if not shared:
             return s
-        shared = [m for m in memories if len(m.lives) > 1]
-        stands = {x.buffer: m.buffer for m in shared for x in m.lives}
+        stands = {x.buffer: m for m, lives in shared.items() for x in lives}
         plain = map_stmts(s, tir.Allocate, lambda a: a.body if a.buffer in stands else a)
         body = replace_buffers(plain, stands)
         for m in reversed(shared):
-            body = tir.Allocate(m.buffer, body)
+            body = tir.Allocate(m, body)
         return body
 
     def visit_For(self, s: tir.For) -> tir.Stmt:
@@ -76,11 +65,11 @@ class _Share(Rewriter):
         return super().visit_For(s)
 
 
-def _fits(m: _Memory, life: _Life) -> bool:
+def _fits(memory: tir.Buffer, lives: Sequence[_Life], life: _Life) -> bool:
     return (
-        m.buffer.type == life.buffer.type
-        and m.buffer.scope == life.buffer.scope
-        and all(life.last < x.first or x.last < life.first for x in m.lives)
+        memory.type == life.buffer.type
+        and memory.scope == life.buffer.scope
+        and all(life.last < x.first or x.last < life.first for x in lives)
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from smelt.ir.build import is_const, logical_not
 from smelt.ir.expr import And, Broadcast, Expr, IntImm, Var
 from smelt.tir import nodes as tir
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.rewrite import Rewriter, updated
 
 from .ranges import RangeRewriter, sizes_of
 
@@ -48,11 +48,7 @@ class Simplify(RangeRewriter):
         body = self.stmt(s.body)
         if tir.is_no_op(body):
             return tir.no_op()
-        return (
-            s
-            if low is s.min and extent is s.extent and body is s.body
-            else s.replace(min=low, extent=extent, body=body)
-        )
+        return updated(s, min=low, extent=extent, body=body)
 
     def visit_IfThenElse(self, s: tir.IfThenElse) -> tir.Stmt:
         """Decided branches are taken; an undecided condition is a fact inside."""

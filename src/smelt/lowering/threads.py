@@ -43,9 +43,8 @@ class _Unify(Rewriter):
             return super().visit_For(s)
         if s.thread in self.around:
             raise CompileError(
-                f"UnifyThreadBinding: in {self.name}, the loop {s.var.name} over "
-                f"{s.thread} stands inside another loop over it; an axis is bound once around a "
-                "statement"
+                f"UnifyThreadBinding: in {self.name}, the loop {s.var.name} over {s.thread} stands "
+                "inside another loop over it; an axis is bound once around a statement"
             )
         first = self.first.setdefault(s.thread, s)
         if s.extent is not first.extent or s.min is not first.min:

@@ -113,18 +113,17 @@ class _Lanes(Rewriter):
         return tir.IfThenElse(c, self.stmt(s.then_body), no)
 
     def visit_AssertStmt(self, s: tir.AssertStmt) -> tir.Stmt:
-        new = super().visit_AssertStmt(s)
-        if isinstance(new, tir.AssertStmt) and dt.lanes(new.condition.dtype) > 1:
-            raise CompileError(
-                f"vectorize: a check inside the vectorised loop {self.var.name} depends on it"
-            )
-        return new
+        self.require_scalar(s.condition, "a check inside the vectorised loop {} depends on it")
+        return super().visit_AssertStmt(s)
 
     def visit_While(self, s: tir.While) -> tir.Stmt:
-        new = super().visit_While(s)
-        if isinstance(new, tir.While) and dt.lanes(new.condition.dtype) > 1:
-            raise CompileError(f"vectorize: a while loop's condition depends on {self.var.name}")
-        return new
+        self.require_scalar(s.condition, "a while loop's condition depends on {}")
+        return super().visit_While(s)
+
+    def require_scalar(self, e: expr.Expr, why: str) -> None:
+        """Refuse an expression that differs from lane to lane."""
+        if dt.lanes(self.expr(e).dtype) > 1:
+            raise CompileError(f"vectorize: {why.format(self.var.name)}")
 
     def visit_For(self, s: tir.For) -> tir.Stmt:
         low, extent = self.expr(s.min), self.expr(s.extent)

@@ -83,19 +83,18 @@ def _equations(ops: Sequence[Operation]) -> tuple[tuple[str, str, str, bool], ..
 
 def _sizes(tensors: Sequence[Tensor], ops: Sequence[Operation]) -> list[Var]:
     found: dict[Var, None] = {}
-    for t in tensors:
-        for e in t.shape:
-            found.update(dict.fromkeys(sorted(free_vars(e), key=lambda v: v.name)))
-    for op in ops:
-        if isinstance(op, ComputeOp):
-            bound = {a.var for a in (*op.axis, *op.reduce_axis)}
-            for axis in op.reduce_axis:
-                found.update(
-                    dict.fromkeys(sorted(free_vars(axis.dom.extent), key=lambda v: v.name))
-                )
-            for body in op.body:
-                inner = {v for v in _body_vars(body) if v not in bound}
-                found.update(dict.fromkeys(sorted(inner, key=lambda v: v.name)))
+
+    def note(variables: set[Var]) -> None:
+        found.update(dict.fromkeys(sorted(variables, key=lambda v: v.name)))
+
+    for e in [e for t in tensors for e in t.shape]:
+        note(free_vars(e))
+    for op in [op for op in ops if isinstance(op, ComputeOp)]:
+        bound = {a.var for a in (*op.axis, *op.reduce_axis)}
+        for axis in op.reduce_axis:
+            note(free_vars(axis.dom.extent))
+        for body in op.body:
+            note(_body_vars(body) - bound)
     return list(found)
 
 
@@ -185,9 +184,8 @@ def _reads(op: ComputeOp, rewrite: Rewriter) -> tuple[tir.BufferRegion, ...]:
 
 def _region(load: tir.BufferLoad) -> tir.BufferRegion:
     one, zero = const(1, INDEX), const(0, INDEX)
-    dims = []
-    for i, extent in zip(load.indices, load.buffer.shape, strict=True):
-        dims.append(tir.Range(zero, extent) if loads(i) else tir.Range(i, one))
+    pairs = zip(load.indices, load.buffer.shape, strict=True)
+    dims = [tir.Range(zero, e) if loads(i) else tir.Range(i, one) for i, e in pairs]
     return tir.BufferRegion(load.buffer, tuple(dims))
 
 

@@ -22,11 +22,9 @@ class BlockInfo:
         self.spatial = [i for i in block.iter_vars if i.kind == "spatial"]
         self.reduce = [i for i in block.iter_vars if i.kind == "reduce"]
         self.store = _store(block.body)
-        self.reads = (
-            []
-            if self.store is None
-            else [x for x in loads(self.store.value) if x.buffer is not self.store.buffer]
-        )
+        own = None if self.store is None else self.store.buffer
+        read = [] if self.store is None else loads(self.store.value)
+        self.reads = [x for x in read if x.buffer is not own]
 
     @property
     def is_reduction(self) -> bool:
@@ -37,12 +35,9 @@ class BlockInfo:
         """The loads of the two factors, where the block sums products."""
         if self.store is None or not self.reduce or not isinstance(self.store.value, Add):
             return None
-        term = (
-            self.store.value.b
-            if _reads(self.store.value.a, self.store.buffer)
-            else self.store.value.a
-        )
-        term = _unguarded(term)
+        a, b = self.store.value.a, self.store.value.b
+        own = isinstance(a, tir.BufferLoad) and a.buffer is self.store.buffer
+        term = _unguarded(b if own else a)
         if not isinstance(term, Mul):
             return None
         left, right = loads(term.a), loads(term.b)
@@ -61,10 +56,6 @@ def _store(s: tir.Stmt) -> tir.BufferStore | None:
     if isinstance(s, tir.IfThenElse) and s.else_body is None:
         return _store(s.then_body)
     return s if isinstance(s, tir.BufferStore) else None
-
-
-def _reads(e: Expr, buffer: tir.Buffer) -> bool:
-    return isinstance(e, tir.BufferLoad) and e.buffer is buffer
 
 
 def _unguarded(e: Expr) -> Expr:

@@ -225,11 +225,8 @@ def _merged(sch: Schedule, name: str) -> elementwise.Nest | None:
 
 def inner_loops(sch: Schedule, name: str, depth: int) -> tuple[list[str], list[str]]:
     """The loops around a block below some depth: those of spatial variables, those of reduced."""
-    realize = sch.state.realize(name)
-    reduced: set[str] = set()
-    for i, value in zip(realize.block.iter_vars, realize.values, strict=True):
-        if i.kind != "spatial":
-            reduced |= {v.name for v in free_vars(value)}
+    over = [value for i, value in sch.state.realize(name).bindings if i.kind != "spatial"]
+    reduced = {v.name for value in over for v in free_vars(value)}
     loops = sch.get_loops(name)[depth:]
     return [x for x in loops if x not in reduced], [x for x in loops if x in reduced]
 

@@ -50,13 +50,8 @@ def schedule_rows_of(sch: Schedule, blocks: list[str], hardware: Hardware) -> bo
     for b in [b for b in before if b not in inside]:
         _at_root(sch, b, hardware)
     axes = elementwise.memory_order(nest)
-    columns = [a for a in axes if a not in rows]
-    vector = elementwise.vector_axis(axes)
-    ordered = [a for a in axes if a in rows]
-    if vector in rows:
-        _beside(sch, inside, last, nest, ordered, columns, hardware)
-    else:
-        _along(sch, inside, last, nest, ordered, columns, hardware)
+    place = _beside if elementwise.vector_axis(axes) in rows else _along
+    place(sch, [*inside, last], nest, [a for a in axes if a in rows], hardware)
     return True
 
 
@@ -92,30 +87,33 @@ def _at_root(sch: Schedule, name: str, hardware: Hardware) -> None:
         elementwise.schedule_nest(sch, name, hardware)
 
 
+def _columns(nest: elementwise.Nest, rows: list[elementwise.Axis]) -> list[str]:
+    """The loops inside a row."""
+    return [a.loop for a in elementwise.memory_order(nest) if a not in rows]
+
+
 def _along(
     sch: Schedule,
-    before: list[str],
-    last: str,
+    given: list[str],
     nest: elementwise.Nest,
     rows: list[elementwise.Axis],
-    columns: list[elementwise.Axis],
     hardware: Hardware,
 ) -> None:
     """Row by row, vectors along the row."""
     blocks: list[str] = []
-    for b in before:
+    for b in given:
         if block_info(sch, b).is_reduction:
             blocks += into_lanes(sch, b, hardware)
         blocks.append(b)
-    outer = [a.loop for a in rows]
-    if len(rows) + len(columns) > 1:
-        sch.reorder(*outer, *[a.loop for a in columns])
+    outer, columns = [a.loop for a in rows], _columns(nest, rows)
+    if len(outer) + len(columns) > 1:
+        sch.reorder(*outer, *columns)
     if outer:
-        for b in reversed(blocks):
+        for b in reversed(blocks[:-1]):
             sch.compute_at(b, outer[-1])
-    cost = nest.cost() * (1 + len(before))
+    cost = nest.cost() * len(given)
     lanes = hardware.lanes(elementwise.widest(nest))
-    for b in [*blocks, last]:
+    for b in blocks:
         spatial, reduce = inner_loops(sch, b, len(outer))
         if reduce:
             finish_lanes(sch, b, len(outer), hardware)
@@ -127,11 +125,9 @@ def _along(
 
 def _beside(
     sch: Schedule,
-    before: list[str],
-    last: str,
+    given: list[str],
     nest: elementwise.Nest,
     rows: list[elementwise.Axis],
-    columns: list[elementwise.Axis],
     hardware: Hardware,
 ) -> None:
     """Neighbouring rows in the lanes of vectors."""
@@ -140,12 +136,12 @@ def _beside(
     several = max(1, min(4, vector.size // lanes))
     tile, lane = sch.split(vector.loop, [None, several * lanes])
     outer = [*[a.loop for a in rows[:-1]], tile]
-    sch.reorder(*outer, *[a.loop for a in columns], lane)
-    for b in reversed(before):
+    sch.reorder(*outer, *_columns(nest, rows), lane)
+    for b in reversed(given[:-1]):
         sch.compute_at(b, tile)
-    for b in [*before, last]:
+    for b in given:
         _lanes_inside(sch, b, len(outer), vector, several * lanes, lanes)
-    elementwise.share_out(sch, outer, nest.cost() * (1 + len(before)), hardware)
+    elementwise.share_out(sch, outer, nest.cost() * len(given), hardware)
 
 
 def _lanes_inside(

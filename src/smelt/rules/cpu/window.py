@@ -135,18 +135,12 @@ def _roles(nest: elementwise.Nest) -> Roles | None:
     )
     vector = next((a for a in ordered if elementwise.is_one(a.steps[0])), ordered[0])
     taps = {a.var: a for a in nest.reduce}
-    found: tuple[elementwise.Axis, elementwise.Axis | None] | None = None
-    for a in ordered:
-        if a is vector:
-            continue
+    rest = [a for a in ordered if a is not vector]
+    for a in rest:
         tap = _tap_of(nest, a, taps)
         if tap is not None:
-            found = a, tap
-            break
-    if found is None:
-        rest = [a for a in ordered if a is not vector]
-        return Roles(vector, rest[0] if rest else None, None)
-    return Roles(vector, *found)
+            return Roles(vector, a, tap)
+    return Roles(vector, rest[0] if rest else None, None)
 
 
 def _tap_of(

@@ -105,7 +105,7 @@ def _together(s: State, blocks: Sequence[nodes.BlockRealize], keep_unit: bool) -
     iters: list[nodes.IterVar] = []
     values: list[Expr] = []
     own: dict[Var, Expr] = {}
-    mentioned = set().union(*[_mentioned(x) for x in chosen])
+    mentioned = set().union(*[free_vars(x) for x in chosen])
     for loop in s.loops_above(parent):
         if loop.var not in mentioned:
             continue
@@ -123,16 +123,6 @@ def _together(s: State, blocks: Sequence[nodes.BlockRealize], keep_unit: bool) -
     new = nodes.BlockRealize(tuple(values), const(True), whole)
     s.replace({chosen[0]: new, **dict.fromkeys(chosen[1:])})
     return name
-
-
-def _mentioned(s: nodes.Stmt) -> set[Var]:
-    """The variables that the expressions of a statement mention."""
-    found: set[Var] = set()
-    for x in nodes.walk(s):
-        for c in x.children():
-            if isinstance(c, Expr):
-                found |= free_vars(c)
-    return found
 
 
 def _kind_of(blocks: Sequence[nodes.BlockRealize], v: Var) -> str:
@@ -153,9 +143,7 @@ class _Outer:
         self.iters: list[nodes.IterVar] = []
         self.values: list[Expr] = []
         self.outside: list[Expr] = []
-        inside: list[Expr] = []
-        for i, value in b.bindings:
-            inside.append(self._divide(i, value))
+        inside = [self._divide(i, value) for i, value in b.bindings]
         outer_guard, inner_guard = self._guards(inside)
         reduces = any(i.kind == "reduce" for i in self.iters)
         if reduces and b.block.init is not None:

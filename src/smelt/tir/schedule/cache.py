@@ -290,7 +290,7 @@ def copy_nest(
             tuple(values), guard if under is None else all_of(guard, under), block
         )
 
-    return s.nest([f"ax{k}" for k in range(len(iters))], extents, make)
+    return s.nest(extents, make)
 
 
 def copy_of(s: State, b: nodes.Buffer, scope: str, strides: tuple[Expr, ...] = ()) -> nodes.Buffer:

@@ -166,9 +166,8 @@ def _check_private(
         ]
         if w.buffer in params or how == "vectorized" or any(u not in inside for u in users):
             text = (
-                f"{b.block.name} writes the same elements of {w.buffer.name} in "
-                f"several iterations of "
-                f"{loop.var.name}"
+                f"{b.block.name} writes the same elements of {w.buffer.name} in several iterations "
+                f"of {loop.var.name}"
             )
             mark: dict[Node, str] = {b: f"writes {w.buffer.name}"}
             if not uses:

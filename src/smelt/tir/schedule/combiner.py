@@ -61,16 +61,14 @@ class Update:
         own: Mapping[expr.Var, expr.Expr],
     ) -> nodes.Stmt:
         """The step on other results with other terms, `own` put in place of the variables."""
-        values: dict[expr.Expr, expr.Expr] = {}
-        for term, new in zip(self.terms, terms, strict=True):
-            values[term] = new
+        values: dict[expr.Expr, expr.Expr] = dict(zip(self.terms, terms, strict=True))
         for old, new_buffer in zip(self.buffers, buffers, strict=True):
             values[nodes.BufferLoad(old, self.point)] = nodes.BufferLoad(new_buffer, point)
-        results = []
-        for value, old, term in zip(self.values, self.buffers, self.terms, strict=True):
-            results.append(
-                _replaced(value, nodes.BufferLoad(old, self.point), term, values, dict(own))
-            )
+        parts = zip(self.values, self.buffers, self.terms, strict=True)
+        results = [
+            _replaced(value, nodes.BufferLoad(old, self.point), term, values, dict(own))
+            for value, old, term in parts
+        ]
         return nodes.stored_together(buffers, results, point, s.fresh)
 
 

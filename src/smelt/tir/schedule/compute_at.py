@@ -406,9 +406,8 @@ def _check_finished(s: State, b: BlockRealize, p: BlockRealize, around: Sequence
         for x in around:
             if x.var in free_vars(value) and value_of(x.extent) != 1:
                 s.fail(
-                    f"{p.block.name} is not finished inside {around[-1].var.name}: "
-                    f"{x.var.name} runs over its "
-                    f"{i.kind} variable {i.var.name}",
+                    f"{p.block.name} is not finished inside {around[-1].var.name}: {x.var.name} "
+                    f"runs over its {i.kind} variable {i.var.name}",
                     mark={x: f"binds {i.var.name}", p: "producer"},
                     legal=f"a loop outside {x.var.name}",
                 )
@@ -438,9 +437,8 @@ def _check_box(
     size = product([s.facts.extent(low, high) for low, high in box])
     if not s.facts.equal(runs, size):
         s.cannot_prove(
-            f"what {p.block.name} makes in one iteration of {target.var.name} is a "
-            f"box that no other "
-            f"iteration makes",
+            f"what {p.block.name} makes in one iteration of {target.var.name} is a box that no "
+            "other iteration makes",
             mark={p: "producer", target: "loop"},
             legal="a loop between tiles of the producer's dimensions",
         )
@@ -521,12 +519,6 @@ def _agree(
 def _make_nest(s: State, b: BlockRealize, domain: Sequence[_Domain], keep_unit: bool) -> Stmt:
     """Loops over a domain around a block, which stays under the conditions that it had."""
     guard = own_conditions(s, b)
-    extents = [d.extent for d in domain]
-    named = iter(range(len(domain)))
-    labels = []
-    for d in domain:
-        unit = value_of(d.extent) == 1 and not keep_unit
-        labels.append("" if unit else f"ax{next(named)}")
 
     def make(offsets: list[Expr]) -> Stmt:
         values, conditions = [], []
@@ -538,7 +530,7 @@ def _make_nest(s: State, b: BlockRealize, domain: Sequence[_Domain], keep_unit: 
         conditions += [s.facts.simplify(substitute(c, at)) for c in guard]
         return BlockRealize(tuple(values), all_of(conditions), b.block)
 
-    return s.nest(labels, extents, make, keep_unit)
+    return s.nest([d.extent for d in domain], make, keep_unit)
 
 
 def _move(s: State, b: BlockRealize, target: For, place: int, nest: Stmt) -> None:

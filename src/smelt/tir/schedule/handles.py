@@ -93,20 +93,21 @@ class ExprRV(int):
 class StmtSRef:
     """Where a loop or block stands in the program as it is now: read only.
 
-    rv      the handle
-    lookup  finds the statement; it raises where the program has lost it
+    rv        the handle
+    schedule  finds the statement; it raises where the program has lost it
     """
 
     rv: LoopRV | BlockRV
-    lookup: Callable[[], For | Block]
-    above: Callable[[], StmtSRef | None]
+    schedule: Any
 
     @property
     def stmt(self) -> For | Block:
         """The loop or block."""
-        return self.lookup()
+        found: For | Block = self.schedule.get(self.rv)
+        return found
 
     @property
     def parent(self) -> StmtSRef | None:
         """The loop or block around it; None for the root block."""
-        return self.above()
+        around = self.schedule.state.above(self.stmt)
+        return next((self.schedule._sref(up) for up in around if isinstance(up, For | Block)), None)

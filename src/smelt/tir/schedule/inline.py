@@ -135,11 +135,8 @@ class InlinePrimitives(Base):
         indices = _read_indices(s, c, made.buffer)
         values = _inverse(s, c, indices)(made.indices)
 
-        def inline(found: tuple[Expr, ...]) -> Expr:
-            del found
-            return made.value
-
-        value = ReplaceLoads(s, made.buffer, inline).expr(substitute(store.value, values))
+        inline = ReplaceLoads(s, made.buffer, lambda _: made.value)
+        value = inline.expr(substitute(store.value, values))
         new = nodes.BufferStore(
             store.buffer,
             simplify_indices(s.facts, value),

@@ -165,12 +165,7 @@ class _Padding:
         block = swap.block_parts(b.block.replace(iter_vars=iters))
         stmt: nodes.Stmt = nodes.BlockRealize(b.values, b.predicate, refreshed(s, block))
         by_loop = {v: self.extents[i.var] for i, v in b.bindings}
-        loops: list[nodes.For] = []
-        node = self.nest
-        while isinstance(node, nodes.For):
-            loops.append(node)
-            node = node.body
-        for x in reversed(loops):
+        for x in reversed([x for x in s.loops_above(b) if s.is_under(x, self.nest)]):
             s.facts.bind(x.var, x.min, by_loop[x.var])
             stmt = x.replace(extent=by_loop[x.var], body=stmt)
         scope = s.scope(b).block
@@ -183,12 +178,9 @@ class _Padding:
     def _pad(self, buffer: nodes.Buffer, indices: Sequence[Expr], written: bool) -> None:
         """A larger copy of an operand, made before, or of the result, copied back behind."""
         s = self.s
-        shape = tuple(
-            [
-                self.extents[e] if isinstance(e, Var) and e in self.grown else size
-                for e, size in zip(indices, buffer.shape, strict=True)
-            ]
-        )
+        larger: dict[Expr, Expr] = {v: self.extents[v] for v in self.grown}
+        pairs = zip(indices, buffer.shape, strict=True)
+        shape = tuple([larger.get(e, size) for e, size in pairs])
         new = nodes.Buffer(s.fresh(f"{buffer.name}_pad"), shape, buffer.type, "global")
         self.swap[buffer] = new
         name = s.fresh_block(new.name)
@@ -197,20 +189,11 @@ class _Padding:
         if written:
             store = nodes.BufferStore(buffer, nodes.BufferLoad(new, point), point)
         else:
-            inside = [
-                p < e
-                for p, e, f in zip(point, buffer.shape, shape, strict=True)
-                if not s.facts.equal(e, f)
-            ]
-            store = nodes.BufferStore(
-                new,
-                if_then_else(
-                    all_of(inside),
-                    nodes.BufferLoad(buffer, point),
-                    cast(buffer.type, const(0, buffer.type)),
-                ),
-                point,
-            )
+            ends = zip(point, buffer.shape, shape, strict=True)
+            inside = all_of([p < e for p, e, f in ends if not s.facts.equal(e, f)])
+            zero = cast(buffer.type, const(0, buffer.type))
+            value = if_then_else(inside, nodes.BufferLoad(buffer, point), zero)
+            store = nodes.BufferStore(new, value, point)
         nest = s.block_nest(refreshed(s, nodes.Block(name, iters, (), (), store)))
         (self.after if written else self.before).append(nest)
 

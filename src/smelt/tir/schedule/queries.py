@@ -199,19 +199,7 @@ class Queries(Base):
     def _sref(self, stmt: For | Block) -> StmtSRef:
         name = self._name
         rv = LoopRV(stmt.var.name, name) if isinstance(stmt, For) else BlockRV(stmt.name, name)
-
-        def lookup() -> For | Block:
-            found = self.get(rv)
-            assert not isinstance(found, int)
-            return found
-
-        def above() -> StmtSRef | None:
-            for up in self.state.above(lookup()):
-                if isinstance(up, For | Block):
-                    return self._sref(up)
-            return None
-
-        return StmtSRef(rv, lookup, above)
+        return StmtSRef(rv, self)
 
     def remove_rv(self, rand_var: LoopRV | BlockRV | ExprRV) -> None:
         """Let a handle be used no more; what it names stays."""

@@ -125,9 +125,8 @@ def _require_reduction_inside(s: State, b: BlockRealize, target: For) -> None:
     for x in outside:
         if binds(b, x.var, "reduce"):
             s.fail(
-                f"{x.var.name}, outside {target.var.name}, binds a reduce variable "
-                f"of {b.block.name}: "
-                f"the initial value would be set again in each of its iterations",
+                f"{x.var.name}, outside {target.var.name}, binds a reduce variable of "
+                f"{b.block.name}: the initial value would be set again in each of its iterations",
                 mark={x: "binds a reduce variable", target: "loop"},
                 legal=f"{x.var.name} or a loop outside it",
             )

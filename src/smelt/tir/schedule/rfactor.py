@@ -175,13 +175,4 @@ class Factoring:
         block = nodes.Block(b.block.name, (*spatial, k), (), (), body, b.block.init)
         block = refresh_regions(s.facts, block)
         begin = {i.var: i.dom.min for i in b.block.iter_vars if i.kind == "reduce"}
-        written = [substitute(c, begin) for c in own_conditions(s, b)]
-        domains = [*[i.dom for i in spatial], k.dom]
-
-        def make(loops: list[Expr]) -> nodes.Stmt:
-            values = [s.facts.simplify(d.min + v) for d, v in zip(domains, loops, strict=True)]
-            here = dict(zip([i.var for i in spatial], values, strict=False))
-            guard = s.facts.conjunction(*[substitute(c, here) for c in written])
-            return nodes.BlockRealize(tuple(values), guard, block)
-
-        return s.nest([f"ax{n}" for n in range(len(domains))], [d.extent for d in domains], make)
+        return s.block_nest(block, all_of([substitute(c, begin) for c in own_conditions(s, b)]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from smelt.ir.build import value_of
 from smelt.ir.errors import ScheduleError
@@ -73,17 +74,13 @@ class SamplePrimitives(Base):
         extent = self._extent(loop)
         if decision is None:
             decision = self._tile(extent, n, max_innermost_factor)
-        product = 1
-        for f in decision:
-            product *= f
-        if len(decision) != n or product != extent:
+        if len(decision) != n or prod(decision) != extent:
             self.state.fail(
                 f"decision {list(decision)} is no factorisation of {extent} in {n}",
                 mark={self.state.loop(loop): f"extent {extent}"},
                 legal=f"{n} factors whose product is {extent}",
             )
-        self.state.call.args["decision"] = list(decision)
-        return [ExprRV(f) for f in decision]
+        return self._decided(decision)
 
     @primitive
     def sample_partitioned_tile(
@@ -121,8 +118,7 @@ class SamplePrimitives(Base):
             decision = self._tile(extent // inner, partition_pos, extent) + self._tile(
                 inner, n - partition_pos, extent
             )
-        self.state.call.args["decision"] = list(decision)
-        return [ExprRV(f) for f in decision]
+        return self._decided(decision)
 
     @primitive
     def sample_compute_location(self, block: str, decision: int | None = None) -> LoopRV:
@@ -174,6 +170,10 @@ class SamplePrimitives(Base):
             s.fail(f"position {decision} is no legal place for {b.block.name}", legal=str(legal))
         s.call.args["decision"] = decision
         return LoopRV(loops[decision].var.name)
+
+    def _decided(self, factors: Sequence[int]) -> list[ExprRV]:
+        self.state.call.args["decision"] = list(factors)
+        return [ExprRV(f) for f in factors]
 
     def _extent(self, loop: str) -> int:
         s = self.state

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from smelt.arith import Answer
+from smelt.ir.build import value_of
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
 from smelt.ir.node import Node
@@ -144,13 +145,7 @@ class State:
 
     def is_under(self, s: nodes.Stmt, ancestor: nodes.Stmt) -> bool:
         """Whether a statement stands inside another (or is it)."""
-        parent = self.index.parent
-        node: nodes.Stmt | None = s
-        while node is not None:
-            if node is ancestor:
-                return True
-            node = parent.get(node)
-        return False
+        return s is ancestor or any(up is ancestor for up in self.above(s))
 
     def scope(self, s: nodes.Stmt) -> nodes.BlockRealize:
         """The block that a statement stands in directly, other than itself."""
@@ -218,12 +213,7 @@ class State:
 
     def replace(self, changes: Mapping[nodes.Stmt, Change]) -> None:
         """Put new statements in the place of old ones; None takes the emptied loops away too."""
-        dirty: set[nodes.Stmt] = set()
-        for s in changes:
-            for up in self.above(s):
-                if up in dirty:
-                    break
-                dirty.add(up)
+        dirty = {up for s in changes for up in self.above(s)}
         body = self._rebuild(self.func.body, changes, dirty)
         assert isinstance(body, nodes.BlockRealize)
         self.func = self.func.replace(body=body)
@@ -289,18 +279,18 @@ class State:
 
     def nest(
         self,
-        names: Sequence[str],
-        extents: Sequence[Expr],
+        extents: Iterable[Expr],
         make: Callable[[list[Expr]], nodes.Stmt],
         keep_unit: bool = True,
     ) -> nodes.Stmt:
-        """Loops from zero around a statement; without `keep_unit` none of extent 1."""
-        loops, values = [], []
-        for name, extent in zip(names, extents, strict=True):
-            if not keep_unit and getattr(extent, "value", None) == 1:
+        """Loops ax0, ax1, ... from zero around a statement; `keep_unit`: those of extent 1, too."""
+        loops: list[tuple[Var, Expr]] = []
+        values: list[Expr] = []
+        for extent in extents:
+            if not keep_unit and value_of(extent) == 1:
                 values.append(const(0, INDEX))
                 continue
-            v = self.new_var(name, 0, extent)
+            v = self.new_var(f"ax{len(loops)}", 0, extent)
             loops.append((v, extent))
             values.append(v)
         stmt = make(values)
@@ -318,12 +308,8 @@ class State:
 
     def iter_vars(self, domains: Iterable[nodes.Range]) -> tuple[nodes.IterVar, ...]:
         """New spatial variables v0, v1, ... of a block over some domains."""
-        return tuple(
-            [
-                nodes.IterVar(self.new_var(f"v{k}", d.min, d.extent), d)
-                for k, d in enumerate(domains)
-            ]
-        )
+        own = [(self.new_var(f"v{k}", d.min, d.extent), d) for k, d in enumerate(domains)]
+        return tuple([nodes.IterVar(v, d) for v, d in own])
 
     def block_nest(self, block: nodes.Block, predicate: Expr | None = None) -> nodes.Stmt:
         """A block in loops ax0, ax1, ... over the domains of its variables.
@@ -332,13 +318,12 @@ class State:
         """
 
         def make(loops: list[Expr]) -> nodes.Stmt:
-            values = [i.dom.min + x for i, x in zip(block.iter_vars, loops, strict=True)]
-            at = {i.var: v for i, v in zip(block.iter_vars, values, strict=True)}
+            pairs = zip(block.iter_vars, loops, strict=True)
+            at = {i.var: self.facts.simplify(i.dom.min + x) for i, x in pairs}
             guard = const(True) if predicate is None else substitute(predicate, at)
-            return nodes.BlockRealize(tuple(values), guard, block)
+            return nodes.BlockRealize(tuple(at.values()), self.facts.conjunction(guard), block)
 
-        extents = [i.dom.extent for i in block.iter_vars]
-        return self.nest([f"ax{k}" for k in range(len(extents))], extents, make)
+        return self.nest([i.dom.extent for i in block.iter_vars], make)
 
     # -------------------------------------------------------------------------------- errors
 
