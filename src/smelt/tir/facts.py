@@ -94,8 +94,7 @@ class Facts:
     def union(self, a: Box, b: Box) -> Box:
         """The smallest box that holds both."""
         return [
-            (self._least(x0, y0), self._most(x1, y1))
-            for (x0, x1), (y0, y1) in zip(a, b, strict=True)
+            (self.least(x0, y0), self.most(x1, y1)) for (x0, x1), (y0, y1) in zip(a, b, strict=True)
         ]
 
     def hull(self, boxes: Iterable[Box]) -> Box | None:
@@ -117,12 +116,14 @@ class Facts:
             for (low, high), (first, last), size in zip(inner, outer, shape, strict=True)
         )
 
-    def _least(self, a: Expr, b: Expr) -> Expr:
+    def least(self, a: Expr, b: Expr) -> Expr:
+        """The smaller one of two expressions."""
         if self.prove(a <= b):
             return a
         return b if self.prove(b <= a) else minimum(a, b)
 
-    def _most(self, a: Expr, b: Expr) -> Expr:
+    def most(self, a: Expr, b: Expr) -> Expr:
+        """The larger one of two expressions."""
         if self.prove(a >= b):
             return a
         return b if self.prove(b >= a) else maximum(a, b)

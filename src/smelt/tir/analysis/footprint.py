@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from smelt.arith.equal_sums import merge_digits
 from smelt.ir import dtype as dt
-from smelt.ir.build import ceildiv, logical_not, maximum, minimum, value_of
+from smelt.ir.build import ceildiv, logical_not, maximum, product, value_of
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import EQ, INDEX, Expr, Var, const
 from smelt.ir.node import Node
@@ -27,7 +27,7 @@ from smelt.tir.nodes import Buffer, For, PrimFunc, Range, While
 from smelt.tir.printer import listing
 
 from .accesses import Access, Accesses, Loop, Work
-from .iteration_count import Digit, Elements, Guards, IterationCounter, Known, product
+from .iteration_count import Digit, Elements, Guards, IterationCounter, Known
 from .reroll import merged, rerolled
 from .table import table
 
@@ -425,11 +425,11 @@ class _Place:
             for i, size in zip(a.indices, shape, strict=True)
         ]
         box = self.facts.box(ranges, shape, inner)
-        volume = product(self.facts, self.extents(box, shape))
+        volume = self.facts.simplify(product(self.extents(box, shape)))
         found = self.elements(a)
         if found is None:
             return _Part(box, volume, False, None)
-        elements = self.least(found.count, volume)
+        elements = self.facts.least(found.count, volume)
         pattern = None if self.facts.equal(elements, volume) else found.pattern
         return _Part(box, elements, found.exact, pattern)
 
@@ -439,14 +439,10 @@ class _Place:
         for (low, high), size in zip(box, shape, strict=True):
             side = self.facts.extent(low, high)
             ends = self.facts.relax(side, self.outer)
-            out.append(size if ends is None else self.least(ends[1], size))
+            out.append(
+                size if ends is None else self.facts.least(self.facts.simplify(ends[1]), size)
+            )
         return out
-
-    def least(self, a: Expr, b: Expr) -> Expr:
-        a, b = self.facts.simplify(a), self.facts.simplify(b)
-        if self.facts.prove(a <= b):
-            return a
-        return b if self.facts.prove(b <= a) else minimum(a, b)
 
     def elements(self, a: Access) -> Elements | None:
         """The elements that an access touches, from the factors of its indices."""
@@ -472,9 +468,9 @@ class _Place:
         total: Expr = _ZERO
         for p in parts:
             total = total + p.elements
-        total, volume = self.facts.simplify(total), product(self.facts, sides)
+        total, volume = self.facts.simplify(total), self.facts.simplify(product(sides))
         exact = all(p.exact for p in parts) and self.disjoint(parts)
-        return sides, total if exact else self.least(total, volume), exact
+        return sides, total if exact else self.facts.least(total, volume), exact
 
     def same(self, a: Box, b: Box) -> bool:
         equal = self.facts.equal

@@ -8,7 +8,7 @@ from smelt.ir.walk import free_vars
 from smelt.tir.facts import Facts
 from smelt.tir.names import unique_name
 from smelt.tir.nodes import Allocate, Block, BlockRealize, For, LetStmt, PrimFunc, Stmt, walk
-from smelt.tir.regions import accesses
+from smelt.tir.regions import refresh_regions
 from smelt.tir.rewrite import RenameBound, Rewriter
 
 
@@ -109,7 +109,4 @@ class _Regions(Rewriter):
 
     def visit_Block(self, s: Block) -> Block:
         new = self.block_parts(s)
-        if not _bare(s):
-            return new
-        reads, writes = accesses(self.facts, new)
-        return new.replace(reads=reads, writes=writes)
+        return refresh_regions(self.facts, new) if _bare(s) else new
