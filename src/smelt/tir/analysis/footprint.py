@@ -22,7 +22,7 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import EQ, INDEX, Expr, Var, const
 from smelt.ir.node import Node
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.facts import Box, Facts, conjuncts
+from smelt.tir.facts import Box, Facts, conjuncts, least
 from smelt.tir.nodes import Buffer, For, PrimFunc, Range, While
 from smelt.tir.printer import listing
 
@@ -429,7 +429,7 @@ class _Place:
         found = self.elements(a)
         if found is None:
             return _Part(box, volume, False, None)
-        elements = self.facts.least(found.count, volume)
+        elements = least(found.count, volume, self.facts.prove)
         pattern = None if self.facts.equal(elements, volume) else found.pattern
         return _Part(box, elements, found.exact, pattern)
 
@@ -438,10 +438,9 @@ class _Place:
         out = []
         for (low, high), size in zip(box, shape, strict=True):
             side = self.facts.extent(low, high)
-            ends = self.facts.relax(side, self.outer)
-            out.append(
-                size if ends is None else self.facts.least(self.facts.simplify(ends[1]), size)
-            )
+            ends = self.facts.relax(side, self.outer) or (size, size)
+            longest, whole = self.facts.simplify(ends[1]), self.facts.simplify(size)
+            out.append(least(longest, whole, self.facts.prove))
         return out
 
     def elements(self, a: Access) -> Elements | None:
@@ -470,7 +469,7 @@ class _Place:
             total = total + p.elements
         total, volume = self.facts.simplify(total), self.facts.simplify(product(sides))
         exact = all(p.exact for p in parts) and self.disjoint(parts)
-        return sides, total if exact else self.facts.least(total, volume), exact
+        return sides, total if exact else least(total, volume, self.facts.prove), exact
 
     def same(self, a: Box, b: Box) -> bool:
         equal = self.facts.equal

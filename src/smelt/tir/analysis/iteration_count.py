@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from smelt.ir.build import is_const, logical_not, product, value_of
 from smelt.ir.expr import EQ, GE, GT, INDEX, LE, LT, Compare, Expr, Not, Var, const
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.facts import Facts, conjuncts
+from smelt.tir.facts import Facts, conjuncts, least, most
 from smelt.tir.nodes import BufferLoad, For
 from smelt.tir.script_ops import expr_nodes
 
@@ -228,18 +228,19 @@ class IterationCounter:
         if sign < 0:
             lows, highs = [_ZERO - e for e in highs], [_ZERO - e for e in lows]
         low, end, attained = d.low, self.facts.simplify(d.high + 1), True
+        prove, unknown = self.facts.prove, (None, None)
         for e in lows:
-            least, most = self.facts.relax(e, self.outer) or (None, None)
-            low = low if least is None else self.facts.most(low, least)
-            attained = attained and (self._at_witness(e, least) or self._holds(e <= d.low))
+            first, _ = self.facts.relax(e, self.outer) or unknown
+            low = low if first is None else most(low, first, prove)
+            attained = attained and (self._at_witness(e, first) or self._holds(e <= d.low))
         for e in highs:
-            least, most = self.facts.relax(e, self.outer) or (None, None)
-            end = end if most is None else self.facts.least(end, self.facts.simplify(most + 1))
-            attained = attained and (self._at_witness(e, most) or self._holds(e >= d.high))
+            _, last = self.facts.relax(e, self.outer) or unknown
+            end = end if last is None else least(end, self.facts.simplify(last + 1), prove)
+            attained = attained and (self._at_witness(e, last) or self._holds(e >= d.high))
         count = self.facts.simplify(end - low)
         if self.facts.prove(count >= 1):
             return count, attained, terms
-        return self.facts.most(count, _ZERO), False, terms
+        return most(count, _ZERO, self.facts.prove), False, terms
 
     def hold(self, conditions: Sequence[Expr]) -> bool:
         """Whether the witness certainly meets conditions on outer variables."""
