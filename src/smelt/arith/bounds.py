@@ -199,16 +199,10 @@ def _trunc_div(cx: Context, e: expr.Div | expr.TruncDiv) -> Bounds:
     return low, high
 
 
-def _min(cx: Context, e: expr.Min) -> Bounds:
-    (al, ah), (bl, bh) = _of(cx, e.a), _of(cx, e.b)
-    low = None if al is None or bl is None else min(al, bl)
-    return low, bh if ah is None else ah if bh is None else min(ah, bh)
-
-
-def _max(cx: Context, e: expr.Max) -> Bounds:
-    (al, ah), (bl, bh) = _of(cx, e.a), _of(cx, e.b)
-    high = None if ah is None or bh is None else max(ah, bh)
-    return bl if al is None else al if bl is None else max(al, bl), high
+def _extreme(cx: Context, e: expr.Min | expr.Max) -> Bounds:
+    a, b = _of(cx, e.a), _of(cx, e.b)
+    inner, outer = intersect(a, b), union(a, b)
+    return (outer[0], inner[1]) if isinstance(e, expr.Min) else (inner[0], outer[1])
 
 
 def _select(cx: Context, e: expr.Select) -> Bounds:
@@ -245,8 +239,8 @@ _RULES: dict[type, Callable[[Context, Any], Bounds]] = {
     expr.Mul: _product,
     expr.FloorDiv: _floor_div,
     expr.FloorMod: _floor_mod,
-    expr.Min: _min,
-    expr.Max: _max,
+    expr.Min: _extreme,
+    expr.Max: _extreme,
     expr.TruncMod: _trunc_mod,
     expr.TruncDiv: _trunc_div,
     expr.Div: _trunc_div,

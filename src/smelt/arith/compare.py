@@ -11,7 +11,7 @@ from smelt.ir.expr import EQ, GE, GT, LE, LT, NE, And, Compare, Expr, FloorDiv, 
 from .answer import Answer
 from .bounds import expr_bounds, poly_bounds, residue
 from .context import Context, rebuild, value_rule
-from .facts import bare, conjuncts
+from .facts import bare, conjuncts, negated, negative_forms
 from .poly import INTS, Poly, scale, subtract
 from .prove import nonnegative
 from .vectors import compare_lanes
@@ -27,7 +27,7 @@ def below_zero(cx: Context, p: Poly) -> Answer:
         return Answer.YES
     if low is not None and low >= 0:
         return Answer.NO
-    if nonnegative(cx, _negated(p)):
+    if nonnegative(cx, negated(p)):
         return Answer.YES
     return Answer.NO if nonnegative(cx, p) else Answer.UNKNOWN
 
@@ -52,28 +52,15 @@ def equals_zero(cx: Context, p: Poly) -> Answer:
     return Answer.UNKNOWN
 
 
-def _negative_form(kind: type, d: Poly) -> tuple[Poly, bool]:
-    """q and whether: (d <kind> 0)  =  (q < 0) is that truth value."""
-    if kind is LT:
-        return d, True
-    if kind is GE:
-        return d, False
-    if kind is LE:
-        return Poly(d.terms, d.const - 1), True
-    return Poly(d.terms, d.const - 1), False
-
-
 @value_rule(LT, LE, GT, GE, EQ, NE)
 def _compare(cx: Context, e: Compare) -> Expr:
     dtype = e.a.dtype
     if dtype not in INTS:
         return _compare_other(cx, e)
-    d = subtract(cx.poly(e.a), cx.poly(e.b))
-    kind = type(e)
-    if kind in (EQ, NE):
-        return _equality(cx, kind, d, dtype)
-    p, positive = _negative_form(kind, d)
-    return _below(cx, p if positive else _negated(p), dtype)
+    if isinstance(e, EQ | NE):
+        return _equality(cx, type(e), subtract(cx.poly(e.a), cx.poly(e.b)), dtype)
+    (p,) = negative_forms(cx, e)
+    return _below(cx, p, dtype)
 
 
 def _known(cx: Context, e: Expr) -> Expr:
@@ -82,11 +69,6 @@ def _known(cx: Context, e: Expr) -> Expr:
         if found is not None:
             return TRUE if found else FALSE
     return e
-
-
-def _negated(p: Poly) -> Poly:
-    """not (p < 0)  =  (-p - 1 < 0)."""
-    return Poly(scale(p, -1).terms, -p.const - 1)
 
 
 def _below(cx: Context, p: Poly, dtype: str) -> Expr:
@@ -106,7 +88,7 @@ def _below(cx: Context, p: Poly, dtype: str) -> Expr:
             d, x = t.b.value, cx.poly(t.a)
             if c == 1:
                 return _below(cx, Poly(x.terms, x.const + p.const * d), dtype)
-            return _below(cx, _negated(Poly(x.terms, x.const - (1 + p.const) * d)), dtype)
+            return _below(cx, negated(Poly(x.terms, x.const - (1 + p.const) * d)), dtype)
     return _known(cx, _ordered(cx, p, dtype))
 
 
@@ -208,9 +190,9 @@ def _and(cx: Context, e: And) -> Expr:
     bounds: dict[frozenset[Any], tuple[int, Expr]] = {}
     dropped: set[Expr] = set()
     for c in kept:
-        p = _linear_bound(cx, c)
-        if p is None:
+        if isinstance(c, EQ) or not (forms := negative_forms(cx, c)):
             continue
+        (p,) = forms
         key = frozenset(p.terms.items())
         other = bounds.get(key)
         if other is None or p.const > other[0]:
@@ -226,31 +208,12 @@ def _and(cx: Context, e: And) -> Expr:
     return all_of([c for c in kept if c not in dropped])
 
 
-def _linear_bound(cx: Context, c: Expr) -> Poly | None:
-    if type(c) in (LT, LE, GT, GE) and c.a.dtype in INTS:  # type: ignore[attr-defined]
-        d = subtract(cx.poly(c.a), cx.poly(c.b))  # type: ignore[attr-defined]
-        p, positive = _negative_form(type(c), d)
-        return p if positive else _negated(p)
-    return None
-
-
 @value_rule(Or)
 def _or(cx: Context, e: Or) -> Expr:
     """a or b = not (not a and not b), for what the conjunction decides."""
     if dt.lanes(e.dtype) > 1:
         return rebuild(cx, e)
-    parts: list[Expr] = []
-    stack: list[Expr] = [e]
-    while stack:
-        c = stack.pop()
-        if isinstance(c, Or):
-            stack += (c.b, c.a)
-        else:
-            c = cx.simplify(c)
-            if isinstance(c, Or):
-                stack.append(c)
-            else:
-                parts.append(c)
+    parts = [x for c in _operands(e, Or) for x in _operands(cx.simplify(c), Or)]
     kept = list(dict.fromkeys(parts))
     if any(c is TRUE or logical_not(c) in kept for c in kept):
         return TRUE
@@ -303,13 +266,11 @@ def prove(cx: Context, condition: Expr) -> Answer:
     elif kind is Not:
         return prove(cx, condition.a).negate()  # type: ignore[attr-defined]
     elif isinstance(condition, Compare) and condition.a.dtype in INTS:
-        d = subtract(cx.poly(condition.a), cx.poly(condition.b))
         if kind in (EQ, NE):
-            answer = equals_zero(cx, d)
+            answer = equals_zero(cx, subtract(cx.poly(condition.a), cx.poly(condition.b)))
             return answer if kind is EQ else answer.negate()
-        p, positive = _negative_form(kind, d)
-        answer = below_zero(cx, p)
-        return answer if positive else answer.negate()
+        (p,) = negative_forms(cx, condition)
+        return below_zero(cx, p)
     simple = cx.simplify(condition)
     return Answer.of(simple.value) if isinstance(simple, IntImm) else Answer.UNKNOWN
 

@@ -32,30 +32,32 @@ def conjuncts(e: expr.Expr) -> list[expr.Expr]:
     return out
 
 
+def negative_forms(cx: Context, c: expr.Expr) -> list[Poly]:
+    """What is negative exactly where a comparison of int32 or int64 holds; nothing for others."""
+    if not isinstance(c, expr.Compare) or c.a.dtype not in INTS:
+        return []
+    d, forms = subtract(cx.poly(c.a), cx.poly(c.b)), []
+    if isinstance(c, expr.LT | expr.LE | expr.EQ):
+        forms.append(Poly(d.terms, d.const - (not isinstance(c, expr.LT))))
+    if isinstance(c, expr.GT | expr.GE | expr.EQ):
+        forms.append(Poly(scale(d, -1).terms, -d.const - (not isinstance(c, expr.GT))))
+    return forms
+
+
+def negated(p: Poly) -> Poly:
+    """not (p < 0)  =  (-p - 1 < 0)."""
+    return Poly(scale(p, -1).terms, -p.const - 1)
+
+
 def learn(cx: Context, condition: expr.Expr) -> None:
     """Take a condition as true. The memory must be empty or unaffected."""
-    polys = [(c, _difference(cx, c)) for c in conjuncts(condition)]
-    for c, p in polys:
+    for c, forms in [(c, negative_forms(cx, c)) for c in conjuncts(condition)]:
         cx.truths[c] = True
         cx.truths[logical_not(c)] = False
-        if p is None:
-            continue
-        kind = type(c)
-        if kind is expr.EQ:
-            _learn_nonnegative(cx, p)
-            _learn_nonnegative(cx, scale(p, -1))
-            _learn_residue(cx, c)
-        elif kind in (expr.LT, expr.LE):
-            _learn_nonnegative(cx, Poly(scale(p, -1).terms, -p.const - (kind is expr.LT)))
-        elif kind in (expr.GT, expr.GE):
-            _learn_nonnegative(cx, Poly(p.terms, p.const - (kind is expr.GT)))
+        for p in forms:
+            _learn_nonnegative(cx, negated(p))
+        _learn_residue(cx, c)
     cx.forget()
-
-
-def _difference(cx: Context, c: expr.Expr) -> Poly | None:
-    if isinstance(c, expr.Compare) and c.a.dtype in INTS and type(c) is not expr.NE:
-        return subtract(cx.poly(c.a), cx.poly(c.b))
-    return None
 
 
 def _learn_nonnegative(cx: Context, p: Poly) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 
 from smelt.ir.build import all_of, any_of, maximum, minimum
 from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Var, const, convert
@@ -108,7 +109,7 @@ class Detection:
         self.unread = list(self._strange)
         for b in self.bounds:
             try:
-                parser.constrain(b.sum, b.low, b.high)
+                parser.constrain(self.sizes.cx.build(b.sum, self.dtype), b.low, b.high)
             except NotAffine:
                 self.unread.append(b.condition)
         return parser
@@ -120,12 +121,12 @@ class Detection:
         """
         items = [convert(e, self.dtype) for e in bindings]
         try:
-            return self._checked([self.parser.written(e) for e in items], level)
+            return self._checked([self.parser.parse(e) for e in items], level)
         except NotAffine:
             self.parser = self._parser()
             cx = self.sizes.cx
-            simple = [deep(cx, lambda e=e: cx.poly(e), e) for e in items]  # type: ignore[misc]
-            return self._checked([self.parser.sum(p) for p in simple], level)
+            simple = [deep(cx, partial(cx.simplify, e), e) for e in items]
+            return self._checked([self.parser.parse(e) for e in simple], level)
 
     def _checked(self, sums: list[IterSum], level: IterMapLevel) -> tuple[list[IterSum], Expr]:
         if level is IterMapLevel.NO_CHECK:

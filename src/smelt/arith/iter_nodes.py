@@ -7,9 +7,11 @@ sum     splits, the one with the largest scale first, plus a base
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from smelt.ir.expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul, Sub, Var
+from smelt.ir.expr import Add, Binary, Expr, FloorDiv, IntImm, Max, Min, Mul, Sub, Var
 
 from .context import Context
 from .poly import subtract
@@ -63,7 +65,7 @@ class IterSum:
 
 
 class Sizes:
-    """Arithmetic on extents and scales: constants at once, symbolic ones by their normal form.
+    """Arithmetic on extents and scales, which are kept in normal form.
 
     Equal sizes are the same object.
     """
@@ -79,38 +81,32 @@ class Sizes:
         """A constant."""
         return IntImm(self.dtype, value)
 
+    def made(self, cls: type[Binary], fold: Callable[[int, int], int], a: Expr, b: Expr) -> Expr:
+        """An operation on sizes; constants fold at once."""
+        if type(a) is type(b) is IntImm:
+            return IntImm(self.dtype, fold(a.value, b.value))
+        return self.cx.simplify(cls(a, b))
+
     def times(self, a: Expr, b: Expr) -> Expr:
         """a * b."""
-        if isinstance(a, IntImm) and isinstance(b, IntImm):
-            return IntImm(self.dtype, a.value * b.value)
-        return a if b is self.one else b if a is self.one else self.cx.simplify(Mul(a, b))
+        return a if b is self.one else self.made(Mul, operator.mul, a, b)
 
     def plus(self, a: Expr, b: Expr) -> Expr:
         """a + b."""
-        if isinstance(a, IntImm) and isinstance(b, IntImm):
-            return IntImm(self.dtype, a.value + b.value)
-        return self.cx.simplify(Add(a, b))
+        return self.made(Add, operator.add, a, b)
 
     def less(self, a: Expr, b: Expr) -> Expr:
         """a - b."""
-        if isinstance(a, IntImm) and isinstance(b, IntImm):
-            return IntImm(self.dtype, a.value - b.value)
-        return self.cx.simplify(Sub(a, b))
+        return self.made(Sub, operator.sub, a, b)
 
     def exact(self, a: Expr, b: Expr) -> Expr | None:
         """a / b where b divides a, else None."""
-        if isinstance(a, IntImm) and isinstance(b, IntImm):
-            return IntImm(self.dtype, a.value // b.value) if a.value % b.value == 0 else None
-        if b is self.one:
-            return a
-        q = self.cx.simplify(FloorDiv(a, b))
+        q = self.floor(a, b)
         return q if self.times(q, b) is a else None
 
     def floor(self, a: Expr, b: Expr) -> Expr:
         """a // b."""
-        if isinstance(a, IntImm) and isinstance(b, IntImm):
-            return IntImm(self.dtype, a.value // b.value)
-        return a if b is self.one else self.cx.simplify(FloorDiv(a, b))
+        return a if b is self.one else self.made(FloorDiv, operator.floordiv, a, b)
 
     def ceil(self, a: Expr, b: Expr) -> Expr:
         """a / b rounded up."""
@@ -118,11 +114,11 @@ class Sizes:
 
     def smaller(self, a: Expr, b: Expr) -> Expr:
         """The minimum."""
-        return a if a is b else self.cx.simplify(Min(a, b))
+        return self.made(Min, min, a, b)
 
     def larger(self, a: Expr, b: Expr) -> Expr:
         """The maximum."""
-        return a if a is b else self.cx.simplify(Max(a, b))
+        return self.made(Max, max, a, b)
 
     def positive(self, a: Expr) -> bool:
         """Whether a > 0 is shown."""
@@ -130,7 +126,7 @@ class Sizes:
 
     def at_least(self, a: Expr, b: Expr) -> bool:
         """Whether a >= b is shown."""
-        if isinstance(a, IntImm) and isinstance(b, IntImm):
+        if type(a) is type(b) is IntImm:
             return a.value >= b.value
         return a is b or nonnegative(self.cx, subtract(self.cx.poly(a), self.cx.poly(b)))
 

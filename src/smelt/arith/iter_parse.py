@@ -1,7 +1,6 @@
 """From index expressions to sums of splits.
 
-The simplifier has been here before: what arrives is a polynomial over iterators, quotients and
-remainders. Dividends of several terms become fused marks, so that a quotient or remainder is always
+Dividends of several terms become fused marks, so that a quotient or remainder is always
 some digits of one mark.
 """
 
@@ -14,12 +13,19 @@ from smelt.ir.node import postorder
 
 from .depend import Dependence
 from .iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
-from .poly import Poly, atom, factors
 from .text import text_of
+
+_NO_SUM = "is no sum, quotient or remainder of iterators"
+_STRANGE: dict[type, str] = {
+    Mul: "is a product of iterators",
+    FloorDiv: "has a divisor that varies",
+    FloorMod: "has a divisor that varies",
+}
+"""What may be wrong with an expression of iterators, by its class."""
 
 
 class Parser:
-    """Reads polynomials of one set of iterators.
+    """Reads expressions of one set of iterators.
 
     whole  a remainder by d keeps all d values even where fewer are reached: the rest is padding
     """
@@ -39,64 +45,40 @@ class Parser:
 
     # ------------------------------------------------------------------------ expressions
 
-    def sum(self, p: Poly) -> IterSum:
-        """A polynomial as splits and a base. NotAffine where it is something else."""
-        z = self.sizes
-        args: list[IterSplit] = []
-        base = z.of(p.const)
-        for t, c in p.terms.items():
-            items = factors(t)
-            moving = [x for x in items if self.varies(x)]
-            if not moving:
-                base = z.plus(base, self.cx.build(atom(t, c), z.dtype))
-                continue
-            if len(moving) > 1:
-                raise NotAffine(f"{text_of(t)} is a product of iterators")
-            rest = [x for x in items if x is not moving[0]]
-            by = self.cx.build(atom(self.cx.order.product(rest), c), z.dtype) if rest else z.of(c)
-            part = self.atom(moving[0])
-            args += [_scaled(z, s, by) for s in part.args]
-            base = z.plus(base, z.times(part.base, by))
-        return self.canonical(args, base)
-
-    def written(self, e: Expr) -> IterSum:
-        """An expression as it is written, without what the simplifier would make of it."""
+    def parse(self, e: Expr) -> IterSum:
+        """An expression as splits and a base, as it is written: only what is no sum, quotient or
+        remainder is simplified. NotAffine where it is something else.
+        """
         z = self.sizes
         done: dict[Expr, IterSum] = {}
         for n in postorder(e):
             if not isinstance(n, Expr):
                 continue
             if isinstance(n, Var) and n in self.marks:
-                done[n] = self.atom(n)
+                done[n] = IterSum((self.all_of(self.marks[n]),), self.marks[n].low)
             elif not self.varies(n):
                 done[n] = IterSum((), self.cx.simplify(n))
-            elif isinstance(n, Add | Sub):
-                a, b = done[n.a], done[n.b]
-                sign = z.one if isinstance(n, Add) else z.of(-1)
-                args = [*a.args, *[_scaled(z, s, sign) for s in b.args]]
-                done[n] = self.canonical(args, z.plus(a.base, z.times(b.base, sign)))
+            elif isinstance(n, Add):
+                done[n] = self.combined(done[n.a], done[n.b], z.one)
+            elif isinstance(n, Sub):
+                done[n] = self.combined(done[n.a], done[n.b], z.of(-1))
             elif isinstance(n, Mul) and not (self.varies(n.a) and self.varies(n.b)):
                 moving, by = (n.b, n.a) if self.varies(n.b) else (n.a, n.b)
-                scale, total = done[by].base, done[moving]
-                args = [_scaled(z, s, scale) for s in total.args]
-                done[n] = self.canonical(args, z.times(total.base, scale))
+                done[n] = self.combined(IterSum((), z.zero), done[moving], done[by].base)
             elif isinstance(n, FloorDiv | FloorMod) and not self.varies(n.b):
                 done[n] = self.divide(done[n.a], done[n.b].base)[isinstance(n, FloorMod)]
             else:
-                done[n] = self.sum(self.cx.poly(n))
+                simple = self.cx.simplify(n)
+                if simple is n:
+                    raise NotAffine(f"{text_of(n)} {_STRANGE.get(type(n), _NO_SUM)}")
+                done[n] = self.parse(simple)
         return done[e]
 
-    def atom(self, e: Expr) -> IterSum:
-        """An iterator, x // c or x % c."""
-        if isinstance(e, Var):
-            mark = self.marks[e]
-            return IterSum((self.all_of(mark),), mark.low)
-        if not isinstance(e, FloorDiv | FloorMod):
-            raise NotAffine(f"{text_of(e)} is no sum, quotient or remainder of iterators")
-        if self.varies(e.b):
-            raise NotAffine(f"{text_of(e)} has a divisor that varies")
-        quotient, remainder = self.divide(self.sum(self.cx.poly(e.a)), self.cx.simplify(e.b))
-        return quotient if isinstance(e, FloorDiv) else remainder
+    def combined(self, a: IterSum, b: IterSum, by: Expr) -> IterSum:
+        """a + b * by."""
+        z = self.sizes
+        args = [*a.args, *[_scaled(z, s, by) for s in b.args]]
+        return self.canonical(args, z.plus(a.base, z.times(b.base, by)))
 
     # ------------------------------------------------------------------------------- sums
 
@@ -310,10 +292,10 @@ class Parser:
             self._fused[key] = found
         return found
 
-    def constrain(self, p: Poly, low: Expr | None, high: Expr | None) -> None:
+    def constrain(self, e: Expr, low: Expr | None, high: Expr | None) -> None:
         """The values of a sum lie in low <= p < high: it becomes one mark."""
         z = self.sizes
-        s = self.sum(p)
+        s = self.parse(e)
         first, end = s.base, z.plus(s.base, self.reach(s.args))
         if low is not None:
             first = z.larger(first, low)

@@ -6,13 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from smelt.ir.build import all_of, ceildiv
-from smelt.ir.expr import EQ, GE, GT, LE, LT, Compare, Expr, IntImm, Max, Min, Var
+from smelt.ir.expr import Compare, Expr, IntImm, Max, Min, Var
 from smelt.ir.walk import free_vars
 
 from .analyzer import Analyzer
-from .facts import conjuncts
+from .facts import conjuncts, negative_forms
 from .iter_nodes import NotAffine
-from .poly import Poly, scale, subtract
+from .poly import Poly, scale
 
 
 @dataclass
@@ -70,13 +70,7 @@ def _bounds(an: Analyzer, c: Expr, iters: Collection[Var], dtype: str) -> list[B
     """What one comparison says about the sum of its terms that vary; nothing where it has none."""
     if not isinstance(c, Compare) or c.a.dtype != dtype:
         return []
-    d = subtract(an.context.poly(c.a), an.context.poly(c.b))
-    flipped = scale(d, -1)
-    below: list[Poly] = []  # each of them is negative
-    if isinstance(c, LT | LE | EQ):
-        below.append(Poly(d.terms, d.const - (not isinstance(c, LT))))
-    if isinstance(c, GT | GE | EQ):
-        below.append(Poly(flipped.terms, flipped.const - (not isinstance(c, GT))))
+    below = negative_forms(an.context, c)
     return [b for p in below if (b := _bound(an, p, c, iters, dtype)) is not None]
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from smelt.ir.build import equal, maximum, minimum
-from smelt.ir.expr import EQ, GE, GT, INDEX, LE, LT, Expr, ExprLike, IntImm, Var, const, convert
+from smelt.ir.expr import EQ, INDEX, Expr, ExprLike, IntImm, Var, const, convert
 from smelt.ir.walk import free_vars, substitute
 
 from .analyzer import Analyzer, Domain, as_domain
-from .facts import conjuncts
-from .poly import INTS
+from .facts import conjuncts, negative_forms
+from .poly import INTS, Poly
 
 Ranges = Mapping[Var, tuple[Expr, Expr]]
 Matrix = list[list[int]]
@@ -302,20 +303,14 @@ def _range_conditions(c: IntConstraints) -> list[Expr]:
 
 def _below_zero(an: Analyzer, c: Expr, variables: Sequence[Var]) -> list[_Below] | None:
     """The forms p <= 0 of a comparison; None where it has none that are linear."""
-    if not isinstance(c, LT | LE | GT | GE | EQ):
+    cx = an.context
+    forms = [
+        _linear(an, cx.build(Poly(p.terms, p.const + 1), c.a.dtype), variables)  # type: ignore[attr-defined]
+        for p in negative_forms(cx, c)
+    ]
+    if not forms or None in forms:
         return None
-    differences: list[Expr] = []
-    if isinstance(c, LT | LE | EQ):
-        differences.append(c.a - c.b + int(isinstance(c, LT)))
-    if isinstance(c, GT | GE | EQ):
-        differences.append(c.b - c.a + int(isinstance(c, GT)))
-    out = []
-    for e in differences:
-        form = _linear(an, e, variables)
-        if form is None:
-            return None
-        out.append(_Below(tuple(form[0]), form[1]))
-    return out
+    return [_Below(tuple(form[0]), form[1]) for form in forms if form is not None]
 
 
 def _eliminate(
@@ -342,12 +337,7 @@ def _eliminate(
 
 
 def _extreme(an: Analyzer, fold: Callable[[Expr, Expr], Expr], ends: Sequence[Expr]) -> Expr | None:
-    if not ends:
-        return None
-    result = ends[0]
-    for e in ends[1:]:
-        result = fold(result, e)
-    return an.simplify(result)
+    return an.simplify(functools.reduce(fold, ends)) if ends else None
 
 
 def _deskewed(src: IntConstraints, solved: IntConstraints) -> IntConstraintsTransform:

@@ -1,13 +1,14 @@
-"""Counterexamples: two elements in one place, or a place without an element."""
+"""Maps tried on numbers: two elements in one place, or a place without an element."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from smelt.ir import dtype as dt
 from smelt.ir import expr
 from smelt.ir.node import postorder
 from smelt.ir.walk import free_vars
@@ -17,7 +18,7 @@ from .analyzer import Analyzer
 _POINTS = 1 << 14
 """So many elements are looked at; a larger space is looked at in part."""
 
-NUMPY_FUNCTIONS: dict[type, Any] = {
+_FUNCTIONS: dict[type, Any] = {
     expr.Add: np.add,
     expr.Sub: np.subtract,
     expr.Mul: np.multiply,
@@ -85,29 +86,46 @@ def _images(
     points = list(zip(*[values[v].tolist() for v in inputs], strict=True))
     columns = []
     for o in outputs:
-        column = _evaluate(o, values)
+        column = evaluate(o, values)
         if column is None:
             return None
         columns.append(np.broadcast_to(column, len(points)).tolist())
     return points, list(zip(*columns, strict=True)) or [()] * len(points)
 
 
-def _evaluate(e: expr.Expr, values: dict[expr.Expr, Any]) -> Any:
-    """The values of an expression at all points; None where it has other parts than integers."""
+def evaluate(e: expr.Expr, values: dict[expr.Expr, Any]) -> Any:
+    """The values of an integer expression for those of its variables, which are arrays.
+
+    values  takes up the values of the parts
+
+    None where something else than integers is in it, or a divisor is 0.
+    """
     for n in postorder(e):
-        if n in values or not isinstance(n, expr.Expr):
-            continue
-        if isinstance(n, expr.IntImm):
-            values[n] = np.array(n.value, object)
-            continue
-        rule = NUMPY_FUNCTIONS.get(type(n))
-        if rule is None or not isinstance(n, expr.Binary):
-            return None
-        try:
-            values[n] = rule(values[n.a], values[n.b])
-        except ZeroDivisionError:
-            return None
+        if isinstance(n, expr.Expr) and n not in values:
+            found = _value(n, values)
+            if found is None:
+                return None
+            values[n] = found
     return values[e]
+
+
+def _value(e: expr.Expr, values: Mapping[expr.Expr, Any]) -> Any:
+    match e:
+        case expr.IntImm(_, value):
+            return np.array(value)
+        case expr.Not(a):
+            return np.logical_not(values[a])
+        case expr.Call(op="likely", args=(a,)):
+            return values[a]
+        case expr.Cast(kind, a) if not dt.is_float(kind) and not dt.is_float(a.dtype):
+            return values[a]
+        case expr.Select(c, a, b) | expr.Call(op="if_then_else", args=(c, a, b)):
+            return np.where(values[c], values[a], values[b])
+        case expr.Binary(a, b) if type(e) in _FUNCTIONS:
+            divides = isinstance(e, expr.FloorDiv | expr.FloorMod)
+            known = not divides or (values[b] != 0).all()
+            return _FUNCTIONS[type(e)](values[a], values[b]) if known else None
+    return None
 
 
 def _witness(

@@ -5,24 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from smelt.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    Call,
-    Cast,
-    Compare,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Select,
-    Var,
-)
+from smelt.ir.expr import Call, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Select, Var
 from smelt.ir.node import postorder
 from smelt.ir.walk import free_vars
 
@@ -32,7 +15,7 @@ from .compare import below_zero
 from .context import Context
 from .depend import Dependence
 from .divide import quotient, remainder
-from .facts import conjuncts
+from .facts import conjuncts, negative_forms
 from .poly import INTS, ZERO, Poly, add, atom, constant, factors, scale, subtract
 from .prove import nonnegative, positive, split_by
 
@@ -265,51 +248,31 @@ def linear(cx: Context, p: Poly, variables: Iterable[Var]) -> tuple[dict[Var, Po
 
 def solve_bounds(cx: Context, condition: Expr, v: Var) -> Interval | None:
     """The half-open interval of `v` in which every comparison of a conjunction holds."""
-    lows: list[Poly] = []
-    highs: list[Poly] = []
+    result: Interval = (None, None)
     for c in conjuncts(condition):
-        ends = _solve_one(cx, c, v)
+        simple = cx.simplify(c)
+        parts = conjuncts(simple)
+        ends = solve_bounds(cx, simple, v) if len(parts) > 1 else _solve_one(cx, simple, v)
         if ends is None:
             return None
-        low, high = ends
-        if low is not None:
-            lows.append(low)
-        if high is not None:
-            highs.append(high)
-    w = _Walk(cx, {}, v.dtype)
-    return w.fold(Max, lows) if lows else None, w.fold(Min, highs) if highs else None
+        result = _meet(cx, result, ends, v.dtype)
+    return result
 
 
 def _solve_one(cx: Context, c: Expr, v: Var) -> Interval | None:
-    simple = cx.simplify(c)
-    if isinstance(simple, IntImm):
-        return (None, None) if simple.value else (ZERO, ZERO)
-    parts = conjuncts(simple)
-    if len(parts) > 1:
-        return _conjunction(cx, parts, v)
-    if not isinstance(simple, Compare) or simple.a.dtype not in INTS or simple.a.dtype != v.dtype:
+    """The same for one simplified condition."""
+    if isinstance(c, IntImm):
+        return (None, None) if c.value else (ZERO, ZERO)
+    below = negative_forms(cx, c)
+    if not below or c.a.dtype != v.dtype:  # type: ignore[attr-defined]
         return None
-    kind = type(simple)
-    d = subtract(cx.poly(simple.a), cx.poly(simple.b))
-    if kind is EQ:
-        lower = _solve_negative(cx, Poly(d.terms, d.const - 1), v)
-        flipped = scale(d, -1)
-        upper = _solve_negative(cx, Poly(flipped.terms, flipped.const - 1), v)
-        return None if lower is None or upper is None else _meet(cx, lower, upper, v.dtype)
-    if kind in (LT, LE):
-        return _solve_negative(cx, d if kind is LT else Poly(d.terms, d.const - 1), v)
-    if kind in (GT, GE):
-        flipped = scale(d, -1)
-        return _solve_negative(
-            cx, flipped if kind is GT else Poly(flipped.terms, flipped.const - 1), v
-        )
-    return None
+    return _all_negative(cx, below, v)
 
 
-def _conjunction(cx: Context, parts: list[Expr], v: Var) -> Interval | None:
+def _all_negative(cx: Context, polys: Iterable[Poly], v: Var) -> Interval | None:
     result: Interval = (None, None)
-    for part in parts:
-        ends = _solve_one(cx, part, v)
+    for p in polys:
+        ends = _solve_negative(cx, p, v)
         if ends is None:
             return None
         result = _meet(cx, result, ends, v.dtype)
@@ -356,8 +319,7 @@ def _solve_nested(cx: Context, p: Poly, v: Var) -> Interval | None:
     t, c = inside[0]
     rest = subtract(p, atom(t, c))
     if (isinstance(t, Max) and c > 0) or (isinstance(t, Min) and c < 0):
-        ends = [_solve_negative(cx, add(rest, cx.poly(x), c), v) for x in (t.a, t.b)]
-        return None if ends[0] is None or ends[1] is None else _meet(cx, ends[0], ends[1], v.dtype)
+        return _all_negative(cx, [add(rest, cx.poly(x), c) for x in (t.a, t.b)], v)
     if isinstance(t, FloorDiv) and abs(c) == 1:
         d, x = cx.poly(t.b), cx.poly(t.a)
         if positive(cx, d):

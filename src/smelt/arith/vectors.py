@@ -21,21 +21,22 @@ def _vector(cx: Context, e: expr.Binary) -> expr.Expr:
     new = rebuild(cx, e)
     if type(new) is not type(e):
         return new
-    a, b = new.a, new.b
-    if (
-        dt.lanes(a.dtype) == 1
-        or not isinstance(a, expr.Broadcast | expr.Ramp)
-        or not isinstance(b, expr.Broadcast | expr.Ramp)
-    ):
-        return new
-    if dt.lanes(a.dtype) != a.lanes or dt.lanes(b.dtype) != b.lanes:
-        return new
-    if isinstance(a, expr.Broadcast) and isinstance(b, expr.Broadcast):
-        return expr.Broadcast(cx.simplify(rebuild_binary(type(e), a.value, b.value)), a.lanes)
-    if dt.scalar(a.dtype) not in INTS:
-        return new
+    known = _of_broadcasts(cx, new)
+    if known is not None:
+        return known
     rule = _RAMPS.get(type(e))
     return new if rule is None else rule(cx, new)
+
+
+def _of_broadcasts(cx: Context, e: expr.Binary) -> expr.Expr | None:
+    """One broadcast for two; None where there are ramps of integers; else the same operation."""
+    a, b = e.a, e.b
+    for x in (a, b):
+        if not isinstance(x, expr.Broadcast | expr.Ramp) or dt.lanes(x.dtype) != x.lanes:
+            return e
+    if isinstance(a, expr.Broadcast) and isinstance(b, expr.Broadcast):
+        return expr.Broadcast(cx.simplify(rebuild_binary(type(e), a.value, b.value)), a.lanes)
+    return None if dt.scalar(a.dtype) in INTS else e
 
 
 def _parts(v: expr.Expr) -> tuple[expr.Expr, expr.Expr, int]:
@@ -103,15 +104,10 @@ def _quotient(cx: Context, e: expr.FloorDiv | expr.FloorMod) -> expr.Expr:
 def compare_lanes(cx: Context, kind: type[expr.Compare], a: expr.Expr, b: expr.Expr) -> expr.Expr:
     """A comparison of vectors; one broadcast where it is the same in every lane."""
     new = kind(a, b)
-    if not isinstance(a, expr.Broadcast | expr.Ramp) or not isinstance(
-        b, expr.Broadcast | expr.Ramp
-    ):
-        return new
-    if dt.lanes(a.dtype) != a.lanes or dt.lanes(b.dtype) != b.lanes:
-        return new
-    if isinstance(a, expr.Broadcast) and isinstance(b, expr.Broadcast):
-        return expr.Broadcast(cx.simplify(kind(a.value, b.value)), a.lanes)
-    if dt.scalar(a.dtype) not in INTS or kind in (expr.EQ, expr.NE):
+    known = _of_broadcasts(cx, new)
+    if known is not None:
+        return known
+    if kind in (expr.EQ, expr.NE):
         return new
     (x, s, lanes), (y, t, _) = _parts(a), _parts(b)
     step = cx.poly(expr.Sub(s, t))

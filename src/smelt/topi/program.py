@@ -14,23 +14,23 @@ from smelt.ir.build import product as product
 from smelt.ir.build import value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, cast, const, convert
 from smelt.te.tensor import Tensor, extern
+from smelt.tir.facts import Facts
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
     Buffer,
     BufferLoad,
-    BufferRegion,
     BufferStore,
     For,
     IfThenElse,
     IterVar,
     LetStmt,
+    PrimFunc,
     Range,
     Stmt,
-    walk,
 )
 from smelt.tir.nodes import seq as seq
-from smelt.tir.rewrite import loads
+from smelt.tir.regions import full, refresh_regions
 
 VECTOR = 8
 """Elements that are copied at once."""
@@ -141,7 +141,7 @@ def loop_nest(
     outer = [Var(f"{name}{d}") for d in range(len(sizes))]
     own = [IterVar(Var(f"v_{v.name}"), Range(const(0, INDEX), e), "spatial")
            for v, e in zip(outer, sizes, strict=True)]  # fmt: skip
-    ins, outs = (tuple([_whole(t) for t in group]) for group in touched)
+    ins, outs = (tuple([full(t) for t in group]) for group in touched)
     block = Block(
         name, tuple(own), (*ins, *outs), outs, body(tuple([i.var for i in own])), None,
         tuple([c.buffer for c in cells]),
@@ -150,10 +150,6 @@ def loop_nest(
     for d, (v, e) in reversed(list(enumerate(zip(outer, sizes, strict=True)))):
         stmt = For(v, const(0, INDEX), e, stmt, "serial" if d else kind)
     return stmt
-
-
-def _whole(t: Buffer) -> BufferRegion:
-    return BufferRegion(t, tuple([Range(const(0, INDEX), e) for e in t.shape]))
 
 
 def scratch(shape: Sequence[Expr], dtype: str, name: str) -> Buffer:
@@ -178,35 +174,12 @@ def block(
     point = [i.var for i in own]
     inner = body(*point)
     init = None if start is None else start(*point[: len(extents)])
-    reads, writes = _touched(inner)
-    if init is not None:
-        reads = tuple([r for r in reads if all(r.buffer is not w.buffer for w in writes)])
-    stmt: Stmt = BlockRealize(
-        tuple(outer), const(True), Block(name, tuple(own), reads, writes, inner, init)
-    )
+    made = Block(name, tuple(own), (), (), inner, init)
+    made = refresh_regions(Facts(PrimFunc((), made)), made)
+    stmt: Stmt = BlockRealize(tuple(outer), const(True), made)
     for v, e in reversed(list(zip(outer, sizes, strict=True))):
         stmt = For(v, const(0, INDEX), e, stmt)
     return stmt
-
-
-def _touched(body: Stmt) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
-    """The elements that a statement without loops loads and stores."""
-    reads: dict[tuple[Buffer, tuple[Expr, ...]], BufferRegion] = {}
-    writes: dict[tuple[Buffer, tuple[Expr, ...]], BufferRegion] = {}
-    for s in walk(body):
-        if isinstance(s, BufferStore):
-            writes.setdefault((s.buffer, s.indices), _point(s.buffer, s.indices))
-    for x in loads(body):
-        reads.setdefault((x.buffer, x.indices), _point(x.buffer, x.indices))
-    return tuple(reads.values()), tuple(writes.values())
-
-
-def _point(b: Buffer, indices: Sequence[Expr]) -> BufferRegion:
-    """One element, or the whole dimension where what is loaded says which one."""
-    return BufferRegion(b, tuple([
-        Range(const(0, INDEX), e) if loads(i) else Range(i, const(1, INDEX))
-        for i, e in zip(indices, b.shape, strict=True)
-    ]))  # fmt: skip
 
 
 def summed(
@@ -236,7 +209,7 @@ def steps(
     """
     at = Var(name)
     mine = IterVar(Var(f"v_{name}"), Range(const(0, INDEX), convert(count, INDEX)), "opaque")
-    ins, outs = (tuple([_whole(t) for t in group]) for group in touched)
+    ins, outs = (tuple([full(t) for t in group]) for group in touched)
     inner = Block(name, (mine,), (*ins, *outs), outs, body(mine.var), None, tuple(own))
     return For(at, const(0, INDEX), convert(count, INDEX), BlockRealize((at,), const(True), inner))
 

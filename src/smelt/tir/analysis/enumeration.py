@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.arith.refute import NUMPY_FUNCTIONS
-from smelt.ir import dtype as dt
+from smelt.arith.refute import evaluate
 from smelt.ir import expr
 
 from .parallel_accesses import Access, Loop
@@ -20,7 +19,7 @@ _FEW = (None, 8, 4, 3, 2)
 """How many iterations of each loop are looked at: all, or the first ones."""
 
 Column = np.ndarray[Any, Any]
-Columns = dict[expr.Var, Column]
+Columns = dict[expr.Expr, Column]
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def _columns(a: Access, sizes: Mapping[expr.Var, int], few: int | None) -> Colum
     columns: Columns = {v: np.array([n]) for v, n in sizes.items()}
     rows = 1
     for x in a.loops:
-        low, iterations = _value(x.low, columns), _value(x.iterations, columns)
+        low, iterations = evaluate(x.low, dict(columns)), evaluate(x.iterations, dict(columns))
         if low is None or iterations is None:
             return None
         low, iterations = (
@@ -91,7 +90,7 @@ def _columns(a: Access, sizes: Mapping[expr.Var, int], few: int | None) -> Colum
                    for v, c in columns.items()}  # fmt: skip
         columns[x.var] = np.repeat(low, iterations) + at
     for g in a.guards:
-        holds = _value(g, columns)
+        holds = evaluate(g, dict(columns))
         if holds is None:
             return None
         kept = np.broadcast_to(holds.astype(bool), rows)
@@ -108,7 +107,7 @@ def _picked(a: Access, columns: Columns, common: Sequence[expr.Var]) -> list[Col
     rows = len(columns[a.loops[0].var])
     out = [np.zeros(rows, np.int64), *[columns[v] for v in common]]
     for e in a.indices or ():
-        value = _value(e, columns)
+        value = evaluate(e, dict(columns))
         if value is None:
             return None
         out.append(np.broadcast_to(value, rows))
@@ -136,36 +135,4 @@ def _different(a: Column, b: Column, mine: Column, other: Column) -> tuple[int, 
         if len(found):
             n = int(found[0])
             return int(mine[n]), int(end[a[n]])
-    return None
-
-
-# ----------------------------------------------------------------------------------- expressions
-
-
-def _value(e: expr.Expr, columns: Columns) -> Column | None:
-    """The values of an integer expression; None where it is not one of the columns' variables."""
-    match e:
-        case expr.IntImm(_, value):
-            return np.array([value])
-        case expr.Var():
-            return columns.get(e)
-        case expr.Not(a) | expr.Call(op="likely", args=(a,)):
-            inner = _value(a, columns)
-            return inner if inner is None or isinstance(e, expr.Call) else np.logical_not(inner)
-        case expr.Cast(kind, a) if not dt.is_float(kind) and not dt.is_float(a.dtype):
-            return _value(a, columns)
-        case expr.Select(c, a, b) | expr.Call(op="if_then_else", args=(c, a, b)):
-            parts = [_value(x, columns) for x in (c, a, b)]
-            if parts[0] is None or parts[1] is None or parts[2] is None:
-                return None
-            return np.where(parts[0], parts[1], parts[2])
-        case expr.Binary(a, b):
-            x, y = _value(a, columns), _value(b, columns)
-            if x is None or y is None:
-                return None
-            known = type(e) in NUMPY_FUNCTIONS
-            if not known or (isinstance(e, expr.FloorDiv | expr.FloorMod) and not (y > 0).all()):
-                return None
-            found: Column = NUMPY_FUNCTIONS[type(e)](x, y)
-            return found
     return None

@@ -17,17 +17,17 @@ from typing import TypeVar
 
 from smelt.arith.equal_sums import merge_digits
 from smelt.ir import dtype as dt
-from smelt.ir.build import ceildiv, logical_not, maximum, minimum, value_of
+from smelt.ir.build import ceildiv, logical_not, maximum, product, value_of
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import EQ, INDEX, Expr, Var, const
 from smelt.ir.node import Node
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.facts import Box, Facts, conjuncts
+from smelt.tir.facts import Box, Facts, conjuncts, least
 from smelt.tir.nodes import Buffer, For, PrimFunc, Range, While
 from smelt.tir.printer import listing
 
 from .accesses import Access, Accesses, Loop, Work
-from .iteration_count import Digit, Elements, Guards, IterationCounter, Known, product
+from .iteration_count import Digit, Elements, Guards, IterationCounter, Known
 from .reroll import merged, rerolled
 from .table import table
 
@@ -425,11 +425,11 @@ class _Place:
             for i, size in zip(a.indices, shape, strict=True)
         ]
         box = self.facts.box(ranges, shape, inner)
-        volume = product(self.facts, self.extents(box, shape))
+        volume = self.facts.simplify(product(self.extents(box, shape)))
         found = self.elements(a)
         if found is None:
             return _Part(box, volume, False, None)
-        elements = self.least(found.count, volume)
+        elements = least(found.count, volume, self.facts.prove)
         pattern = None if self.facts.equal(elements, volume) else found.pattern
         return _Part(box, elements, found.exact, pattern)
 
@@ -438,15 +438,10 @@ class _Place:
         out = []
         for (low, high), size in zip(box, shape, strict=True):
             side = self.facts.extent(low, high)
-            ends = self.facts.relax(side, self.outer)
-            out.append(size if ends is None else self.least(ends[1], size))
+            ends = self.facts.relax(side, self.outer) or (size, size)
+            longest, whole = self.facts.simplify(ends[1]), self.facts.simplify(size)
+            out.append(least(longest, whole, self.facts.prove))
         return out
-
-    def least(self, a: Expr, b: Expr) -> Expr:
-        a, b = self.facts.simplify(a), self.facts.simplify(b)
-        if self.facts.prove(a <= b):
-            return a
-        return b if self.facts.prove(b <= a) else minimum(a, b)
 
     def elements(self, a: Access) -> Elements | None:
         """The elements that an access touches, from the factors of its indices."""
@@ -472,9 +467,9 @@ class _Place:
         total: Expr = _ZERO
         for p in parts:
             total = total + p.elements
-        total, volume = self.facts.simplify(total), product(self.facts, sides)
+        total, volume = self.facts.simplify(total), self.facts.simplify(product(sides))
         exact = all(p.exact for p in parts) and self.disjoint(parts)
-        return sides, total if exact else self.least(total, volume), exact
+        return sides, total if exact else least(total, volume, self.facts.prove), exact
 
     def same(self, a: Box, b: Box) -> bool:
         equal = self.facts.equal

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from smelt.ir.build import is_const, logical_not, value_of
+from smelt.ir.build import is_const, logical_not, product, value_of
 from smelt.ir.expr import EQ, GE, GT, INDEX, LE, LT, Compare, Expr, Not, Var, const
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.facts import Facts, conjuncts
+from smelt.tir.facts import Facts, conjuncts, least, most
 from smelt.tir.nodes import BufferLoad, For
 from smelt.tir.script_ops import expr_nodes
 
@@ -68,14 +68,6 @@ class Elements:
     count: Expr
     exact: bool
     pattern: tuple[object, ...]
-
-
-def product(facts: Facts, factors: Iterable[Expr]) -> Expr:
-    """All factors multiplied, simplified; 1 where there are none."""
-    total: Expr = _ONE
-    for f in factors:
-        total = total * f
-    return facts.simplify(total)
 
 
 class IterationCounter:
@@ -236,18 +228,19 @@ class IterationCounter:
         if sign < 0:
             lows, highs = [_ZERO - e for e in highs], [_ZERO - e for e in lows]
         low, end, attained = d.low, self.facts.simplify(d.high + 1), True
+        prove, unknown = self.facts.prove, (None, None)
         for e in lows:
-            least, most = self.facts.relax(e, self.outer) or (None, None)
-            low = low if least is None else self._larger(low, least)
-            attained = attained and (self._at_witness(e, least) or self._holds(e <= d.low))
+            first, _ = self.facts.relax(e, self.outer) or unknown
+            low = low if first is None else most(low, first, prove)
+            attained = attained and (self._at_witness(e, first) or self._holds(e <= d.low))
         for e in highs:
-            least, most = self.facts.relax(e, self.outer) or (None, None)
-            end = end if most is None else self._smaller(end, self.facts.simplify(most + 1))
-            attained = attained and (self._at_witness(e, most) or self._holds(e >= d.high))
+            _, last = self.facts.relax(e, self.outer) or unknown
+            end = end if last is None else least(end, self.facts.simplify(last + 1), prove)
+            attained = attained and (self._at_witness(e, last) or self._holds(e >= d.high))
         count = self.facts.simplify(end - low)
         if self.facts.prove(count >= 1):
             return count, attained, terms
-        return self._larger(count, _ZERO), False, terms
+        return most(count, _ZERO, self.facts.prove), False, terms
 
     def hold(self, conditions: Sequence[Expr]) -> bool:
         """Whether the witness certainly meets conditions on outer variables."""
@@ -265,12 +258,6 @@ class IterationCounter:
 
     def _at_witness(self, e: Expr, end: Expr | None) -> bool:
         return end is not None and self.facts.equal(substitute(e, self.witness), end)
-
-    def _larger(self, a: Expr, b: Expr) -> Expr:
-        return self.facts.union([(a, a)], [(b, b)])[0][1]
-
-    def _smaller(self, a: Expr, b: Expr) -> Expr:
-        return self.facts.union([(a, a)], [(b, b)])[0][0]
 
     # ------------------------------------------------------------------------------- counts
 
@@ -291,7 +278,7 @@ class IterationCounter:
             exact = exact and attained
             for v, _ in terms:
                 del left[v]
-        return product(self.facts, [*factors, *left.values()]), exact
+        return self.facts.simplify(product([*factors, *left.values()])), exact
 
     def elements(self, indices: Sequence[Expr], guards: Guards) -> Elements | None:
         """The elements that an access reaches; exact where the witness reaches as many.
@@ -319,7 +306,7 @@ class IterationCounter:
             pattern.append(None)
         exact = exact and not any(v in used for terms in limits for v, _ in terms)
         exact = exact and self.reachable(limits.values())
-        return Elements(product(self.facts, counts), exact, tuple(pattern))
+        return Elements(self.facts.simplify(product(counts)), exact, tuple(pattern))
 
 
 def _on_data(c: Expr) -> bool:

@@ -7,7 +7,7 @@ from smelt.ir.expr import Var
 from smelt.ir.walk import free_vars
 from smelt.tir.facts import Facts
 from smelt.tir.nodes import Block, BlockRealize, For, LetStmt, PrimFunc, Stmt, walk
-from smelt.tir.regions import accesses
+from smelt.tir.regions import refresh_regions
 from smelt.tir.rewrite import Rewriter, UniqueNames
 
 
@@ -77,7 +77,4 @@ class _Regions(Rewriter):
 
     def visit_Block(self, s: Block) -> Block:
         new = self.block_parts(s)
-        if not _bare(s):
-            return new
-        reads, writes = accesses(self.facts, new)
-        return new.replace(reads=reads, writes=writes)
+        return refresh_regions(self.facts, new) if _bare(s) else new

@@ -71,7 +71,7 @@ class ComputeAtPrimitives(Base):
         consumers = s.consumers(b)
         _require_inside(s, consumers, target, b, "consumer")
         require_operands_stay(s, b, target)
-        window = _window(s, b, target, s.producers(b), consumers)
+        window = _window(s, b, target)
         domain = _needed(s, b, target, consumers)
         nest = _make_nest(s, b, domain, preserve_unit_loops)
         _move(s, b, target, _place(s, b, target, window, index, "-1 (last) or -2 (first)"), nest)
@@ -123,7 +123,7 @@ class ComputeAtPrimitives(Base):
             )
         _require_all_writers(s, b, target)
         require_operands_stay(s, b, target)
-        window = _window(s, b, target, s.producers(b), s.consumers(b))
+        window = _window(s, b, target)
         domain = _made(s, b, target, producers)
         nest = _make_nest(s, b, domain, preserve_unit_loops)
         _move(s, b, target, _place(s, b, target, window, index, "-1 or -2"), nest)
@@ -199,20 +199,14 @@ def _statements(target: For) -> list[Stmt]:
     return list(getattr(target.body, "stmts", (target.body,)))
 
 
-def _window(
-    s: State,
-    b: BlockRealize,
-    target: For,
-    producers: Sequence[BlockRealize],
-    consumers: Sequence[BlockRealize],
-) -> tuple[int, int]:
+def _window(s: State, b: BlockRealize, target: For) -> tuple[int, int]:
     """The first and last place in a loop's body where a block may go."""
     body = _statements(target)
     position = {id(x): k for k, x in enumerate(body)}
     first, last = 0, len(body)
     order = s.index.order
-    _require_order(s, b, target, producers, consumers)
-    for p in producers:
+    _require_order(s, b, target)
+    for p in s.producers(b):
         if s.is_under(p, target):
             first = max(first, position[id(s.top(p, target))] + 1)
         elif order[p] > order[target]:
@@ -221,7 +215,7 @@ def _window(
                 mark={target: "loop", p: "producer"},
                 legal="a loop behind all producers",
             )
-    for c in consumers:
+    for c in s.consumers(b):
         if s.is_under(c, target):
             last = min(last, position[id(s.top(c, target))])
         elif order[c] < order[target]:
@@ -255,23 +249,17 @@ def _place(
     return place
 
 
-def _require_order(
-    s: State,
-    b: BlockRealize,
-    target: For,
-    producers: Sequence[BlockRealize],
-    consumers: Sequence[BlockRealize],
-) -> None:
+def _require_order(s: State, b: BlockRealize, target: For) -> None:
     """What a block must not pass: what changes its operands later, or uses its result before."""
     order = s.index.order
-    for p in producers:
+    for p in s.producers(b):
         if order[p] > order[b] and (s.is_under(p, target) or order[p] < order[target]):
             s.fail(
                 f"{p.block.name} changes what {b.block.name} reads, behind it",
                 mark={b: "block", p: "changes its operand", target: "loop"},
                 legal=f"a loop before {p.block.name}",
             )
-    for c in consumers:
+    for c in s.consumers(b):
         if order[c] < order[b] and (s.is_under(c, target) or order[c] > order[target]):
             s.fail(
                 f"{c.block.name} uses what {b.block.name} overwrites, before it",
