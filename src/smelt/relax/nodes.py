@@ -18,7 +18,7 @@ from smelt.ir.types import (
     TensorType,
     TupleType,
     Type,
-    TypeCall,
+    parts_of,
     tensor_type,
 )
 from smelt.topi.registry import Op, get_op
@@ -465,16 +465,9 @@ def result_type(op: Op, types: Sequence[Type | None], attrs: Mapping[str, Any]) 
 
 def incomplete(t: Type | None) -> bool:
     """Whether something of a type is not known yet."""
-    match t:
-        case IncompleteType():
-            return True
-        case TupleType(items):
-            return any(incomplete(i) for i in items)
-        case FuncType(arg_types, ret_type):
-            return incomplete(ret_type) or any(incomplete(a) for a in arg_types)
-        case TypeCall(_, args):
-            return any(incomplete(a) for a in args)
-    return False
+    if t is None or isinstance(t, TensorType):  # first: most values are
+        return False
+    return isinstance(t, IncompleteType) or any(map(incomplete, parts_of(t)))
 
 
 def call_function(

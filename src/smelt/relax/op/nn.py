@@ -29,6 +29,8 @@ __getattr__, __dir__ = namespace("nn")
 
 
 same("nn.relu6", "data", core="clip", fixed={"min": 0.0, "max": 6.0})
+same("nn.softmax", "data", core="softmax", axis=-1)
+same("nn.log_softmax", "data", core="log_softmax", axis=-1)
 same("nn.gelu_tanh", "data", core="gelu", fixed={"approximate": "tanh"})
 
 
@@ -53,18 +55,6 @@ def softplus(data: RelaxExpr, beta: float = 1.0, threshold: float = 20.0) -> Rel
     curve: RelaxExpr = call("softplus", inner)
     curve = curve if beta == 1 else call("divide", curve, b)
     return call("where", call("greater", inner, most), data, curve)
-
-
-@entry("nn.softmax", core="softmax")
-def softmax(data: RelaxExpr, axis: int = -1) -> RelaxExpr:
-    """exp(x) over its sum along an axis."""
-    return call("softmax", data, axis=normal_axis(axis, rank_of(data)))
-
-
-@entry("nn.log_softmax", core="log_softmax")
-def log_softmax(data: RelaxExpr, axis: int = -1) -> RelaxExpr:
-    """The logarithm of softmax."""
-    return call("log_softmax", data, axis=normal_axis(axis, rank_of(data)))
 
 
 @entry("nn.dropout")

@@ -10,7 +10,6 @@ from smelt.ir.errors import InternalError, TypeMismatch
 from smelt.ir.expr import const
 from smelt.ir.module import IRModule
 from smelt.ir.text import fresh_name
-from smelt.ir.types import TensorType, TupleType
 from smelt.relax.graph import function_of, is_closed, transform
 from smelt.te import Tensor
 from smelt.tir.nodes import PrimFunc
@@ -47,7 +46,7 @@ def legalize_ops(
             return None
         return made.call(new)
 
-    done = map_functions(mod, lambda f: f if is_closed(f) else transform(f, replace))
+    done = map_functions(mod, lambda f: transform(f, replace), lambda f: not is_closed(f))
     return done.with_functions(made.programs) if made.programs else done
 
 
@@ -121,9 +120,7 @@ def _apply(call: nodes.Call, made: Mapping[int, Any]) -> Any:
         raise TypeMismatch(f"a program is made of operators; {call.callee} is a function")
     args = [None if a is None else made[id(a)] for a in call.args]
     missing = [] if call.op.variadic else call.op.operands[len(args) :]
-    result = call.op(*args, *([None] * len(missing)), **call.attrs)
-    assert isinstance(call.type, TensorType | TupleType)
-    return result
+    return call.op(*args, *([None] * len(missing)), **call.attrs)
 
 
 def _scalar(c: nodes.Constant) -> Tensor:
