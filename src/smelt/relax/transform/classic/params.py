@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -100,19 +100,18 @@ def _called(mod: IRModule, name: str) -> bool:
     return False
 
 
+def _is_call(n: Any, name: str) -> TypeGuard[nodes.Call]:
+    """Whether a value is a call of one function of the module."""
+    return isinstance(n, nodes.Call) and isinstance(n.op, nodes.GlobalVar) and n.op.name == name
+
+
 def _changed(
     mod: IRModule, name: str, new: nodes.Function, at_call: Callable[[nodes.Call], nodes.RelaxExpr]
 ) -> IRModule:
     """A module with one function replaced, and its calls."""
 
     def replace(old: Any, node: Any) -> nodes.RelaxExpr | None:
-        if (
-            isinstance(node, nodes.Call)
-            and isinstance(node.op, nodes.GlobalVar)
-            and node.op.name == name
-        ):
-            return at_call(node)
-        return None
+        return at_call(node) if _is_call(node, name) else None
 
     made = {**mod.functions, name: new}
     return mod.with_functions(
@@ -171,11 +170,7 @@ def _taken(mod: IRModule, name: str) -> set[int] | None:
             continue
         for n in postorder(f):
             for c in n.children():
-                if (
-                    isinstance(c, nodes.Call)
-                    and isinstance(c.op, nodes.GlobalVar)
-                    and c.op.name == name
-                ):
+                if _is_call(c, name):
                     if not isinstance(n, nodes.TupleGetItem):
                         return None
                     taken.add(n.index)
