@@ -61,10 +61,7 @@ def all_vars(expr: Any) -> list[nodes.Var]:
 
 def bound_vars(expr: Any) -> list[nodes.Var]:
     """Variables that a function, a Let or a clause in the expression binds, in order."""
-    found: dict[nodes.Var, None] = {}
-    for part in parts(expr):
-        found.update(dict.fromkeys(binders(part)))
-    return list(found)
+    return list(dict.fromkeys([v for part in parts(expr) for v in binders(part)]))
 
 
 def all_global_vars(expr: Any) -> list[nodes.GlobalVar]:

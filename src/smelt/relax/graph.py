@@ -174,6 +174,17 @@ def users_of(nodes: Iterable[N], parts: Callable[[N], Iterable[N]]) -> dict[N, l
     return found
 
 
+class Leaders(dict[Any, Any]):
+    """Groups that are being merged: of each member the one that it follows, or itself."""
+
+    def find(self, member: Any) -> Any:
+        """The member that stands for a group."""
+        while self[member] != member:
+            self[member] = self[self[member]]
+            member = self[member]
+        return member
+
+
 # --------------------------------------------------------------------------------------- scopes
 
 

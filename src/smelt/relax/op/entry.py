@@ -20,16 +20,14 @@ from smelt.ir.types import TensorType, TupleType, Type
 from smelt.runtime.errors import nearest
 from smelt.topi import get_op
 
-from ..compose.common import array_of, items_of, legal, normal_axis, number_of, rank_of
+from ..compose.common import array_of, items_of, legal, normal_axis, number_of, rank_of, sizes
+from ..compose.operands import Indices as Indices
 from ..compose.operands import const, value
 from ..nodes import Constant, RelaxExpr, Tuple, call
 from .registry import BUILDERS, builder
 
 CORE_NAMES: dict[str, str] = {}
 """The core's operator by the Relax name, where a builder makes one call of it and nothing else."""
-
-Indices = RelaxExpr
-"""An operand of integers: plain numbers are int64 whatever stands beside them."""
 
 Operands = Sequence[RelaxExpr]
 """Several operands in a list or a tuple."""
@@ -178,9 +176,7 @@ def number_given(given: Any) -> Any:
 def shape_given(given: Any) -> tuple[Any, ...]:
     """A shape as a tuple: numbers, sizes, a constant vector, or an object with `values`."""
     if isinstance(given, Constant):
-        known = array_of(given)
-        assert known is not None
-        return tuple([int(n) for n in known.reshape(-1)])
+        return sizes(given)
     if isinstance(given, RelaxExpr) and not hasattr(given, "values"):
         if isinstance(given.type, TensorType) or not isinstance(given, Tuple):
             raise Unsupported(
