@@ -80,14 +80,18 @@ class _Programs:
 
 
 def group_program(group: nodes.Function, name: str) -> PrimFunc:
+    """The program of a function of operators, which says what these are."""
+    ops = [v.callee for v in nodes.values(group.body) if isinstance(v, nodes.Call)]
+    return dense_program(group, name).with_attrs(operator_name="_".join(ops))
+
+
+def dense_program(group: nodes.Function, name: str) -> PrimFunc:
     """The program of a function of operators, on dense buffers."""
     types = [nodes.tensor_type_of(p) for p in group.params]
     params = [
         te.placeholder(t.shape, t.dtype, p.name) for p, t in zip(group.params, types, strict=True)
     ]
-    made = te.create_prim_func([*params, *computed(group, params)], name)
-    ops = [v.callee for v in nodes.values(group.body) if isinstance(v, nodes.Call)]
-    return made.with_attrs(operator_name="_".join(ops))
+    return te.create_prim_func([*params, *computed(group, params)], name)
 
 
 def computed(group: nodes.Function, params: list[Tensor]) -> list[Tensor]:

@@ -95,11 +95,7 @@ def _matrix(*xs: RelaxExpr | None) -> bool:
 
 def _multiplications(a: RelaxExpr | None, b: RelaxExpr | None, c: RelaxExpr | None) -> Any:
     """How many (a b) c takes, and a (b c)."""
-    (m, k), n, p = dims(a), dims(b)[1], dims(c)[1]
-    assert m is not None
-    assert k is not None
-    assert n is not None
-    assert p is not None
+    m, k, n, p = (e or 0 for e in (*dims(a), dims(b)[1], dims(c)[1]))
     return m * k * n + m * n * p, k * n * p + m * k * p
 
 
