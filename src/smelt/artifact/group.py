@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt import te
-from smelt.arith import Analyzer
-from smelt.ir.expr import Expr, Var, const
+from smelt.ir.expr import Expr, Var
 from smelt.lowering.ranges import analyzer_of, sizes_of
-from smelt.relax.nodes import Function, tensor_type_of
+from smelt.relax.nodes import Function
 from smelt.relax.shapes import sizes_among
-from smelt.relax.transform.to_programs import computed
+from smelt.relax.transform.choose_layouts import memory_order
+from smelt.relax.transform.to_programs import dense_program
 from smelt.relax.views import View, dense_in_order, is_dense
 from smelt.tir.nodes import BlockRealize, Buffer, PrimFunc
 from smelt.tir.rewrite import replace_buffers
@@ -23,13 +22,7 @@ def group_to_prim_func(
 
     inputs, outputs  where the elements of parameters and results stand; offsets are the caller's
     """
-    types = [tensor_type_of(p) for p in group.params]
-    params = [
-        te.placeholder(t.shape, t.dtype, p.name) for p, t in zip(group.params, types, strict=True)
-    ]
-    results = computed(group, params)
-    func = te.create_prim_func([*params, *results], name)
-    return _strided(func, [*inputs, *outputs], len(params))
+    return _strided(dense_program(group, name), [*inputs, *outputs], len(group.params))
 
 
 def _strided(func: PrimFunc, views: Sequence[View], inputs: int) -> PrimFunc:
@@ -44,7 +37,7 @@ def _strided(func: PrimFunc, views: Sequence[View], inputs: int) -> PrimFunc:
     if not is_dense(result, analyzer):
         assert isinstance(func.body, BlockRealize)
         root = func.body.block
-        order = _order(result, analyzer)
+        order = memory_order(result, analyzer) or range(len(result.shape))
         for b in root.alloc_buffers:
             if len(b.shape) == len(order):
                 changes[b] = b.replace(strides=dense_in_order(b.shape, order).strides)
@@ -55,17 +48,3 @@ def _strided(func: PrimFunc, views: Sequence[View], inputs: int) -> PrimFunc:
     told = sizes_among([s for b in new.buffers for s in b.strides])
     extra = [v for v in told if v not in new.params]  # sizes that only strides mention
     return new.replace(params=(*new.params, *extra)) if extra else new
-
-
-def _order(view: View, analyzer: Analyzer) -> list[int]:
-    """The dimensions of a dense view, outermost in memory first."""
-    rest = list(range(len(view.shape)))
-    order: list[int] = []
-    at: Expr = const(1)
-    while rest:
-        fits = [d for d in reversed(rest) if analyzer.simplify(view.strides[d] - at) is const(0)]
-        d = fits[0] if fits else rest[-1]
-        rest.remove(d)
-        order.insert(0, d)
-        at = analyzer.simplify(view.strides[d] * view.shape[d])
-    return order

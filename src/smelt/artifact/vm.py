@@ -307,15 +307,19 @@ class _Emitter:
         args = tuple([self.reg(a) for a in node.args if a is not None])
         if is_host_call(node):
             return self.host(node, args)
-        match node.op:
-            case adt.Constructor() as c:
-                tag = adt.constructor_tag(self.module.mod, c)
-                return self.emit("AllocADT", tag, c.name, args)
-            case relax.GlobalVar(name):
-                return self.emit("Invoke", self.module.globals[name], args)
-        if node.op is self.self_var:
-            return self.emit("Invoke", self.index, _Own(self.captured, args))
-        return self.emit("InvokeClosure", self.reg(node.op), args)  # type: ignore[arg-type]
+        if isinstance(node.op, adt.Constructor):
+            tag = adt.constructor_tag(self.module.mod, node.op)
+            return self.emit("AllocADT", tag, node.op.name, args)
+        function, given = self.callee(node, args)
+        if function is None:
+            return self.emit("InvokeClosure", self.reg(node.op), args)  # type: ignore[arg-type]
+        return self.emit("Invoke", function, given)
+
+    def callee(self, node: relax.Call, args: tuple[int, ...]) -> tuple[int | None, tuple[int, ...]]:
+        """The number of the function that a call names, and its operands; None: a closure."""
+        if isinstance(node.op, relax.GlobalVar):
+            return self.module.globals[node.op.name], args
+        return (self.index, _Own(self.captured, args)) if node.op is self.self_var else (None, args)
 
     def host(self, node: relax.Call, args: tuple[int, ...]) -> int:
         """Write the call of an operator that the machine runs in numpy."""
@@ -336,12 +340,11 @@ class _Emitter:
         ):
             return False
         args = tuple([self.reg(a) for a in node.args if a is not None])
-        if isinstance(node.op, relax.GlobalVar):
-            self.code.append(("TailInvoke", self.module.globals[node.op.name], args))
-        elif node.op is self.self_var:
-            self.code.append(("TailInvoke", self.index, _Own(self.captured, args)))
-        else:
+        function, given = self.callee(node, args)
+        if function is None:
             self.code.append(("TailClosure", self.reg(node.op), args))  # type: ignore[arg-type]
+        else:
+            self.code.append(("TailInvoke", function, given))
         return True
 
     def choice(self, node: relax.If | adt.Match, result: int | None) -> None:

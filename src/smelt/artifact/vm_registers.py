@@ -6,7 +6,7 @@ Jumps only go forward, so a value lives from its first write to its last use in 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.runtime.vm_program import SHAPES, Instruction
@@ -33,6 +33,12 @@ def assigned(
         place[r] = n
         heapq.heappush(busy, (last[r], n))
     made: list[Instruction] = []
+
+    def placed(kind: str, x: Any) -> Any:
+        if kind in "sd":
+            return place[x]
+        return tuple([place[r] for r in x]) if kind in "AD" else x
+
     for at, instruction in enumerate(code):
         while busy and busy[0][0] < at:
             heapq.heappush(free, heapq.heappop(busy)[1])
@@ -43,23 +49,23 @@ def assigned(
                     count += 1
                 place[r] = heapq.heappop(free)
                 heapq.heappush(busy, (last[r], place[r]))
-        made.append(_mapped(instruction, place))
+        made.append(_mapped(instruction, placed))
     return made, max(count, 1)
 
 
 def _plain(instruction: Instruction, captured: tuple[int, ...]) -> Instruction:
     """An instruction with targets and operands as numbers."""
-    out: list[Any] = [instruction[0]]
-    for kind, x in zip(SHAPES[instruction[0]], instruction[1:], strict=True):
+
+    def plain(kind: str, x: Any) -> Any:
         if kind == "t":
-            out.append(x.at)
-        elif kind == "A":
-            whole = isinstance(x, dict)  # the captured values themselves
-            before = captured if whole or hasattr(x, "captured") else ()
-            out.append((*before, *(() if whole else x)))
-        else:
-            out.append(x)
-    return tuple(out)
+            return x.at
+        if kind != "A":
+            return x
+        whole = isinstance(x, dict)  # the captured values themselves
+        before = captured if whole or hasattr(x, "captured") else ()
+        return (*before, *(() if whole else x))
+
+    return _mapped(instruction, plain)
 
 
 def _registers(instruction: Instruction) -> tuple[list[int], list[int]]:
@@ -74,13 +80,7 @@ def _registers(instruction: Instruction) -> tuple[list[int], list[int]]:
     return read, written
 
 
-def _mapped(instruction: Instruction, place: dict[int, int]) -> Instruction:
-    out: list[Any] = [instruction[0]]
-    for kind, x in zip(SHAPES[instruction[0]], instruction[1:], strict=True):
-        if kind in "sd":
-            out.append(place[x])
-        elif kind in "AD":
-            out.append(tuple([place[r] for r in x]))
-        else:
-            out.append(x)
-    return tuple(out)
+def _mapped(instruction: Instruction, fn: Callable[[str, Any], Any]) -> Instruction:
+    """An instruction on other operands; fn: (kind, operand) -> the new one."""
+    operands = zip(SHAPES[instruction[0]], instruction[1:], strict=True)
+    return (instruction[0], *[fn(kind, x) for kind, x in operands])

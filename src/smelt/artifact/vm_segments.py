@@ -15,13 +15,14 @@ from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, ordered, postorder
 from smelt.ir.text import fresh_name
-from smelt.ir.types import TensorType, TupleType, Type
+from smelt.ir.types import TensorType, TupleType, Type, on_parts
 from smelt.ir.walk import free_vars, substitute
 from smelt.relax import nodes as relax
 from smelt.relax.equal import structural_equal
 from smelt.relax.graph import operands
 from smelt.relax.graph_op import needs_values
 from smelt.relax.host_ops import sizes_of
+from smelt.relax.shapes import extents_of, sizes_in
 
 Build = Callable[[IRModule], Any]
 """Compiles a module whose main is a graph function; gives a NativeExecutable."""
@@ -143,10 +144,9 @@ class _Renamed:
 
     def result(self, t: Type) -> Type:
         """A result's type in the segment's sizes."""
-        if isinstance(t, TupleType):
-            return TupleType(tuple([self.result(i) for i in t.items]))
-        assert isinstance(t, TensorType)
-        return TensorType(tuple([self.attr(e) for e in t.shape]), t.dtype)
+        if isinstance(t, TensorType):
+            return TensorType(tuple([self.attr(e) for e in t.shape]), t.dtype)
+        return on_parts(t, self.result)
 
     def attr(self, value: Any) -> Any:
         """An attribute in the segment's sizes."""
@@ -166,29 +166,14 @@ class _Renamed:
 
 def _told(types: Any) -> set[SizeVar]:
     """The sizes that stand as extents in types."""
-    found: set[SizeVar] = set()
-    stack = list(types)
-    while stack:
-        t = stack.pop()
-        if isinstance(t, TensorType):
-            found |= {e for e in t.shape if isinstance(e, SizeVar)}
-        elif isinstance(t, TupleType):
-            stack += t.items
-    return found
+    return {e for t in types for e in extents_of(t) if isinstance(e, SizeVar)}
 
 
 def _sizes_used(
     inputs: Mapping[relax.RelaxExpr, Type], results: Sequence[relax.RelaxExpr]
 ) -> set[SizeVar]:
     """The sizes of the inputs' types, and of the attributes of the operators in between."""
-    found: set[SizeVar] = set()
-    stack: list[Any] = list(inputs.values())
-    while stack:
-        t = stack.pop()
-        if isinstance(t, TensorType):
-            found |= {v for e in t.shape for v in free_vars(e) if isinstance(v, SizeVar)}
-        elif isinstance(t, TupleType):
-            stack += t.items
+    found = {v for t in inputs.values() for v in sizes_in(t)}
     for node in ordered(results, lambda n: () if n in inputs else operands(n)):
         if isinstance(node, relax.Call) and node not in inputs:
             found.update(sizes_of(tuple(node.attrs.values())))

@@ -1,11 +1,11 @@
-"""Tables of functions that decorators fill: by hand, and by importing all modules of a package."""
+"""Tables of functions that decorators fill, also by importing a package; names of other modules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TypeVar
+from typing import Any, TypeVar
 
 K = TypeVar("K")
 F = TypeVar("F")
@@ -32,3 +32,15 @@ def import_modules(package: str, path: Iterable[str], prefix: str = "") -> None:
     for module in iter_modules(path):
         if module.name.startswith(prefix):
             import_module(f"{package}.{module.name}")
+
+
+def names_above(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """`__getattr__` of a module for names of modules above it, loaded when first used."""
+
+    def find(name: str) -> Any:
+        if name in homes:
+            return getattr(import_module(homes[name]), name)
+        known = ", ".join(homes)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}; it has: {known}")
+
+    return find

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar as Generic
 
 from smelt.ir.expr import numbers_of
 
@@ -11,9 +12,21 @@ from .build import product
 from .expr import INDEX, Expr, ExprLike, convert
 from .node import Node
 
+T = Generic("T", bound="Type")
+
 
 class Type(Node, interned=True):
     """What is known of a value before it exists."""
+
+
+def parts_of(t: Type) -> list[Type]:
+    """The types that a type is made of directly."""
+    return [c for c in t.children() if isinstance(c, Type)]
+
+
+def on_parts(t: T, fn: Callable[[Type], Type]) -> T:
+    """A type on what a function makes of those that it is made of."""
+    return t.with_children(lambda c: fn(c) if isinstance(c, Type) else c)
 
 
 class TensorType(Type, interned=True):

@@ -15,9 +15,9 @@ from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
 from . import nodes
 from .adt import Match
 from .graph import binders as binders
+from .graph import fixed_values, parts_of, users_of
 from .graph import free_vars as free_vars
-from .graph import parts_of, users_of
-from .shapes import apart, sizes_in
+from .shapes import apart, extents_of, sizes_in
 from .transform.eliminate_dead_code import without_dead_lets
 from .verify import verify
 
@@ -61,10 +61,7 @@ def all_vars(expr: Any) -> list[nodes.Var]:
 
 def bound_vars(expr: Any) -> list[nodes.Var]:
     """Variables that a function, a Let or a clause in the expression binds, in order."""
-    found: dict[nodes.Var, None] = {}
-    for part in parts(expr):
-        found.update(dict.fromkeys(binders(part)))
-    return list(found)
+    return list(dict.fromkeys([v for part in parts(expr) for v in binders(part)]))
 
 
 def all_global_vars(expr: Any) -> list[nodes.GlobalVar]:
@@ -126,27 +123,8 @@ def computable_at_compile_time(func: nodes.Function) -> list[nodes.RelaxExpr]:
     func  the attribute num_input tells how many parameters are inputs; without it all are
     """
     count = int(func.attrs.get("num_input", len(func.params)))
-    known: dict[nodes.RelaxExpr, bool] = dict.fromkeys(func.params[count:], True)
-    found: list[nodes.RelaxExpr] = []
-    for part in parts(func.body):
-        if not isinstance(part, nodes.RelaxExpr) or part in known:
-            continue
-        match part:
-            case nodes.Constant():
-                known[part] = True
-            case nodes.Call(op, args) if not isinstance(op, nodes.RelaxExpr):
-                known[part] = all(known.get(a, False) for a in args if a is not None)
-            case nodes.Tuple() | nodes.TupleGetItem() | nodes.MatchCast():
-                known[part] = all(
-                    known.get(c, False)
-                    for c in direct_parts(part)
-                    if isinstance(c, nodes.RelaxExpr)
-                )
-            case _:
-                known[part] = False
-        if known[part] and not isinstance(part, nodes.Constant):
-            found.append(part)
-    return found
+    found = fixed_values(func.body, func.params[count:])
+    return [v for v in found if not isinstance(v, nodes.Constant)]
 
 
 # -------------------------------------------------------------------------------- struct info
@@ -159,13 +137,9 @@ def tir_vars_in_struct_info(sinfo: Type) -> list[SizeVar]:
 
 def definable_tir_vars_in_struct_info(sinfo: Type) -> list[SizeVar]:
     """The sizes that a value of a type shows: those that are an extent by themselves."""
-    match sinfo:
-        case TensorType(shape):
-            return list(dict.fromkeys([e for e in shape if isinstance(e, SizeVar)]))
-        case TupleType(items):
-            found = [v for i in items for v in definable_tir_vars_in_struct_info(i)]
-            return list(dict.fromkeys(found))
-    return []
+    if isinstance(sinfo, FuncType):
+        return []
+    return list(dict.fromkeys([e for e in extents_of(sinfo) if isinstance(e, SizeVar)]))
 
 
 def free_symbolic_vars(func: nodes.Function) -> list[SizeVar]:

@@ -41,9 +41,8 @@ class SeqExpr:
         found = value_names(Function(tuple(free(body)), body))
         bindings = []
         for name, node in found:
-            own = isinstance(node, Let)
-            var = node.var if isinstance(node, Let) else Var(name, node.type)
-            bindings.append(VarBinding(var, node.value if own else node))  # type: ignore[attr-defined]
+            let = (node.var, node.value) if isinstance(node, Let) else None
+            bindings.append(VarBinding(*(let or (Var(name, node.type), node))))
         self.blocks = (BindingBlock(tuple(bindings)),)
         while isinstance(body, Let):
             body = body.body

@@ -109,12 +109,9 @@ class BlockBuilder:
                 )
         return params
 
-    def testing_scope(self, def_vars: Sequence[Any]) -> Any:
-        """A function without a name, for tests of what is emitted."""
-        return self._testing()
-
     @contextmanager
-    def _testing(self) -> Iterator[BlockBuilder]:
+    def testing_scope(self, def_vars: Sequence[Any]) -> Iterator[BlockBuilder]:
+        """A function without a name, for tests of what is emitted."""
         self._scope = _Scope("", [], {})
         try:
             yield self

@@ -133,40 +133,24 @@ class ExprMutator(ExprFunctor):
         return nodes.renewed_call(changed, *args)
 
     def visit_renewed(self, e: Any) -> Any:
-        """The value on new parts."""
-        return e.with_children(self.visit)
+        """The value on new parts; of a Match, with the clauses' new values."""
+        return e.with_children(self._part)
 
-    visit_let = visit_tuple = visit_tuple_getitem = visit_renewed
+    def _part(self, c: Any) -> Any:
+        if isinstance(c, Clause):
+            return c.with_children(self._part)
+        return self.visit(c) if isinstance(c, nodes.RelaxExpr) else c
 
-    def visit_match_cast(self, cast: nodes.MatchCast) -> Any:
-        """The claim about the new value."""
-        return cast.with_children(lambda c: self.visit(c) if isinstance(c, nodes.RelaxExpr) else c)
+    visit_function = visit_let = visit_match = visit_match_cast = visit_renewed
+    visit_tuple = visit_tuple_getitem = visit_renewed
 
     def visit_if(self, i: nodes.If) -> Any:
-        """The branch on new parts."""
-        yes, no = i.then_branch, i.else_branch
-        new = [self.visit(e) for e in (i.condition, yes.body, no.body)]
-        if all(a is b for a, b in zip(new, (i.condition, yes.body, no.body), strict=True)):
-            return i
-        return nodes.If(new[0], yes.replace(body=new[1]), no.replace(body=new[2]), new[1].type)
-
-    def visit_function(self, f: nodes.Function) -> Any:
-        """The function with a new body."""
-        params = tuple([self.visit(p) for p in f.params])
-        body = self.visit(f.body)
-        same = body is f.body and all(a is b for a, b in zip(params, f.params, strict=True))
-        return f if same else nodes.Function(params, body, f.attrs)
-
-    def visit_match(self, m: Match) -> Any:
-        """The Match on new data, with the clauses' new values."""
-        data = self.visit(m.data)
-        clauses = tuple([self._clause(c) for c in m.clauses])
-        same = all(a is b for a, b in zip(clauses, m.clauses, strict=True))
-        return m if same and data is m.data else m.replace(data=data, clauses=clauses)
-
-    def _clause(self, c: Clause) -> Clause:
-        value = self.visit(c.rhs)
-        return c if value is c.rhs else c.replace(rhs=value)
+        """The branch on new parts: its sides are no functions to be visited."""
+        sides = (i.then_branch, i.else_branch)
+        new = i.with_children(
+            lambda c: c.with_children(self._part) if c in sides else self._part(c)
+        )
+        return i if new is i else new.replace(type=new.then_branch.body.type)
 
     def visit_leaf(self, e: Any) -> Any:
         """A value without parts, as it is."""

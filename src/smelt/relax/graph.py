@@ -14,7 +14,19 @@ from smelt.ir.module import as_function
 from smelt.ir.node import Node, ordered, postorder
 
 from .adt import Clause, Constructor, Match, PatternVar
-from .nodes import Call, Constant, Function, GlobalVar, If, Let, RelaxExpr, Tuple, TupleGetItem, Var
+from .nodes import (
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    MatchCast,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 
 N = TypeVar("N", bound=Node)
 S = TypeVar("S", bound="Scope")
@@ -26,6 +38,8 @@ _NAMES = (GlobalVar, Constructor)
 """What may be called without being a value."""
 _EMPTY = (*LEAVES, Function)
 """Values without operands."""
+_OF_PARTS = (Constant, Call, Tuple, TupleGetItem, MatchCast)
+"""Values that follow from their operands alone."""
 _OPEN = (Function, If, Match)
 """Values with scopes inside."""
 
@@ -120,6 +134,20 @@ def _(e: RelaxExpr) -> Function:
     return e if isinstance(e, Function) else Function(tuple(free_vars(e)), e)
 
 
+def fixed_values(root: Node, given: Iterable[RelaxExpr] = ()) -> list[RelaxExpr]:
+    """What of an expression follows from constants and some given values, operands first."""
+    known: set[Node] = set(given)
+    found: list[RelaxExpr] = []
+    for node in postorder(root):
+        closure = isinstance(node, Call) and isinstance(node.op, RelaxExpr)
+        if not isinstance(node, _OF_PARTS) or closure:
+            continue
+        if known.issuperset(operands(node)):
+            known.add(node)
+            found.append(node)
+    return found
+
+
 # --------------------------------------------------------------------------------------- uses
 
 
@@ -144,6 +172,17 @@ def users_of(nodes: Iterable[N], parts: Callable[[N], Iterable[N]]) -> dict[N, l
         for part in parts(node):
             found.setdefault(part, []).append(node)
     return found
+
+
+class Leaders(dict[Any, Any]):
+    """Groups that are being merged: of each member the one that it follows, or itself."""
+
+    def find(self, member: Any) -> Any:
+        """The member that stands for a group."""
+        while self[member] != member:
+            self[member] = self[self[member]]
+            member = self[member]
+        return member
 
 
 # --------------------------------------------------------------------------------------- scopes

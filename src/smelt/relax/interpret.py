@@ -35,6 +35,8 @@ from smelt.topi.registry import Op
 from . import adt, nodes
 from .graph import operands
 from .graph_op import GraphOp, of_dialect
+from .host_ops import sizes_of
+from .shapes import sizes_in
 
 Sizes = dict[SizeVar, Expr]
 
@@ -136,11 +138,8 @@ def _tag(c: adt.Constructor, module: IRModule | None) -> int:
 
 def _by_definition(op: Op, args: list[Array | None], attrs: Mapping[str, Any]) -> Any:
     """A user's own operator has one definition only: its tensor expression, interpreted."""
-    types = [
-        None if a is None else tensor_type(a.shape, dt.from_numpy(np.asarray(a).dtype))
-        for a in args
-    ]
-    made = op.instance(types, op.normalize(attrs))
+    types = [None if a is None else _type_of(np.asarray(a)) for a in args]
+    made = op.instance(types, op.normalize(attrs))  # type: ignore[arg-type]
     inputs = [t for t in made.inputs if t is not None]
     known = dict(zip(inputs, [np.array(a, order="C") for a in args if a is not None], strict=True))
     outputs = [t for t in dict.fromkeys(made.outputs) if t not in known]
@@ -190,21 +189,6 @@ def _number(e: Expr, sizes: Sizes) -> int:
         unknown = ", ".join(sorted([v.name for v in free_vars(found) if isinstance(v, SizeVar)]))
         raise TypeMismatch(f"the inputs do not tell the size {unknown}")
     return found.value
-
-
-def _expressions(node: nodes.Call) -> list[Expr]:
-    """The expressions over sizes that a call needs: attributes, and results of programs."""
-    found: list[Expr] = []
-    stack: list[Any] = list(node.attrs.values())
-    if isinstance(node.op, nodes.GlobalVar):
-        stack += [t.shape for t in nodes.tensor_types(node.type)]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, tuple):
-            stack += part
-        elif isinstance(part, Expr):
-            found.append(part)
-    return found
 
 
 def _plain(value: Any, sizes: Sizes) -> Any:
@@ -258,7 +242,8 @@ class _Run:
 
     def casts(self, node: nodes.Call) -> list[nodes.RelaxExpr]:
         """The match_casts that introduce the sizes that a call needs, and nobody knows yet."""
-        needed = {v for e in _expressions(node) for v in free_vars(e)} - self.sizes.keys()
+        told = sizes_in(node.type) if isinstance(node.op, nodes.GlobalVar) else []
+        needed = {*sizes_of(tuple(node.attrs.values())), *told} - self.sizes.keys()
         if not needed or self.body is None:
             return []
         return [

@@ -11,6 +11,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import VARIABLES
 from smelt.ir.node import Node, postorder
+from smelt.ir.operators import Arithmetic
 from smelt.ir.text import Scripted, script
 from smelt.ir.types import (
     FuncType,
@@ -18,7 +19,7 @@ from smelt.ir.types import (
     TensorType,
     TupleType,
     Type,
-    TypeCall,
+    parts_of,
     tensor_type,
 )
 from smelt.topi.registry import Op, get_op
@@ -66,7 +67,12 @@ def memory_key(data: np.ndarray) -> tuple[Any, ...]:
     return (shown["data"][0], shown["typestr"], data.shape, data.strides)
 
 
-class RelaxExpr(Node):
+_WORDS = {"Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "LT": "less",
+          "LE": "less_equal", "GT": "greater", "GE": "greater_equal"}  # fmt: skip
+"""Python's operators, and those of graphs that they are."""
+
+
+class RelaxExpr(Arithmetic["RelaxExpr"], Node):
     """A value of a graph program. Has identity; `type` is what is known of it.
 
     +, -, *, /, ** and comparisons with < and > are calls of the operators of those names, in the
@@ -111,47 +117,16 @@ class RelaxExpr(Node):
         """An item of a value that is a tuple; IndexError behind the last one."""
         return _item(self, index)
 
-    def __add__(self, other: Any) -> RelaxExpr:
-        return _combined("add", self, other)
-
-    def __radd__(self, other: Any) -> RelaxExpr:
-        return _combined("add", other, self)
-
-    def __sub__(self, other: Any) -> RelaxExpr:
-        return _combined("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> RelaxExpr:
-        return _combined("subtract", other, self)
-
-    def __mul__(self, other: Any) -> RelaxExpr:
-        return _combined("multiply", self, other)
-
-    def __rmul__(self, other: Any) -> RelaxExpr:
-        return _combined("multiply", other, self)
-
-    def __truediv__(self, other: Any) -> RelaxExpr:
-        return _combined("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> RelaxExpr:
-        return _combined("divide", other, self)
+    @staticmethod
+    def apply(op: str, a: Any, b: Any) -> Any:
+        """What Python's operators mean."""
+        return _combined(_WORDS[op], a, b) if op in _WORDS else NotImplemented
 
     def __pow__(self, other: Any) -> RelaxExpr:
         return _combined("power", self, other)
 
     def __neg__(self) -> RelaxExpr:
         return _combined("negative", self)
-
-    def __lt__(self, other: Any) -> RelaxExpr:
-        return _combined("less", self, other)
-
-    def __le__(self, other: Any) -> RelaxExpr:
-        return _combined("less_equal", self, other)
-
-    def __gt__(self, other: Any) -> RelaxExpr:
-        return _combined("greater", self, other)
-
-    def __ge__(self, other: Any) -> RelaxExpr:
-        return _combined("greater_equal", self, other)
 
 
 class Var(RelaxExpr):
@@ -465,16 +440,9 @@ def result_type(op: Op, types: Sequence[Type | None], attrs: Mapping[str, Any]) 
 
 def incomplete(t: Type | None) -> bool:
     """Whether something of a type is not known yet."""
-    match t:
-        case IncompleteType():
-            return True
-        case TupleType(items):
-            return any(incomplete(i) for i in items)
-        case FuncType(arg_types, ret_type):
-            return incomplete(ret_type) or any(incomplete(a) for a in arg_types)
-        case TypeCall(_, args):
-            return any(incomplete(a) for a in args)
-    return False
+    if t is None or isinstance(t, TensorType):  # first: most values are
+        return False
+    return isinstance(t, IncompleteType) or any(map(incomplete, parts_of(t)))
 
 
 def call_function(

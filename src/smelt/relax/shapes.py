@@ -10,7 +10,7 @@ from smelt.ir.build import value_of
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, convert
 from smelt.ir.expr import Var as SizeVar
-from smelt.ir.types import FuncType, TensorType, TupleType, Type
+from smelt.ir.types import FuncType, TensorType, TupleType, Type, on_parts, parts_of
 from smelt.ir.walk import free_vars, substitute
 
 from .nodes import Function, incomplete
@@ -54,27 +54,17 @@ def sizes_of_parameters(f: Function) -> list[SizeVar]:
 
 def extents_of(t: Type) -> list[Expr]:
     """The extents of the tensors of a type."""
-    match t:
-        case TensorType(shape):
-            return list(shape)
-        case TupleType(items):
-            return [e for i in items for e in extents_of(i)]
-        case FuncType(args, ret):
-            return [e for i in (*args, ret) for e in extents_of(i)]
-    return []
+    if isinstance(t, TensorType):
+        return list(t.shape)
+    return [e for part in parts_of(t) for e in extents_of(part)]
 
 
 def with_sizes(t: Type, sizes: Mapping[SizeVar, Expr]) -> Type:
     """A type with extents in the places of sizes."""
-    match t:
-        case TensorType(shape, dtype) if sizes:
-            return TensorType(tuple([convert(substitute(e, sizes), INDEX) for e in shape]), dtype)
-        case TupleType(items):
-            return TupleType(tuple([with_sizes(i, sizes) for i in items]))
-        case FuncType(args, ret, kinds):
-            made = tuple([with_sizes(a, sizes) for a in args])
-            return FuncType(made, with_sizes(ret, sizes), kinds)
-    return t
+    if not isinstance(t, TensorType):
+        return on_parts(t, lambda part: with_sizes(part, sizes))
+    shape = [convert(substitute(e, sizes), INDEX) for e in t.shape] if sizes else t.shape
+    return TensorType(tuple(shape), t.dtype)
 
 
 def fits(want: Type, have: Type, sizes: dict[SizeVar, Expr], bindable: Any = None) -> bool:

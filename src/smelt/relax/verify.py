@@ -28,7 +28,7 @@ from smelt.topi.registry import Op
 
 from . import adt, nodes
 from .graph import operands
-from .host_ops import is_host_call
+from .host_ops import is_host_call, sizes_of
 from .printer import same_data
 
 
@@ -189,7 +189,7 @@ class _Verifier:
         sizes = sizes | self.introduced if self.introduced else sizes
         used = free_vars(node.type)
         if isinstance(node, nodes.Call):
-            used = used | {v for e in _exprs(tuple(node.attrs.values())) for v in free_vars(e)}
+            used = used | {*sizes_of(tuple(node.attrs.values()))}
         strange = sorted([v.name for v in used - sizes])
         if strange:
             self.fail(node, f"uses the size {strange[0]}, which no parameter's type mentions")
@@ -306,7 +306,8 @@ class _Verifier:
         results = node.type.items if isinstance(node.type, TupleType) else (node.type,)
         given = [a.type for a in node.args if a is not None]
         if isinstance(callee, nodes.Function):
-            self.graph_call(node, callee, given)
+            if len(given) != len(callee.params):
+                self.fail(node, f"{len(given)} operands for {len(callee.params)} parameters")
             return
         buffers = [p for p in callee.params if isinstance(p, Buffer)]
         if len(buffers) != len(given) + len(results):
@@ -318,11 +319,6 @@ class _Verifier:
         bound: dict[SizeVar, Expr] = {}
         for b, t in zip(buffers, [*given, *results], strict=True):
             self.buffer(node, b, t, bound)
-
-    def graph_call(self, node: nodes.Call, callee: nodes.Function, given: list[Type]) -> None:
-        """A graph function called: as many operands as parameters, of the same kinds."""
-        if len(given) != len(callee.params):
-            self.fail(node, f"{len(given)} operands for {len(callee.params)} parameters")
 
     def buffer(self, node: nodes.Call, b: Buffer, t: Type, bound: dict[SizeVar, Expr]) -> None:
         """An operand or result has the buffer's type; its sizes are bound as they are met."""
@@ -348,14 +344,6 @@ def tells_sizes(node: nodes.RelaxExpr) -> bool:
     if isinstance(node, nodes.Call):
         return isinstance(node.op, nodes.RelaxExpr) or is_host_call(node)
     return isinstance(node, nodes.If | adt.Match)
-
-
-def _exprs(value: Any) -> Iterator[Expr]:
-    if isinstance(value, Expr):
-        yield value
-    elif isinstance(value, tuple):
-        for v in value:
-            yield from _exprs(v)
 
 
 def _label(node: Node | None) -> str:

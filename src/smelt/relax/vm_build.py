@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from smelt.ir.tables import names_above
 
-
-def __getattr__(name: str) -> Any:
-    if name in ("VirtualMachine", "build"):
-        return getattr(importlib.import_module("smelt.relax_build"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = names_above(
+    __name__, {"VirtualMachine": "smelt.relax_build", "build": "smelt.relax_build"}
+)

@@ -54,7 +54,7 @@ def largest(
     return found if ret_type == "values" else indices
 
 
-def prelu(data: RelaxExpr, alpha: RelaxExpr, axis: int) -> RelaxExpr:
+def prelu(data: RelaxExpr, alpha: RelaxExpr, axis: int = 1) -> RelaxExpr:
     """x where it is positive, alpha * x elsewhere; alpha varies along an axis."""
     at = normal_axis(axis, rank_of(data))
     legal(rank_of(alpha) == 1, f"alpha has {rank_of(alpha)} dimensions; one is legal")

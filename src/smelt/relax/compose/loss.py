@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..nodes import RelaxExpr, call
 from .common import dtype_of, filled, one_of, rank_of, scalar
+from .operands import Indices
 
 
 def _weight(
@@ -21,12 +22,9 @@ def _weight(
 
 
 def nll_loss(
-    predictions: RelaxExpr,
-    targets: RelaxExpr,
-    weights: RelaxExpr | None,
-    reduction: str,
-    ignore_index: int,
-) -> RelaxExpr:
+    predictions: RelaxExpr, targets: Indices, weights: RelaxExpr | None = None,
+    reduction: str = "mean", ignore_index: int = -100,
+) -> RelaxExpr:  # fmt: skip
     """Minus the weighted prediction of each target's class.
 
     Shapes     predictions [n, classes, ...] or [classes]; targets without the classes;
@@ -45,16 +43,12 @@ def nll_loss(
 
 
 def nll_loss_grad(
-    grad: RelaxExpr,
-    predictions: RelaxExpr,
-    targets: RelaxExpr,
-    weights: RelaxExpr | None,
-    reduction: str,
-    ignore_index: int,
-) -> RelaxExpr:
+    output_grad: RelaxExpr, predictions: RelaxExpr, targets: Indices,
+    weights: RelaxExpr | None = None, reduction: str = "mean", ignore_index: int = -100,
+) -> RelaxExpr:  # fmt: skip
     """The derivative of nll_loss by its predictions, times the loss's."""
     at, inside, weight = _weight(predictions, targets, weights, reduction, ignore_index)
-    each = call("negative", call("multiply", grad, weight))
+    each = call("negative", call("multiply", output_grad, weight))
     if reduction == "mean":
         each = call("divide", each, call("sum", weight, axes=None, keepdims=False))
     zero = filled(predictions, 0.0)

@@ -12,6 +12,9 @@ from smelt.runtime import NDArray
 from .. import nodes as core
 from ..nodes import RelaxExpr
 
+Indices = RelaxExpr
+"""An operand of integers: plain numbers are int64 whatever stands beside them."""
+
 
 def const(value: Any, dtype: str | None = None) -> core.Constant:
     """A constant: 64-bit Python numbers become 32-bit ones, as in Relay and Relax."""

@@ -169,7 +169,7 @@ def bounded(extent: Any, begin: Any, end: Any, step: int) -> tuple[Any, Any]:
     return first, minimum(end, extent) if known[2] is not None else end
 
 
-def squeezed(x: RelaxExpr, axis: Any) -> RelaxExpr:
+def squeezed(x: RelaxExpr, axis: Any = None) -> RelaxExpr:
     """Without dimensions of extent 1; None: all of them."""
     axes = None if axis is None else axes_of(axis, rank_of(x))
     for a in axes or ():
@@ -178,10 +178,10 @@ def squeezed(x: RelaxExpr, axis: Any) -> RelaxExpr:
     return call("squeeze", x, axes=axes)
 
 
-def batch_flattened(x: RelaxExpr) -> RelaxExpr:
+def batch_flattened(data: RelaxExpr) -> RelaxExpr:
     """All dimensions but the first as one."""
-    batch, *rest = shape_of(x)
-    return reshaped(x, (batch, _product(rest)))
+    batch, *rest = shape_of(data)
+    return reshaped(data, (batch, _product(rest)))
 
 
 def repeated(x: RelaxExpr, count: int, axis: int) -> RelaxExpr:

@@ -6,13 +6,32 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from smelt.ir.errors import TypeMismatch
+from smelt.ir.errors import SmeltError, TypeMismatch
 from smelt.relax.nodes import Call, RelaxExpr, TupleGetItem
 
 from .graph import op_name
 
 
-def check_error(
+def asked(
+    check: Callable[..., Any],
+    given: Any,
+    root: RelaxExpr,
+    inside: Sequence[RelaxExpr],
+    pattern: str,
+) -> bool:
+    """What a check function says of what it is given; its own failures name it and what it reached.
+
+    root, inside  the match
+    """
+    try:
+        return bool(check(given))
+    except SmeltError:
+        raise
+    except Exception as e:
+        raise _check_error(check, e, root, inside, pattern) from e
+
+
+def _check_error(
     check: Callable[..., Any],
     error: Exception,
     root: RelaxExpr,

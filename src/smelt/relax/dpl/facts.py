@@ -62,17 +62,11 @@ def _op_pattern(op: Any, around: Call) -> int:
 def same_value(a: Any, b: Any) -> bool:
     """Whether two attribute values are equal: lists are tuples, numbers are numbers."""
     a, b = _plain(a), _plain(b)
-    if isinstance(a, tuple) or isinstance(b, tuple):
-        both = isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b)
-        return both and all(same_value(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, Expr) or isinstance(b, Expr):
-        return a is b
-    return bool(a == b)
+    return a is b if isinstance(a, Expr) or isinstance(b, Expr) else bool(a == b)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, IntImm):
         return value.value
-    if isinstance(value, np.generic):
-        return value.item()
-    return tuple(value) if isinstance(value, list | np.ndarray) else value
+    value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+    return tuple([_plain(v) for v in value]) if isinstance(value, list | tuple) else value

@@ -7,17 +7,19 @@ inside, because that value would no longer be there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from smelt.ir.errors import SmeltError, TypeMismatch
+from smelt.ir.errors import TypeMismatch
 from smelt.relax.graph import free_vars, is_closed
 from smelt.relax.nodes import Call, Constant, Function, Let, RelaxExpr, TupleGetItem, Var
 
-from .blame import check_error
+from .blame import asked
 from .graph import Graph, NewForms, call_function, op_name, operands, transformed, walk
 from .match import Matcher, PatternBase
 
 
+@dataclass(eq=False)
 class Match:
     """A match whose values can be taken out of the graph together.
 
@@ -27,15 +29,10 @@ class Match:
     inputs  what they need from outside, in order of first use
     """
 
-    def __init__(
-        self,
-        root: RelaxExpr,
-        bound: dict[PatternBase, list[Any]],
-        inside: list[RelaxExpr],
-        inputs: list[RelaxExpr],
-    ) -> None:
-        """Keep the parts."""
-        self.root, self.bound, self.inside, self.inputs = root, bound, inside, inputs
+    root: RelaxExpr
+    bound: dict[PatternBase, list[Any]]
+    inside: list[RelaxExpr]
+    inputs: list[RelaxExpr]
 
     def name(self) -> str:
         """What it is made of: "nn.conv2d_nn.relu_"."""
@@ -206,7 +203,7 @@ def partitioned(
     """The same on a graph that is known; the same root where nothing matches."""
 
     def accept(m: Match) -> bool:
-        return asked(check, m, pattern, name)
+        return asked(check, m.root, m.root, m.inside, name or repr(pattern))
 
     made: dict[RelaxExpr, Match] = {m.root: m for m in graph.matches(pattern, accept)}
     if not made:
@@ -222,13 +219,3 @@ def partitioned(
         return call_function(f, [done[i] for i in inputs], node.type, getattr(node, "name", ""))
 
     return transformed(graph.graph, replace)[graph.graph.root]
-
-
-def asked(check: Callable[[Any], bool], m: Match, pattern: PatternBase, name: str) -> bool:
-    """What a check function says of a match; its own failures name it and what it reached."""
-    try:
-        return bool(check(m.root))
-    except SmeltError:
-        raise
-    except Exception as e:
-        raise check_error(check, e, m.root, m.inside, name or repr(pattern)) from e

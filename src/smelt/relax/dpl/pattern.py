@@ -183,9 +183,8 @@ class FunctionPattern(base.NodePattern):
 # ------------------------------------------------------------------------------ how they are made
 
 
-def wildcard() -> base.WildcardPattern:
-    """Anything. A match's wildcards are the inputs of the function that it becomes."""
-    return base.WildcardPattern()
+wildcard = base.WildcardPattern
+"""Anything. A match's wildcards are the inputs of the function that it becomes."""
 
 
 def is_op(op_name: str, registry: OpRegistry | None = None) -> base.ExprPattern:
@@ -199,49 +198,32 @@ def is_op(op_name: str, registry: OpRegistry | None = None) -> base.ExprPattern:
     return base.ExprPattern(op_name, registry) if registry else base.ExprPattern(known_op(op_name))
 
 
-def is_expr(expr: Any) -> base.ExprPattern:
-    """A value of the same structure as a given one."""
-    return base.ExprPattern(expr)
+is_expr = base.ExprPattern
+"""A value of the same structure as a given one."""
 
-
-def is_constant() -> ConstantPattern:
-    """A constant. It stays inside the function that a match becomes."""
-    return ConstantPattern()
-
+is_constant = ConstantPattern
+"""A constant. It stays inside the function that a match becomes."""
 
 is_const = is_constant
 
 
-def is_var(name: str = "") -> VarPattern:
-    """A variable, of a name where one is given."""
-    return VarPattern(name)
+is_var = VarPattern
+"""A variable, of a name where one is given."""
 
+is_global_var = GlobalVarPattern
+"""A function of the module by name: is_global_var("f")(wildcard()) is a call of it."""
 
-def is_global_var(name: str = "") -> GlobalVarPattern:
-    """A function of the module by name: is_global_var("f")(wildcard()) is a call of it."""
-    return GlobalVarPattern(name)
+is_tuple = TuplePattern
+"""A tuple of values that patterns describe; None: any tuple."""
 
+is_tuple_get_item = TupleGetItemPattern
+"""One value of a tuple that a pattern describes; None: whichever."""
 
-def is_tuple(fields: Sequence[base.DFPattern] | None) -> TuplePattern:
-    """A tuple of values that patterns describe; None: any tuple."""
-    return TuplePattern(fields)
+is_if = IfPattern
+"""A branch: its condition and the results of both sides."""
 
-
-def is_tuple_get_item(tuple_value: base.DFPattern, index: int | None = None) -> TupleGetItemPattern:
-    """One value of a tuple that a pattern describes; None: whichever."""
-    return TupleGetItemPattern(tuple_value, index)
-
-
-def is_if(
-    cond: base.DFPattern, true_branch: base.DFPattern, false_branch: base.DFPattern
-) -> IfPattern:
-    """A branch: its condition and the results of both sides."""
-    return IfPattern(cond, true_branch, false_branch)
-
-
-def is_let(var: base.DFPattern, value: base.DFPattern, body: base.DFPattern) -> LetPattern:
-    """A Let: variable, value and body."""
-    return LetPattern(var, value, body)
+is_let = LetPattern
+"""A Let: variable, value and body."""
 
 
 def is_call(op: base.DFPattern, args: Sequence[Any] | None = None) -> base.CallPattern:
@@ -249,9 +231,8 @@ def is_call(op: base.DFPattern, args: Sequence[Any] | None = None) -> base.CallP
     return base.CallPattern(op, args)
 
 
-def is_function(params: Sequence[base.DFPattern] | None, body: base.DFPattern) -> FunctionPattern:
-    """A function: parameters (None: any) and body."""
-    return FunctionPattern(params, body)
+is_function = FunctionPattern
+"""A function: parameters (None: any) and body."""
 
 
 def is_call_tir(
@@ -289,16 +270,11 @@ def has_shape(shape: Sequence[Any], pattern: base.DFPattern | None = None) -> ba
     return base.ShapePattern(pattern or base.WildcardPattern(), shape)
 
 
-def dominates(
-    parent: base.DFPattern, path: base.DFPattern, child: base.DFPattern
-) -> base.DominatorPattern:
-    """A value of `child` in which all that flows from a value of `parent` ends, through `path`."""
-    return base.DominatorPattern(parent, path, child)
+dominates = base.DominatorPattern
+"""A value of `child` in which all that flows from a value of `parent` ends, through `path`."""
 
-
-def reject(pattern: base.DFPattern) -> base.NotPattern:
-    """Whatever a pattern does not fit: ~pattern."""
-    return base.NotPattern(pattern)
+reject = base.NotPattern
+"""Whatever a pattern does not fit: ~pattern."""
 
 
 def make_fused_bias_activation_pattern(

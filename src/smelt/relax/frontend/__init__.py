@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from smelt.ir.tables import names_above
 
 from . import onnx, torch
 
 __all__ = ["detach_params", "onnx", "torch"]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "detach_params":
-        return importlib.import_module("smelt.relax_frontend").detach_params
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = names_above(__name__, {"detach_params": "smelt.relax_frontend"})

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from smelt.ir.tables import names_above
 
 NAMES = ("from_onnx",)
 
-
-def __getattr__(name: str) -> Any:
-    if name in NAMES:
-        return getattr(importlib.import_module("smelt.relax_frontend"), name)
-    known = ", ".join(NAMES)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has: {known}")
+__getattr__ = names_above(__name__, dict.fromkeys(NAMES, "smelt.relax_frontend"))

@@ -20,16 +20,14 @@ from smelt.ir.types import TensorType, TupleType, Type
 from smelt.runtime.errors import nearest
 from smelt.topi import get_op
 
-from ..compose.common import array_of, items_of, legal, number_of
+from ..compose.common import array_of, items_of, legal, normal_axis, number_of, rank_of, sizes
+from ..compose.operands import Indices as Indices
 from ..compose.operands import const, value
 from ..nodes import Constant, RelaxExpr, Tuple, call
 from .registry import BUILDERS, builder
 
 CORE_NAMES: dict[str, str] = {}
 """The core's operator by the Relax name, where a builder makes one call of it and nothing else."""
-
-Indices = RelaxExpr
-"""An operand of integers: plain numbers are int64 whatever stands beside them."""
 
 Operands = Sequence[RelaxExpr]
 """Several operands in a list or a tuple."""
@@ -82,22 +80,25 @@ def same(
 ) -> None:  # fmt: skip
     """Enter a builder of one of the core's operators, with the core's attributes.
 
-    operands    their names
+    operands    their names; "indices:Indices" where numbers are not of the others' type
     core        the core's name, where it is another one
     fixed       attributes that the builder does not take; others have their usual values
-    attributes  those that it takes, with their defaults
+    attributes  those that it takes, with their defaults; an axis is one of the first operand's
     """
     op = get_op(core or name)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = operands.split()
+    parts = [o.partition(":") for o in operands.split()]
+    names = [(n, annotation or "RelaxExpr") for n, _, annotation in parts]
 
     def build(*given: Any) -> RelaxExpr:
-        taken = dict(zip(attributes, given[len(names) :], strict=False))
-        return call(op, *given[: len(names)], **{**attributes, **(fixed or {}), **taken})
+        taken = {**attributes, **dict(zip(attributes, given[len(names) :], strict=False))}
+        if "axis" in taken:
+            taken["axis"] = normal_axis(taken["axis"], rank_of(given[0]))
+        return call(op, *given[: len(names)], **{**(fixed or {}), **taken})
 
     vars(build)["__signature__"] = inspect.Signature(
         [
-            *[inspect.Parameter(n, kind, annotation="RelaxExpr") for n in names],
+            *[inspect.Parameter(n, kind, annotation=a) for n, a in names],
             *[inspect.Parameter(a, kind, default=d) for a, d in attributes.items()],
         ]
     )
@@ -175,9 +176,7 @@ def number_given(given: Any) -> Any:
 def shape_given(given: Any) -> tuple[Any, ...]:
     """A shape as a tuple: numbers, sizes, a constant vector, or an object with `values`."""
     if isinstance(given, Constant):
-        known = array_of(given)
-        assert known is not None
-        return tuple([int(n) for n in known.reshape(-1)])
+        return sizes(given)
     if isinstance(given, RelaxExpr) and not hasattr(given, "values"):
         if isinstance(given.type, TensorType) or not isinstance(given, Tuple):
             raise Unsupported(

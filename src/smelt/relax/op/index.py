@@ -21,7 +21,7 @@ from ..compose.common import (
 )
 from ..compose.index import rows_of
 from ..nodes import RelaxExpr, call
-from .entry import Indices, Operands, entry, number_given, size_given
+from .entry import Indices, Operands, entry, number_given, same, size_given
 
 MODES = {"fast": "clip", "clip": "clip", "wrap": "wrap"}
 
@@ -40,16 +40,8 @@ def take(x: RelaxExpr, indices: Indices, axis: int | None = None, mode: str = "f
     return call("gather", x, indices, axis=at, mode=MODES[mode])
 
 
-@entry("gather_elements", core="gather_elements")
-def gather_elements(data: RelaxExpr, indices: Indices, axis: int = 0) -> RelaxExpr:
-    """One element of an axis for each index."""
-    return call("gather_elements", data, indices, axis=normal_axis(axis, rank_of(data)))
-
-
-@entry("gather_nd", core="gather_nd")
-def gather_nd(data: RelaxExpr, indices: Indices, batch_dims: int = 0) -> RelaxExpr:
-    """Elements or slices, each named by a row of indices: indices [..., depth]."""
-    return call("gather_nd", data, indices, batch_dims=batch_dims)
+same("gather_elements", "data indices:Indices", axis=0)
+same("gather_nd", "data indices:Indices", batch_dims=0)
 
 
 def _reduction(value: str) -> str:

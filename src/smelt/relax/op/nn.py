@@ -21,7 +21,7 @@ from ..compose.common import (
 from ..compose.norm import moved
 from ..nodes import RelaxExpr, call
 from . import elementwise, linear_algebra, nn_window  # noqa: F401
-from .entry import Indices, entry, namespace, refused, same
+from .entry import entry, namespace, refused, same
 
 __getattr__, __dir__ = namespace("nn")
 
@@ -29,6 +29,8 @@ __getattr__, __dir__ = namespace("nn")
 
 
 same("nn.relu6", "data", core="clip", fixed={"min": 0.0, "max": 6.0})
+same("nn.softmax", "data", core="softmax", axis=-1)
+same("nn.log_softmax", "data", core="log_softmax", axis=-1)
 same("nn.gelu_tanh", "data", core="gelu", fixed={"approximate": "tanh"})
 
 
@@ -38,10 +40,7 @@ def leakyrelu(data: RelaxExpr, alpha: float = 0.01) -> RelaxExpr:
     return call("leaky_relu", data, alpha=float(alpha))
 
 
-@entry("nn.prelu")
-def prelu(data: RelaxExpr, alpha: RelaxExpr, axis: int = 1) -> RelaxExpr:
-    """x where it is positive, alpha * x elsewhere; alpha varies along an axis."""
-    return index.prelu(data, alpha, axis)
+entry("nn.prelu")(index.prelu)
 
 
 @entry("nn.softplus")
@@ -53,18 +52,6 @@ def softplus(data: RelaxExpr, beta: float = 1.0, threshold: float = 20.0) -> Rel
     curve: RelaxExpr = call("softplus", inner)
     curve = curve if beta == 1 else call("divide", curve, b)
     return call("where", call("greater", inner, most), data, curve)
-
-
-@entry("nn.softmax", core="softmax")
-def softmax(data: RelaxExpr, axis: int = -1) -> RelaxExpr:
-    """exp(x) over its sum along an axis."""
-    return call("softmax", data, axis=normal_axis(axis, rank_of(data)))
-
-
-@entry("nn.log_softmax", core="log_softmax")
-def log_softmax(data: RelaxExpr, axis: int = -1) -> RelaxExpr:
-    """The logarithm of softmax."""
-    return call("log_softmax", data, axis=normal_axis(axis, rank_of(data)))
 
 
 @entry("nn.dropout")
@@ -99,8 +86,7 @@ def batch_norm(
     """
     at = normal_axis(axis, rank_of(data))
     legal(at != 0, f"axis={axis} is the batch; legal: 1 to {rank_of(data) - 1}, or negative")
-    factor = gamma if scale else filled(gamma, 1.0)
-    summand = beta if center else filled(beta, 0.0)
+    factors = _used(gamma, scale, beta, center)
     mean, var, kept = moving_mean, moving_var, [moving_mean, moving_var]
     if training:
         order = (at, *[d for d in range(rank_of(data)) if d != at])
@@ -109,9 +95,16 @@ def batch_norm(
         kept = [_mixed(a, b, momentum) for a, b in ((moving_mean, mean), (moving_var, var))]
     y = moved(
         data, axis, 1,
-        lambda x: call("batch_norm", x, factor, summand, mean, var, epsilon=epsilon),
+        lambda x: call("batch_norm", x, *factors, mean, var, epsilon=epsilon),
     )  # fmt: skip
     return [y, *kept]
+
+
+def _used(
+    gamma: RelaxExpr, scale: bool, beta: RelaxExpr, center: bool
+) -> tuple[RelaxExpr, RelaxExpr]:
+    """The factors and summands of a norm; ones and zeros where they are not to be used."""
+    return gamma if scale else filled(gamma, 1.0), beta if center else filled(beta, 0.0)
 
 
 def _mixed(old: RelaxExpr, new: RelaxExpr, momentum: float) -> RelaxExpr:
@@ -141,9 +134,8 @@ def layer_norm(
     rank = rank_of(data)
     many = axes_of(axes, rank)
     if many == (rank - 1,):
-        factor = gamma if scale else filled(gamma, 1.0)
-        summand = beta if center else filled(beta, 0.0)
-        return call("layer_norm", data, factor, summand, axis=-1, epsilon=epsilon)
+        factors = _used(gamma, scale, beta, center)
+        return call("layer_norm", data, *factors, axis=-1, epsilon=epsilon)
     wide = [shape_of(data)[d] if d in many else 1 for d in range(rank)]
     g, b = (reshaped(v, wide) if used else None for v, used in ((gamma, scale), (beta, center)))
     return _affine(_normalised(data, many, epsilon), g, b)
@@ -174,9 +166,8 @@ def _each_image(
     want = {d for d in range(1, rank) if d != channel}
     have = set(axes_of(axes, rank))
     legal(have == want, f"axes={axes}; legal: {sorted(want)}, all but the batch and the channels")
-    factor = gamma if scale else filled(gamma, 1.0)
-    summand = beta if center else filled(beta, 0.0)
-    return moved(data, channel_axis, 1, lambda x: call(name, x, factor, summand, **attrs))
+    factors = _used(gamma, scale, beta, center)
+    return moved(data, channel_axis, 1, lambda x: call(name, x, *factors, **attrs))
 
 
 @entry("nn.group_norm")
@@ -215,29 +206,8 @@ def cross_entropy_with_logits(predictions: RelaxExpr, labels: RelaxExpr) -> Rela
     return call("divide", total, scalar(count or 1, dtype_of(predictions)))
 
 
-@entry("nn.nll_loss")
-def nll_loss(
-    predictions: RelaxExpr, targets: Indices, weights: RelaxExpr | None = None,
-    reduction: str = "mean", ignore_index: int = -100,
-) -> RelaxExpr:  # fmt: skip
-    """Minus the weighted prediction of each target's class.
-
-    Shapes     predictions [n, classes, ...] or [classes]; targets without the classes;
-               weights [classes], None: all one
-    reduction  "none", "sum", or "mean": divided by the sum of the targets' weights
-    """
-    return loss.nll_loss(predictions, targets, weights, reduction, ignore_index)
-
-
-@entry("grad.nll_loss_backward")
-def nll_loss_backward(
-    output_grad: RelaxExpr, predictions: RelaxExpr, targets: Indices,
-    weights: RelaxExpr | None = None, reduction: str = "mean", ignore_index: int = -100,
-) -> RelaxExpr:  # fmt: skip
-    """The derivative of nll_loss by its predictions."""
-    return loss.nll_loss_grad(output_grad, predictions, targets, weights, reduction, ignore_index)
-
-
+entry("nn.nll_loss")(loss.nll_loss)
+entry("grad.nll_loss_backward")(loss.nll_loss_grad)
 refused(
     ["nn.attention_var_len"],
     "it reads sequences of several lengths out of one tensor; pad them to one length and give "

@@ -57,10 +57,8 @@ def flatten(x: RelaxExpr) -> RelaxExpr:
     return reshaped(x, (count_of(x),))
 
 
-@entry("nn.batch_flatten", core="reshape")
-def batch_flatten(data: RelaxExpr) -> RelaxExpr:
-    """All dimensions but the first as one."""
-    return batch_flattened(data)
+entry("nn.batch_flatten", core="reshape")(batch_flattened)
+entry("squeeze", core="squeeze")(squeezed)
 
 
 @entry("permute_dims", core="transpose")
@@ -72,12 +70,6 @@ def permute_dims(x: RelaxExpr, axes: Any = None) -> RelaxExpr:
         f"axes={axes}; each of the {rank_of(x)} dimensions has to stand once",
     )
     return call("transpose", x, axes=order)
-
-
-@entry("squeeze", core="squeeze")
-def squeeze(x: RelaxExpr, axis: Any = None) -> RelaxExpr:
-    """Without dimensions of extent 1; None: all of them."""
-    return squeezed(x, axis)
 
 
 @entry("expand_dims", core="expand_dims")

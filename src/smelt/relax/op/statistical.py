@@ -22,7 +22,7 @@ from ..compose.common import (
     reshaped,
 )
 from ..nodes import RelaxExpr, call
-from .entry import Indices, entry, size_given
+from .entry import Indices, entry, same, size_given
 
 
 def _reduction(name: str) -> None:
@@ -114,19 +114,8 @@ _scan("cumprod")
 # ------------------------------------------------------------------------------------- sorting
 
 
-@entry("sort", core="sort")
-def sort(x: RelaxExpr, axis: int = -1, descending: bool = False) -> RelaxExpr:
-    """The elements along an axis in order."""
-    return call("sort", x, axis=normal_axis(axis, rank_of(x)), descending=descending)
-
-
-@entry("argsort", core="argsort")
-def argsort(
-    data: RelaxExpr, axis: int = -1, descending: bool = False, dtype: str = "int32"
-) -> RelaxExpr:
-    """The indices that put the elements along an axis in order."""
-    at = normal_axis(axis, rank_of(data))
-    return call("argsort", data, axis=at, descending=descending, dtype=dtype)
+same("sort", "x", axis=-1, descending=False)
+same("argsort", "data", axis=-1, descending=False, dtype="int32")
 
 
 @entry("topk")

@@ -8,7 +8,7 @@ from typing import Any, overload
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.op_attrs import HANDLERS
-from smelt.relax.dpl.blame import check_error
+from smelt.relax.dpl.blame import asked
 from smelt.relax.dpl.graph import op_name
 from smelt.relax.nodes import Call, Function, TupleGetItem
 
@@ -99,9 +99,4 @@ def _takes(target: str, n: Call) -> bool:
         return str(callee.attrs.get("Composite", "")).split(".")[0] == target
     name = op_name(callee) or ""
     predicate = _PREDICATES.get(target, {}).get(name)
-    if predicate is None:
-        return False
-    try:
-        return bool(predicate(n))
-    except (AttributeError, KeyError, IndexError, TypeError) as e:
-        raise check_error(predicate, e, n, [n], f"{target} of {name}") from e
+    return predicate is not None and asked(predicate, n, n, [n], f"{target} of {name}")

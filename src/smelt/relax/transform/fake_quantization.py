@@ -17,7 +17,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import Node, ordered
 from smelt.ir.types import TensorType
 from smelt.relax.compose import affine, integer
-from smelt.relax.compose.common import rank_of
+from smelt.relax.compose.common import dtype_of, rank_of
 from smelt.relax.compose.operands import const
 from smelt.relax.graph import operands
 from smelt.relax.graph_op import Dialect, GraphOp
@@ -245,12 +245,11 @@ class _Region:
                 whole = self.new[value]
                 t = self.types.get(whole)
                 return whole[index], self.types.get(whole[index]) if t is None else t.types[index]
-            case Call(op, args) if isinstance(op, Op):
+            case Call(op) if isinstance(op, Op):
                 if self.words.dequantizes(n):
-                    x = args[0]
+                    x = n.args[0]
                     assert x is not None
-                    assert isinstance(x.type, TensorType)
-                    return x, _affine_type(n, x.type.dtype)
+                    return x, _affine_type(n, dtype_of(x))
                 return self.call(n, op)
         raise _Stopped(f"{_shown(n)} is not quantized")
 

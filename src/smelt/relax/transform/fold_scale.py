@@ -89,26 +89,27 @@ def scale_after_product(g: Graph, n: Call) -> RelaxExpr | None:
     return None if scaled is None else g.call("add", scaled, g.constant(shift, dtype_of(b)))
 
 
+def _known_before(g: Graph, n: Call, op: str) -> tuple[RelaxExpr, Constant, Array] | None:
+    """(x, c, w) of a product of floats of op(x, c) and w, for constants that broadcast to x."""
+    y, w = n.args[:2]
+    if not is_op(y, op) or not isinstance(w, Constant) or not g.single(y):
+        return None
+    if not is_float(n) or dtype_of(n) != dtype_of(w):
+        return None
+    found = constant_operand(y)
+    same = found and tensor_type_of(found[0]) is tensor_type_of(y)
+    return (*found, g.exact(w)) if found and same else None
+
+
 @rule(*PRODUCTS)
 def scale_before_product(g: Graph, n: Call) -> RelaxExpr | None:
     """conv(x * c, w)  =  conv(x, w * c)   for c per input channel; x c w likewise"""
-    y, w = n.args[:2]
-    if (
-        not is_op(y, "multiply")
-        or not isinstance(w, Constant)
-        or not g.single(y)
-        or not is_float(n)
-        or dtype_of(n) != dtype_of(w)
-    ):
+    found = _known_before(g, n, "multiply")
+    if not found:
         return None
-    found = constant_operand(y)
-    if not found or tensor_type_of(found[0]) is not tensor_type_of(y):
-        return None
-    x, c = found
-    by = _along_inputs(n, g.exact(w), g.exact(c), tensor_type_of(y).rank)
-    if by is None:
-        return None
-    return g.again(n, x, g.constant(g.exact(w) * by, dtype_of(w)))
+    x, c, w = found
+    by = _along_inputs(n, w, g.exact(c), tensor_type_of(x).rank)
+    return None if by is None else g.again(n, x, g.constant(w * by, dtype_of(n)))
 
 
 def _along_inputs(n: Call, w: Array, c: Array, rank: int) -> Array | None:
@@ -134,24 +135,12 @@ def _along_inputs(n: Call, w: Array, c: Array, rank: int) -> Array | None:
 @rule(*CONVOLUTIONS)
 def shift_before_conv(g: Graph, n: Call) -> RelaxExpr | None:
     """conv(x + t, w)  =  conv(x, w) + sum of w * t   for t per input channel, without padding"""
-    y, w = n.args
-    if (
-        not is_op(y, "add")
-        or not isinstance(w, Constant)
-        or not g.single(y)
-        or any(n.attrs["pads"])
-    ):
+    found = _known_before(g, n, "add") if not any(n.attrs["pads"]) else None
+    if not found:
         return None
-    found = constant_operand(y)
-    if not found or tensor_type_of(found[0]) is not tensor_type_of(y):
-        return None
-    if not is_float(n) or dtype_of(n) != dtype_of(w):
-        return None
-    x, t = found
-    wide = g.exact(w)
-    by = _along_inputs(n, wide, g.exact(t), tensor_type_of(y).rank)
+    x, t, w = found
+    by = _along_inputs(n, w, g.exact(t), tensor_type_of(x).rank)
     if by is None:
         return None
-    bias = np.sum(wide * by, axis=tuple(range(1, wide.ndim)))
-    shape = (-1, *[1] * (wide.ndim - 2))
-    return g.call("add", g.again(n, x, w), g.constant(bias.reshape(shape), dtype_of(w)))
+    bias = np.sum(w * by, axis=tuple(range(1, w.ndim))).reshape(-1, *[1] * (w.ndim - 2))
+    return g.call("add", g.again(n, x, n.args[1]), g.constant(bias, dtype_of(n)))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.ir.types import TensorType, TupleType
-from smelt.relax.graph import is_unit, parts_of, users_of
+from smelt.relax.graph import Leaders, is_unit, parts_of, users_of
 from smelt.relax.graph_op import instance_of, kind_of, needs_values
 from smelt.relax.views import VIEW_NAMES
 from smelt.topi.registry import Op
@@ -42,7 +42,7 @@ class Groups:
             [*nodes.values(main.body), main], lambda v: main.results() if v is main else parts_of(v)
         )
         self.kind = {id(c): _kind(c, views) for c in self.order}
-        self.leader: dict[int, int] = {id(c): id(c) for c in self.order}
+        self.leader = Leaders({id(c): id(c) for c in self.order})
         self.size: dict[int, int] = {id(c): 1 for c in self.order}
         self.anchored: dict[int, str] = dict(self.kind)
         if join:
@@ -51,33 +51,26 @@ class Groups:
         self.members: dict[int, list[nodes.Call]] = {}
         for c in self.order:
             if self.kind[id(c)] not in _APART:
-                self.members.setdefault(self.find(id(c)), []).append(c)
+                self.members.setdefault(self.leader.find(id(c)), []).append(c)
 
     def of(self, v: nodes.RelaxExpr) -> list[nodes.Call]:
         """The group of a value, operands first; nothing where it is in none."""
         apart = self.kind.get(id(v), "none") in _APART
-        return [] if apart else self.members[self.find(id(v))]
-
-    def find(self, key: int) -> int:
-        """The representative of a group."""
-        while self.leader[key] != key:
-            self.leader[key] = self.leader[self.leader[key]]
-            key = self.leader[key]
-        return key
+        return [] if apart else self.members[self.leader.find(id(v))]
 
     def join(self, consumer: nodes.Call) -> None:
         """Let the groups of operands that only this operator uses join it, where kinds allow."""
         kind = self.kind[id(consumer)]
         if kind in _APART:
             return
-        taken = self.anchored[self.find(id(consumer))] in _EXPENSIVE
+        taken = self.anchored[self.leader.find(id(consumer))] in _EXPENSIVE
         for arg in _by_position(consumer):
             if id(arg) not in self.kind or self.kind[id(arg)] in _APART:
                 continue
             users = self.users[arg]
             if len(users) != 1 or users[0] is not consumer:
                 continue
-            mine, its = self.find(id(consumer)), self.find(id(arg))
+            mine, its = self.leader.find(id(consumer)), self.leader.find(id(arg))
             if mine == its or self.size[mine] + self.size[its] > _LIMIT:
                 continue
             if not self.allowed(consumer, arg, kind, self.anchored[its], taken):

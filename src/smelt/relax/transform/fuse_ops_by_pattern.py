@@ -7,7 +7,7 @@ from typing import Any
 
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
-from smelt.relax.dpl.blame import check_error
+from smelt.relax.dpl.blame import asked
 from smelt.relax.dpl.graph import NewForms, call_function, transformed
 from smelt.relax.dpl.match import PatternBase
 from smelt.relax.dpl.partition import Match, Partitioner
@@ -87,10 +87,7 @@ class FusionPattern:
         if self.check is None:
             return True
         context = PatternCheckContext(m.root, self.annotated(m), m.inside, users)
-        try:
-            return bool(self.check(context))
-        except (AttributeError, KeyError, IndexError, TypeError) as e:
-            raise check_error(self.check, e, m.root, m.inside, self.name) from e
+        return asked(self.check, context, m.root, m.inside, self.name)
 
 
 def fuse_ops_by_pattern(

@@ -258,13 +258,7 @@ class _Inference:
     def constructor(self, c: adt.Constructor, use: Node) -> FuncType:
         """A constructor as a function for one use."""
         data = self.data(c.belong_to)
-        if c.name not in [x.name for x in data.constructors]:
-            names = ", ".join([x.name for x in data.constructors])
-            raise TypeMismatch(
-                f"the data type {c.belong_to.name} has no constructor {c.name!r}; "
-                f"constructors: {names}"
-            )
-        whole = data.type_of(next(x for x in data.constructors if x.name == c.name))
+        whole = data.type_of(data.constructors[adt.constructor_tag(self.mod, c)])
         made = self.unifier.instance(whole, whole.type_params, use)
         assert isinstance(made, FuncType)
         return made

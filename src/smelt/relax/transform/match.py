@@ -109,11 +109,9 @@ def strip_scale(x: RelaxExpr) -> tuple[RelaxExpr, float]:
             x, k = found[0], k * found[1]
         elif is_op(x, "divide") and scalar_of(x.args[1]) and type_is(x.args[0], x):
             k /= scalar_of(x.args[1]) or 1.0
-            assert x.args[0] is not None
-            x = x.args[0]
+            x = given(x)[0]
         elif is_op(x, "negative"):
-            assert x.args[0] is not None
-            x, k = x.args[0], -k
+            x, k = given(x)[0], -k
         else:
             return x, k
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from smelt.ir.module import IRModule
+from smelt.relax.graph import is_closed
+from smelt.relax.nodes import Function
 
-from .merge_composite import graph_functions
 from .regions import mark_regions, merge_regions, read_regions, top_level
+from .rewriting import map_functions
 
 
 def merge_compiler_regions(mod: IRModule) -> IRModule:
@@ -15,10 +15,9 @@ def merge_compiler_regions(mod: IRModule) -> IRModule:
 
     Two regions stay apart where a value would leave the merged region and come back into it.
     """
-    changed: dict[str, Any] = {}
-    for name, f in graph_functions(mod).items():
-        plain, regions = read_regions(f)
-        if regions:
-            merged = merge_regions(top_level(plain), regions)
-            changed[name] = mark_regions(plain, merged)
-    return mod.with_functions(changed) if changed else mod
+    return map_functions(mod, _merged, lambda f: not is_closed(f))
+
+
+def _merged(f: Function) -> Function:
+    plain, regions = read_regions(f)
+    return mark_regions(plain, merge_regions(top_level(plain), regions)) if regions else f

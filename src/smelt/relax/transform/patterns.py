@@ -101,28 +101,35 @@ def _is_square(x: RelaxExpr | None) -> RelaxExpr | None:
     return None
 
 
+def _without_epsilon(v: RelaxExpr) -> tuple[RelaxExpr, float]:
+    """(w, epsilon) of v = w + epsilon; v itself where there is none."""
+    found = other_scalar(v) if is_op(v, "add") else None
+    return found if found and found[1] >= 0 else (v, 0.0)
+
+
+def _are_last(axes: tuple[int, ...], x: RelaxExpr) -> bool:
+    """Whether these are the last dimensions of a value."""
+    return axes == tuple(range(axes[0], tensor_type_of(x).rank))
+
+
 def _mean_square(v: RelaxExpr) -> tuple[RelaxExpr, tuple[int, ...], float] | None:
     """(d, axes, epsilon) of v = mean(d * d) + epsilon."""
-    found = other_scalar(v) if is_op(v, "add") else (v, 0.0)
-    mean = mean_of(found[0]) if found else None
+    v, epsilon = _without_epsilon(v)
+    mean = mean_of(v)
     d = _is_square(mean[0]) if mean else None
-    if found is None or mean is None or d is None or found[1] < 0:
-        return None
-    rank = tensor_type_of(d).rank
-    return (d, mean[1], found[1]) if mean[1] == tuple(range(mean[1][0], rank)) else None
+    return (d, mean[1], epsilon) if mean and d is not None and _are_last(mean[1], d) else None
 
 
 def _variance(v: RelaxExpr) -> tuple[RelaxExpr, tuple[int, ...], float] | None:
     """(x, axes, epsilon) of v = mean(x * x) - mean(x) * mean(x) + epsilon."""
-    found = other_scalar(v) if is_op(v, "add") else (v, 0.0)
-    if found is None or found[1] < 0 or not is_op(found[0], "subtract"):
+    v, epsilon = _without_epsilon(v)
+    if not is_op(v, "subtract"):
         return None
-    square, shift = mean_of(found[0].args[0]), _is_square(found[0].args[1])
-    x, mean = (_is_square(square[0]) if square else None), mean_of(shift)
+    square, mean = mean_of(v.args[0]), mean_of(_is_square(v.args[1]))
+    x = _is_square(square[0]) if square else None
     if square is None or x is None or mean is None or mean[0] is not x or mean[1] != square[1]:
         return None
-    rank = tensor_type_of(x).rank
-    return (x, mean[1], found[1]) if mean[1] == tuple(range(mean[1][0], rank)) else None
+    return (x, mean[1], epsilon) if _are_last(mean[1], x) else None
 
 
 def _ones(g: Graph, x: RelaxExpr, axis: int) -> Constant | None:

@@ -35,7 +35,6 @@ def _swap(g: Graph, x: RelaxExpr) -> RelaxExpr:
     ):
         inner = x.args[0]
         assert isinstance(inner, Call)
-        assert inner.args[0] is not None
         shape = (*shape_of(x)[:-2], shape_of(x)[-1], shape_of(x)[-2])
         return g.call("reshape", _swap(g, inner), shape=shape)
     return g.call("transpose", x, axes=(*range(rank - 2), rank - 1, rank - 2))

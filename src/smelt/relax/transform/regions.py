@@ -16,7 +16,7 @@ from typing import Any
 
 from smelt.ir.types import TupleType
 from smelt.relax.dpl.graph import Graph, op_name, operands, rebuilt, walk
-from smelt.relax.graph import is_closed
+from smelt.relax.graph import Leaders, is_closed
 from smelt.topi.registry import get_op
 
 from .. import nodes
@@ -194,7 +194,7 @@ class _Groups:
     """Regions that are being merged, and what each needs."""
 
     def __init__(self, order: Sequence[nodes.RelaxExpr], regions: Regions) -> None:
-        self.leader: dict[Any, Any] = {}
+        self.leader = Leaders()
         self.needs: dict[Any, set[Any]] = {}
         self.of: dict[nodes.RelaxExpr, Any] = {}
         for n in order:
@@ -208,19 +208,14 @@ class _Groups:
         for group, needed in self.needs.items():
             needed.discard(group)
 
-    def find(self, group: Any) -> Any:
-        """The group that a group has become a part of."""
-        while self.leader[group] is not group:
-            self.leader[group] = self.leader[self.leader[group]]
-            group = self.leader[group]
-        return group
-
     def around(self, first: Any, then: Any) -> bool:
         """Whether a way from one group to another goes through a third."""
-        stack = [g for g in map(self.find, self.needs[then]) if g is not first and g is not then]
+        stack = [
+            g for g in map(self.leader.find, self.needs[then]) if g is not first and g is not then
+        ]
         seen = set(stack)
         while stack:
-            for g in map(self.find, self.needs[stack.pop()]):
+            for g in map(self.leader.find, self.needs[stack.pop()]):
                 if g is first:
                     return True
                 if g not in seen:
@@ -231,7 +226,7 @@ class _Groups:
     def merge(self, first: Any, then: Any) -> None:
         """Make one group of two."""
         self.leader[first] = then
-        needed = {self.find(g) for g in self.needs[then] | self.needs.pop(first)}
+        needed = {self.leader.find(g) for g in self.needs[then] | self.needs.pop(first)}
         self.needs[then] = needed - {then}
 
 
@@ -243,11 +238,11 @@ def merge_regions(order: Sequence[nodes.RelaxExpr], regions: Regions) -> Regions
     groups = _Groups(order, regions)
     for n in groups.of:
         for o in groups.feeds[n]:
-            first, then = groups.find(groups.of[o]), groups.find(groups.of[n])
+            first, then = groups.leader.find(groups.of[o]), groups.leader.find(groups.of[n])
             both = isinstance(first, Region) and isinstance(then, Region) and first is not then
             if both and first.target == then.target and not groups.around(first, then):
                 groups.merge(first, then)
-    return {n: groups.find(r) for n, r in regions.items()}
+    return {n: groups.leader.find(r) for n, r in regions.items()}
 
 
 # ----------------------------------------------------------------------------------------- lift

@@ -16,14 +16,16 @@ from smelt.relax.graph import binders, is_foreign, transform
 from smelt.relax.nodes import Call, Function, GlobalVar, If, RelaxExpr, Var
 
 
-def map_functions(mod: IRModule, fn: Callable[[Function], Function]) -> IRModule:
+def map_functions(
+    mod: IRModule,
+    fn: Callable[[Function], Function],
+    which: Callable[[Function], bool] = lambda f: not is_foreign(f),
+) -> IRModule:
     """A module with each of its graph functions replaced; the same one where none changed.
 
-    Functions that another compiler gets stay what they are.
+    which  tells the functions; those that another compiler gets stay what they are
     """
-    made = {
-        n: fn(f) for n, f in mod.functions.items() if isinstance(f, Function) and not is_foreign(f)
-    }
+    made = {n: fn(f) for n, f in mod.functions.items() if isinstance(f, Function) and which(f)}
     changed = {n: f for n, f in made.items() if f is not mod.functions[n]}
     return mod.with_functions(changed) if changed else mod
 

@@ -112,32 +112,24 @@ def negative_of(g: Graph, n: Call) -> RelaxExpr | None:
 @rule("add")
 def add_constants(g: Graph, n: Call) -> RelaxExpr | None:
     """(x + c1) + c2  =  x + (c1 + c2)"""
-    outer = constant_operand(n)
-    if not outer or not is_op(outer[0], "add") or not g.single(outer[0]):
-        return None
-    inner = constant_operand(outer[0])
-    if not inner:
-        return None
-    x, c1 = inner
-    return g.call("add", x, _joined(g, np.add, c1, outer[1])) if _small(c1, outer[1]) else None
+    found = _twice(g, n)
+    return g.call("add", found[0], _joined(g, np.add, *found[1:])) if found else None
 
 
 @rule("multiply")
 def multiply_constants(g: Graph, n: Call) -> RelaxExpr | None:
     """(x * c1) * c2  =  x * (c1 * c2)   where no product over- or underflows"""
-    outer = constant_operand(n)
-    if not outer or not is_op(outer[0], "multiply") or not g.single(outer[0]):
+    found = _twice(g, n)
+    if not found:
         return None
-    inner = constant_operand(outer[0])
-    if not inner or not _small(inner[1], outer[1]):
-        return None
-    c = _joined(g, np.multiply, inner[1], outer[1])
+    x, c1, c2 = found
+    c = _joined(g, np.multiply, c1, c2)
     if is_float(n):
         size = np.abs(c.data.astype(np.float64))
-        lost = (size == 0) & (g.exact(inner[1]) * g.exact(outer[1]) != 0)
+        lost = (size == 0) & (g.exact(c1) * g.exact(c2) != 0)
         if np.any(lost) or not np.all(np.isfinite(size)):
             return None
-    return g.call("multiply", inner[0], c)
+    return g.call("multiply", x, c)
 
 
 def _joined(g: Graph, fn: Any, a: Constant, b: Constant) -> Constant:
@@ -146,10 +138,16 @@ def _joined(g: Graph, fn: Any, a: Constant, b: Constant) -> Constant:
     return g.constant(fn(a.data, b.data), dtype_of(a))
 
 
-def _small(a: Constant, b: Constant) -> bool:
-    """Whether the constants together are no larger than apart."""
-    together = np.broadcast_shapes(a.data.shape, b.data.shape)
-    return math.prod(together) <= max(a.data.size, b.data.size)
+def _twice(g: Graph, n: Call) -> tuple[RelaxExpr, Constant, Constant] | None:
+    """(x, c1, c2) of op(op(x, c1), c2), where the constants together are no larger than apart."""
+    outer = constant_operand(n)
+    y = outer[0] if outer else None
+    inner = constant_operand(y) if is_op(y, n.callee) and g.single(y) else None
+    if not outer or not inner:
+        return None
+    a, b = inner[1].data, outer[1].data
+    together = math.prod(np.broadcast_shapes(a.shape, b.shape))
+    return (*inner, outer[1]) if together <= max(a.size, b.size) else None
 
 
 @rule("divide")

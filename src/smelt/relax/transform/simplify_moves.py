@@ -19,7 +19,7 @@ from smelt.relax.views import transpose_axes
 from smelt.topi.conv import CONVOLUTIONS
 
 from .engine import Graph, RuleSet
-from .match import dims, is_op, op_name, shape_of, type_is
+from .match import dims, given, is_op, op_name, shape_of, type_is
 from .reshape_through import reshaped
 
 MOVE_RULES = RuleSet()
@@ -72,8 +72,7 @@ def reshape_reshape(g: Graph, n: Call) -> RelaxExpr | None:
 @rule("reshape")
 def reshape_cancels(g: Graph, n: Call) -> RelaxExpr | None:
     """reshape(f(reshape(x, s1)), s2)  =  f(x)   where f works row by row and x has shape s2"""
-    (x,) = n.args
-    assert x is not None
+    (x,) = given(n)
     return reshaped(g, x, shape_of(n), 8) if not is_op(x, "reshape") else None
 
 

@@ -10,7 +10,6 @@ from smelt.ir.errors import InternalError, TypeMismatch
 from smelt.ir.expr import const
 from smelt.ir.module import IRModule
 from smelt.ir.text import fresh_name
-from smelt.ir.types import TensorType, TupleType
 from smelt.relax.graph import function_of, is_closed, transform
 from smelt.te import Tensor
 from smelt.tir.nodes import PrimFunc
@@ -47,7 +46,7 @@ def legalize_ops(
             return None
         return made.call(new)
 
-    done = map_functions(mod, lambda f: f if is_closed(f) else transform(f, replace))
+    done = map_functions(mod, lambda f: transform(f, replace), lambda f: not is_closed(f))
     return done.with_functions(made.programs) if made.programs else done
 
 
@@ -81,14 +80,18 @@ class _Programs:
 
 
 def group_program(group: nodes.Function, name: str) -> PrimFunc:
+    """The program of a function of operators, which says what these are."""
+    ops = [v.callee for v in nodes.values(group.body) if isinstance(v, nodes.Call)]
+    return dense_program(group, name).with_attrs(operator_name="_".join(ops))
+
+
+def dense_program(group: nodes.Function, name: str) -> PrimFunc:
     """The program of a function of operators, on dense buffers."""
     types = [nodes.tensor_type_of(p) for p in group.params]
     params = [
         te.placeholder(t.shape, t.dtype, p.name) for p, t in zip(group.params, types, strict=True)
     ]
-    made = te.create_prim_func([*params, *computed(group, params)], name)
-    ops = [v.callee for v in nodes.values(group.body) if isinstance(v, nodes.Call)]
-    return made.with_attrs(operator_name="_".join(ops))
+    return te.create_prim_func([*params, *computed(group, params)], name)
 
 
 def computed(group: nodes.Function, params: list[Tensor]) -> list[Tensor]:
@@ -121,9 +124,7 @@ def _apply(call: nodes.Call, made: Mapping[int, Any]) -> Any:
         raise TypeMismatch(f"a program is made of operators; {call.callee} is a function")
     args = [None if a is None else made[id(a)] for a in call.args]
     missing = [] if call.op.variadic else call.op.operands[len(args) :]
-    result = call.op(*args, *([None] * len(missing)), **call.attrs)
-    assert isinstance(call.type, TensorType | TupleType)
-    return result
+    return call.op(*args, *([None] * len(missing)), **call.attrs)
 
 
 def _scalar(c: nodes.Constant) -> Tensor:

@@ -57,9 +57,7 @@ class Unifier:
                 return self.unknown("part", *key)
             case types.TupleType() | types.FuncType() | types.TypeCall():
                 count = iter(range(1 << 30))
-                return t.with_children(
-                    lambda c: self.opened(c, *key, next(count)) if isinstance(c, types.Type) else c
-                )
+                return types.on_parts(t, lambda part: self.opened(part, *key, next(count)))
         return t
 
     def head(self, t: types.Type) -> types.Type:
@@ -76,9 +74,7 @@ class Unifier:
     def whole(self, t: types.Type) -> types.Type:
         """A type with all that is known filled in."""
         t = self.head(t)
-        if isinstance(t, types.TupleType | types.FuncType | types.TypeCall):
-            return t.with_children(lambda c: self.whole(c) if isinstance(c, types.Type) else c)
-        return t
+        return t if isinstance(t, types.TensorType) else types.on_parts(t, self.whole)
 
     # ---------------------------------------------------------------------------------- agreeing
 
@@ -206,9 +202,7 @@ class Unifier:
                 full |= {v: self.size("result", v, *key) for v in used if v not in sizes}
             return types.TensorType(tuple([substitute(e, full) for e in t.shape]), t.dtype)
         if isinstance(t, types.TupleType | types.TypeCall):
-            return t.with_children(
-                lambda c: self.sized(c, sizes, fresh, *key) if isinstance(c, types.Type) else c
-            )
+            return types.on_parts(t, lambda part: self.sized(part, sizes, fresh, *key))
         return t
 
 
@@ -216,9 +210,7 @@ def replaced(t: types.Type, made: Mapping[Any, types.Type]) -> types.Type:
     """A type with some of its parts replaced."""
     if t in made:
         return made[t]
-    if isinstance(t, types.TupleType | types.FuncType | types.TypeCall):
-        return t.with_children(lambda c: replaced(c, made) if isinstance(c, types.Type) else c)
-    return t
+    return types.on_parts(t, lambda part: replaced(part, made))
 
 
 def unknowns(t: types.Type) -> Iterator[Unknown]:
@@ -228,8 +220,8 @@ def unknowns(t: types.Type) -> Iterator[Unknown]:
         part = stack.pop()
         if isinstance(part, Unknown):
             yield part
-        elif isinstance(part, types.TupleType | types.FuncType | types.TypeCall):
-            stack += [c for c in part.children() if isinstance(c, types.Type)]
+        else:
+            stack += types.parts_of(part)
 
 
 _SHOWN: dict[type, Callable[[Any], str]] = {

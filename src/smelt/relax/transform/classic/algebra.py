@@ -86,7 +86,7 @@ def _plain_product(n: RelaxExpr | None) -> bool:
 
 def AdjustMatmulOrder() -> Pass:
     """(a b) c  =  a (b c), whichever multiplies less; extents have to be known."""
-    return ruled("AdjustMatmulOrder", {"matmul": [_to_the_right, _to_the_left]})
+    return ruled("AdjustMatmulOrder", {"matmul": [_other_order]})
 
 
 def _matrix(*xs: RelaxExpr | None) -> bool:
@@ -95,36 +95,24 @@ def _matrix(*xs: RelaxExpr | None) -> bool:
 
 def _multiplications(a: RelaxExpr | None, b: RelaxExpr | None, c: RelaxExpr | None) -> Any:
     """How many (a b) c takes, and a (b c)."""
-    (m, k), n, p = dims(a), dims(b)[1], dims(c)[1]
-    assert m is not None
-    assert k is not None
-    assert n is not None
-    assert p is not None
+    m, k, n, p = (e or 0 for e in (*dims(a), dims(b)[1], dims(c)[1]))
     return m * k * n + m * n * p, k * n * p + m * k * p
 
 
-def _to_the_right(g: Graph, n: Call) -> RelaxExpr | None:
-    """(a b) c  =  a (b c)"""
-    y, c = n.args
-    if not _plain_product(n) or not _plain_product(y) or not isinstance(y, Call):
-        return None
-    a, b = y.args
-    if not g.single(y) or not _matrix(a, b, c):
-        return None
-    left, right = _multiplications(a, b, c)
-    return g.call("matmul", a, g.call("matmul", b, c)) if right < left else None
-
-
-def _to_the_left(g: Graph, n: Call) -> RelaxExpr | None:
-    """a (b c)  =  (a b) c"""
-    a, y = n.args
-    if not _plain_product(n) or not _plain_product(y) or not isinstance(y, Call):
-        return None
-    b, c = y.args
-    if not g.single(y) or not _matrix(a, b, c):
-        return None
-    left, right = _multiplications(a, b, c)
-    return g.call("matmul", g.call("matmul", a, b), c) if left < right else None
+def _other_order(g: Graph, n: Call) -> RelaxExpr | None:
+    """(a b) c  =  a (b c), and back"""
+    for first, y in zip((True, False), n.args, strict=True):
+        if not _plain_product(n) or not _plain_product(y) or not isinstance(y, Call):
+            continue
+        a, b, c = (*y.args, n.args[1]) if first else (n.args[0], *y.args)
+        if not g.single(y) or not _matrix(a, b, c):
+            continue
+        left, right = _multiplications(a, b, c)
+        if first and right < left:
+            return g.call("matmul", a, g.call("matmul", b, c))
+        if not first and left < right:
+            return g.call("matmul", g.call("matmul", a, b), c)
+    return None
 
 
 def ExpandMatmulOfSum() -> Pass:

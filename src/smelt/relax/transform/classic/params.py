@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -14,12 +14,13 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.ir.transform import Pass
 from smelt.ir.types import TensorType, TupleType, Type
-from smelt.relax.graph import bind, operands, rebuilding, transform, uses_of
+from smelt.relax.graph import bind, fixed_values, rebuilding, transform, uses_of
 from smelt.relax.match_cast import specialized
 from smelt.relax.shapes import sizes_of_parameters
 from smelt.runtime.errors import nearest
 
 from ... import nodes
+from ..rewriting import map_functions
 from .make import checked_name, graph_function, named
 
 
@@ -99,19 +100,18 @@ def _called(mod: IRModule, name: str) -> bool:
     return False
 
 
+def _is_call(n: Any, name: str) -> TypeGuard[nodes.Call]:
+    """Whether a value is a call of one function of the module."""
+    return isinstance(n, nodes.Call) and isinstance(n.op, nodes.GlobalVar) and n.op.name == name
+
+
 def _changed(
     mod: IRModule, name: str, new: nodes.Function, at_call: Callable[[nodes.Call], nodes.RelaxExpr]
 ) -> IRModule:
     """A module with one function replaced, and its calls."""
 
     def replace(old: Any, node: Any) -> nodes.RelaxExpr | None:
-        if (
-            isinstance(node, nodes.Call)
-            and isinstance(node.op, nodes.GlobalVar)
-            and node.op.name == name
-        ):
-            return at_call(node)
-        return None
+        return at_call(node) if _is_call(node, name) else None
 
     made = {**mod.functions, name: new}
     return mod.with_functions(
@@ -170,11 +170,7 @@ def _taken(mod: IRModule, name: str) -> set[int] | None:
             continue
         for n in postorder(f):
             for c in n.children():
-                if (
-                    isinstance(c, nodes.Call)
-                    and isinstance(c.op, nodes.GlobalVar)
-                    and c.op.name == name
-                ):
+                if _is_call(c, name):
                     if not isinstance(n, nodes.TupleGetItem):
                         return None
                     taken.add(n.index)
@@ -240,11 +236,9 @@ def UpdateParamType(ftype_mapping: Callable[[nodes.Var], Type | None]) -> Pass:
     """
 
     def run(mod: IRModule) -> IRModule:
-        made: dict[str, Any] = {}
-        for name, f in mod.functions.items():
-            if isinstance(f, nodes.Function) and not f.attrs.get("primitive"):
-                made[name] = _retyped(f, ftype_mapping)
-        return mod.with_functions(made)
+        return map_functions(
+            mod, lambda f: _retyped(f, ftype_mapping), lambda f: not f.attrs.get("primitive")
+        )
 
     return named("UpdateParamType", run)
 
@@ -287,18 +281,15 @@ def _weights(f: nodes.Function, who: str) -> int:
 def BundleModelParams(param_tuple_name: str | None = None) -> Pass:
     """The weights of functions with the attribute num_input become one parameter, a tuple."""
 
+    def bundled(f: nodes.Function) -> nodes.Function:
+        at = _weights(f, "BundleModelParams")
+        types = TupleType(tuple([w.type for w in f.params[at:]]))
+        whole = nodes.Var(param_tuple_name or "model_params", types)
+        items = {w: nodes.TupleGetItem(whole, n) for n, w in enumerate(f.params[at:])}
+        return f.replace(params=(*f.params[:at], whole), body=bind(f.body, items))
+
     def run(mod: IRModule) -> IRModule:
-        made: dict[str, Any] = {}
-        for name, f in mod.functions.items():
-            if isinstance(f, nodes.Function) and "num_input" in f.attrs:
-                at = _weights(f, "BundleModelParams")
-                weights = f.params[at:]
-                whole = nodes.Var(param_tuple_name or "model_params",
-                            TupleType(tuple([w.type for w in weights])))  # fmt: skip
-                bound: dict[nodes.Var, nodes.RelaxExpr] = {w: nodes.TupleGetItem(whole, n)
-                                               for n, w in enumerate(weights)}  # fmt: skip
-                made[name] = f.replace(params=(*f.params[:at], whole), body=bind(f.body, bound))
-        return mod.with_functions(made) if made else mod
+        return map_functions(mod, bundled, lambda f: "num_input" in f.attrs)
 
     return named("BundleModelParams", run)
 
@@ -326,7 +317,11 @@ def _lifted(f: nodes.Function) -> tuple[nodes.Function, nodes.Function]:
     """A function of prepared weights, and what prepares them."""
     at = _weights(f, "LiftTransformParams")
     weights = f.params[at:]
-    fixed = _from_weights(f, weights)
+    free = {*fixed_values(f.body, weights)}
+    fixed: set[Node] = set(weights)
+    for n in postorder(f.body):
+        if n in free and not fixed.isdisjoint(n.children()):
+            fixed.add(n)
     prepared: list[nodes.RelaxExpr] = []
     params: dict[nodes.RelaxExpr, nodes.Var] = {}
 
@@ -343,19 +338,3 @@ def _lifted(f: nodes.Function) -> tuple[nodes.Function, nodes.Function]:
     kept = [e for e in prepared if used[params[e]]]
     new = f.replace(params=(*f.params[:at], *[params[e] for e in kept]), body=done[f.body])
     return new, nodes.Function(weights, nodes.Tuple(tuple(kept)))
-
-
-def _from_weights(f: nodes.Function, weights: tuple[nodes.Var, ...]) -> set[Node]:
-    """Values that follow from weights and constants, with a weight among them."""
-    fixed: set[Node] = set(weights)
-    free: set[Node] = set(weights)
-    for n in postorder(f.body):
-        if isinstance(n, nodes.Constant):
-            free.add(n)
-        elif isinstance(n, nodes.Call | nodes.Tuple | nodes.TupleGetItem):
-            own = operands(n)
-            if own and free.issuperset(own):
-                free.add(n)
-                if not fixed.isdisjoint(own):
-                    fixed.add(n)
-    return fixed
