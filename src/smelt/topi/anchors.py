@@ -13,7 +13,7 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor, compute, reduce_axis
 
 from .boxes import Box, iou, packed, sorted_order, suppressed
-from .common import agree, describe, extents, float_only, number, require, same_dtype, tensor
+from .common import agree, describe, extents, float_only, named, number, require, same_dtype, tensor
 from .reduce import FIRST_MAX
 from .reference import Array, box_overlap, descending
 from .registry import op
@@ -113,7 +113,7 @@ def multibox_transform_loc(
     known = build.value_of(classes)
     require(
         known is None or known > first,
-        f"cls_prob {describe(cls_prob.shape)} needs more than {first} classes",
+        f"{named(cls_prob=cls_prob)} needs more than {first} classes",
     )
     k = reduce_axis((0, classes - first), "k")
 
@@ -187,7 +187,7 @@ def _prediction_shapes(cls_prob: Tensor, loc_pred: Tensor, anchor: Tensor) -> No
         require(len(t.shape) == rank, f"{name} {describe(t.shape)} has to be {form}")
     n = cls_prob.shape[2]
     rule = (
-        f"cls_prob {describe(cls_prob.shape)}, loc_pred {describe(loc_pred.shape)} and anchor "
+        f"{named(cls_prob=cls_prob)}, {named(loc_pred=loc_pred)} and anchor "
         f"{describe(anchor.shape)} have to be [b, c, n], [b, n * 4] and [1, n, 4]"
     )
     agree(cls_prob.shape[0], loc_pred.shape[0], rule)

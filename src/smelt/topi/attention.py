@@ -33,10 +33,7 @@ def attention(
         common.require(
             len(t.shape) >= 2, f"{name} {common.describe(t.shape)} needs at least two dimensions"
         )
-    common.agree(
-        k.shape[-2], v.shape[-2],
-        f"k {common.describe(k.shape)} and v {common.describe(v.shape)} need one row per key each",
-    )  # fmt: skip
+    common.agree(k.shape[-2], v.shape[-2], f"{common.named(k=k, v=v)} need one row per key each")
     scores = product(q, k, False, True, "scores", ("q", "k"))
     shape = scores.shape
     if mask is not None:

@@ -12,7 +12,7 @@ from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, reduce_axis
 from smelt.te.tensor import sum as te_sum
 
-from .common import axis_of, describe, require, tensor
+from .common import axis_of, named, require, tensor
 from .reference import Array
 from .registry import op
 
@@ -54,7 +54,7 @@ def bitpack(
     width, extent = dt.bits(pack_type), value_of(x.shape[pack_axis])
     require(
         extent is None or extent % width == 0,
-        f"x {describe(x.shape)}: {extent} elements of dimension {pack_axis} do not fill words of "
+        f"{named(x=x)}: {extent} elements of dimension {pack_axis} do not fill words of "
         f"{width} bits",
     )
     shape = [e // width if d == pack_axis else e for d, e in enumerate(x.shape)]
@@ -100,7 +100,7 @@ def bitunpack(x: Tensor, *, pack_axis: int = 1, bit_axis: int = 2, dtype: str = 
     bit_axis = axis_of(bit_axis, rank, "bit_axis")
     pack_axis = axis_of(pack_axis, rank - 1, "pack_axis")
     bits = value_of(x.shape[bit_axis])
-    require(bits is not None, f"x {describe(x.shape)}: dimension {bit_axis} has to be known")
+    require(bits is not None, f"{named(x=x)}: dimension {bit_axis} has to be known")
     assert bits is not None
     _check(x, bits, dtype, "dtype")
     width = dt.bits(x.dtype)

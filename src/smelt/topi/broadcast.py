@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 
 import numpy as np
@@ -14,112 +16,70 @@ from smelt.te.tensor import Tensor
 
 from .common import at, broadcast_shapes, require, same_dtype, tensor
 from .reference import Array, divided, rounded
-from .registry import op
+from .registry import Meaning, Op, op
+
+Function = Callable[[Expr, Expr], Expr]
+"""What is made of an element of each operand."""
 
 
-def _zip(name: str, a: Tensor, b: Tensor, fn: Callable[[Expr, Expr], Expr]) -> Tensor:
-    same_dtype(a=a, b=b)
-    shape = broadcast_shapes(a=a.shape, b=b.shape)
-    return tensor(shape, lambda *i: fn(at(a, shape, i), at(b, shape, i)), name)
+def _zipped(
+    name: str, what: str, meaning: Meaning, fn: Function, *, commutative: bool = False,
+    chooses: bool = False, check: Callable[..., None] | None = None,
+    logic: Function | None = None,
+) -> Op:  # fmt: skip
+    """An operator on two operands of one type.
+
+    what   its docstring
+    check  of the operands, by name, before their types are compared
+    logic  in place of `fn` for truth values, among which false is the smaller one
+    """
+
+    def body(a: Tensor, b: Tensor) -> Tensor:
+        if check is not None:
+            check(a=a, b=b)
+        same_dtype(a=a, b=b)
+        shape = broadcast_shapes(a=a.shape, b=b.shape)
+        one = fn if logic is None or a.dtype != "bool" else logic
+        return tensor(shape, lambda *i: one(at(a, shape, i), at(b, shape, i)), name)
+
+    body.__doc__ = what
+    return op(name=name, commutative=commutative, chooses=chooses, numpy=meaning)(body)
 
 
-def _numbers(name: str, a: Tensor, b: Tensor, fn: Callable[[Expr, Expr], Expr]) -> Tensor:
-    for operand, x in (("a", a), ("b", b)):
-        require(x.dtype != "bool", f"{operand} is bool; the operator is defined for numbers")
-    return _zip(name, a, b, fn)
+def _numbers(**operands: Tensor) -> None:
+    for name, x in operands.items():
+        require(x.dtype != "bool", f"{name} is bool; the operator is defined for numbers")
 
 
-def _bools(name: str, a: Tensor, b: Tensor, fn: Callable[[Expr, Expr], Expr]) -> Tensor:
-    for operand, x in (("a", a), ("b", b)):
-        require(x.dtype == "bool", f"{operand} is {x.dtype}; it has to be bool")
-    return _zip(name, a, b, fn)
+def _bools(**operands: Tensor) -> None:
+    for name, x in operands.items():
+        require(x.dtype == "bool", f"{name} is {x.dtype}; it has to be bool")
 
 
-def _ordered(
-    name: str, a: Tensor, b: Tensor, fn: Callable[[Expr, Expr], Expr],
-    logic: Callable[[Expr, Expr], Expr],
-) -> Tensor:  # fmt: skip
-    """`fn` of numbers; `logic` of truth values, among which false is the smaller one."""
-    return _zip(name, a, b, logic if a.dtype == "bool" else fn)
+def _integers(**operands: Tensor) -> None:
+    for name, x in operands.items():
+        require(dt.is_int(x.dtype), f"{name} is {x.dtype}; it has to be an integer")
 
 
-def _bits(name: str, a: Tensor, b: Tensor, logic: Callable[[Expr, Expr], Expr]) -> Tensor:
-    """The intrinsic `name` of integers; a truth value is one bit."""
-    return _zip(name, a, b, logic) if a.dtype == "bool" else _integers(name, a, b, name)
-
-
-def _integers(name: str, a: Tensor, b: Tensor, intrinsic: str) -> Tensor:
-    for operand, x in (("a", a), ("b", b)):
-        require(dt.is_int(x.dtype), f"{operand} is {x.dtype}; it has to be an integer")
-    return _zip(name, a, b, lambda x, y: call(intrinsic, x, y))
+def _bits(a: Tensor, b: Tensor) -> None:
+    """Integers or truth values, of which each is one bit."""
+    if a.dtype != "bool":
+        _integers(a=a, b=b)
 
 
 # ----------------------------------------------------------------------------------- arithmetic
 
 
-@op(commutative=True, numpy=rounded(np.add))
-def add(a: Tensor, b: Tensor) -> Tensor:
-    """a + b."""
-    return _numbers("add", a, b, lambda x, y: x + y)
-
-
-@op(numpy=rounded(np.subtract))
-def subtract(a: Tensor, b: Tensor) -> Tensor:
-    """a - b."""
-    return _numbers("subtract", a, b, lambda x, y: x - y)
-
-
-@op(commutative=True, numpy=rounded(np.multiply))
-def multiply(a: Tensor, b: Tensor) -> Tensor:
-    """a * b."""
-    return _numbers("multiply", a, b, lambda x, y: x * y)
-
-
-def _unless_zero(fn: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
-    """Division by an integer 0 gives 0, as in numpy; the machine would trap."""
-
-    def guarded(x: Expr, y: Expr) -> Expr:
-        if dt.is_float(x.dtype):
-            return fn(x, y)
-        zero = build.equal(y, 0)
-        return select(zero, 0, fn(x, select(zero, 1, y)))
-
-    return guarded
-
-
-@op(numpy=rounded(divided))
-def divide(a: Tensor, b: Tensor) -> Tensor:
-    """a / b; the quotient of integers is rounded toward zero."""
-    return _numbers(
-        "divide", a, b,
-        _unless_zero(lambda x, y: x / y if dt.is_float(x.dtype) else build.truncdiv(x, y)),
-    )  # fmt: skip
+def _arithmetic(
+    name: str, what: str, meaning: Meaning, fn: Function, *, commutative: bool = False
+) -> Op:
+    return _zipped(name, what, rounded(meaning), fn, commutative=commutative, check=_numbers)
 
 
 def _float_mod(x: Expr, y: Expr) -> Expr:
     r = call("fmod", x, y)
     other_sign = build.not_equal(r < 0, y < 0)
     return select(And(build.not_equal(r, 0), other_sign), r + y, r)
-
-
-@op(numpy=rounded(np.mod))
-def mod(a: Tensor, b: Tensor) -> Tensor:
-    """The remainder of the quotient rounded down: it has the sign of b, as in Python."""
-    return _numbers(
-        "mod", a, b,
-        _unless_zero(lambda x, y: _float_mod(x, y) if dt.is_float(x.dtype) else x % y),
-    )  # fmt: skip
-
-
-@op(numpy=rounded(np.fmod))
-def fmod(a: Tensor, b: Tensor) -> Tensor:
-    """The remainder of the quotient rounded toward zero: it has the sign of a, as in C."""
-    return _numbers(
-        "fmod", a, b,
-        _unless_zero(
-            lambda x, y: call("fmod", x, y) if dt.is_float(x.dtype) else build.truncmod(x, y)
-        ),
-    )  # fmt: skip
 
 
 def _float_floor_divide(x: Expr, y: Expr) -> Expr:
@@ -129,25 +89,22 @@ def _float_floor_divide(x: Expr, y: Expr) -> Expr:
     return select(quotient - down > 0.5, down + 1.0, down)
 
 
-@op(numpy=rounded(np.floor_divide))
-def floor_divide(a: Tensor, b: Tensor) -> Tensor:
-    """a / b rounded down."""
-    return _numbers(
-        "floor_divide", a, b,
-        _unless_zero(lambda x, y: _float_floor_divide(x, y) if dt.is_float(x.dtype) else x // y),
-    )  # fmt: skip
+def _division(floats: Function, integers: Function) -> Function:
+    """Division by an integer 0 gives 0, as in numpy; the machine would trap."""
 
-
-@op
-def power(a: Tensor, b: Tensor) -> Tensor:
-    """a to the power b; integers exactly up to 2 ** 53."""
-
-    def body(x: Expr, y: Expr) -> Expr:
+    def guarded(x: Expr, y: Expr) -> Expr:
         if dt.is_float(x.dtype):
-            return call("pow", x, y)
-        return cast(x.dtype, call("pow", cast("float64", x), cast("float64", y)))
+            return floats(x, y)
+        zero = build.equal(y, 0)
+        return select(zero, 0, integers(x, select(zero, 1, y)))
 
-    return _numbers("power", a, b, body)
+    return guarded
+
+
+def _pow(x: Expr, y: Expr) -> Expr:
+    if dt.is_float(x.dtype):
+        return call("pow", x, y)
+    return cast(x.dtype, call("pow", cast("float64", x), cast("float64", y)))
 
 
 def _power(a: Array, b: Array) -> Array:
@@ -156,109 +113,83 @@ def _power(a: Array, b: Array) -> Array:
     return np.power(a, b)
 
 
-power.numpy(rounded(_power))
-
-
-@op(commutative=True, numpy=rounded(np.minimum))
-def minimum(a: Tensor, b: Tensor) -> Tensor:
-    """The smaller of both; a NaN wins."""
-    return _ordered("minimum", a, b, build.minimum, And)
-
-
-@op(commutative=True, numpy=rounded(np.maximum))
-def maximum(a: Tensor, b: Tensor) -> Tensor:
-    """The larger of both; a NaN wins."""
-    return _ordered("maximum", a, b, build.maximum, Or)
-
+add = _arithmetic("add", "a + b.", np.add, operator.add, commutative=True)
+subtract = _arithmetic("subtract", "a - b.", np.subtract, operator.sub)
+multiply = _arithmetic("multiply", "a * b.", np.multiply, operator.mul, commutative=True)
+divide = _arithmetic(
+    "divide", "a / b; the quotient of integers is rounded toward zero.", divided,
+    _division(operator.truediv, build.truncdiv),
+)  # fmt: skip
+mod = _arithmetic(
+    "mod", "The remainder of the quotient rounded down: it has the sign of b, as in Python.",
+    np.mod, _division(_float_mod, operator.mod),
+)  # fmt: skip
+fmod = _arithmetic(
+    "fmod", "The remainder of the quotient rounded toward zero: it has the sign of a, as in C.",
+    np.fmod, _division(functools.partial(call, "fmod"), build.truncmod),
+)  # fmt: skip
+floor_divide = _arithmetic(
+    "floor_divide", "a / b rounded down.", np.floor_divide,
+    _division(_float_floor_divide, operator.floordiv),
+)  # fmt: skip
+power = _arithmetic("power", "a to the power b; integers exactly up to 2 ** 53.", _power, _pow)
+minimum = _zipped(
+    "minimum", "The smaller of both; a NaN wins.", rounded(np.minimum), build.minimum,
+    commutative=True, chooses=True, logic=And,
+)  # fmt: skip
+maximum = _zipped(
+    "maximum", "The larger of both; a NaN wins.", rounded(np.maximum), build.maximum,
+    commutative=True, chooses=True, logic=Or,
+)  # fmt: skip
 
 # ---------------------------------------------------------------------------------- comparisons
 
-
-@op(commutative=True, numpy=np.equal)
-def equal(a: Tensor, b: Tensor) -> Tensor:
-    """Whether a == b."""
-    return _zip("equal", a, b, build.equal)
-
-
-@op(commutative=True, numpy=np.not_equal)
-def not_equal(a: Tensor, b: Tensor) -> Tensor:
-    """Whether a != b."""
-    return _zip("not_equal", a, b, build.not_equal)
-
-
-@op(numpy=np.less)
-def less(a: Tensor, b: Tensor) -> Tensor:
-    """Whether a < b."""
-    return _ordered("less", a, b, lambda x, y: x < y, lambda x, y: And(Not(x), y))
-
-
-@op(numpy=np.less_equal)
-def less_equal(a: Tensor, b: Tensor) -> Tensor:
-    """Whether a <= b."""
-    return _ordered("less_equal", a, b, lambda x, y: x <= y, lambda x, y: Or(Not(x), y))
-
-
-@op(numpy=np.greater)
-def greater(a: Tensor, b: Tensor) -> Tensor:
-    """Whether a > b."""
-    return _ordered("greater", a, b, lambda x, y: x > y, lambda x, y: And(x, Not(y)))
-
-
-@op(numpy=np.greater_equal)
-def greater_equal(a: Tensor, b: Tensor) -> Tensor:
-    """Whether a >= b."""
-    return _ordered("greater_equal", a, b, lambda x, y: x >= y, lambda x, y: Or(x, Not(y)))
-
+equal = _zipped("equal", "Whether a == b.", np.equal, build.equal, commutative=True)
+not_equal = _zipped("not_equal", "Whether a != b.", np.not_equal, build.not_equal, commutative=True)
+less = _zipped("less", "Whether a < b.", np.less, operator.lt, logic=lambda x, y: And(Not(x), y))
+less_equal = _zipped(
+    "less_equal", "Whether a <= b.", np.less_equal, operator.le, logic=lambda x, y: Or(Not(x), y)
+)
+greater = _zipped(
+    "greater", "Whether a > b.", np.greater, operator.gt, logic=lambda x, y: And(x, Not(y))
+)
+greater_equal = _zipped(
+    "greater_equal", "Whether a >= b.", np.greater_equal, operator.ge,
+    logic=lambda x, y: Or(x, Not(y)),
+)  # fmt: skip
 
 # ---------------------------------------------------------------------------------------- logic
 
 
-@op(commutative=True, numpy=np.logical_and)
-def logical_and(a: Tensor, b: Tensor) -> Tensor:
-    """Whether both are true."""
-    return _bools("logical_and", a, b, And)
+def _logical(name: str, what: str, meaning: Meaning, fn: Function) -> Op:
+    return _zipped(name, what, meaning, fn, commutative=True, check=_bools)
 
 
-@op(commutative=True, numpy=np.logical_or)
-def logical_or(a: Tensor, b: Tensor) -> Tensor:
-    """Whether one is true."""
-    return _bools("logical_or", a, b, Or)
+def _bitwise(name: str, what: str, meaning: Meaning, logic: Function) -> Op:
+    """The intrinsic `name` of integers."""
+    intrinsic = functools.partial(call, name)
+    return _zipped(name, what, rounded(meaning), intrinsic, commutative=True, check=_bits,
+                   logic=logic)  # fmt: skip
 
 
-@op(commutative=True, numpy=np.logical_xor)
-def logical_xor(a: Tensor, b: Tensor) -> Tensor:
-    """Whether exactly one is true."""
-    return _bools("logical_xor", a, b, NE)
+def _shift(name: str, what: str, meaning: Meaning, intrinsic: str) -> Op:
+    return _zipped(name, what, rounded(meaning), functools.partial(call, intrinsic),
+                   check=_integers)  # fmt: skip
 
 
-@op(commutative=True, numpy=rounded(np.bitwise_and))
-def bitwise_and(a: Tensor, b: Tensor) -> Tensor:
-    """The bits set in both."""
-    return _bits("bitwise_and", a, b, And)
-
-
-@op(commutative=True, numpy=rounded(np.bitwise_or))
-def bitwise_or(a: Tensor, b: Tensor) -> Tensor:
-    """The bits set in one or both."""
-    return _bits("bitwise_or", a, b, Or)
-
-
-@op(commutative=True, numpy=rounded(np.bitwise_xor))
-def bitwise_xor(a: Tensor, b: Tensor) -> Tensor:
-    """The bits set in exactly one."""
-    return _bits("bitwise_xor", a, b, NE)
-
-
-@op(numpy=rounded(np.left_shift))
-def left_shift(a: Tensor, b: Tensor) -> Tensor:
-    """The bits of a moved up by b places."""
-    return _integers("left_shift", a, b, "shift_left")
-
-
-@op(numpy=rounded(np.right_shift))
-def right_shift(a: Tensor, b: Tensor) -> Tensor:
-    """The bits of a moved down by b places; the sign stays."""
-    return _integers("right_shift", a, b, "shift_right")
+logical_and = _logical("logical_and", "Whether both are true.", np.logical_and, And)
+logical_or = _logical("logical_or", "Whether one is true.", np.logical_or, Or)
+logical_xor = _logical("logical_xor", "Whether exactly one is true.", np.logical_xor, NE)
+bitwise_and = _bitwise("bitwise_and", "The bits set in both.", np.bitwise_and, And)
+bitwise_or = _bitwise("bitwise_or", "The bits set in one or both.", np.bitwise_or, Or)
+bitwise_xor = _bitwise("bitwise_xor", "The bits set in exactly one.", np.bitwise_xor, NE)
+left_shift = _shift(
+    "left_shift", "The bits of a moved up by b places.", np.left_shift, "shift_left"
+)
+right_shift = _shift(
+    "right_shift", "The bits of a moved down by b places; the sign stays.", np.right_shift,
+    "shift_right",
+)  # fmt: skip
 
 
 @op(numpy=lambda c, a, b: np.where(c, a, b))

@@ -33,6 +33,11 @@ def require(condition: bool, message: str) -> None:
         raise TypeMismatch(message)
 
 
+def named(**operands: Tensor) -> str:
+    """Operands with their shapes, for a message: x [2, 3] and w [4]."""
+    return " and ".join([f"{name} {describe(t.shape)}" for name, t in operands.items()])
+
+
 def agree(a: Expr, b: Expr, rule: str) -> Expr:
     """Two extents that have to be equal: the constant one, or the first. Unknown ones may be."""
     va, vb = value_of(a), value_of(b)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +12,16 @@ from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
 
 from . import common
-from .reference import Array, Index, padded_image, stored_type, summed, taps, widened
+from .reference import (
+    Array,
+    Index,
+    padded_image,
+    stored_type,
+    summed,
+    taps,
+    widened,
+    without_border,
+)
 from .registry import op
 
 Ints = tuple[int, ...]
@@ -166,15 +174,14 @@ def _conv(
     window = Window(rank, w.shape[2:], strides, pads, dilations)
     common.agree(
         x.shape[1], w.shape[1] * groups,
-        f"x {common.describe(x.shape)} and w {common.describe(w.shape)} with groups={groups}: "
+        f"{common.named(x=x, w=w)} with groups={groups}: "
         "the channels of "
         "x have to be dimension 1 of w times groups",
     )  # fmt: skip
     outputs = value_of(w.shape[0])
     common.require(
         outputs is None or outputs % groups == 0,
-        f"w {common.describe(w.shape)}: {outputs} output channels cannot be split into "
-        f"groups={groups}",
+        f"{common.named(w=w)}: {outputs} output channels cannot be split into groups={groups}",
     )
     size = window.result(x.shape[2:])
     return _convolve(window.pad(x, common.number(0, x.dtype)), w, window, groups, size, types)
@@ -195,25 +202,32 @@ def conv1d(
     return _conv(1, x, w, strides, pads, dilations, groups, out_dtype)
 
 
+def _in_groups(x: Array, groups: int) -> Array:
+    """[n, groups, c / groups, ...]"""
+    return x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+
+
+def _filters_in_groups(w: Array, groups: int) -> Array:
+    """[groups, filters / groups, ...]"""
+    return w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+
+
 def _conv_array(
     x: Array, w: Array, *, strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int],
     groups: int, out_dtype: str,
 ) -> Array:  # fmt: skip
     """Every kernel element's product with the image moved under it, summed."""
-    image, filters = padded_image(summed(x, out_dtype), pads, 0), summed(w, out_dtype)
-    o, per = w.shape[0] // groups, w.shape[1]
-    parts = []
-    for g in range(groups):
-        own = filters[g * o : (g + 1) * o]
-        total: Array | None = None
-        for place, part in taps(image, w.shape[2:], strides, dilations):
-            seen = part[:, g * per : (g + 1) * per]
-            at: Index = (..., *place)
-            one = np.einsum("nc...,oc->no...", seen, own[at])
-            total = one if total is None else total + one
-        assert total is not None
-        parts.append(total)
-    return np.concatenate(parts, 1).astype(stored_type(x, out_dtype))
+    image = _in_groups(padded_image(summed(x, out_dtype), pads, 0), groups)
+    filters = _filters_in_groups(summed(w, out_dtype), groups)
+    total = sum([
+        np.einsum("ngc...,goc->ngo...", part, filters[(..., *place)])
+        for place, part in taps(image, w.shape[2:], strides, dilations)
+    ])  # fmt: skip
+    return (
+        np.asarray(total)
+        .reshape(x.shape[0], w.shape[0], *total.shape[3:])
+        .astype(stored_type(x, out_dtype))
+    )
 
 
 conv1d.numpy(_conv_array)
@@ -278,11 +292,7 @@ def conv_backward_weight(
     for d, (have, want) in enumerate(
         zip(grad.shape, (x.shape[0], grad.shape[1], *size), strict=True)
     ):
-        common.agree(
-            have,
-            want,
-            f"grad {common.describe(grad.shape)} and x {common.describe(x.shape)}: dimension {d}",
-        )
+        common.agree(have, want, f"{common.named(grad=grad, x=x)}: dimension {d}")
     channels, outputs = value_of(x.shape[1]), value_of(grad.shape[1])
     for name, t, count in (("x", x, channels), ("grad", grad, outputs)):
         common.require(
@@ -311,27 +321,13 @@ def _(
     dilations: Sequence[int], groups: int,
 ) -> Array:  # fmt: skip
     """For every kernel element the image moved under it, times the derivative."""
-    rank = len(kernel)
-    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
-    pads = pads or (0,) * (2 * rank)
-    border = list(zip(pads[:rank], pads[rank:], strict=True))
-    image, g = np.pad(widened(x), [(0, 0), (0, 0), *border]), widened(grad)
-    size, outputs = grad.shape[2:], grad.shape[1] // groups
-    inputs = x.shape[1] // groups
-    out = np.zeros((grad.shape[1], inputs, *kernel), g.dtype)
-    for place in np.ndindex(*kernel):
-        cut = [
-            slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
-            for t, d, n, s in zip(place, dilations, size, strides, strict=True)
-        ]
-        seen = image[(slice(None), slice(None), *cut)]
-        for k in range(groups):
-            o = slice(k * outputs, (k + 1) * outputs)
-            c = slice(k * inputs, (k + 1) * inputs)
-            # the last dimension of both runs over all places of the result
-            one = [t.reshape(*t.shape[:2], -1) for t in (g[:, o], seen[:, c])]
-            out[(o, slice(None), *place)] = np.einsum("nop,ncp->oc", *one)
-    return out.astype(x.dtype)
+    image, g = [_in_groups(t, groups) for t in (padded_image(widened(x), pads, 0), widened(grad))]
+    # the last dimension of both runs over all places of the result
+    seen = [
+        np.einsum("ngop,ngcp->goc", *[t.reshape(*t.shape[:3], -1) for t in (g, part)])
+        for _, part in taps(image, kernel, strides, dilations)
+    ]
+    return np.stack(seen, -1).reshape(grad.shape[1], -1, *kernel).astype(x.dtype)
 
 
 @op(channels_last=True)
@@ -349,23 +345,20 @@ def conv_transpose(
     Source   ONNX ConvTranspose-22
     """
     rank = len(x.shape) - 2
-    common.require(
-        1 <= rank <= 3, f"x {common.describe(x.shape)} has to have 1, 2 or 3 spatial dimensions"
-    )
+    common.require(1 <= rank <= 3, f"{common.named(x=x)} has to have 1, 2 or 3 spatial dimensions")
     types = _operands(x, w, rank, groups, "[c, o / groups, ...]", out_dtype)
     window = Window(rank, w.shape[2:], strides, pads, dilations)
     extra = tuple(output_padding or (0,) * rank)
     common.require(len(extra) == rank, f"output_padding={extra} has to have {rank} numbers")
     common.agree(
-        x.shape[1], w.shape[0],
-        f"x {common.describe(x.shape)} and w {common.describe(w.shape)}: the channels of x "
-        "have to be "
-        "dimension 0 of w",
-    )  # fmt: skip
+        x.shape[1],
+        w.shape[0],
+        f"{common.named(x=x, w=w)}: the channels of x have to be dimension 0 of w",
+    )
     channels = value_of(x.shape[1])
     common.require(
         channels is None or channels % groups == 0,
-        f"x {common.describe(x.shape)}: {channels} channels cannot be split into groups={groups}",
+        f"{common.named(x=x)}: {channels} channels cannot be split into groups={groups}",
     )
     size = [
         (h - 1) * s + (o - a - b) + window.span(d)
@@ -387,27 +380,19 @@ def _(
     output_padding: Sequence[int], groups: int, out_dtype: str,
 ) -> Array:  # fmt: skip
     """Every pixel stamps the kernel, times its value, on the result."""
-    rank = x.ndim - 2
-    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
-    pads, extra = pads or (0,) * (2 * rank), output_padding or (0,) * rank
-    kernel, o, per = w.shape[2:], w.shape[1], w.shape[0] // groups
+    rank, kernel = x.ndim - 2, w.shape[2:]
+    attributes = (strides or (1,) * rank, dilations or (1,) * rank, output_padding or (0,) * rank)
     full = [
         (h - 1) * s + d * (k - 1) + 1 + e
-        for h, s, d, k, e in zip(x.shape[2:], strides, dilations, kernel, extra, strict=True)
+        for h, k, s, d, e in zip(x.shape[2:], kernel, *attributes, strict=True)
     ]
-    image, filters = summed(x, out_dtype), summed(w, out_dtype)
-    out = np.zeros((x.shape[0], o * groups, *full), image.dtype)
-    for g, place in itertools.product(range(groups), itertools.product(*map(range, kernel))):
-        cut = [
-            slice(t * d, t * d + max(0, (h - 1) * s + 1), s)
-            for t, d, h, s in zip(place, dilations, x.shape[2:], strides, strict=True)
-        ]
-        at: Index = (slice(g * per, (g + 1) * per), slice(None), *place)
-        own = filters[at]
-        part = np.einsum("nc...,co->no...", image[:, g * per : (g + 1) * per], own)
-        out[(slice(None), slice(g * o, (g + 1) * o), *cut)] += part
-    keep = [slice(b, n - e) for b, e, n in zip(pads[:rank], pads[rank:], full, strict=True)]
-    return out[(slice(None), slice(None), *keep)].astype(stored_type(x, out_dtype))
+    image = _in_groups(summed(x, out_dtype), groups)
+    filters = _filters_in_groups(summed(w, out_dtype), groups)
+    out = np.zeros((x.shape[0], w.shape[1] * groups, *full), image.dtype)
+    own: Index = (..., *map(slice, x.shape[2:]))
+    for place, part in taps(_in_groups(out, groups), kernel, strides, dilations):
+        part[own] += np.einsum("ngc...,gco->ngo...", image, filters[(..., *place)])
+    return without_border(out, pads).astype(stored_type(x, out_dtype))
 
 
 def _spread(x: Tensor, window: Window, size: Sequence[Expr]) -> Tensor:

@@ -14,7 +14,7 @@ from smelt.te.tensor import sum as te_sum
 from smelt.tir.nodes import Stmt
 
 from .boxes import Box, Corners, corners, iou, packed, sorted_order, suppressed
-from .common import agree, describe, float_only, number, require, tensor, wide
+from .common import agree, describe, float_only, named, number, require, tensor, wide
 from .reference import Array, box_overlap, descending
 from .registry import op
 from .statements import add, at, loop, put, seq
@@ -25,9 +25,9 @@ ZERO, ONE = const(0, INDEX), const(1, INDEX)
 def _rows_of_boxes(x: Tensor, **columns: int) -> int:
     """x is [b, n, e]; e as a number, and the columns (-1: none) exist."""
     float_only(x)
-    require(len(x.shape) == 3, f"x {describe(x.shape)} has to be [b, n, e]")
+    require(len(x.shape) == 3, f"{named(x=x)} has to be [b, n, e]")
     e = value_of(x.shape[2])
-    require(e is not None, f"x {describe(x.shape)}: the last extent has to be a known number")
+    require(e is not None, f"{named(x=x)}: the last extent has to be a known number")
     assert e is not None
     for name, column in columns.items():
         least = -1 if name == "id_index" else 0
@@ -118,18 +118,12 @@ def non_max_suppression(
     invalid_to_bottom rows of -1, and of negative class, stand behind the others
     """
     _rows_of_boxes(x, coord_start=coord_start, score_index=score_index, id_index=id_index)
-    require(len(valid_count.shape) == 1, f"valid_count {describe(valid_count.shape)} has to be [b]")
-    agree(
-        x.shape[0], valid_count.shape[0],
-        f"x {describe(x.shape)} and valid_count {describe(valid_count.shape)}: one per image",
-    )  # fmt: skip
+    require(len(valid_count.shape) == 1, f"{named(valid_count=valid_count)} has to be [b]")
+    agree(x.shape[0], valid_count.shape[0], f"{named(x=x, valid_count=valid_count)}: one per image")
     if indices is not None:
-        require(len(indices.shape) == 2, f"indices {describe(indices.shape)} have to be [b, n]")
+        require(len(indices.shape) == 2, f"{named(indices=indices)} have to be [b, n]")
         for d in range(2):
-            agree(
-                x.shape[d], indices.shape[d],
-                f"x {describe(x.shape)} and indices {describe(indices.shape)}: dimension {d}",
-            )  # fmt: skip
+            agree(x.shape[d], indices.shape[d], f"{named(x=x, indices=indices)}: dimension {d}")
     valid = _counted(valid_count, x.shape[1])
     sort = (top_k, max_output_size, iou_threshold, force_suppress)
     columns = (coord_start, score_index, id_index)
@@ -264,8 +258,8 @@ def _boxes_and_scores(boxes: Tensor, scores: Tensor, name: str, number_of: int) 
     for what, t in (("boxes", boxes), ("scores", scores)):
         float_only(t, what)
         require(len(t.shape) == 3, f"{what} {describe(t.shape)} has to have three dimensions")
-    require(value_of(boxes.shape[2]) == 4, f"boxes {describe(boxes.shape)} have to be [b, n, 4]")
-    pair = f"boxes {describe(boxes.shape)} and scores {describe(scores.shape)}: {name}"
+    require(value_of(boxes.shape[2]) == 4, f"{named(boxes=boxes)} have to be [b, n, 4]")
+    pair = f"{named(boxes=boxes, scores=scores)}: {name}"
     agree(boxes.shape[0], scores.shape[0], pair)
     agree(boxes.shape[1], scores.shape[number_of], pair)
 
@@ -467,7 +461,7 @@ def regular_non_max_suppression(
     columns = value_of(scores.shape[2])
     require(
         columns is None or num_classes <= columns,
-        f"num_classes={num_classes}; scores {describe(scores.shape)} have {columns}",
+        f"num_classes={num_classes}; {named(scores=scores)} have {columns}",
     )
     limits = (max_detections_per_class, iou_threshold, score_threshold)
     score, place, total = _class_by_class(boxes, scores, num_classes, limits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -13,18 +14,13 @@ from smelt.ir.expr import Expr, IntImm, const
 from smelt.ir.expr import cast as convert_to
 from smelt.te.tensor import Tensor
 
-from .common import at, broadcast_shapes, describe, float_only, number, require, same_dtype, tensor
-from .reference import Array, logistic, rounded, widened
-from .registry import op
+from .common import at, broadcast_shapes, float_only, named, number, require, same_dtype, tensor
+from .reference import Array, erf_array, logistic, rounded, widened
+from .registry import Meaning, Op, op
 
 
 def _map(x: Tensor, name: str, fn: Callable[[Expr], Expr]) -> Tensor:
     return tensor(x.shape, lambda *i: fn(x[i]), name)
-
-
-def _math(name: str, x: Tensor) -> Tensor:
-    float_only(x)
-    return _map(x, name, lambda v: build.call(name, v))
 
 
 def _activation(name: str, x: Tensor, fn: Callable[[Expr], Expr]) -> Tensor:
@@ -32,162 +28,55 @@ def _activation(name: str, x: Tensor, fn: Callable[[Expr], Expr]) -> Tensor:
     return _map(x, name, fn)
 
 
+def _function(
+    name: str, meaning: Meaning, what: str, fn: Callable[[Expr], Expr] | None = None,
+    integers: bool = False,
+) -> Op:  # fmt: skip
+    """An operator on floats.
+
+    what      its docstring
+    fn        of an element; None: the intrinsic of this name
+    integers  are taken too, and stay as they are
+    """
+
+    def body(x: Tensor) -> Tensor:
+        if integers and not dt.is_float(x.dtype):
+            return _map(x, name, lambda v: v)
+        return _activation(name, x, fn or functools.partial(build.call, name))
+
+    body.__doc__ = what
+    return op(name=name, numpy=rounded(meaning))(body)
+
+
 # ------------------------------------------------------------------------------------ functions
 
 
-@op(numpy=rounded(np.exp))
-def exp(x: Tensor) -> Tensor:
-    """e to the power x."""
-    return _math("exp", x)
+exp = _function("exp", np.exp, "e to the power x.")
+log = _function("log", np.log, "The natural logarithm of x.")
+exp2 = _function("exp2", np.exp2, "2 to the power x.")
+log2 = _function("log2", np.log2, "The logarithm of x to the base 2.")
+log10 = _function("log10", np.log10, "The logarithm of x to the base 10.")
+sqrt = _function("sqrt", np.sqrt, "The square root of x.")
+rsqrt = _function("rsqrt", lambda x: 1 / np.sqrt(x), "1 / sqrt(x).")
+tanh = _function("tanh", np.tanh, "The hyperbolic tangent of x.")
+sigmoid = _function("sigmoid", logistic, "1 / (1 + exp(-x)).")
 
 
-@op(numpy=rounded(np.log))
-def log(x: Tensor) -> Tensor:
-    """The natural logarithm of x."""
-    return _math("log", x)
-
-
-@op(numpy=rounded(np.exp2))
-def exp2(x: Tensor) -> Tensor:
-    """2 to the power x."""
-    return _math("exp2", x)
-
-
-@op(numpy=rounded(np.log2))
-def log2(x: Tensor) -> Tensor:
-    """The logarithm of x to the base 2."""
-    return _math("log2", x)
-
-
-@op(numpy=rounded(np.log10))
-def log10(x: Tensor) -> Tensor:
-    """The logarithm of x to the base 10."""
-    return _math("log10", x)
-
-
-@op(numpy=rounded(np.sqrt))
-def sqrt(x: Tensor) -> Tensor:
-    """The square root of x."""
-    return _math("sqrt", x)
-
-
-@op(numpy=rounded(lambda x: 1 / np.sqrt(x)))
-def rsqrt(x: Tensor) -> Tensor:
-    """1 / sqrt(x)."""
-    return _math("rsqrt", x)
-
-
-@op(numpy=rounded(np.tanh))
-def tanh(x: Tensor) -> Tensor:
-    """The hyperbolic tangent of x."""
-    return _math("tanh", x)
-
-
-@op(numpy=rounded(logistic))
-def sigmoid(x: Tensor) -> Tensor:
-    """1 / (1 + exp(-x))."""
-    return _math("sigmoid", x)
-
-
-@op
-def erf(x: Tensor) -> Tensor:
-    """The error function of x."""
-    return _math("erf", x)
-
-
-def _each(fn: Callable[[float], float]) -> Callable[[Array], Array]:
-    return lambda x: np.asarray(np.vectorize(fn, otypes=[np.float64])(x.astype(np.float64)))
-
-
-erf.numpy(rounded(_each(math.erf)))
-
-
-@op(numpy=rounded(np.sin))
-def sin(x: Tensor) -> Tensor:
-    """The sine of x, in radians."""
-    return _math("sin", x)
-
-
-@op(numpy=rounded(np.cos))
-def cos(x: Tensor) -> Tensor:
-    """The cosine of x, in radians."""
-    return _math("cos", x)
-
-
-@op(numpy=rounded(np.tan))
-def tan(x: Tensor) -> Tensor:
-    """The tangent of x, in radians."""
-    return _math("tan", x)
-
-
-@op(numpy=rounded(np.arcsin))
-def asin(x: Tensor) -> Tensor:
-    """The angle whose sine is x, in radians."""
-    return _math("asin", x)
-
-
-@op(numpy=rounded(np.arccos))
-def acos(x: Tensor) -> Tensor:
-    """The angle whose cosine is x, in radians."""
-    return _math("acos", x)
-
-
-@op(numpy=rounded(np.arctan))
-def atan(x: Tensor) -> Tensor:
-    """The angle whose tangent is x, in radians."""
-    return _math("atan", x)
-
-
-@op(numpy=rounded(np.sinh))
-def sinh(x: Tensor) -> Tensor:
-    """The hyperbolic sine of x."""
-    return _math("sinh", x)
-
-
-@op(numpy=rounded(np.cosh))
-def cosh(x: Tensor) -> Tensor:
-    """The hyperbolic cosine of x."""
-    return _math("cosh", x)
-
-
-@op(numpy=rounded(np.arcsinh))
-def asinh(x: Tensor) -> Tensor:
-    """The inverse of sinh."""
-    return _math("asinh", x)
-
-
-@op(numpy=rounded(np.arccosh))
-def acosh(x: Tensor) -> Tensor:
-    """The inverse of cosh."""
-    return _math("acosh", x)
-
-
-@op(numpy=rounded(np.arctanh))
-def atanh(x: Tensor) -> Tensor:
-    """The inverse of tanh."""
-    return _math("atanh", x)
-
-
-def _rounded(name: str, x: Tensor) -> Tensor:
-    return _map(x, name, (lambda v: build.call(name, v)) if dt.is_float(x.dtype) else lambda v: v)
-
-
-@op(numpy=rounded(np.floor))
-def floor(x: Tensor) -> Tensor:
-    """The largest integer not above x."""
-    return _rounded("floor", x)
-
-
-@op(numpy=rounded(np.ceil))
-def ceil(x: Tensor) -> Tensor:
-    """The smallest integer not below x."""
-    return _rounded("ceil", x)
-
-
-@op(numpy=rounded(np.trunc))
-def trunc(x: Tensor) -> Tensor:
-    """x without its fraction."""
-    return _rounded("trunc", x)
+erf = _function("erf", erf_array, "The error function of x.")
+sin = _function("sin", np.sin, "The sine of x, in radians.")
+cos = _function("cos", np.cos, "The cosine of x, in radians.")
+tan = _function("tan", np.tan, "The tangent of x, in radians.")
+asin = _function("asin", np.arcsin, "The angle whose sine is x, in radians.")
+acos = _function("acos", np.arccos, "The angle whose cosine is x, in radians.")
+atan = _function("atan", np.arctan, "The angle whose tangent is x, in radians.")
+sinh = _function("sinh", np.sinh, "The hyperbolic sine of x.")
+cosh = _function("cosh", np.cosh, "The hyperbolic cosine of x.")
+asinh = _function("asinh", np.arcsinh, "The inverse of sinh.")
+acosh = _function("acosh", np.arccosh, "The inverse of cosh.")
+atanh = _function("atanh", np.arctanh, "The inverse of tanh.")
+floor = _function("floor", np.floor, "The largest integer not above x.", integers=True)
+ceil = _function("ceil", np.ceil, "The smallest integer not below x.", integers=True)
+trunc = _function("trunc", np.trunc, "x without its fraction.", integers=True)
 
 
 @op
@@ -198,7 +87,7 @@ def round_(x: Tensor, *, mode: str = "even") -> Tensor:
     """
     require(mode in ("even", "away", "up"), f"mode={mode!r}; legal: 'even', 'away', 'up'")
     if mode == "even" or not dt.is_float(x.dtype):
-        return _rounded("round", x)
+        return _map(x, "round", lambda v: build.call("round", v) if dt.is_float(x.dtype) else v)
 
     def body(v: Expr) -> Expr:
         # the distance to the whole number below (in magnitude) is exact, or on the right side
@@ -247,10 +136,7 @@ def sign(x: Tensor) -> Tensor:
     return _map(x, "sign", lambda v: build.select(v > 0, 1, build.select(v < 0, -1, v)))
 
 
-@op(numpy=rounded(lambda x: 1 / x))
-def reciprocal(x: Tensor) -> Tensor:
-    """1 / x."""
-    return _activation("reciprocal", x, lambda v: 1 / v)
+reciprocal = _function("reciprocal", lambda x: 1 / x, "1 / x.", lambda v: 1 / v)
 
 
 @op(numpy=rounded(lambda x: x * x))
@@ -361,13 +247,13 @@ def identity(x: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------------- activations
 
 
-@op(numpy=rounded(lambda x: np.maximum(x, 0)))
+@op(chooses=True, numpy=rounded(lambda x: np.maximum(x, 0)))
 def relu(x: Tensor) -> Tensor:
     """max(x, 0)."""
     return _map(x, "relu", lambda v: build.maximum(v, number(0, x.dtype)))
 
 
-@op
+@op(chooses=True)
 def clip(x: Tensor, *, min: float | None = None, max: float | None = None) -> Tensor:
     """min(max(x, min), max); None leaves a side open."""
 
@@ -420,7 +306,7 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
     repeats = any(build.is_const(a, 1) and isinstance(b, IntImm) and b.value > 1 for a, b in beside)
     require(
         len(slope.shape) <= len(x.shape) and not repeats,
-        f"slope {describe(slope.shape)} does not broadcast to x {describe(x.shape)}",
+        f"{named(slope=slope)} does not broadcast to {named(x=x)}",
     )
 
     def body(*i: Expr) -> Expr:
@@ -482,7 +368,7 @@ def _gelu(x: Array, approximate: str) -> Array:
     if approximate == "tanh":
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
         return np.asarray(0.5 * x * (1 + np.tanh(inner)))
-    return np.asarray(0.5 * x * (1 + _each(math.erf)(x / math.sqrt(2))))
+    return np.asarray(0.5 * x * (1 + erf_array(x / math.sqrt(2))))
 
 
 gelu.numpy(rounded(_gelu))
@@ -496,44 +382,31 @@ def hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
     )
 
 
-@op(numpy=rounded(lambda x: x * np.clip(x / 6 + 0.5, 0, 1)))
-def hard_swish(x: Tensor) -> Tensor:
-    """x * (x / 6 + 0.5, cut at 0 and 1)."""
-    return _activation(
-        "hard_swish", x, lambda v: v * build.maximum(build.minimum(v * (1 / 6) + 0.5, 1.0), 0.0)
-    )
+hard_swish = _function(
+    "hard_swish", lambda x: x * np.clip(x / 6 + 0.5, 0, 1), "x * (x / 6 + 0.5, cut at 0 and 1).",
+    lambda v: v * build.maximum(build.minimum(v * (1 / 6) + 0.5, 1.0), 0.0),
+)  # fmt: skip
 
 
 def _softplus(v: Expr) -> Expr:
     return build.maximum(v, 0.0) + build.call("log1p", build.call("exp", -build.call("abs", v)))
 
 
-@op
-def softplus(x: Tensor) -> Tensor:
-    """log(1 + exp(x)), in a form that does not overflow."""
-    return _activation("softplus", x, _softplus)
-
-
 def _softplus_array(x: Array) -> Array:
     return np.asarray(np.logaddexp(x, np.zeros((), x.dtype)))
 
 
-softplus.numpy(rounded(_softplus_array))
-
-
-@op(numpy=rounded(lambda x: x / (1 + np.abs(x))))
-def softsign(x: Tensor) -> Tensor:
-    """x / (1 + |x|)."""
-    return _activation("softsign", x, lambda v: v / (1.0 + build.call("abs", v)))
-
-
-@op(numpy=rounded(lambda x: x * np.tanh(_softplus_array(x))))
-def mish(x: Tensor) -> Tensor:
-    """x * tanh(softplus(x))."""
-    return _activation("mish", x, lambda v: v * build.call("tanh", _softplus(v)))
-
-
-@op(numpy=rounded(lambda x: x * logistic(x)))
-def silu(x: Tensor) -> Tensor:
-    """x * sigmoid(x)."""
-    return _activation("silu", x, lambda v: v * build.call("sigmoid", v))
+softplus = _function(
+    "softplus", _softplus_array, "log(1 + exp(x)), in a form that does not overflow.", _softplus
+)
+softsign = _function(
+    "softsign", lambda x: x / (1 + np.abs(x)), "x / (1 + |x|).",
+    lambda v: v / (1.0 + build.call("abs", v)),
+)  # fmt: skip
+mish = _function(
+    "mish", lambda x: x * np.tanh(_softplus_array(x)), "x * tanh(softplus(x)).",
+    lambda v: v * build.call("tanh", _softplus(v)),
+)  # fmt: skip
+silu = _function(
+    "silu", lambda x: x * logistic(x), "x * sigmoid(x).", lambda v: v * build.call("sigmoid", v)
+)

@@ -12,7 +12,7 @@ from smelt.ir.build import call
 from smelt.ir.expr import Expr, cast, const
 from smelt.te.tensor import Tensor
 
-from .common import agree, axes_of, describe, require, tensor
+from .common import agree, axes_of, describe, named, require, tensor
 from .reference import Array
 from .registry import op
 
@@ -119,10 +119,7 @@ def fixed_point_multiply_per_axis(
             f"{len(axes)}",
         )
         for a, e in zip(axes, t.shape, strict=True):
-            agree(
-                x.shape[a], e,
-                f"x {describe(x.shape)} and {name} {describe(t.shape)}: dimension {a} of x",
-            )  # fmt: skip
+            agree(x.shape[a], e, f"{named(x=x)} and {name} {describe(t.shape)}: dimension {a} of x")
 
     def body(*i: Expr) -> Expr:
         at: Sequence[Expr] = tuple([i[a] for a in axes])

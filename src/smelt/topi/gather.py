@@ -118,7 +118,7 @@ def _(x: Array, indices: Array, *, axis: int) -> Array:
 def _inside_of(x: Tensor, axis: int, **others: Tensor) -> None:
     """Operands of the rank of x, and no larger outside an axis."""
     for name, t in others.items():
-        both = f"{name} {common.describe(t.shape)} and x {common.describe(x.shape)}"
+        both = f"{name} {common.describe(t.shape)} and {common.named(x=x)}"
         common.require(len(t.shape) == len(x.shape), f"{both} need one rank")
         for d, (have, most) in enumerate(zip(t.shape, x.shape, strict=True)):
             if d != axis:
@@ -129,15 +129,15 @@ def _depth(x: Tensor, indices: Tensor, batch: int) -> int:
     """How many dimensions of x one row of `indices` names."""
     common.require(
         len(indices.shape) > batch,
-        f"indices {common.describe(indices.shape)} need more than batch_dims={batch} dimensions",
+        f"{common.named(indices=indices)} need more than batch_dims={batch} dimensions",
     )
     depth = value_of(indices.shape[-1])
     common.require(depth is not None, "the last extent of indices has to be a known number")
     assert depth is not None
     common.require(
         batch + depth <= len(x.shape),
-        f"indices {common.describe(indices.shape)} name {depth} dimensions after {batch} batch "
-        f"dimensions; x {common.describe(x.shape)} has {len(x.shape)}",
+        f"{common.named(indices=indices)} name {depth} dimensions after {batch} batch "
+        f"dimensions; {common.named(x=x)} has {len(x.shape)}",
     )
     return depth
 
@@ -154,10 +154,10 @@ def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     shape = [*indices.shape[:-1], *x.shape[batch_dims + depth :]]
     for d in range(batch_dims):
         shape[d] = common.agree(
-            x.shape[d], indices.shape[d],
-            f"x {common.describe(x.shape)} and indices {common.describe(indices.shape)}: batch "
-            f"dimension {d}",
-        )  # fmt: skip
+            x.shape[d],
+            indices.shape[d],
+            f"{common.named(x=x, indices=indices)}: batch dimension {d}",
+        )
 
     def body(*i: Expr) -> Expr:
         row = [
@@ -308,14 +308,13 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
     want = (*indices.shape[:-1], *x.shape[depth:])
     common.require(
         len(updates.shape) == len(want),
-        f"updates {common.describe(updates.shape)} have to be {common.describe(want)}",
+        f"{common.named(updates=updates)} have to be {common.describe(want)}",
     )
     for d, (a, b) in enumerate(zip(updates.shape, want, strict=True)):
         common.agree(
             a,
             b,
-            f"updates {common.describe(updates.shape)} have to be {common.describe(want)}: "
-            f"dimension {d}",
+            f"{common.named(updates=updates)} have to be {common.describe(want)}: dimension {d}",
         )
 
     def place(indices: Tensor, i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
@@ -357,10 +356,10 @@ def topk(
     count, have = value_of(convert(k)), value_of(x.shape[axis])
     common.require(
         count is None or have is None or 0 <= count <= have,
-        f"k={count}; dimension {axis} of x {common.describe(x.shape)} has {have} elements",
+        f"k={count}; dimension {axis} of {common.named(x=x)} has {have} elements",
     )
     common.at_most(
-        convert(k, INDEX), x.shape[axis], f"k and dimension {axis} of x {common.describe(x.shape)}"
+        convert(k, INDEX), x.shape[axis], f"k and dimension {axis} of {common.named(x=x)}"
     )
     if count is not None and 0 < count <= _FEW:
         order = first_of(x, axis, count, largest)

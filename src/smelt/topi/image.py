@@ -14,8 +14,8 @@ from smelt.te.tensor import max as te_max
 
 from .common import (
     agree,
-    describe,
     float_only,
+    named,
     number,
     require,
     same_dtype,
@@ -23,9 +23,9 @@ from .common import (
     sum_over,
     tensor,
     wide,
-)  # fmt: skip
+)
 from .conv import Window
-from .reference import Array, Index, widened
+from .reference import Array, lowest, padded_image, under_window, widened
 from .registry import op
 
 
@@ -40,12 +40,9 @@ def dilation2d(
     Units    strides, pads (top, left, bottom, right) and dilations in pixels
     """
     same_dtype(x=x, w=w)
-    require(len(x.shape) == 4, f"x {describe(x.shape)} has to be [n, c, h, w]")
-    require(len(w.shape) == 3, f"w {describe(w.shape)} has to be [c, kh, kw]")
-    agree(
-        x.shape[1], w.shape[0],
-        f"x {describe(x.shape)} and w {describe(w.shape)}: one kernel per channel",
-    )  # fmt: skip
+    require(len(x.shape) == 4, f"{named(x=x)} has to be [n, c, h, w]")
+    require(len(w.shape) == 3, f"{named(w=w)} has to be [c, kh, kw]")
+    agree(x.shape[1], w.shape[0], f"{named(x=x, w=w)}: one kernel per channel")
     window = Window(2, w.shape[1:], strides, pads, dilations)
     size = window.result(x.shape[2:])
     taps = [reduce_axis((0, e), n) for e, n in zip(w.shape[1:], ("kh", "kw"), strict=True)]
@@ -71,26 +68,12 @@ def dilation2d(
 def _(
     x: Array, w: Array, *, strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int]
 ) -> Array:
-    """Kernel element by kernel element on the moved image."""
-    low = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
-    strides, dilations, pads = strides or (1, 1), dilations or (1, 1), pads or (0, 0, 0, 0)
-    border = [(0, 0), (0, 0), *zip(pads[:2], pads[2:], strict=True)]
-    image = np.pad(widened(x), border, constant_values=low)
-    counts = np.pad(np.ones(x.shape, bool), border, constant_values=False)
-    size = [
-        (n - d * (k - 1) - 1) // s + 1
-        for n, k, s, d in zip(image.shape[2:], w.shape[1:], strides, dilations, strict=True)
-    ]
-    out = np.full((*x.shape[:2], *size), low, image.dtype)
-    for place in np.ndindex(*w.shape[1:]):
-        cut: Index = (..., *[
-            slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
-            for t, d, n, s in zip(place, dilations, size, strides, strict=True)
-        ])  # fmt: skip
-        own: Index = (slice(None), *place)
-        moved = image[cut] + widened(w)[own][:, None, None]
-        out = np.maximum(out, np.where(counts[cut], moved, low))
-    return out.astype(x.dtype)
+    """The largest sum of a pixel and the kernel's element; the border never counts."""
+    window = {"kernel": w.shape[1:], "strides": strides, "pads": pads, "dilations": dilations}
+    pixels = under_window(widened(x), 0, **window)
+    inside = under_window(np.ones(x.shape, bool), False, **window)
+    elements = widened(w).reshape(w.shape[0], -1).T[:, None, :, None, None]
+    return np.asarray(np.where(inside, pixels + elements, lowest(x)).max(0)).astype(x.dtype)
 
 
 @op
@@ -108,10 +91,10 @@ def correlation(
     """
     dtype = same_dtype(a=a, b=b)
     float_only(a, "a")
-    require(len(a.shape) == 4, f"a {describe(a.shape)} has to be [n, c, h, w]")
-    require(len(b.shape) == 4, f"b {describe(b.shape)} has to be [n, c, h, w]")
+    require(len(a.shape) == 4, f"{named(a=a)} has to be [n, c, h, w]")
+    require(len(b.shape) == 4, f"{named(b=b)} has to be [n, c, h, w]")
     for d, (e, f) in enumerate(zip(a.shape, b.shape, strict=True)):
-        agree(e, f, f"a {describe(a.shape)} and b {describe(b.shape)}: dimension {d}")
+        agree(e, f, f"{named(a=a, b=b)}: dimension {d}")
     require(
         kernel_size >= 1 and kernel_size % 2 == 1,
         f"kernel_size={kernel_size}; it has to be odd and positive",
@@ -160,9 +143,7 @@ def _(
     pads: Sequence[int], is_multiply: bool,
 ) -> Array:  # fmt: skip
     """Patch by patch."""
-    pads = pads or (0, 0, 0, 0)
-    border = [(0, 0), (0, 0), *zip(pads[:2], pads[2:], strict=True)]
-    left, right = [np.pad(t.astype(np.float64), border) for t in (a, b)]
+    left, right = [padded_image(t.astype(np.float64), pads, 0) for t in (a, b)]
     edge, reach = max_displacement + kernel_size // 2, max_displacement // stride2
     size = [-(-(n - 2 * edge) // stride1) for n in left.shape[2:]]
     moves = list(itertools.product(range(-reach, reach + 1), repeat=2))

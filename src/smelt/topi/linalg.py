@@ -11,7 +11,7 @@ from smelt.ir.expr import INDEX, Expr, cast, convert
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import agree, describe, float_only, require, stored, wide
+from .common import agree, float_only, named, require, stored, wide
 from .program import Cell, let, loop, loop_nest, product, program, seq, sharing, store, when
 from .reference import Array, widened
 from .registry import op
@@ -89,8 +89,8 @@ def det(x: Tensor) -> Tensor:
     """
     float_only(x)
     rank = len(x.shape)
-    require(rank >= 2, f"x {describe(x.shape)} needs at least two dimensions")
-    n = agree(x.shape[-2], x.shape[-1], f"x {describe(x.shape)} has to hold square matrices")
+    require(rank >= 2, f"{named(x=x)} needs at least two dimensions")
+    n = agree(x.shape[-2], x.shape[-1], f"{named(x=x)} has to hold square matrices")
     to, outer = wide(x.dtype), x.shape[: rank - 2]
     pivot, total = Cell(INDEX, "pivot"), Cell(to, "total")
 
@@ -214,8 +214,8 @@ def pairwise_coupling(x: Tensor) -> Tensor:
     p is what makes the sum over all pairs of (x[j, i] p[i] - x[i, j] p[j])^2 smallest.
     """
     float_only(x)
-    require(len(x.shape) == 3, f"x {describe(x.shape)} has to be [rows, classes, classes]")
-    k = agree(x.shape[1], x.shape[2], f"x {describe(x.shape)} has to hold square matrices")
+    require(len(x.shape) == 3, f"{named(x=x)} has to be [rows, classes, classes]")
+    k = agree(x.shape[1], x.shape[2], f"{named(x=x)} has to hold square matrices")
     to, rows = wide(x.dtype), x.shape[0]
     cells = (Cell(to, "whole"), Cell(to, "move"), Cell(to, "part"))
 

@@ -19,17 +19,17 @@ from .registry import op
 
 def _channels(x: Tensor, **vectors: Tensor) -> None:
     """Every operand is a vector with one element per channel of x [n, c, ...]."""
-    common.require(len(x.shape) >= 2, f"x {common.describe(x.shape)} has to be [n, c, ...]")
+    common.require(len(x.shape) >= 2, f"{common.named(x=x)} has to be [n, c, ...]")
     for name, v in vectors.items():
         common.require(
             len(v.shape) == 1,
             f"{name} {common.describe(v.shape)} has to have one dimension, channels",
         )
         common.agree(
-            x.shape[1], v.shape[0],
-            f"{name} {common.describe(v.shape)} and x {common.describe(x.shape)}: one element "
-            "per channel",
-        )  # fmt: skip
+            x.shape[1],
+            v.shape[0],
+            f"{name} {common.describe(v.shape)} and {common.named(x=x)}: one element per channel",
+        )
 
 
 @op(channels_last=True)
@@ -235,7 +235,7 @@ def group_norm(
     channels = getattr(x.shape[1], "value", None)
     common.require(
         groups >= 1 and (channels is None or channels % groups == 0),
-        f"x {common.describe(x.shape)}: {channels} channels cannot be split into groups={groups}",
+        f"{common.named(x=x)}: {channels} channels cannot be split into groups={groups}",
     )
     per = x.shape[1] // groups
     mean, factor = _statistics(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,16 @@ from . import common
 from .conv import Window
 from .program import product
 from .reduce import FIRST_MAX
-from .reference import Array, Index, padded_image, taps, widened
+from .reference import (
+    Array,
+    Index,
+    lowest,
+    padded_image,
+    taps,
+    under_window,
+    widened,
+    without_border,
+)
 from .registry import op
 
 
@@ -29,7 +38,7 @@ def _window(
 ) -> tuple[Window, list[IterVar]]:  # fmt: skip
     rank = len(x.shape) - 2
     common.require(
-        1 <= rank <= 3, f"x {common.describe(x.shape)} has to be [n, c, ...] with 1 to 3 dimensions"
+        1 <= rank <= 3, f"{common.named(x=x)} has to be [n, c, ...] with 1 to 3 dimensions"
     )
     window = Window(rank, kernel, strides, pads, dilations)
     names = ("kd", "kh", "kw")[-rank:]
@@ -42,7 +51,7 @@ def _sum_type(dtype: str) -> str:
     return "int32" if not dt.is_float(dtype) and dt.bits(dtype) < 32 else common.wide(dtype)
 
 
-@op(channels_last=True)
+@op(channels_last=True, chooses=True)
 def max_pool(
     x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
     pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (),
@@ -65,14 +74,9 @@ def max_pool(
 
 
 @max_pool.numpy
-def _(
-    x: Array, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
-    dilations: Sequence[int],
-) -> Array:  # fmt: skip
+def _(x: Array, **window: Any) -> Array:
     """The largest element under the window."""
-    low = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
-    windows = [part for _, part in taps(padded_image(x, pads, low), kernel, strides, dilations)]
-    return np.asarray(np.max(np.stack(windows), axis=0))
+    return np.asarray(under_window(x, lowest(x), **window).max(0))
 
 
 @op(channels_last=True)
@@ -107,20 +111,14 @@ def avg_pool(
 
 
 @avg_pool.numpy
-def _(
-    x: Array, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
-    dilations: Sequence[int], count_include_pad: bool,
-) -> Array:  # fmt: skip
+def _(x: Array, *, count_include_pad: bool, **window: Any) -> Array:
     """The sum under the window over the number of elements that count."""
     narrow = x.dtype.kind in "iu" and x.dtype.itemsize < 4
     wide = x.astype(np.int32) if narrow else widened(x)
-    image = padded_image(wide, pads, 0)
-    ones = padded_image(np.ones_like(wide), pads, 1 if count_include_pad else 0)
-    total = sum([part for _, part in taps(image, kernel, strides, dilations)])
-    count = sum([part for _, part in taps(ones, kernel, strides, dilations)])
-    if x.dtype.kind in "iu":
-        return np.trunc(total / np.maximum(count, 1)).astype(x.dtype)
-    return np.asarray(total / np.maximum(count, 1)).astype(x.dtype)
+    total = sum(under_window(wide, 0, **window))
+    count = sum(under_window(np.ones_like(wide), count_include_pad, **window))
+    mean = np.asarray(total / np.maximum(count, 1))
+    return (np.trunc(mean) if x.dtype.kind in "iu" else mean).astype(x.dtype)
 
 
 def _inside(window: Window, d: int, y: Expr, extent: Expr, everything: bool) -> Expr:
@@ -173,13 +171,9 @@ def lp_pool(
 
 
 @lp_pool.numpy
-def _(
-    x: Array, *, kernel: Sequence[int], p: float, strides: Sequence[int], pads: Sequence[int],
-    dilations: Sequence[int],
-) -> Array:  # fmt: skip
+def _(x: Array, *, p: float, **window: Any) -> Array:
     """The root of the sum of powers under the window."""
-    powers = np.abs(padded_image(widened(x), pads, 0)) ** p
-    total = sum([part for _, part in taps(powers, kernel, strides, dilations)])
+    total = sum(under_window(np.abs(widened(x)) ** p, 0, **window))
     return np.asarray(total ** (1 / p)).astype(x.dtype)
 
 
@@ -249,28 +243,23 @@ def max_pool_with_indices(
     return value, common.tensor(value.shape, place, "max_pool_place")
 
 
+def _first_largest_array(x: Array, window: Mapping[str, Any]) -> tuple[Array, Array]:
+    """The largest element of each window, and the first tap that has it and is no border's."""
+    values = under_window(x, lowest(x), **window)
+    inside = under_window(np.ones(x.shape, bool), False, **window)
+    best = values.max(0)
+    return best, np.argmax((values == best) & inside, 0)
+
+
 @max_pool_with_indices.numpy
-def _(
-    x: Array, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
-    dilations: Sequence[int], column_major: bool,
-) -> tuple[Array, Array]:  # fmt: skip
+def _(x: Array, *, column_major: bool, **window: Any) -> tuple[Array, Array]:
     """The largest element under the window, and its number in a tensor that counts."""
-    low = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
     image = x.shape[2:][::-1] if column_major else x.shape[2:]
     numbers = np.arange(x.size).reshape(*x.shape[:2], *image)
     if column_major:
         numbers = numbers.transpose(0, 1, *reversed(range(2, x.ndim)))
-    parts = [
-        np.stack(
-            [part for _, part in taps(padded_image(v, pads, border), kernel, strides, dilations)]
-        )
-        for v, border in ((x, low), (numbers, -1))
-    ]
-    values = np.where(parts[1] < 0, low, parts[0])
-    best = values.max(0)
-    # of equal elements the first that is no border's
-    first = np.argmax((values == best) & (parts[1] >= 0), 0)
-    return best.astype(x.dtype), np.take_along_axis(parts[1], first[None], 0)[0]
+    best, first = _first_largest_array(x, window)
+    return best, np.take_along_axis(under_window(numbers, -1, **window), first[None], 0)[0]
 
 
 # -------------------------------------------------------------------------------------- adaptive
@@ -304,7 +293,7 @@ class _Even:
 def _even(x: Tensor, size: Sequence[int]) -> tuple[list[_Even], list[IterVar]]:
     rank = len(x.shape) - 2
     common.require(
-        1 <= rank <= 3, f"x {common.describe(x.shape)} has to be [n, c, ...] with 1 to 3 dimensions"
+        1 <= rank <= 3, f"{common.named(x=x)} has to be [n, c, ...] with 1 to 3 dimensions"
     )
     common.require(
         len(size) == rank,
@@ -326,7 +315,7 @@ def _in_window(
     return build.if_then_else(build.all_of(inside), e, blank) if inside else e
 
 
-@op
+@op(chooses=True)
 def adaptive_max_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
     """The largest element of each of `size` windows that cover the image evenly.
 
@@ -411,15 +400,10 @@ def _grad_window(
     want = (*x.shape[:2], *window.result(x.shape[2:], empty=True))
     common.require(
         len(grad.shape) == len(want),
-        f"grad {common.describe(grad.shape)} has to be {common.describe(want)}, the result of "
-        "the pooling",
+        f"{common.named(grad=grad)} has to be {common.describe(want)}, the result of the pooling",
     )
     for d, (a, b) in enumerate(zip(grad.shape, want, strict=True)):
-        common.agree(
-            a,
-            b,
-            f"grad {common.describe(grad.shape)} and x {common.describe(x.shape)}: dimension {d}",
-        )
+        common.agree(a, b, f"{common.named(grad=grad, x=x)}: dimension {d}")
     return window, taps
 
 
@@ -470,42 +454,23 @@ def avg_pool_grad(
     return _spread(grad, x, window, taps, lambda i: shares[tuple(i)])
 
 
-def _windows(
-    shape: Sequence[int], size: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
+def _spread_array(
+    x: Array, parts: Iterable[Array], *, kernel: Sequence[int], strides: Sequence[int],
     pads: Sequence[int], dilations: Sequence[int],
-) -> Iterator[tuple[Index, list[Index], int]]:  # fmt: skip
-    """Every place of a pooling's result, the pixels of the image in its window in the order of
-    memory, and the number of pixels with the padding's."""
-    rank = len(kernel)
-    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
-    pads = pads or (0,) * (2 * rank)
-    for place in np.ndindex(*size):
-        lines = [
-            [y * s - b + t * d for t in range(k)]
-            for y, s, b, d, k in zip(place, strides, pads, dilations, kernel, strict=False)
-        ]
-        pixels: list[Index] = [
-            (..., *p)
-            for p in itertools.product(*lines)
-            if all(0 <= v < n for v, n in zip(p, shape, strict=True))
-        ]
-        yield (..., *place), pixels, int(np.prod(kernel))
+) -> Array:  # fmt: skip
+    """An image like x, each tap of all windows having added its part to the pixels it meets."""
+    out = padded_image(np.zeros(x.shape, widened(x).dtype), pads, 0)
+    for (_, pixels), part in zip(taps(out, kernel, strides, dilations), parts, strict=True):
+        pixels += part
+    return without_border(out, pads).astype(x.dtype)
 
 
 @avg_pool_grad.numpy
-def _(
-    grad: Array, x: Array, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
-    dilations: Sequence[int], count_include_pad: bool,
-) -> Array:  # fmt: skip
+def _(grad: Array, x: Array, *, count_include_pad: bool, **window: Any) -> Array:
     """Every window's derivative divided among its pixels."""
-    g = widened(grad)
-    out = np.zeros(x.shape, g.dtype)
-    places = _windows(x.shape[2:], grad.shape[2:], kernel, strides, pads, dilations)
-    for place, pixels, everything in places:
-        count = everything if count_include_pad else max(len(pixels), 1)
-        for p in pixels:
-            out[p] += g[place] / g.dtype.type(count)
-    return out.astype(x.dtype)
+    ones = under_window(np.ones(x.shape, widened(x).dtype), count_include_pad, **window)
+    share = widened(grad) / np.maximum(ones.sum(0), 1)
+    return _spread_array(x, [share] * len(ones), **window)
 
 
 @op(kind="opaque")
@@ -536,19 +501,8 @@ def max_pool_grad(
 
 
 @max_pool_grad.numpy
-def _(
-    grad: Array, x: Array, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
-    dilations: Sequence[int],
-) -> Array:  # fmt: skip
+def _(grad: Array, x: Array, **window: Any) -> Array:
     """Every window's derivative at its first largest pixel."""
-    g = widened(grad)
-    out = np.zeros(x.shape, g.dtype)
-    places = _windows(x.shape[2:], grad.shape[2:], kernel, strides, pads, dilations)
-    for place, pixels, _ in places:
-        if not pixels:
-            continue
-        values = np.stack([x[p] for p in pixels])
-        best = values.argmax(0)
-        for k, p in enumerate(pixels):
-            out[p] += np.where(best == k, g[place], 0)
-    return out.astype(x.dtype)
+    _, first = _first_largest_array(x, window)
+    own = [np.where(first == k, widened(grad), 0) for k in range(math.prod(window["kernel"]))]
+    return _spread_array(x, own, **window)

@@ -26,7 +26,7 @@ from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Buffer, BufferLoad, Stmt
 
-from .common import agree, describe, number, require, same_dtype
+from .common import agree, describe, named, number, require, same_dtype
 from .program import block, let, program, scratch, seq, steps, store, summed, when
 from .reference import Array, logistic
 from .registry import op
@@ -85,11 +85,11 @@ class _Layer:
             self.dtype in ("float32", "float64"),
             f"x is {self.dtype}; legal: float32, float64; cast narrow floats",
         )
-        require(len(x.shape) == 3, f"x {describe(x.shape)} has to have three dimensions")
-        require(len(r.shape) == 2, f"r {describe(r.shape)} has to have two dimensions")
+        require(len(x.shape) == 3, f"{named(x=x)} has to have three dimensions")
+        require(len(r.shape) == 2, f"{named(r=r)} has to have two dimensions")
         self.length, self.batch, self.hidden = x.shape[0], x.shape[1], r.shape[0]
         self.columns = self.hidden * gates
-        agree(self.columns, r.shape[1], f"r {describe(r.shape)} needs {gates} columns per row")
+        agree(self.columns, r.shape[1], f"{named(r=r)} needs {gates} columns per row")
         for name, t in states.items():
             if t is None:
                 continue
@@ -98,9 +98,7 @@ class _Layer:
             agree(self.hidden, t.shape[1], f"{name} {describe(t.shape)} needs one column per unit")
         if lengths is not None:
             require(dt.is_int(lengths.dtype), f"lengths is {lengths.dtype}; legal: integers")
-            require(
-                len(lengths.shape) == 1, f"lengths {describe(lengths.shape)} has to be a vector"
-            )
+            require(len(lengths.shape) == 1, f"{named(lengths=lengths)} has to be a vector")
             agree(self.batch, lengths.shape[0], "lengths needs one number per row of x")
         self.reverse, self.bound = reverse, clip
 
@@ -112,9 +110,8 @@ class _Layer:
     def wide(self, x: Tensor, gates: int) -> None:
         """x needs so many columns per hidden unit."""
         agree(
-            self.hidden * gates, x.shape[2],
-            f"x {describe(x.shape)} needs {gates} columns per hidden unit",
-        )  # fmt: skip
+            self.hidden * gates, x.shape[2], f"{named(x=x)} needs {gates} columns per hidden unit"
+        )
 
     def first(self, pairs: Sequence[tuple[Tensor, Tensor | None]], name: str) -> Stmt:
         """The states before the first step: given, or 0."""
@@ -192,8 +189,7 @@ def rnn(
                 layer.each(t, y, lengths, "cell", cell),
             )
 
-        return seq(layer.first([(h, h0)], "first"),
-                   steps(layer.length, [inner], (ins, outs), step))  # fmt: skip
+        return seq(layer.first([(h, h0)], "first"), steps(layer.length, [inner], (ins, outs), step))
 
     y, h = _results(layer, [x, r, h0, lengths], 1, body, "rnn")
     return y, h
@@ -266,13 +262,10 @@ def _check_reset(layer: _Layer, r: Tensor, candidate: Tensor | None, bias: Tenso
         same_dtype(r=r, candidate=candidate)
         require(bias is None, "bias is for layers without candidate; add it to x")
         for extent in candidate.shape:
-            agree(
-                layer.hidden, extent,
-                f"candidate {describe(candidate.shape)} has to be square, as h",
-            )  # fmt: skip
+            agree(layer.hidden, extent, f"{named(candidate=candidate)} has to be square, as h")
     if bias is not None:
         same_dtype(r=r, bias=bias)
-        agree(layer.hidden, bias.shape[-1], f"bias {describe(bias.shape)} needs one per unit")
+        agree(layer.hidden, bias.shape[-1], f"{named(bias=bias)} needs one per unit")
 
 
 @op
@@ -382,7 +375,7 @@ def lstm(
     hidden = layer.hidden
     if peephole is not None:
         same_dtype(r=r, peephole=peephole)
-        agree(hidden * 3, peephole.shape[-1], f"peephole {describe(peephole.shape)} needs 3 rows")
+        agree(hidden * 3, peephole.shape[-1], f"{named(peephole=peephole)} needs 3 rows")
     f, g, out = _functions(activations, alpha, beta, 3)
     gates = scratch([layer.batch, layer.columns], layer.dtype, "gates")
 

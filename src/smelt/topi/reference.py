@@ -6,6 +6,7 @@ They are the oracle of everything else, so they never look at the tensor express
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -46,6 +47,11 @@ def logistic(x: Array) -> Array:
     """1 / (1 + exp(-x)), without overflow."""
     e = np.exp(-np.abs(x))
     return np.asarray(np.where(x >= 0, 1 / (1 + e), e / (1 + e)))
+
+
+def erf_array(x: Array) -> Array:
+    """The error function of each element, in float64."""
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64)))
 
 
 def truncated(a: Array, b: Array) -> Array:
@@ -92,11 +98,23 @@ def stored_type(x: Array, out_dtype: str) -> np.dtype[Any]:
     return to_numpy(out_dtype) if out_dtype else x.dtype
 
 
+def lowest(x: Array) -> float:
+    """What every element is above or equal to."""
+    return int(np.iinfo(x.dtype).min) if x.dtype.kind in "iu" else -np.inf
+
+
 def padded_image(x: Array, pads: Sequence[int], value: float) -> Array:
     """An image x[n, c, ...] with a border: pads are the begins, then the ends."""
     rank = x.ndim - 2
     border = list(zip(pads[:rank], pads[rank:], strict=True)) if pads else [(0, 0)] * rank
     return np.pad(x, [(0, 0), (0, 0), *border], constant_values=value)
+
+
+def without_border(x: Array, pads: Sequence[int]) -> Array:
+    """The image that `padded_image` was given."""
+    rank = len(pads) // 2
+    ends = zip(pads[:rank], pads[rank:], x.shape[x.ndim - rank :], strict=True)
+    return x[(..., *[slice(begin, n - end) for begin, end, n in ends])]
 
 
 def taps(
@@ -107,11 +125,20 @@ def taps(
     strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
     size = [
         (h - d * (k - 1) - 1) // s + 1
-        for h, k, s, d in zip(x.shape[2:], kernel, strides, dilations, strict=True)
+        for h, k, s, d in zip(x.shape[x.ndim - rank :], kernel, strides, dilations, strict=True)
     ]
     for place in itertools.product(*map(range, kernel)):
         cut = [
-            slice(t * d, t * d + (n - 1) * s + 1, s)
+            slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
             for t, d, n, s in zip(place, dilations, size, strides, strict=True)
         ]
-        yield place, x[(slice(None), slice(None), *cut)]
+        yield place, x[(..., *cut)]
+
+
+def under_window(
+    x: Array, border: float, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
+    dilations: Sequence[int],
+) -> Array:  # fmt: skip
+    """[taps, n, c, ...]: the elements of every window on an image with a border of one value."""
+    parts = taps(padded_image(x, pads, border), kernel, strides, dilations)
+    return np.stack([part for _, part in parts])

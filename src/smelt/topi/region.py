@@ -51,10 +51,10 @@ def _neighbours(load: Callable[[Expr, Expr], Expr], y: Expr, x: Expr, to: str) -
 def _regions(x: Tensor, rois: Tensor, size: Sequence[int]) -> None:
     common.float_only(x)
     common.float_only(rois, "rois")
-    common.require(len(x.shape) == 4, f"x {common.describe(x.shape)} has to be [n, c, h, w]")
+    common.require(len(x.shape) == 4, f"{common.named(x=x)} has to be [n, c, h, w]")
     common.require(
         len(rois.shape) == 2 and value_of(rois.shape[1]) in (5, None),
-        f"rois {common.describe(rois.shape)} have to be [k, 5]",
+        f"{common.named(rois=rois)} have to be [k, 5]",
     )
     common.require(len(size) == 2 and min(size) >= 1, f"size={size} has to be two positive numbers")
 
@@ -436,7 +436,7 @@ def _(
 def _deformable_shapes(x: Tensor, w: Tensor, groups: int, offset_groups: int) -> None:
     common.agree(
         x.shape[1], w.shape[1] * groups,
-        f"x {common.describe(x.shape)} and w {common.describe(w.shape)} with groups={groups}: "
+        f"{common.named(x=x, w=w)} with groups={groups}: "
         "the channels of "
         "x have to be dimension 1 of w times groups",
     )  # fmt: skip

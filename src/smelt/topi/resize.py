@@ -12,7 +12,7 @@ from smelt.ir.build import all_of, any_of, call, equal, maximum, minimum, select
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, max_value, min_value, reduce_axis
 
-from .common import describe, extents, number, require, show, stored, sum_over, tensor
+from .common import extents, named, number, require, show, stored, sum_over, tensor
 from .reference import Array, widened
 from .registry import op
 
@@ -247,7 +247,7 @@ def _check(x: Tensor, modes: tuple[str, str, str], counts: tuple[int, int, int])
     for name, count, need in zip(("sizes", "scales", "roi"), counts, needed, strict=True):
         require(
             count == need or (count == 0 and name != "sizes"),
-            f"{name} has {count} numbers; x {describe(x.shape)} needs {need}",
+            f"{name} has {count} numbers; {named(x=x)} needs {need}",
         )
 
 
@@ -305,9 +305,8 @@ def resize(
 
 
 def _source(
-    n: int, size: int, extent: int, scale: float, mode: str, roi: tuple[float, float],
-    length: float,
-) -> np.float32:  # fmt: skip
+    n: int, size: int, extent: int, scale: float, mode: str, roi: tuple[float, float], length: float
+) -> np.float32:
     """Where place n of the result lies in the operand, in float32; length is the size before it was
     rounded down."""
     f = np.float32

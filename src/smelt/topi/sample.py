@@ -169,7 +169,7 @@ def grid_sample(
     """
     rank = len(x.shape) - 2
     common.require(
-        1 <= rank <= 3, f"x {common.describe(x.shape)} has to be [n, c, ...] with 1 to 3 dimensions"
+        1 <= rank <= 3, f"{common.named(x=x)} has to be [n, c, ...] with 1 to 3 dimensions"
     )
     for name, value, legal in (("mode", mode, MODES), ("padding_mode", padding_mode, BORDERS)):
         common.require(value in legal, f"{name}={value!r}; legal: {', '.join(legal)}")
@@ -178,14 +178,11 @@ def grid_sample(
         common.float_only(x)
     common.require(
         len(grid.shape) == rank + 2 and value_of(grid.shape[-1]) == rank,
-        f"grid {common.describe(grid.shape)} and x {common.describe(x.shape)}: the grid needs "
+        f"{common.named(grid=grid, x=x)}: the grid needs "
         f"{rank + 2} "
         f"dimensions, the last of extent {rank}",
     )
-    common.agree(
-        x.shape[0], grid.shape[0],
-        f"x {common.describe(x.shape)} and grid {common.describe(grid.shape)}: one grid per image",
-    )  # fmt: skip
+    common.agree(x.shape[0], grid.shape[0], f"{common.named(x=x, grid=grid)}: one grid per image")
     lines = [
         _grid_line(grid, d, rank, x.shape[2 + d], mode, padding_mode, align_corners)
         for d in range(rank)
@@ -277,7 +274,7 @@ def affine_grid(theta: Tensor, *, size: tuple[int, ...], align_corners: bool = F
     shape = [value_of(e) for e in theta.shape]
     common.require(
         len(shape) == 3 and shape[1] in (None, rank) and shape[2] in (None, rank + 1),
-        f"theta {common.describe(theta.shape)} has to be [n, {rank}, {rank + 1}] for size={size}",
+        f"{common.named(theta=theta)} has to be [n, {rank}, {rank + 1}] for size={size}",
     )
     to = common.wide(theta.dtype)
 
@@ -346,7 +343,7 @@ def crop_and_resize(
              outside is extrapolation_value
     mode     "nearest" (halves up) or "linear"
     """
-    common.require(len(x.shape) == 4, f"x {common.describe(x.shape)} has to be [n, c, h, w]")
+    common.require(len(x.shape) == 4, f"{common.named(x=x)} has to be [n, c, h, w]")
     common.require(mode in ("nearest", "linear"), f"mode={mode!r}; legal: nearest, linear")
     common.require(len(size) == 2 and min(size) >= 1, f"size={size} has to be two positive numbers")
     common.float_only(boxes, "boxes")
@@ -354,16 +351,14 @@ def crop_and_resize(
         common.float_only(x)
     common.require(
         len(boxes.shape) == 2 and value_of(boxes.shape[1]) == 4,
-        f"boxes {common.describe(boxes.shape)} have to be [k, 4]",
+        f"{common.named(boxes=boxes)} have to be [k, 4]",
     )
-    common.require(
-        len(indices.shape) == 1, f"indices {common.describe(indices.shape)} have to be [k]"
-    )
+    common.require(len(indices.shape) == 1, f"{common.named(indices=indices)} have to be [k]")
     common.agree(
-        boxes.shape[0], indices.shape[0],
-        f"boxes {common.describe(boxes.shape)} and indices {common.describe(indices.shape)}: "
-        "one index per box",
-    )  # fmt: skip
+        boxes.shape[0],
+        indices.shape[0],
+        f"{common.named(boxes=boxes, indices=indices)}: one index per box",
+    )
     lines = [_crop_line(boxes, d, size[d], x.shape[2 + d], mode) for d in range(2)]
 
     def channel(k: Expr, c: Expr, *_: Expr) -> tuple[Expr, Expr]:

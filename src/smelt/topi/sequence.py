@@ -11,7 +11,7 @@ from smelt.ir.build import all_of, any_of, if_then_else, maximum, minimum, selec
 from smelt.ir.expr import INDEX, Expr, cast
 from smelt.te.tensor import Tensor
 
-from .common import agree, axis_of, describe, number, require, same_dtype, tensor
+from .common import agree, axis_of, describe, named, number, require, same_dtype, tensor
 from .reference import Array
 from .registry import op
 
@@ -22,7 +22,7 @@ def _lengths(x: Tensor, lengths: Tensor, axis: int, name: str) -> None:
     require(len(lengths.shape) == 1, f"{name} {describe(lengths.shape)} has to have one dimension")
     agree(
         x.shape[axis], lengths.shape[0],
-        f"x {describe(x.shape)} and {name} {describe(lengths.shape)}: dimension {axis} of x",
+        f"{named(x=x)} and {name} {describe(lengths.shape)}: dimension {axis} of x",
     )  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def sequence_mask(
             valid_length [batch]
     """
     require(axis in (0, 1), f"axis={axis}; legal: 0, 1")
-    require(len(x.shape) >= 2, f"x {describe(x.shape)} needs at least two dimensions")
+    require(len(x.shape) >= 2, f"{named(x=x)} needs at least two dimensions")
     _lengths(x, valid_length, 1 - axis, "valid_length")
 
     def body(*i: Expr) -> Expr:
@@ -102,7 +102,7 @@ def write_sequence(
     rank = len(x.shape)
     same_dtype(x=x, update=update)
     along = axis_of(axis, rank)
-    rule = f"x {describe(x.shape)} and update {describe(update.shape)}"
+    rule = f"{named(x=x, update=update)}"
     require(along > 0, f"axis={axis} is the batch dimension")
     require(len(update.shape) == rank, f"{rule} need one rank")
     for d in range(rank):
@@ -145,9 +145,7 @@ def diagonal(x: Tensor, *, axes: tuple[int, int]) -> Tensor:
     rank = len(x.shape)
     first, second = axis_of(axes[0], rank, "axes[0]"), axis_of(axes[1], rank, "axes[1]")
     require(first != second, f"axes={axes} are one dimension")
-    agree(
-        x.shape[first], x.shape[second], f"x {describe(x.shape)}: dimensions {first} and {second}"
-    )
+    agree(x.shape[first], x.shape[second], f"{named(x=x)}: dimensions {first} and {second}")
     kept = first - (second < first)
 
     def body(*i: Expr) -> Expr:
@@ -181,12 +179,12 @@ def matrix_set_diag(
     """
     rank = len(x.shape)
     same_dtype(x=x, diagonal=diagonal)
-    require(rank >= 2, f"x {describe(x.shape)} needs at least two dimensions")
+    require(rank >= 2, f"{named(x=x)} needs at least two dimensions")
     require(align in ALIGNMENTS, f"align={align!r}; legal: {', '.join(ALIGNMENTS)}")
     require(len(k) == 2 and k[0] <= k[1], f"k={k}; it has to be two numbers, the smaller one first")
     low, high = k
     want = rank - 1 if low == high else rank
-    rule = f"x {describe(x.shape)} and diagonal {describe(diagonal.shape)} with k={k}"
+    rule = f"{named(x=x, diagonal=diagonal)} with k={k}"
     require(len(diagonal.shape) == want, f"{rule}: diagonal needs {want} dimensions")
     for d in range(rank - 2):
         agree(x.shape[d], diagonal.shape[d], f"{rule}: dimension {d}")

@@ -16,7 +16,7 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import describe, extents, number, require, tensor
+from .common import extents, named, number, require, tensor
 from .program import (
     Cell,
     filled_with,
@@ -71,7 +71,7 @@ def unique(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tensor, T
     counts   how often each value comes (int64)
     """
     require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
-    require(len(x.shape) == 1, f"x {describe(x.shape)} has to have one dimension; reshape it")
+    require(len(x.shape) == 1, f"{named(x=x)} has to have one dimension; reshape it")
     order = order_of(x, 0)
     first, filled = _firsts(x, order), Cell(name="filled")
 
@@ -217,7 +217,7 @@ def unique_rows(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tens
     The others are as in `unique`.
     """
     require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
-    require(len(x.shape) == 2, f"x {describe(x.shape)} has to have two dimensions; reshape it")
+    require(len(x.shape) == 2, f"{named(x=x)} has to have two dimensions; reshape it")
     n = x.shape[0]
     cells = [Cell(name=name) for name in ("made", "low", "high", "sign")]
 
@@ -329,7 +329,7 @@ def invert_permutation(x: Tensor) -> Tensor:
     Elements that name no place are left out; a place that none names holds 0.
     """
     require(dt.is_int(x.dtype), f"x is {x.dtype}; it has to be an integer")
-    require(len(x.shape) == 1, f"x {describe(x.shape)} has to have one dimension")
+    require(len(x.shape) == 1, f"{named(x=x)} has to have one dimension")
     n = x.shape[0]
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:

@@ -39,9 +39,7 @@ def dft(re: Tensor, im: Tensor, *, inverse: bool = False, axis: int = -1) -> tup
     """
     common.float_only(re, "re")
     dtype = common.same_dtype(re=re, im=im)
-    rule = (
-        f"re {common.describe(re.shape)} and im {common.describe(im.shape)} have to be of one shape"
-    )
+    rule = f"{common.named(re=re, im=im)} have to be of one shape"
     common.require(len(re.shape) == len(im.shape), rule)
     for d, (a, b) in enumerate(zip(re.shape, im.shape, strict=True)):
         common.agree(a, b, f"{rule}: dimension {d}")
@@ -95,17 +93,15 @@ def stft(
     dtype = common.same_dtype(x=x, window=window)
     common.require(len(x.shape) >= 1, "x has no dimension")
     common.require(
-        len(window.shape) == 1, f"window {common.describe(window.shape)} has to have one dimension"
+        len(window.shape) == 1, f"{common.named(window=window)} has to have one dimension"
     )
     n, length, to = convert(n_fft, INDEX), x.shape[-1], common.wide(dtype)
-    common.agree(
-        n, window.shape[0], f"window {common.describe(window.shape)} has to have n_fft elements"
-    )
+    common.agree(n, window.shape[0], f"{common.named(window=window)} has to have n_fft elements")
     common.require(hop_length >= 1, f"hop_length={hop_length}; it has to be at least 1")
     room, size = value_of(length), value_of(n)
     common.require(
         room is None or size is None or 1 <= size <= room,
-        f"n_fft={size}; x {common.describe(x.shape)} has {room} samples",
+        f"n_fft={size}; {common.named(x=x)} has {room} samples",
     )
     frames, frequencies = (length - n) // hop_length + 1, n // 2 + 1 if onesided else n
     batch = x.shape[:-1]

@@ -13,7 +13,7 @@ from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import agree, axis_of, describe, require, same_dtype, tensor
+from .common import agree, axis_of, named, require, same_dtype, tensor
 from .program import Cell, Lanes, let, loop, loop_nest, product, program, seq, sharing, store, when
 from .reference import Array, widened
 from .registry import op
@@ -207,7 +207,7 @@ def searchsorted(
     require(len(sorted.shape) >= 1, "sorted has no dimension")
     rows = len(sorted.shape) - 1
     if rows:
-        rule = f"sorted {describe(sorted.shape)} and values {describe(values.shape)}"
+        rule = f"{named(sorted=sorted, values=values)}"
         require(len(values.shape) == rows + 1, f"{rule} need one rank")
         for d in range(rows):
             agree(sorted.shape[d], values.shape[d], f"{rule}: dimension {d}")

@@ -17,7 +17,18 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import agree, describe, extents, number, require, same_dtype, stored, tensor, wide
+from .common import (
+    agree,
+    describe,
+    extents,
+    named,
+    number,
+    require,
+    same_dtype,
+    stored,
+    tensor,
+    wide,
+)
 from .gather import scatter_nd
 from .program import (
     Cell,
@@ -58,12 +69,9 @@ class _Rows:
             require(len(t.shape) == 1, f"{name} {describe(t.shape)} has to have one dimension")
         require(
             len(data.shape) in (1, 3),
-            f"data {describe(data.shape)} has to be [elements] or [blocks, rows, columns]",
+            f"{named(data=data)} has to be [elements] or [blocks, rows, columns]",
         )
-        agree(
-            data.shape[0], indices.shape[0],
-            f"data {describe(data.shape)} and indices {describe(indices.shape)}: dimension 0",
-        )  # fmt: skip
+        agree(data.shape[0], indices.shape[0], f"{named(data=data, indices=indices)}: dimension 0")
         one = const(1, INDEX)
         self.block = data.shape[1:] if len(data.shape) == 3 else (one, one)
         self.lines = indptr.shape[0] - 1
@@ -90,7 +98,7 @@ def sparse_dense(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Te
     """
     dtype = same_dtype(x=x, data=data)
     require(dtype != "bool", "x and data are bool; the operator is defined for numbers")
-    require(len(x.shape) == 2, f"x {describe(x.shape)} has to have two dimensions")
+    require(len(x.shape) == 2, f"{named(x=x)} has to have two dimensions")
     matrix, total = _Rows(data, indices, indptr), Cell(wide(dtype), "total")
     height, width = matrix.block
     to = wide(dtype)
@@ -149,9 +157,9 @@ def sparse_add(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Tens
     """x plus a sparse matrix in compressed rows, of elements or of blocks, of the same shape."""
     dtype = same_dtype(x=x, data=data)
     require(dtype != "bool", "x and data are bool; the operator is defined for numbers")
-    require(len(x.shape) == 2, f"x {describe(x.shape)} has to have two dimensions")
+    require(len(x.shape) == 2, f"{named(x=x)} has to have two dimensions")
     matrix = _Rows(data, indices, indptr)
-    rule = f"x {describe(x.shape)} and indptr {describe(indptr.shape)}"
+    rule = f"{named(x=x, indptr=indptr)}"
     agree(x.shape[0], matrix.rows, f"{rule}: the rows of x are those of the sparse matrix")
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
@@ -194,7 +202,7 @@ def sparse_transpose(
     Elements in columns beyond are left out; 0 stands at the end in their place.
     """
     matrix = _Rows(data, indices, indptr)
-    require(len(data.shape) == 1, f"data {describe(data.shape)} holds blocks; legal: [elements]")
+    require(len(data.shape) == 1, f"{named(data=data)} holds blocks; legal: [elements]")
     count = matrix.rows if columns is None else convert(columns, INDEX)
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
@@ -263,19 +271,19 @@ def sparse_to_dense(
     """
     _integers(indices=indices)
     sizes, rank = extents(shape), len(indices.shape)
-    require(rank <= 2, f"indices {describe(indices.shape)} have to have at most two dimensions")
-    require(len(values.shape) <= 1, f"values {describe(values.shape)} have to be [n] or []")
+    require(rank <= 2, f"{named(indices=indices)} have to have at most two dimensions")
+    require(len(values.shape) <= 1, f"{named(values=values)} have to be [n] or []")
     one = const(1, INDEX)
     n = indices.shape[0] if rank else one
     depth = indices.shape[1] if rank == 2 else one
     known = value_of(depth)
     require(
         known == len(sizes),
-        f"indices {describe(indices.shape)} name {known} dimensions, shape {describe(sizes)} has "
+        f"{named(indices=indices)} name {known} dimensions, shape {describe(sizes)} has "
         f"{len(sizes)}",
     )
     if values.shape:
-        rule = f"indices {describe(indices.shape)} and values {describe(values.shape)}"
+        rule = f"{named(indices=indices, values=values)}"
         agree(n, values.shape[0], f"{rule}: one value for each place")
     places = tensor((n, depth), lambda i, d: indices[(i, d)[:rank]], "places")
     each = tensor((n,), lambda i: values[(i,)[: len(values.shape)]], "values")
@@ -359,13 +367,12 @@ def sparse_fill_empty_rows(
     _integers(indices=indices)
     same_dtype(values=values, default=default)
     sizes = extents(shape)
-    rule = f"indices {describe(indices.shape)}, values {describe(values.shape)}"
+    rule = f"{named(indices=indices)}, {named(values=values)}"
     require(
         len(indices.shape) == 2 and value_of(indices.shape[1]) == len(sizes),
-        f"indices {describe(indices.shape)} have to be [n, {len(sizes)}] for shape "
-        f"{describe(sizes)}",
+        f"{named(indices=indices)} have to be [n, {len(sizes)}] for shape {describe(sizes)}",
     )
-    require(not default.shape, f"default {describe(default.shape)} has to have no dimension")
+    require(not default.shape, f"{named(default=default)} has to have no dimension")
     require(len(values.shape) == 1, f"{rule}: values have to have one dimension")
     n, rows = agree(indices.shape[0], values.shape[0], rule), sizes[0]
     room = n + rows
@@ -405,8 +412,7 @@ def sparse_reshape(
     before, after = extents(prev_shape), list(extents(new_shape))
     require(
         len(indices.shape) == 2 and value_of(indices.shape[1]) == len(before),
-        f"indices {describe(indices.shape)} have to be [n, {len(before)}] for prev_shape "
-        f"{describe(before)}",
+        f"{named(indices=indices)} have to be [n, {len(before)}] for prev_shape {describe(before)}",
     )
     open_ones = [d for d, e in enumerate(after) if value_of(e) == -1]
     require(len(open_ones) <= 1, f"new_shape={describe(after)}: one extent at most may be -1")

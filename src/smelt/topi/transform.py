@@ -92,8 +92,7 @@ def reshape(x: Tensor, *, shape: Extents) -> Tensor:
     have, want = value_of(product(x.shape)), value_of(product(new))
     common.require(
         have is None or want is None or have == want,
-        f"x {common.describe(x.shape)} has {have} elements, shape {common.describe(new)} has "
-        f"{want}",
+        f"{common.named(x=x)} has {have} elements, shape {common.describe(new)} has {want}",
     )
     if len(new) == len(x.shape) and all(a is b for a, b in zip(new, x.shape, strict=True)):
         return common.tensor(new, lambda *i: x[i], "reshape")
@@ -110,7 +109,7 @@ def transpose(x: Tensor, *, axes: tuple[int, ...] | None = None) -> Tensor:
     order = tuple([common.axis_of(a, rank, "axes") for a in order])
     common.require(
         sorted(order) == list(range(rank)),
-        f"axes={axes} is no order of the {rank} dimensions of x {common.describe(x.shape)}",
+        f"axes={axes} is no order of the {rank} dimensions of {common.named(x=x)}",
     )
     shape = [x.shape[a] for a in order]
     return common.tensor(
@@ -141,7 +140,7 @@ def squeeze(x: Tensor, *, axes: tuple[int, ...] | None = None) -> Tensor:
     for d in gone:
         common.require(
             value_of(x.shape[d]) in (None, 1),
-            f"axes={axes}: dimension {d} of x {common.describe(x.shape)} is not 1",
+            f"axes={axes}: dimension {d} of {common.named(x=x)} is not 1",
         )
         common.take_equal(x.shape[d], const(1, INDEX))
     shape = [e for d, e in enumerate(x.shape) if d not in gone]
@@ -167,7 +166,7 @@ LONG_CONCAT = 64
 """Operands that one chain of comparisons chooses from; more are halved first."""
 
 
-@op(numpy=lambda *xs, axis: np.concatenate(xs, axis))
+@op(chooses=True, numpy=lambda *xs, axis: np.concatenate(xs, axis))
 def concat(*xs: Tensor, axis: int = 0) -> Tensor:
     """Tensors one after another along `axis`."""
     common.require(bool(xs), "at least one operand is needed")
@@ -289,7 +288,7 @@ def _check_slice(x: Tensor, d: int, begin: Expr, count: Expr, step: int) -> None
     last = b + (n - 1) * step
     common.require(
         0 <= b < h and 0 <= last < h,
-        f"the slice of dimension {d} reads elements {b} to {last} of x {common.describe(x.shape)}; "
+        f"the slice of dimension {d} reads elements {b} to {last} of {common.named(x=x)}; "
         f"legal: 0 to {h - 1}",
     )
 
@@ -308,7 +307,7 @@ def flip(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
 PAD_MODES = ("constant", "reflect", "symmetric", "edge", "wrap")
 
 
-@op
+@op(chooses=True)
 def pad(x: Tensor, *, pads: Extents, mode: str = "constant", value: float = 0.0) -> Tensor:
     """x with a border; negative numbers cut elements off.
 
@@ -322,8 +321,7 @@ def pad(x: Tensor, *, pads: Extents, mode: str = "constant", value: float = 0.0)
         mode in PAD_MODES, f"mode={mode!r}; legal: {', '.join([repr(m) for m in PAD_MODES])}"
     )
     common.require(
-        len(pads) == 2 * rank,
-        f"pads has {len(pads)} numbers; x {common.describe(x.shape)} needs {2 * rank}",
+        len(pads) == 2 * rank, f"pads has {len(pads)} numbers; {common.named(x=x)} needs {2 * rank}"
     )
     front, back = common.extents(pads[:rank]), common.extents(pads[rank:])
     shape = [e + (f + b) for e, f, b in zip(x.shape, front, back, strict=True)]
@@ -365,9 +363,7 @@ def _has_elements(x: Tensor, front: Sequence[Expr], back: Sequence[Expr], mode: 
     found: list[Expr] = []
     for d, (n, f, b) in enumerate(zip(x.shape, front, back, strict=True)):
         if max(value_of(f) or 0, value_of(b) or 0) > 0:
-            rule = (
-                f"dimension {d} of x {common.describe(x.shape)}: mode={mode!r} repeats its elements"
-            )
+            rule = f"dimension {d} of {common.named(x=x)}: mode={mode!r} repeats its elements"
             common.at_most(const(1, INDEX), n, f"{rule}, and at least one is needed")
         elif value_of(n) is None and (_above(f, 0) or _above(b, 0)):
             found.append(n > 0)
@@ -413,7 +409,7 @@ def dilate(x: Tensor, *, strides: tuple[int, ...], value: float = 0.0) -> Tensor
     """
     common.require(
         len(strides) == len(x.shape),
-        f"strides has {len(strides)} numbers; x {common.describe(x.shape)} needs {len(x.shape)}",
+        f"strides has {len(strides)} numbers; {common.named(x=x)} needs {len(x.shape)}",
     )
     common.require(
         all(s >= 1 for s in strides), f"strides={strides}; every number has to be at least 1"
@@ -443,7 +439,7 @@ def tile(x: Tensor, *, repeats: Extents) -> Tensor:
     times = common.extents(repeats)
     common.require(
         len(times) == len(x.shape),
-        f"repeats has {len(times)} numbers; x {common.describe(x.shape)} needs {len(x.shape)}",
+        f"repeats has {len(times)} numbers; {common.named(x=x)} needs {len(x.shape)}",
     )
     shape = [e * r for e, r in zip(x.shape, times, strict=True)]
 
@@ -460,7 +456,7 @@ def tile(x: Tensor, *, repeats: Extents) -> Tensor:
 
 
 def _images(x: Tensor, block: int) -> tuple[Expr, ...]:
-    common.require(len(x.shape) == 4, f"x {common.describe(x.shape)} has to be [n, c, h, w]")
+    common.require(len(x.shape) == 4, f"{common.named(x=x)} has to be [n, c, h, w]")
     common.require(block >= 1, f"block={block}; it has to be at least 1")
     return x.shape
 
@@ -539,7 +535,7 @@ def trilu(x: Tensor, *, k: ExprLike = 0, upper: bool = True) -> Tensor:
 
     k  the diagonal that still belongs to it, counted to the right
     """
-    common.require(len(x.shape) >= 2, f"x {common.describe(x.shape)} needs at least two dimensions")
+    common.require(len(x.shape) >= 2, f"{common.named(x=x)} needs at least two dimensions")
     diagonal = convert(k, INDEX)
 
     def body(*i: Expr) -> Expr:

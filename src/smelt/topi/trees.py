@@ -13,7 +13,7 @@ from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import agree, describe, number, require, same_dtype
+from .common import agree, describe, named, number, require, same_dtype
 from .program import Cell, filled_with, loop, loop_nest, program, seq, sharing, store, when
 from .reference import Array
 from .registry import op
@@ -52,7 +52,7 @@ def tree_leaves(
     depth     the most nodes on a way from a root to a leaf
     """
     same_dtype(x=x, values=values)
-    require(len(x.shape) == 2, f"x {describe(x.shape)} has to be [rows, columns]")
+    require(len(x.shape) == 2, f"{named(x=x)} has to be [rows, columns]")
     nodes = {
         "features": features, "modes": modes, "values": values, "then": then, "other": other,
         "missing": missing,
@@ -131,7 +131,7 @@ def count_runs(
     """
     same_dtype(x=x, pool=pool)
     require(dt.is_int(x.dtype), f"x is {x.dtype}; it has to be an integer")
-    require(len(x.shape) == 2, f"x {describe(x.shape)} has to be [rows, n]")
+    require(len(x.shape) == 2, f"{named(x=x)} has to be [rows, n]")
     require(skips >= 0, f"skips={skips}; it has to be at least 0")
     _vectors(pool=pool, begins=begins, sizes=sizes, places=places)
     for name, v in (("sizes", sizes), ("places", places)):

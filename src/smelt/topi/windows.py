@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ from smelt.te.tensor import Tensor, reduce_axis
 
 from . import common
 from .conv import Window
-from .reference import Array, Index, basic_slice, widened
+from .reference import Array, basic_slice, padded_image, taps, widened, without_border
 from .registry import op
 from .transform import Extents, slice_of
 
@@ -30,7 +31,7 @@ def sliding_window(
     for name, values in (("window_shape", window_shape), ("strides", strides)):
         common.require(
             len(values) == count and min(values) >= 1,
-            f"{name}={values}; the {count} dimensions of x {common.describe(x.shape)} from axis "
+            f"{name}={values}; the {count} dimensions of {common.named(x=x)} from axis "
             f"{axis} on "
             "need as many numbers of at least 1",
         )
@@ -39,7 +40,7 @@ def sliding_window(
         known = value_of(x.shape[d])
         common.require(
             known is None or w <= known,
-            f"window_shape={window_shape}: dimension {d} of x {common.describe(x.shape)} has "
+            f"window_shape={window_shape}: dimension {d} of {common.named(x=x)} has "
             f"{known} "
             "elements",
         )
@@ -74,7 +75,7 @@ def strided_set(
     """
     common.same_dtype(x=x, v=v)
     shape, start, step = slice_of(x, axes, begin, end, strides)
-    rule = f"v {common.describe(v.shape)} has to be of the shape of the slice, "
+    rule = f"{common.named(v=v)} has to be of the shape of the slice, "
     rule += f"{common.describe(shape)}"
     common.require(len(v.shape) == len(shape), rule)
     for d, (a, b) in enumerate(zip(v.shape, shape, strict=True)):
@@ -119,9 +120,7 @@ def col2im(
     Units    size, kernel, strides, pads (begin..., end...) and dilations in pixels
     Source   ONNX Col2Im-18
     """
-    common.require(
-        len(x.shape) == 3, f"x {common.describe(x.shape)} has to be [n, c * kernel, windows]"
-    )
+    common.require(len(x.shape) == 3, f"{common.named(x=x)} has to be [n, c * kernel, windows]")
     rank = len(size)
     common.require(rank >= 1, "size is empty; one extent for each spatial dimension is needed")
     window, image = Window(rank, kernel, strides, pads, dilations), common.extents(size)
@@ -132,16 +131,15 @@ def col2im(
     rows, count = value_of(x.shape[1]), const(1, INDEX)
     common.require(
         rows is None or rows % taps == 0,
-        f"x {common.describe(x.shape)}: {rows} rows are no multiple of the kernel's {taps} "
-        "elements",
+        f"{common.named(x=x)}: {rows} rows are no multiple of the kernel's {taps} elements",
     )
     for e in places:
         count = count * e
     common.agree(
-        x.shape[2], count,
-        f"x {common.describe(x.shape)}: a kernel of {kernel} has as many places on "
-        f"{common.describe(image)}",
-    )  # fmt: skip
+        x.shape[2],
+        count,
+        f"{common.named(x=x)}: a kernel of {kernel} has as many places on {common.describe(image)}",
+    )
     axes = [reduce_axis((0, k), f"k{d}") for d, k in enumerate(kernel)]
 
     def body(n: Expr, c: Expr, *pixel: Expr) -> Expr:
@@ -166,22 +164,9 @@ def _(
     pads: Sequence[int], dilations: Sequence[int],
 ) -> Array:  # fmt: skip
     """Every column added to the pixels of its window, on the padded image that is cut then."""
-    rank = len(size)
-    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
-    pads = pads or (0,) * (2 * rank)
-    padded = [h + b + e for h, b, e in zip(size, pads[:rank], pads[rank:], strict=True)]
-    places = [
-        (h - d * (k - 1) - 1) // s + 1
-        for h, k, s, d in zip(padded, kernel, strides, dilations, strict=True)
-    ]
-    columns = widened(x).reshape(x.shape[0], -1, *kernel, *places)
-    out = np.zeros((*columns.shape[:2], *padded), columns.dtype)
-    for tap in np.ndindex(*kernel):
-        cut = [
-            slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
-            for t, d, n, s in zip(tap, dilations, places, strides, strict=True)
-        ]
-        place: Index = (..., *cut)
-        out[place] += columns[(slice(None), slice(None), *tap)]
-    keep: Index = (..., *[slice(b, b + h) for b, h in zip(pads[:rank], size, strict=True)])
-    return out[keep].astype(x.dtype)
+    count = math.prod(kernel)
+    columns = widened(x).reshape(x.shape[0], x.shape[1] // count, count, -1)
+    out = padded_image(np.zeros((*columns.shape[:2], *size), columns.dtype), pads, 0)
+    for k, (_, pixels) in enumerate(taps(out, kernel, strides, dilations)):
+        pixels += columns[:, :, k].reshape(pixels.shape)
+    return without_border(out, pads).astype(x.dtype)

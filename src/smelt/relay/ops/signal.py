@@ -11,7 +11,7 @@ from ..dialect import alias, relay_op, same
 
 @relay_op("einsum")
 def einsum(data: RelaxExpr, *, equation: str) -> RelaxExpr:
-    """Einstein's sum of a tuple of tensors: "ij,jk->ik". Each tensor has a letter once."""
+    """Einstein's sum of a tuple of tensors: "ij,jk->ik"."""
     return compose_einsum(items_of(data), equation)
 
 
