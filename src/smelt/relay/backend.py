@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from smelt.ir.errors import CompileError
 from smelt.runtime.errors import nearest
@@ -38,10 +39,13 @@ _RUNTIMES: dict[str, dict[str, tuple[Check, str]]] = {
 }
 
 
+@dataclass(init=False)
 class _Choice:
     """A name with options."""
 
-    known: Mapping[str, Mapping[str, tuple[Check, str]]]
+    name: str
+    options: dict[str, Any]
+    known: ClassVar[Mapping[str, Mapping[str, tuple[Check, str]]]]
 
     def __init__(self, name: str, options: Mapping[str, Any] | None = None) -> None:
         """Check the name and the options."""
@@ -66,13 +70,6 @@ class _Choice:
     def get(self, option: str, default: Any = None) -> Any:
         """The value of an option, or the default where it is not given."""
         return self.options.get(option, default)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Choice)
-            and type(other) is type(self)
-            and (self.name, self.options) == (other.name, other.options)
-        )
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self.name))

@@ -57,7 +57,7 @@ def build(
     form = _forms(executor, runtime, workspace_memory_pools, constant_memory_pools)
     context = _context("relay.build", form)
     made = target_of(target, target_host)
-    ir_mod = _module("relay.build", ir_mod)
+    ir_mod = _with_main("relay.build", ir_mod)
     plain = IRModule(ir_mod.functions, ir_mod.attrs)
     if mod_name != "default":
         plain.attrs["name"] = mod_name
@@ -93,24 +93,28 @@ def optimize(
     """
     context = _context("relay.optimize")
     target_of(target, None)
-    made = _module("relay.optimize", mod)
+    made = _with_main("relay.optimize", mod)
     plain = bind_params(IRModule(made.functions, made.attrs), params or {})
     return _optimized(plain, context), {}
 
 
-def _module(who: str, given: Any) -> IRModule:
-    """A module with a "main", from a module or a function."""
+def as_module(who: str, given: Any, name: str = "mod", hint: str = "") -> IRModule:
+    """A module, from one or from a function. hint: where modules come from."""
     if isinstance(given, relax.Function):
         given = IRModule({"main": given})
     if not isinstance(given, IRModule):
-        hint = "e.g. from relay.frontend.from_onnx"
-        if isinstance(given, tuple):
-            hint += ", which gives (mod, params)"
-        raise TypeMismatch(f"{who}: ir_mod is a {type(given).__name__}; give an IRModule, {hint}")
-    if "main" not in given:
-        known = ", ".join(given) or "none"
-        raise CompileError(f'{who}: the module has no function "main"; it has: {known}')
+        raise TypeMismatch(f"{who}: {name} is a {type(given).__name__}; give an IRModule{hint}")
     return given
+
+
+def _with_main(who: str, given: Any) -> IRModule:
+    """A module with a "main", from a module or a function."""
+    pair = ", which gives (mod, params)" * isinstance(given, tuple)
+    mod = as_module(who, given, "ir_mod", f", e.g. from relay.frontend.from_onnx{pair}")
+    if "main" not in mod:
+        known = ", ".join(mod) or "none"
+        raise CompileError(f'{who}: the module has no function "main"; it has: {known}')
+    return mod
 
 
 def _optimized(mod: IRModule, context: PassContext) -> IRModule:

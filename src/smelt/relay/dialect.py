@@ -102,7 +102,7 @@ def same(
     def body(*given: RelaxExpr, **attrs: Any) -> Any:
         found = {n: _formed(n, v, formed.get(n) or usual.get(n)) for n, v in attrs.items()}
         if along:
-            found[along] = _counted(found[along], rank_of(given[0]))
+            found[along] = _counted(found[along], rank_of(given[0]), mine.get(along, along))
         own = {mine.get(n, n): v for n, v in found.items() if n not in left_out}
         if images:
             first, *rest = given
@@ -144,9 +144,9 @@ def _formed(name: str, given: Any, form: Any) -> Any:
     return given if form is None else form(given)
 
 
-def _counted(axis: Any, rank: int) -> Any:
-    """One dimension or several, counted from the front."""
-    return axes_of(axis, rank) if isinstance(axis, tuple) else normal_axis(axis, rank)
+def _counted(axis: Any, rank: int, name: str) -> Any:
+    """One dimension or, where the core calls them so, axes, counted from the front."""
+    return axes_of(axis, rank) if name == "axes" else normal_axis(axis, rank)
 
 
 SIZED: dict[str, Mapping[int, str]] = {}

@@ -21,7 +21,7 @@ from smelt.runtime.errors import closest
 from smelt.runtime.vm import VirtualMachine
 
 from .backend import Executor as Form
-from .build_module import bind_params, build
+from .build_module import as_module, bind_params, build
 from .vm import compile as compile_program
 
 KINDS = ("debug", "graph", "vm", "aot")
@@ -110,12 +110,7 @@ def create_executor(
         )
     if device is not None and device != cpu(0):
         raise CompileError(f"create_executor: programs run on {cpu(0)}, not on {device}")
-    if mod is None:
-        mod = IRModule()
-    if isinstance(mod, Function):
-        mod = IRModule({"main": mod})
-    if not isinstance(mod, IRModule):
-        raise TypeMismatch(f"create_executor: mod is a {type(mod).__name__}; give an IRModule")
+    mod = IRModule() if mod is None else as_module("create_executor", mod)
     return Executor(kind, mod, target, params)
 
 

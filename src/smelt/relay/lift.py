@@ -37,7 +37,7 @@ _NN = ("batch_norm", "layer_norm", "instance_norm", "lrn", "prelu", "sparse_dens
 _ROWS: Mapping[str, Row] = {
     # operators whose body is written by hand, beside the rows of the dialect
     **SAME,
-    **{name: row(name, name) for name in ("cumsum", "cumprod", "transpose", "matrix_set_diag")},
+    **{name: row(name, name) for name in ("cumsum", "cumprod", "transpose")},
     **{name: row(f"nn.{name}", name) for name in _NN},
     **{name: row(name, name, "axis=axes") for name in ("sum", "prod", "min", "all", "any")},
     **{name: row(f"qnn.{name}", name) for name in ("quantize", "dequantize")},
@@ -47,7 +47,6 @@ _ROWS: Mapping[str, Row] = {
     "concat": row("concatenate", "concat"),
     "argsort": row("argsort", "argsort", "is_ascend=descending", forms=ENDS),
     "tile": row("tile", "tile", "reps=repeats"),
-    "dilate": row("nn.dilate", "dilate", "dilation_value=value"),
     "crop_and_resize": row(
         "image.crop_and_resize",
         "crop_and_resize",

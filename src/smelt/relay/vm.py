@@ -7,13 +7,11 @@ from typing import Any
 
 from smelt.codegen.llvm import resolve
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.module import IRModule
 from smelt.pipeline import checked_context, compile_program
-from smelt.relax.nodes import Function
 from smelt.runtime.vm import VirtualMachine as VirtualMachine
 from smelt.runtime.vm import VMExecutable
 
-from .build_module import bind_params, target_of, with_required
+from .build_module import as_module, bind_params, target_of, with_required
 from .transform.passes import LEVELS
 
 Executable = VMExecutable
@@ -30,10 +28,7 @@ def compile(
 
     `with smelt.transform.PassContext(...)` around the call says how the segments are compiled.
     """
-    if isinstance(mod, Function):
-        mod = IRModule({"main": mod})
-    if not isinstance(mod, IRModule):
-        raise TypeMismatch(f"relay.vm.compile: mod is a {type(mod).__name__}; give an IRModule")
+    mod = as_module("relay.vm.compile", mod)
     context = checked_context("relay.vm.compile", others=LEVELS)
     plain = with_required(bind_params(mod, params) if params else mod, context)
     return compile_program(plain, resolve(target_of(target, target_host)), context)

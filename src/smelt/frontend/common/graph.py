@@ -100,32 +100,24 @@ def _sorted(
 ) -> list[Step]:
     """Depth first in the file's order; a node met below itself lies on a cycle."""
 
-    def cycle(k: int) -> ImportFailure:
-        through = f"the node {steps[k].label!r} ({steps[k].op})"
-        return ImportFailure(f"{model}: the graph has a cycle through {through}")
-
-    done: list[Step] = []
-    state: dict[int, int] = {}
+    done: dict[int, None] = {}
+    begun: set[int] = set()
     for root in live:
-        stack = [(root, False)]
+        stack = [root]
         while stack:
-            k, ready = stack.pop()
-            if ready:
-                state[k] = 2
-                done.append(steps[k])
-                continue
-            if state.get(k) == 2:
-                continue
-            if state.get(k) == 1:
-                raise cycle(k)
-            state[k] = 1
-            stack.append((k, True))
-            below = [maker[n] for n in uses(steps[k]) if n in maker]
-            for b in below:
-                if state.get(b) == 1:
-                    raise cycle(b)
-            stack += [(b, False) for b in reversed(below) if b not in state]
-    return done
+            k = stack[-1]
+            below = [maker[n] for n in uses(steps[k]) if n in maker] if k not in done else []
+            waiting = [b for b in below if b not in done]
+            if waiting:
+                begun.add(k)
+                for b in waiting:
+                    if b in begun:
+                        through = f"the node {steps[b].label!r} ({steps[b].op})"
+                        raise ImportFailure(f"{model}: the graph has a cycle through {through}")
+                stack += reversed(waiting)
+            else:
+                done[stack.pop()] = None
+    return [steps[k] for k in done]
 
 
 def _makers(model: str, graph: Graph) -> dict[str, int]:
@@ -139,16 +131,12 @@ def _makers(model: str, graph: Graph) -> dict[str, int]:
     for k, step in enumerate(graph.steps):
         for o in step.outputs:
             if o and (o in maker or o in names or o in graph.arrays):
+                other = "an input" if o in names else "an initializer"
+                if o in maker:
+                    other = f"the node {graph.steps[maker[o]].label!r}"
                 raise ImportFailure(
                     f"{model}: the value {o!r} is defined twice: by the node {step.label!r} "
-                    f"({step.op}) and by "
-                    + (
-                        f"the node {graph.steps[maker[o]].label!r}"
-                        if o in maker
-                        else "an input"
-                        if o in names
-                        else "an initializer"
-                    )
+                    f"({step.op}) and by {other}"
                 )
             if o:
                 maker[o] = k

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.limits import worth_knowing
 
 from .ops_cast import element_type
-from .registry import Ints, attribute_set, onnx_op
+from .registry import Ints, onnx_op
 
 
 def _key(g: Build, seed: float | None) -> Value:
@@ -58,65 +58,45 @@ def uniform(g: Build, shape: Sequence[Any], dtype: str, seed: float | None) -> V
     return _drawn(g, "uniform", 0.0, 1.0, shape, dtype, seed)
 
 
-@attribute_set
-class Normal(TypedDict, total=False):
-    """A normal distribution."""
-
-    mean: float
-    scale: float
-    seed: float
-
-
-@attribute_set
-class Uniform(TypedDict, total=False):
-    """Numbers between two bounds, all equally likely."""
-
-    high: float
-    low: float
-    seed: float
-
-
-def _normal(g: Build, shape: Sequence[Any], dtype: str, of: Normal) -> Value:
-    mean, scale = of.get("mean", 0.0), of.get("scale", 1.0)
-    return _drawn(g, "normal", mean, scale, shape, dtype, of.get("seed"))
-
-
-def _uniform(g: Build, shape: Sequence[Any], dtype: str, of: Uniform) -> Value:
-    low, high = of.get("low", 0.0), of.get("high", 1.0)
-    return _drawn(g, "uniform", low, high, shape, dtype, of.get("seed"))
-
-
 def _kind(g: Build, x: Value, dtype: int | None) -> str:
     """The element type that a node names, or the operand's."""
     return x.dtype if dtype is None else element_type(g, dtype, "dtype")
 
 
 @onnx_op("RandomNormal")
-def random_normal(g: Build, *, dtype: int = 1, shape: Ints, **of: Unpack[Normal]) -> Value:
+def random_normal(
+    g: Build, *, dtype: int = 1, mean: float = 0.0, scale: float = 1.0, seed: float | None = None,
+    shape: Ints,
+) -> Value:  # fmt: skip
     """Numbers of a normal distribution."""
-    return _normal(g, shape, element_type(g, dtype, "dtype"), of)
+    return _drawn(g, "normal", mean, scale, shape, element_type(g, dtype, "dtype"), seed)
 
 
 @onnx_op("RandomUniform")
-def random_uniform(g: Build, *, dtype: int = 1, shape: Ints, **of: Unpack[Uniform]) -> Value:
+def random_uniform(
+    g: Build, *, dtype: int = 1, high: float = 1.0, low: float = 0.0, seed: float | None = None,
+    shape: Ints,
+) -> Value:  # fmt: skip
     """Numbers between two bounds."""
-    return _uniform(g, shape, element_type(g, dtype, "dtype"), of)
+    return _drawn(g, "uniform", low, high, shape, element_type(g, dtype, "dtype"), seed)
 
 
 @onnx_op("RandomNormalLike")
 def random_normal_like(
-    g: Build, x: Value, *, dtype: int | None = None, **of: Unpack[Normal]
-) -> Value:
+    g: Build, x: Value, *, dtype: int | None = None, mean: float = 0.0, scale: float = 1.0,
+    seed: float | None = None,
+) -> Value:  # fmt: skip
     """As many numbers as the operand has."""
-    return _normal(g, x.shape, _kind(g, x, dtype), of)
+    return _drawn(g, "normal", mean, scale, x.shape, _kind(g, x, dtype), seed)
 
 
 @onnx_op("RandomUniformLike")
 def random_uniform_like(
-    g: Build, x: Value, *, dtype: int | None = None, **of: Unpack[Uniform]
-) -> Value:
+    g: Build, x: Value, *, dtype: int | None = None, high: float = 1.0, low: float = 0.0,
+    seed: float | None = None,
+) -> Value:  # fmt: skip
     """As many numbers as the operand has."""
-    return _uniform(g, x.shape, _kind(g, x, dtype), of)
+    return _drawn(g, "uniform", low, high, x.shape, _kind(g, x, dtype), seed)
 
 
 @onnx_op("Bernoulli", since=15)

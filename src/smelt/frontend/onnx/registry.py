@@ -231,6 +231,7 @@ def same(
     def convert(g: Any, *given: Any, **attrs: Any) -> Value:
         if not attributes and not required:
             return g.compute(target, *given)  # type: ignore[no-any-return]
+        attrs = {**attributes, **attrs}
         for attribute, values in (legal or {}).items():
             g.one_of(attribute, attrs[attribute], values)
         for attribute in along.split():

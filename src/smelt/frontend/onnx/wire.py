@@ -15,8 +15,12 @@ from collections.abc import Iterator
 LEAST = 1 << 12
 """Bytes of a weight that are worth the trouble."""
 
-_GRAPH, _INITIALIZER, _RAW = 7, 5, 9
+_WAY = 7, 5, 9
+"""The numbers of the fields that lead to a weight: graph, initializer, raw_data."""
+
 _BYTES = 2
+
+Parts = list["bytes | memoryview"]
 
 
 def without_weights(data: bytes) -> tuple[bytes, dict[int, memoryview]]:
@@ -24,54 +28,34 @@ def without_weights(data: bytes) -> tuple[bytes, dict[int, memoryview]]:
 
     Bytes that are no such message, or have several graphs, come back as they are.
     """
+    found: dict[int, memoryview] = {}
     try:
-        return _model(memoryview(data))
+        return b"".join(_without(memoryview(data), _WAY, 0, found)), found
     except (IndexError, ValueError):
         return data, {}
 
 
-def _model(data: memoryview) -> tuple[bytes, dict[int, memoryview]]:
-    fields = list(_fields(data))
-    graphs = [f for f in fields if f[0] == _GRAPH]
-    if len(graphs) != 1:
-        raise ValueError("not one graph")
-    found: dict[int, memoryview] = {}
-    parts: list[bytes | memoryview] = []
-    for number, kind, begin, inside, end in fields:
-        if number != _GRAPH or kind != _BYTES:
-            parts.append(data[begin:end])
-            continue
-        graph = _graph(data[inside:end], found)
-        parts += [_head(number, sum(map(len, graph))), *graph]
-    return b"".join(parts), found
+def _without(
+    data: memoryview, way: tuple[int, ...], position: int, found: dict[int, memoryview]
+) -> Parts:
+    """The parts of a message without what lies at the end of the way, which is entered by position.
 
-
-def _graph(data: memoryview, found: dict[int, memoryview]) -> list[bytes | memoryview]:
-    """The parts of a graph without its large weights, which are entered by position."""
-    parts: list[bytes | memoryview] = []
-    position = 0
+    position  the message's own among those that are alike
+    """
+    parts: Parts = []
+    count = 0
     for number, kind, begin, inside, end in _fields(data):
-        if number != _INITIALIZER or kind != _BYTES:
+        alike = number == way[0] and kind == _BYTES
+        if not alike or end - inside < LEAST:
             parts.append(data[begin:end])
-            continue
-        if end - inside >= LEAST:
-            tensor = _tensor(data[inside:end], position, found)
-            parts += [_head(number, sum(map(len, tensor))), *tensor]
-        else:
-            parts.append(data[begin:end])
-        position += 1
-    return parts
-
-
-def _tensor(
-    data: memoryview, position: int, found: dict[int, memoryview]
-) -> list[bytes | memoryview]:
-    parts: list[bytes | memoryview] = []
-    for number, kind, begin, inside, end in _fields(data):
-        if number == _RAW and kind == _BYTES and end - inside >= LEAST:
+        elif len(way) == 1:
             found[position] = data[inside:end]
         else:
-            parts.append(data[begin:end])
+            inner = _without(data[inside:end], way[1:], count, found)
+            parts += [_head(number, sum(map(len, inner))), *inner]
+        count += alike
+    if way is _WAY and count != 1:
+        raise ValueError("not one graph")
     return parts
 
 

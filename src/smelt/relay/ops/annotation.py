@@ -7,7 +7,7 @@ from typing import Any
 from smelt.relax.nodes import RelaxExpr, call
 from smelt.topi import get_op
 
-from ..dialect import RELAY, alias, make, relay_function, relay_op
+from ..dialect import RELAY, alias, builder, relay_function, relay_op
 
 MARKS = {
     "annotation.stop_fusion": "The value is computed before what uses it is fused.",
@@ -30,16 +30,8 @@ for _name, _text in MARKS.items():
     _enter(_name, _text)
 
 
-@relay_function("annotation.compiler_begin")
-def compiler_begin(data: Any, compiler: str) -> RelaxExpr:
-    """An input of a region that an external compiler gets."""
-    return make(get_op("annotation.compiler_begin"), data, compiler=compiler)
-
-
-@relay_function("annotation.compiler_end")
-def compiler_end(data: Any, compiler: str) -> RelaxExpr:
-    """A result of a region that an external compiler gets."""
-    return make(get_op("annotation.compiler_end"), data, compiler=compiler)
+for _name in ("annotation.compiler_begin", "annotation.compiler_end"):
+    relay_function(_name)(builder(get_op(_name)))
 
 
 @relay_op("annotation.cast_hint")

@@ -201,14 +201,13 @@ def ndarray_size(data: RelaxExpr, *, dtype: str = "int32") -> RelaxExpr:
 # --------------------------------------------------------------------------------- diagonals
 
 
-@relay_op("matrix_set_diag")
-def matrix_set_diag(
-    data: RelaxExpr, diagonal: RelaxExpr, *, k: Any = 0, align: str = "RIGHT_LEFT"
-) -> RelaxExpr:
-    """Matrices with the diagonals k[0] to k[1] replaced; one number is one diagonal."""
-    many = tuple(k) if isinstance(k, tuple | list) else (k, k)
-    return call("matrix_set_diag", data, diagonal, k=many if len(many) == 2 else many * 2,
-                align=align)  # fmt: skip
+def _diagonals(k: Any) -> tuple[int, ...]:
+    """The first and the last one; one number is one diagonal."""
+    many = tuple(k) if isinstance(k, tuple | list) else (k,)
+    return many * 2 if len(many) == 1 else many
+
+
+same("matrix_set_diag", "data diagonal", forms={"k": _diagonals}, k=0, align="RIGHT_LEFT")
 
 
 @relay_op("trilu", needs=())

@@ -69,15 +69,8 @@ def mirror_pad(data: RelaxExpr, *, mode: str = "SYMMETRIC", pad_width: Any) -> R
 alias("nn.mirror_pad", "data pad_width mode")
 
 
-@relay_op("nn.dilate")
-def dilate(data: RelaxExpr, *, strides: Any, dilation_value: float = 0.0) -> RelaxExpr:
-    """strides - 1 elements of dilation_value between neighbours."""
-    legal(
-        len(strides) == rank_of(data),
-        f"strides={tuple(strides)}; the data has {rank_of(data)} dimensions",
-    )
-    return call("dilate", data, strides=tuple(strides), value=float(dilation_value))
-
+same("nn.dilate", "data", core="dilate", renamed="dilation_value=value", required="strides",
+     dilation_value=0.0)  # fmt: skip
 
 # -------------------------------------------------------------------------------------- blocks
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from inspect import Parameter
 from typing import Any
 
 from smelt.relax.compose import affine, integer
@@ -12,13 +14,14 @@ from smelt.relax.compose.quantize import parameter
 from smelt.relax.compose.window import ceiled, check_channels, check_weight, window
 from smelt.relax.nodes import RelaxExpr
 
-from ..dialect import relay_op
+from ..dialect import attributes, relay_op
+from .nn_window import placed
 
 FACTORS = ("int8", "uint8", "int16", "uint16")
 """Element types of the operands of products."""
 
 
-def _conv_operands(
+def _operands(
     data: RelaxExpr, kernel: RelaxExpr, out_dtype: str, scale: RelaxExpr, zero_point: RelaxExpr
 ) -> RelaxExpr:
     """The rules that convolutions and products share; the data's zero point."""
@@ -32,68 +35,65 @@ def _conv_operands(
 # --------------------------------------------------------------------------------- convolution
 
 
-@relay_op("qnn.conv2d", prepare=window(2, "strides", "dilation", "kernel_size"))
-def conv2d(
-    data: RelaxExpr,
-    kernel: RelaxExpr,
-    input_zero_point: RelaxExpr,
-    kernel_zero_point: RelaxExpr,
-    input_scale: RelaxExpr,
-    kernel_scale: RelaxExpr,
-    *,
-    kernel_size: Any,
-    channels: int | None,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    dilation: Any = (1, 1),
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_layout: str = "",
-    out_dtype: str = "int32",
+def _conv(
+    data: RelaxExpr, kernel: RelaxExpr, numbers: Sequence[RelaxExpr], a: dict[str, Any]
 ) -> RelaxExpr:
+    """A convolution, transposed where it has the attribute output_padding.
+
+    numbers  zero points of the data and the kernel, then scales
+    """
+    input_zero_point, kernel_zero_point, input_scale, kernel_scale = numbers
+    transposed, groups = "output_padding" in a, a["groups"]
+    za = _operands(data, kernel, a["out_dtype"], input_scale, input_zero_point)
+    x = spread(data, a["data_layout"], "data_layout", "NCHW")
+    w = spread(kernel, a["kernel_layout"], "kernel_layout", "IOHW" if transposed else "OIHW")
+    own = extents(w)[int(transposed)]
+    outputs = own * groups if transposed and own is not None else own
+    check_weight(w, a["channels"], a["kernel_size"], outputs)
+    check_channels(x, w, groups, transposed=transposed)
+    zw = parameter("kernel_zero_point", kernel_zero_point, own or 0)
+    place = {"strides": a["strides"], "pads": a["padding"], "dilations": a["dilation"]}
+    if transposed:
+        legal(
+            not rank_of(zw) or groups == 1,
+            f"kernel_zero_point is a vector and groups={groups}; legal: a scalar, or groups=1",
+        )
+        place["output_padding"] = a["output_padding"]
+        y = integer.conv_transpose_sums(x, w, za, zw, groups=groups, **place)
+    else:
+        parameter("kernel_scale", kernel_scale, own or 0)
+        y = integer.conv_sums(x, w, za, zw, groups, place)
+    y = cast_to(y, a["out_dtype"])
+    return gathered(y, "NCHW", a["out_layout"] or a["data_layout"], "out_layout")
+
+
+@relay_op("qnn.conv2d", prepare=window(2, "strides", "dilation", "kernel_size"))
+@attributes(kernel_size=Parameter.empty, channels=Parameter.empty, **placed(2), groups=1,
+            data_layout="NCHW", kernel_layout="OIHW", out_layout="", out_dtype="int32")  # fmt: skip
+def conv2d(
+    data: RelaxExpr, kernel: RelaxExpr, input_zero_point: RelaxExpr, kernel_zero_point: RelaxExpr,
+    input_scale: RelaxExpr, kernel_scale: RelaxExpr, **attrs: Any,
+) -> RelaxExpr:  # fmt: skip
     """A convolution of differences from the zero points; the border stands for 0.
 
     The result's scale is input_scale * kernel_scale, its zero point 0.
     Shapes  kernel_scale and kernel_zero_point: scalars, or vectors of the output channels
     """
-    za = _conv_operands(data, kernel, out_dtype, input_scale, input_zero_point)
-    x = spread(data, data_layout, "data_layout", "NCHW")
-    w = spread(kernel, kernel_layout, "kernel_layout", "OIHW")
-    outputs = extents(w)[0]
-    check_weight(w, channels, kernel_size, outputs)
-    check_channels(x, w, groups)
-    zw = parameter("kernel_zero_point", kernel_zero_point, outputs or 0)
-    parameter("kernel_scale", kernel_scale, outputs or 0)
-    a = {"strides": strides, "pads": padding, "dilations": dilation}
-    y = integer.conv_sums(x, w, za, zw, groups, a)
-    return gathered(cast_to(y, out_dtype), "NCHW", out_layout or data_layout, "out_layout")
+    numbers = input_zero_point, kernel_zero_point, input_scale, kernel_scale
+    return _conv(data, kernel, numbers, attrs)
 
 
 @relay_op(
     "qnn.conv2d_transpose",
     prepare=window(2, "strides", "dilation", "kernel_size", "output_padding"),
 )
+@attributes(**placed(2), channels=None, kernel_size=None, groups=1, data_layout="NCHW",
+            kernel_layout="IOHW", out_layout="", output_padding=(0, 0),
+            out_dtype="int32")  # fmt: skip
 def conv2d_transpose(
-    data: RelaxExpr,
-    weight: RelaxExpr,
-    input_zero_point: RelaxExpr,
-    kernel_zero_point: RelaxExpr,
-    input_scale: RelaxExpr,
-    kernel_scale: RelaxExpr,
-    *,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    dilation: Any = (1, 1),
-    channels: int | None = None,
-    kernel_size: Any = None,
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "IOHW",
-    out_layout: str = "",
-    output_padding: Any = (0, 0),
-    out_dtype: str = "int32",
-) -> RelaxExpr:
+    data: RelaxExpr, weight: RelaxExpr, input_zero_point: RelaxExpr, kernel_zero_point: RelaxExpr,
+    input_scale: RelaxExpr, kernel_scale: RelaxExpr, **attrs: Any,
+) -> RelaxExpr:  # fmt: skip
     """A transposed convolution of differences from the zero points.
 
     The result's scale is input_scale * kernel_scale, its zero point 0.
@@ -101,22 +101,8 @@ def conv2d_transpose(
             kernel_layout="IOHW"; kernel_scale and kernel_zero_point: scalars, or vectors of the
             output channels (with groups=1)
     """
-    za = _conv_operands(data, weight, out_dtype, input_scale, input_zero_point)
-    x = spread(data, data_layout, "data_layout", "NCHW")
-    w = spread(weight, kernel_layout, "kernel_layout", "IOHW")
-    own = extents(w)[1]
-    check_weight(w, channels, kernel_size, None if own is None else own * groups)
-    check_channels(x, w, groups, transposed=True)
-    zw = parameter("kernel_zero_point", kernel_zero_point, own or 0)
-    legal(
-        not rank_of(zw) or groups == 1,
-        f"kernel_zero_point is a vector and groups={groups}; legal: a scalar, or groups=1",
-    )
-    y = integer.conv_transpose_sums(
-        x, w, za, zw, strides=strides, pads=padding, dilations=dilation,
-        output_padding=output_padding, groups=groups,
-    )  # fmt: skip
-    return gathered(cast_to(y, out_dtype), "NCHW", out_layout or data_layout, "out_layout")
+    numbers = input_zero_point, kernel_zero_point, input_scale, kernel_scale
+    return _conv(data, weight, numbers, attrs)
 
 
 # ------------------------------------------------------------------------------------ matrices
@@ -139,7 +125,7 @@ def dense(
     The result's scale is input_scale * kernel_scale, its zero point 0.
     Shapes  kernel_scale and kernel_zero_point: scalars, or vectors of the units
     """
-    za = _conv_operands(data, weight, out_dtype, input_scale, input_zero_point)
+    za = _operands(data, weight, out_dtype, input_scale, input_zero_point)
     legal(rank_of(weight) == 2, f"the weight has {rank_of(weight)} dimensions; 2 are legal")
     rows = extents(weight)[0]
     legal(units is None or rows in (None, units), f"units={units}, but the weight has {rows} rows")
@@ -165,7 +151,7 @@ def batch_matmul(
 
     The result's scale is x_scale * y_scale, its zero point 0; all four are scalars.
     """
-    _conv_operands(x, y, out_dtype, x_scale, x_zero_point)
+    _operands(x, y, out_dtype, x_scale, x_zero_point)
     for name, v in (("x", x), ("y", y)):
         legal(rank_of(v) >= 3, f"{name} has {rank_of(v)} dimensions; at least 3 are needed")
     one_number("y_scale", y_scale)

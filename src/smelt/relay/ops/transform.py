@@ -106,12 +106,7 @@ def transpose(data: RelaxExpr, *, axes: Any = None) -> RelaxExpr:
     return call("transpose", data, axes=None if not axes else axes_of(axes, rank_of(data)))
 
 
-@relay_op("reverse")
-def reverse(data: RelaxExpr, *, axis: Any) -> RelaxExpr:
-    """Backwards along an axis."""
-    return call("flip", data, axes=axes_of(axis, rank_of(data)))
-
-
+same("reverse", "data", core="flip", renamed="axis=axes", along="axis", required="axis")
 same("reverse_sequence", "data seq_lengths", seq_axis=1, batch_axis=0)
 
 

@@ -31,4 +31,3 @@ def get_net(
 
 
 get_workload = workload_of(get_net)
-"""The network with weights, of the same arguments."""

@@ -82,7 +82,7 @@ def workload_of(net: Callable[P, Function]) -> Callable[P, Workload]:
 
     get_workload.__name__ = get_workload.__qualname__ = "get_workload"
     get_workload.__annotations__ = {**net.__annotations__, "return": "Workload"}
-    get_workload.__doc__ = "The network with weights."
+    get_workload.__doc__ = "The network with weights, of the same arguments."
     return get_workload
 
 
