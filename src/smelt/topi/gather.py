@@ -65,7 +65,7 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0, mode: str = "negative")
              "wrap": the index modulo n
     """
     _integers(indices)
-    common.require(mode in _MODES, f"mode={mode!r}; legal: {', '.join(_MODES)}")
+    common.one_of(_MODES, mode=mode)
     axis = common.axis_of(axis, len(x.shape))
     rank = len(indices.shape)
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
@@ -235,7 +235,7 @@ def _scattered(
 
     place  (indices, position of an update) -> (conditions that it counts, where it belongs)
     """
-    common.require(reduction in _JOIN, f"reduction={reduction!r}; legal: {', '.join(_JOIN)}")
+    common.one_of(_JOIN, reduction=reduction)
     to = common.wide(x.dtype) if reduction in ("add", "mul") else x.dtype
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
@@ -267,8 +267,9 @@ def scatter_elements(
     common.same_dtype(x=x, updates=updates)
     axis = common.axis_of(axis, len(x.shape))
     _inside_of(x, axis, indices=indices, updates=updates)
-    for d, (a, b) in enumerate(zip(indices.shape, updates.shape, strict=True)):
-        common.agree(a, b, f"indices and updates have to be of one shape: dimension {d}")
+    common.agree_in_shape(
+        indices.shape, updates.shape, "indices and updates have to be of one shape"
+    )
 
     def place(indices: Tensor, i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
         at = _wrapped(indices[i], x.shape[axis])
@@ -310,12 +311,9 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
         len(updates.shape) == len(want),
         f"{common.named(updates=updates)} have to be {common.describe(want)}",
     )
-    for d, (a, b) in enumerate(zip(updates.shape, want, strict=True)):
-        common.agree(
-            a,
-            b,
-            f"{common.named(updates=updates)} have to be {common.describe(want)}: dimension {d}",
-        )
+    common.agree_in_shape(
+        updates.shape, want, f"{common.named(updates=updates)} have to be {common.describe(want)}"
+    )
 
     def place(indices: Tensor, i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
         row = [_wrapped(indices[(*i[:outer], const(d, INDEX))], x.shape[d]) for d in range(depth)]

@@ -21,15 +21,10 @@ def _channels(x: Tensor, **vectors: Tensor) -> None:
     """Every operand is a vector with one element per channel of x [n, c, ...]."""
     common.require(len(x.shape) >= 2, f"{common.named(x=x)} has to be [n, c, ...]")
     for name, v in vectors.items():
-        common.require(
-            len(v.shape) == 1,
-            f"{name} {common.describe(v.shape)} has to have one dimension, channels",
-        )
-        common.agree(
-            x.shape[1],
-            v.shape[0],
-            f"{name} {common.describe(v.shape)} and {common.named(x=x)}: one element per channel",
-        )
+        own = common.named(**{name: v})
+        common.require(len(v.shape) == 1, f"{own} has to have one dimension, channels")
+        rule = f"{own} and {common.named(x=x)}: one element per channel"
+        common.agree(x.shape[1], v.shape[0], rule)
 
 
 @op(channels_last=True)
@@ -232,11 +227,7 @@ def group_norm(
     """
     common.float_only(x)
     _channels(x, scale=scale, bias=bias)
-    channels = getattr(x.shape[1], "value", None)
-    common.require(
-        groups >= 1 and (channels is None or channels % groups == 0),
-        f"{common.named(x=x)}: {channels} channels cannot be split into groups={groups}",
-    )
+    common.take_groups(groups, common.named(x=x), x.shape[1])
     per = x.shape[1] // groups
     mean, factor = _statistics(
         x, (x.shape[0], const(groups, INDEX)),
@@ -272,7 +263,7 @@ def lrn(
     Source   ONNX LRN-13
     """
     common.float_only(x)
-    common.require(size >= 1, f"size={size}; it has to be at least 1")
+    common.at_least(1, size=size)
     to = common.wide(x.dtype)
     k = reduce_axis((0, size), "k")
 

@@ -36,10 +36,7 @@ def _window(
     x: Tensor, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
     dilations: Sequence[int],
 ) -> tuple[Window, list[IterVar]]:  # fmt: skip
-    rank = len(x.shape) - 2
-    common.require(
-        1 <= rank <= 3, f"{common.named(x=x)} has to be [n, c, ...] with 1 to 3 dimensions"
-    )
+    rank = common.spatial_rank(x)
     window = Window(rank, kernel, strides, pads, dilations)
     names = ("kd", "kh", "kw")[-rank:]
     taps = [reduce_axis((0, k), n) for k, n in zip(window.kernel, names, strict=True)]
@@ -291,10 +288,7 @@ class _Even:
 
 
 def _even(x: Tensor, size: Sequence[int]) -> tuple[list[_Even], list[IterVar]]:
-    rank = len(x.shape) - 2
-    common.require(
-        1 <= rank <= 3, f"{common.named(x=x)} has to be [n, c, ...] with 1 to 3 dimensions"
-    )
+    rank = common.spatial_rank(x)
     common.require(
         len(size) == rank,
         f"size={size} has {len(size)} numbers; {rank} spatial dimensions need {rank}",
@@ -402,8 +396,7 @@ def _grad_window(
         len(grad.shape) == len(want),
         f"{common.named(grad=grad)} has to be {common.describe(want)}, the result of the pooling",
     )
-    for d, (a, b) in enumerate(zip(grad.shape, want, strict=True)):
-        common.agree(a, b, f"{common.named(grad=grad, x=x)}: dimension {d}")
+    common.agree_in_shape(grad.shape, want, f"{common.named(grad=grad, x=x)}")
     return window, taps
 
 

@@ -27,7 +27,7 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import at, describe, extents, lies_over, require, tensor
+from .common import at, describe, extents, lies_over, one_of, require, tensor
 from .program import Cell, loop_nest, product, program, seq, sharing, store, when
 from .reduce import scan
 from .reference import Array
@@ -269,7 +269,7 @@ def _fraction(word: Expr, dtype: str, digits: int, least: int = 0) -> Expr:
 def _parameters(
     sizes: Sequence[Expr], dtype: str, names: tuple[str, str], first: Tensor, second: Tensor
 ) -> None:
-    require(dtype in DIGITS, f"dtype={dtype!r}; legal: {', '.join(DIGITS)}")
+    one_of(DIGITS, dtype=dtype)
     for name, t in zip(names, (first, second), strict=True):
         require(t.dtype == dtype, f"{name} is {t.dtype}; dtype={dtype!r} needs {dtype}")
         lies_over(shape=sizes, **{name: t.shape})

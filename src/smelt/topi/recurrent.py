@@ -26,7 +26,7 @@ from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Buffer, BufferLoad, Stmt
 
-from .common import agree, describe, named, number, require, same_dtype
+from .common import agree, named, number, require, same_dtype, take_dimensions
 from .program import block, let, program, scratch, seq, steps, store, summed, when
 from .reference import Array, logistic
 from .registry import op
@@ -85,17 +85,16 @@ class _Layer:
             self.dtype in ("float32", "float64"),
             f"x is {self.dtype}; legal: float32, float64; cast narrow floats",
         )
-        require(len(x.shape) == 3, f"{named(x=x)} has to have three dimensions")
-        require(len(r.shape) == 2, f"{named(r=r)} has to have two dimensions")
+        take_dimensions(3, x=x)
+        take_dimensions(2, r=r)
         self.length, self.batch, self.hidden = x.shape[0], x.shape[1], r.shape[0]
         self.columns = self.hidden * gates
         agree(self.columns, r.shape[1], f"{named(r=r)} needs {gates} columns per row")
-        for name, t in states.items():
-            if t is None:
-                continue
-            require(len(t.shape) == 2, f"{name} {describe(t.shape)} has to have two dimensions")
-            agree(self.batch, t.shape[0], f"{name} {describe(t.shape)} needs one row per row of x")
-            agree(self.hidden, t.shape[1], f"{name} {describe(t.shape)} needs one column per unit")
+        for name in [n for n, t in states.items() if t is not None]:
+            own, t = named(**{name: given[name]}), given[name]
+            take_dimensions(2, **{name: t})
+            agree(self.batch, t.shape[0], f"{own} needs one row per row of x")
+            agree(self.hidden, t.shape[1], f"{own} needs one column per unit")
         if lengths is not None:
             require(dt.is_int(lengths.dtype), f"lengths is {lengths.dtype}; legal: integers")
             require(len(lengths.shape) == 1, f"{named(lengths=lengths)} has to be a vector")

@@ -114,13 +114,14 @@ def without_border(x: Array, pads: Sequence[int]) -> Array:
     """The image that `padded_image` was given."""
     rank = len(pads) // 2
     ends = zip(pads[:rank], pads[rank:], x.shape[x.ndim - rank :], strict=True)
-    return x[(..., *[slice(begin, n - end) for begin, end, n in ends])]
+    keep: Index = (..., *[slice(begin, n - end) for begin, end, n in ends])
+    return x[keep]
 
 
 def taps(
     x: Array, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-) -> Iterator[tuple[tuple[int, ...], Array]]:
-    """For every element of the kernel: its place and the part of the padded image it meets."""
+) -> Iterator[tuple[Index, Array]]:
+    """For every element of the kernel: its index and the part of the padded image it meets."""
     rank = len(kernel)
     strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
     size = [
@@ -132,7 +133,8 @@ def taps(
             slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
             for t, d, n, s in zip(place, dilations, size, strides, strict=True)
         ]
-        yield place, x[(..., *cut)]
+        met: Index = (..., *cut)
+        yield (..., *place), x[met]
 
 
 def under_window(

@@ -55,10 +55,7 @@ class _Line:
             v = moved(at[i])
             f = v - call("floor", v)
             each = cubic_weights(f, -0.75) if mode == "cubic" else [1.0 - f, f]
-            chosen = each[-1]
-            for k in reversed(range(len(each) - 1)):
-                chosen = select(equal(t, k), each[k], chosen)
-            return chosen
+            return common.pick(t, each)
 
         self.index = common.tensor(shape, index, "sample_index")
         self.weight = None if mode == "nearest" else common.tensor(shape, weight, "sample_weight")
@@ -167,20 +164,16 @@ def grid_sample(
     padding_mode   outside the image: "zeros", "border" (the nearest pixel), "reflection"
     Source         ONNX GridSample-22
     """
-    rank = len(x.shape) - 2
-    common.require(
-        1 <= rank <= 3, f"{common.named(x=x)} has to be [n, c, ...] with 1 to 3 dimensions"
-    )
-    for name, value, legal in (("mode", mode, MODES), ("padding_mode", padding_mode, BORDERS)):
-        common.require(value in legal, f"{name}={value!r}; legal: {', '.join(legal)}")
+    rank = common.spatial_rank(x)
+    common.one_of(MODES, mode=mode)
+    common.one_of(BORDERS, padding_mode=padding_mode)
     common.float_only(grid, "grid")
     if mode != "nearest":
         common.float_only(x)
     common.require(
         len(grid.shape) == rank + 2 and value_of(grid.shape[-1]) == rank,
-        f"{common.named(grid=grid, x=x)}: the grid needs "
-        f"{rank + 2} "
-        f"dimensions, the last of extent {rank}",
+        f"{common.named(grid=grid, x=x)}: the grid needs {rank + 2} dimensions, the last of "
+        f"extent {rank}",
     )
     common.agree(x.shape[0], grid.shape[0], f"{common.named(x=x, grid=grid)}: one grid per image")
     lines = [
@@ -343,8 +336,8 @@ def crop_and_resize(
              outside is extrapolation_value
     mode     "nearest" (halves up) or "linear"
     """
-    common.require(len(x.shape) == 4, f"{common.named(x=x)} has to be [n, c, h, w]")
-    common.require(mode in ("nearest", "linear"), f"mode={mode!r}; legal: nearest, linear")
+    common.take_form("[n, c, h, w]", x=x)
+    common.one_of(("nearest", "linear"), mode=mode)
     common.require(len(size) == 2 and min(size) >= 1, f"size={size} has to be two positive numbers")
     common.float_only(boxes, "boxes")
     if mode == "linear":
@@ -353,7 +346,7 @@ def crop_and_resize(
         len(boxes.shape) == 2 and value_of(boxes.shape[1]) == 4,
         f"{common.named(boxes=boxes)} have to be [k, 4]",
     )
-    common.require(len(indices.shape) == 1, f"{common.named(indices=indices)} have to be [k]")
+    common.take_form("[k]", indices=indices)
     common.agree(
         boxes.shape[0],
         indices.shape[0],

@@ -16,7 +16,7 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import extents, named, number, require, tensor
+from .common import extents, integers_only, named, number, require, take_dimensions, tensor
 from .program import (
     Cell,
     filled_with,
@@ -328,8 +328,8 @@ def invert_permutation(x: Tensor) -> Tensor:
 
     Elements that name no place are left out; a place that none names holds 0.
     """
-    require(dt.is_int(x.dtype), f"x is {x.dtype}; it has to be an integer")
-    require(len(x.shape) == 1, f"{named(x=x)} has to have one dimension")
+    integers_only(x=x)
+    take_dimensions(1, x=x)
     n = x.shape[0]
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:

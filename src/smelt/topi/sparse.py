@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, equal, maximum, minimum, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor
@@ -21,11 +20,13 @@ from .common import (
     agree,
     describe,
     extents,
+    integers_only,
     named,
     number,
     require,
     same_dtype,
     stored,
+    take_dimensions,
     tensor,
     wide,
 )
@@ -50,11 +51,6 @@ from .registry import op
 from .sets import unravel_index
 
 
-def _integers(**operands: Tensor) -> None:
-    for name, t in operands.items():
-        require(dt.is_int(t.dtype), f"{name} is {t.dtype}; it has to be an integer")
-
-
 class _Rows:
     """A matrix in compressed rows, of elements or of blocks.
 
@@ -64,9 +60,8 @@ class _Rows:
     """
 
     def __init__(self, data: Tensor, indices: Tensor, indptr: Tensor) -> None:
-        _integers(indices=indices, indptr=indptr)
-        for name, t in (("indices", indices), ("indptr", indptr)):
-            require(len(t.shape) == 1, f"{name} {describe(t.shape)} has to have one dimension")
+        integers_only(indices=indices, indptr=indptr)
+        take_dimensions(1, indices=indices, indptr=indptr)
         require(
             len(data.shape) in (1, 3),
             f"{named(data=data)} has to be [elements] or [blocks, rows, columns]",
@@ -98,7 +93,7 @@ def sparse_dense(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Te
     """
     dtype = same_dtype(x=x, data=data)
     require(dtype != "bool", "x and data are bool; the operator is defined for numbers")
-    require(len(x.shape) == 2, f"{named(x=x)} has to have two dimensions")
+    take_dimensions(2, x=x)
     matrix, total = _Rows(data, indices, indptr), Cell(wide(dtype), "total")
     height, width = matrix.block
     to = wide(dtype)
@@ -157,7 +152,7 @@ def sparse_add(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Tens
     """x plus a sparse matrix in compressed rows, of elements or of blocks, of the same shape."""
     dtype = same_dtype(x=x, data=data)
     require(dtype != "bool", "x and data are bool; the operator is defined for numbers")
-    require(len(x.shape) == 2, f"{named(x=x)} has to have two dimensions")
+    take_dimensions(2, x=x)
     matrix = _Rows(data, indices, indptr)
     rule = f"{named(x=x, indptr=indptr)}"
     agree(x.shape[0], matrix.rows, f"{rule}: the rows of x are those of the sparse matrix")
@@ -269,7 +264,7 @@ def sparse_to_dense(
 
     The last of several values for one place stays; places outside are left out.
     """
-    _integers(indices=indices)
+    integers_only(indices=indices)
     sizes, rank = extents(shape), len(indices.shape)
     require(rank <= 2, f"{named(indices=indices)} have to have at most two dimensions")
     require(len(values.shape) <= 1, f"{named(values=values)} have to be [n] or []")
@@ -364,7 +359,7 @@ def sparse_fill_empty_rows(
 
     Elements in rows outside are left out.
     """
-    _integers(indices=indices)
+    integers_only(indices=indices)
     same_dtype(values=values, default=default)
     sizes = extents(shape)
     rule = f"{named(indices=indices)}, {named(values=values)}"
@@ -408,7 +403,7 @@ def sparse_reshape(
     Shapes     indices [n, the extents of prev_shape]; result [n, the extents of new_shape]
     new_shape  one extent may be -1: it follows from the others
     """
-    _integers(indices=indices)
+    integers_only(indices=indices)
     before, after = extents(prev_shape), list(extents(new_shape))
     require(
         len(indices.shape) == 2 and value_of(indices.shape[1]) == len(before),

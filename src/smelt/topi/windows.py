@@ -31,8 +31,7 @@ def sliding_window(
     for name, values in (("window_shape", window_shape), ("strides", strides)):
         common.require(
             len(values) == count and min(values) >= 1,
-            f"{name}={values}; the {count} dimensions of {common.named(x=x)} from axis "
-            f"{axis} on "
+            f"{name}={values}; the {count} dimensions of {common.named(x=x)} from axis {axis} on "
             "need as many numbers of at least 1",
         )
     places = []
@@ -40,8 +39,7 @@ def sliding_window(
         known = value_of(x.shape[d])
         common.require(
             known is None or w <= known,
-            f"window_shape={window_shape}: dimension {d} of {common.named(x=x)} has "
-            f"{known} "
+            f"window_shape={window_shape}: dimension {d} of {common.named(x=x)} has {known} "
             "elements",
         )
         places.append((x.shape[d] - w) // s + 1)
@@ -78,8 +76,7 @@ def strided_set(
     rule = f"{common.named(v=v)} has to be of the shape of the slice, "
     rule += f"{common.describe(shape)}"
     common.require(len(v.shape) == len(shape), rule)
-    for d, (a, b) in enumerate(zip(v.shape, shape, strict=True)):
-        common.agree(a, b, f"{rule}: dimension {d}")
+    common.agree_in_shape(v.shape, shape, f"{rule}")
 
     def body(*i: Expr) -> Expr:
         conditions: list[Expr] = []
@@ -120,7 +117,7 @@ def col2im(
     Units    size, kernel, strides, pads (begin..., end...) and dilations in pixels
     Source   ONNX Col2Im-18
     """
-    common.require(len(x.shape) == 3, f"{common.named(x=x)} has to be [n, c * kernel, windows]")
+    common.take_form("[n, c * kernel, windows]", x=x)
     rank = len(size)
     common.require(rank >= 1, "size is empty; one extent for each spatial dimension is needed")
     window, image = Window(rank, kernel, strides, pads, dilations), common.extents(size)
