@@ -133,6 +133,14 @@ def take_groups(groups: int, where: str, channels: Expr) -> None:
     require(fits, f"{where}: {count} channels cannot be split into groups={groups}")
 
 
+def row_major(shape: Sequence[ExprLike], point: Sequence[Expr]) -> Expr:
+    """The place of a point in a flat box."""
+    place: Expr = const(0, INDEX)
+    for extent, i in zip(shape, point, strict=True):
+        place = place * extent + i
+    return place
+
+
 # ---------------------------------------------------------------------------------------- types
 
 

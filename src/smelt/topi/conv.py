@@ -96,6 +96,19 @@ class Window:
             for y, t, s, d in zip(point, taps, self.strides, self.dilations, strict=True)
         ]
 
+    def covering(
+        self, pixel: Sequence[Expr], taps: Sequence[IterVar], size: Sequence[Expr]
+    ) -> tuple[list[Expr], list[Expr]]:
+        """The window, of `size` in each dimension, whose element `taps` meets a pixel: its place,
+        and the conditions that there is one: place * stride + tap * dilation = pixel + begin."""
+        places, hits = [], []
+        for d, (v, t) in enumerate(zip(pixel, taps, strict=True)):
+            moved, stride = v + self.begin[d] - t.var * self.dilations[d], self.strides[d]
+            places.append(moved // stride)
+            hits += [moved >= 0, places[d] < size[d]]
+            hits += [equal(moved % stride, 0)] if stride > 1 else []
+        return places, hits
+
     def pad(self, x: Tensor, value: Expr, name: str = "pad") -> Tensor:
         """The image with its border; itself where there is none."""
         if not self.padded:
@@ -140,7 +153,8 @@ def agree_on_channels(x: Tensor, w: Tensor, groups: int) -> None:
     )
 
 
-def _taps(kernel: Sequence[Expr]) -> list[IterVar]:
+def kernel_axes(kernel: Sequence[ExprLike]) -> list[IterVar]:
+    """A reduction variable for each dimension of a kernel: kd, kh, kw."""
     names = ("kd", "kh", "kw")[-len(kernel) :]
     return [reduce_axis((0, e), n) for e, n in zip(kernel, names, strict=True)]
 
@@ -153,7 +167,7 @@ def _convolve(
     types  of sums and of the result
     """
     n, outputs, inputs = x.shape[0], w.shape[0], w.shape[1]
-    taps = _taps(w.shape[2:])
+    taps = kernel_axes(w.shape[2:])
     to, dtype = types
     depthwise = groups > 1 and value_of(outputs) == groups and is_const(inputs, 1)
     ic = reduce_axis((0, inputs), "ic")
@@ -407,7 +421,7 @@ def _transposed(
     x: Tensor, w: Tensor, window: Window, groups: int, size: Sequence[Expr], types: tuple[str, str]
 ) -> Tensor:
     inputs, outputs = w.shape[0] // groups, w.shape[1]
-    taps = _taps(w.shape[2:])
+    taps = kernel_axes(w.shape[2:])
     ic = reduce_axis((0, inputs), "ic")
     to, dtype = types
     depthwise = groups > 1 and value_of(inputs) == 1 and is_const(outputs, 1)

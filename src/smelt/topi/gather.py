@@ -17,7 +17,7 @@ from . import common
 from .program import copied, loops, program, seq, store, when
 from .reference import Array, widened
 from .registry import op
-from .sort import first_of, order_of
+from .sort import first_of, order_array, order_of
 
 
 def _integers(indices: Tensor) -> None:
@@ -374,11 +374,5 @@ def topk(
 @topk.numpy
 def _(x: Array, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Array, Array]:
     """The first k of a stable sort, in which NaN is the largest."""
-    key = widened(x)
-    if largest:
-        back = np.argsort(np.flip(key, axis), axis=axis, kind="stable")
-        order = x.shape[axis] - 1 - np.flip(back, axis)
-    else:
-        order = np.argsort(key, axis=axis, kind="stable")
-    at = np.take(order, np.arange(k), axis).astype(np.int64)
+    at = np.take(order_array(x, axis, largest), np.arange(k), axis).astype(np.int64)
     return np.take_along_axis(x, at, axis), at

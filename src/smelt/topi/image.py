@@ -27,7 +27,7 @@ from .common import (
     tensor,
     wide,
 )
-from .conv import Window
+from .conv import Window, kernel_axes
 from .reference import Array, lowest, padded_image, under_window, widened
 from .registry import op
 
@@ -48,7 +48,7 @@ def dilation2d(
     agree(x.shape[1], w.shape[0], f"{named(x=x, w=w)}: one kernel per channel")
     window = Window(2, w.shape[1:], strides, pads, dilations)
     size = window.result(x.shape[2:])
-    taps = [reduce_axis((0, e), n) for e, n in zip(w.shape[1:], ("kh", "kw"), strict=True)]
+    taps = kernel_axes(w.shape[1:])
 
     def body(n: Expr, c: Expr, *y: Expr) -> Expr:
         k = [t.var for t in taps]

@@ -65,7 +65,11 @@ def loop(
 def loops(extents: Sequence[ExprLike], body: Callable[[tuple[Expr, ...]], Stmt]) -> Stmt:
     """The body for every point of a box, in row-major order."""
     point = tuple([Var(f"i{d}") for d in range(len(extents))])
-    stmt = body(point)
+    return _nested(point, extents, body(point))
+
+
+def _nested(point: Sequence[Var], extents: Sequence[ExprLike], stmt: Stmt) -> Stmt:
+    """Serial loops around a statement, the first one outermost."""
     for v, e in reversed(list(zip(point, extents, strict=True))):
         stmt = For(v, const(0, INDEX), convert(e, INDEX), stmt)
     return stmt
@@ -181,12 +185,9 @@ def block(
     reads, writes = _touched(inner)
     if init is not None:
         reads = tuple([r for r in reads if all(r.buffer is not w.buffer for w in writes)])
-    stmt: Stmt = BlockRealize(
-        tuple(outer), const(True), Block(name, tuple(own), reads, writes, inner, init)
-    )
-    for v, e in reversed(list(zip(outer, sizes, strict=True))):
-        stmt = For(v, const(0, INDEX), e, stmt)
-    return stmt
+    made = Block(name, tuple(own), reads, writes, inner, init)
+    stmt = BlockRealize(tuple(outer), const(True), made)
+    return _nested(outer, sizes, stmt)
 
 
 def _touched(body: Stmt) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:

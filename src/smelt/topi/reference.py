@@ -103,6 +103,11 @@ def lowest(x: Array) -> float:
     return int(np.iinfo(x.dtype).min) if x.dtype.kind in "iu" else -np.inf
 
 
+def highest(x: Array) -> float:
+    """What every element is below or equal to."""
+    return int(np.iinfo(x.dtype).max) if x.dtype.kind in "iu" else np.inf
+
+
 def padded_image(x: Array, pads: Sequence[int], value: float) -> Array:
     """An image x[n, c, ...] with a border: pads are the begins, then the ends."""
     rank = x.ndim - 2

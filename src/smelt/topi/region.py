@@ -36,13 +36,8 @@ def _neighbours(load: Callable[[Expr, Expr], Expr], y: Expr, x: Expr, to: str) -
         first, f = cast(INDEX, down), cast(to, v - down)
         return [(first, 1.0 - f), (first + 1, f)]
 
-    total: Expr | None = None
-    for r, a in two(y):
-        for c, b in two(x):
-            part = cast(to, load(r, c)) * (a * b)
-            total = part if total is None else total + part
-    assert total is not None
-    return total
+    parts = [cast(to, load(r, c)) * (a * b) for r, a in two(y) for c, b in two(x)]
+    return functools.reduce(operator.add, parts)
 
 
 # --------------------------------------------------------------------------------------- regions

@@ -17,7 +17,7 @@ from smelt.te.tensor import Tensor, reduce_axis
 from . import common
 from .reference import Array, Index
 from .registry import op
-from .resize import MODES, cubic_weights
+from .resize import MODES, cubic_weights, tap_weights
 
 BORDERS = ("zeros", "border", "reflection")
 TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
@@ -185,18 +185,6 @@ def grid_sample(
     return common.stored(found, x.dtype)
 
 
-def _cubic(t: float) -> list[float]:
-    """The weights of four neighbours by cubic convolution with the coefficient -0.75."""
-    a = -0.75
-
-    def kernel(v: float) -> float:
-        if v <= 1:
-            return (a + 2) * v**3 - (a + 3) * v**2 + 1
-        return a * v**3 - 5 * a * v**2 + 8 * a * v - 4 * a
-
-    return [kernel(abs(t + 1 - k)) for k in range(4)]
-
-
 def _mirror(v: float, n: int, align_corners: bool) -> float:
     """A coordinate folded into the image."""
     low, high = (0.0, n - 1.0) if align_corners else (-0.5, n - 0.5)
@@ -219,13 +207,9 @@ def _grid_taps(
         return p if border == "zeros" else min(max(p, 0.0), n - 1.0)
 
     v = v if mode == "cubic" else inner(v)
-    first = math.floor(v)
-    if mode == "nearest":
-        taps = [(round(v), 1.0)]
-    elif mode == "linear":
-        taps = [(first, 1 - (v - first)), (first + 1, v - first)]
-    else:
-        taps = [(int(inner(float(first + k - 1))), w) for k, w in enumerate(_cubic(v - first))]
+    taps = [(round(v), 1.0)] if mode == "nearest" else tap_weights(v, mode)
+    if mode == "cubic":
+        taps = [(int(inner(float(at))), w) for at, w in taps]
     return [(at, w) for at, w in taps if 0 <= at < n]
 
 
@@ -386,11 +370,8 @@ def _(
             v = (a + b) / 2 * last if n == 1 else a * last + i * (b - a) * last / (n - 1)
             if not 0 <= v <= last:
                 break
-            first = math.floor(v)
-            if mode == "nearest":
-                lines.append([(min(math.floor(v + 0.5), last), 1.0)])
-            else:
-                lines.append([(first, 1 - (v - first)), (min(first + 1, last), v - first)])
+            near = [(math.floor(v + 0.5), 1.0)] if mode == "nearest" else tap_weights(v, mode)
+            lines.append([(min(at, last), w) for at, w in near])
         if len(lines) == 2:
             out[(k, slice(None), *place)] = _mixed(image[int(indices[k])], lines)
     return out.astype(x.dtype)

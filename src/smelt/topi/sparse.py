@@ -24,6 +24,7 @@ from .common import (
     named,
     number,
     require,
+    row_major,
     same_dtype,
     stored,
     take_dimensions,
@@ -422,10 +423,7 @@ def sparse_reshape(
     )
 
     def place(i: Expr) -> Expr:
-        total: Expr = const(0, INDEX)
-        for d, e in enumerate(before):
-            total = total * e + cast(INDEX, indices[i, d])
-        return total
+        return row_major(before, [cast(INDEX, indices[i, d]) for d in range(len(before))])
 
     places = tensor((indices.shape[0],), place, "places")
     digits = unravel_index(places, shape=tuple(after))
