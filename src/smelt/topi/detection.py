@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from smelt.ir.build import all_of, equal, if_then_else, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
-from smelt.te.tensor import Tensor, min_value, reduce_axis
+from smelt.te.tensor import Tensor, extern, min_value, reduce_axis
 from smelt.te.tensor import sum as te_sum
+from smelt.tir.nodes import Stmt
 
 from .boxes import Box, Corners, corners, iou, packed, sorted_order, suppressed
 from .common import (
@@ -20,7 +21,6 @@ from .common import (
     named,
     number,
     one_of,
-    pick,
     require,
     stored,
     take_dimensions,
@@ -30,6 +30,7 @@ from .common import (
 )
 from .reference import Array, box_overlap, descending
 from .registry import op
+from .statements import add, at, loop, put, seq
 
 ZERO, ONE = const(0, INDEX), const(1, INDEX)
 
@@ -371,32 +372,37 @@ def _collected(
     images, classes, n = scores.shape
     single = output_format == "onnx"
     lists, rows = (ONE, images * classes) if single else (images, classes)
-    room = rows * n
+    blank = [-1, -1, -1] if single else [0, 0]
 
-    def counts(k: Expr, q: Expr) -> Expr:
-        return q % n < total[k * rows + q // n]
+    def program(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        out, *values, count = outs
 
-    places, count = packed(tensor((lists, room), counts, "counts"))
+        def listed(k: Expr) -> Stmt:
+            lead = () if single else (k,)
 
-    def listed(k: Expr, i: Expr, value: Callable[[Expr, Expr], Expr], blank: Expr) -> Expr:
-        """value(row, box) of an element of a list, `blank` behind its end."""
-        q = maximum(places[k, i], 0)
-        r = k * rows + q // n
-        return if_then_else(i < count[k], value(r, order[r, kept[r, q % n]]), blank)
+            def write(row: Expr, cells: Sequence[ExprLike], value: Expr) -> Stmt:
+                own = [put(out, cell, *lead, row, e) for e, cell in enumerate(cells)]
+                return seq(*own, *[put(t, value, *lead, row) for t in values])
 
-    def triple(i: Expr, e: Expr) -> Expr:
-        return listed(ZERO, i, lambda r, j: pick(e, [r // classes, r % classes, j]), ZERO - 1)
+            def take(c: Expr, m: Expr) -> Stmt:
+                r = k * rows + c
+                found = at(order, r, at(kept, r, m))
+                cells = [c // classes, c % classes, found] if single else [c, found]
+                return seq(write(at(count, k), cells, at(scores, k, c, found)), add(count, 1, k))
 
-    def pair(b: Expr, i: Expr, e: Expr) -> Expr:
-        return listed(b, i, lambda r, j: pick(e, [r % classes, j]), ZERO)
+            every = loop("c", rows, lambda c: loop(
+                "m", at(total, k * rows + c), lambda m: take(c, m)))  # fmt: skip
+            zero = number(0, scores.dtype)
+            rest = loop("row", rows * n - at(count, k), lambda row: write(row, blank, zero),
+                        at(count, k))  # fmt: skip
+            return seq(put(count, 0, k), every, rest)
 
-    def score(b: Expr, i: Expr) -> Expr:
-        return listed(b, i, lambda r, j: scores[b, r % classes, j], number(0, scores.dtype))
+        return loop("k", lists, listed)
 
-    if single:
-        return tensor((room, 3), triple, "selected"), count
-    values = tensor((images, room), score, "selected_scores")
-    return tensor((images, room, 2), pair, "selected"), values, count
+    room: list[Expr] = [rows * n] if single else [images, rows * n]
+    shapes = [[*room, const(len(blank), INDEX)], *([] if single else [room]), [lists]]
+    types = ["int64", *([] if single else [scores.dtype]), "int64"]
+    return tuple(extern(shapes, [scores, order, kept, total], program, "selected", types))
 
 
 @op(kind="opaque")
