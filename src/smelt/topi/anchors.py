@@ -17,6 +17,7 @@ from .common import (
     agree,
     agree_in_shape,
     at_least,
+    clamped,
     describe,
     extents,
     float_only,
@@ -70,9 +71,7 @@ def multibox_prior(
         half[1] = half[1] * real[0] / real[1]
         y, x = centre(pixel // columns, 0), centre(pixel % columns, 1)
         v = pick(e, [x - half[1], y - half[0], x + half[1], y + half[0]])
-        return (
-            build.maximum(build.minimum(v, number(1.0, FLOAT)), number(0.0, FLOAT)) if clip else v
-        )
+        return clamped(v, number(0.0, FLOAT), number(1.0, FLOAT)) if clip else v
 
     return tensor((1, rows * columns * kinds, 4), body, "multibox_prior")
 
@@ -142,9 +141,7 @@ def multibox_transform_loc(
         centre = loc_pred[i, j * 4 + d] * variances[d] * size + (begin + end) * 0.5
         half = build.call("exp", loc_pred[i, j * 4 + d + 2] * variances[d + 2]) * size * 0.5
         v = centre + half * sign
-        return (
-            build.maximum(build.minimum(v, number(1.0, dtype)), number(0.0, dtype)) if clip else v
-        )
+        return clamped(v, number(0.0, dtype), number(1.0, dtype)) if clip else v
 
     def body(i: Expr, m: Expr, e: Expr) -> Expr:
         j = build.maximum(places[i, m], 0)
@@ -345,10 +342,8 @@ def _predicted(
     def body(i: Expr, j: Expr, e: Expr) -> Expr:
         k, x, y = j % kinds, j // kinds % w, j // kinds // w
         last = [im_info[i, 1] - 1.0, im_info[i, 0] - 1.0]
-        held = [
-            build.maximum(build.minimum(v, last[d % 2]), number(0.0, dtype))
-            for d, v in enumerate(corners(i, k, y, x))
-        ]
+        found, zero = corners(i, k, y, x), number(0.0, dtype)
+        held = [clamped(v, zero, last[d % 2]) for d, v in enumerate(found)]
         least = im_info[i, 2] * number(min_size, dtype)
         small = build.any_of(*[held[d + 2] - held[d] + 1.0 < least for d in range(2)])
         reach = build.select(small, least * 0.5, number(0.0, dtype))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import equal, maximum, select, value_of
+from smelt.ir.build import equal, maximum, minimum, select, value_of
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.broadcast import at as at
@@ -209,6 +209,11 @@ def product_types(a: Tensor, b: Tensor, names: str, out_dtype: str) -> tuple[str
 def number(value: float | bool, dtype: str) -> Expr:
     """A Python number as a constant of an element type."""
     return const(value if dt.is_float(dtype) else int(value), dtype)
+
+
+def clamped(v: Expr, low: ExprLike, high: ExprLike) -> Expr:
+    """A value held between two others; the lower one wins."""
+    return maximum(minimum(v, high), low)
 
 
 def pick(k: Expr, values: Sequence[Expr]) -> Expr:

@@ -34,12 +34,12 @@ def _wrapped(i: Expr, extent: Expr) -> Expr:
 
 def _inside(i: Expr, extent: Expr) -> Expr:
     """`_wrapped`, kept inside the dimension so that no load leaves the tensor."""
-    return maximum(minimum(_wrapped(i, extent), extent - 1), 0)
+    return common.clamped(_wrapped(i, extent), 0, extent - 1)
 
 
 def _clipped(i: Expr, extent: Expr) -> Expr:
     """The index inside the dimension that is next to the one given."""
-    return maximum(minimum(cast(INDEX, i), extent - 1), 0)
+    return common.clamped(cast(INDEX, i), 0, extent - 1)
 
 
 def _held(x: Tensor, axes: Iterable[int], element: Expr) -> Expr:

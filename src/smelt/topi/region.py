@@ -56,8 +56,7 @@ def _regions(x: Tensor, rois: Tensor, size: Sequence[int]) -> None:
 
 def _image(x: Tensor, rois: Tensor, k: Expr) -> Expr:
     """Which image a region belongs to, kept inside the batch."""
-    n = cast(INDEX, rois[k, 0])
-    return maximum(minimum(n, x.shape[0] - 1), 0)
+    return common.clamped(cast(INDEX, rois[k, 0]), 0, x.shape[0] - 1)
 
 
 class _Region:

@@ -14,7 +14,7 @@ from smelt.ir.build import all_of, any_of, call, equal, maximum, minimum, select
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, max_value, min_value, reduce_axis
 
-from .common import extents, named, number, require, show, stored, sum_over, tensor
+from .common import clamped, extents, named, number, require, show, stored, sum_over, tensor
 from .reference import Array, widened
 from .registry import op
 
@@ -86,7 +86,7 @@ class _Axis:
 
     def inside(self, at: Expr) -> Expr:
         """An index cut to the dimension."""
-        return maximum(minimum(at, self.extent - 1), 0)
+        return clamped(at, 0, self.extent - 1)
 
     def outside(self, x: Expr) -> Expr:
         """Whether a coordinate lies outside the operand."""

@@ -339,8 +339,7 @@ def crop_and_resize(
     lines = [_crop_line(boxes, d, size[d], x.shape[2 + d], mode) for d in range(2)]
 
     def channel(k: Expr, c: Expr, *_: Expr) -> tuple[Expr, Expr]:
-        image = maximum(minimum(cast(INDEX, indices[k]), x.shape[0] - 1), 0)
-        return image, c
+        return common.clamped(cast(INDEX, indices[k]), 0, x.shape[0] - 1), c
 
     shape = (boxes.shape[0], x.shape[1], *common.extents(size))
     found = _sampled(x, shape, lines, channel, lambda k, c, y, z: [(k, y), (k, z)])
