@@ -97,6 +97,11 @@ def filled_with(target: Tensor, value: Expr) -> Stmt:
     return loops(target.shape, lambda i: store(target, i, value))
 
 
+def cleared(*tensors: Tensor) -> list[Stmt]:
+    """0 everywhere."""
+    return [filled_with(t, const(0, t.dtype)) for t in tensors]
+
+
 def when(condition: ExprLike, then: Stmt, other: Stmt | None = None) -> Stmt:
     """A branch."""
     return IfThenElse(convert(condition), then, other)
@@ -154,6 +159,11 @@ def loop_nest(
     for d, (v, e) in reversed(list(enumerate(zip(outer, sizes, strict=True)))):
         stmt = For(v, const(0, INDEX), e, stmt, "serial" if d else kind)
     return stmt
+
+
+def once(cells: Sequence[Cell], touched: Sequence[Sequence[Tensor]], *statements: Stmt) -> Stmt:
+    """Statements one after another, with cells; touched as of `loop_nest`."""
+    return loop_nest([], cells, touched, lambda _: seq(*statements))
 
 
 def _whole(t: Buffer) -> BufferRegion:

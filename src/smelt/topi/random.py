@@ -28,7 +28,7 @@ from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
 from .common import at, describe, extents, lies_over, one_of, require, row_major, tensor
-from .program import Cell, loop_nest, product, program, seq, sharing, store, when
+from .program import Cell, loop_nest, once, product, program, seq, sharing, store, when
 from .reduce import scan
 from .reference import Array
 from .registry import op
@@ -137,11 +137,7 @@ def threefry_generate(key: Tensor, *, shape: tuple[ExprLike, ...]) -> tuple[Tens
 
 
 MASK = (1 << 64) - 1
-
-
 EVEN = ((14, 16), (23, 40), (25, 33), (58, 22))
-
-
 ODD = ((52, 57), (5, 37), (46, 12), (32, 32))
 
 
@@ -224,11 +220,8 @@ def threefry_split(key: Tensor) -> tuple[Tensor, Tensor]:
         (key,), (left, right) = ins, outs
         full = all_of(equal(key[8], _word(0)), equal(key[9], _word(0)))
 
-        def whole(_: tuple[Expr, ...]) -> Stmt:
-            fresh, longer = rehashed(key, left, right), appended(key, left, right)
-            return when(full, seq(*fresh), seq(*longer))
-
-        return loop_nest([], words, (ins, outs), whole)
+        fresh, longer = rehashed(key, left, right), appended(key, left, right)
+        return once(words, (ins, outs), when(full, seq(*fresh), seq(*longer)))
 
     left, right = program([(KEY_WORDS,)] * 2, [WORD] * 2, [key], body, "threefry_split")
     return left, right

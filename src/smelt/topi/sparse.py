@@ -34,12 +34,13 @@ from .common import (
 from .gather import scatter_nd
 from .program import (
     Cell,
+    cleared,
     copied,
-    filled_with,
     let,
     loop,
     loop_nest,
     loops,
+    once,
     product,
     program,
     seq,
@@ -228,7 +229,7 @@ def sparse_transpose(
             )
 
         return seq(
-            *[filled_with(t, number(0, t.dtype)) for t in (values, rows, begins)],
+            *cleared(values, rows, begins),
             loop(matrix.lines, lambda n: each(n, counted), "n"),
             loop(count, summed, "c"),
             loop(matrix.lines, lambda n: each(n, moved(n)), "n"),
@@ -333,17 +334,16 @@ def _filled(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
             store(place, (r,), place[r] + 1),
         )
 
-    def whole(_: tuple[Expr, ...]) -> Stmt:
-        return seq(
-            *[filled_with(t, number(0, t.dtype)) for t in (places, kept, place)],
-            each(lambda _, r: store(place, (r,), place[r] + 1)),
-            filled.set(0),
-            loop(rows, begun, "r"),
-            each(moved),
-            store(count, (), filled.value),
-        )
-
-    return loop_nest([], [filled], (ins, outs), whole)
+    return once(
+        [filled],
+        (ins, outs),
+        *cleared(places, kept, place),
+        each(lambda _, r: store(place, (r,), place[r] + 1)),
+        filled.set(0),
+        loop(rows, begun, "r"),
+        each(moved),
+        store(count, (), filled.value),
+    )
 
 
 @op
