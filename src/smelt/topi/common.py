@@ -76,6 +76,14 @@ def extents(shape: Sequence[ExprLike]) -> tuple[Expr, ...]:
     return tuple([convert(e, INDEX) for e in shape])
 
 
+def row_major(shape: Sequence[ExprLike], point: Sequence[Expr]) -> Expr:
+    """The place of a point in a flat box."""
+    flat: Expr = const(0, INDEX)
+    for extent, i in zip(shape, point, strict=True):
+        flat = flat * extent + i
+    return flat
+
+
 def take_form(form: str, **operands: Tensor) -> None:
     """TypeMismatch unless operands have the dimensions of a form, "[n, c, h, w]"."""
     for name, t in operands.items():
@@ -131,14 +139,6 @@ def take_groups(groups: int, where: str, channels: Expr) -> None:
     count = value_of(channels)
     fits = groups >= 1 and (count is None or count % groups == 0)
     require(fits, f"{where}: {count} channels cannot be split into groups={groups}")
-
-
-def row_major(shape: Sequence[ExprLike], point: Sequence[Expr]) -> Expr:
-    """The place of a point in a flat box."""
-    place: Expr = const(0, INDEX)
-    for extent, i in zip(shape, point, strict=True):
-        place = place * extent + i
-    return place
 
 
 # ---------------------------------------------------------------------------------------- types

@@ -304,7 +304,7 @@ def conv_backward_weight(
     window = Window(rank, kernel, strides, pads, dilations)
     size = window.result(x.shape[2:])
     common.agree_in_shape(
-        grad.shape, (x.shape[0], grad.shape[1], *size), f"{common.named(grad=grad, x=x)}"
+        grad.shape, (x.shape[0], grad.shape[1], *size), common.named(grad=grad, x=x)
     )
     common.take_groups(groups, common.named(x=x), x.shape[1])
     common.take_groups(groups, common.named(grad=grad), grad.shape[1])

@@ -96,7 +96,7 @@ def correlation(
     float_only(a, "a")
     take_form("[n, c, h, w]", a=a)
     take_form("[n, c, h, w]", b=b)
-    agree_in_shape(a.shape, b.shape, f"{named(a=a, b=b)}")
+    agree_in_shape(a.shape, b.shape, named(a=a, b=b))
     require(
         kernel_size >= 1 and kernel_size % 2 == 1,
         f"kernel_size={kernel_size}; it has to be odd and positive",

@@ -387,7 +387,7 @@ def _grad_window(
         len(grad.shape) == len(want),
         f"{common.named(grad=grad)} has to be {common.describe(want)}, the result of the pooling",
     )
-    common.agree_in_shape(grad.shape, want, f"{common.named(grad=grad, x=x)}")
+    common.agree_in_shape(grad.shape, want, common.named(grad=grad, x=x))
     return window, taps
 
 

@@ -111,7 +111,7 @@ def write_sequence(
     rank = len(x.shape)
     same_dtype(x=x, update=update)
     along = axis_of(axis, rank)
-    rule = f"{named(x=x, update=update)}"
+    rule = named(x=x, update=update)
     require(along > 0, f"axis={axis} is the batch dimension")
     require(len(update.shape) == rank, f"{rule} need one rank")
     for d in range(rank):

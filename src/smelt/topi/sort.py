@@ -207,7 +207,7 @@ def searchsorted(
     require(len(sorted.shape) >= 1, "sorted has no dimension")
     rows = len(sorted.shape) - 1
     if rows:
-        rule = f"{named(sorted=sorted, values=values)}"
+        rule = named(sorted=sorted, values=values)
         require(len(values.shape) == rows + 1, f"{rule} need one rank")
         for d in range(rows):
             agree(sorted.shape[d], values.shape[d], f"{rule}: dimension {d}")

@@ -156,7 +156,7 @@ def sparse_add(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Tens
     require(dtype != "bool", "x and data are bool; the operator is defined for numbers")
     take_dimensions(2, x=x)
     matrix = _Rows(data, indices, indptr)
-    rule = f"{named(x=x, indptr=indptr)}"
+    rule = named(x=x, indptr=indptr)
     agree(x.shape[0], matrix.rows, f"{rule}: the rows of x are those of the sparse matrix")
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
@@ -280,7 +280,7 @@ def sparse_to_dense(
         f"{len(sizes)}",
     )
     if values.shape:
-        rule = f"{named(indices=indices, values=values)}"
+        rule = named(indices=indices, values=values)
         agree(n, values.shape[0], f"{rule}: one value for each place")
     places = tensor((n, depth), lambda i, d: indices[(i, d)[:rank]], "places")
     each = tensor((n,), lambda i: values[(i,)[: len(values.shape)]], "values")
