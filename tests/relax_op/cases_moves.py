@@ -208,6 +208,10 @@ case(
     lambda a, b: np.einsum("...ij,...jk->...ik", a, b),
 )
 case("einsum", lambda a: op.einsum([a], "ij->j"), f32(2, 3), lambda a: a.sum(0))
+case("einsum", lambda a: op.einsum([a], "iij->ji"), f32(2, 2, 3),
+     lambda a: np.einsum("iij->ji", a))  # fmt: skip
+case("einsum", lambda a, b: op.einsum((a, b), "ij,ij->i"), (f32(2, 1), f32(2, 3)),
+     lambda a, b: (a * b).sum(1))  # fmt: skip
 
 # ------------------------------------------------------------------------------------- shapes
 

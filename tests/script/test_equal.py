@@ -10,8 +10,15 @@ import pytest
 
 import smelt
 from smelt import tir
-from smelt.ir import IRModule, StructuralDifference, assert_structural_equal, structural_equal
+from smelt.ir import (
+    IRModule,
+    StructuralDifference,
+    assert_structural_equal,
+    structural_equal,
+    structural_hash,
+)
 from smelt.ir.expr import Add, Expr, FloatImm, IntImm, Var, const
+from smelt.ir.text import data_text
 from smelt.ir.types import tensor_type
 from smelt.relax import nodes as relax
 from smelt.tir.nodes import (
@@ -218,3 +225,16 @@ def test_different_things_differ() -> None:
 def test_where_the_field_looks_for_it() -> None:
     assert smelt.ir.assert_structural_equal is tir.assert_structural_equal
     assert smelt.ir.structural_equal is tir.structural_equal
+
+
+def test_numbers_of_numpy_are_written_as_pythons() -> None:
+    assert data_text({"a": np.float64(1.5), "b": np.str_("x")}) == '{"a": 1.5, "b": "x"}'
+
+
+def test_equal_programs_have_equal_hashes() -> None:
+    """Any NaN is another one; the order of attributes does not count."""
+    odd_nan = float(np.array(0x7FF8000000000001, np.uint64).view(np.float64))
+    one = PrimFunc((), Evaluate(const(0)), {"x": float("nan"), "y": 1})
+    other = PrimFunc((), Evaluate(const(0)), {"y": 1, "x": odd_nan})
+    assert structural_equal(one, other)
+    assert structural_hash(one) == structural_hash(other)

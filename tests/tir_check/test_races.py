@@ -48,6 +48,20 @@ def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
         if i < 4:
             B[i * 2] = 0.0
 """,
+    "conditions_that_differ": """
+def f(A: T.Buffer((8,), "float32")):
+    for i in T.parallel(5):
+        if i < 2:
+            A[i - i // 4 * 3] = 1.0
+        if i >= 2:
+            A[i - i // 4 * 3] = 2.0
+""",
+    "further_on_in_the_next_iteration_only": """
+def f(n: T.int64, A: T.Buffer((n * 20, 10), "float32")):
+    for i in T.parallel(10):
+        for j in range(10):
+            A[i * n + (i + 1) % 2 * (4 * n), i] = A[i * n + i % 2 * (4 * n), j]
+""",
     "overlapping_tiles": """
 def f(A: T.Buffer((40,), "float32")):
     for i in T.parallel(4):

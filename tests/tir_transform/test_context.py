@@ -129,7 +129,7 @@ MAKE_ERRORS = [
      "required is a list of names of passes, not 'Simplify'"),
     (lambda: module_pass(int), "the class int has no method transform_module"),
     (lambda: Sequential([3]), "Sequential: 3 is no pass; give passes or functions"),  # type: ignore[list-item]
-    (lambda: pass_instrument()(3), "pass_instrument decorates a class, not 3"),  # type: ignore[arg-type]
+    (lambda: pass_instrument()(3), "pass_instrument decorates a class, not 3"),
     (lambda: pass_instrument(int),
      "the class int has none of the methods enter_pass_ctx, exit_pass_ctx, should_run, "
      "run_before_pass, run_after_pass"),

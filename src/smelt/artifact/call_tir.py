@@ -5,10 +5,11 @@ from __future__ import annotations
 from smelt.arith import Analyzer
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, IntImm, Var, const
-from smelt.ir.types import TensorType, TupleType
-from smelt.ir.walk import free_vars, substitute
-from smelt.relax.nodes import Call, Function
+from smelt.ir.types import TensorType
+from smelt.ir.walk import substitute
+from smelt.relax.nodes import Call, Function, tensor_types
 from smelt.relax.nodes import Var as GraphVar
+from smelt.relax.shapes import sizes_among
 from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.tir.rewrite import replace_buffers, substitute_stmt
 
@@ -25,7 +26,7 @@ def program_for(func: PrimFunc, call: Call) -> PrimFunc:
 
     Parameters are the operands' buffers, the results', then the sizes that are left.
     """
-    results = call.type.items if isinstance(call.type, TupleType) else (call.type,)
+    results = tensor_types(call.type)
     types = [*[a.type for a in call.args if a is not None], *results]
     where = f"call_tir of {call.callee}"
     if len(types) != len(func.buffers):
@@ -62,10 +63,7 @@ def _bound(func: PrimFunc, sizes: dict[Var, Expr]) -> PrimFunc:
     changes = {
         b: b.replace(shape=tuple([substitute(e, sizes) for e in b.shape])) for b in func.buffers
     }
-    left: dict[Var, None] = {}
-    for b in changes.values():
-        for e in b.shape:
-            left.update(dict.fromkeys(sorted(free_vars(e), key=lambda v: v.name)))
+    left = sizes_among([e for b in changes.values() for e in b.shape])
     params: list[Buffer | Var] = [changes[b] for b in func.buffers]
     return func.replace(params=(*params, *left), body=replace_buffers(body, changes))
 

@@ -1,13 +1,25 @@
-"""A graph's stages as text files."""
+"""A graph's stages as text files; several observers of a kernel's."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
-from smelt.lowering.instrument import dump_folder, write_text
+from smelt.lowering.instrument import Observer, dump_folder, write_text
 from smelt.relax.printer import script as graph_script
+from smelt.tir.nodes import PrimFunc
+
+
+def as_one(watchers: Sequence[Observer]) -> Observer | None:
+    """All of some observers of lowering; None where there is none."""
+
+    def observe(name: str, func: PrimFunc) -> None:
+        for watcher in watchers:
+            watcher(name, func)
+
+    return observe if watchers else None
 
 
 class GraphDump:

@@ -18,9 +18,9 @@ from smelt.codegen.llvm_types import llvm_type
 from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, Var, const
-from smelt.ir.types import TensorType, TupleType, Type
+from smelt.ir.types import TensorType, Type
 from smelt.ir.walk import free_vars, substitute
-from smelt.relax.nodes import Call, Function, GlobalVar
+from smelt.relax.nodes import Call, Function, GlobalVar, tensor_types
 from smelt.relax.transform.engine import order
 from smelt.relax.views import dense
 from smelt.runtime.abi import HOST, Status
@@ -59,16 +59,10 @@ class External:
 Externals = Mapping[str, External]
 
 
-def result_types(t: Type) -> list[TensorType]:
-    """The types of a function's results, one by one."""
-    items = t.items if isinstance(t, TupleType) else (t,)
-    return [x for x in items if isinstance(x, TensorType)]
-
-
 def sizes_of(func: Function) -> list[Var]:
     """The symbolic sizes that an external function takes: those of its types, in order."""
     found: dict[Var, None] = {}
-    for t in [*[p.type for p in func.params], *result_types(func.body.type)]:
+    for t in [*[p.type for p in func.params], *tensor_types(func.body.type)]:
         found.update(dict.fromkeys(sorted(free_vars(t), key=lambda v: v.name)))
     return list(found)
 
@@ -81,7 +75,7 @@ def external_call(launch: Launch, made: External, constants: Sequence[Storage]) 
                  for s in constants]  # fmt: skip
     places = [*launch.inputs, *given, *launch.outputs]
     names = [v.name for v in sizes_of(launch.group)]
-    return KernelCall(launch, made.wrapper, places, names, ())
+    return KernelCall(launch, made.wrapper, places, names)
 
 
 def check_types(launch: Launch, made: External, symbols: Mapping[str, Var]) -> None:
@@ -214,6 +208,6 @@ def entry_of(
         "text": made.text,
         "symbols": [v.name for v in sizes_of(launch.group)],
         "inputs": [tensor(p.type) for p in launch.group.params],
-        "outputs": [tensor(t) for t in result_types(launch.group.body.type)],
+        "outputs": [tensor(t) for t in tensor_types(launch.group.body.type)],
         "constants": constants,
     }

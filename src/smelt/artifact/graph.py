@@ -10,10 +10,10 @@ import numpy as np
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.module import IRModule
-from smelt.ir.types import TensorType, TupleType, Type
-from smelt.ir.walk import free_vars
+from smelt.ir.types import TensorType
 from smelt.relax import nodes as relax
 from smelt.relax.graph import is_foreign
+from smelt.relax.shapes import sizes_of_parameters
 from smelt.relax.transform.choose_layouts import layout_of
 from smelt.relax.transform.engine import order
 from smelt.relax.views import View, dense, dense_in_order, view_of
@@ -22,6 +22,7 @@ from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
 from .call_tir import call_tir_group, program_for
+from .packing import Pack
 
 
 @dataclass(eq=False)
@@ -31,6 +32,7 @@ class Storage:
     kind    "input", "output", "constant" or "temporary"
     index   which input or output
     bytes   its size
+    pack    how a constant is laid out for the one kernel that reads it
     """
 
     kind: str
@@ -41,6 +43,7 @@ class Storage:
     name: str = ""
     first: int = -1
     last: int = -1
+    pack: Pack | None = None
 
     @property
     def fixed_bytes(self) -> int:
@@ -93,7 +96,7 @@ class _Planner:
 
     def __init__(self, mod: IRModule) -> None:
         self.mod, self.main = mod, mod["main"]
-        self.symbols = _symbols(self.main)
+        self.symbols = sizes_of_parameters(self.main)
         self.analyzer = analyzer_of(dict.fromkeys(self.symbols, 0))
         self.places: dict[relax.RelaxExpr, Place | tuple[Place, ...]] = {}
         self.launches: list[Launch] = []
@@ -156,7 +159,7 @@ class _Planner:
             own = str(group.attrs.get("name", "kernel"))
             name = symbol_of(group, name) if is_foreign(group) else own
         made = []
-        for i, t in enumerate(_types(v.type)):
+        for i, t in enumerate(relax.tensor_types(v.type)):
             s = Storage("temporary", t.dtype, t.bytes(), name=v.name)
             made.append(Place(s, dense_in_order(t.shape, layout_of(v, i, t.rank))))
         inputs = tuple([self.place(a) for a in v.args if a is not None])
@@ -181,23 +184,6 @@ class _Planner:
 def symbol_of(func: relax.Function, name: str) -> str:
     """The name of an external function's code."""
     return str(func.attrs.get("global_symbol", name))
-
-
-def _types(t: Type) -> list[TensorType]:
-    if isinstance(t, TupleType):
-        return [x for x in t.items if isinstance(x, TensorType)]
-    assert isinstance(t, TensorType)
-    return [t]
-
-
-def _symbols(main: relax.Function) -> list[Var]:
-    """The symbolic sizes of the inputs, in order of first use."""
-    found: dict[Var, None] = {}
-    for p in main.params:
-        assert isinstance(p.type, TensorType)
-        for e in p.type.shape:
-            found.update(dict.fromkeys(sorted(free_vars(e), key=lambda v: v.name)))
-    return list(found)
 
 
 def plan_graph(mod: IRModule) -> GraphPlan:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from smelt import te
 from smelt.arith import Analyzer
 from smelt.ir.expr import Expr, Var, const
-from smelt.ir.walk import free_vars
 from smelt.lowering.ranges import analyzer_of, sizes_of
 from smelt.relax.nodes import Function, tensor_type_of
+from smelt.relax.shapes import sizes_among
 from smelt.relax.transform.to_programs import computed
-from smelt.relax.views import View, is_dense
+from smelt.relax.views import View, dense_in_order, is_dense
 from smelt.tir.nodes import BlockRealize, Buffer, PrimFunc
 from smelt.tir.rewrite import replace_buffers
 
@@ -47,27 +47,14 @@ def _strided(func: PrimFunc, views: Sequence[View], inputs: int) -> PrimFunc:
         order = _order(result, analyzer)
         for b in root.alloc_buffers:
             if len(b.shape) == len(order):
-                changes[b] = b.replace(strides=_in_order(b.shape, order))
+                changes[b] = b.replace(strides=dense_in_order(b.shape, order).strides)
     if not changes:
         return func
     params = tuple([changes.get(p, p) if isinstance(p, Buffer) else p for p in func.params])
     new = func.replace(params=params, body=replace_buffers(func.body, changes))
-    extra = _stride_sizes(new)
+    told = sizes_among([s for b in new.buffers for s in b.strides])
+    extra = [v for v in told if v not in new.params]  # sizes that only strides mention
     return new.replace(params=(*new.params, *extra)) if extra else new
-
-
-def _stride_sizes(func: PrimFunc) -> list[Var]:
-    """Sizes that only strides mention."""
-    known = set(func.params)
-    found: dict[Var, None] = {}
-    for b in func.buffers:
-        for s in b.strides:
-            found.update(
-                dict.fromkeys(
-                    sorted((v for v in free_vars(s) if v not in known), key=lambda v: v.name)
-                )
-            )
-    return list(found)
 
 
 def _order(view: View, analyzer: Analyzer) -> list[int]:
@@ -82,12 +69,3 @@ def _order(view: View, analyzer: Analyzer) -> list[int]:
         order.insert(0, d)
         at = analyzer.simplify(view.strides[d] * view.shape[d])
     return order
-
-
-def _in_order(shape: Sequence[Expr], order: Sequence[int]) -> tuple[Expr, ...]:
-    strides: list[Expr] = [const(1)] * len(shape)
-    step: Expr = const(1)
-    for d in reversed(order):
-        strides[d] = step
-        step = step * shape[d]
-    return tuple(strides)

@@ -23,6 +23,7 @@ ENTRY = "smelt_entry"
 PLAN = "smelt_plan"
 
 
+@dataclass(frozen=True)
 class KernelCall:
     """A launch with what compiling its kernel told.
 
@@ -32,21 +33,11 @@ class KernelCall:
     workspaces  its scratch buffers
     """
 
-    def __init__(
-        self,
-        launch: Launch,
-        symbol: str,
-        places: Sequence[Place],
-        scalars: Sequence[str],
-        workspaces: Sequence[Storage],
-    ) -> None:
-        """Put the parts together."""
-        self.launch, self.symbol = launch, symbol
-        self.places, self.scalars, self.workspaces = (
-            tuple(places),
-            tuple(scalars),
-            tuple(workspaces),
-        )
+    launch: Launch
+    symbol: str
+    places: Sequence[Place]
+    scalars: Sequence[str]
+    workspaces: Sequence[Storage] = ()
 
 
 def array_of(name: str, size: int, dtype: str) -> tir.Buffer:
@@ -90,9 +81,7 @@ def entry_program(general: Body, variants: Sequence[Body] = ()) -> tir.PrimFunc:
         first -= len(b.calls)
         fits = all_of([equal(own[n], by_names(v, own)) for n, v in b.when.items()])
         stmt = tir.IfThenElse(fits, steps(b, first), stmt)
-    stmt = with_sizes(stmt, plan.symbols, sizes)
-    for i, v in reversed(list(enumerate(outside))):
-        stmt = tir.LetStmt(v, tir.BufferLoad(tensors, (const(i),)), stmt)
+    stmt = with_read(with_read(stmt, plan.symbols, sizes), outside, tensors)
     return tir.PrimFunc((tensors, sizes, blob, arena), stmt, {"name": ENTRY})
 
 
@@ -159,15 +148,15 @@ def plan_program(
     body.append(tir.BufferStore(total, workspace, (const(0),)))
     return tir.PrimFunc(
         (sizes, out, total),
-        with_sizes(tir.seq(*body), symbols, sizes),
+        with_read(tir.seq(*body), symbols, sizes),
         {"name": PLAN, "plain": True},
     )
 
 
-def with_sizes(stmt: tir.Stmt, symbols: Sequence[Var], sizes: tir.Buffer) -> tir.Stmt:
-    """A statement with the symbolic sizes read from their array, which has them in this order."""
-    for at, v in reversed(list(enumerate(symbols))):
-        stmt = tir.LetStmt(v, cast(v.type, tir.BufferLoad(sizes, (const(at),))), stmt)
+def with_read(stmt: tir.Stmt, variables: Sequence[Var], table: tir.Buffer) -> tir.Stmt:
+    """A statement with sizes, or tensors, read from their array, which has them in this order."""
+    for at, v in reversed(list(enumerate(variables))):
+        stmt = tir.LetStmt(v, cast(v.type, tir.BufferLoad(table, (const(at),))), stmt)
     return stmt
 
 

@@ -23,6 +23,7 @@ from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.tir.schedule import Schedule
 
 from .arithmetic import flops
+from .dump import as_one
 from .group import group_to_prim_func
 from .packing import Pack
 from .user_ops import Prepared, packs_of
@@ -137,27 +138,14 @@ def build_kernel(
     if check:
         watchers.append(Check(sch.func))
 
-    def observe(name: str, func: PrimFunc) -> None:
-        for watcher in watchers:
-            watcher(name, func)
-
-    flat = lower(sch.func, steps, observe if watchers else None, context)
+    flat = lower(sch.func, steps, as_one(watchers), context)
     ir = emit_module([flat], spec.target)
     if dump:
         writer.text("llvm", ir)
     code = b"" if text else object_code(spec.target, ir, spec.symbol)
     scratch = int(flat.attrs.get("workspaces", 0))
-    workspaces = tuple(
-        [
-            b.shape[0] * _bytes(b)
-            for b in flat.params[len(flat.params) - scratch :]
-            if isinstance(b, Buffer)
-        ]
-    )
+    behind = flat.params[len(flat.params) - scratch :]
+    workspaces = tuple([b.shape[0] * bytes_of(b.type) for b in behind if isinstance(b, Buffer)])
     scalars = tuple([p for p in sch.func.params if isinstance(p, Var)])
     work = flops(plain)
     return CompiledKernel(code, scalars, workspaces, packs, work, trace, ir if text else "")
-
-
-def _bytes(b: Buffer) -> int:
-    return bytes_of(b.type)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
+import math
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,8 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.lowering.instrument import check_wanted, dump_folder, write_text
 from smelt.lowering.lower import lowering_steps
 from smelt.relax.graph_op import kind_of
-from smelt.relax.nodes import Call, Constant, Function, memory_key, values
+from smelt.relax.nodes import Call, memory_key, values
+from smelt.relax.transform.fuse_ops import form_of
 from smelt.relax.views import dense
 from smelt.runtime.abi import ABI_VERSION
 from smelt.target import Target
@@ -66,26 +68,6 @@ class Model:
     memory: MemoryPlan
     artifacts: dict[str, CompiledKernel]
     externals: dict[str, tuple[external.External, list[Storage]]]
-
-
-def form_of(group: Function) -> str:
-    """A text that is equal for groups that compute the same."""
-    numbers: dict[int, int] = {id(p): i for i, p in enumerate(group.params)}
-    lines = [repr(p.type) for p in group.params]
-    for v in values(group.body):
-        if id(v) in numbers:
-            continue
-        numbers[id(v)] = len(numbers)
-        if isinstance(v, Call):
-            args = ["-" if a is None else str(numbers[id(a)]) for a in v.args]
-            lines.append(f"{v.op!r} {args} {dict(v.attrs)!r}")
-        elif isinstance(v, Constant):
-            lines.append(f"{v.type!r} {v.data.tobytes().hex()}")
-        else:
-            lines.append(
-                f"{type(v).__name__} {[numbers[id(c)] for c in v.children() if id(c) in numbers]}"
-            )
-    return "\n".join(lines)
 
 
 def spec_of(
@@ -369,9 +351,10 @@ def _call(
     """A launch of a compiled kernel; its sizes are variables of its own, connected by name."""
     places = []
     for p, pack in zip(launch.inputs, artifact.packs, strict=True):
-        places.append(
-            p if pack is None else Place(_packed(p.storage, pack), p.view.replace(offset=const(0)))
-        )
+        if pack is not None:
+            size = const(math.prod(pack.shape) * dt.bytes_of(p.storage.dtype))
+            p = Place(replace(p.storage, bytes=size, pack=pack), p.view.replace(offset=const(0)))
+        places.append(p)
     workspaces = []
     for size in artifact.workspaces:
         own = {v: symbols[v.name] for v in free_vars(size) if v.name in symbols}
@@ -380,25 +363,6 @@ def _call(
         workspaces.append(w)
     return KernelCall(
         launch, symbol, [*places, *launch.outputs], [v.name for v in artifact.scalars], workspaces
-    )
-
-
-@dataclass(eq=False)
-class PackedStorage(Storage):
-    """A constant in a kernel's own layout."""
-
-    pack: Pack | None = None
-
-
-def _packed(s: Storage, pack: Pack) -> PackedStorage:
-    elements = int(np.prod(pack.shape))
-    return PackedStorage(
-        "constant",
-        s.dtype,
-        const(elements * dt.bytes_of(s.dtype)),
-        data=s.data,
-        name=s.name,
-        pack=pack,
     )
 
 
@@ -423,7 +387,7 @@ def _weights(models: Sequence[Model]) -> tuple[np.ndarray, dict[Storage, int]]:
                 raw = np.ascontiguousarray(s.data).reshape(-1).view(np.uint8)
                 contents[known] = hashlib.blake2b(raw.data, digest_size=16).digest()
             known = (contents[known], s.data.dtype.str, s.data.shape)
-        key = (known, getattr(s, "pack", None))
+        key = (known, s.pack)
         if key not in items:
             items[key] = (size, s)
             size += -(-s.fixed_bytes // ALIGNMENT) * ALIGNMENT
@@ -440,12 +404,11 @@ def _write(s: Storage, out: np.ndarray) -> None:
     data = s.data
     if data is None:
         raise InternalError(f"the constant {s.name} has no data")
-    pack = getattr(s, "pack", None)
     target = out.view(data.dtype)
-    if pack is None:
+    if s.pack is None:
         target[...] = data.reshape(-1)
     else:
-        pack_array(data, pack, target)
+        pack_array(data, s.pack, target)
 
 
 def _metadata(

@@ -31,7 +31,8 @@ from smelt.tir.printer import script
 from smelt.tir.verify import verify
 
 from .artifact import objects_of
-from .host import ENTRY, PLAN, address_of, array_of, plan_program, where_not_empty, with_sizes
+from .dump import as_one
+from .host import ENTRY, PLAN, address_of, array_of, plan_program, where_not_empty, with_read
 from .memory import ALIGNMENT
 from .model import size_text
 from .variants import Declared
@@ -58,18 +59,12 @@ def _build(
         check_races(func)
     _check(func)
     symbols, scalars = _scalar_parameters(func)
-    watchers: list[instrument.Observer] = (
-        [instrument.Check(func)] if instrument.check_wanted() else []
-    )
+    watchers: list[instrument.Observer] = []
+    watchers += [instrument.Check(func)] if instrument.check_wanted() else []
     if folder := instrument.dump_folder(options):
         watchers.append(instrument.StageWriter(folder, func.name))
 
-    def observe(name: str, stage: tir.PrimFunc) -> None:
-        for watcher in watchers:
-            watcher(name, stage)
-
-    marked = for_target(func, target)
-    flat = lower(marked, steps, observe if watchers else None, context)
+    flat = lower(for_target(func, target), steps, as_one(watchers), context)
     flat = _scalars_in_memory(flat, scalars)
     workspaces = flat.buffers[len(flat.buffers) - int(flat.attrs.get("workspaces", 0)) :]
     entry, total = _entry(flat, symbols, workspaces, written_parameters(func))
@@ -177,9 +172,7 @@ def _entry(
     stmt: tir.Stmt = tir.Evaluate(Call("int32", "smelt.call_kernel", tuple(args)))
     if shapes := [b.shape for b in written]:
         stmt = where_not_empty(shapes, stmt)
-    for i, v in reversed(list(enumerate(outside.values()))):
-        stmt = tir.LetStmt(v, tir.BufferLoad(table, (const(i, INDEX),)), stmt)
-    body = with_sizes(stmt, symbols, sizes)
+    body = with_read(with_read(stmt, [*outside.values()], table), symbols, sizes)
     return tir.PrimFunc((table, sizes, blob, arena), body, {"name": ENTRY}), total
 
 

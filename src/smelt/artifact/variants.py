@@ -25,7 +25,7 @@ from smelt.ir.sizes import Size, parse_extent
 from smelt.ir.walk import free_vars, substitute
 from smelt.relax.match_cast import specialized
 from smelt.relax.nodes import Function
-from smelt.relax.shapes import sizes_in
+from smelt.relax.shapes import sizes_of_parameters
 from smelt.relax.transform.unify_sizes import NOTES, assume_equal, unify_sizes
 from smelt.runtime.errors import LoadError
 from smelt.runtime.sizes import Sizes
@@ -118,7 +118,7 @@ def declare(mod: IRModule, sizes: Mapping[str, Size] | None) -> Declared:
     many variants.
     """
     main = mod["main"]
-    own = {v.name: v for p in main.params for v in sizes_in(p.type)}
+    own = {v.name: v for v in sizes_of_parameters(main)}
     if sizes is not None:
         _check_told(mod, list(own))
     given = sizes or {}
@@ -155,7 +155,7 @@ def declare(mod: IRModule, sizes: Mapping[str, Size] | None) -> Declared:
 
 def may_vary(main: Function) -> bool:
     """Whether equations of a function's sizes ask for variants, whatever its user declares."""
-    own = {v.name: v for p in main.params for v in sizes_in(p.type)}
+    own = {v.name: v for v in sizes_of_parameters(main)}
     return any(e[3] or _needed(e, own) for e in main.attrs.get(EQUATIONS, ()))
 
 
@@ -264,7 +264,7 @@ def size_text(e: Expr) -> int | str:
 
 def shapes_of(main: Function, variants: Sequence[Variant]) -> list[list[Expr]]:
     """The shapes of a function's results, with those that they have for sizes of 0."""
-    own = {v.name: v for p in main.params for v in sizes_in(p.type)}
+    own = {v.name: v for v in sizes_of_parameters(main)}
     shapes = _shapes(main)
     for v in reversed([v for v in variants if all(value_of(e) == 0 for e in v.sizes.values())]):
         at = _in(own, v.sizes)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.artifact.external import External, result_types, sizes_of
+from smelt.artifact.external import External, sizes_of
 from smelt.artifact.graph import symbol_of
 from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
@@ -17,7 +17,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.types import TensorType
 from smelt.relax.graph import is_foreign
-from smelt.relax.nodes import Call, Function, GlobalVar, values
+from smelt.relax.nodes import Call, Function, GlobalVar, tensor_types, values
 from smelt.runtime.errors import ExportError, nearest
 from smelt.runtime.external import registered_runtimes, runtime_of
 from smelt.runtime.linking import c_string, compile_source
@@ -91,7 +91,7 @@ def signature(
     params = [f"const {_c_type(p.type)}* in{i}" for i, p in enumerate(func.params)]
     for i, a in enumerate((constants or {}).values()):
         params.append(f"const {_C_TYPES[dt.from_numpy(a.dtype)]}* const{i}")
-    params += [f"{_c_type(t)}* out{i}" for i, t in enumerate(result_types(func.body.type))]
+    params += [f"{_c_type(t)}* out{i}" for i, t in enumerate(tensor_types(func.body.type))]
     params += [f"int64_t {v.name}" for v in sizes_of(func)]
     return f"int {symbol}({', '.join(params)})"
 
@@ -148,7 +148,7 @@ def _compiled(func: Function, symbol: str, mod: IRModule) -> External:
         )
     where = f"the back end {name!r}: {symbol}"
     for t in [*[p.type for p in func.params], func.body.type]:
-        for item in result_types(t):
+        for item in tensor_types(t):
             _c_type(item)
     try:
         made = codegen(func, symbol, mod)
@@ -204,7 +204,7 @@ def _c_object(
         raise CompileError(
             f"{where}: the C source has no function of this name; it is called as\n  {declared}"
         )
-    pointers = len(func.params) + len(constants) + len(result_types(func.body.type))
+    pointers = len(func.params) + len(constants) + len(tensor_types(func.body.type))
     args = ["(void *)0"] * pointers + ["(long long)1"] * len(sizes_of(func))
     check = (
         f"\n#line 1 {c_string(f'called as {declared}')}\n"

@@ -209,9 +209,8 @@ class _CPrinter:
                 yield from self.block(body)
                 yield "}"
             case tir.AssertStmt(condition, message):
-                frees = "".join([f"free({n}); " for n in self.heap])
                 plain = message.replace("*/", "* /")
-                yield f"if (!({self.text(condition)})) {{ {frees}return -1; }} /* {plain} */"
+                yield f"if (!({self.text(condition)})) {{ {self.frees()}return -1; }} /* {plain} */"
             case tir.Allocate(buffer, body):
                 yield from self.allocate(buffer, body)
             case tir.Evaluate(value):
@@ -232,6 +231,10 @@ class _CPrinter:
         yield from self.block(s.body)
         yield "}"
 
+    def frees(self) -> str:
+        """What gives back the memory that is held, before the function is left."""
+        return "".join([f"free({n}); " for n in self.heap])
+
     def allocate(self, b: tir.Buffer, body: tir.Stmt) -> Iterator[str]:
         """A local array, or memory from the heap where it is large or of unknown size."""
         size = product(b.shape)
@@ -241,9 +244,8 @@ class _CPrinter:
         if small:
             yield f"    {kind} {name}[{max(1, int(count))}];"
         else:
-            frees = "".join([f"free({n}); " for n in self.heap])
             yield f"    {kind} *{name} = malloc((size_t)({count}) * sizeof({kind}) + 1);"
-            yield f"    if (!{name}) {{ {frees}return -2; }}"
+            yield f"    if (!{name}) {{ {self.frees()}return -2; }}"
             self.heap.append(name)
         yield from self.block(body)
         if not small:
@@ -268,11 +270,10 @@ class _CPrinter:
             case IntImm():
                 return
             case Call(_, "smelt.call_kernel", (StringImm(name), *args)):
-                frees = "".join([f"free({n}); " for n in self.heap])
                 yield "{"
                 given = ", ".join([self.text(a) for a in args])
                 yield f"    const int32_t status = {name}({given});"
-                yield f"    if (status) {{ {frees}return status; }}"
+                yield f"    if (status) {{ {self.frees()}return status; }}"
                 yield "}"
             case Call(_, op, (StringImm(name), *args)) if op == _DIRECT:
                 made = Instruction.get(name)
@@ -331,15 +332,7 @@ class _CPrinter:
         """An integer constant; the lowest of a type has no literal in C."""
         if kind in ("int32", "int64") and value == -(1 << (dt.bits(kind) - 1)):
             return f"INT{dt.bits(kind)}_MIN", _ATOM
-        mark = (
-            "u"
-            if kind == "uint32"
-            else "ull"
-            if kind == "uint64"
-            else "ll"
-            if abs(value) >= 1 << 31
-            else ""
-        )
+        mark = {"uint32": "u", "uint64": "ull"}.get(kind) or ("ll" if abs(value) >= 1 << 31 else "")
         return f"{value}{mark}", _ATOM if value >= 0 else _UNARY
 
     def floating(self, kind: str, value: float) -> _Text:
@@ -433,10 +426,8 @@ class _CPrinter:
             return self.rounded(f"{MATH[e.op]}{suffix(dtype)}({', '.join(args)})", _ATOM, dtype)
         if e.op in _BITS:
             symbol, level = _BITS[e.op]
-            return (
-                f"({self.text(e.args[0], level)} {symbol} {self.text(e.args[1], level + 1)})",
-                _ATOM,
-            )
+            a, b = self.text(e.args[0], level), self.text(e.args[1], level + 1)
+            return f"({a} {symbol} {b})", _ATOM
         kind = self.kind(dtype)
         match e.op:
             case "likely":
@@ -446,19 +437,12 @@ class _CPrinter:
             case "sign":
                 nan = "x != x ? x : " if dt.is_float(dtype) else ""
                 body = f"return {nan}({kind})((x > 0) - (x < 0));"
-                return (
-                    self.helpers.add(f"smelt_sign_{dtype}", kind, f"{kind} x", body)
-                    + f"({args[0]})",
-                    _ATOM,
-                )
+                name = self.helpers.add(f"smelt_sign_{dtype}", kind, f"{kind} x", body)
+                return f"{name}({args[0]})", _ATOM
             case "sigmoid":
                 body = f"return 1 / (1 + exp{suffix(dtype)}(-x));"
-                return self.rounded(
-                    self.helpers.add(f"smelt_sigmoid_{kind}", kind, f"{kind} x", body)
-                    + f"({args[0]})",
-                    _ATOM,
-                    dtype,
-                )
+                name = self.helpers.add(f"smelt_sigmoid_{kind}", kind, f"{kind} x", body)
+                return self.rounded(f"{name}({args[0]})", _ATOM, dtype)
             case "rsqrt":
                 return self.rounded(f"(1 / sqrt{suffix(dtype)}({args[0]}))", _ATOM, dtype)
             case "reinterpret" if not {source, dtype} & {"float16", "bfloat16"}:
@@ -468,11 +452,8 @@ class _CPrinter:
                 raw = f"(uint{dt.bits(source)}_t)({args[0]})"
                 return f"({kind}){self.helpers.count_bits(e.op)}({raw}{bits})", _UNARY
             case "bitwise_not":
-                return (
-                    f"!{self.text(e.args[0], _UNARY)}"
-                    if dtype == "bool"
-                    else f"({kind})~{self.text(e.args[0], _UNARY)}"
-                ), _UNARY
+                sign = "!" if dtype == "bool" else f"({kind})~"
+                return f"{sign}{self.text(e.args[0], _UNARY)}", _UNARY
             case "shift_left":
                 return f"({kind})((uint{dt.bits(dtype)}_t)({args[0]}) << ({args[1]}))", _UNARY
             case "shift_right":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from smelt.ir import dtype as dt
 from smelt.ir import expr
 
 Steps = tuple[int, ...]
@@ -23,11 +22,10 @@ def steps_of(index: expr.Expr) -> tuple[expr.Expr, Steps] | None:
 
     broadcast(n) + ramp(0, 1, 8) // broadcast(4) is n, and (0, 0, 0, 0, 1, 1, 1, 1).
     """
-    lanes = dt.lanes(index.dtype)
     match index:
-        case expr.Broadcast(value, _):
+        case expr.Broadcast(value, lanes):
             return value, (0,) * lanes
-        case expr.Ramp(base, expr.IntImm(value=step), _):
+        case expr.Ramp(base, expr.IntImm(value=step), lanes):
             return base, tuple([step * i for i in range(lanes)])
         case expr.Add(a, b) | expr.Sub(a, b):
             left, right = steps_of(a), steps_of(b)
@@ -36,29 +34,17 @@ def steps_of(index: expr.Expr) -> tuple[expr.Expr, Steps] | None:
             combine = _NUMBERS[type(index)]
             base = left[0] + right[0] if isinstance(index, expr.Add) else left[0] - right[0]
             return base, tuple(map(combine, left[1], right[1]))
-    known = _known(index)
-    return None if known is None else (expr.const(0, expr.INDEX), known)
+        case expr.Mul(a, b) | expr.FloorDiv(a, b) | expr.FloorMod(a, b):
+            x, y = _known(a), _known(b)
+            divides = not isinstance(index, expr.Mul)
+            if x is not None and y is not None and not (divides and 0 in y):
+                return expr.const(0, expr.INDEX), tuple(map(_NUMBERS[type(index)], x, y))
+    return None
 
 
 def _known(e: expr.Expr) -> Steps | None:
     """The lanes as numbers."""
-    lanes = dt.lanes(e.dtype)
-    match e:
-        case expr.Broadcast(expr.IntImm(value=value), _):
-            return (value,) * lanes
-        case expr.Ramp(expr.IntImm(value=base), expr.IntImm(value=step), _):
-            return tuple([base + step * i for i in range(lanes)])
-        case (
-            expr.Add(a, b)
-            | expr.Sub(a, b)
-            | expr.Mul(a, b)
-            | expr.FloorDiv(a, b)
-            | expr.FloorMod(a, b)
-        ):
-            left, right = _known(a), _known(b)
-            if left is None or right is None:
-                return None
-            if isinstance(e, expr.FloorDiv | expr.FloorMod) and 0 in right:
-                return None
-            return tuple(map(_NUMBERS[type(e)], left, right))
-    return None
+    found = steps_of(e)
+    if found is None or not isinstance(found[0], expr.IntImm):
+        return None
+    return tuple([found[0].value + step for step in found[1]])

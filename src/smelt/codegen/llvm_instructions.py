@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Call, Expr, Var, cast
@@ -14,23 +13,13 @@ from .features import calls_line, needs_line
 from .llvm_narrow import NarrowFloats, is_bfloat
 from .llvm_types import llvm_type
 
-if TYPE_CHECKING:
-    from .llvm_text import ModuleText
-
 
 class InstructionOps(NarrowFloats):
     """The part of a function's emitter that knows instructions by name."""
 
-    name: str
-    module: ModuleText
-    guard: str | None
-    guard_lanes: int
-    effects: int
-    value: Callable[[Expr], str]
-    assign: Callable[..., str]
     named: Callable[..., str]
 
-    def named_call(self, e: Call, depth: int) -> str:
+    def named_call(self, e: Call) -> str:
         """An instruction, or an LLVM intrinsic by its own name."""
         name, args = name_of(e), e.args[1:]
         if self.guard is not None and self.guard_lanes > 1:
@@ -53,7 +42,7 @@ class InstructionOps(NarrowFloats):
             if not isinstance(made.llvm, str):
                 return self.value(made.llvm(*args))
             name = made.llvm
-        return self.llvm_call(f"@{name}", e.type, args, depth)
+        return self.llvm_call(f"@{name}", e.type, args)
 
     def _checked(self, made: Instruction, e: Call) -> tuple[Expr, ...]:
         """The operands of an instruction; the module notes what it needs of the processor."""
@@ -64,19 +53,17 @@ class InstructionOps(NarrowFloats):
         pairs = zip(made.operands, e.args[1:], strict=True)
         return tuple([cast(p.type, a) if isinstance(p, Var) else a for p, a in pairs])
 
-    def llvm_call(self, symbol: str, result: str, args: tuple[Expr, ...], depth: int) -> str:
+    def llvm_call(self, symbol: str, result: str, args: tuple[Expr, ...]) -> str:
         """A call of an intrinsic; bfloat16, which we keep as bits, is a type of its own there."""
         given: list[tuple[str, str]] = []
         for a in args:
             value, kind = self.value(a), llvm_type(a.dtype)
             if is_bfloat(a.dtype):
                 own = kind.replace("i16", "bfloat")
-                value, kind = self.assign(f"bitcast {kind} {value} to {own}", depth), own
+                value, kind = self.assign(f"bitcast {kind} {value} to {own}"), own
             given.append((kind, value))
         if not is_bfloat(result):
-            return self.named(symbol, llvm_type(result), given, depth)
+            return self.named(symbol, llvm_type(result), given)
         bits = llvm_type(result)
         own = bits.replace("i16", "bfloat")
-        return self.assign(
-            f"bitcast {own} {self.named(symbol, own, given, depth)} to {bits}", depth
-        )
+        return self.assign(f"bitcast {own} {self.named(symbol, own, given)} to {bits}")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from smelt.ir import dtype as dt
+from smelt.ir.build import is_const
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import INDEX, Add, Broadcast, Expr, IntImm, Mul, Ramp, cast, const
 from smelt.tir.nodes import Buffer, BufferLoad, BufferStore
 
 from .lane_steps import steps_of
 from .llvm_ops import ScalarOps
-from .llvm_types import llvm_type, mem_type
+from .llvm_types import llvm_type, mangled, mem_type
 
 
 class Scope:
@@ -38,7 +40,7 @@ class MemoryOps(ScalarOps):
     pointer_depth: dict[Buffer, int]
     mask: str | None
     line: Callable[..., None]
-    fresh: Callable[..., str]
+    where: Callable[[str], AbstractContextManager[None]]
     depth: Callable[[Expr], int]
     buffers_read: dict[Expr, frozenset[Buffer]]
     _has_load: Callable[[Expr], bool]
@@ -92,22 +94,20 @@ class MemoryOps(ScalarOps):
             result = self.load(e)
             self.guard = outer
             return result
-        if isinstance(index, Ramp):
-            if isinstance(index.stride, IntImm) and index.stride.value == 1:
-                return self._vector_load(e.buffer, index.base, index.lanes, scalar)
-            near = self._near(e.buffer, index, scalar)
-            return near or self._gather(
-                e.buffer, [index.base + index.stride * i for i in range(index.lanes)], scalar
-            )
+        if isinstance(index, Ramp) and is_const(index.stride, 1):
+            return self._vector_load(e.buffer, index.base, index.lanes, scalar)
         if isinstance(index, Broadcast):
             return self.splat(self._scalar_load(e.buffer, index.value, scalar), scalar, index.lanes)
         if dt.lanes(index.dtype) > 1:
             near = self._near(e.buffer, index, scalar)
-            return near or self._gather_vector(e.buffer, index, scalar)
+            return near or self._gather(e.buffer, index, scalar)
         return self._scalar_load(e.buffer, index, scalar)
 
     def _scalar_load(self, buffer: Buffer, index: Expr, scalar: str) -> str:
-        pointer = self._guarded(self.address(buffer, index), None)
+        return self._element(self._guarded(self.address(buffer, index), None), scalar)
+
+    def _element(self, pointer: str, scalar: str) -> str:
+        """The element at a pointer."""
         name = self.assign(f"load {mem_type(scalar)}, ptr {pointer}")
         return self.assign(f"trunc i8 {name} to i1") if scalar == "bool" else name
 
@@ -117,25 +117,31 @@ class MemoryOps(ScalarOps):
             return pointer
         guard = self.guard
         if self.guard_lanes > 1:
-            mask = f"<{self.guard_lanes} x i1>"
-            if lane is not None:
-                guard = self.assign(f"extractelement {mask} {guard}, i64 {lane}")
+            if lane is None:
+                guard = self._any(guard)
             else:
-                name = f"@llvm.vector.reduce.or.v{self.guard_lanes}i1"
-                self.module.declare(name, f"declare i1 {name}({mask})")
-                guard = self.assign(f"call i1 {name}({mask} {guard})")
+                guard = self.assign(f"extractelement <{self.guard_lanes} x i1> {guard}, i64 {lane}")
         return self.assign(f"select i1 {guard}, ptr {pointer}, ptr @smelt.zero")
+
+    def _any(self, mask: str) -> str:
+        """Whether a mask has a lane."""
+        kind = f"<{self.guard_lanes} x i1>"
+        return self.named(f"@llvm.vector.reduce.or.v{self.guard_lanes}i1", "i1", [(kind, mask)])
+
+    def _masked_load(self, pointer: str, mask: str, lanes: int, scalar: str) -> str:
+        """A vector of which only some lanes are loaded, the others are zero."""
+        kind, name = f"<{lanes} x {mem_type(scalar)}>", _masked("load", scalar, lanes)
+        self.module.declare(name, f"declare {kind} {name}(ptr, <{lanes} x i1>, {kind})")
+        return self.assign(
+            f"call {kind} {name}(ptr align {dt.bytes_of(scalar)} {pointer}, "
+            f"<{lanes} x i1> {mask}, {kind} zeroinitializer)"
+        )
 
     def _vector_load(self, buffer: Buffer, base: Expr, lanes: int, scalar: str) -> str:
         memory = f"<{lanes} x {mem_type(scalar)}>"
         pointer = self.address(buffer, base)
         if self.guard is not None and self.guard_lanes > 1:
-            name = f"@llvm.masked.load.v{lanes}{_suffix(scalar)}.p0"
-            self.module.declare(name, f"declare {memory} {name}(ptr, <{lanes} x i1>, {memory})")
-            loaded = self.assign(
-                f"call {memory} {name}(ptr align {dt.bytes_of(scalar)} {pointer}, "
-                f"<{lanes} x i1> {self.guard}, {memory} zeroinitializer)"
-            )
+            loaded = self._masked_load(pointer, self.guard, lanes, scalar)
         else:
             if self.guard is not None:
                 self.module.zeros = max(self.module.zeros, lanes * dt.bytes_of(scalar))
@@ -168,50 +174,34 @@ class MemoryOps(ScalarOps):
             loaded = self.assign(f"load {kind}, ptr {pointer}, align {size}")
         else:
             mask = ", ".join(f"i1 {int(i in picked)}" for i in range(width))
-            name = f"@llvm.masked.load.v{width}{_suffix(scalar)}.p0"
-            self.module.declare(name, f"declare {kind} {name}(ptr, <{width} x i1>, {kind})")
-            loaded = self.assign(
-                f"call {kind} {name}(ptr align {size} {pointer}, <{width} x i1> <{mask}>, "
-                f"{kind} zeroinitializer)"
-            )
+            loaded = self._masked_load(pointer, f"<{mask}>", width, scalar)
         order = ", ".join(f"i32 {i}" for i in picked)
         return self.assign(
             f"shufflevector {kind} {loaded}, {kind} poison, <{lanes} x i32> <{order}>"
         )
 
-    def _gather(self, buffer: Buffer, indices: list[Expr], scalar: str) -> str:
+    def _gather(self, buffer: Buffer, index: Expr, scalar: str) -> str:
         """Lanes loaded one by one."""
-        lanes = len(indices)
-        guard, guard_lanes = self.guard, self.guard_lanes
-        result = "poison"
-        element = llvm_type(scalar)
-        for i, index in enumerate(indices):
-            pointer = self._guarded(self.address(buffer, index), i)
-            one = self.assign(f"load {mem_type(scalar)}, ptr {pointer}")
-            if scalar == "bool":
-                one = self.assign(f"trunc i8 {one} to i1")
+        result, vector = "poison", llvm_type(dt.vector(scalar, dt.lanes(index.dtype)))
+        for i, pointer in enumerate(self._lanes(buffer, index)):
+            one = self._element(self._guarded(pointer, i), scalar)
             result = self.assign(
-                f"insertelement <{lanes} x {element}> {result}, {element} {one}, i64 {i}"
+                f"insertelement {vector} {result}, {llvm_type(scalar)} {one}, i64 {i}"
             )
-        self.guard, self.guard_lanes = guard, guard_lanes
         return result
 
-    def _gather_vector(self, buffer: Buffer, index: Expr, scalar: str) -> str:
-        """Lanes loaded from a vector of indices that is no ramp."""
+    def _lanes(self, buffer: Buffer, index: Expr) -> Iterator[str]:
+        """The pointer of each lane of an index, computed when it is asked for."""
         lanes = dt.lanes(index.dtype)
-        vector = self.value(index)
-        result, element = "poison", llvm_type(scalar)
+        if isinstance(index, Ramp):
+            yield from (self.address(buffer, index.base + index.stride * i) for i in range(lanes))
+            return
+        vector, start = self.value(index), self.pointer[buffer]
         for i in range(lanes):
-            offset = self.assign(f"extractelement <{lanes} x i64> {vector}, i64 {i}")
-            kind, start = mem_type(scalar), self.pointer[buffer]
-            pointer = self.assign(f"getelementptr inbounds {kind}, ptr {start}, i64 {offset}")
-            one = self.assign(f"load {kind}, ptr {self._guarded(pointer, i)}")
-            if scalar == "bool":
-                one = self.assign(f"trunc i8 {one} to i1")
-            result = self.assign(
-                f"insertelement <{lanes} x {element}> {result}, {element} {one}, i64 {i}"
+            at = self.assign(f"extractelement <{lanes} x i64> {vector}, i64 {i}")
+            yield self.assign(
+                f"getelementptr inbounds {mem_type(buffer.type)}, ptr {start}, i64 {at}"
             )
-        return result
 
     def store(self, s: BufferStore) -> None:
         """A store, of the lanes where the mask in force holds."""
@@ -229,9 +219,7 @@ class MemoryOps(ScalarOps):
         kind = f"<{lanes} x {mem_type(scalar)}>" if lanes > 1 else mem_type(scalar)
         if lanes == 1:
             self._scalar_store(s.buffer, index, value, kind)
-        elif (
-            isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1
-        ):
+        elif isinstance(index, Ramp) and is_const(index.stride, 1):
             pointer = self.address(s.buffer, index.base)
             if mask is not None and s.buffer.scope == "local":
                 # a masked store would keep the buffer out of registers
@@ -241,7 +229,7 @@ class MemoryOps(ScalarOps):
             if mask is None:
                 self.line(f"store {kind} {value}, ptr {pointer}, align {dt.bytes_of(scalar)}")
             else:
-                name = f"@llvm.masked.store.v{lanes}{_suffix(scalar)}.p0"
+                name = _masked("store", scalar, lanes)
                 self.module.declare(name, f"declare void {name}({kind}, ptr, <{lanes} x i1>)")
                 self.line(
                     f"call void {name}({kind} {value}, ptr align {dt.bytes_of(scalar)} {pointer}, "
@@ -257,42 +245,21 @@ class MemoryOps(ScalarOps):
         if self.mask is None:
             self.line(f"store {kind} {value}, ptr {pointer}")
             return
-        name, mask = f"@llvm.vector.reduce.or.v{self.guard_lanes}i1", f"<{self.guard_lanes} x i1>"
-        self.module.declare(name, f"declare i1 {name}({mask})")
-        self._store_if(
-            self.assign(f"call i1 {name}({mask} {self.mask})"),
-            f"store {kind} {value}, ptr {pointer}",
-        )
-
-    def _store_if(self, bit: str, store: str) -> None:
-        """A store behind a branch."""
-        yes, after = self.fresh("L")[1:], self.fresh("L")[1:]
-        self.line(f"br i1 {bit}, label %{yes}, label %{after}")
-        self.line(f"{yes}:")
-        self.line(store)
-        self.line(f"br label %{after}")
-        self.line(f"{after}:")
+        with self.where(self._any(self.mask)):
+            self.line(f"store {kind} {value}, ptr {pointer}")
 
     def _scatter(
         self, buffer: Buffer, index: Expr, value: str, kind: str, lanes: int, mask: str | None
     ) -> None:
         """Lanes stored one by one; a masked-out lane rewrites what is there."""
-        vector = None if isinstance(index, Ramp) else self.value(index)
         element = mem_type(buffer.type)
-        for i in range(lanes):
-            if isinstance(index, Ramp):
-                pointer = self.address(buffer, index.base + index.stride * i)
-            else:
-                offset = self.assign(f"extractelement <{lanes} x i64> {vector}, i64 {i}")
-                pointer = self.assign(
-                    f"getelementptr inbounds {element}, ptr {self.pointer[buffer]}, i64 {offset}"
-                )
+        for i, pointer in enumerate(self._lanes(buffer, index)):
             one = self.assign(f"extractelement {kind} {value}, i64 {i}")
             if mask is None:
                 self.line(f"store {element} {one}, ptr {pointer}")
                 continue
-            bit = self.assign(f"extractelement <{lanes} x i1> {mask}, i64 {i}")
-            self._store_if(bit, f"store {element} {one}, ptr {pointer}")
+            with self.where(self.assign(f"extractelement <{lanes} x i1> {mask}, i64 {i}")):
+                self.line(f"store {element} {one}, ptr {pointer}")
 
     def _forget(self, buffer: Buffer) -> None:
         """Loaded values of a buffer that was just written are known no longer."""
@@ -321,14 +288,10 @@ class MemoryOps(ScalarOps):
         return known[e]
 
 
-def _suffix(scalar: str) -> str:
-    return {
-        "float32": "f32",
-        "float64": "f64",
-        "float16": "f16",
-        "bfloat16": "i16",
-        "bool": "i8",
-    }.get(scalar, f"i{dt.bits(scalar)}")
+def _masked(what: str, scalar: str, lanes: int) -> str:
+    """The name of the intrinsic that loads or stores some lanes of a vector."""
+    element = dt.vector("uint8" if scalar == "bool" else scalar, lanes)
+    return f"@llvm.masked.{what}.{mangled(element)}.p0"
 
 
 def _flat(indices: tuple[Expr, ...]) -> Expr:

@@ -8,10 +8,17 @@ every operation gives what an exact operation would.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Binary, Call, Cast, Compare, Expr, Not, Select
 from smelt.tir.named_calls import NAMED_CALLS
+from smelt.tir.nodes import Buffer
+
+from .llvm_types import each_lane, literal
+
+if TYPE_CHECKING:
+    from .llvm_text import ModuleText
 
 _MOVES = ("if_then_else", "reinterpret", "likely")
 
@@ -21,19 +28,17 @@ def is_bfloat(dtype: str) -> bool:
     return dt.scalar(dtype) == "bfloat16"
 
 
-def _many(dtype: str, scalar: str, literal: str) -> str:
-    """A literal in every lane."""
-    return literal if dt.lanes(dtype) == 1 else f"splat ({scalar} {literal})"
-
-
-def _wide(dtype: str, scalar: str) -> str:
-    lanes = dt.lanes(dtype)
-    return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
-
-
 class NarrowFloats:
     """The part of an emitter that knows bfloat16, and float64 to 16 bits."""
 
+    # what all parts of an emitter have
+    name: str
+    module: ModuleText
+    guard: str | None
+    guard_lanes: int
+    effects: int
+    at: int
+    pointer: dict[Buffer, str]
     value: Callable[[Expr], str]
     assign: Callable[..., str]
 
@@ -57,52 +62,52 @@ class NarrowFloats:
         wide = type(e)(single(e.a), single(e.b))
         return wide if isinstance(e, Compare) else Cast(e.dtype, wide)
 
-    def bfloat_to_single(self, value: str, dtype: str, depth: int) -> str:
+    def bfloat_to_single(self, value: str, dtype: str) -> str:
         """The 16 bits are the upper half of a float32."""
-        i16, i32, f32 = (_wide(dtype, t) for t in ("i16", "i32", "float"))
-        bits = self.assign(f"zext {i16} {value} to {i32}", depth)
-        bits = self.assign(f"shl {i32} {bits}, {_many(dtype, 'i32', '16')}", depth)
-        return self.assign(f"bitcast {i32} {bits} to {f32}", depth)
+        i16, i32, f32 = (each_lane(dtype, t) for t in ("i16", "i32", "float"))
+        bits = self.assign(f"zext {i16} {value} to {i32}")
+        bits = self.assign(f"shl {i32} {bits}, {literal(dtype, 'i32', '16')}")
+        return self.assign(f"bitcast {i32} {bits} to {f32}")
 
-    def single_to_bfloat(self, value: str, dtype: str, depth: int) -> str:
+    def single_to_bfloat(self, value: str, dtype: str) -> str:
         """The upper half, rounded to nearest, ties to even; a NaN stays one."""
-        i16, i32, f32, bit = (_wide(dtype, t) for t in ("i16", "i32", "float", "i1"))
+        i16, i32, f32, bit = (each_lane(dtype, t) for t in ("i16", "i32", "float", "i1"))
 
         def many(number: int) -> str:
-            return _many(dtype, "i32", str(number))
+            return literal(dtype, "i32", str(number))
 
-        bits = self.assign(f"bitcast {f32} {value} to {i32}", depth)
-        high = self.assign(f"lshr {i32} {bits}, {many(16)}", depth)
-        odd = self.assign(f"and {i32} {high}, {many(1)}", depth)
-        up = self.assign(f"add {i32} {odd}, {many(0x7FFF)}", depth)
-        rounded = self.assign(f"add {i32} {bits}, {up}", depth)
-        number = self.assign(f"lshr {i32} {rounded}, {many(16)}", depth)
-        quiet = self.assign(f"or {i32} {high}, {many(0x40)}", depth)
-        nan = self.assign(f"fcmp uno {f32} {value}, {value}", depth)
-        chosen = self.assign(f"select {bit} {nan}, {i32} {quiet}, {i32} {number}", depth)
-        return self.assign(f"trunc {i32} {chosen} to {i16}", depth)
+        bits = self.assign(f"bitcast {f32} {value} to {i32}")
+        high = self.assign(f"lshr {i32} {bits}, {many(16)}")
+        odd = self.assign(f"and {i32} {high}, {many(1)}")
+        up = self.assign(f"add {i32} {odd}, {many(0x7FFF)}")
+        rounded = self.assign(f"add {i32} {bits}, {up}")
+        number = self.assign(f"lshr {i32} {rounded}, {many(16)}")
+        quiet = self.assign(f"or {i32} {high}, {many(0x40)}")
+        nan = self.assign(f"fcmp uno {f32} {value}, {value}")
+        chosen = self.assign(f"select {bit} {nan}, {i32} {quiet}, {i32} {number}")
+        return self.assign(f"trunc {i32} {chosen} to {i16}")
 
-    def double_to_odd_single(self, value: str, dtype: str, depth: int) -> str:
+    def double_to_odd_single(self, value: str, dtype: str) -> str:
         """A float64 cut to float32, the last bit set where something is lost.
 
         Rounded again to a type of at most 22 bits, it gives what rounding once would.
         """
-        f64, f32, i32, bit = (_wide(dtype, t) for t in ("double", "float", "i32", "i1"))
-        near = self.assign(f"fptrunc {f64} {value} to {f32}", depth)
-        back = self.assign(f"fpext {f32} {near} to {f64}", depth)
-        lossy = self.assign(f"fcmp one {f64} {back}, {value}", depth)
+        f64, f32, i32, bit = (each_lane(dtype, t) for t in ("double", "float", "i32", "i1"))
+        near = self.assign(f"fptrunc {f64} {value} to {f32}")
+        back = self.assign(f"fpext {f32} {near} to {f64}")
+        lossy = self.assign(f"fcmp one {f64} {back}, {value}")
         # compared as bits, the larger magnitude is the larger number without the sign
-        i64 = _wide(dtype, "i64")
+        i64 = each_lane(dtype, "i64")
         sizes = []
         for v in (back, value):
-            raw = self.assign(f"bitcast {f64} {v} to {i64}", depth)
-            most = _many(dtype, "i64", str((1 << 63) - 1))
-            sizes.append(self.assign(f"and {i64} {raw}, {most}", depth))
-        beyond = self.assign(f"icmp ugt {i64} {sizes[0]}, {sizes[1]}", depth)
-        beyond = self.assign(f"and {bit} {beyond}, {lossy}", depth)
-        one = self.assign(f"zext {bit} {beyond} to {i32}", depth)
-        bits = self.assign(f"bitcast {f32} {near} to {i32}", depth)
-        bits = self.assign(f"sub {i32} {bits}, {one}", depth)
-        last = self.assign(f"zext {bit} {lossy} to {i32}", depth)
-        bits = self.assign(f"or {i32} {bits}, {last}", depth)
-        return self.assign(f"bitcast {i32} {bits} to {f32}", depth)
+            raw = self.assign(f"bitcast {f64} {v} to {i64}")
+            most = literal(dtype, "i64", str((1 << 63) - 1))
+            sizes.append(self.assign(f"and {i64} {raw}, {most}"))
+        beyond = self.assign(f"icmp ugt {i64} {sizes[0]}, {sizes[1]}")
+        beyond = self.assign(f"and {bit} {beyond}, {lossy}")
+        one = self.assign(f"zext {bit} {beyond} to {i32}")
+        bits = self.assign(f"bitcast {f32} {near} to {i32}")
+        bits = self.assign(f"sub {i32} {bits}, {one}")
+        last = self.assign(f"zext {bit} {lossy} to {i32}")
+        bits = self.assign(f"or {i32} {bits}, {last}")
+        return self.assign(f"bitcast {i32} {bits} to {f32}")

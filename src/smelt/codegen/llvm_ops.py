@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from smelt.ir import dtype as dt
 from smelt.ir import expr
 from smelt.ir.errors import InternalError
 from smelt.tir.math import expand
 from smelt.tir.named_calls import NAMED_CALLS
-from smelt.tir.nodes import Buffer, BufferLoad
+from smelt.tir.nodes import BufferLoad
 from smelt.tir.rewrite import loads
 
+from .c_helpers import MATH
 from .llvm_instructions import InstructionOps
 from .llvm_narrow import is_bfloat
-from .llvm_types import llvm_type, mem_type
-
-if TYPE_CHECKING:
-    from .llvm_text import ModuleText
+from .llvm_types import each_lane, literal, llvm_type, mangled, mem_type, zero
 
 _FLOAT_OPS = {expr.Add: "fadd", expr.Sub: "fsub", expr.Mul: "fmul", expr.Div: "fdiv"}
 _INT_OPS = {expr.Add: "add", expr.Sub: "sub", expr.Mul: "mul", expr.And: "and", expr.Or: "or"}
@@ -31,44 +28,12 @@ _PREDICATES = {
     expr.GE: ("oge", "sge", "uge"),
 }
 _FLOAT_INTRINSICS = {
-    "sqrt": "sqrt",
-    "floor": "floor",
-    "ceil": "ceil",
-    "trunc": "trunc",
+    **{name: name for name in ("sqrt", "floor", "ceil", "trunc", "fma", "copysign")},
     "round": "roundeven",
     "abs": "fabs",
-    "fma": "fma",
-    "copysign": "copysign",
 }
 _BIT_OPS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 _COUNTS = {"popcount": "ctpop", "clz": "ctlz"}
-_LIBM = {
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "tanh",
-    "erf",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "asinh",
-    "acosh",
-    "atanh",
-    "pow",
-    "atan2",
-    "fmod",
-    "hypot",
-    "nextafter",
-}
 _EXPANSIONS: dict[tuple[str, tuple[str, ...]], tuple[tuple[expr.Var, ...], expr.Expr | None]] = {}
 """Functions written out, by name and operand types."""
 
@@ -76,31 +41,23 @@ _EXPANSIONS: dict[tuple[str, tuple[str, ...]], tuple[tuple[expr.Var, ...], expr.
 class ScalarOps(InstructionOps):
     """The part of a function's emitter that knows instructions."""
 
-    name: str
-    module: ModuleText
-    guard: str | None
-    guard_lanes: int
-    pointer: dict[Buffer, str]
-    value: Callable[[expr.Expr], str]
-    assign: Callable[..., str]
-
-    def operation(self, e: expr.Expr, depth: int) -> str:
+    def operation(self, e: expr.Expr) -> str:
         """The instruction(s) of one node, whose operands are emitted first."""
         wide = self.widened(e)
         if wide is not None:
             return self.value(wide)
         method = _DISPATCH.get(type(e))
         if method is not None:
-            return method(self, e, depth)
+            return method(self, e)
         if isinstance(e, expr.Compare):
-            return self.compare(e, depth)
+            return self.compare(e)
         if isinstance(e, expr.Binary):
-            return self.arithmetic(e, depth)
+            return self.arithmetic(e)
         raise InternalError(f"{self.name}: no LLVM form for {type(e).__name__}")
 
     # ------------------------------------------------------------------------- plain operators
 
-    def arithmetic(self, e: expr.Binary, depth: int) -> str:
+    def arithmetic(self, e: expr.Binary) -> str:
         """+ - * / and or on scalars or vectors."""
         kind = type(e)
         a, b = self.value(e.a), self.value(e.b)
@@ -108,24 +65,24 @@ class ScalarOps(InstructionOps):
         if dt.is_float(e.dtype):
             if kind not in _FLOAT_OPS:
                 raise InternalError(f"{self.name}: no LLVM form for {kind.__name__} on {e.dtype}")
-            return self.assign(f"{_FLOAT_OPS[kind]} {t} {a}, {b}", depth)
+            return self.assign(f"{_FLOAT_OPS[kind]} {t} {a}, {b}")
         if kind is expr.Div:
-            return self.integer_division(expr.TruncDiv, e.a.dtype, a, b, depth)
+            return self.integer_division(expr.TruncDiv, e.a.dtype, a, b)
         if dt.scalar(e.dtype) == "bool":
             name = {expr.Add: "or", expr.Mul: "and"}.get(kind) or _INT_OPS[kind]
-            return self.assign(f"{name} {t} {a}, {b}", depth)
-        return self.assign(f"{_INT_OPS[kind]} {t} {a}, {b}", depth)
+            return self.assign(f"{name} {t} {a}, {b}")
+        return self.assign(f"{_INT_OPS[kind]} {t} {a}, {b}")
 
-    def compare(self, e: expr.Compare, depth: int) -> str:
+    def compare(self, e: expr.Compare) -> str:
         """A comparison; floats compare ordered but for !=."""
         a, b = self.value(e.a), self.value(e.b)
         f, s, u = _PREDICATES[type(e)]
         t = llvm_type(e.a.dtype)
         if dt.is_float(e.a.dtype):
-            return self.assign(f"fcmp {f} {t} {a}, {b}", depth)
-        return self.assign(f"icmp {s if dt.kind(e.a.dtype) == 'int' else u} {t} {a}, {b}", depth)
+            return self.assign(f"fcmp {f} {t} {a}, {b}")
+        return self.assign(f"icmp {s if dt.kind(e.a.dtype) == 'int' else u} {t} {a}, {b}")
 
-    def min_max(self, e: expr.Binary, depth: int) -> str:
+    def min_max(self, e: expr.Binary) -> str:
         """min and max; a NaN wins. Against a constant one comparison does it on x86."""
         a, b, t = self.value(e.a), self.value(e.b), llvm_type(e.dtype)
         greatest = isinstance(e, expr.Max)
@@ -133,261 +90,239 @@ class ScalarOps(InstructionOps):
             if _is_number(e.a):
                 a, b = b, a
             if _is_number(e.a) or _is_number(e.b):
-                test = self.assign(f"fcmp {'ogt' if greatest else 'olt'} {t} {b}, {a}", depth)
-                return self.assign(f"select {_bits(e.dtype)} {test}, {t} {b}, {t} {a}", depth)
-            return self.intrinsic("maximum" if greatest else "minimum", e.dtype, [a, b], depth)
+                test = self.assign(f"fcmp {'ogt' if greatest else 'olt'} {t} {b}, {a}")
+                return self.assign(f"select {each_lane(e.dtype, 'i1')} {test}, {t} {b}, {t} {a}")
+            return self.intrinsic("maximum" if greatest else "minimum", e.dtype, [a, b])
         signed = "s" if dt.kind(e.dtype) == "int" else "u"
-        return self.intrinsic(f"{signed}{'max' if greatest else 'min'}", e.dtype, [a, b], depth)
+        return self.intrinsic(f"{signed}{'max' if greatest else 'min'}", e.dtype, [a, b])
 
-    def division(self, e: expr.Binary, depth: int) -> str:
+    def division(self, e: expr.Binary) -> str:
         """Integer quotients and remainders, rounded down or toward zero."""
         if dt.is_float(e.dtype):
-            return self.float_remainder(e, depth)
+            return self.float_remainder(e)
         a, b = self.value(e.a), self.value(e.b)
         kind = type(e)
         if kind in (expr.TruncDiv, expr.TruncMod) or dt.kind(e.dtype) != "int":
             trunc = expr.TruncDiv if kind in (expr.TruncDiv, expr.FloorDiv) else expr.TruncMod
-            return self.integer_division(trunc, e.dtype, a, b, depth)
+            return self.integer_division(trunc, e.dtype, a, b)
         if isinstance(e.b, expr.IntImm) and e.b.value > 0 and e.b.value & (e.b.value - 1) == 0:
             t = llvm_type(e.dtype)
             if kind is expr.FloorDiv:
-                return self.assign(f"ashr {t} {a}, {e.b.value.bit_length() - 1}", depth)
-            return self.assign(f"and {t} {a}, {e.b.value - 1}", depth)
-        return self.floor_division(kind, e.dtype, a, b, depth)
+                return self.assign(f"ashr {t} {a}, {e.b.value.bit_length() - 1}")
+            return self.assign(f"and {t} {a}, {e.b.value - 1}")
+        return self.floor_division(kind, e.dtype, a, b)
 
-    def floor_division(self, kind: type, dtype: str, a: str, b: str, depth: int) -> str:
+    def floor_division(self, kind: type, dtype: str, a: str, b: str) -> str:
         """The quotient toward minus infinity: one less where a remainder has the other sign."""
-        t, bit = llvm_type(dtype), _bits(dtype)
-        quotient = self.integer_division(expr.TruncDiv, dtype, a, b, depth)
-        product = self.assign(f"mul {t} {quotient}, {b}", depth)
-        remainder = self.assign(f"sub {t} {a}, {product}", depth)
-        zero = "0" if dt.lanes(dtype) == 1 else "zeroinitializer"
-        inexact = self.assign(f"icmp ne {t} {remainder}, {zero}", depth)
-        signs = self.assign(f"xor {t} {remainder}, {b}", depth)
-        opposite = self.assign(f"icmp slt {t} {signs}, {zero}", depth)
-        both = self.assign(f"and {bit} {inexact}, {opposite}", depth)
+        t, bit = llvm_type(dtype), each_lane(dtype, "i1")
+        quotient = self.integer_division(expr.TruncDiv, dtype, a, b)
+        product = self.assign(f"mul {t} {quotient}, {b}")
+        remainder = self.assign(f"sub {t} {a}, {product}")
+        nothing = zero(dtype)
+        inexact = self.assign(f"icmp ne {t} {remainder}, {nothing}")
+        signs = self.assign(f"xor {t} {remainder}, {b}")
+        opposite = self.assign(f"icmp slt {t} {signs}, {nothing}")
+        both = self.assign(f"and {bit} {inexact}, {opposite}")
         if kind is expr.FloorDiv:
-            one = self.assign(f"sext {bit} {both} to {t}", depth)
-            return self.assign(f"add {t} {quotient}, {one}", depth)
-        fix = self.assign(f"select {bit} {both}, {t} {b}, {t} {zero}", depth)
-        return self.assign(f"add {t} {remainder}, {fix}", depth)
+            one = self.assign(f"sext {bit} {both} to {t}")
+            return self.assign(f"add {t} {quotient}, {one}")
+        fix = self.assign(f"select {bit} {both}, {t} {b}, {t} {nothing}")
+        return self.assign(f"add {t} {remainder}, {fix}")
 
-    def integer_division(self, kind: type, dtype: str, a: str, b: str, depth: int) -> str:
+    def integer_division(self, kind: type, dtype: str, a: str, b: str) -> str:
         """Division as the processor does it, but for what would trap there: a divisor of zero gives
         what a divisor of one does, and the lowest value divided by -1 wraps around."""
-        t, bit, signed = llvm_type(dtype), _bits(dtype), dt.kind(dtype) == "int"
+        t, bit, signed = llvm_type(dtype), each_lane(dtype, "i1"), dt.kind(dtype) == "int"
         name = ("s" if signed else "u") + ("div" if kind is expr.TruncDiv else "rem")
         if not b.startswith("%"):
-            return self.assign(f"{name} {t} {a}, {b}", depth)
-        zero, one, least = (
-            ("0", "1", "-1")
-            if dt.lanes(dtype) == 1
-            else ("zeroinitializer", *(f"splat ({mem_type(dtype)} {i})" for i in (1, -1)))
-        )
-        trap = self.assign(f"icmp eq {t} {b}, {zero}", depth)
+            return self.assign(f"{name} {t} {a}, {b}")
+        nothing, element = zero(dtype), mem_type(dtype)
+        one, least = (literal(dtype, element, number) for number in ("1", "-1"))
+        trap = self.assign(f"icmp eq {t} {b}, {nothing}")
         if not signed:
-            safe = self.assign(f"select {bit} {trap}, {t} {one}, {t} {b}", depth)
-            return self.assign(f"{name} {t} {a}, {safe}", depth)
-        minus = self.assign(f"icmp eq {t} {b}, {least}", depth)
-        trap = self.assign(f"or {bit} {trap}, {minus}", depth)
-        safe = self.assign(f"select {bit} {trap}, {t} {one}, {t} {b}", depth)
-        result = self.assign(f"{name} {t} {a}, {safe}", depth)
+            safe = self.assign(f"select {bit} {trap}, {t} {one}, {t} {b}")
+            return self.assign(f"{name} {t} {a}, {safe}")
+        minus = self.assign(f"icmp eq {t} {b}, {least}")
+        trap = self.assign(f"or {bit} {trap}, {minus}")
+        safe = self.assign(f"select {bit} {trap}, {t} {one}, {t} {b}")
+        result = self.assign(f"{name} {t} {a}, {safe}")
         if kind is not expr.TruncDiv:
             return result
-        negated = self.assign(f"sub {t} {zero}, {a}", depth)
-        return self.assign(f"select {bit} {minus}, {t} {negated}, {t} {result}", depth)
+        negated = self.assign(f"sub {t} {nothing}, {a}")
+        return self.assign(f"select {bit} {minus}, {t} {negated}, {t} {result}")
 
-    def float_remainder(self, e: expr.Binary, depth: int) -> str:
+    def float_remainder(self, e: expr.Binary) -> str:
         """x - floor(x / y) * y, and the truncating form."""
         a, b, t = self.value(e.a), self.value(e.b), llvm_type(e.dtype)
         if isinstance(e, expr.TruncMod):
-            return self.assign(f"frem {t} {a}, {b}", depth)
-        rest = self.assign(f"frem {t} {a}, {b}", depth)
-        zero = "0.0" if dt.lanes(e.dtype) == 1 else "zeroinitializer"
-        inexact = self.assign(f"fcmp une {t} {rest}, {zero}", depth)
-        below = self.assign(f"fcmp olt {t} {rest}, {zero}", depth)
-        negative = self.assign(f"fcmp olt {t} {b}, {zero}", depth)
-        bit = _bits(e.dtype)
-        differ = self.assign(f"xor {bit} {below}, {negative}", depth)
-        both = self.assign(f"and {bit} {inexact}, {differ}", depth)
-        moved = self.assign(f"fadd {t} {rest}, {b}", depth)
-        signed = self.intrinsic(
-            "copysign", e.dtype, [rest, b], depth
-        )  # a zero has the divisor's sign
-        kept = self.assign(f"select {bit} {inexact}, {t} {rest}, {t} {signed}", depth)
-        return self.assign(f"select {bit} {both}, {t} {moved}, {t} {kept}", depth)
+            return self.assign(f"frem {t} {a}, {b}")
+        rest = self.assign(f"frem {t} {a}, {b}")
+        nothing = zero(e.dtype)
+        inexact = self.assign(f"fcmp une {t} {rest}, {nothing}")
+        below = self.assign(f"fcmp olt {t} {rest}, {nothing}")
+        negative = self.assign(f"fcmp olt {t} {b}, {nothing}")
+        bit = each_lane(e.dtype, "i1")
+        differ = self.assign(f"xor {bit} {below}, {negative}")
+        both = self.assign(f"and {bit} {inexact}, {differ}")
+        moved = self.assign(f"fadd {t} {rest}, {b}")
+        signed = self.intrinsic("copysign", e.dtype, [rest, b])  # a zero has the divisor's sign
+        kept = self.assign(f"select {bit} {inexact}, {t} {rest}, {t} {signed}")
+        return self.assign(f"select {bit} {both}, {t} {moved}, {t} {kept}")
 
-    def negation(self, e: expr.Not, depth: int) -> str:
+    def negation(self, e: expr.Not) -> str:
         """not a."""
         a, t = self.value(e.a), llvm_type(e.dtype)
-        ones = "true" if dt.lanes(e.dtype) == 1 else "splat (i1 true)"
-        return self.assign(f"xor {t} {a}, {ones}", depth)
+        return self.assign(f"xor {t} {a}, {literal(e.dtype, 'i1', 'true')}")
 
-    def choice(self, e: expr.Select, depth: int) -> str:
+    def choice(self, e: expr.Select) -> str:
         """One of two values."""
         c, a, b = self.value(e.condition), self.value(e.true_value), self.value(e.false_value)
-        lanes, t = dt.lanes(e.dtype), llvm_type(e.dtype)
-        return self.assign(
-            f"select {_bits(e.condition.dtype) if lanes > 1 else 'i1'} {c}, {t} {a}, {t} {b}", depth
-        )
+        bit = each_lane(e.condition.dtype, "i1") if dt.lanes(e.dtype) > 1 else "i1"
+        t = llvm_type(e.dtype)
+        return self.assign(f"select {bit} {c}, {t} {a}, {t} {b}")
 
     # ------------------------------------------------------------------------- casts
 
-    def conversion(self, e: expr.Cast, depth: int) -> str:
+    def conversion(self, e: expr.Cast) -> str:
         """A value as another type."""
-        return self.convert(self.value(e.value), e.value.dtype, e.dtype, depth)
+        return self.convert(self.value(e.value), e.value.dtype, e.dtype)
 
-    def convert(self, value: str, source: str, target: str, depth: int) -> str:
+    def convert(self, value: str, source: str, target: str) -> str:
         """The instruction that converts; floats to integers saturate, NaN becomes 0."""
         lanes = dt.lanes(source)
         if is_bfloat(source) and not is_bfloat(target):
-            single = self.bfloat_to_single(value, source, depth)
-            return self.convert(single, dt.vector("float32", lanes), target, depth)
+            single = self.bfloat_to_single(value, source)
+            return self.convert(single, dt.vector("float32", lanes), target)
         if is_bfloat(target) and not dt.is_float(source):
             exact = dt.vector("float64", lanes)
-            return self.float_conversion(
-                self.convert(value, source, exact, depth), exact, target, depth
-            )
+            return self.float_conversion(self.convert(value, source, exact), exact, target)
         a, b = llvm_type(source), llvm_type(target)
         from_float, to_float = dt.is_float(source), dt.is_float(target)
         signed = dt.kind(source) == "int"
         if dt.scalar(target) == "bool":
-            zero = "zeroinitializer" if dt.lanes(source) > 1 else "0.0" if from_float else "0"
-            return self.assign(
-                f"{'fcmp une' if from_float else 'icmp ne'} {a} {value}, {zero}", depth
-            )
+            test = "fcmp une" if from_float else "icmp ne"
+            return self.assign(f"{test} {a} {value}, {zero(source)}")
         if from_float and to_float:
-            return self.float_conversion(value, source, target, depth)
+            return self.float_conversion(value, source, target)
         if from_float:
             name = f"llvm.fpto{'s' if dt.kind(target) == 'int' else 'u'}i.sat"
-            return self.named(
-                f"@{name}.{_mangled(target)}.{_mangled(source)}", b, [(a, value)], depth
-            )
+            return self.named(f"@{name}.{mangled(target)}.{mangled(source)}", b, [(a, value)])
         if to_float:
-            return self.assign(f"{'sitofp' if signed else 'uitofp'} {a} {value} to {b}", depth)
+            return self.assign(f"{'sitofp' if signed else 'uitofp'} {a} {value} to {b}")
         narrow = dt.bits(target) if dt.scalar(target) != "bool" else 1
         wide = dt.bits(source) if dt.scalar(source) != "bool" else 1
         if narrow == wide:
             return value
         step = "trunc" if narrow < wide else "sext" if signed else "zext"
-        return self.assign(f"{step} {a} {value} to {b}", depth)
+        return self.assign(f"{step} {a} {value} to {b}")
 
-    def float_conversion(self, value: str, source: str, target: str, depth: int) -> str:
+    def float_conversion(self, value: str, source: str, target: str) -> str:
         """Between floating-point types, rounded once; 16-bit ones meet in float32."""
         if source == target or (is_bfloat(source) and is_bfloat(target)):
             return value
         narrow, wide = dt.bits(target), dt.bits(source)
         middle = dt.vector("float32", dt.lanes(source))
         if narrow == 16 and wide == 64:
-            return self.float_conversion(
-                self.double_to_odd_single(value, source, depth), middle, target, depth
-            )
+            return self.float_conversion(self.double_to_odd_single(value, source), middle, target)
         if is_bfloat(target):
-            single = value if wide == 32 else self.float_conversion(value, source, middle, depth)
-            return self.single_to_bfloat(single, source, depth)
+            single = value if wide == 32 else self.float_conversion(value, source, middle)
+            return self.single_to_bfloat(single, source)
         step = "fptrunc" if narrow < wide else "fpext"
-        return self.assign(f"{step} {llvm_type(source)} {value} to {llvm_type(target)}", depth)
+        return self.assign(f"{step} {llvm_type(source)} {value} to {llvm_type(target)}")
 
     # ------------------------------------------------------------------------- vectors
 
-    def splat(self, value: str, scalar: str, lanes: int, depth: int = -1) -> str:
+    def splat(self, value: str, scalar: str, lanes: int) -> str:
         """A scalar in every lane."""
         element = llvm_type(scalar)
         if not value.startswith("%"):
             return f"splat ({element} {value})"
-        one = self.assign(
-            f"insertelement <{lanes} x {element}> poison, {element} {value}, i64 0", depth
-        )
+        one = self.assign(f"insertelement <{lanes} x {element}> poison, {element} {value}, i64 0")
         return self.assign(
             f"shufflevector <{lanes} x {element}> {one}, <{lanes} x {element}> poison, "
-            f"<{lanes} x i32> zeroinitializer",
-            depth,
+            f"<{lanes} x i32> zeroinitializer"
         )
 
-    def broadcast(self, e: expr.Broadcast, depth: int) -> str:
+    def broadcast(self, e: expr.Broadcast) -> str:
         """A scalar in every lane."""
-        return self.splat(self.value(e.value), dt.scalar(e.dtype), e.lanes, depth)
+        return self.splat(self.value(e.value), dt.scalar(e.dtype), e.lanes)
 
-    def ramp(self, e: expr.Ramp, depth: int) -> str:
+    def ramp(self, e: expr.Ramp) -> str:
         """base + stride * (0, 1, 2, ...)."""
         t, element = llvm_type(e.dtype), llvm_type(e.base.dtype)
-        base = self.splat(self.value(e.base), e.base.dtype, e.lanes, depth)
+        base = self.splat(self.value(e.base), e.base.dtype, e.lanes)
         if isinstance(e.stride, expr.IntImm):
             steps = "<" + ", ".join(f"{element} {i * e.stride.value}" for i in range(e.lanes)) + ">"
         else:
             count = "<" + ", ".join(f"{element} {i}" for i in range(e.lanes)) + ">"
-            stride = self.splat(self.value(e.stride), e.base.dtype, e.lanes, depth)
-            steps = self.assign(f"mul {t} {stride}, {count}", depth)
-        return self.assign(f"add {t} {base}, {steps}", depth)
+            stride = self.splat(self.value(e.stride), e.base.dtype, e.lanes)
+            steps = self.assign(f"mul {t} {stride}, {count}")
+        return self.assign(f"add {t} {base}, {steps}")
 
-    def shuffle(self, e: expr.Shuffle, depth: int) -> str:
+    def shuffle(self, e: expr.Shuffle) -> str:
         """Lanes picked from two vectors."""
         t = llvm_type(e.a.dtype)
         mask = ", ".join(f"i32 {i}" for i in e.indices)
         return self.assign(
             f"shufflevector {t} {self.value(e.a)}, {t} {self.value(e.b)}, "
-            f"<{len(e.indices)} x i32> <{mask}>",
-            depth,
+            f"<{len(e.indices)} x i32> <{mask}>"
         )
 
     # ------------------------------------------------------------------------- intrinsics
 
-    def intrinsic(self, name: str, dtype: str, values: list[str], depth: int) -> str:
+    def intrinsic(self, name: str, dtype: str, values: list[str]) -> str:
         """An LLVM intrinsic on operands of one type."""
         t = llvm_type(dtype)
-        return self.named(f"@llvm.{name}.{_mangled(dtype)}", t, [(t, v) for v in values], depth)
+        return self.named(f"@llvm.{name}.{mangled(dtype)}", t, [(t, v) for v in values])
 
-    def named(self, symbol: str, result: str, args: list[tuple[str, str]], depth: int) -> str:
+    def named(self, symbol: str, result: str, args: list[tuple[str, str]]) -> str:
         """A call of a function that is declared on the way."""
         self.module.declare(symbol, f"declare {result} {symbol}({', '.join(t for t, _ in args)})")
-        return self.assign(
-            f"call {result} {symbol}({', '.join(f'{t} {v}' for t, v in args)})", depth
-        )
+        return self.assign(f"call {result} {symbol}({', '.join(f'{t} {v}' for t, v in args)})")
 
-    def intrinsic_call(self, e: expr.Call, depth: int) -> str:
+    def intrinsic_call(self, e: expr.Call) -> str:
         """A Call: LLVM's own intrinsics, bits, guards, or an expansion into arithmetic."""
         op, scalar = e.op, dt.scalar(e.dtype)
         if op in NAMED_CALLS:
-            return self.named_call(e, depth)
+            return self.named_call(e)
         if op == "if_then_else":
-            return self.guarded_choice(e, depth)
+            return self.guarded_choice(e)
         if op == "likely":
             return self.value(e.args[0])
         if op == "abs" and not dt.is_float(e.dtype):
-            return self._integer_abs(e, depth)
+            return self._integer_abs(e)
         if op in _FLOAT_INTRINSICS:
             name = _FLOAT_INTRINSICS[op]
             if name == "roundeven" and name in self.module.lacks:
                 name = "rint"  # the same where nobody sets the mode; older libraries have it, too
-            return self.intrinsic(name, e.dtype, [self.value(a) for a in e.args], depth)
+            return self.intrinsic(name, e.dtype, [self.value(a) for a in e.args])
         if op in _COUNTS:
-            return self._count(e, depth)
+            return self._count(e)
         if op in _BIT_OPS or op.startswith("shift_") or op == "bitwise_not":
-            return self._bits_op(e, depth)
+            return self._bits_op(e)
         if op == "reinterpret":
             return self.assign(
                 f"bitcast {llvm_type(e.args[0].dtype)} {self.value(e.args[0])} to "
-                f"{llvm_type(e.dtype)}",
-                depth,
+                f"{llvm_type(e.dtype)}"
             )
         if op in ("isnan", "isinf", "isfinite"):
-            return self._classify(e, depth)
+            return self._classify(e)
         if op == "smelt.tensor_view":
             start, offset = (self.value(a) for a in e.args)
-            return self.assign(f"getelementptr inbounds i8, ptr {start}, i64 {offset}", depth)
+            return self.assign(f"getelementptr inbounds i8, ptr {start}, i64 {offset}")
         if op == "smelt.address_of":
             load = e.args[0]
             assert isinstance(load, BufferLoad)
             return self.pointer[load.buffer]
-        return self.expansion(e, scalar, depth)
+        return self.expansion(e, scalar)
 
-    def expansion(self, e: expr.Call, scalar: str, depth: int) -> str:
+    def expansion(self, e: expr.Call, scalar: str) -> str:
         """A math function written out as arithmetic on all lanes, or a call of libm."""
         lanes = dt.lanes(e.dtype)
         if scalar == "float16":
             wide = dt.vector("float32", lanes)
             args = tuple([expr.Cast(wide, a) for a in e.args])
-            return self.convert(self.value(expr.Call(wide, e.op, args)), wide, e.dtype, depth)
+            return self.convert(self.value(expr.Call(wide, e.op, args)), wide, e.dtype)
         key = (e.op, tuple([dt.scalar(a.dtype) for a in e.args]))
         if key not in _EXPANSIONS:
             params = tuple([expr.Var(f"x{i}", t) for i, t in enumerate(key[1])])
@@ -395,87 +330,82 @@ class ScalarOps(InstructionOps):
         params, tree = _EXPANSIONS[key]
         if tree is not None:
             return self.value(_widen(tree, dict(zip(params, e.args, strict=True)), lanes))
-        return self._libm(e, scalar, lanes, depth)
+        return self._libm(e, scalar, lanes)
 
-    def _libm(self, e: expr.Call, scalar: str, lanes: int, depth: int) -> str:
+    def _libm(self, e: expr.Call, scalar: str, lanes: int) -> str:
         """The C library's function, lane by lane."""
-        if e.op not in _LIBM:
+        if e.op not in MATH:
             raise InternalError(f"{self.name}: no code for the intrinsic {e.op} on {scalar}")
         t = llvm_type(scalar)
         symbol = f"@{e.op}{'f' if scalar == 'float32' else ''}"
         args = [self.value(a) for a in e.args]
         if lanes == 1:
-            return self.named(symbol, t, [(t, a) for a in args], depth)
+            return self.named(symbol, t, [(t, a) for a in args])
         result, vector = "poison", llvm_type(e.dtype)
         for i in range(lanes):
-            parts = [(t, self.assign(f"extractelement {vector} {a}, i64 {i}", depth)) for a in args]
-            one = self.named(symbol, t, parts, depth)
-            result = self.assign(f"insertelement {vector} {result}, {t} {one}, i64 {i}", depth)
+            parts = [(t, self.assign(f"extractelement {vector} {a}, i64 {i}")) for a in args]
+            one = self.named(symbol, t, parts)
+            result = self.assign(f"insertelement {vector} {result}, {t} {one}, i64 {i}")
         return result
 
-    def _integer_abs(self, e: expr.Call, depth: int) -> str:
+    def _integer_abs(self, e: expr.Call) -> str:
         a, t = self.value(e.args[0]), llvm_type(e.dtype)
         if dt.kind(e.dtype) != "int":
             return a
-        symbol = f"@llvm.abs.{_mangled(e.dtype)}"
-        return self.named(symbol, t, [(t, a), ("i1", "false")], depth)
+        symbol = f"@llvm.abs.{mangled(e.dtype)}"
+        return self.named(symbol, t, [(t, a), ("i1", "false")])
 
-    def _count(self, e: expr.Call, depth: int) -> str:
+    def _count(self, e: expr.Call) -> str:
         """The number of bits that are one, or of leading zeros, in the operand's type first."""
         source = e.args[0].dtype
         t = llvm_type(source)
         args = [(t, self.value(e.args[0])), *([("i1", "false")] if e.op == "clz" else [])]
-        count = self.named(f"@llvm.{_COUNTS[e.op]}.{_mangled(source)}", t, args, depth)
+        count = self.named(f"@llvm.{_COUNTS[e.op]}.{mangled(source)}", t, args)
         unsigned = dt.vector(f"uint{dt.bits(source)}", dt.lanes(source))
-        return self.convert(count, unsigned, e.dtype, depth)
+        return self.convert(count, unsigned, e.dtype)
 
-    def _bits_op(self, e: expr.Call, depth: int) -> str:
+    def _bits_op(self, e: expr.Call) -> str:
         t = llvm_type(e.dtype)
         values = [self.value(a) for a in e.args]
         if e.op == "bitwise_not":
-            one = "i1 true" if dt.scalar(e.dtype) == "bool" else f"{mem_type(e.dtype)} -1"
-            ones = one.split()[1] if dt.lanes(e.dtype) == 1 else f"splat ({one})"
-            return self.assign(f"xor {t} {values[0]}, {ones}", depth)
+            ones = "true" if dt.scalar(e.dtype) == "bool" else "-1"
+            every = literal(e.dtype, llvm_type(dt.scalar(e.dtype)), ones)
+            return self.assign(f"xor {t} {values[0]}, {every}")
         name = _BIT_OPS.get(e.op) or (
             "shl" if e.op == "shift_left" else "ashr" if dt.kind(e.dtype) == "int" else "lshr"
         )
-        return self.assign(f"{name} {t} {values[0]}, {values[1]}", depth)
+        return self.assign(f"{name} {t} {values[0]}, {values[1]}")
 
-    def _classify(self, e: expr.Call, depth: int) -> str:
+    def _classify(self, e: expr.Call) -> str:
         a, t = self.value(e.args[0]), llvm_type(e.args[0].dtype)
         if e.op == "isnan":
-            return self.assign(f"fcmp uno {t} {a}, {a}", depth)
-        size = self.intrinsic("fabs", e.args[0].dtype, [a], depth)
+            return self.assign(f"fcmp uno {t} {a}, {a}")
+        size = self.intrinsic("fabs", e.args[0].dtype, [a])
         infinity = self.value(
             _splat(
                 expr.FloatImm(dt.scalar(e.args[0].dtype), float("inf")), dt.lanes(e.args[0].dtype)
             )
         )
-        return self.assign(
-            f"fcmp {'oeq' if e.op == 'isinf' else 'one'} {t} {size}, {infinity}"
-            if e.op == "isinf"
-            else f"fcmp olt {t} {size}, {infinity}",
-            depth,
-        )
+        test = "oeq" if e.op == "isinf" else "olt"
+        return self.assign(f"fcmp {test} {t} {size}, {infinity}")
 
-    def guarded_choice(self, e: expr.Call, depth: int) -> str:
+    def guarded_choice(self, e: expr.Call) -> str:
         """if_then_else: each side is evaluated under its guard; loads stay in bounds."""
         condition, yes, no = e.args
         c = self.value(condition)
-        lanes, bit = dt.lanes(condition.dtype), _bits(condition.dtype)
-        a = self._under(c, lanes, bit, yes)
+        lanes, bit = dt.lanes(condition.dtype), each_lane(condition.dtype, "i1")
+        a = self._under(c, lanes, yes)
         if loads(no):
-            ones = "true" if lanes == 1 else "splat (i1 true)"
-            b = self._under(self.assign(f"xor {bit} {c}, {ones}"), lanes, bit, no)
+            ones = literal(condition.dtype, "i1", "true")
+            b = self._under(self.assign(f"xor {bit} {c}, {ones}"), lanes, no)
         else:
             b = self.value(no)
         t = llvm_type(e.dtype)
-        return self.assign(
-            f"select {bit if dt.lanes(e.dtype) > 1 else 'i1'} {c}, {t} {a}, {t} {b}", depth
-        )
+        return self.assign(f"select {bit if dt.lanes(e.dtype) > 1 else 'i1'} {c}, {t} {a}, {t} {b}")
 
-    def _under(self, guard: str, lanes: int, bit: str, e: expr.Expr) -> str:
-        outer = self.guard, self.guard_lanes
+    def _under(self, guard: str, lanes: int, e: expr.Expr) -> str:
+        """A value while a condition, and those around it, guard loads; these are joined inside."""
+        outer, at, self.at = (self.guard, self.guard_lanes), self.at, -1
         if outer[0] is not None:
             other = outer[0]
             if outer[1] != lanes:
@@ -484,11 +414,12 @@ class ScalarOps(InstructionOps):
                     guard = self.splat(guard, "bool", wide)
                 else:
                     other = self.splat(other, "bool", wide)
-                lanes, bit = wide, f"<{wide} x i1>"
+                lanes = wide
+            bit = llvm_type(dt.vector("bool", lanes))
             guard = self.assign(f"and {bit} {other}, {guard}")
         self.guard, self.guard_lanes = guard, lanes
         result = self.value(e)
-        self.guard, self.guard_lanes = outer
+        (self.guard, self.guard_lanes), self.at = outer, at
         return result
 
 
@@ -497,18 +428,6 @@ def _is_number(e: expr.Expr) -> bool:
     if isinstance(e, expr.Broadcast):
         e = e.value
     return isinstance(e, expr.FloatImm) and e.value == e.value
-
-
-def _bits(dtype: str) -> str:
-    lanes = dt.lanes(dtype)
-    return "i1" if lanes == 1 else f"<{lanes} x i1>"
-
-
-def _mangled(dtype: str) -> str:
-    scalar, lanes = dt.scalar(dtype), dt.lanes(dtype)
-    name = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "i16"}.get(scalar)
-    name = name or ("i1" if scalar == "bool" else f"i{dt.bits(scalar)}")
-    return name if lanes == 1 else f"v{lanes}{name}"
 
 
 def _splat(e: expr.Expr, lanes: int) -> expr.Expr:

@@ -8,7 +8,8 @@ steps, outermost loop first, with the constant last, where it folds into the ins
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
@@ -87,6 +88,7 @@ class FunctionText(MemoryOps):
         self.count = 0
         self.allocas: list[str] = []
         self.scopes: list[Scope] = [Scope()]
+        self.at = -1  # the scope that instructions go to
         self.var_value: dict[Var, str] = {}
         self.var_depth: dict[Var, int] = {}
         self.pointer: dict[tir.Buffer, str] = {}
@@ -111,15 +113,27 @@ class FunctionText(MemoryOps):
         self.count += 1
         return f"%{stem}{self.count}"
 
-    def line(self, text: str, depth: int = -1) -> None:
-        """One instruction at the end of a scope."""
-        self.scopes[depth].lines.append(text)
+    def line(self, *texts: str) -> None:
+        """Instructions at the end of the innermost scope."""
+        self.scope.lines += texts
 
-    def assign(self, text: str, depth: int = -1) -> str:
-        """One instruction whose result gets a new name."""
+    def assign(self, text: str, at: int | None = None) -> str:
+        """One instruction, in the scope that is worked on, whose result gets a new name."""
         name = self.fresh()
-        self.scopes[depth].lines.append(f"{name} = {text}")
+        self.scopes[self.at if at is None else at].lines.append(f"{name} = {text}")
         return name
+
+    def labels(self, count: int) -> list[str]:
+        """New names of basic blocks."""
+        return [self.fresh("L")[1:] for _ in range(count)]
+
+    @contextmanager
+    def where(self, bit: str) -> Iterator[None]:
+        """What is emitted meanwhile runs where a bit is set."""
+        yes, after = self.labels(2)
+        self.line(f"br i1 {bit}, label %{yes}, label %{after}", f"{yes}:")
+        yield
+        self.line(f"br label %{after}", f"{after}:")
 
     def finish(self, body: tir.Stmt, plain: bool = False) -> None:
         """Emit the body and put the function into the module; a plain one takes no host."""
@@ -192,7 +206,9 @@ class FunctionText(MemoryOps):
         known = self.scopes[depth].values
         found = known.get(e)
         if found is None:
-            found = known[e] = self.operation(e, depth)
+            outer, self.at = self.at, depth
+            found = known[e] = self.operation(e)
+            self.at = outer
         return found
 
     def _long_chain(self, e: Expr) -> None:
@@ -214,8 +230,9 @@ class FunctionText(MemoryOps):
         key = (e, self.guard)
         found = self.scope.loads.get(key)
         if found is None:
-            before = self.effects
-            found = self.load(e) if isinstance(e, tir.BufferLoad) else self.operation(e, -1)
+            before, outer, self.at = self.effects, self.at, -1
+            found = self.load(e) if isinstance(e, tir.BufferLoad) else self.operation(e)
+            self.at = outer
             if self.effects > before:
                 return found  # it has to happen again where it stands again
             known = self.scope.loads
@@ -254,14 +271,9 @@ class FunctionText(MemoryOps):
 
     def check(self, condition: str, status: str = f"{Status.BAD_SHAPE:d}") -> None:
         """Leave the function with a status where the condition is false; programs assert shapes."""
-        good, bad = self.fresh("L")[1:], self.fresh("L")[1:]
-        for text in (
-            f"br i1 {condition}, label %{good}, label %{bad}",
-            f"{bad}:",
-            f"ret i32 {status}",
-            f"{good}:",
-        ):
-            self.line(text)
+        good, bad = self.labels(2)
+        self.line(f"br i1 {condition}, label %{good}, label %{bad}", f"{bad}:")
+        self.line(f"ret i32 {status}", f"{good}:")
 
     def loop(self, s: tir.For) -> None:
         """A loop; an outermost parallel one becomes a task function."""
@@ -280,7 +292,7 @@ class FunctionText(MemoryOps):
         high, kind = self.value(s.min + s.extent), llvm_type(s.var.type)
         sign = "u" if dt.kind(s.var.type) == "uint" else "s"
         name, after = self.fresh("i"), self.fresh("n")
-        pre, head, done = (self.fresh("L")[1:] for _ in range(3))
+        pre, head, done = self.labels(3)
         self.var_value[s.var], self.var_depth[s.var] = name, len(self.scopes)
         body = self.nested(s.body)
         parent = self.scope.lines
@@ -293,7 +305,7 @@ class FunctionText(MemoryOps):
                 f"{some} = icmp {sign}gt {kind} {extent}, 0",
                 f"br i1 {some}, label %{head}, label %{done}",
             ]
-        latch, again = self.fresh("L")[1:], self.fresh()
+        (latch,), again = self.labels(1), self.fresh()
         up = "nuw nsw" if isinstance(s.min, IntImm) and s.min.value >= 0 else f"n{sign}w"
         less = f"{sign}lt"
         if dt.width(s.var.type) < 32:  # the end may be one more than the type holds
@@ -328,7 +340,7 @@ class FunctionText(MemoryOps):
             self.masked(s)
             return
         condition = self.value(s.condition)
-        yes, no, done = (self.fresh("L")[1:] for _ in range(3))
+        yes, no, done = self.labels(3)
         first = self.nested(s.then_body)
         second = [] if s.else_body is None else self.nested(s.else_body)
         self.scope.lines += [
@@ -364,9 +376,8 @@ class FunctionText(MemoryOps):
 
     def while_loop(self, condition: Expr, body: tir.Stmt) -> None:
         """A loop on a condition that is evaluated before each iteration."""
-        head, inside, done = (self.fresh("L")[1:] for _ in range(3))
-        self.line(f"br label %{head}")
-        self.line(f"{head}:")
+        head, inside, done = self.labels(3)
+        self.line(f"br label %{head}", f"{head}:")
         self.scopes.append(Scope())
         test = self.value(condition)
         lines = self.scopes.pop().lines
@@ -437,7 +448,7 @@ class FunctionText(MemoryOps):
         elif e.op == "smelt.probe":
             self.probe(e)
         elif e.op in NAMED_CALLS:
-            self.named_call(e, -1)
+            self.named_call(e)
         else:
             raise InternalError(f"{self.name}: no code for the intrinsic {e.op}")
 
@@ -467,13 +478,9 @@ class FunctionText(MemoryOps):
         kernel, end = (self.value(a) for a in e.args)
         hook = self.from_host("probe")
         listens = self.assign(f"icmp ne ptr {hook}, null")
-        yes, done = self.fresh("L")[1:], self.fresh("L")[1:]
-        self.line(f"br i1 {listens}, label %{yes}, label %{done}")
-        self.line(f"{yes}:")
-        sink = self.from_host("probe_sink")
-        self.line(f"call void {hook}(ptr {sink}, i64 {kernel}, i32 {end})")
-        self.line(f"br label %{done}")
-        self.line(f"{done}:")
+        with self.where(listens):
+            sink = self.from_host("probe_sink")
+            self.line(f"call void {hook}(ptr {sink}, i64 {kernel}, i32 {end})")
 
 
 def _has_effect(e: Expr) -> bool:

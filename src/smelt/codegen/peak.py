@@ -10,6 +10,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -203,10 +204,9 @@ class Peak:
         Of each thread the median of some batches: not more than half were interrupted, which may
         be said of the runs of a kernel, too. The first one is not counted.
         """
-        medians = [0.0] * self.threads
         barrier = threading.Barrier(self.threads)
 
-        def run(index: int) -> None:
+        def run(index: int) -> float:
             if self._cores:
                 os.sched_setaffinity(0, {self._cores[index]})  # 0: this thread only
             barrier.wait()
@@ -214,14 +214,10 @@ class Peak:
             for _ in range(1 + BATCHES):
                 work(index)
                 times.append(time.perf_counter())
-            medians[index] = statistics.median([b - a for a, b in pairwise(times[1:])])
+            return statistics.median([b - a for a, b in pairwise(times[1:])])
 
-        workers = [threading.Thread(target=run, args=(index,)) for index in range(self.threads)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        return sum([1 / m for m in medians])
+        with ThreadPoolExecutor(self.threads) as pool:
+            return sum([1 / median for median in pool.map(run, range(self.threads))])
 
 
 def machine_limits(

@@ -25,7 +25,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 from weakref import WeakSet
 
@@ -75,8 +74,9 @@ class Job:
         return self._error
 
     def finish(self, value: Any, error: SmeltError | None) -> None:
-        """For the pool: the outcome."""
-        self._value, self._error, self.finished, self.payload = value, error, True, b""
+        """For the pool: the outcome, unless there is one."""
+        if not self.finished:
+            self._value, self._error, self.finished, self.payload = value, error, True, b""
 
 
 class WorkerPool:
@@ -182,8 +182,7 @@ class WorkerPool:
             waiting += [job for slot in self._slots for job in list(slot.flight)]
             self._queue.clear()
             for job in waiting:
-                if not job.finished:
-                    job.finish(None, _cancelled(job))
+                job.finish(None, _cancelled(job))
             for slot in self._slots:
                 if slot.process is not None:
                     slot.process.kill()
@@ -209,12 +208,7 @@ class WorkerPool:
         """The pool itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close it."""
         self.close()
 
@@ -261,15 +255,14 @@ class WorkerPool:
     def finish(self, job: Job, value: Any, error: SmeltError | None = None) -> None:
         """A job has an outcome."""
         with self._changed:
-            if not job.finished:
-                job.finish(value, error)
+            job.finish(value, error)
             self._changed.notify_all()
 
     def again(self, jobs: Sequence[Job]) -> None:
         """Let jobs that a dead worker has left be done before all others."""
         with self._changed:
             for job in jobs:
-                if self._closed and not job.finished:
+                if self._closed:
                     job.finish(None, _cancelled(job))
                 elif not job.finished:
                     self._put(job, float("inf"))
@@ -323,8 +316,7 @@ class WorkerPool:
         slots, queue = self._slots, self._queue
         self._reset()
         for job in [*(job for _, _, job in queue), *(job for s in slots for job in s.flight)]:
-            if not job.finished:
-                job.finish(None, CompileError(f"{job.name}: given up, as the process was forked"))
+            job.finish(None, CompileError(f"{job.name}: given up, as the process was forked"))
         for slot in slots:
             if slot.process is not None:
                 slot.process.forget()

@@ -96,25 +96,27 @@ def logical_not(a: expr.ExprLike) -> expr.Expr:
 
 def all_of(*conditions: expr.ExprLike | Iterable[expr.ExprLike]) -> expr.Expr:
     """The conjunction; the empty one is true."""
-    result: expr.Expr = expr.const(True)
-    for c in _flat(conditions):
-        c = expr.convert(c)
-        if is_const(c, 0):
-            return c
-        if not is_const(c):
-            result = c if is_const(result) else expr.And(*expr.matched(result, c))
-    return result
+    return _joined(expr.And, True, conditions)
 
 
 def any_of(*conditions: expr.ExprLike | Iterable[expr.ExprLike]) -> expr.Expr:
     """The disjunction; the empty one is false."""
-    result: expr.Expr = expr.const(False)
+    return _joined(expr.Or, False, conditions)
+
+
+def _joined(
+    cls: type[expr.Binary],
+    neutral: bool,
+    conditions: Iterable[expr.ExprLike | Iterable[expr.ExprLike]],
+) -> expr.Expr:
+    """Conditions joined by one that a `neutral` one does not change, and any other decides."""
+    result: expr.Expr = expr.const(neutral)
     for c in _flat(conditions):
         c = expr.convert(c)
-        if is_const(c, 1):
+        if is_const(c, not neutral):
             return c
         if not is_const(c):
-            result = c if is_const(result) else expr.Or(*expr.matched(result, c))
+            result = c if is_const(result) else cls(*expr.matched(result, c))
     return result
 
 

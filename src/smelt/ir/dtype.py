@@ -6,52 +6,30 @@ bits are the low ones, the others are 0.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-_BITS = {
-    "bool": 8,
-    "int8": 8,
-    "int16": 16,
-    "int32": 32,
-    "int64": 64,
-    "uint8": 8,
-    "uint16": 16,
-    "uint32": 32,
-    "uint64": 64,
-    "float16": 16,
-    "bfloat16": 16,
-    "float32": 32,
-    "float64": 64,
-    "float8_e4m3fn": 8,
-    "float8_e4m3fnuz": 8,
-    "float8_e5m2": 8,
-    "float8_e5m2fnuz": 8,
-    "float8_e8m0fnu": 8,
-    "float4_e2m1fn": 8,
-    "int4": 8,
-    "uint4": 8,
-    "int2": 8,
-    "uint2": 8,
-    "handle": 64,
-    "string": 64,
-}
-
-_WIDTH = {"bool": 1, "float4_e2m1fn": 4, "int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
-
-DTYPES = tuple(d for d in _BITS if d not in ("handle", "string"))
+DTYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "bfloat16", "float32", "float64",
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+    "float4_e2m1fn", "int4", "uint4", "int2", "uint2",
+)  # fmt: skip
 """Types of numbers. Texts ("string") exist in graphs for the virtual machine only."""
+_WIDTH = {"bool": 1, "handle": 64, "string": 64}
+_WIDTH |= {d: int(re.findall(r"\d+", d)[0]) for d in DTYPES if d != "bool"}
 
 
 @cache
 def _split(dtype: str) -> tuple[str, int]:
     base, x, count = dtype.rpartition("x")
-    if x and count.isdigit() and base in _BITS:
+    if x and count.isdigit() and base in _WIDTH:
         return base, int(count)
-    if dtype not in _BITS:
+    if dtype not in _WIDTH:
         raise TypeError(f"unknown dtype {dtype!r}; known: {', '.join(DTYPES)}")
     return dtype, 1
 
@@ -71,15 +49,15 @@ def vector(dtype: str, count: int) -> str:
     return scalar(dtype) if count == 1 else f"{scalar(dtype)}x{count}"
 
 
+@cache
 def bits(dtype: str) -> int:
     """Bits of one element as stored: at least 8."""
-    return _BITS[scalar(dtype)]
+    return max(8, width(dtype))
 
 
 def width(dtype: str) -> int:
     """Bits that tell the values of a type apart: 4 for int4, 1 for bool, else those stored."""
-    base = scalar(dtype)
-    return _WIDTH.get(base) or _BITS[base]
+    return _WIDTH[scalar(dtype)]
 
 
 @cache
@@ -90,10 +68,10 @@ def limits(dtype: str) -> tuple[int, int]:
     return low, low + (1 << count) - 1
 
 
+@cache
 def bytes_of(dtype: str) -> int:
     """Bytes of one value, all lanes."""
-    base, count = _split(dtype)
-    return _BITS[base] * count // 8
+    return bits(dtype) * lanes(dtype) // 8
 
 
 @cache

@@ -6,7 +6,7 @@ compare, and what they bind. One walk over both sides finds the first difference
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import singledispatch
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -27,9 +27,13 @@ class StructuralDifference(AssertionError, ValueError):
 
 
 class Part(NamedTuple):
-    """One part of a node, in the order in which parts are compared; see field, bind, opened, once.
+    """One part of a node, in the order in which parts are compared.
 
-    label  what the part adds to the path, e.g. ".body"
+    action  "field": a value to compare; "bind": a variable or buffer that is defined here, both
+            sides' stand for each other from now on; "open": a value to compare in which variables
+            are bound by their first use; "once", the first part: the node's identity counts, one
+            that is used twice is not two that are equal
+    label   what the part adds to the path, e.g. ".body"
     """
 
     action: str
@@ -37,30 +41,40 @@ class Part(NamedTuple):
     value: Any
 
 
-def field(label: str, value: Any) -> Part:
-    """A value to compare."""
-    return Part("field", label, value)
+def bound(label: str, value: Any) -> list[Part]:
+    """A variable or buffer, or a tuple of them, that is defined here."""
+    if not isinstance(value, tuple | list):
+        return [Part("bind", label, value)]
+    length = Part("field", label + ".length", len(value))
+    return [length, *[Part("bind", f"{label}[{i}]", v) for i, v in enumerate(value)]]
 
 
-def bind(label: str, value: Node) -> Part:
-    """A variable or buffer that is defined here: both sides' stand for each other from now on."""
-    return Part("bind", label, value)
+def parts(
+    *fields: str, binds: Collection[str] = (), opens: Collection[str] = (), once: bool = False
+) -> Callable[[Any], list[Part]]:
+    """What a node of some fields consists of, in the order in which they are compared.
 
+    binds  fields that define variables or buffers
+    opens  fields in which variables are bound by their first use
+    once   whether the node's identity counts
+    """
 
-def opened(label: str, value: Any) -> Part:
-    """A value to compare in which variables are bound by their first use."""
-    return Part("open", label, value)
+    def parts_of(node: Any) -> list[Part]:
+        found = [Part("once", "", node)] if once else []
+        for f in fields:
+            if f in binds:
+                found += bound("." + f, getattr(node, f))
+            else:
+                found.append(Part("open" if f in opens else "field", "." + f, getattr(node, f)))
+        return found
 
-
-def once(value: Node) -> Part:
-    """The first part of a node whose identity counts: one used twice is not two that are equal."""
-    return Part("once", "", value)
+    return parts_of
 
 
 @singledispatch
 def structure(node: Any) -> Iterable[Part]:
     """What a node consists of: its fields, unless its class is registered with something else."""
-    return [field("." + f, getattr(node, f)) for f in node.__match_args__]
+    return [Part("field", "." + f, getattr(node, f)) for f in node.__match_args__]
 
 
 @singledispatch
@@ -79,14 +93,8 @@ def normal(node: Any) -> Any:
     return node
 
 
-@structure.register
-def _(m: IRModule) -> Iterable[Part]:
-    return [field(".functions", m.functions), field(".attrs", m.attrs)]
-
-
-@definition.register
-def _(v: Var) -> Iterable[Part]:
-    return [field(".dtype", v.type)]
+structure.register(IRModule, parts("functions", "attrs"))
+definition.register(Var, parts("dtype"))
 
 
 # ------------------------------------------------------------------------------------- comparing
@@ -143,7 +151,7 @@ class _Nothing:
 
 
 _NOTHING = _Nothing()
-_LEAVES = (IntImm, FloatImm, StringImm)
+LEAVES = (IntImm, FloatImm, StringImm)
 _LACKING = Part("field", "", _NOTHING)
 _Todo = tuple[str, _Path, Any, Any, bool]
 
@@ -178,7 +186,7 @@ class _Comparison:
         if isinstance(x, tuple | list) and type(x) is type(y):
             pairs = enumerate(zip_longest(x, y, fillvalue=_NOTHING))
             return [("field", _Path(path, f"[{i}]"), p, q, free) for i, (p, q) in pairs]
-        if isinstance(x, _LEAVES) and isinstance(y, Node):
+        if isinstance(x, LEAVES) and isinstance(y, Node):
             if x is not y:
                 raise _Difference(path, x, y)
             return []

@@ -7,9 +7,11 @@ compiler itself writes `is` and `equal` (ir/build.py).
 
 from __future__ import annotations
 
+import ast
 import math
+import operator
 from collections.abc import Callable, Iterable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -29,8 +31,8 @@ class Expr(Operators, Node):
 
     @property
     def dtype(self) -> str:
-        """The type of the value: an element type, or a vector of one."""
-        raise TypeError(type(self).__name__)
+        """The type of the value, an element type or a vector of one: the field `type`, if any."""
+        return self.type  # type: ignore[attr-defined, no-any-return]
 
     @staticmethod
     def apply(op: str, a: ExprLike, b: ExprLike) -> Expr:
@@ -73,11 +75,6 @@ class Var(Expr, interned=False):
 
     __extra_slots__ = ("definition",)
 
-    @property
-    def dtype(self) -> str:
-        """The type given at construction."""
-        return self.type
-
     def __reduce__(self) -> tuple[object, ...]:
         return (Var, (self.name, self.type))
 
@@ -90,11 +87,6 @@ class IntImm(Expr, interned=True):
 
     constant: ClassVar[bool] = True
 
-    @property
-    def dtype(self) -> str:
-        """The constant's type."""
-        return self.type
-
 
 class FloatImm(Expr, interned=True):
     """A floating-point constant, kept as a double and rounded where it is used."""
@@ -103,11 +95,6 @@ class FloatImm(Expr, interned=True):
     value: float
 
     constant: ClassVar[bool] = True
-
-    @property
-    def dtype(self) -> str:
-        """The constant's type."""
-        return self.type
 
 
 class StringImm(Expr, interned=True):
@@ -128,6 +115,7 @@ class Binary(Expr, interned=True):
     b: Expr
 
     symbol: ClassVar[str] = "?"
+    """As Python writes it, or a name."""
 
     # The type is kept: a chain of operations may be longer than the stack.
     __extra_slots__: ClassVar[tuple[str, ...]] = ("_dtype",)
@@ -144,61 +132,41 @@ class Binary(Expr, interned=True):
 class Add(Binary, interned=True):
     """a + b."""
 
-    symbol: ClassVar[str] = "+"
-
 
 class Sub(Binary, interned=True):
     """a - b."""
-
-    symbol: ClassVar[str] = "-"
 
 
 class Mul(Binary, interned=True):
     """a * b."""
 
-    symbol: ClassVar[str] = "*"
-
 
 class Div(Binary, interned=True):
     """a / b for floats; for integers the quotient rounds toward zero."""
-
-    symbol: ClassVar[str] = "/"
 
 
 class FloorDiv(Binary, interned=True):
     """a // b, rounding toward minus infinity."""
 
-    symbol: ClassVar[str] = "//"
-
 
 class FloorMod(Binary, interned=True):
     """a - a // b * b: the sign of b."""
-
-    symbol: ClassVar[str] = "%"
 
 
 class TruncDiv(Binary, interned=True):
     """The integer quotient rounded toward zero, as in C."""
 
-    symbol: ClassVar[str] = "truncdiv"
-
 
 class TruncMod(Binary, interned=True):
     """a - truncdiv(a, b) * b, as C's % and fmod: the sign of a."""
-
-    symbol: ClassVar[str] = "truncmod"
 
 
 class Min(Binary, interned=True):
     """The smaller; for floats a NaN operand wins."""
 
-    symbol: ClassVar[str] = "min"
-
 
 class Max(Binary, interned=True):
     """The larger; for floats a NaN operand wins."""
-
-    symbol: ClassVar[str] = "max"
 
 
 class Compare(Binary, interned=True):
@@ -213,49 +181,33 @@ class Compare(Binary, interned=True):
 class EQ(Compare, interned=True):
     """a == b."""
 
-    symbol: ClassVar[str] = "=="
-
 
 class NE(Compare, interned=True):
     """a != b."""
-
-    symbol: ClassVar[str] = "!="
 
 
 class LT(Compare, interned=True):
     """a < b."""
 
-    symbol: ClassVar[str] = "<"
-
 
 class LE(Compare, interned=True):
     """a <= b."""
-
-    symbol: ClassVar[str] = "<="
 
 
 class GT(Compare, interned=True):
     """a > b."""
 
-    symbol: ClassVar[str] = ">"
-
 
 class GE(Compare, interned=True):
     """a >= b."""
-
-    symbol: ClassVar[str] = ">="
 
 
 class And(Binary, interned=True):
     """Both, evaluated without short cut."""
 
-    symbol: ClassVar[str] = "and"
-
 
 class Or(Binary, interned=True):
     """Either, evaluated without short cut."""
-
-    symbol: ClassVar[str] = "or"
 
 
 class Not(Expr, interned=True):
@@ -298,11 +250,6 @@ class Cast(Expr, interned=True):
     type: str
     value: Expr
 
-    @property
-    def dtype(self) -> str:
-        """The target type."""
-        return self.type
-
 
 class Call(Expr, interned=True):
     """A pure intrinsic such as exp(x) or if_then_else(c, a, b)."""
@@ -310,11 +257,6 @@ class Call(Expr, interned=True):
     type: str
     op: str
     args: tuple[Expr, ...]
-
-    @property
-    def dtype(self) -> str:
-        """The result's type."""
-        return self.type
 
 
 class Ramp(Expr, interned=True):
@@ -353,6 +295,69 @@ class Shuffle(Expr, interned=True):
     def dtype(self) -> str:
         """The operands' element type with as many lanes as indices."""
         return dt.vector(self.a.dtype, len(self.indices))
+
+
+DISJUNCTION, CONJUNCTION, NEGATION, COMPARISON, SUM, PRODUCT, ATOM = range(1, 8)
+"""How tightly Python's operators bind; what is no operator is an ATOM."""
+
+
+class Operator(NamedTuple):
+    """A class of binary nodes.
+
+    symbol  the operator as Python writes it, or what it is called
+    level   how tightly it binds
+    python  the operator in Python's syntax trees; None where Python has none
+    fold    the value for integers; None: it is left to the program
+    name    T.name(a, b) is the node too; the canonical form where Python has no operator
+    others  more names, which the field uses
+    """
+
+    node: type[Binary]
+    symbol: str
+    level: int
+    python: type[ast.operator | ast.cmpop | ast.boolop] | None
+    fold: Callable[[int, int], int | None] | None
+    name: str
+    others: tuple[str, ...] = ()
+
+
+def _truncdiv(a: int, b: int) -> int | None:
+    return int(a / b) if abs(a) < 1 << 52 else None
+
+
+def _truncmod(a: int, b: int) -> int | None:
+    return int(math.fmod(a, b)) if b and abs(a) < 1 << 52 else None
+
+
+OPERATORS: tuple[Operator, ...] = (
+    Operator(Or, "or", DISJUNCTION, ast.Or, operator.or_, "Or"),
+    Operator(And, "and", CONJUNCTION, ast.And, operator.and_, "And"),
+    Operator(EQ, "==", COMPARISON, ast.Eq, operator.eq, "EQ"),
+    Operator(NE, "!=", COMPARISON, ast.NotEq, operator.ne, "NE"),
+    Operator(LT, "<", COMPARISON, ast.Lt, operator.lt, "LT"),
+    Operator(LE, "<=", COMPARISON, ast.LtE, operator.le, "LE"),
+    Operator(GT, ">", COMPARISON, ast.Gt, operator.gt, "GT"),
+    Operator(GE, ">=", COMPARISON, ast.GtE, operator.ge, "GE"),
+    Operator(Add, "+", SUM, ast.Add, operator.add, "Add"),
+    Operator(Sub, "-", SUM, ast.Sub, operator.sub, "Sub"),
+    Operator(Mul, "*", PRODUCT, ast.Mult, operator.mul, "Mul"),
+    Operator(Div, "/", PRODUCT, ast.Div, None, "Div", ("div", "divide")),
+    Operator(
+        FloorDiv, "//", PRODUCT, ast.FloorDiv, operator.floordiv,
+        "FloorDiv", ("floordiv", "indexdiv"),
+    ),
+    Operator(
+        FloorMod, "%", PRODUCT, ast.Mod, operator.mod, "FloorMod", ("floormod", "indexmod"),
+    ),
+    Operator(Min, "min", ATOM, None, min, "min", ("Min",)),
+    Operator(Max, "max", ATOM, None, max, "max", ("Max",)),
+    Operator(TruncDiv, "truncdiv", ATOM, None, _truncdiv, "truncdiv"),
+    Operator(TruncMod, "truncmod", ATOM, None, _truncmod, "truncmod", ("Mod",)),
+)  # fmt: skip
+"""All binary operators, from the loosest to the tightest."""
+for _o in OPERATORS:
+    _o.node.symbol = _o.symbol
+_FOLD = {o.node: o.fold for o in OPERATORS if o.fold is not None}
 
 
 # ------------------------------------------------------------------------------------ building
@@ -401,27 +406,6 @@ def convert(value: ExprLike, dtype: str | None = None) -> Expr:
     raise TypeError(f"expected a number or an expression, got {type(value).__name__}: {value!r}")
 
 
-_FOLD: dict[type, Callable[[int, int], int | None]] = {
-    Add: lambda a, b: a + b,
-    Sub: lambda a, b: a - b,
-    Mul: lambda a, b: a * b,
-    FloorDiv: lambda a, b: a // b if b else None,
-    FloorMod: lambda a, b: a % b if b else None,
-    TruncDiv: lambda a, b: int(a / b) if b and abs(a) < 1 << 52 else None,
-    TruncMod: lambda a, b: int(math.fmod(a, b)) if b and abs(a) < 1 << 52 else None,
-    Min: min,
-    Max: max,
-    EQ: lambda a, b: a == b,
-    NE: lambda a, b: a != b,
-    LT: lambda a, b: a < b,
-    LE: lambda a, b: a <= b,
-    GT: lambda a, b: a > b,
-    GE: lambda a, b: a >= b,
-    And: lambda a, b: a & b,
-    Or: lambda a, b: a | b,
-}
-
-
 def matched(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     """Both operands with one type: numbers take the expression's, lanes are broadcast."""
     if not isinstance(a, Expr):
@@ -463,7 +447,10 @@ def binary(cls: type[Binary], a: ExprLike, b: ExprLike) -> Expr:
     if not (type(a) is type(b) is IntImm and a.type == b.type):
         a, b = matched(a, b)
     if type(a) is type(b) is IntImm and cls in _FOLD:
-        folded = _FOLD[cls](a.value, b.value)
+        try:
+            folded = _FOLD[cls](a.value, b.value)
+        except ZeroDivisionError:
+            folded = None
         if folded is not None:
             if type(folded) is bool:  # a comparison
                 return IntImm("bool", int(folded))

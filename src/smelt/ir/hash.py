@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .equal import definition, normal, structure
-from .expr import FloatImm, IntImm, StringImm
+from .equal import LEAVES, definition, normal, structure
 from .module import IRModule
-from .node import Node, float_key
-
-_PLAIN = (str, bool, int, bytes, type(None))
-_LEAVES = (IntImm, FloatImm, StringImm)
+from .node import Node, ordered
+from .text import data_text
 
 
 def structural_hash(node: object, map_free_vars: bool = False) -> int:
@@ -25,21 +22,16 @@ def structural_hash(node: object, map_free_vars: bool = False) -> int:
     signature.
     """
     done: dict[int, bytes] = {}
-    kept: list[object] = []  # objects made on the way: their ids stay their own
-    stack: list[Any] = [_Holder(node)]
-    while stack:
-        at = stack[-1]
-        parts = _parts(at)
-        kept.append(parts)
-        missing = [n for n in _nodes(parts) if id(n) not in done]
-        if missing:
-            stack += missing
-            continue
-        stack.pop()
-        done[id(at)] = hashlib.sha256(_words(parts, done).encode()).digest()[:8]
-        if not stack:
-            return int.from_bytes(done[id(at)], "little") >> 1
-    raise AssertionError("the stack holds the root until it is done")
+    parts: dict[int, Any] = {}  # kept, what is made on the way too: ids stay what they are
+
+    def inside(at: Any) -> list[Any]:
+        parts[id(at)] = _parts(at)
+        return _nodes(parts[id(at)])
+
+    root = _Holder(node)
+    for at in ordered([root], inside):
+        done[id(at)] = hashlib.sha256(_words(parts[id(at)], done).encode()).digest()[:8]
+    return int.from_bytes(done[id(root)], "little") >> 1
 
 
 class _Holder:
@@ -63,7 +55,7 @@ def _parts(node: Any) -> list[tuple[str, Any]]:
 
 
 def _is_node(value: object) -> bool:
-    return isinstance(value, Node | IRModule) and not isinstance(value, _LEAVES)
+    return isinstance(value, Node | IRModule) and not isinstance(value, LEAVES)
 
 
 def _nodes(value: Any) -> list[Any]:
@@ -79,22 +71,15 @@ def _nodes(value: Any) -> list[Any]:
 
 def _words(value: Any, done: Mapping[int, bytes]) -> str:
     """Plain data as text, with the numbers of the nodes inside."""
-    if _is_node(value):
-        return done[id(value)].hex()
-    if isinstance(value, Mapping):
-        items = sorted([(str(k), _words(v, done)) for k, v in value.items()])
-        return f"{{{items}}}"
-    if isinstance(value, tuple | list):
-        return f"{type(value).__name__}[{','.join([_words(v, done) for v in value])}]"
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, _LEAVES):
-        return f"{value.dtype}:{_words(value.value, done)}"
-    if isinstance(value, float):
-        return f"float:{float_key(value)!r}"
-    if isinstance(value, np.ndarray):
-        return f"array:{value.shape}:{value.dtype}"
-    if isinstance(value, _PLAIN):
-        return f"{type(value).__name__}:{value!r}"
-    name = getattr(value, "name", None)  # of an operator
-    return f"other:{name}" if isinstance(name, str) else "other"
+
+    def other(x: Any) -> str:
+        if _is_node(x):
+            return done[id(x)].hex()
+        if isinstance(x, LEAVES):
+            return f"{x.dtype}:{data_text(x.value)}"
+        if isinstance(x, np.ndarray):
+            return f"array:{x.shape}:{x.dtype}"
+        name = repr(x) if isinstance(x, bytes) else getattr(x, "name", None)  # of an operator
+        return f"other:{name}" if isinstance(name, str) else "other"
+
+    return data_text(value, other, ordered=False)

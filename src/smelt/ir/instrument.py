@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from .errors import CompileError
 from .transform import PassInfo
@@ -44,20 +44,10 @@ class PassInstrument:
         """A pass has made `mod`."""
 
 
-@overload
-def pass_instrument(pi_cls: None = None) -> Callable[[type], Any]:
-    """Given no class: a decorator."""
-
-
-@overload
-def pass_instrument(pi_cls: type) -> Any:
-    """Given a class: the class of instruments."""
-
-
-def pass_instrument(pi_cls: Any = None) -> Any:
+def pass_instrument(pi_cls: Any = None) -> Callable[..., Any]:
     """A decorator that makes a PassInstrument of a class with any of its methods."""
 
-    def made(given: Any) -> Any:
+    def made(given: Any) -> Callable[..., Any]:
         if not inspect.isclass(given):
             raise CompileError(f"pass_instrument decorates a class, not {given!r}")
         if not any(hasattr(given, m) for m in _METHODS):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import singledispatch
 from typing import Any
 
@@ -47,6 +47,11 @@ def global_var(name: str) -> Any:
     return FunctionName(name) if made is None else made(name)
 
 
+def _missing(what: str, name: str, known: Collection[str]) -> KeyError:
+    names = ", ".join(known) or "none"
+    return KeyError(f"{what} {name!r}{nearest(name, known)}; it has: {names}")
+
+
 class IRModule(Scripted):
     """Functions by name, of both levels. Passes make new modules; the functions are shared."""
 
@@ -64,9 +69,7 @@ class IRModule(Scripted):
             return self.type_data(name)
         key = name if isinstance(name, str) else name.name
         if key not in self.functions:
-            raise KeyError(
-                f"the module has no function {key!r}; it has: {', '.join(self.functions) or 'none'}"
-            )
+            raise _missing("the module has no function", key, self.functions)
         return self.functions[key]
 
     def __setitem__(self, name: Any, function: Node) -> None:
@@ -106,9 +109,7 @@ class IRModule(Scripted):
     def get_global_var(self, name: str) -> Any:
         """The name of a function as a variable that can be called."""
         if name not in self:
-            hint = nearest(name, self.functions)
-            known = ", ".join(self.functions) or "none"
-            raise KeyError(f"the module has no function {name!r}{hint}; it has: {known}")
+            raise _missing("the module has no function", name, self.functions)
         return global_var(name)
 
     def import_from_std(self, file_name: str) -> None:
@@ -131,9 +132,7 @@ class IRModule(Scripted):
         known = self.type_definitions
         key = GlobalTypeVar(name) if isinstance(name, str) else name
         if key not in known:
-            hint = nearest(key.name, [k.name for k in known])
-            names = ", ".join([k.name for k in known]) or "none"
-            raise KeyError(f"the module has no data type {key.name!r}{hint}; it has: {names}")
+            raise _missing("the module has no data type", key.name, [k.name for k in known])
         return known[key]
 
     def get_type(self, name: str) -> tuple[Any, ...]:

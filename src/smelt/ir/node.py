@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import struct
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import methodcaller
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
@@ -25,13 +25,13 @@ def float_key(value: float) -> bytes:
     return struct.pack("<d", value)
 
 
-def _key(value: object) -> object:
+def field_key(value: object) -> object:
     """What stands for a field in the intern table: bools are not ints, floats are their bits."""
     kind = type(value)
     if kind is bool or kind is float:
         return (kind, float_key(value) if kind is float else value)  # type: ignore[arg-type]
     if kind is tuple:
-        return tuple(map(_key, value))  # type: ignore[call-overload]
+        return tuple(map(field_key, value))  # type: ignore[call-overload]
     return value
 
 
@@ -66,15 +66,6 @@ class NodeMeta(type):
             _generate(cls)
         return cls
 
-    def __init__(
-        cls,
-        name: str,
-        bases: tuple[type, ...],
-        namespace: dict[str, Any],
-        interned: bool | None = None,
-    ) -> None:
-        super().__init__(name, bases, namespace)
-
 
 def _is_class_var(annotation: object) -> bool:
     return "ClassVar" in str(annotation)
@@ -83,17 +74,17 @@ def _is_class_var(annotation: object) -> bool:
 def _generate(cls: NodeMeta) -> None:
     """Write `__new__` of one class as source: about four times faster than a generic one."""
     fields = cls.__match_args__
+    annotations = {
+        f: str(t) for c in reversed(cls.__mro__) for f, t in inspect.get_annotations(c).items()
+    }
     params = ", ".join(f"{f}=_d_{f}" if f in cls.__defaults__ else f for f in fields)
     lines = [f"def __new__(cls{', ' + params if params else ''}):"]
     scope: dict[str, Any] = {f"_d_{f}": d for f, d in cls.__defaults__.items()}
-    scope.update(_key=_key, ref=weakref.ref, object_new=object.__new__)
+    scope.update(_key=field_key, ref=weakref.ref, object_new=object.__new__)
     if cls.interned:
         pool: dict[Any, weakref.ref[Any]] = {}
         scope["pool"] = pool
         plain = {"Expr", "Var", "Buffer", "Expr | None", "str"}
-        annotations = {
-            f: str(t) for c in cls.__mro__ for f, t in inspect.get_annotations(c).items()
-        }
         keys = [f if annotations.get(f) in plain else f"_key({f})" for f in fields]
         lines += [
             f"    key = ({''.join(k + ', ' for k in keys)})",
@@ -112,7 +103,7 @@ def _generate(cls: NodeMeta) -> None:
     lines += ["    return self"]
     exec("\n".join(lines), scope)
     type.__setattr__(cls, "__new__", scope["__new__"])
-    _generate_walks(cls)
+    _generate_walks(cls, annotations)
 
 
 _PLAIN = frozenset({"str", "int", "float", "bool", "tuple[int, ...]", "tuple[str, ...]"})
@@ -120,14 +111,11 @@ _NODE_NAMES: set[str] = set()
 """The node classes there are, as annotations name them."""
 
 
-def _generate_walks(cls: NodeMeta) -> None:
+def _generate_walks(cls: NodeMeta, annotations: Mapping[str, str]) -> None:
     """Write `children` and `with_children` of a class: most of the time of most passes is theirs.
 
     Where a field is something else than a node, a tuple of nodes or plain data, they look at it.
     """
-    annotations = {
-        f: str(t) for c in reversed(cls.__mro__) for f, t in inspect.get_annotations(c).items()
-    }
     found, made, same = "", "", "True"
     for f in cls.__match_args__:
         kind = annotations[f]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from weakref import WeakSet
 
 from . import dtype as dt
-from .node import Node
+from .node import Node, postorder
 
 if TYPE_CHECKING:
     from .expr import Expr
@@ -171,20 +171,10 @@ class Equality(Operators):
     def __bool__(self) -> bool:
         same = self.a is self.b
         if not same and isinstance(self.b, int | float):
-            if not self.a.constant and _has_index(self.a):
+            if not self.a.constant and any(n in INDICES for n in postorder(self.a)):
                 raise TypeError(unknown(self.a))
             same = self.a.constant and bool(self.a.value == self.b)
         return same == (self.op == "EQ")
-
-
-def _has_index(e: Node) -> bool:
-    stack: list[Node] = [e]
-    while stack:
-        n = stack.pop()
-        if n in INDICES:
-            return True
-        stack.extend(n.children())
-    return False
 
 
 def _comparable(other: object) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from .build import ceildiv, equal, maximum, minimum, select
 from .errors import CompileError
-from .expr import INDEX, Expr, convert
+from .expr import INDEX, OPERATORS, Add, Expr, FloorDiv, FloorMod, Mul, Sub, binary, convert
 
 T = TypeVar("T")
 
@@ -122,13 +122,7 @@ def _extents(name: str, shape: Any) -> tuple[Any, ...]:
 
 # -------------------------------------------------------------------------------- expressions
 
-_OPERATORS: dict[type[ast.operator], Callable[[Expr, Expr], Expr]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: lambda a, b: a // b,
-    ast.Mod: lambda a, b: a % b,
-}
+_OPERATORS = {o.python: o.node for o in OPERATORS if o.node in (Add, Sub, Mul, FloorDiv, FloorMod)}
 _FUNCTIONS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "min": minimum,
     "max": maximum,
@@ -156,7 +150,7 @@ def _expression(node: ast.expr, size: Callable[[str], Expr]) -> Expr:
         case ast.Constant(int(value)) if not isinstance(value, bool):
             return convert(value, INDEX)
         case ast.BinOp(a, op, b) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_expression(a, size), _expression(b, size))
+            return binary(_OPERATORS[type(op)], _expression(a, size), _expression(b, size))
         case ast.Call(ast.Name(name), [a, b], []) if name.lower() in _FUNCTIONS:
             return _FUNCTIONS[name.lower()](_expression(a, size), _expression(b, size))
         case ast.Call(ast.Name("select"), [ast.Compare(a, [ast.Eq()], [b]), c, d], []):

@@ -109,9 +109,11 @@ def data_text(
         return data_text(x, other, ordered=ordered)
 
     match value:
+        case np.generic():
+            return inner(value.item())
         case Mapping():
             items: Iterable[tuple[Any, Any]] = value.items()
-            items = items if ordered else sorted(items)
+            items = items if ordered else sorted(items, key=lambda item: str(item[0]))
             return "{" + ", ".join([f"{inner(k)}: {inner(v)}" for k, v in items]) + "}"
         case tuple():
             return "(" + ", ".join(map(inner, value)) + (",)" if len(value) == 1 else ")")
@@ -123,8 +125,6 @@ def data_text(
             return f'float("{value}")'
         case None | bool() | int() | float():
             return repr(value)
-        case np.generic():
-            return inner(value.item())
     return quoted(str(value)) if other is None else other(value)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, overload
+from typing import Any
 
 from .config import OPTIONS, check_config
 from .errors import CompileError
@@ -299,37 +299,37 @@ class _ModulePass(Pass):
         return found
 
 
-@overload
-def module_pass(
-    pass_func: None = None, opt_level: int = 0, name: str | None = None,
-    required: Sequence[str] | None = None, traceable: bool = False,
-) -> Callable[[Any], Any]:  # fmt: skip
-    """Given no function: a decorator."""
+def pass_decorator(
+    name: str, kind: type[Pass], method: str, arguments: str
+) -> Callable[..., Callable[..., Any]]:
+    """A decorator that makes passes of a kind, e.g. `module_pass`.
 
+    method     what a class has that becomes a class of passes
+    arguments  of the functions and methods, for the documentation
+    """
 
-@overload
-def module_pass(
-    pass_func: Callable[..., Any], opt_level: int = 0, name: str | None = None,
-    required: Sequence[str] | None = None, traceable: bool = False,
-) -> Any:  # fmt: skip
-    """Given a function or a class: the pass, or the class of passes."""
+    def decorator(
+        pass_func: Any = None, opt_level: int = 0, name: str | None = None,
+        required: Sequence[str] | None = None, traceable: bool = False,
+    ) -> Callable[..., Any]:  # fmt: skip
+        def made(given: Any) -> Any:
+            return make_pass(given, kind, method, opt_level, name, required)
 
+        return made if pass_func is None else made(pass_func)
 
-def module_pass(
-    pass_func: Any = None, opt_level: int = 0, name: str | None = None,
-    required: Sequence[str] | None = None, traceable: bool = False,
-) -> Any:  # fmt: skip
-    """A decorator that makes a pass of a function (mod, context) -> mod.
+    decorator.__name__ = decorator.__qualname__ = name
+    decorator.__doc__ = f"""A decorator that makes a pass of a function {arguments}.
 
-    A class with a method transform_module(mod, context) becomes a class of passes.
+    A class with a method {method}{arguments.partition(" ->")[0]} becomes a class of passes.
 
     opt_level  the lowest level at which a Sequential runs it
     name       that of the function where it is None
     required   names of passes that must have run before it in a Sequential
     traceable  there for the classic signature
     """
+    return decorator
 
-    def made(given: Any) -> Any:
-        return make_pass(given, _ModulePass, "transform_module", opt_level, name, required)
 
-    return made if pass_func is None else made(pass_func)
+module_pass = pass_decorator(
+    "module_pass", _ModulePass, "transform_module", "(mod, context) -> mod"
+)

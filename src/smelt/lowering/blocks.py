@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from smelt.arith import Analyzer
-from smelt.ir.build import all_of, equal, is_const, maximum, minimum
+from smelt.ir.build import all_of, equal, is_const
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import INDEX, Expr, IntImm, const
 from smelt.tir import nodes as tir
+from smelt.tir.facts import least, most
 from smelt.tir.rewrite import Indices, Rewriter, loads
 
 from .accesses import accesses, uses
@@ -24,20 +23,14 @@ def lower_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
     body = Realize(sizes_of(func)).stmt(func.body)
     allocated = allocations(func.body)
     for buffer in allocated:
-        body = _place(body, buffer, sizes_of(func))
+        body = _descend(body, buffer, analyzer_of(sizes_of(func)))
     return func.replace(body=body)
 
 
 def allocations(body: tir.Stmt) -> list[tir.Buffer]:
     """The buffers that blocks allocate, outside in."""
-    found: list[tir.Buffer] = []
-    stack = [body]
-    while stack:
-        s = stack.pop()
-        if isinstance(s, tir.Block):
-            found.extend(s.alloc_buffers)
-        stack.extend(tir.sub_statements(s))
-    return found
+    blocks = [s for s in tir.walk(body) if isinstance(s, tir.Block)]
+    return [b for s in blocks for b in s.alloc_buffers]
 
 
 class Realize(RangeRewriter):
@@ -72,12 +65,8 @@ class Realize(RangeRewriter):
 # ------------------------------------------------------------------------------- placement
 
 
-def _place(s: tir.Stmt, buffer: tir.Buffer, sizes: Mapping[Expr, int]) -> tir.Stmt:
-    """Allocate a buffer around the smallest statement that holds all its uses."""
-    return _descend(s, buffer, analyzer_of(sizes))
-
-
 def _descend(s: tir.Stmt, buffer: tir.Buffer, analyzer: Analyzer) -> tir.Stmt:
+    """A buffer allocated around the smallest statement that holds all its uses."""
     if isinstance(s, tir.For) and s.kind not in ("vectorized", "unrolled"):
         analyzer.bind(s.var, s.min, s.extent)
         if not carries(s, buffer, analyzer):
@@ -130,11 +119,11 @@ def shrunk(
             low.append(const(0, INDEX))
             shape.append(extent)
             continue
-        least, most = bounds[0]
+        first, last = bounds[0]
         for b in bounds[1:]:
-            least = _smaller(least, b[0], analyzer)
-            most = _larger(most, b[1], analyzer)
-        size = analyzer.simplify(most - least + 1)
+            first = least(first, b[0], analyzer.can_prove)
+            last = most(last, b[1], analyzer.can_prove)
+        size = analyzer.simplify(last - first + 1)
         # a ragged tile in registers is kept whole: what is behind its edge may be computed, and
         # dropped
         whole = buffer.scope == "local" and isinstance(size, IntImm)
@@ -147,8 +136,8 @@ def shrunk(
             if upper is not None and isinstance(extent, IntImm) and upper < extent.value:
                 size = const(upper, INDEX)
             else:
-                least, size = const(0, INDEX), extent
-        low.append(analyzer.simplify(least))
+                first, size = const(0, INDEX), extent
+        low.append(analyzer.simplify(first))
         shape.append(size)
     small = tir.Buffer(
         buffer.name, tuple(shape), buffer.type, buffer.scope, _strides(buffer, shape, analyzer)
@@ -176,18 +165,6 @@ def _strides(buffer: tir.Buffer, shape: list[Expr], analyzer: Analyzer) -> tuple
         step = analyzer.simplify(step * shape[d])
         at = analyzer.simplify(buffer.strides[d] * buffer.shape[d])
     return tuple(strides)
-
-
-def _smaller(a: Expr, b: Expr, analyzer: Analyzer) -> Expr:
-    if a is b or analyzer.can_prove(a <= b):
-        return a
-    return b if analyzer.can_prove(b <= a) else minimum(a, b)
-
-
-def _larger(a: Expr, b: Expr, analyzer: Analyzer) -> Expr:
-    if a is b or analyzer.can_prove(a >= b):
-        return a
-    return b if analyzer.can_prove(b >= a) else maximum(a, b)
 
 
 class Shift(Rewriter):

@@ -6,37 +6,14 @@ every iteration writes what it reads. What cannot be proved counts as handed on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
 from smelt.arith import Analyzer
-from smelt.ir.build import is_const, logical_not
+from smelt.ir.build import is_const
 from smelt.ir.expr import EQ, LT, Binary, Compare, Expr, FloorDiv, IntImm, Var
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.nodes import Buffer, BufferStore, For, IfThenElse, Stmt, sub_statements
-from smelt.tir.rewrite import loads
+from smelt.tir.nodes import Buffer, For
 
-from .guards import conjuncts
+from .accesses import Access, Domains, accesses
 from .lanes import every_lane
-
-Domains = Mapping[Var, tuple[Expr, Expr]]
-
-
-class _Access(NamedTuple):
-    """An access in a loop's body: the loops and conditions inside the body that it stands in."""
-
-    indices: tuple[Expr, ...]
-    domains: Domains
-    guards: tuple[Expr, ...]
-
-    def of(self, indices: tuple[Expr, ...]) -> _Access:
-        """An access in this place; the lanes of a vector are like iterations of a loop."""
-        return _Access(*every_lane(indices, self.domains), self.guards)
-
-    def without(self, loops: Domains) -> _Access:
-        """The access where the iterations of some of its loops are given."""
-        rest = {v: d for v, d in self.domains.items() if v not in loops}
-        return self._replace(domains=rest)
 
 
 def carries(s: For, buffer: Buffer, analyzer: Analyzer) -> bool:
@@ -46,49 +23,39 @@ def carries(s: For, buffer: Buffer, analyzer: Analyzer) -> bool:
     """
     if s.kind == "parallel" or is_const(s.extent, 1):
         return False
-    found: list[tuple[bool, _Access]] = []
-    _collect(s.body, buffer, _Access((), {}, ()), found)
-    stores = [a for is_store, a in found if is_store]
+    found = [_of_lane(a) for a in accesses(s.body) if a.buffer is buffer]
+    stores = [a for a in found if a.store]
     own = buffer.scope == "local"  # an iteration may have registers to itself, wherever it writes
     if not own and not any(s.var in free_vars(i) for a in stores for i in a.indices):
         return True
-    before: list[_Access] = []
-    for is_store, a in found:
-        if is_store:
+    before: list[Access] = []
+    for a in found:
+        if a.store:
             before.append(a)
         elif not any(_covers(w, a, buffer, analyzer) for w in before):
             return True
     return False
 
 
-def _collect(s: Stmt, buffer: Buffer, at: _Access, out: list[tuple[bool, _Access]]) -> None:
-    """The accesses in the order in which they happen."""
-    if isinstance(s, For):
-        at = at._replace(domains={**at.domains, s.var: (s.min, s.extent)})
-    for c in s.children():
-        if isinstance(c, Expr):
-            out.extend((False, at.of(x.indices)) for x in loads(c) if x.buffer is buffer)
-    if isinstance(s, BufferStore) and s.buffer is buffer:
-        out.append((True, at.of(s.indices)))
-    if isinstance(s, IfThenElse):
-        yes = tuple(conjuncts(s.condition))
-        _collect(s.then_body, buffer, at._replace(guards=(*at.guards, *yes)), out)
-        if s.else_body is not None:
-            no = (logical_not(s.condition),)
-            _collect(s.else_body, buffer, at._replace(guards=(*at.guards, *no)), out)
-        return
-    for x in sub_statements(s):
-        _collect(x, buffer, at, out)
+def _of_lane(a: Access) -> Access:
+    """An access of one lane: the lanes of a vector are like iterations of a loop."""
+    indices, domains = every_lane(a.indices, a.domains)
+    return a._replace(indices=indices, domains=domains)
 
 
-def _covers(write: _Access, read: _Access, buffer: Buffer, analyzer: Analyzer) -> bool:
+def _without(a: Access, loops: Domains) -> Access:
+    """An access where the iterations of some of its loops are given."""
+    return a._replace(domains={v: d for v, d in a.domains.items() if v not in loops})
+
+
+def _covers(write: Access, read: Access, buffer: Buffer, analyzer: Analyzer) -> bool:
     """Whether everything that `read` reads has been written by `write` in the same iteration.
 
     Loops around both have the same iteration as well.
     """
     shared = {v: d for v, d in write.domains.items() if v in read.domains}
     inside = analyzer.inside(shared)
-    write, read = write.without(shared), read.without(shared)
+    write, read = _without(write, shared), _without(read, shared)
     for a, b, extent in zip(write.indices, read.indices, buffer.shape, strict=True):
         have, need = inside.interval(a, write.domains), inside.interval(b, read.domains)
         if have is None or need is None:
@@ -103,7 +70,7 @@ def _covers(write: _Access, read: _Access, buffer: Buffer, analyzer: Analyzer) -
     return all(_holds(g, write, read, inside) for g in guards)
 
 
-def _first_turns(write: _Access, around: Domains, analyzer: Analyzer) -> dict[Var, Expr]:
+def _first_turns(write: Access, around: Domains, analyzer: Analyzer) -> dict[Var, Expr]:
     """The loops' first values, where it is the start of a sum: the write happens only there.
 
     It does so for all elements that the loops come to, since its place does not depend on them.
@@ -119,7 +86,7 @@ def _first_turns(write: _Access, around: Domains, analyzer: Analyzer) -> dict[Va
     return first
 
 
-def _holds(guard: Expr, write: _Access, read: _Access, analyzer: Analyzer) -> bool:
+def _holds(guard: Expr, write: Access, read: Access, analyzer: Analyzer) -> bool:
     """Whether a condition of the write holds for the elements that are read."""
     if analyzer.inside(write.domains).can_prove(guard) or _follows(guard, read, analyzer):
         return True
@@ -130,7 +97,7 @@ def _holds(guard: Expr, write: _Access, read: _Access, analyzer: Analyzer) -> bo
 
 
 def _same_limit(
-    guard: Binary, a: Expr, b: Expr, write: _Access, read: _Access, analyzer: Analyzer
+    guard: Binary, a: Expr, b: Expr, write: Access, read: Access, analyzer: Analyzer
 ) -> bool:
     """Whether the guard is a limit of the index `a`, which the index `b` keeps as well."""
     rest = analyzer.inside(write.domains).simplify(guard.a - a)
@@ -139,7 +106,7 @@ def _same_limit(
     return _follows(type(guard)(b + rest, guard.b), read, analyzer)
 
 
-def _follows(condition: Expr, read: _Access, analyzer: Analyzer) -> bool:
+def _follows(condition: Expr, read: Access, analyzer: Analyzer) -> bool:
     """Whether a condition, on what is around both accesses, holds wherever the read happens."""
     if any(condition is g for g in read.guards):
         return True

@@ -11,26 +11,22 @@ from __future__ import annotations
 
 from smelt.ir.expr import Expr, Var, const
 from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.rewrite import map_stmts
 
 
 def collapse_parallel(func: PrimFunc) -> PrimFunc:
     """Join parallel loops whose bodies are parallel loops, or branches between such."""
-    return func.replace(body=_Collapse().stmt(func.body))
+    return func.replace(body=map_stmts(func.body, For, _collapsed))
 
 
-class _Collapse(Rewriter):
-    def visit_For(self, s: For) -> Stmt:
-        new = super().visit_For(s)
-        if not isinstance(new, For) or new.kind != "parallel":
-            return new
-        extent = _common_extent(new.body)
-        if extent is None:
-            return new
-        iteration = Var(f"{new.var.name}_{extent[1]}", new.var.type)
-        inner = _with_values(new.body, iteration % extent[0])
-        body = LetStmt(new.var, new.min + iteration // extent[0], inner)
-        return For(iteration, const(0), new.extent * extent[0], body, "parallel")
+def _collapsed(s: For) -> Stmt:
+    extent = _common_extent(s.body) if s.kind == "parallel" else None
+    if extent is None:
+        return s
+    iteration = Var(f"{s.var.name}_{extent[1]}", s.var.type)
+    inner = _with_values(s.body, iteration % extent[0])
+    body = LetStmt(s.var, s.min + iteration // extent[0], inner)
+    return For(iteration, const(0), s.extent * extent[0], body, "parallel")
 
 
 def _common_extent(s: Stmt) -> tuple[Expr, str] | None:

@@ -6,6 +6,7 @@ from collections import Counter
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr, FloatImm, IntImm, StringImm, Var
+from smelt.tir import nodes
 from smelt.tir.nodes import For, LetStmt, PrimFunc, Stmt, sub_statements, walk
 from smelt.tir.rewrite import Rewriter
 from smelt.tir.script_ops import expr_nodes, operands, shape_vars
@@ -42,10 +43,7 @@ class _Common:
         if lets:
             s = names.stmt(s)
             defined = defined | {v for v, _ in lets}
-        s = self.inside(s, defined)
-        for var, value in reversed(lets):
-            s = LetStmt(var, value, s)
-        return s
+        return nodes.lets(lets, self.inside(s, defined))
 
     def inside(self, s: Stmt, defined: frozenset[Var]) -> Stmt:
         if isinstance(s, For | LetStmt):
@@ -65,12 +63,12 @@ def _shared(s: Stmt, defined: frozenset[Var]) -> list[Expr]:
     opened: set[Expr] = set()
     for n, part in enumerate([[s], *(list(walk(x)) for x in sub_statements(s))]):
         for root in [e for x in part for e in _own(x)]:
-            nodes = list(expr_nodes(root))
+            inside = list(expr_nodes(root))
             times = Counter({root: 1})
-            for e in nodes:
+            for e in inside:
                 if fits.bindable(e):
                     where.setdefault(e, set()).add(n)
-            for e in reversed(nodes):
+            for e in reversed(inside):
                 # once bound, an expression computes its operands once, wherever it is used
                 again = fits.bindable(e) and e in opened
                 if fits.bindable(e):

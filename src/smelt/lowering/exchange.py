@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, IntImm, Ramp, Shuffle, Var, const
-from smelt.tir.nodes import BufferLoad, BufferStore, LetStmt, PrimFunc, Seq, Stmt, seq
+from smelt.tir.nodes import BufferLoad, BufferStore, PrimFunc, Seq, Stmt, lets, seq
 from smelt.tir.rewrite import Rewriter
 
 
@@ -43,24 +43,14 @@ class _Exchange(Rewriter):
 
 def _strided(s: Stmt) -> tuple[BufferStore, BufferLoad, Ramp] | None:
     """A vector copy from elements that are not neighbours."""
-    if (
-        not isinstance(s, BufferStore)
-        or not isinstance(s.value, BufferLoad)
-        or s.value.buffer is s.buffer
-    ):
-        return None
-    source, target = s.value.indices[0], s.indices[0]
-    if (
-        not isinstance(source, Ramp)
-        or not isinstance(target, Ramp)
-        or dt.scalar(s.value.dtype) == "bool"
-    ):
-        return None
-    if not isinstance(target.stride, IntImm) or target.stride.value != 1:
-        return None
-    if isinstance(source.stride, IntImm) and abs(source.stride.value) <= 1:
-        return None
-    return s, s.value, source
+    match s:
+        case BufferStore(
+            target, BufferLoad(buffer, (Ramp(_, step) as source,)) as load, (Ramp(_, IntImm(_, 1)),)
+        ):
+            near = isinstance(step, IntImm) and abs(step.value) <= 1
+            if buffer is not target and not near and dt.scalar(load.dtype) != "bool":
+                return s, load, source
+    return None
 
 
 def _run(stmts: Sequence[Stmt], at: int, analyzer: Analyzer) -> list[BufferStore] | None:
@@ -120,6 +110,4 @@ def _exchanged(run: list[BufferStore]) -> Stmt:
         columns = new
         width *= 2
     stmt = seq(*[BufferStore(s.buffer, c, s.indices) for s, c in zip(run, columns, strict=True)])
-    for v, e in reversed(bindings):
-        stmt = LetStmt(v, e, stmt)
-    return stmt
+    return lets(bindings, stmt)

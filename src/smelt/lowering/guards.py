@@ -10,43 +10,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from smelt.ir.build import all_of, is_const, maximum, minimum
-from smelt.ir.expr import GE, LT, Add, And, Call, Expr, FloatImm, Max, Min, Mul, Var
+from smelt.ir.expr import GE, LT, Add, Call, Expr, FloatImm, Max, Min, Mul, Var
 from smelt.ir.walk import free_vars
 from smelt.tir import nodes as tir
-from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.facts import conjuncts
+from smelt.tir.rewrite import loads, map_stmts
 
+from .accesses import is_self
 from .ranges import RangeRewriter, sizes_of
 
 # -------------------------------------------------------------------------- guard the update
 
 
-class _GuardReductions(Rewriter):
-    def visit_BufferStore(self, s: tir.BufferStore) -> tir.Stmt:
-        found = _neutral_guard(s)
-        if found is None:
-            return s
-        condition, value = found
-        return tir.IfThenElse(condition, tir.BufferStore(s.buffer, value, s.indices))
-
-
-def _neutral_guard(s: tir.BufferStore) -> tuple[Expr, Expr] | None:
-    """The condition without which an update changes nothing, and the update under it."""
+def _neutral_guard(s: tir.BufferStore) -> tir.Stmt:
+    """An update under the condition without which it changes nothing."""
     v = s.value
     if not isinstance(v, Add | Max | Min):
-        return None
-    old, term = (v.a, v.b) if _is_self(v.a, s) else (v.b, v.a)
-    if not _is_self(old, s):
-        return None
+        return s
+    old, term = (v.a, v.b) if is_self(v.a, s) else (v.b, v.a)
     neutral = 0.0 if isinstance(v, Add) else float("-inf") if isinstance(v, Max) else float("inf")
-    found = _strip(term, neutral)
+    found = _strip(term, neutral) if is_self(old, s) else None
     if found is None:
-        return None
+        return s
     condition, stripped = found
-    return condition, type(v)(old, stripped)
-
-
-def _is_self(e: Expr, s: tir.BufferStore) -> bool:
-    return isinstance(e, tir.BufferLoad) and e.buffer is s.buffer and e.indices == s.indices
+    return tir.IfThenElse(condition, tir.BufferStore(s.buffer, type(v)(old, stripped), s.indices))
 
 
 def _strip(e: Expr, neutral: float) -> tuple[Expr, Expr] | None:
@@ -67,7 +54,7 @@ def _strip(e: Expr, neutral: float) -> tuple[Expr, Expr] | None:
 
 def guard_reductions(func: tir.PrimFunc) -> tir.PrimFunc:
     """acc = acc + if_then_else(c, x, 0) * w   ->   if c: acc = acc + x * w."""
-    return func.replace(body=_GuardReductions().stmt(func.body))
+    return func.replace(body=map_stmts(func.body, tir.BufferStore, _neutral_guard))
 
 
 # ------------------------------------------------------------------------ safe guards vanish
@@ -165,20 +152,7 @@ def drop_safe_guards(func: tir.PrimFunc) -> tir.PrimFunc:
 
 def hoist_guards(func: tir.PrimFunc) -> tir.PrimFunc:
     """Conjuncts leave the loops whose variables they do not mention."""
-    return func.replace(body=_hoist(func.body))
-
-
-def _hoist(s: tir.Stmt) -> tir.Stmt:
-    match s:
-        case tir.Seq(stmts):
-            return tir.seq(*[_hoist(x) for x in stmts])
-        case tir.Allocate():
-            return s.replace(body=_hoist(s.body))
-        case tir.IfThenElse(c, a, b):
-            return tir.IfThenElse(c, _hoist(a), None if b is None else _hoist(b))
-        case tir.For():
-            return _hoist_loop(s.replace(body=_hoist(s.body)))
-    return s
+    return func.replace(body=map_stmts(func.body, tir.For, _hoist_loop))
 
 
 def _hoist_loop(s: tir.For) -> tir.Stmt:
@@ -191,13 +165,6 @@ def _hoist_loop(s: tir.For) -> tir.Stmt:
     inside = [c for c in conjuncts(body.condition) if c not in outside]
     inner = tir.IfThenElse(all_of(inside), body.then_body) if inside else body.then_body
     return tir.IfThenElse(all_of(outside), s.replace(body=inner))
-
-
-def conjuncts(e: Expr) -> list[Expr]:
-    """The conditions joined by `and`."""
-    if isinstance(e, And):
-        return conjuncts(e.a) + conjuncts(e.b)
-    return [e]
 
 
 # ------------------------------------------------------------------------------ loop bounds

@@ -12,10 +12,11 @@ from smelt.ir.build import all_of, is_const
 from smelt.ir.expr import Call, Expr, Select, Var
 from smelt.ir.walk import free_vars
 from smelt.tir import nodes as tir
+from smelt.tir.facts import conjuncts
 from smelt.tir.rewrite import Rewriter, renamed
+from smelt.tir.script_ops import expr_nodes
 
 from .blocks import drop_empty
-from .guards import conjuncts
 from .safe import is_speculable, require_flat
 
 _COPIES = 4
@@ -109,18 +110,11 @@ def _leaves(condition: Expr, bound: frozenset[Var] | set[Var]) -> bool:
 def _choices(s: tir.Stmt) -> list[Expr]:
     """The conditions that choose between values in a statement's own expressions."""
     found: list[Expr] = []
-    seen: set[Expr] = set()
-    stack = [e for e in s.children() if isinstance(e, Expr)]
-    while stack:
-        e = stack.pop()
-        if e in seen:
-            continue
-        seen.add(e)
-        if isinstance(e, Select):
-            found += conjuncts(e.condition)
-        elif isinstance(e, Call) and e.op == "if_then_else":
-            found += conjuncts(e.args[0])
-        stack.extend(c for c in e.children() if isinstance(c, Expr))
+    for root in s.children():
+        for e in expr_nodes(root) if isinstance(root, Expr) else ():
+            match e:
+                case Select(c, _, _) | Call(_, "if_then_else", (c, _, _)):
+                    found += conjuncts(c)
     return found
 
 

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import NamedTuple
 
 from smelt.ir.expr import IntImm
 from smelt.tir import nodes as tir
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.rewrite import Rewriter, map_stmts
 
 MAX_STEP = "pragma_auto_unroll_max_step"
 """The annotation of a loop that gives the number of statements for the loops in it."""
 
 
-class _Serial(Rewriter):
-    def __init__(self, kinds: Collection[str]) -> None:
-        super().__init__()
-        self.kinds = kinds
-
-    def visit_For(self, s: tir.For) -> tir.Stmt:
-        new = self.parts(s)
-        return new.replace(kind="serial") if new.kind in self.kinds else new
-
-
 def serialize(func: tir.PrimFunc, *kinds: str) -> tir.PrimFunc:
     """A program whose loops of some kinds are serial ones."""
-    return _Serial(kinds).program(func)
+
+    def serial(s: tir.For) -> tir.Stmt:
+        return s.replace(kind="serial") if s.kind in kinds else s
+
+    body = map_stmts(func.body, tir.For, serial)
+    return func if body is func.body else func.replace(body=body)
 
 
 class _Cost(NamedTuple):

@@ -189,8 +189,7 @@ class _Storage(Rewriter):
         outer, memo = self.lets, self.memo
         self.lets, self.memo = (None if isinstance(s, tir.While | tir.BlockRealize) else []), {}
         made = super().stmt(s)
-        for name, value in reversed(self.lets or []):
-            made = tir.LetStmt(name, value, made)
+        made = tir.lets(self.lets or (), made)
         self.lets, self.memo = outer, memo
         return made
 

@@ -16,7 +16,7 @@ from smelt.tir import nodes as tir
 from smelt.tir.facts import Facts
 from smelt.tir.names import unique_name
 from smelt.tir.regions import accesses, refresh_regions
-from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.rewrite import Rewriter, loads, map_stmts
 
 from .accesses import uses
 from .blocks import Realize, Shift, allocations, shrunk
@@ -27,28 +27,25 @@ from .ranges import RangeRewriter, analyzer_of, sizes_of
 # --------------------------------------------------------------------------------------- inits
 
 
-class _Inits(Rewriter):
-    """A reduction's own result counts as read from here on: nothing else says that it is one."""
+def lower_init_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
+    """with T.init(): S   ->   if every reduce variable is at its first value: S.
 
-    def __init__(self, func: tir.PrimFunc) -> None:
-        super().__init__()
-        self.facts = Facts(func)
+    A reduction's own result counts as read from here on: nothing else says that it is one.
+    """
+    facts = Facts(func)
 
-    def visit_Block(self, s: tir.Block) -> tir.Block:
-        new = super().visit_Block(s)
-        if new.init is None:
-            return new
-        first = [equal(i.var, i.dom.min) for i in new.iter_vars if i.kind == "reduce"]
-        init = tir.IfThenElse(all_of(first), new.init) if first else new.init
-        new = new.replace(init=None, body=tir.seq(init, new.body))
+    def explicit(s: tir.Block) -> tir.Stmt:
+        if s.init is None:
+            return s
+        first = [equal(i.var, i.dom.min) for i in s.iter_vars if i.kind == "reduce"]
+        init = tir.IfThenElse(all_of(first), s.init) if first else s.init
+        new = s.replace(init=None, body=tir.seq(init, s.body))
         declared = {r.buffer for r in new.reads}
-        more = [r for r in accesses(self.facts, new)[0] if r.buffer not in declared]
+        more = [r for r in accesses(facts, new)[0] if r.buffer not in declared]
         return new.replace(reads=(*more, *new.reads))
 
-
-def lower_init_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
-    """with T.init(): S   ->   if every reduce variable is at its first value: S."""
-    return _Inits(func).program(func)
+    body = map_stmts(func.body, tir.Block, explicit)
+    return func if body is func.body else func.replace(body=body)
 
 
 # ------------------------------------------------------------------------------- opaque blocks
@@ -212,26 +209,6 @@ def compact_buffers(func: tir.PrimFunc) -> tir.PrimFunc:
 # --------------------------------------------------------------------------------------- blocks
 
 
-class _Blockless(Rewriter):
-    def __init__(self, doubled: set[tir.Buffer]) -> None:
-        super().__init__()
-        self.doubled = doubled
-
-    def visit_BlockRealize(self, s: tir.BlockRealize) -> tir.Stmt:
-        block = s.block
-        if s.values or block.init is not None:
-            raise CompileError(
-                f"LowerOpaqueBlock: the block {block.name} has "
-                + ("variables; ConvertBlocksToOpaque" if s.values else "an init; LowerInitBlock")
-                + " comes first"
-            )
-        body = self.stmt(block.body)
-        for b in reversed(block.alloc_buffers):
-            body = tir.Allocate(b, body, {DOUBLE_BUFFER: 1} if b in self.doubled else {})
-        predicate = self.expr(s.predicate)
-        return body if is_const(predicate, 1) else tir.IfThenElse(predicate, body)
-
-
 def lower_opaque_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
     """Blocks become their bodies, buffers allocations, predicates branches.
 
@@ -242,4 +219,17 @@ def lower_opaque_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
         for s in tir.walk(func.body)
         if isinstance(s, tir.Block) and s.annotations.get(DOUBLE_BUFFER, -1) in range(len(s.writes))
     ]
-    return func.replace(body=_Blockless(set(marked)).stmt(func.body))
+
+    def plain(s: tir.BlockRealize) -> tir.Stmt:
+        block, body = s.block, s.block.body
+        if s.values or block.init is not None:
+            raise CompileError(
+                f"LowerOpaqueBlock: the block {block.name} has "
+                + ("variables; ConvertBlocksToOpaque" if s.values else "an init; LowerInitBlock")
+                + " comes first"
+            )
+        for b in reversed(block.alloc_buffers):
+            body = tir.Allocate(b, body, {DOUBLE_BUFFER: 1} if b in marked else {})
+        return body if is_const(s.predicate, 1) else tir.IfThenElse(s.predicate, body)
+
+    return func.replace(body=map_stmts(func.body, tir.BlockRealize, plain))

@@ -18,12 +18,14 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, maximum, minimum
 from smelt.ir.expr import GE, GT, INDEX, LE, LT, And, Call, Compare, Expr, IntImm, Or, Var, const
 from smelt.ir.walk import free_vars
-from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statements
+from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statements, walk
 from smelt.tir.rewrite import loads, renamed
+from smelt.tir.script_ops import expr_nodes
 
 from .ranges import RangeRewriter, sizes_of
 from .simplify import Simplify
 
+_TILE = ("vectorized", "unrolled")
 _EDGES = 4
 """An edge of at most this many iterations is written out, one copy an iteration."""
 
@@ -35,7 +37,8 @@ def partition_loops(func: PrimFunc) -> PrimFunc:
 
 class _Partition(RangeRewriter):
     def loop(self, s: For) -> Stmt:
-        if s.kind in ("vectorized", "unrolled", "thread_binding") or not _holds_tile(s.body):
+        inner = {x.kind for x in walk(s.body) if isinstance(x, For)}
+        if s.kind in (*_TILE, "thread_binding") or inner.isdisjoint(_TILE):
             return super().loop(s)
         found = _middle(s, self.analyzer)
         if found is None:
@@ -95,16 +98,6 @@ def _under(body: Stmt, analyzer: Analyzer) -> Stmt:
     return inner.stmt(body)
 
 
-def _holds_tile(s: Stmt) -> bool:
-    stack = [s]
-    while stack:
-        x = stack.pop()
-        if isinstance(x, For) and x.kind in ("vectorized", "unrolled"):
-            return True
-        stack.extend(sub_statements(x))
-    return False
-
-
 def _middle(s: For, analyzer: Analyzer) -> tuple[Expr, Expr] | None:
     """Where all conditions inside hold whatever the inner loops' variables are, or None."""
     low: Expr = s.min
@@ -137,16 +130,8 @@ def _conditions(
     for c in s.children():
         if isinstance(c, Expr):
             roots = [c] if isinstance(s, IfThenElse) else []
-            stack = [c]
-            seen: set[Expr] = set()
-            while stack:
-                n = stack.pop()
-                if n in seen:
-                    continue
-                seen.add(n)
-                if isinstance(n, Call) and n.op == "if_then_else":
-                    roots.append(n.args[0])
-                stack.extend(k for k in n.children() if isinstance(k, Expr))
+            nodes = [n for n in expr_nodes(c) if isinstance(n, Call) and n.op == "if_then_else"]
+            roots += [n.args[0] for n in nodes]
             for root in roots:
                 found.extend((x, domains) for x in _comparisons(root))
     for x in sub_statements(s):

@@ -10,7 +10,7 @@ from smelt.ir.build import any_of
 from smelt.ir.expr import INDEX, Call, Expr, IntImm, Ramp, Var, const
 from smelt.ir.walk import free_vars
 from smelt.tir import nodes as tir
-from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.rewrite import Indices, Rewriter, loads
 from smelt.tir.script_ops import expr_nodes
 
 from .ranges import RangeRewriter, sizes_of
@@ -44,8 +44,9 @@ class _Uses:
         self._visit(body, True)
 
     def _visit(self, s: tir.Stmt, surely: bool) -> None:
-        for e in _expressions(s):
-            self._expr(e)
+        for e in s.children():
+            if isinstance(e, Expr):
+                self._expr(e)
         match s:
             case tir.BufferStore():
                 places = self.stored.setdefault(s.buffer, {})
@@ -85,19 +86,6 @@ def _facts(e: Expr) -> _Facts:
         [n for n in nodes if isinstance(n, tir.BufferLoad)],
         any(isinstance(n, Call) and n.op.startswith(effects) for n in nodes),
     )
-
-
-def _expressions(s: tir.Stmt) -> list[Expr]:
-    match s:
-        case tir.BufferStore():
-            return [s.value, *s.indices]
-        case tir.For():
-            return [s.min, s.extent]
-        case tir.LetStmt() | tir.Evaluate():
-            return [s.value]
-        case tir.IfThenElse() | tir.While() | tir.AssertStmt():
-            return [s.condition]
-    return []
 
 
 class _Promote(RangeRewriter):
@@ -188,15 +176,6 @@ class _Replace(Rewriter):
         super().__init__()
         self.places = places
 
-    def visit_expr(self, e: Expr) -> Expr:
-        if isinstance(e, tir.BufferLoad) and (e.buffer, e.indices[0]) in self.places:
-            register, at = self.places[e.buffer, e.indices[0]]
-            return tir.BufferLoad(register, (at,))
-        return super().visit_expr(e)
-
-    def visit_BufferStore(self, s: tir.BufferStore) -> tir.Stmt:
-        value = self.expr(s.value)
-        found = self.places.get((s.buffer, s.indices[0]))
-        if found is None:
-            return s.replace(value=value, indices=self.exprs(s.indices))
-        return tir.BufferStore(found[0], value, (found[1],))
+    def access(self, b: tir.Buffer, indices: Indices) -> tuple[tir.Buffer, Indices]:
+        register, at = self.places.get((b, indices[0]), (b, indices[0]))
+        return register, (at,)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from smelt.ir.expr import Expr
 from smelt.tir.facts import analyzer_of as analyzer_of
 from smelt.tir.facts import sizes_of as sizes_of
-from smelt.tir.nodes import Block, For, Range, Stmt
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.nodes import Block, For, IterVar, Stmt
+from smelt.tir.rewrite import Rewriter, each, updated
 
 
 class RangeRewriter(Rewriter):
@@ -30,11 +30,10 @@ class RangeRewriter(Rewriter):
 
     def visit_Block(self, s: Block) -> Block:
         """A block, whose variables' domains are known from here on."""
-        doms = [Range(self.expr(i.dom.min), self.expr(i.dom.extent)) for i in s.iter_vars]
-        for i, d in zip(s.iter_vars, doms, strict=True):
-            self.analyzer.bind(i.var, d.min, d.extent)
-        made = super().visit_Block(s)
-        pairs = list(zip(s.iter_vars, doms, strict=True))
-        if all(d.min is i.dom.min and d.extent is i.dom.extent for i, d in pairs):
-            return made
-        return made.replace(iter_vars=tuple([i.replace(dom=d) for i, d in pairs]))
+
+        def known(i: IterVar) -> IterVar:
+            dom = i.dom.with_children(self.child)
+            self.analyzer.bind(i.var, dom.min, dom.extent)
+            return updated(i, dom=dom)
+
+        return super().visit_Block(updated(s, iter_vars=each(known, s.iter_vars)))

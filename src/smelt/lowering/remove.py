@@ -10,7 +10,7 @@ from smelt.ir.walk import free_vars
 from smelt.tir import nodes as tir
 from smelt.tir.rewrite import Rewriter
 
-from .accesses import uses
+from .accesses import is_self, uses
 from .ranges import RangeRewriter, sizes_of
 from .safe import is_pure
 
@@ -53,9 +53,7 @@ class _Remove(RangeRewriter):
 
     def visit_BufferStore(self, s: tir.BufferStore) -> tir.Stmt:
         """A store of what is there already."""
-        v = s.value
-        same = isinstance(v, tir.BufferLoad) and v.buffer is s.buffer and _alike(v, s)
-        return tir.no_op() if same else s
+        return tir.no_op() if is_self(s.value, s) else s
 
     def visit_BlockRealize(self, s: tir.BlockRealize) -> tir.Stmt:
         new = self.parts(s)
@@ -63,10 +61,6 @@ class _Remove(RangeRewriter):
             new.block.init is None or tir.is_no_op(new.block.init)
         )
         return tir.no_op() if empty or is_const(new.predicate, 0) else new
-
-
-def _alike(load: tir.BufferLoad, s: tir.BufferStore) -> bool:
-    return all(a is b for a, b in zip(load.indices, s.indices, strict=True))
 
 
 def remove_no_op(func: tir.PrimFunc) -> tir.PrimFunc:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from smelt.ir.expr import Expr, IntImm
 from smelt.tir import nodes as tir
-from smelt.tir.rewrite import Rewriter, loads, replace_buffers
+from smelt.tir.rewrite import Rewriter, loads, map_stmts, replace_buffers
 
 from .safe import require_one_dimension
 
@@ -63,7 +63,8 @@ class _Share(Rewriter):
             return s
         shared = [m for m in memories if len(m.lives) > 1]
         stands = {x.buffer: m.buffer for m in shared for x in m.lives}
-        body = replace_buffers(_Without(set(stands)).stmt(s), stands)
+        plain = map_stmts(s, tir.Allocate, lambda a: a.body if a.buffer in stands else a)
+        body = replace_buffers(plain, stands)
         for m in reversed(shared):
             body = tir.Allocate(m.buffer, body)
         return body
@@ -118,14 +119,3 @@ def _lives(scope: tir.Stmt) -> list[_Life]:
             life.first = first if life.first < 0 else min(life.first, first)
             life.last = max(life.last, last)
     return [x for x in found.values() if x.first >= 0]
-
-
-class _Without(Rewriter):
-    """Takes allocations away."""
-
-    def __init__(self, gone: set[tir.Buffer]) -> None:
-        super().__init__()
-        self.gone = gone
-
-    def visit_Allocate(self, s: tir.Allocate) -> tir.Stmt:
-        return self.stmt(s.body) if s.buffer in self.gone else super().visit_Allocate(s)

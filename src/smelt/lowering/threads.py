@@ -11,9 +11,9 @@ from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir import nodes as tir
 from smelt.tir.printer import script
-from smelt.tir.rewrite import Indices, Rewriter, loads, renamed, substitute_stmt
+from smelt.tir.rewrite import Rewriter, loads, map_stmts, renamed, substitute_stmt
 
-from .accesses import Access, accesses
+from .accesses import Access, Moved, accesses
 from .ranges import analyzer_of, sizes_of
 from .safe import require_flat, require_one_dimension
 
@@ -74,19 +74,16 @@ def unify_thread_bindings(func: tir.PrimFunc) -> tir.PrimFunc:
 # ----------------------------------------------------------------------------- virtual threads
 
 
-class _Virtual(Rewriter):
-    """Replaces loops over virtual threads, from the inside out."""
-
-    def visit_For(self, s: tir.For) -> tir.Stmt:
-        new = self.parts(s)
-        if not is_virtual(new):
-            return new
-        if not isinstance(new.extent, IntImm):
-            raise CompileError(
-                f"InjectVirtualThread: the extent of {s.var.name} is {_text(new.extent)}; "
-                "virtual threads are as many as a constant says"
-            )
-        return _Spread(new, new.extent.value).stmt(new.body)
+def _spread(s: tir.For) -> tir.Stmt:
+    """A loop over virtual threads, whose body has none, moved inwards."""
+    if not is_virtual(s):
+        return s
+    if not isinstance(s.extent, IntImm):
+        raise CompileError(
+            f"InjectVirtualThread: the extent of {s.var.name} is {_text(s.extent)}; "
+            "virtual threads are as many as a constant says"
+        )
+    return _Spread(s, s.extent.value).stmt(s.body)
 
 
 class _Spread(Rewriter):
@@ -124,23 +121,9 @@ class _Spread(Rewriter):
     def threads(self, s: tir.Stmt) -> tir.Stmt:
         """A statement once for each thread."""
         var = Var(self.loop.var.name, self.loop.var.type)
-        body = substitute_stmt(_Inside(self).stmt(renamed(s)), {self.loop.var: var})
+        body = substitute_stmt(Moved(self.own).stmt(renamed(s)), {self.loop.var: var})
         kind = "unrolled" if self.count <= UNROLLED else "serial"
         return tir.For(var, self.loop.min, self.loop.extent, body, kind)
-
-
-class _Inside(Rewriter):
-    """A statement of one thread: only its accesses of the thread's own buffers change."""
-
-    def __init__(self, spread: _Spread) -> None:
-        super().__init__()
-        self.own = spread.own
-
-    def access(self, b: tir.Buffer, indices: Indices) -> tuple[tir.Buffer, Indices]:
-        if b not in self.own:
-            return b, indices
-        wide, offset = self.own[b]
-        return wide, (indices[0] + offset,)
 
 
 def inject_virtual_threads(func: tir.PrimFunc) -> tir.PrimFunc:
@@ -151,21 +134,10 @@ def inject_virtual_threads(func: tir.PrimFunc) -> tir.PrimFunc:
     if not any(map(is_virtual, tir.walk(func.body))):
         return func
     require_one_dimension(func, "InjectVirtualThread")
-    return func.replace(body=_Virtual().stmt(func.body))
+    return func.replace(body=map_stmts(func.body, tir.For, _spread))
 
 
 # ----------------------------------------------------------------------------------- outwards
-
-
-class _Lift(Rewriter):
-    """Takes the loops of one axis away, below a loop over it."""
-
-    def __init__(self, var: Var) -> None:
-        super().__init__()
-        self.var = var
-
-    def visit_For(self, s: tir.For) -> tir.Stmt:
-        return self.stmt(s.body) if s.var is self.var else super().visit_For(s)
 
 
 def lift_thread_bindings(func: tir.PrimFunc) -> tir.PrimFunc:
@@ -194,7 +166,7 @@ def _lifted(func: tir.PrimFunc, s: tir.Stmt, axis: str) -> tir.Stmt:
     loop = next(x for x in tir.walk(s) if _runs(x, axis))
     assert isinstance(loop, tir.For)
     _require_disjoint(func, s, loop)
-    return loop.replace(body=_Lift(loop.var).stmt(s))
+    return loop.replace(body=map_stmts(s, tir.For, lambda x: x.body if x.var is loop.var else x))
 
 
 def _runs(s: tir.Stmt, axis: str) -> bool:

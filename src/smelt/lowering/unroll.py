@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import IntImm, const
-from smelt.tir.nodes import Allocate, For, LetStmt, PrimFunc, Stmt, no_op, seq
+from smelt.tir.nodes import Allocate, For, LetStmt, PrimFunc, Stmt, no_op, seq, walk
 from smelt.tir.printer import script
 from smelt.tir.rewrite import renamed
 
@@ -28,24 +28,15 @@ class _Unroll(Simplify):
             )
         if extent.value > _LARGE:
             raise CompileError(f"the unrolled loop {s.var.name} has {extent.value} turns")
+        # what defines variables or buffers is renamed in each copy
+        defines = any(isinstance(x, For | LetStmt | Allocate) for x in walk(s.body))
         copies = []
         for i in range(extent.value):
             self.define(s.var, low + const(i, low.dtype))
-            copies.append(self.stmt(renamed(s.body) if _defines(s.body) else s.body))
+            copies.append(self.stmt(renamed(s.body) if defines else s.body))
         if copies:
             self.define(s.var, None)
         return seq(*copies) if copies else no_op()
-
-
-def _defines(s: Stmt) -> bool:
-    """Whether a statement defines variables or buffers, so that a copy must be renamed."""
-    from_here: list[Stmt] = [s]
-    while from_here:
-        x = from_here.pop()
-        if isinstance(x, For | LetStmt | Allocate):
-            return True
-        from_here.extend(c for c in x.children() if isinstance(c, Stmt))
-    return False
 
 
 def unroll_loops(func: PrimFunc) -> PrimFunc:

@@ -64,18 +64,14 @@ class _Lanes(Rewriter):
             case expr.Call(t, op, args):
                 scalar_guard = op == "if_then_else" and dt.lanes(parts[0].dtype) == 1
                 wide = [
-                    p
-                    if dt.lanes(p.dtype) > 1 or (scalar_guard and i == 0)
-                    else expr.Broadcast(p, lanes)
+                    p if scalar_guard and i == 0 else _on_lanes(p, lanes)
                     for i, p in enumerate(parts)
                 ]
                 assert len(args) == len(wide)
                 return expr.Call(dt.vector(t, lanes), op, tuple(wide))
             case expr.Select():
                 c, a, b = parts
-                a = a if dt.lanes(a.dtype) > 1 else expr.Broadcast(a, lanes)
-                b = b if dt.lanes(b.dtype) > 1 else expr.Broadcast(b, lanes)
-                return expr.Select(c, a, b)
+                return expr.Select(c, _on_lanes(a, lanes), _on_lanes(b, lanes))
             case expr.Cast(t, _):
                 return expr.Cast(dt.vector(t, lanes), parts[0])
             case expr.Not():
@@ -107,9 +103,7 @@ class _Lanes(Rewriter):
                 f"{buffer.name}"
             )
         lanes = dt.lanes(index.dtype)
-        if lanes > 1 and dt.lanes(value.dtype) == 1:
-            value = expr.Broadcast(value, lanes)
-        return tir.BufferStore(buffer, value, (index,))
+        return tir.BufferStore(buffer, _on_lanes(value, lanes) if lanes > 1 else value, (index,))
 
     def visit_IfThenElse(self, s: tir.IfThenElse) -> tir.Stmt:
         c = self.expr(s.condition)
@@ -153,6 +147,11 @@ class _Lanes(Rewriter):
         )
         self.wide[s.buffer] = wide
         return tir.Allocate(wide, self.stmt(s.body), s.annotations)
+
+
+def _on_lanes(e: expr.Expr, lanes: int) -> expr.Expr:
+    """A vector as it is, a scalar in every lane."""
+    return e if dt.lanes(e.dtype) > 1 else expr.Broadcast(e, lanes)
 
 
 _WIDEST = 64

@@ -7,19 +7,20 @@ from smelt.ir.errors import InternalError
 from smelt.ir.expr import INDEX, Expr, IntImm, Var, const
 from smelt.ir.walk import free_vars
 from smelt.tir.nodes import Allocate, Buffer, For, PrimFunc, Stmt
-from smelt.tir.rewrite import Indices, Rewriter
+
+from .accesses import Moved
 
 STACK_BYTES = 48 << 10
 """Larger buffers do not go on the stack (worker threads have small ones)."""
 
 
-class _Lift(Rewriter):
+class _Lift(Moved):
     def __init__(self, scalars: list[Var]) -> None:
-        super().__init__()
+        self.places: dict[Buffer, tuple[Buffer, Expr]] = {}
+        super().__init__(self.places)
         self.scalars = set(scalars)
         self.workspaces: list[Buffer] = []
         self.parallel: list[For] = []
-        self.moved: dict[Buffer, tuple[Buffer, Expr]] = {}
 
     def visit_For(self, s: For) -> Stmt:
         if s.kind != "parallel":
@@ -44,14 +45,8 @@ class _Lift(Rewriter):
             raise InternalError(f"the buffer {s.buffer.name} has a size that depends on {names}")
         workspace = Buffer(s.buffer.name, (total,), s.buffer.type, "global")
         self.workspaces.append(workspace)
-        self.moved[s.buffer] = (workspace, offset * size)
+        self.places[s.buffer] = (workspace, offset * size)
         return self.stmt(s.body)
-
-    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
-        if b not in self.moved:
-            return b, indices
-        workspace, offset = self.moved[b]
-        return workspace, (indices[0] + offset,)
 
 
 def lift_workspaces(func: PrimFunc) -> PrimFunc:

@@ -81,6 +81,13 @@ def binders(node: Node) -> list[Var]:
     return []
 
 
+def function_of(c: Call) -> Function:
+    """A function that is one call: a parameter for each operand that is given."""
+    given = {n: Var(f"p{n}", a.type) for n, a in enumerate(c.args) if a is not None}
+    args = tuple([given.get(n) for n in range(len(c.args))])
+    return Function(tuple(given.values()), c.replace(args=args))
+
+
 def free_vars(root: Node) -> list[Var]:
     """The variables of an expression that nothing in it binds, in order of first use."""
     bound: set[Node] = set()

@@ -197,8 +197,7 @@ def _expressions(node: nodes.Call) -> list[Expr]:
     found: list[Expr] = []
     stack: list[Any] = list(node.attrs.values())
     if isinstance(node.op, nodes.GlobalVar):
-        types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
-        stack += [t.shape for t in types if isinstance(t, TensorType)]
+        stack += [t.shape for t in nodes.tensor_types(node.type)]
     while stack:
         part = stack.pop()
         if isinstance(part, tuple):
@@ -373,25 +372,21 @@ class _Run:
         callee = self.looked_up(name)
         if not isinstance(callee, PrimFunc):
             return _run(_Closure(callee, {}, {}), args, self.module)
-        types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
-        outs = [self.empty(t) for t in types]
+        outs = [self.empty(t) for t in nodes.tensor_types(node.type)]
         given = [np.array(a, order="C") for a in args if a is not None]
         run_program(callee, *given, *outs)
         return tuple(outs) if isinstance(node.type, TupleType) else outs[0]
 
-    def empty(self, t: Type) -> Array:
+    def empty(self, t: TensorType) -> Array:
         """Room for a result."""
-        assert isinstance(t, TensorType)
         return np.zeros([_number(e, self.sizes) for e in t.shape], dt.to_numpy(t.dtype))
 
     def check(self, node: nodes.Call, name: str, result: Any) -> None:
         """The result has the inferred type, as far as the sizes are known."""
         if nodes.incomplete(node.type):
             return
-        types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
         arrays = result if isinstance(result, tuple) else (result,)
-        for t, x in zip(types, arrays, strict=True):
-            assert isinstance(t, TensorType)
+        for t, x in zip(nodes.tensor_types(node.type), arrays, strict=True):
             known = [free_vars(e) <= self.sizes.keys() for e in t.shape]
             want = [_number(e, self.sizes) if k else None
                     for e, k in zip(t.shape, known, strict=True)]  # fmt: skip

@@ -437,6 +437,12 @@ def tensor_type_of(x: RelaxExpr | None) -> TensorType:
     return t
 
 
+def tensor_types(t: Type) -> list[TensorType]:
+    """The types of a tensor, or of the tensors in a tuple, one by one."""
+    items = t.items if isinstance(t, TupleType) else (t,)
+    return [i for i in items if isinstance(i, TensorType)]
+
+
 def constant(data: np.ndarray, name: str = "") -> Constant:
     """A constant from an array, which is referred to and not copied."""
     return Constant(data, tensor_type(data.shape, dt.from_numpy(data.dtype)), name)

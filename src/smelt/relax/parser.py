@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from smelt.ir.errors import ParseError
 from smelt.ir.module import IRModule
@@ -25,7 +25,6 @@ from smelt.tir.parser_expr import Source
 
 from .nodes import Function
 from .parser_body import Arrays, FunctionReader
-from .parser_values import Signatures
 
 
 def parse(
@@ -46,128 +45,119 @@ def parse(
         raise ParseError(
             f"{path}: constants={constants!r}; legal: a mapping from names to arrays, or 'zeros'"
         )
-    reader = _Module(source, constants, env or {})
-    if not classes:
-        reader.read(body)
-        if not reader.functions:
-            source.error((1, 0), "the text has no function")
-        reader.report()
-        return IRModule(reader.functions, reader.attrs)
     if len(classes) > 1:
         source.error(classes[1], "a text is one module", "one class")
-    for s in body:
+    for s in body if classes else ():
         if not isinstance(s, ast.ClassDef | ast.Import | ast.ImportFrom):
             source.error(s, "expected one class of functions")
-    reader.module = classes[0].name
-    reader.read(classes[0].body)
-    reader.check_calls()
-    reader.report()
-    return IRModule(reader.functions, reader.attrs)
+    body = classes[0].body if classes else body
+    defined: dict[str, ast.FunctionDef] = {}
+    for s in body:
+        if isinstance(s, ast.FunctionDef):
+            if s.name in defined:
+                source.error(s, f"the function {s.name} is defined twice")
+            defined[s.name] = s
+    graphs = {
+        name: Definition(source, node, constants, env or {})
+        for name, node in defined.items()
+        if not _is_program(node)
+    }
+    module = _module(source, body, Definitions(graphs, *[c.name for c in classes]), env or {})
+    if not classes and not module.functions:
+        source.error((1, 0), "the text has no function")
+    return module
 
 
-def parse_function(
-    source: Source,
-    node: ast.FunctionDef,
-    constants: Arrays | str | None = None,
-    env: Mapping[str, Any] | None = None,
-    signatures: Signatures | None = None,
-) -> tuple[Function, list[tuple[str, ast.AST]]]:
-    """One graph function of a text, and the functions of the module that it calls, with places.
+def _module(
+    source: Source, body: list[ast.stmt], graphs: Definitions, env: Mapping[str, Any]
+) -> IRModule:
+    """The module of some statements: functions and attributes."""
+    functions: dict[str, Node] = {}
+    attrs: dict[str, Any] = {}
+    for s in body:
+        match s:
+            case ast.FunctionDef(name) if name in graphs.definitions:
+                functions[name] = graphs.function(name)
+            case ast.FunctionDef(name):
+                functions[name] = parse_program(source, s, env)
+            case ast.Expr(ast.Call(ast.Attribute(ast.Name("I"), "module_attrs"), [data])):
+                attrs.update(FunctionReader(source, None, env).data(data))
+            case ast.Expr(ast.Constant()) | ast.Import() | ast.ImportFrom() | ast.Pass():
+                continue
+            case _:
+                what = "expected functions, or one class of functions"
+                source.error(s, what, "@T.prim_func, @R.function, I.module_attrs({...})")
+    graphs.check(functions)
+    return IRModule(functions, attrs)
 
-    signatures  of the other graph functions of the module
+
+class Definition(NamedTuple):
+    """A graph function to be read: its text and syntax, and what it may use by name."""
+
+    source: Source
+    node: ast.FunctionDef
+    constants: Arrays | str | None
+    env: Mapping[str, Any]
+
+
+class Definitions:
+    """The graph functions of a module, each of which is read when it is asked for.
+
+    names    what the functions may call the module, beside cls; none: it is no module
+    missing  constants for which no array is given
+    called   the functions of the module that are called, with places
     """
-    reader = FunctionReader(source, constants, env or {})
-    if signatures is not None:
-        reader.signatures = signatures
-    made = reader.function(node)
-    _report(source, reader.missing)
-    return made, reader.called
 
-
-def read_signature(
-    source: Source, node: ast.FunctionDef, env: Mapping[str, Any] | None = None
-) -> FuncType | None:
-    """What a graph function takes and gives; None where its definition does not say it."""
-    return FunctionReader(source, "zeros", env or {}).signature(node)
-
-
-class _Module:
-    """The functions of a text, one by one."""
-
-    def __init__(
-        self, source: Source, constants: Arrays | str | None, env: Mapping[str, Any]
-    ) -> None:
-        self.source, self.constants, self.env = source, constants, env
-        self.module = ""
-        self.functions: dict[str, Node] = {}
-        self.defined: dict[str, ast.FunctionDef] = {}
+    def __init__(self, definitions: Mapping[str, Definition], *names: str) -> None:
+        """Nothing is read yet."""
+        self.definitions, self.names = definitions, names
         self.made: dict[str, Function] = {}
         self.begun: set[str] = set()
         self.signed: dict[str, FuncType | None] = {}
-        self.attrs: dict[str, Any] = {}
         self.missing: list[str] = []
-        self.called: list[tuple[str, ast.AST]] = []
+        self.called: list[tuple[Source, str, ast.AST]] = []
 
-    def read(self, body: list[ast.stmt]) -> None:
-        """The statements of a class, or of a text without one."""
-        for s in body:
-            if isinstance(s, ast.FunctionDef):
-                if s.name in self.defined:
-                    self.source.error(s, f"the function {s.name} is defined twice")
-                self.defined[s.name] = s
-        for s in body:
-            match s:
-                case ast.FunctionDef():
-                    self.functions[s.name] = self.function(s)
-                case ast.Expr(ast.Call(ast.Attribute(ast.Name("I"), "module_attrs"), [data])):
-                    reader = FunctionReader(self.source, self.constants, self.env)
-                    self.attrs.update(reader.data(data))
-                case ast.Expr(ast.Constant()) | ast.Import() | ast.ImportFrom() | ast.Pass():
-                    continue
-                case _:
-                    what = "expected functions, or one class of functions"
-                    self.source.error(s, what, "@T.prim_func, @R.function, I.module_attrs({...})")
-
-    def function(self, node: ast.FunctionDef) -> Node:
-        """A graph function, or a tensor program where its decorator says so; read once."""
-        if node.name in self.made:
-            return self.made[node.name]
-        if _is_program(node):
-            return parse_program(self.source, node, self.env)
-        self.begun.add(node.name)
-        reader = FunctionReader(self.source, self.constants, self.env)
-        reader.modules = frozenset({"cls", self.module})
-        reader.signatures = self.signature
-        made = self.made[node.name] = reader.function(node)
-        self.missing += reader.missing
-        self.called += reader.called
-        return made
+    def function(self, name: str) -> Function:
+        """A graph function."""
+        if name not in self.made:
+            self.begun.add(name)
+            source, node, constants, env = self.definitions[name]
+            reader = FunctionReader(source, constants, env)
+            reader.modules, reader.signatures = {"cls", *self.names}, self.signature
+            self.made[name] = reader.function(node)
+            self.missing += reader.missing
+            self.called += [(source, target, place) for target, place in reader.called]
+        return self.made[name]
 
     def signature(self, name: str) -> FuncType | None:
         """What a graph function takes and gives: as its definition says, else as its body does."""
-        node = self.defined.get(name)
-        if node is None or _is_program(node):
+        if name not in self.definitions:
             return None
+        source, node, _, env = self.definitions[name]
         if name not in self.signed:
-            self.signed[name] = read_signature(self.source, node, self.env)
+            self.signed[name] = FunctionReader(source, "zeros", env).signature(node)
         found = self.signed[name]
         if found is not None:
             return found
         if name in self.begun and name not in self.made:
             what = f"{name} calls itself, and does not say what it gives"
-            self.source.error(node, what, f'def {name}(...) -> R.Tensor((n, 4), "float32"):')
-        t = self.function(node).type  # type: ignore[attr-defined]
+            source.error(node, what, f'def {name}(...) -> R.Tensor((n, 4), "float32"):')
+        t = self.function(name).type
         assert isinstance(t, FuncType)
         return t
 
-    def check_calls(self) -> None:
-        """What is called has to be in the module."""
-        for name, node in self.called:
-            check_target(self.source, node, name, self.functions)
-
-    def report(self) -> None:
-        """One error for all constants that were not given."""
-        _report(self.source, self.missing)
+    def check(self, functions: Collection[str]) -> None:
+        """What is called is a function of the module, and all constants were given."""
+        for source, name, node in self.called if self.names else ():
+            if name not in functions:
+                known = closest(name, functions) or list(functions)
+                source.error(node, f"the module has no function {name}", ", ".join(known))
+        if self.missing:
+            path = next(iter(self.definitions.values())).source.path
+            raise ParseError(
+                f"{path}: no array for the constant{'s' * (len(self.missing) > 1)} "
+                f"{', '.join(self.missing)}; give constants={{name: array}} or constants='zeros'"
+            )
 
 
 def _is_program(node: ast.FunctionDef) -> bool:
@@ -177,18 +167,3 @@ def _is_program(node: ast.FunctionDef) -> bool:
         return any(t.startswith("T.") for t in types)
     called = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
     return any(isinstance(d, ast.Attribute) and d.attr == "prim_func" for d in called)
-
-
-def check_target(source: Source, node: ast.AST, name: str, functions: Collection[str]) -> None:
-    """Whether a module has the function that R.call_tir names."""
-    if name not in functions:
-        known = closest(name, functions) or list(functions)
-        source.error(node, f"the module has no function {name}", ", ".join(known))
-
-
-def _report(source: Source, missing: list[str]) -> None:
-    if missing:
-        raise ParseError(
-            f"{source.path}: no array for the constant{'s' * (len(missing) > 1)} "
-            f"{', '.join(missing)}; give constants={{name: array}} or constants='zeros'"
-        )

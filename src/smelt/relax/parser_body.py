@@ -25,6 +25,11 @@ Arrays = Mapping[str, np.ndarray]
 _OPTIONS = ("private", "pure", "check_well_formed", "name")
 
 
+def may_be(said: Type, found: Type) -> bool:
+    """Whether a value of a type may be what is said."""
+    return fits(said, found, {}, ())
+
+
 class FunctionReader(ValueReader):
     """Reads one function and those that are nested in it.
 
@@ -217,7 +222,7 @@ class FunctionReader(ValueReader):
             case ast.Call(func, [whole], keywords) if self.r_name(func) == "let":
                 value = self.value(whole)
                 own = next((self.text(k.value) for k in keywords if k.arg == "name"), name)
-                if isinstance(said, Partial) or not self.may_be(said, value.type):
+                if said is not None and (isinstance(said, Partial) or not may_be(said, value.type)):
                     self.says_otherwise(node, value, said)
                 var = nodes.Var(own, value.type if said is None else said)
                 self.lets[-1].append((var, value))
@@ -232,10 +237,6 @@ class FunctionReader(ValueReader):
             found = self.typed(node, found, said)
         self.define(s, name, found)
 
-    def may_be(self, said: Type | None, found: Type) -> bool:
-        """Whether a value may be of the type that is said, if one is."""
-        return said is None or fits(said, found, {}, ())
-
     def is_call(self, node: ast.expr, name: str) -> bool:
         """Whether an expression is R.name(...)."""
         return isinstance(node, ast.Call) and self.r_name(node.func) == name
@@ -246,7 +247,7 @@ class FunctionReader(ValueReader):
         """A value of which the statement says the type; of a call of a function it decides."""
         if isinstance(value, nodes.Call) and not isinstance(said, Partial):
             decides = isinstance(value.op, nodes.RelaxExpr) or nodes.incomplete(value.type)
-            if decides and fits(said, value.type, {}, ()):
+            if decides and may_be(said, value.type):
                 return value if value.type is said else value.replace(type=said)
         if not self.agrees(said, value.type):
             self.says_otherwise(node, value, said)
@@ -312,7 +313,7 @@ class FunctionReader(ValueReader):
         t = yes.type if said is None else said
         for side, value in ((s.body, yes), (s.orelse, no)):
             alike = value.type is t or nodes.incomplete(value.type) or nodes.incomplete(t)
-            if not alike and not (fits(t, value.type, {}, ()) and said is not None):
+            if not alike and not (said is not None and may_be(t, value.type)):
                 what = f"the side gives {show_type(value.type)}, "
                 whole = f"the result is {show_type(t)}" if said else f"the other {show_type(t)}"
                 self.fail(side[-1], what + whole)

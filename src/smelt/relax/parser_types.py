@@ -17,6 +17,7 @@ from smelt.ir.expr import Var as SizeVar
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type, tensor_type
 from smelt.runtime.errors import closest
 from smelt.tir.parser_expr import ExprParser, Source
+from smelt.tir.parser_source import dotted_name, unquoted
 
 from .shapes import apart
 
@@ -49,11 +50,7 @@ class TypeReader:
 
     def r_name(self, node: ast.expr) -> str | None:
         """ "relu" for R.relu, "nn.conv2d" for R.nn.conv2d."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        return ".".join(reversed(parts)) if parts and _is_r(node) else None
+        return dotted_name(node, "R")
 
     def text(self, node: ast.expr) -> str:
         """A text in quotes."""
@@ -104,15 +101,12 @@ class TypeReader:
             self.size(inner.id, inner.id)
         return self.exprs.expr(e, INDEX)
 
-    def quoted(self, e: ast.Constant) -> ast.expr:
-        """What a text in quotes says, with its place."""
+    def quoted(self, e: ast.expr) -> ast.expr:
+        """What a text in quotes says, with its place; anything else as it is."""
         try:
-            made = ast.parse(str(e.value), mode="eval")
+            return unquoted(e)
         except SyntaxError:
-            self.fail(e, f"{e.value!r} is no expression")
-        for inner in ast.walk(made):
-            ast.copy_location(inner, e)
-        return made.body
+            self.fail(e, f"{ast.unparse(e)} is no expression")
 
     # ------------------------------------------------------------------------------- types
 
@@ -135,8 +129,7 @@ class TypeReader:
 
     def annotation(self, node: ast.expr, opens: bool) -> Type | Partial:
         """A type, or what is said of a tensor without a shape."""
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            node = self.quoted(node)
+        node = self.quoted(node)
         call = node if isinstance(node, ast.Call) else None
         name = self.r_name(node if call is None else call.func)
         args = [] if call is None else call.args
@@ -224,7 +217,3 @@ class TypeReader:
                     for a, b in zip((*args, ret), (*other_args, other_ret), strict=True)
                 )
         return False
-
-
-def _is_r(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "R"

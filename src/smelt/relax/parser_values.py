@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from smelt.ir.expr import IntImm
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
 from smelt.runtime.errors import nearest
 from smelt.tir.parser_expr import Source
+from smelt.tir.parser_values import COMPUTED
 from smelt.topi.registry import Op, ops
 
 from . import nodes
@@ -30,15 +30,8 @@ Signatures = Callable[[str], FuncType | None]
 """The type of a graph function of the module by name; None: there is no such graph function."""
 
 _ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any] | str] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+    **{op: COMPUTED[op] for op in (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)},
+    **{op: COMPUTED[op] for op in (ast.Lt, ast.LtE, ast.Gt, ast.GtE)},
     ast.FloorDiv: "floor_divide",
     ast.Mod: "mod",
     ast.MatMult: "matmul",
@@ -61,7 +54,7 @@ class ValueReader(TypeReader):
     def __init__(self, source: Source, env: Mapping[str, Any]) -> None:
         """One scope without names."""
         super().__init__(source, env)
-        self.modules = frozenset({"cls"})
+        self.modules = {"cls"}
         self.signatures: Signatures = lambda name: None
         self.called: list[tuple[str, ast.AST]] = []
         self.scopes: list[dict[str, Any]] = [{}]
@@ -247,10 +240,10 @@ class ValueReader(TypeReader):
                 if self.r_name(func) == "shape":
                     return self.special_shape(node)
                 return self.argument(args[0])
-            case ast.Name(name) if self.known(name) is not None:
-                return self.known(name)
-            case ast.Name() if node.id not in self.sizes and node.id not in self.env:
-                return self.lookup(node)
+            case ast.Name(name):
+                outside = name in self.sizes or name in self.env
+                if self.known(name) is not None or not outside:
+                    return self.lookup(node)
         value = self.data(node)
         return value.value if isinstance(value, IntImm) else value
 

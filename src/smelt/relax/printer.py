@@ -13,7 +13,6 @@ from the builders of Relax.
 from __future__ import annotations
 
 import keyword
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,7 +20,7 @@ from smelt.ir.errors import Unsupported
 from smelt.ir.expr import INDEX, Expr, IntImm
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node
+from smelt.ir.node import Node, field_key
 from smelt.ir.text import data_text, fresh_name, printed, quoted
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
 from smelt.tir.nodes import Buffer
@@ -95,9 +94,8 @@ def value_names(f: nodes.Function) -> list[tuple[str, nodes.RelaxExpr]]:
     found: list[tuple[str, nodes.RelaxExpr]] = []
     for node, binding in printer.layout.root.steps:
         if isinstance(node, nodes.Let) and (binding or node in printer.layout.tail):
-            found += (
-                [(printer.names[node.var], node)] if node in printer.layout.tail and binding else []
-            )
+            if binding and node in printer.layout.tail:
+                found.append((printer.names[node.var], node))
         elif node in printer.names and node not in printer.named:
             found.append((printer.names[node], node))
     return found
@@ -151,7 +149,15 @@ class _Printer:
 
     def data(self, value: Any) -> str:
         """Attributes and shapes."""
-        return _data(value, self.sizes)
+        return data_text(value, self.datum)
+
+    def datum(self, value: Any) -> str:
+        """What stands among plain data: an expression over sizes."""
+        if isinstance(value, IntImm) and value.type == INDEX:
+            return str(value.value)
+        if not isinstance(value, Expr):
+            raise Unsupported(f"the attribute value {value!r} has no text form")
+        return self.sizes.text(value)
 
     # ----------------------------------------------------------------------------- function
 
@@ -169,11 +175,7 @@ class _Printer:
         if len(line) <= 100:
             lines.append(line)
         else:
-            lines += [
-                head,
-                *[f"{_INDENT}{p}," if p != "*" else f"{_INDENT}*," for p in params],
-                result,
-            ]
+            lines += [head, *[f"{_INDENT}{p}," for p in params], result]
         free = self.free_sizes()
         lines += [f"{_INDENT}{self.names[v]} = R.size({quoted(v.name)})" for v in free]
         attrs = {k: v for k, v in self.f.attrs.items() if not (k == "private" and private)}
@@ -352,24 +354,4 @@ class _Printer:
 
 def same_data(a: Any, b: Any) -> bool:
     """Whether two attribute values are the same, their types included."""
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(same_data(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, Expr) or isinstance(b, Expr):
-        return a is b
-    if isinstance(a, float) and isinstance(b, float):
-        return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (a != a and b != b)
-    return type(a) is type(b) and bool(a == b)
-
-
-def _data(value: Any, sizes: ExprPrinter | None) -> str:
-    """Plain data, with expressions over sizes in it."""
-
-    def other(x: Any) -> str:
-        if isinstance(x, IntImm) and x.type == INDEX:
-            return str(x.value)
-        if not isinstance(x, Expr):
-            raise Unsupported(f"the attribute value {x!r} has no text form")
-        assert sizes is not None
-        return sizes.text(x)
-
-    return data_text(value, other)
+    return bool(field_key(a) == field_key(b))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from smelt.arith import Analyzer
@@ -38,16 +38,18 @@ class ShapeExpr(tuple[Any, ...]):
 
 def sizes_in(t: Type) -> list[SizeVar]:
     """The sizes that a type mentions, in order of first use."""
-    found: dict[SizeVar, None] = {}
-    for e in extents_of(t):
-        for v in sorted(free_vars(e), key=lambda v: v.name):
-            found.setdefault(v)
-    return list(found)
+    return sizes_among(extents_of(t))
+
+
+def sizes_among(extents: Iterable[Expr]) -> list[SizeVar]:
+    """The sizes in some extents, in order of first use; those of one extent by name."""
+    found = [v for e in extents for v in sorted(free_vars(e), key=lambda v: v.name)]
+    return list(dict.fromkeys(found))
 
 
 def sizes_of_parameters(f: Function) -> list[SizeVar]:
     """The sizes in the types of a function's parameters, in order of first use."""
-    return list(dict.fromkeys([v for p in f.params for v in sizes_in(p.type)]))
+    return sizes_among([e for p in f.params for e in extents_of(p.type)])
 
 
 def extents_of(t: Type) -> list[Expr]:

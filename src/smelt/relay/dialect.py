@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Number
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import numpy as np
@@ -11,70 +12,141 @@ import numpy as np
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax import nodes as relax
+from smelt.relax.compose.common import axes_of, items_of, normal_axis, one_of, rank_of
+from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.operands import const, value
 from smelt.relax.compose.shapes import known_sizes
-from smelt.relax.graph_op import Dialect, GraphOp
+from smelt.relax.graph_op import Dialect, GraphOp, Results
 from smelt.relax.nodes import RelaxExpr
 from smelt.runtime.errors import nearest
 from smelt.topi import get_op
 from smelt.topi.registry import Op
 
-__all__ = ["FUNCTIONS", "RELAY", "REQUIRED", "SAME", "SIZED", "alias", "attributes", "builder",
-           "const", "find_builder", "is_call", "known_attribute", "make", "names", "registering",
-           "relay_function", "relay_op", "same", "sized", "value", "wrapped"]  # fmt: skip
+__all__ = ["FUNCTIONS", "RELAY", "SAME", "SIZED", "alias", "attributes", "builder", "const",
+           "find_builder", "floats", "is_call", "known_attribute", "make", "names", "registering",
+           "relay_function", "relay_op", "row", "same", "sized", "value", "wrapped"]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 RELAY = Dialect("relay")
 relay_op = RELAY.op
 
+_OPERAND, _ATTRIBUTE = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+
 SAME: dict[str, Row] = {}
 """Of the core's operators: the operator of Relay that is the same. The way back is by it."""
-
-REQUIRED = inspect.Parameter.empty
-"""The default of an attribute that has to be given."""
 
 
 class Row(NamedTuple):
     """An operator of Relay that is one of the core's.
 
     name   Relay's name
-    fixed  attributes of the core's that Relay's does not have, and their values
+    names  {the core's attribute: Relay's}, where they differ
+    usual  attributes of the core's that Relay's does not have, and their values
+    words  {Relay's attribute: {the core's value: Relay's}}
     """
 
     name: str
-    fixed: Mapping[str, Any]
+    names: Mapping[str, str]
+    usual: Mapping[str, Any]
+    words: Mapping[str, Mapping[Any, Any]]
+
+
+def row(
+    name: str, core: str, renamed: str = "", attributes: Iterable[str] | None = None,
+    forms: Mapping[str, Any] | None = None, fixed: Mapping[str, Any] | None = None,
+) -> Row:  # fmt: skip
+    """How a call of one of the core's operators is written as one of an operator of Relay.
+
+    attributes  Relay's (None: those that its operator has); others: as of `same`
+    """
+    names = {theirs: mine for mine, _, theirs in [p.partition("=") for p in renamed.split()]}
+    has = set(RELAY.get(name).attributes if attributes is None else attributes)
+    own = get_op(core).attributes.items()
+    usual = {n: p.default for n, p in own if names.get(n, n) not in has}
+    words = {n: {v: k for k, v in form.items()} for n, form in (forms or {}).items()
+             if isinstance(form, Mapping)}  # fmt: skip
+    return Row(name, names, {**usual, **(fixed or {})}, words)
 
 
 def same(
-    name: str, operands: str, *, core: str = "", fixed: Mapping[str, Any] | None = None,
+    name: str, operands: str, /, *, core: str = "", renamed: str = "", idle: str = "",
+    along: str = "", images: bool = False, forms: Mapping[str, Any] | None = None,
+    fixed: Mapping[str, Any] | None = None, results: Results = 1,
+    prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None, required: str = "",
     **attributes: Any,
 ) -> None:  # fmt: skip
-    """Enter an operator that is one of the core's, with the core's attributes.
+    """Enter an operator that is one of the core's, and how to go back.
 
     name        Relay's; several in one text share the row, the first is the one to go back to
     operands    their names
     core        the core's name, where it is another one
+    renamed     attributes with other names: "reps=repeats" where the core calls reps repeats
+    idle        attributes that say nothing to the core
+    along       an attribute that names dimensions of the first operand, counted from either end
+    images      the first operand and the result are images in the attribute `layout`
+    forms       {attribute: {Relay's value: the core's}, or what makes the core's form of a value},
+                where that is not plain from the type that the core declares
     fixed       attributes that Relay's operator does not have; others have their usual values
-    attributes  those that it has, with their defaults
+    results     how many there are, and prepare: as of Dialect.op
+    required    attributes that have to be given
+    attributes  those behind them, with their defaults
     """
-    op = get_op(core or name)
-    usual = {k: p.default for k, p in op.attributes.items() if k not in attributes}
-    row = Row(name.split()[0], {**usual, **(fixed or {})})
+    attributes = {**dict.fromkeys(required.split(), inspect.Parameter.empty), **attributes}
+    op, formed, fixed = get_op(core or name), forms or {}, fixed or {}
+    mine = dict(pair.split("=") for pair in renamed.split())
+    left_out = {*idle.split(), *["layout"] * images}
+    kinds = {n: str(p.annotation).removesuffix(" | None") for n, p in op.attributes.items()}
+    usual = {n: _KINDS.get(kinds.get(mine.get(n, n), "")) for n in attributes}
 
-    def body(*given: RelaxExpr, **attrs: Any) -> RelaxExpr:
-        return relax.call(op, *given, **(fixed or {}), **attrs)
+    def body(*given: RelaxExpr, **attrs: Any) -> Any:
+        found = {n: _formed(n, v, formed.get(n) or usual.get(n)) for n, v in attrs.items()}
+        if along:
+            found[along] = _counted(found[along], rank_of(given[0]))
+        own = {mine.get(n, n): v for n, v in found.items() if n not in left_out}
+        if images:
+            first, *rest = given
+            x = spread(first, attrs["layout"], "layout", "NCHW")
+            y = relax.call(op, x, *rest, **own)
+            return gathered(y, "NCHW", attrs["layout"], "layout")
+        made = relax.call(op, *given, **fixed, **own)
+        return items_of(made) if isinstance(made.type, TupleType) else made
 
-    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     vars(body)["__signature__"] = inspect.Signature(
         [
-            *[inspect.Parameter(o, kinds[0]) for o in operands.split()],
-            *[inspect.Parameter(a, kinds[1], default=d) for a, d in attributes.items()],
+            *[inspect.Parameter(o, _OPERAND) for o in operands.split()],
+            *[inspect.Parameter(a, _ATTRIBUTE, default=d) for a, d in attributes.items()],
         ]
     )
     body.__doc__ = op.__doc__
-    RELAY.op(*name.split())(body).commutative = op.commutative
-    SAME.setdefault(op.name, row)
+    RELAY.op(*name.split(), results=results, prepare=prepare)(body).commutative = op.commutative
+    SAME.setdefault(op.name, row(name.split()[0], op.name, renamed, attributes, formed, fixed))
+
+
+def _number(kind: type) -> Callable[[Any], Any]:
+    return lambda value: kind(value) if isinstance(value, Number) else value
+
+
+def floats(values: Any) -> tuple[float, ...]:
+    """Numbers, or one, as floats."""
+    return tuple([float(v) for v in (values if isinstance(values, tuple) else (values,))])
+
+
+_KINDS = {"float": _number(float), "int": _number(int), "tuple[float, ...]": floats}
+"""What brings a value into the form of an attribute that the core declares with a type."""
+
+
+def _formed(name: str, given: Any, form: Any) -> Any:
+    """The core's form of an attribute's value."""
+    if isinstance(form, Mapping):
+        one_of(name, given, *form)
+        return form[given]
+    return given if form is None else form(given)
+
+
+def _counted(axis: Any, rank: int) -> Any:
+    """One dimension or several, counted from the front."""
+    return axes_of(axis, rank) if isinstance(axis, tuple) else normal_axis(axis, rank)
 
 
 SIZED: dict[str, Mapping[int, str]] = {}
@@ -99,21 +171,23 @@ def attributes(**defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., 
     """Declare the attributes of an operator's body, in order, where it takes them as `**attrs`."""
 
     def declare(fn: Callable[..., Any]) -> Callable[..., Any]:
-        kind = inspect.Parameter.KEYWORD_ONLY
         own = inspect.signature(fn).parameters.values()
-        operands = [p for p in own if p.kind == p.POSITIONAL_OR_KEYWORD]
-        given = [inspect.Parameter(n, kind, default=d) for n, d in defaults.items()]
+        operands = [p for p in own if p.kind == _OPERAND]
+        given = [inspect.Parameter(n, _ATTRIBUTE, default=d) for n, d in defaults.items()]
         vars(fn)["__signature__"] = inspect.Signature([*operands, *given])
         return fn
 
     return declare
 
 
-def alias(name: str, arguments: str, of: str = "", **defaults: Any) -> None:
+def alias(
+    name: str, arguments: str, /, of: str = "", numbers: str = "", **defaults: Any
+) -> None:  # fmt: skip
     """Enter the builder `relay.<name>`: an operator's own with its arguments in another order.
 
     arguments  operands and attributes; "x=data" calls x what the operator calls data
     of         the operator, where its name is another
+    numbers    the attribute that says the element type of operands that are numbers
     defaults   those that are not the operator's
     """
     op = RELAY.get(of or name)
@@ -131,6 +205,9 @@ def alias(name: str, arguments: str, of: str = "", **defaults: Any) -> None:
         bound = signature.bind(*given, **named)
         bound.apply_defaults()
         operands, attrs = _arguments(op, (), {names[n]: v for n, v in bound.arguments.items()})
+        if numbers:
+            dtype = attrs[numbers] or None
+            operands = [const(v, dtype) if isinstance(v, Number) else v for v in operands]
         return wrapped(sized(op, *operands, **attrs))
 
     FUNCTIONS[name] = _described(build, name, signature, op)
@@ -188,14 +265,18 @@ def is_call(x: Any, *names: str) -> TypeGuard[relax.Call]:
 
 def sized(op: Op | str, *operands: Any, **attrs: Any) -> relax.Call:
     """A call of an operator; of its dyn form, where attributes that are sizes are expressions."""
-    name = op if isinstance(op, str) else op.name
-    taken = {place: a for place, a in SIZED.get(name, {}).items() if attrs.get(a) is not None}
-    attrs |= {a: _number_or_expression(name, a, attrs[a]) for a in taken.values()}
-    if not any(isinstance(attrs[a], RelaxExpr) for a in taken.values()):
-        return make(op, *operands, **attrs)
+    found = RELAY.get(op) if isinstance(op, str) else op
+    name, taken = found.name, SIZED.get(found.name, {})
+    sizes = {a: _number_or_expression(name, a, attrs[a]) for a in taken.values()
+             if attrs.get(a) is not None}  # fmt: skip
+    attrs |= sizes
+    if not any(isinstance(v, RelaxExpr) for v in sizes.values()):
+        return make(found, *operands, **attrs)
     given = list(operands)
     for place, a in taken.items():
-        size = attrs.pop(a)
+        size = attrs.pop(a, found.attributes[a].default)
+        if size is None or (isinstance(size, list | tuple) and not size):
+            continue
         dtype = "float32" if a.startswith(("scale", "roi")) else "int64"
         given.insert(place, size if isinstance(size, RelaxExpr) else const(size, dtype))
     return make(f"dyn.{name}", *given, **attrs)

@@ -15,6 +15,7 @@ from smelt.ir.errors import SmeltError, TypeMismatch
 from smelt.ir.expr import Expr
 from smelt.ir.module import IRModule
 from smelt.relax import nodes as core
+from smelt.relax.compose.window import SPATIAL
 from smelt.relax.graph import transform
 from smelt.relax.graph_op import of_dialect
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, constant
@@ -22,60 +23,39 @@ from smelt.relax.transform import match
 from smelt.relax.transform.match import dtype_of
 from smelt.topi.registry import Op, plain
 
-from .dialect import RELAY, SAME, const
+from .dialect import RELAY, SAME, Row, const, row
 from .expr import RelayVar
+from .ops.image import METHODS
+from .ops.qnn_affine import ROUNDINGS
+from .ops.select import ENDS
 
 Described = tuple[str, dict[str, Any]]
 
-_SAME = ("cumsum", "cumprod", "scatter_elements", "transpose", "broadcast_to", "sequence_mask",
-         "matrix_set_diag", "fixed_point_multiply_per_axis", "dft")  # fmt: skip
-"""Operators with one name and attributes of one name in both, beside the rows of the dialect."""
-
-_NN = ("softmax", "log_softmax", "layer_norm", "instance_norm", "lrn",
-       "sparse_dense")  # fmt: skip
+_NN = ("batch_norm", "layer_norm", "instance_norm", "lrn", "prelu", "sparse_dense")
 """Operators that Relay has under nn."""
 
-_RENAMED: dict[str, tuple[str, dict[str, str]]] = {
-    # smelt's operator: (Relay's name, {smelt's attribute: Relay's})
-    **{name: (name, {}) for name in _SAME},
-    **{name: (f"nn.{name}", {}) for name in _NN},
-    **{name: (name, {"axes": "axis"}) for name in ("sum", "prod", "min", "all", "any")},
-    **{name: (f"qnn.{name}", {}) for name in ("quantize", "dequantize", "requantize")},
-    "group_norm": ("nn.group_norm", {"groups": "num_groups"}),
-    "gather_elements": ("gather", {}),
-    "squeeze": ("squeeze", {"axes": "axis"}),
-    "concat": ("concatenate", {}),
-    "tile": ("tile", {"repeats": "reps"}),
-    "depth_to_space": ("nn.depth_to_space", {"block": "block_size"}),
-    "space_to_depth": ("nn.space_to_depth", {"block": "block_size"}),
-    "dilate": ("nn.dilate", {"value": "dilation_value"}),
-    "threefry_split": ("random.threefry_split", {}),
-    "threefry_generate": ("random.threefry_generate", {"shape": "out_shape"}),
-    "uniform": ("random.uniform", {"shape": "out_shape", "dtype": "out_dtype"}),
-    "normal": ("random.normal", {"shape": "out_shape", "dtype": "out_dtype"}),
-    "roi_pool": ("vision.roi_pool", {"size": "pooled_size", "scale": "spatial_scale"}),
-    "crop_and_resize": ("image.crop_and_resize", {"size": "crop_size", "mode": "method"}),
-    "dilation2d": ("image.dilation2d", {"pads": "padding"}),
-    "correlation": ("nn.correlation", {"pads": "padding"}),
+_ROWS: Mapping[str, Row] = {
+    # operators whose body is written by hand, beside the rows of the dialect
+    **SAME,
+    **{name: row(name, name) for name in ("cumsum", "cumprod", "transpose", "matrix_set_diag")},
+    **{name: row(f"nn.{name}", name) for name in _NN},
+    **{name: row(name, name, "axis=axes") for name in ("sum", "prod", "min", "all", "any")},
+    **{name: row(f"qnn.{name}", name) for name in ("quantize", "dequantize")},
+    "requantize": row("qnn.requantize", "requantize", forms={"rounding": ROUNDINGS}),
+    "group_norm": row("nn.group_norm", "group_norm", "num_groups=groups"),
+    "squeeze": row("squeeze", "squeeze", "axis=axes"),
+    "concat": row("concatenate", "concat"),
+    "argsort": row("argsort", "argsort", "is_ascend=descending", forms=ENDS),
+    "tile": row("tile", "tile", "reps=repeats"),
+    "dilate": row("nn.dilate", "dilate", "dilation_value=value"),
+    "crop_and_resize": row(
+        "image.crop_and_resize",
+        "crop_and_resize",
+        "crop_size=size method=mode",
+        forms={"method": METHODS},
+    ),
+    "dilation2d": row("image.dilation2d", "dilation2d", "padding=pads"),
 }
-
-_VALUES: Mapping[tuple[str, str], Mapping[Any, Any]] = {
-    # (smelt's operator, its attribute): {smelt's value: Relay's}
-    ("scatter_elements", "reduction"): {"none": "update"},
-    ("requantize", "rounding"): {"up": "UPWARD", "away": "TONEAREST"},
-    ("crop_and_resize", "mode"): {"linear": "bilinear", "nearest": "nearest_neighbor"},
-}
-
-_USUAL: Mapping[str, Mapping[str, Any]] = {
-    # attributes that Relay does not have, with the values that Relay's operators mean
-    "cumsum": {"reverse": False},
-    "cumprod": {"reverse": False},
-    "quantize": {"rounding": "even", "compute_dtype": ""},
-    "dft": {"axis": -1},
-    "fixed_point_multiply_per_axis": {"rounding": "upward"},
-}
-
-_LAYOUT = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
 def lift(mod: IRModule) -> IRModule:
@@ -122,16 +102,15 @@ def _describe(call: Call) -> Described:
     special = _SPECIAL.get(core_name)
     if special is not None:
         return special(call)
-    row, attrs = SAME.get(core_name), {}
-    name, renamed = (row.name, {}) if row else _RENAMED.get(core_name, ("", {}))
-    usual = row.fixed if row else _USUAL.get(core_name, {})
+    found, attrs = _ROWS.get(core_name), {}
+    if found is None:
+        return "", {}
     for k, v in call.attrs.items():
-        if k in usual and v == usual[k]:
-            continue
-        value = plain(v)
-        names = _VALUES.get((core_name, k))
-        attrs[renamed.get(k, k)] = value if names is None else names.get(value, value)
-    return name, attrs
+        if k not in found.usual or v != found.usual[k]:
+            name, value = found.names.get(k, k), plain(v)
+            words = found.words.get(name, {})
+            attrs[name] = words.get(value, value) if words else value
+    return found.name, attrs
 
 
 _FIRST = ("nn.batch_norm",)
@@ -220,63 +199,40 @@ def shape_of(e: RelaxExpr | None) -> tuple[Any, ...]:
 # ------------------------------------------------------------------- names that shapes decide
 
 
+_WINDOW = {"strides": "strides", "pads": "padding", "dilations": "dilation",
+           "output_padding": "output_padding", "groups": "groups", "out_dtype": "out_dtype",
+           "count_include_pad": "count_include_pad"}  # fmt: skip
+
+
+def _window(call: Call, kernel: str = "") -> dict[str, Any]:
+    """What places windows, by Relay's names, where it is said. kernel: how their size is called."""
+    names = {**_WINDOW, "kernel": kernel}
+    found = {names[k]: plain(v) for k, v in call.attrs.items() if names.get(k)}
+    usual = {"dilation": (1,) * len(found.get("dilation", ()))}
+    return {k: v for k, v in found.items() if v not in ((), usual.get(k))}
+
+
 def _conv(call: Call) -> Described:
-    rank = len(shape_of(call)) - 2
-    w, a = shape_of(call.args[1]), call.attrs
-    return f"nn.conv{rank}d", {
-        "strides": plain(a["strides"]),
-        "padding": plain(a["pads"]),
-        "dilation": plain(a["dilations"]),
-        "groups": a["groups"],
-        "channels": value_of(w[0]),
-        "kernel_size": tuple([value_of(k) for k in w[2:]]),
-        "data_layout": _LAYOUT[rank],
-        "kernel_layout": "OI" + _LAYOUT[rank][2:],
-        "out_layout": "",
-        "out_dtype": a["out_dtype"],
-    }
+    w = [value_of(e) for e in shape_of(call.args[1])]
+    sizes = {"channels": w[0], "kernel_size": tuple(w[2:])}
+    return f"nn.conv{len(w) - 2}d", {**_window(call), **sizes}
 
 
 def _conv_transpose(call: Call) -> Described:
-    rank = len(shape_of(call)) - 2
     name, attrs = _conv(call)
-    w = shape_of(call.args[1])
-    channels = value_of(w[1])
+    channels = value_of(shape_of(call.args[1])[1])
     attrs["channels"] = None if channels is None else channels * call.attrs["groups"]
-    attrs["kernel_layout"] = ("IO" if rank == 2 else "OI") + _LAYOUT[rank][2:]
-    attrs["output_padding"] = plain(call.attrs["output_padding"])
-    for key, one in (("strides", 1), ("dilation", 1), ("padding", 0), ("output_padding", 0)):
-        attrs[key] = attrs[key] or (one,) * (rank * (2 if key == "padding" else 1))
     return f"{name}_transpose", attrs
 
 
 def _pool(call: Call) -> Described:
-    rank = len(shape_of(call)) - 2
-    a, (kind, _, grad) = call.attrs, call.callee.partition("_pool")
-    attrs = {
-        "pool_size": plain(a["kernel"]),
-        "strides": plain(a["strides"]) or (1,) * rank,
-        "dilation": plain(a["dilations"]) or (1,) * rank,
-        "padding": plain(a["pads"]) or (0,) * (2 * rank),
-        "layout": _LAYOUT[rank],
-        "ceil_mode": False,
-    }
-    if "count_include_pad" in a:
-        attrs["count_include_pad"] = a["count_include_pad"]
-    if grad and attrs["dilation"] == (1,) * rank:
-        del attrs["dilation"]
-    return f"nn.{kind}_pool{rank}d{grad}", attrs
+    kind, _, grad = call.callee.partition("_pool")
+    return f"nn.{kind}_pool{len(shape_of(call)) - 2}d{grad}", _window(call, "pool_size")
 
 
 def _conv_weight(call: Call) -> Described:
-    a = call.attrs
-    return "nn.conv2d_backward_weight" if len(a["kernel"]) == 2 else "", {
-        "strides": plain(a["strides"]),
-        "padding": plain(a["pads"]),
-        "dilation": plain(a["dilations"]),
-        "groups": a["groups"],
-        "kernel_size": plain(a["kernel"]),
-    }
+    name = "nn.conv2d_backward_weight" if len(call.attrs["kernel"]) == 2 else ""
+    return name, _window(call, "kernel_size")
 
 
 def _reduce(call: Call) -> Described:
@@ -285,7 +241,7 @@ def _reduce(call: Call) -> Described:
     rank = len(shape_of(call.args[0]))
     if rank == 4 and call.attrs["keepdims"] and _normal(axes, 4) == (2, 3):
         kind = {"mean": "avg", "max": "max"}[name]
-        return f"nn.global_{kind}_pool2d", {"layout": "NCHW"}
+        return f"nn.global_{kind}_pool2d", {}
     return name, {"axis": plain(axes), "keepdims": call.attrs["keepdims"]}
 
 
@@ -327,11 +283,6 @@ def _reshape(call: Call) -> Described:
     return "reshape", {"newshape": plain(call.attrs["shape"])}
 
 
-def _batch_norm(call: Call) -> Described:
-    return "nn.batch_norm", {"axis": 1, "epsilon": call.attrs["epsilon"], "center": True,
-                             "scale": True}  # fmt: skip
-
-
 def _expand_dims(call: Call) -> Described:
     """New dimensions that are next to each other."""
     rank = len(shape_of(call))
@@ -339,10 +290,6 @@ def _expand_dims(call: Call) -> Described:
     if axes != list(range(axes[0], axes[0] + len(axes))):
         return "", {}
     return "expand_dims", {"axis": axes[0], "num_newaxis": len(axes)}
-
-
-def _prelu(call: Call) -> Described:
-    return "nn.prelu", {"axis": 1}
 
 
 def _pad(call: Call) -> Described:
@@ -357,8 +304,7 @@ def _pad(call: Call) -> Described:
 def _adaptive(call: Call) -> Described:
     rank = len(shape_of(call)) - 2
     kind = call.op.name.split("_")[1]  # type: ignore[union-attr]
-    return f"nn.adaptive_{kind}_pool{rank}d", {"output_size": call.attrs["size"],
-                                               "layout": _LAYOUT[rank]}  # fmt: skip
+    return f"nn.adaptive_{kind}_pool{rank}d", {"output_size": call.attrs["size"]}
 
 
 def _resize(call: Call) -> Described:
@@ -368,11 +314,10 @@ def _resize(call: Call) -> Described:
         value_of(e) and value_of(n) and s == n / e
         for s, n, e in zip(a["scales"], new, old, strict=False)
     )
-    if old[:2] != new[:2] or not exact or rank not in _LAYOUT or a["roi"]:
+    if old[:2] != new[:2] or not exact or rank not in SPATIAL or a["roi"]:
         return "", {}
     return f"image.resize{rank}d", {
         "size": new[2:],
-        "layout": _LAYOUT[rank],
         "method": {"nearest": "nearest_neighbor"}.get(a["mode"], a["mode"]),
         "coordinate_transformation_mode": a["coordinate_mode"],
         "rounding_method": a["nearest_mode"],
@@ -418,9 +363,7 @@ _SPECIAL: Mapping[str, Callable[[Call], Described]] = {
     "add": _add,
     "matmul": _matmul,
     "reshape": _reshape,
-    "batch_norm": _batch_norm,
     "expand_dims": _expand_dims,
-    "prelu": _prelu,
     "pad": _pad,
     "resize": _resize,
     "adaptive_avg_pool": _adaptive,
@@ -526,13 +469,6 @@ def _topk(call: Call) -> RelaxExpr | None:
                   is_ascend=not a["largest"], dtype="int64")  # fmt: skip
 
 
-def _sorted(call: Call) -> RelaxExpr | None:
-    """sort and argsort, which say which end comes first the other way round."""
-    kind = {"dtype": call.attrs["dtype"]} if call.callee == "argsort" else {}
-    return _relay(call.callee, call.args[0], axis=call.attrs["axis"],
-                  is_ascend=not call.attrs["descending"], **kind)  # fmt: skip
-
-
 _WHOLE: Mapping[str, Callable[[Call], RelaxExpr | None]] = {
     "gather": _take,
     "one_hot": _one_hot,
@@ -544,6 +480,4 @@ _WHOLE: Mapping[str, Callable[[Call], RelaxExpr | None]] = {
     "arange": _arange,
     "trilu": _trilu,
     "topk": _topk,
-    "sort": _sorted,
-    "argsort": _sorted,
 }

@@ -210,13 +210,10 @@ class _Reader(ExprReader):
                 self.header()
             elif self.sees("extern") or (self.sees("type") and not self.behind("(")):
                 types.append(self.at)
-                self.skip("[", "{") if not self.takes("extern") else self.skip("[")
+                self.skip(with_body=not self.takes("extern"))
             elif self.sees("def"):
                 functions.append(self.at)
-                self.skip("[", "(")
-                if self.takes("->"):
-                    self.skip_type()
-                self.skip_body()
+                self.skip(with_body=True)
             elif self.takes(";"):
                 continue
             else:
@@ -227,24 +224,16 @@ class _Reader(ExprReader):
                 return types, functions
         return types, functions
 
-    def skip(self, *brackets: str) -> None:
-        """A word and a name, then these brackets with what they hold, where they are."""
+    def skip(self, with_body: bool) -> None:
+        """A word and a name, then brackets with what they hold; with_body: the braces, too."""
         for _ in range(2):
             self.next()
-        for bracket in brackets:
-            if self.sees(bracket):
-                self.at = self.pairs[self.at] + 1
-
-    def skip_type(self) -> None:
-        """A result's type, which ends before the brace of the body."""
-        while self.token.kind != "end" and not self.sees("{"):
+        while self.sees("[") if not with_body else not self.sees("{"):
+            if self.token.kind == "end":
+                self.wrong("expected '{' before the body of a function")
             self.at = self.pairs.get(self.at, self.at) + 1
-
-    def skip_body(self) -> None:
-        """{ ... }."""
-        if not self.sees("{"):
-            self.wrong("expected '{' before the body of a function")
-        self.at = self.pairs[self.at] + 1
+        if with_body:
+            self.at = self.pairs[self.at] + 1
 
     def header(self) -> None:
         """#[version = "..."] or #[attributes = {...}]."""

@@ -286,11 +286,5 @@ class Cursor:
 
     def in_brackets(self, item: Callable[[], T], where: str) -> tuple[list[T], bool]:
         """What stands up to ")", with commas between, and whether the last one has a comma."""
-        items: list[T] = []
-        comma = False
-        while not self.takes(")"):
-            items.append(item())
-            comma = self.takes(",")
-            if not comma and not self.sees(")"):
-                self.wrong(f"expected ',' or ')' in {where}")
-        return items, comma
+        items = [item() for _ in self.separated(")", f"in {where}")]
+        return items, bool(items) and self.tokens[self.at - 2].text == ","

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 from smelt.ir import dtype as dt
@@ -26,15 +25,6 @@ Kind = type[expr.Binary]
 _INFIX: dict[str, Any] = {sign: kind for kind, (sign, _) in INFIX.items()}
 _STRENGTH = dict(INFIX.values())
 _NAMED: dict[str, Any] = {name: kind for kind, name in NAMED.items()}
-_FOLD: dict[Kind, Callable[[int, int], int]] = {
-    expr.Add: lambda a, b: a + b,
-    expr.Sub: lambda a, b: a - b,
-    expr.Mul: lambda a, b: a * b,
-    expr.FloorDiv: lambda a, b: a // b,
-    expr.FloorMod: lambda a, b: a % b,
-    expr.Min: min,
-    expr.Max: max,
-}
 _LIMIT = 2**63
 
 
@@ -158,7 +148,7 @@ class TypeReader(Cursor):
         if isinstance(a, expr.IntImm) and isinstance(b, expr.IntImm):
             if kind in (expr.FloorDiv, expr.FloorMod) and b.value == 0:
                 self.error(token, "a size divided by 0")
-            return self.number(token, _FOLD[kind](a.value, b.value))
+            return self.number(token, int(expr.binary(kind, a, b).value))  # type: ignore[attr-defined]
         if a.dtype != b.dtype:
             if isinstance(a, expr.IntImm):
                 a = expr.const(a.value, b.dtype)

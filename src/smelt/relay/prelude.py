@@ -10,6 +10,8 @@ Its names enter the module; types and functions that the module has already stay
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from inspect import signature
 from typing import Any
 
 from smelt.ir import types
@@ -21,6 +23,8 @@ from smelt.runtime.errors import nearest
 from . import expr
 from .dialect import const, make
 from .expr import RelayVar
+from .parser_lexer import Text, tokens_of
+from .parser_types import TypeReader
 
 _INT = types.tensor_type((), "int32")
 RELAY_IF: Any = expr.If
@@ -39,16 +43,9 @@ class Prelude:
     def __init__(self, mod: IRModule | None = None) -> None:
         """Enter everything into a module (None: a new one)."""
         self.mod = IRModule() if mod is None else mod
-        a = types.TypeVar("a")
-        self.List, self.cons, self.nil = self._data(
-            "List", [a], lambda me: [("cons", (a, me(a))), ("nil", ())]
-        )
-        b = types.TypeVar("a")
-        self.Option, self.some, self.none = self._data(
-            "Option", [b], lambda me: [("some", (b,)), ("none", ())]
-        )
-        c = types.TypeVar("a")
-        self.Tree, self.rose = self._data("Tree", [c], lambda me: [("rose", (c, self.List(me(c))))])
+        self.List, self.cons, self.nil = self._data("List", cons="(a, List[a])", nil="()")
+        self.Option, self.some, self.none = self._data("Option", some="(a,)", none="()")
+        self.Tree, self.rose = self._data("Tree", rose="(a, List[Tree[a]])")
         for enter in (self._general, self._access, self._folds, self._maps, self._pairs,
                       self._unfolds, self._trees):  # fmt: skip
             enter()
@@ -62,38 +59,27 @@ class Prelude:
         """What has no such name; the functions are attributes, each a GlobalVar."""
         raise AttributeError(f"the prelude has no {name!r}{nearest(name, vars(self))}")
 
-    def _data(
-        self,
-        name: str,
-        variables: Sequence[types.TypeVar],
-        fields: Callable[[types.GlobalTypeVar], Sequence[tuple[str, tuple[types.Type, ...]]]],
-    ) -> tuple[Any, ...]:
+    def _data(self, name: str, **fields: str) -> tuple[Any, ...]:
+        """A data type over "a", by its constructors with the types of their fields."""
         header = types.GlobalTypeVar(name)
         if header not in self.mod.type_definitions:
-            made = tuple([adt.Constructor(n, inputs, header) for n, inputs in fields(header)])
-            self.mod[header] = adt.TypeData(header, tuple(variables), made)
+            variable = types.TypeVar("a")
+            made = [adt.Constructor(n, _type(text, variable).items, header)
+                    for n, text in fields.items()]  # fmt: skip
+            self.mod[header] = adt.TypeData(header, (variable,), tuple(made))
         return self.mod.get_type(name)
 
-    def _enter(
-        self, name: str, kinds: str, params: Sequence[tuple[str, Any]], body: Callable[..., Any]
-    ) -> None:
-        """Define a function. kinds: its type variables; params: names and types over these."""
+    def _enter(self, name: str, kind: str, body: Callable[..., Any]) -> None:
+        """Define a function of this type, whose parameters are called as those of `body`."""
         found = GlobalVar(name)
         setattr(self, name, found)
         if name in self.mod:
             return
-        variables = {k: types.TypeVar(k) for k in kinds.split()}
-        given = [
-            RelayVar(
-                n, t(*variables.values()) if callable(t) and not isinstance(t, types.Type) else t
-            )
-            for n, t in params
-        ]
-        attrs = {"type_params": tuple(variables.values())} if variables else {}
+        t = _type(kind)
+        given = [RelayVar(n, v) for n, v in zip(signature(body).parameters, t.arg_types,
+                                                strict=True)]  # fmt: skip
+        attrs = {"type_params": t.type_params} if t.type_params else {}
         self.mod[found] = Function(tuple(given), body(*given), attrs)
-
-    def _list(self, t: types.Type) -> types.TypeCall:
-        return types.TypeCall(self.List, (t,))
 
     def _case(
         self, data: RelaxExpr, empty: RelaxExpr | None, more: Callable[[Var, Var], RelaxExpr]
@@ -108,33 +94,27 @@ class Prelude:
     # -------------------------------------------------------------------------------- functions
 
     def _general(self) -> None:
-        self._enter("id", "a", [("x", lambda a: a)], lambda x: x)
+        self._enter("id", "fn [a](a)", lambda x: x)
         self._enter(
-            "compose", "a b c",
-            [("f", lambda a, b, c: types.FuncType((b,), c)),
-             ("g", lambda a, b, c: types.FuncType((a,), b))],
-            lambda f, g: _lambda(["x"], lambda x: f(g(x))),
+            "compose", "fn [a, b, c](fn (b) -> c, fn (a) -> b)",
+            lambda f, g: _lambda(lambda x: f(g(x))),
         )  # fmt: skip
         self._enter(
-            "iterate", "a",
-            [("f", lambda a: types.FuncType((a,), a)), ("n", _INT)],
-            lambda f, n: RELAY_IF(
-                make("equal", n, const(0)),
-                _lambda(["x"], lambda x: x),
-                _lambda(["x"], lambda x: _g("iterate")(f, _minus(n))(f(x))),
+            "iterate", "fn [a](fn (a) -> a, int32)",
+            lambda f, n: _if_zero(
+                n, _lambda(lambda x: x), _lambda(lambda x: _g("iterate")(f, _minus(n))(f(x)))
             ),
         )  # fmt: skip
 
     def _access(self) -> None:
-        xs = ("xs", lambda a: self._list(a))
-        self._enter("hd", "a", [xs], lambda xs: self._case(xs, None, lambda h, t: h))
-        self._enter("tl", "a", [xs], lambda xs: self._case(xs, None, lambda h, t: t))
+        self._enter("hd", "fn [a](List[a])", lambda xs: self._case(xs, None, lambda h, t: h))
+        self._enter("tl", "fn [a](List[a])", lambda xs: self._case(xs, None, lambda h, t: t))
         self._enter(
-            "nth", "a", [xs, ("n", _INT)],
+            "nth", "fn [a](List[a], int32)",
             lambda xs, n: _if_zero(n, _g("hd")(xs), _g("nth")(_g("tl")(xs), _minus(n))),
         )  # fmt: skip
         self._enter(
-            "update", "a", [xs, ("n", _INT), ("v", lambda a: a)],
+            "update", "fn [a](List[a], int32, a)",
             lambda xs, n, v: _if_zero(
                 n,
                 self.cons(v, _g("tl")(xs)),
@@ -142,68 +122,50 @@ class Prelude:
             ),
         )  # fmt: skip
         self._enter(
-            "length", "a", [xs],
+            "length", "fn [a](List[a])",
             lambda xs: self._case(xs, const(0), lambda h, t: _plus(_g("length")(t), const(1))),
         )  # fmt: skip
 
     def _folds(self) -> None:
         self._enter(
-            "foldl", "a b",
-            [("f", lambda a, b: types.FuncType((a, b), a)), ("s", lambda a, b: a),
-             ("xs", lambda a, b: self._list(b))],
+            "foldl", "fn [a, b](fn (a, b) -> a, a, List[b])",
             lambda f, s, xs: self._case(xs, s, lambda h, t: _g("foldl")(f, f(s, h), t)),
         )  # fmt: skip
         self._enter(
-            "foldr", "a b",
-            [("f", lambda a, b: types.FuncType((a, b), b)), ("s", lambda a, b: b),
-             ("xs", lambda a, b: self._list(a))],
+            "foldr", "fn [a, b](fn (a, b) -> b, b, List[a])",
             lambda f, s, xs: self._case(xs, s, lambda h, t: f(h, _g("foldr")(f, s, t))),
         )  # fmt: skip
-        h = _var("x")
+
+        def foldr1(f: Var, xs: Var) -> RelaxExpr:
+            x, h, t = _var("x"), _var("h"), _var("t")
+            nothing = adt.PatternConstructor(self.nil)
+            last = adt.PatternConstructor(self.cons, (adt.PatternVar(x), nothing))
+            more = _clause(self.cons, [h, t], f(h, _g("foldr1")(f, t)))
+            return adt.Match(xs, (adt.Clause(last, x), more), False)
+
+        self._enter("foldr1", "fn [a](fn (a, a) -> a, List[a])", foldr1)
         self._enter(
-            "foldr1", "a",
-            [("f", lambda a: types.FuncType((a, a), a)), ("xs", lambda a: self._list(a))],
-            lambda f, xs: adt.Match(
-                xs,
-                (
-                    adt.Clause(
-                        adt.PatternConstructor(
-                            self.cons, (adt.PatternVar(h), adt.PatternConstructor(self.nil))
-                        ),
-                        h,
-                    ),
-                    _clause(self.cons, [a := _var("h"), b := _var("t")], f(a, _g("foldr1")(f, b))),
-                ),
-                False,
-            ),
-        )  # fmt: skip
-        self._enter(
-            "sum", "", [("xs", self._list(_INT))],
-            lambda xs: _g("foldl")(_lambda(["x", "y"], _plus, _INT), const(0), xs),
+            "sum", "fn (List[int32])",
+            lambda xs: _g("foldl")(_lambda(lambda x, y: _plus(x, y), _INT), const(0), xs),
         )  # fmt: skip
 
     def _maps(self) -> None:
-        xs = ("xs", lambda a: self._list(a))
         self._enter(
-            "map", "a b",
-            [("f", lambda a, b: types.FuncType((a,), b)), ("xs", lambda a, b: self._list(a))],
+            "map", "fn [a, b](fn (a) -> b, List[a])",
             lambda f, xs: self._case(
                 xs, self.nil(), lambda h, t: self.cons(f(h), _g("map")(f, t))
             ),
         )  # fmt: skip
         self._enter(
-            "concat", "a", [xs, ("ys", lambda a: self._list(a))],
-            lambda xs, ys: _g("foldr")(_lambda(["h", "t"], self.cons), ys, xs),
+            "concat", "fn [a](List[a], List[a])",
+            lambda xs, ys: _g("foldr")(_lambda(lambda h, t: self.cons(h, t)), ys, xs),
         )  # fmt: skip
         self._enter(
-            "rev", "a", [xs],
-            lambda xs: _g("foldl")(
-                _lambda(["t", "h"], lambda t, h: self.cons(h, t)), self.nil(), xs
-            ),
+            "rev", "fn [a](List[a])",
+            lambda xs: _g("foldl")(_lambda(lambda t, h: self.cons(h, t)), self.nil(), xs),
         )  # fmt: skip
         self._enter(
-            "filter", "a",
-            [("f", lambda a: types.FuncType((a,), types.tensor_type((), "bool"))), xs],
+            "filter", "fn [a](fn (a) -> bool, List[a])",
             lambda f, xs: self._case(
                 xs,
                 self.nil(),
@@ -213,87 +175,67 @@ class Prelude:
 
     def _pairs(self) -> None:
         self._enter(
-            "zip", "a b",
-            [("xs", lambda a, b: self._list(a)), ("ys", lambda a, b: self._list(b))],
-            lambda xs, ys: self._case(
-                xs,
-                self.nil(),
-                lambda h, t: self._case(
-                    ys,
-                    self.nil(),
-                    lambda u, v: self.cons(Tuple((h, u)), _g("zip")(t, v)),
-                ),
-            ),
+            "zip", "fn [a, b](List[a], List[b])",
+            lambda xs, ys: self._case(xs, self.nil(), lambda h, t: self._case(
+                ys, self.nil(), lambda u, v: self.cons(Tuple((h, u)), _g("zip")(t, v))
+            )),
         )  # fmt: skip
         for name, fold in (("map_accuml", "foldl"), ("map_accumr", "foldr")):
             self._enter(
-                name, "a b c",
-                [("f", lambda a, b, c: types.FuncType((a, b), types.TupleType((a, c)))),
-                 ("s", lambda a, b, c: a), ("xs", lambda a, b, c: self._list(b))],
-                lambda f, s, xs, fold=fold: self._accumulated(f, s, xs, fold),
+                name, "fn [a, b, c](fn (a, b) -> (a, c), a, List[b])",
+                partial(self._accumulated, fold),
             )  # fmt: skip
 
-    def _accumulated(self, f: Var, s: Var, xs: Var, fold: str) -> RelaxExpr:
+    def _accumulated(self, fold: str, f: Var, s: Var, xs: Var) -> RelaxExpr:
         """The last state, and the list of what f gave on the way."""
 
-        def step(state: Var, x: Var) -> RelaxExpr:
-            made = f(TupleGetItem(state, 0), x)
-            return Tuple((TupleGetItem(made, 0), self.cons(TupleGetItem(made, 1),
-                                                           TupleGetItem(state, 1))))  # fmt: skip
+        def step(p: Var, x: Var) -> RelaxExpr:
+            made = f(TupleGetItem(p, 0), x)
+            given = self.cons(TupleGetItem(made, 1), TupleGetItem(p, 1))
+            return Tuple((TupleGetItem(made, 0), given))
 
         start = Tuple((s, self.nil()))
         if fold == "foldr":
-            return _g(fold)(_lambda(["x", "p"], lambda x, p: step(p, x)), start, xs)
-        done = _g(fold)(_lambda(["p", "x"], step), start, xs)
+            return _g(fold)(_lambda(lambda x, p: step(p, x)), start, xs)
+        done = _g(fold)(_lambda(step), start, xs)
         return Tuple((TupleGetItem(done, 0), _g("rev")(TupleGetItem(done, 1))))
 
     def _unfolds(self) -> None:
-        def params() -> list[tuple[str, Any]]:
-            return [
-                (
-                    "f",
-                    lambda a, b: types.FuncType(
-                        (a,), types.TypeCall(self.Option, (types.TupleType((a, b)),))
-                    ),
-                ),
-                ("s", lambda a, b: a),
-            ]
-
         def unfoldr(f: Var, s: Var) -> RelaxExpr:
             p = _var("p")
             more = self.cons(TupleGetItem(p, 1), _g("unfoldr")(f, TupleGetItem(p, 0)))
-            return adt.Match(
-                f(s), (_clause(self.none, [], self.nil()), _clause(self.some, [p], more))
-            )
+            clauses = _clause(self.none, [], self.nil()), _clause(self.some, [p], more)
+            return adt.Match(f(s), clauses)
 
-        self._enter("unfoldr", "a b", params(), unfoldr)
-        self._enter("unfoldl", "a b", params(), lambda f, s: _g("rev")(_g("unfoldr")(f, s)))
+        kind = "fn [a, b](fn (a) -> Option[(a, b)], a)"
+        self._enter("unfoldr", kind, unfoldr)
+        self._enter("unfoldl", kind, lambda f, s: _g("rev")(_g("unfoldr")(f, s)))
 
     def _trees(self) -> None:
         def tree(data: RelaxExpr, fn: Callable[[Var, Var], RelaxExpr]) -> adt.Match:
             v, children = _var("v"), _var("children")
             return adt.Match(data, (_clause(self.rose, [v, children], fn(v, children)),))
 
+        def tmap(f: Var, t: Var) -> RelaxExpr:
+            below = _lambda(lambda x: _g("tmap")(f, x))
+            return tree(t, lambda v, children: self.rose(f(v), _g("map")(below, children)))
+
+        self._enter("tmap", "fn [a, b](fn (a) -> b, Tree[a])", tmap)
         self._enter(
-            "tmap", "a b",
-            [("f", lambda a, b: types.FuncType((a,), b)),
-             ("t", lambda a, b: types.TypeCall(self.Tree, (a,)))],
-            lambda f, t: tree(
-                t,
-                lambda v, children: self.rose(
-                    f(v), _g("map")(_lambda(["x"], lambda x: _g("tmap")(f, x)), children)
-                ),
-            ),
-        )  # fmt: skip
-        self._enter(
-            "size", "a", [("t", lambda a: types.TypeCall(self.Tree, (a,)))],
+            "size", "fn [a](Tree[a])",
             lambda t: tree(
-                t,
-                lambda v, children: _plus(
-                    _g("sum")(_g("map")(_g("size"), children)), const(1)
-                ),
+                t, lambda v, children: _plus(_g("sum")(_g("map")(_g("size"), children)), const(1))
             ),
         )  # fmt: skip
+
+
+def _type(text: str, *variables: types.TypeVar) -> Any:
+    """A type in Relay's words, which may mention the prelude's data types."""
+    whole = Text(text, "the prelude")
+    reader = TypeReader(whole, *tokens_of(whole)[:2])
+    reader.data_types = dict.fromkeys(("List", "Option", "Tree"), 1)
+    reader.type_vars = {v.name: v for v in variables}
+    return reader.type()
 
 
 def _g(name: str) -> GlobalVar:
@@ -304,10 +246,9 @@ def _var(name: str, t: types.Type | None = None) -> RelayVar:
     return RelayVar(name, types.IncompleteType() if t is None else t)
 
 
-def _lambda(
-    names: Sequence[str], body: Callable[..., RelaxExpr], t: types.Type | None = None
-) -> Function:
-    params = [_var(n, t) for n in names]
+def _lambda(body: Callable[..., RelaxExpr], t: types.Type | None = None) -> Function:
+    """A closure whose parameters are called as those of `body`, and are of one type."""
+    params = [_var(n, t) for n in signature(body).parameters]
     return Function(tuple(params), body(*params))
 
 

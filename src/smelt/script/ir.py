@@ -17,6 +17,7 @@ from typing import Any, overload
 from smelt.ir.errors import ParseError
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
+from smelt.relax.parser import Definitions
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.script import in_class_body
 
@@ -57,14 +58,14 @@ def _module(cls: type) -> IRModule:
             f"I.ir_module decorates a {type(cls).__name__}; legal: a class of functions"
         )
     members = {n: v for n, v in vars(cls).items() if not n.startswith("__")}
-    names = [n for n, v in members.items() if isinstance(v, PrimFunc | PendingFunction)]
-    pending = {n: v for n, v in members.items() if isinstance(v, PendingFunction)}
+    pending = {n: v.definition() for n, v in members.items() if isinstance(v, PendingFunction)}
+    graphs = Definitions(pending, cls.__name__)
     functions: dict[str, Node] = {}
     for name, member in members.items():
         if isinstance(member, PrimFunc):
             functions[name] = member
         elif isinstance(member, PendingFunction):
-            functions[name] = member.read(names, pending)
+            functions[name] = graphs.function(name)
         elif callable(member):
             code = getattr(member, "__code__", None)
             place = f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""
@@ -72,6 +73,7 @@ def _module(cls: type) -> IRModule:
                 f"{place}{name} is neither a tensor program nor a graph function\n"
                 "  legal: @T.prim_func, @R.function before it"
             )
+    graphs.check(functions)
     return IRModule(functions, vars(cls).get(_ATTRS))
 
 

@@ -14,17 +14,16 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable as Fn
-from collections.abc import Collection, Mapping
 from typing import Any, overload
 
 import numpy as np
 
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import Var as SizeVar
-from smelt.ir.types import FuncType, Type, tensor_type
+from smelt.ir.types import Type, tensor_type
 from smelt.relax import struct_info
 from smelt.relax.nodes import Function
-from smelt.relax.parser import check_target, parse_function, read_signature
+from smelt.relax.parser import Definition, Definitions
 from smelt.relax.verify import verify
 from smelt.tir.parser_source import Source
 from smelt.tir.script import FunctionSource, function_source, in_class_body
@@ -51,57 +50,17 @@ class PendingFunction:
     def __init__(self, name: str, source: FunctionSource) -> None:
         """Keep what has to be read."""
         self.name, self.source = name, source
-        self.made: Function | None = None
-        self._begun = False
 
-    def read(
-        self,
-        functions: Collection[str] | None = None,
-        pending: Mapping[str, PendingFunction] | None = None,
-    ) -> Function:
-        """The graph function.
-
-        functions  those of its module; None: it may call none
-        pending    the graph functions among them
-        """
-        if self.made is None:
-            self._begun = True
-            source, node = self._tree()
-            env = self.source.env
-            arrays = {n: v for n, v in env.items() if isinstance(v, np.ndarray)}
-            rest: Mapping[str, Any] = {n: v for n, v in env.items() if n not in arrays}
-
-            def signature(name: str) -> FuncType | None:
-                found = (pending or {}).get(name)
-                return None if found is None else found.signature(functions, pending)
-
-            self.made, called = parse_function(source, node, arrays, rest, signature)
-            for name, place in called:
-                check_target(source, place, name, functions or ())
-        return self.made
-
-    def signature(
-        self, functions: Collection[str] | None, pending: Mapping[str, PendingFunction] | None
-    ) -> FuncType:
-        """What the function takes and gives: as it says, else as its body does."""
-        source, node = self._tree()
-        found = read_signature(source, node, self.source.env)
-        if found is not None:
-            return found
-        if self._begun and self.made is None:
-            what = f"{self.name} calls itself, and does not say what it gives"
-            source.error(node, what, f'def {self.name}(...) -> R.Tensor((n, 4), "float32"):')
-        t = self.read(functions, pending).type
-        assert isinstance(t, FuncType)
-        return t
-
-    def _tree(self) -> tuple[Source, ast.FunctionDef]:
+    def definition(self) -> Definition:
+        """What has to be read; arrays of the Python program are constants."""
         s = self.source
         source = Source(s.text, s.path, s.first_line, s.indent)
         node = source.tree().body[0]
         if not isinstance(node, ast.FunctionDef):
             source.error(node, "a graph function is a function with def")
-        return source, node
+        arrays = {n: v for n, v in s.env.items() if isinstance(v, np.ndarray)}
+        rest = {n: v for n, v in s.env.items() if n not in arrays}
+        return Definition(source, node, arrays, rest)
 
     def __repr__(self) -> str:
         return f"<graph function {self.name} of a class that is no I.ir_module>"
@@ -139,7 +98,9 @@ def function(
         pending = PendingFunction(f.__name__, source)
         if in_class_body(around):
             return pending
-        made = pending.read()
+        alone = Definitions({f.__name__: pending.definition()}, "cls")
+        made = alone.function(f.__name__)
+        alone.check(())
         if check_well_formed:
             verify(made)
         return made

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Sequence
 
 from smelt.ir.build import is_const
 from smelt.ir.expr import INDEX, Expr, Var, const
@@ -13,54 +11,22 @@ from smelt.tir import nodes as tir
 from smelt.tir.names import unique_name
 from smelt.tir.printer import extent_text
 from smelt.tir.regions import element, full
-from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.rewrite import Rewriter, UniqueNames, loads
 from smelt.tir.script_ops import expr_nodes
 
 from .broadcast import EQUATIONS, parts, repeated
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor, topological
 
 
-class _OwnNames(Rewriter):
+class _OwnNames(UniqueNames):
     """Replaces tensors by plain buffers; what is bound gets a name that the program has not yet."""
 
     def __init__(self, buffers: dict[Tensor, tir.Buffer], names: set[str]) -> None:
-        super().__init__()
-        self.buffers: dict[Any, tir.Buffer] = dict(buffers)
-        self.names = names
-        self.vars: dict[Expr, Expr] = {}
+        super().__init__(names)
+        self.buffers |= buffers
 
-    @contextmanager
-    def scope(self, *bound: Var) -> Iterator[tuple[Var, ...]]:
-        """The variables that stand for these while the block of code runs."""
-        own = []
-        for v in bound:
-            name = unique_name(v.name, self.names)
-            own.append(v if name == v.name else Var(name, v.type))
-        before = self.vars, self.memo
-        self.vars = {**self.vars, **dict(zip(bound, own, strict=True))}
-        self.memo = dict(self.vars)
-        yield tuple(own)
-        self.vars, self.memo = before
-
-    def visit_For(self, s: tir.For) -> tir.Stmt:
-        low, extent = self.expr(s.min), self.expr(s.extent)
-        with self.scope(s.var) as (var,):
-            return s.replace(var=var, min=low, extent=extent, body=self.stmt(s.body))
-
-    def visit_LetStmt(self, s: tir.LetStmt) -> tir.Stmt:
-        value = self.expr(s.value)
-        with self.scope(s.var) as (var,):
-            return tir.LetStmt(var, value, self.stmt(s.body))
-
-    def visit_Block(self, s: tir.Block) -> tir.Block:
-        for b in s.alloc_buffers:
-            self.buffers[b] = b.replace(name=unique_name(b.name, self.names))
-        doms = [tir.Range(self.expr(i.dom.min), self.expr(i.dom.extent)) for i in s.iter_vars]
-        with self.scope(*[i.var for i in s.iter_vars]) as own:
-            made = super().visit_Block(s)
-        iters = [i.replace(var=v, dom=d) for i, v, d in zip(s.iter_vars, own, doms, strict=True)]
-        name = unique_name("block:" + s.name, self.names).removeprefix("block:")
-        return made.replace(name=name, iter_vars=tuple(iters))
+    def new_block(self, name: str) -> str:
+        return _block_name(name, self.names)
 
 
 def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> tir.PrimFunc:
@@ -158,15 +124,10 @@ def _compute(op: Operation, buffers: dict[Tensor, tir.Buffer], names: set[str]) 
     if op.reduce_axis:
         init, body = _reduction(op.body[0], outs, point, rewrite)
     else:
-        body = tir.seq(
-            *[
-                tir.BufferStore(b, rewrite.expr(e), point)
-                for b, e in zip(outs, op.body, strict=True)
-            ]
-        )
+        body = tir.stores(outs, map(rewrite.expr, op.body), point)
     writes = tuple([element(b, point) for b in outs])
     block = tir.Block(
-        _block_name(op, names),
+        _block_name(op.name, names),
         tuple(iters),
         _reads(op, rewrite),
         writes,
@@ -184,7 +145,7 @@ def _compute(op: Operation, buffers: dict[Tensor, tir.Buffer], names: set[str]) 
 def _extern(op: Operation, buffers: dict[Tensor, tir.Buffer], names: set[str]) -> tir.Stmt:
     """A block that reads and writes whole tensors."""
     assert isinstance(op, ExternOp)
-    name, attrs = _block_name(op, names), dict(op.attrs)
+    name, attrs = _block_name(op.name, names), dict(op.attrs)
     body = _OwnNames(buffers, names).stmt(op.body)
     alloc: tuple[tir.Buffer, ...] = ()
     if isinstance(body, tir.BlockRealize) and not body.block.iter_vars:
@@ -195,10 +156,9 @@ def _extern(op: Operation, buffers: dict[Tensor, tir.Buffer], names: set[str]) -
     )
 
 
-def _block_name(op: Operation, names: set[str]) -> str:
+def _block_name(base: str, names: set[str]) -> str:
     """Blocks have a name space of their own, told apart by a prefix in the table."""
-    fresh = unique_name("block:" + op.name, names)
-    return fresh.removeprefix("block:")
+    return unique_name("block:" + base, names).removeprefix("block:")
 
 
 def _reads(op: ComputeOp, rewrite: Rewriter) -> tuple[tir.BufferRegion, ...]:
@@ -238,28 +198,13 @@ def _reduction(
     assert isinstance(e, tir.Reduce)
     combiner = e.combiner
     start = [rewrite.expr(v) for v in e.init] if e.init else combiner.identity
-    init = tir.seq(*[tir.BufferStore(b, v, point) for b, v in zip(outs, start, strict=True)])
+    init = tir.stores(outs, start, point)
     values: dict[Var, Expr] = {}
     for v, b in zip(combiner.lhs, outs, strict=True):
         values[v] = tir.BufferLoad(b, point)
     for v, s in zip(combiner.rhs, e.sources, strict=True):
         values[v] = rewrite.expr(s)
     results = [substitute(r, values) for r in combiner.result]
-    if len(outs) > 1:
-        return init, _store_together(outs, results, point, rewrite.expr(e.condition))
-    update: tir.Stmt = tir.BufferStore(outs[0], results[0], point)
+    update = tir.stored_together(outs, results, point)
     condition = rewrite.expr(e.condition)
     return init, update if is_const(condition) else tir.IfThenElse(condition, update)
-
-
-def _store_together(
-    outs: list[tir.Buffer], results: list[Expr], point: tuple[Expr, ...], condition: Expr
-) -> tir.Stmt:
-    """All components are computed before any is stored: they read each other's old values."""
-    fresh = [Var(f"{b.name}_new", b.type) for b in outs]
-    stmt: tir.Stmt = tir.seq(
-        *[tir.BufferStore(b, v, point) for b, v in zip(outs, fresh, strict=True)]
-    )
-    for v, r in reversed(list(zip(fresh, results, strict=True))):
-        stmt = tir.LetStmt(v, r, stmt)
-    return stmt if is_const(condition) else tir.IfThenElse(condition, stmt)

@@ -210,12 +210,20 @@ def compute(
     _check_reduce(body, name)
     if len(body) == 1 and isinstance(body[0], tir.Reduce) and len(body[0].sources) > 1:
         body = tuple([body[0].replace(index=i) for i in range(len(body[0].sources))])
-    op = ComputeOp(name, axis, body, {**(attrs or {}), **({"tag": tag} if tag else {})})
-    label = [name] if len(body) == 1 else [f"{name}_{i}" for i in range(len(body))]
-    op.outputs = tuple(
-        [Tensor(n, extents, e.dtype, op=op) for n, e in zip(label, body, strict=True)]
-    )
+    op = ComputeOp(name, axis, body, _attrs(attrs, tag))
+    _make_outputs(op, [extents] * len(body), [e.dtype for e in body])
     return op.outputs[0] if len(op.outputs) == 1 else op.outputs
+
+
+def _attrs(attrs: Mapping[str, Any] | None, tag: str) -> dict[str, Any]:
+    return {**(attrs or {}), **({"tag": tag} if tag else {})}
+
+
+def _make_outputs(op: Operation, shapes: Sequence[tuple[Expr, ...]], dtypes: Sequence[str]) -> None:
+    """The tensors that an operation makes; several are numbered."""
+    names = [op.name] if len(shapes) == 1 else [f"{op.name}_{i}" for i in range(len(shapes))]
+    parts = zip(names, shapes, dtypes, strict=True)
+    op.outputs = tuple([Tensor(n, s, d, op=op) for n, s, d in parts])
 
 
 def _index_var(name: str) -> Var:
@@ -280,11 +288,8 @@ def extern(
     each = list(dtype) if dtype is not None and not types else [*types] * len(shapes)
     if len(each) != len(shapes):
         raise TypeMismatch(f"extern {name}: {len(shapes)} shapes, {len(each)} dtypes")
-    op = ExternOp(name, tuple(inputs), {**(attrs or {}), **({"tag": tag} if tag else {})})
-    label = [name] if len(shapes) == 1 else [f"{name}_{i}" for i in range(len(shapes))]
-    op.outputs = tuple(
-        [Tensor(n, s, d, op=op) for n, s, d in zip(label, shapes, each, strict=True)]
-    )
+    op = ExternOp(name, tuple(inputs), _attrs(attrs, tag))
+    _make_outputs(op, shapes, each)
     body = fcompute(list(inputs), list(op.outputs))
     if not isinstance(body, tir.Stmt):
         raise TypeMismatch(

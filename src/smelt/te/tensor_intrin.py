@@ -8,7 +8,7 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch
 from smelt.tir.intrin import TensorIntrin
 from smelt.tir.nodes import Block, Buffer, PrimFunc, Stmt
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.rewrite import map_stmts
 
 from .prim_func import create_prim_func
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor
@@ -47,7 +47,8 @@ def decl_tensor_intrin(
     if isinstance(body, Stmt):
         body = PrimFunc((*ins, *outs), body, {"name": name})
     desc = create_prim_func([*made.inputs, *made.outputs], name)
-    return TensorIntrin(name, desc.replace(body=_WithoutInit().stmt(desc.body)), body)
+    update = map_stmts(desc.body, Block, lambda b: b.replace(init=None))
+    return TensorIntrin(name, desc.replace(body=update), body)
 
 
 def _update(name: str, made: Any, reduces: bool) -> Stmt | PrimFunc:
@@ -63,10 +64,3 @@ def _update(name: str, made: Any, reduces: bool) -> Stmt | PrimFunc:
     if found is None:
         raise TypeMismatch(f"{name}: fcompute gave no update; a sum is updated tile by tile")
     return found
-
-
-class _WithoutInit(Rewriter):
-    """The update of a reduction alone."""
-
-    def visit_Block(self, s: Block) -> Block:
-        return super().visit_Block(s.replace(init=None))

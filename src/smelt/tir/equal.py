@@ -3,45 +3,44 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from smelt.ir.equal import Part, bind, definition, field, normal, structure
+from smelt.ir.equal import Part, bound, definition, normal, parts, structure
 from smelt.ir.equal import assert_structural_equal as assert_structural_equal
 from smelt.ir.equal import structural_equal as structural_equal
 from smelt.ir.expr import Expr, Var
 from smelt.ir.node import Node
 
-from .nodes import Allocate, Block, Buffer, For, LetStmt, PrimFunc, Seq, Stmt
+from .nodes import Allocate, Block, Buffer, For, IterVar, LetStmt, PrimFunc, Seq, Stmt, flat
 from .printer import script
 from .script_ops import shape_vars
 
-
-@definition.register
-def _(b: Buffer) -> Iterable[Part]:
-    names = ("type", "scope", "shape", "strides", "axis_separators")
-    return [field("." + n.replace("type", "dtype"), getattr(b, n)) for n in names]
+definition.register(Buffer, parts("dtype", "scope", "shape", "strides", "axis_separators"))
+structure.register(
+    For, parts("kind", "min", "extent", "thread", "annotations", "var", "body", binds=("var",))
+)
+structure.register(LetStmt, parts("value", "var", "body", binds=("var",)))
+structure.register(Allocate, parts("annotations", "buffer", "body", binds=("buffer",)))
+structure.register(IterVar, parts("kind", "dom", "var", binds=("var",)))
+structure.register(
+    Block,
+    parts(
+        "name", "iter_vars", "alloc_buffers", "annotations", "init", "body", "reads", "writes",
+        binds=("alloc_buffers",),
+    ),
+)  # fmt: skip
 
 
 @normal.register
 def _(s: Seq) -> Stmt:
     """One statement is that statement, nested sequences are flat."""
-    flat = list(_flat(s))
-    return flat[0] if len(flat) == 1 else s
+    stmts = flat(s)
+    return stmts[0] if len(stmts) == 1 else s
 
 
 @structure.register
 def _(s: Seq) -> Iterable[Part]:
-    return [field(f"[{i}]", x) for i, x in enumerate(_flat(s))]
-
-
-def _flat(s: Stmt) -> Iterator[Stmt]:
-    stack = [s]
-    while stack:
-        x = stack.pop()
-        if isinstance(x, Seq):
-            stack.extend(reversed(x.stmts))
-        else:
-            yield x
+    return [Part("field", f"[{i}]", x) for i, x in enumerate(flat(s))]
 
 
 @structure.register
@@ -49,47 +48,13 @@ def _(f: PrimFunc) -> Iterable[Part]:
     """Scalars first, since shapes use them; a function without a name has the default one."""
     params = [(f".params[{i}]", p) for i, p in enumerate(f.params)]
     return [
-        field(".params.length", len(params)),
-        *[bind(at, p) for at, p in params if isinstance(p, Var)],
-        *[bind(f".sizes[{i}]", v) for i, v in enumerate(shape_vars(f.params))],
-        *[bind(at, p) for at, p in params if not isinstance(p, Var)],
-        field(".attrs", {"name": f.name, **f.attrs}),
-        field(".body", f.body),
+        Part("field", ".params.length", len(params)),
+        *[Part("bind", at, p) for at, p in params if isinstance(p, Var)],
+        *bound(".sizes", shape_vars(f.params)),
+        *[Part("bind", at, p) for at, p in params if not isinstance(p, Var)],
+        Part("field", ".attrs", {"name": f.name, **f.attrs}),
+        Part("field", ".body", f.body),
     ]
-
-
-@structure.register
-def _(s: For) -> Iterable[Part]:
-    head = [field("." + n, getattr(s, n)) for n in ("kind", "min", "extent", "thread")]
-    return [
-        *head,
-        field(".annotations", s.annotations),
-        bind(".var", s.var),
-        field(".body", s.body),
-    ]
-
-
-@structure.register
-def _(s: LetStmt) -> Iterable[Part]:
-    return [field(".value", s.value), bind(".var", s.var), field(".body", s.body)]
-
-
-@structure.register
-def _(s: Allocate) -> Iterable[Part]:
-    notes = field(".annotations", s.annotations)
-    return [notes, bind(".buffer", s.buffer), field(".body", s.body)]
-
-
-@structure.register
-def _(b: Block) -> Iterable[Part]:
-    parts = [field(".name", b.name), field(".iter_vars.length", len(b.iter_vars))]
-    for i, it in enumerate(b.iter_vars):
-        at = f".iter_vars[{i}]"
-        parts += [field(at + ".kind", it.kind), field(at + ".dom", it.dom), bind(at, it.var)]
-    parts.append(field(".alloc_buffers.length", len(b.alloc_buffers)))
-    parts += [bind(f".alloc_buffers[{i}]", x) for i, x in enumerate(b.alloc_buffers)]
-    rest = ("annotations", "init", "body", "reads", "writes")
-    return parts + [field("." + n, getattr(b, n)) for n in rest]
 
 
 def structural_hash(func: Node) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from smelt.arith import Analyzer, Answer
 from smelt.ir.build import all_of, is_const, maximum, minimum
@@ -62,7 +62,7 @@ class Facts:
 
     def equal(self, a: Expr, b: Expr) -> bool:
         """Whether two expressions certainly have one value."""
-        return a is b or is_const(self.simplify(a - b), 0)
+        return a is b or is_const(self.analyzer.simplify(a - b), 0)
 
     def relax(self, e: Expr, loops: Sequence[For]) -> tuple[Expr, Expr] | None:
         """The smallest and the largest value of `e` while `loops` run; None where not known."""
@@ -94,7 +94,7 @@ class Facts:
     def union(self, a: Box, b: Box) -> Box:
         """The smallest box that holds both."""
         return [
-            (self._least(x0, y0), self._most(x1, y1))
+            (least(x0, y0, self.prove), most(x1, y1, self.prove))
             for (x0, x1), (y0, y1) in zip(a, b, strict=True)
         ]
 
@@ -116,16 +116,6 @@ class Facts:
             and (self.prove(high <= last) or self.prove(last >= size - 1))
             for (low, high), (first, last), size in zip(inner, outer, shape, strict=True)
         )
-
-    def _least(self, a: Expr, b: Expr) -> Expr:
-        if self.prove(a <= b):
-            return a
-        return b if self.prove(b <= a) else minimum(a, b)
-
-    def _most(self, a: Expr, b: Expr) -> Expr:
-        if self.prove(a >= b):
-            return a
-        return b if self.prove(b >= a) else maximum(a, b)
 
     def extent(self, low: Expr, high: Expr) -> Expr:
         """The number of integers from low to high; at least 1 where it is a constant."""
@@ -158,6 +148,20 @@ class Facts:
             if not self.prove(p):
                 kept[p] = None
         return all_of(*kept)
+
+
+def least(a: Expr, b: Expr, prove: Callable[[Expr], bool | None]) -> Expr:
+    """The smaller one of two values, as one of them where that is proved."""
+    if prove(a <= b):
+        return a
+    return b if prove(b <= a) else minimum(a, b)
+
+
+def most(a: Expr, b: Expr, prove: Callable[[Expr], bool | None]) -> Expr:
+    """The larger one of two values, as one of them where that is proved."""
+    if prove(a >= b):
+        return a
+    return b if prove(b >= a) else maximum(a, b)
 
 
 def sizes_of(func: PrimFunc) -> dict[Expr, int]:

@@ -25,7 +25,7 @@ from smelt.ir.expr import Expr, Var
 
 from .interpret_expr import Storage, dense_steps, known_number
 from .interpret_lanes import scalarized
-from .interpret_math import codec, memory_size, wrap_range
+from .interpret_math import codec, memory_size
 from .interpret_stmt import Compiler
 from .interpret_threads import ORDERS, Fault, Machine, Observer, Order
 from .nodes import Buffer, PrimFunc
@@ -280,7 +280,7 @@ def _view(flat: np.ndarray[Any, Any], dtype: str) -> memoryview:
 
 def _poisoned(dtype: str, count: int) -> memoryview:
     """Memory with contents that nobody should rely on."""
-    poison = math.nan if dt.is_float(dtype) else min(0x5A, wrap_range(dtype)[1])
+    poison = math.nan if dt.is_float(dtype) else min(0x5A, dt.limits(dtype)[1])
     return _view(np.full(max(count, 0), poison, dtype=dt.to_numpy(dtype)), dtype)
 
 

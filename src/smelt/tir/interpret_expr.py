@@ -22,10 +22,10 @@ from smelt.ir.walk import substitute
 
 from . import interpret_math
 from .nodes import Buffer, BufferLoad
-from .script_ops import OPERATORS, operands
+from .script_ops import operands
 
 _SIMPLE: dict[type[expr.Expr], str] = {
-    **{o.node: o.symbol for o in OPERATORS if o.python is not None and o.node is not expr.Div},
+    **{o.node: o.symbol for o in expr.OPERATORS if o.python is not None and o.node is not expr.Div},
     expr.And: "&",
     expr.Or: "|",
 }
@@ -230,7 +230,7 @@ class ExprEmitter:
         """An integer reduced to its type; written so that it is quick where it is in it."""
         if dtype == "bool":
             return f"bool({text})"
-        low, high = interpret_math.wrap_range(dtype)
+        low, high = dt.limits(dtype)
         if not re.search("[a-z]", text):  # numbers only
             return str(interpret_math.wrapper(dtype)(eval(text)))
         name = self.keep(text)
@@ -245,19 +245,16 @@ class ExprEmitter:
             return self.called(interpret_math.int_to_single if wide else float, text)
         if kind == "bool":
             return f"({text} != 0)"
-        low, high = interpret_math.wrap_range(kind)
+        low, high = dt.limits(kind)
         if dt.is_float(source):
             if dt.width(kind) < 8:  # the low bits of the number as int32
                 return self.wrap_call(
-                    self.called(
-                        interpret_math.float_to_int, text, *interpret_math.wrap_range("int32")
-                    ),
-                    kind,
+                    self.called(interpret_math.float_to_int, text, *dt.limits("int32")), kind
                 )
             return self.called(interpret_math.float_to_int, text, low, high)
         if source == "bool":
             return f"int({text})"
-        lowest, highest = interpret_math.wrap_range(source)
+        lowest, highest = dt.limits(source)
         return text if low <= lowest and highest <= high else self.wrapped(text, kind)
 
     def if_then_else(self, c: expr.Expr, a: expr.Expr, b: expr.Expr) -> str:

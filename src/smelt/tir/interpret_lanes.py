@@ -32,7 +32,7 @@ from . import nodes
 from .intrin.inline import Direct, element_of, inlined, innermost_call, known, lanes_buffer
 from .named_calls import NAMED_CALLS
 from .printer import script
-from .rewrite import Rewriter
+from .rewrite import Rewriter, loads
 from .script_ops import expr_nodes, operands
 
 
@@ -72,12 +72,8 @@ def _one(e: Expr, index: Expr, vectors: dict[Var, nodes.Buffer], memo: dict[Expr
             if source < first:
                 return lane(a, const(source, INDEX), vectors)
             return lane(b, const(source - first, INDEX), vectors)
-        case Binary(a, b):
-            return type(e)(get(a), get(b))
-        case Not(a):
-            return Not(get(a))
-        case Select(c, a, b):
-            return Select(get(c), get(a), get(b))
+        case Binary() | Not() | Select() | nodes.BufferLoad():
+            return e.with_children(lambda c: get(c) if isinstance(c, Expr) else c)
         case Cast(kind, value):
             return Cast(dt.scalar(kind), get(value))
         case Call(kind, "reinterpret", (a,)) if dt.lanes(kind) != dt.lanes(a.dtype):
@@ -88,8 +84,6 @@ def _one(e: Expr, index: Expr, vectors: dict[Var, nodes.Buffer], memo: dict[Expr
             if any(dt.lanes(a.dtype) not in (1, dt.lanes(kind)) for a in args):
                 return _no(e)
             return Call(dt.scalar(kind), op, tuple([get(a) for a in args]))
-        case nodes.BufferLoad(buffer, indices):
-            return nodes.BufferLoad(buffer, tuple([get(i) for i in indices]))
     return e
 
 
@@ -193,92 +187,57 @@ class _Scalarize(Rewriter):
 
     def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
         """All lanes of the value are known before the first is stored."""
-        if not any(self.special(e) for e in (s.value, *s.indices)):
+        everything = (s.value, *s.indices)
+        if not any(self.special(e) for e in everything):
             # below a vector condition, what every lane would store in the same place
             return s if self.mask is None else self.each(_size(self.mask), (), lambda _: s)
-        for e in (s.value, *s.indices):
+        for e in everything:
             call = innermost_call(e)
             if call is not None:
                 return self.instruction(call, s)
-        count = _lanes(s.value, *s.indices)
+        count = _lanes(*everything)
 
-        def pick(e: Expr, at: Expr) -> Expr:
-            return lane(e, at, self.vectors)
+        def store(value: Expr, at: Expr) -> nodes.Stmt:
+            target = tuple([lane(i, at, self.vectors) for i in s.indices])
+            return nodes.BufferStore(s.buffer, value, target)
 
-        def target(at: Expr) -> tuple[Expr, ...]:
-            return tuple([pick(i, at) for i in s.indices])
-
-        everything = (s.value, *s.indices)
-        if not any(
-            isinstance(n, nodes.BufferLoad) and n.buffer is s.buffer
-            for e in everything
-            for n in expr_nodes(e)
-        ):
+        if all(load.buffer is not s.buffer for e in everything for load in loads(e)):
             return self.each(
-                count,
-                everything,
-                lambda at: nodes.BufferStore(s.buffer, pick(s.value, at), target(at)),
+                count, everything, lambda at: store(lane(s.value, at, self.vectors), at)
             )
-        whole = nodes.Buffer("lanes", (const(count, INDEX),), s.buffer.type, "local")
-        return nodes.Allocate(
-            whole,
-            nodes.Seq(
-                (
-                    self.each(
-                        count,
-                        everything,
-                        lambda at: nodes.BufferStore(whole, pick(s.value, at), (at,)),
-                    ),
-                    self.each(
-                        count,
-                        everything,
-                        lambda at: nodes.BufferStore(s.buffer, whole[at], target(at)),
-                    ),
-                )
-            ),
-        )
+        whole = lanes_buffer("lanes", dt.vector(s.buffer.type, count))
+        back = self.each(count, everything, lambda at: store(whole[at], at))
+        return _allocated([whole], self.fill(whole, s.value), back)
 
     def visit_LetStmt(self, s: nodes.LetStmt) -> nodes.Stmt:
         """A vector variable is a buffer of its lanes."""
         call = innermost_call(s.value)
         if call is not None:
             return self.instruction(call, s)
-        count = _lanes(s.var)
-        if count == 1:
+        if _lanes(s.var) == 1:
             return super().visit_LetStmt(s)
-        own = nodes.Buffer(s.var.name, (const(count, INDEX),), dt.scalar(s.var.type), "local")
-        fill = self.each(
-            count,
-            (s.value,),
-            lambda at: nodes.BufferStore(own, lane(s.value, at, self.vectors), (at,)),
-        )
+        own = lanes_buffer(s.var.name, s.var.type)
+        fill = self.fill(own, s.value)
         self.vectors[s.var] = own
-        return nodes.Allocate(own, nodes.Seq((fill, self.stmt(s.body))))
+        return _allocated([own], fill, self.stmt(s.body))
 
     def visit_IfThenElse(self, s: nodes.IfThenElse) -> nodes.Stmt:
         """A vector condition decides for every lane by itself; it is evaluated once."""
         count, outer = _lanes(s.condition), self.mask
         if count == 1:
             return super().visit_IfThenElse(s)
-        mask, rest = (
-            nodes.Buffer(n, (const(count, INDEX),), "bool", "local") for n in ("mask", "rest")
-        )
+        mask, rest = [lanes_buffer(n, dt.vector("bool", count)) for n in ("mask", "rest")]
+
+        def put(at: Expr, yes: Expr, no: Expr) -> nodes.Stmt:
+            values = ((mask, yes), (rest, no))
+            return nodes.Seq(tuple([nodes.BufferStore(b, v, (at,)) for b, v in values]))
 
         def decide(at: Expr) -> nodes.Stmt:
-            c = lane(s.condition, at, self.vectors)
-            return nodes.Seq(
-                (nodes.BufferStore(mask, c, (at,)), nodes.BufferStore(rest, Not(mask[at]), (at,)))
-            )
+            return put(at, lane(s.condition, at, self.vectors), Not(mask[at]))
 
         off = const(False, "bool")
         self.mask = None
-        empty = self.each(
-            count,
-            (),
-            lambda at: nodes.Seq(
-                (nodes.BufferStore(mask, off, (at,)), nodes.BufferStore(rest, off, (at,)))
-            ),
-        )
+        empty = self.each(count, (), lambda at: put(at, off, off))
         self.mask = outer
         parts = [empty, self.each(count, (s.condition,), decide)]
         for own, body in ((mask, s.then_body), (rest, s.else_body)):
@@ -286,7 +245,7 @@ class _Scalarize(Rewriter):
                 self.mask = own
                 parts.append(self.stmt(body))
         self.mask = outer
-        return nodes.Allocate(mask, nodes.Allocate(rest, nodes.Seq(tuple(parts))))
+        return _allocated([mask, rest], *parts)
 
     def visit_Evaluate(self, s: nodes.Evaluate) -> nodes.Stmt:
         """A vector that is evaluated for nothing."""
@@ -341,12 +300,11 @@ class _Scalarize(Rewriter):
 
     def fill(self, own: nodes.Buffer, a: Expr) -> nodes.Stmt:
         """Every lane of a value into a buffer."""
-        if _lanes(a) == 1:
-            first = const(0, INDEX)
-            return nodes.BufferStore(own, lane(a, first, self.vectors), (first,))
-        return self.each(
-            _lanes(a), (a,), lambda at: nodes.BufferStore(own, lane(a, at, self.vectors), (at,))
-        )
+
+        def put(at: Expr) -> nodes.Stmt:
+            return nodes.BufferStore(own, lane(a, at, self.vectors), (at,))
+
+        return put(const(0, INDEX)) if _size(own) == 1 else self.each(_size(own), (a,), put)
 
 
 def _with_exprs(s: nodes.BufferStore | nodes.LetStmt | nodes.Evaluate, r: Rewriter) -> nodes.Stmt:

@@ -14,7 +14,6 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from smelt.ir import dtype as dt
@@ -66,15 +65,9 @@ def codec(dtype: str) -> tuple[list[Number], Callable[[Number], int], Any] | Non
 
 
 @cache
-def wrap_range(dtype: str) -> tuple[int, int]:
-    """The smallest and the largest value of an integer type."""
-    return dt.limits(dtype)
-
-
-@cache
 def wrapper(dtype: str) -> Callable[[int], int]:
     """What reduces an integer to a type, as its bits in two's complement do."""
-    low, high = wrap_range(dtype)
+    low, high = dt.limits(dtype)
     return lambda x: ((x - low) & (high - low)) + low
 
 
@@ -183,27 +176,10 @@ def _rsqrt(x: float) -> float:
     return divide(1.0, math.sqrt(x)) if x >= 0 else math.nan
 
 
+_SAME_NAMES = """exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan sinh cosh tanh
+hypot"""
 FUNCTIONS: dict[str, Callable[..., Number]] = {
-    **{
-        name: _safe(getattr(math, name), getattr(np, name))
-        for name in (
-            "exp",
-            "log",
-            "log2",
-            "log10",
-            "log1p",
-            "expm1",
-            "sqrt",
-            "sin",
-            "cos",
-            "tan",
-            "tanh",
-            "sinh",
-            "cosh",
-            "hypot",
-            "exp2",
-        )
-    },
+    **{name: _safe(getattr(math, name), getattr(np, name)) for name in _SAME_NAMES.split()},
     **{
         name: _safe(getattr(math, name), getattr(np, "arc" + name[1:]))
         for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2")
@@ -273,7 +249,6 @@ def _reinterpret(source: str, target: str) -> Callable[[Number], Number]:
 def typed_function(op: str, dtype: str, source: str) -> Callable[..., Number] | None:
     """The intrinsic for a result type and a first operand's type; None if there is no such one."""
     whole = not dt.is_float(dtype) and dtype != "handle"
-    low, high = wrap_range(dtype) if whole else (0, 0)
     n, wrap = dt.width(dtype), wrapper(dtype) if whole else int
 
     table: dict[str, Callable[..., Number]] = {
@@ -288,8 +263,6 @@ def typed_function(op: str, dtype: str, source: str) -> Callable[..., Number] | 
         "shift_right": lambda a, b: a >> b if 0 <= b < n else _bad_shift(b, dtype),
         "reinterpret": _reinterpret(source, dtype),
         "nextafter": _nextafter(dtype),
-        "max_value": lambda: float(_finfo(dtype).max) if dt.is_float(dtype) else high,
-        "min_value": lambda: float(_finfo(dtype).min) if dt.is_float(dtype) else low,
     }
     if dt.is_int(dtype) and op in ("abs", "pow"):
         return (
@@ -302,7 +275,3 @@ def typed_function(op: str, dtype: str, source: str) -> Callable[..., Number] | 
 
 def _bad_shift(b: int, dtype: str) -> int:
     raise ArithmeticError(f"shift by {b} of a value of {dtype}")
-
-
-def _finfo(dtype: str) -> Any:
-    return ml_dtypes.finfo(dt.to_numpy(dtype))

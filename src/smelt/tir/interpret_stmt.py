@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from smelt.ir import dtype as dt
 from smelt.ir.build import is_const
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import Expr, Var
 
 from . import interpret_expr, nodes, threads
-from .interpret_math import codec, memory_size, wrap_range
+from .interpret_math import codec, memory_size
 
 _MAX_NESTING = 15  # CPython refuses more than 20 nested loops in one function
 _EFFECTS_WITHOUT_MEANING = ("prefetch", "assume")
@@ -214,7 +215,7 @@ class Compiler(interpret_expr.ExprEmitter):
 
     def end(self, s: nodes.For, low: str) -> str:
         """Where a loop ends, which its variable has to be able to come to."""
-        extent, top = self.value(s.extent), wrap_range(s.var.type)[1] + 1
+        extent, top = self.value(s.extent), dt.limits(s.var.type)[1] + 1
         a, b = interpret_expr.number_in(low), interpret_expr.number_in(extent)
         if a is not None and b is not None and a + b <= top:
             return str(a + b)

@@ -17,9 +17,6 @@ from smelt.ir.expr import Expr, cast, const
 from . import math_exp, math_log, math_trig
 from .math_core import FLOAT64, FORMATS, Format, copysign, fabs, fma
 
-Unary = Callable[[Expr, Format], "Expr | None"]
-Binary = Callable[[Expr, Expr, Format], "Expr | None"]
-
 
 def rsqrt(x: Expr, f: Format) -> Expr:
     """1 / sqrt(x)."""
@@ -31,14 +28,12 @@ def sign(x: Expr, f: Format) -> Expr:
     return select(x > 0.0, f.number(1.0), select(x < 0.0, f.number(-1.0), x + 0.0))
 
 
-def fmod(x: Expr, y: Expr, f: Format) -> Expr | None:
-    """x - y * trunc(x / y), exact; float64 is left to the library.
+def fmod(x: Expr, y: Expr, f: Format) -> Expr:
+    """x - y * trunc(x / y), exact; float32 only.
 
     In float64 each step r - y * round(r / y) is exact and takes 52 bits off the quotient, which has
     277 at most. The last step may leave a negative remainder.
     """
-    if f.fraction != 23:
-        return None
     d = FLOAT64
     r, b = fabs(cast(d.dtype, x)), fabs(cast(d.dtype, y))
     for _ in range(6):
@@ -49,35 +44,18 @@ def fmod(x: Expr, y: Expr, f: Format) -> Expr | None:
     return select(inside, x, result)
 
 
-_UNARY: dict[str, Unary] = {
-    "exp": math_exp.exp,
-    "exp2": math_exp.exp2,
-    "expm1": math_exp.expm1,
-    "erf": math_exp.erf,
-    "sigmoid": math_exp.sigmoid,
-    "tanh": math_exp.tanh,
-    "sinh": math_exp.sinh,
-    "cosh": math_exp.cosh,
-    "log": math_log.log,
-    "log2": math_log.log2,
-    "log10": math_log.log10,
-    "log1p": math_log.log1p,
-    "asinh": math_log.asinh,
-    "acosh": math_log.acosh,
-    "atanh": math_log.atanh,
-    "sin": math_trig.sin,
-    "cos": math_trig.cos,
-    "tan": math_trig.tan,
-    "asin": math_trig.asin,
-    "acos": math_trig.acos,
-    "atan": math_trig.atan,
-    "rsqrt": rsqrt,
-    "sign": sign,
+_EXPANSIONS: dict[str, Callable[..., Expr]] = {
+    **{
+        name: function
+        for module in (math_exp, math_log, math_trig)
+        for name, function in vars(module).items()
+        if getattr(function, "__module__", "") == module.__name__ and not name.startswith("_")
+    },
+    **{f.__name__: f for f in (rsqrt, sign, fmod)},
 }
-
-_BINARY: dict[str, Binary] = {"atan2": math_trig.atan2, "fmod": fmod, "pow": math_log.pow}
-
-EXPANDED = (*_UNARY, *_BINARY)
+"""What the modules of functions define: from operands and their format to a tree."""
+_FLOAT32_ONLY = ("erf", "fmod", "pow", "sin", "cos", "tan")
+EXPANDED = tuple(_EXPANSIONS)
 """The intrinsics that `expand` knows."""
 
 
@@ -87,7 +65,7 @@ def expand(op: str, args: tuple[Expr, ...]) -> Expr | None:
     float16 and bfloat16 are computed in float32; float64 is known for all but erf, fmod, pow, sin,
     cos and tan.
     """
-    if op not in _UNARY and op not in _BINARY:
+    if op not in _EXPANSIONS:
         return None
     dtype = args[0].dtype
     if dtype in ("float16", "bfloat16"):
@@ -96,9 +74,7 @@ def expand(op: str, args: tuple[Expr, ...]) -> Expr | None:
     f = FORMATS.get(dtype)
     if f is None:
         return _integer_sign(args[0]) if op == "sign" and dt.is_int(dtype) else None
-    if op in _UNARY:
-        return _UNARY[op](args[0], f)
-    return _BINARY[op](args[0], args[1], f)
+    return None if f is FLOAT64 and op in _FLOAT32_ONLY else _EXPANSIONS[op](*args, f)
 
 
 def _integer_sign(x: Expr) -> Expr:

@@ -105,10 +105,8 @@ def cosh(x: Expr, f: math_core.Format) -> Expr:
     return h + 0.25 / h
 
 
-def erf(x: Expr, f: math_core.Format) -> Expr | None:
-    """The error function, 1 - p(a)**8 from 1 on; float64 is left to the library."""
-    if f.fraction != 23:
-        return None
+def erf(x: Expr, f: math_core.Format) -> Expr:
+    """The error function, 1 - p(a)**8 from 1 on; float32 only."""
     a = math_core.clamp(math_core.fabs(x), None, 3.93)
     near = math_core.fma(a, math_core.poly(a * a, tables.ERF_NEAR), a)
     root = math_core.poly(a, tables.ERF_FAR)

@@ -57,12 +57,13 @@ def _quarter_turns(x: Expr, f: math_core.Format) -> tuple[Expr, Expr]:
     return quadrant, cast(f.dtype, angle * float(math_core.PI / 2))
 
 
-def _sin_cos(r: Expr) -> tuple[Expr, Expr]:
-    """Both, for |r| <= pi / 4."""
+def _sin_cos(x: Expr, f: math_core.Format) -> tuple[Expr, Expr, Expr]:
+    """The quadrant, and both functions of the angle left."""
+    q, r = _quarter_turns(x, f)
     z = r * r
     s = math_core.fma(r * z, math_core.poly(z, tables.SIN), r)
     c = math_core.fma(z * z, math_core.poly(z, tables.COS), math_core.fma(z, -0.5, 1.0))
-    return s, c
+    return q, s, c
 
 
 def _flip(value: Expr, quadrant: Expr, f: math_core.Format) -> Expr:
@@ -78,30 +79,21 @@ def _odd(quadrant: Expr) -> Expr:
     return equal(math_core.bit_and(quadrant, 1), 1)
 
 
-def sin(x: Expr, f: math_core.Format) -> Expr | None:
-    """The sine; float64 is left to the library."""
-    if f.fraction != 23:
-        return None
-    q, r = _quarter_turns(x, f)
-    s, c = _sin_cos(r)
+def sin(x: Expr, f: math_core.Format) -> Expr:
+    """The sine; float32 only."""
+    q, s, c = _sin_cos(x, f)
     return math_core.keep_tiny(x, 2.0**-13, _flip(select(_odd(q), c, s), q, f))
 
 
-def cos(x: Expr, f: math_core.Format) -> Expr | None:
-    """The cosine; float64 is left to the library."""
-    if f.fraction != 23:
-        return None
-    q, r = _quarter_turns(x, f)
-    s, c = _sin_cos(r)
+def cos(x: Expr, f: math_core.Format) -> Expr:
+    """The cosine; float32 only."""
+    q, s, c = _sin_cos(x, f)
     return _flip(select(_odd(q), s, c), q + 1, f)
 
 
-def tan(x: Expr, f: math_core.Format) -> Expr | None:
-    """The tangent; float64 is left to the library."""
-    if f.fraction != 23:
-        return None
-    q, r = _quarter_turns(x, f)
-    s, c = _sin_cos(r)
+def tan(x: Expr, f: math_core.Format) -> Expr:
+    """The tangent; float32 only."""
+    q, s, c = _sin_cos(x, f)
     odd = _odd(q)
     sign = math_core.shift_left(q, 31)
     top = f.from_bits(math_core.bit_xor(f.bits(select(odd, c, s)), sign))

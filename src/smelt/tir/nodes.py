@@ -7,7 +7,7 @@ binds those variables to the loops around it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from smelt.ir import dtype as dt
@@ -302,6 +302,44 @@ def seq(*stmts: Stmt | None) -> Stmt:
     return flat[0] if len(flat) == 1 else Seq(tuple(flat))
 
 
+def flat(stmt: Stmt) -> list[Stmt]:
+    """The statements of nested sequences."""
+    out: list[Stmt] = []
+    stack = [stmt]
+    while stack:
+        s = stack.pop()
+        if isinstance(s, Seq):
+            stack.extend(reversed(s.stmts))
+        else:
+            out.append(s)
+    return out
+
+
+def stores(buffers: Iterable[Buffer], values: Iterable[Expr], at: tuple[Expr, ...]) -> Stmt:
+    """A value stored in each of some buffers, all at the same place."""
+    return seq(*[BufferStore(b, v, at) for b, v in zip(buffers, values, strict=True)])
+
+
+def lets(bindings: Iterable[tuple[Var, Expr]], body: Stmt) -> Stmt:
+    """A statement with variables bound around it, the first one outermost."""
+    for v, e in reversed(list(bindings)):
+        body = LetStmt(v, e, body)
+    return body
+
+
+def stored_together(
+    buffers: Sequence[Buffer],
+    values: Sequence[Expr],
+    at: tuple[Expr, ...],
+    new_name: Callable[[str], str] = str,
+) -> Stmt:
+    """The same where values are computed from what is stored: all of them before any is stored."""
+    if len(buffers) == 1:
+        return stores(buffers, values, at)
+    fresh = [Var(new_name(f"{b.name}_new"), b.type) for b in buffers]
+    return lets(zip(fresh, values, strict=True), stores(buffers, fresh, at))
+
+
 def no_op() -> Stmt:
     """A statement that does nothing."""
     return Evaluate(const(0))
@@ -338,15 +376,5 @@ def walk(stmt: Stmt) -> Iterator[Stmt]:
 
 def sub_statements(s: Stmt) -> list[Stmt]:
     """The statements directly below one."""
-    match s:
-        case Seq(stmts):
-            return list(stmts)
-        case For() | While() | LetStmt() | Allocate():
-            return [s.body]
-        case IfThenElse(_, a, b):
-            return [a] if b is None else [a, b]
-        case BlockRealize(_, _, block):
-            return [block]
-        case Block():
-            return [s.body] if s.init is None else [s.init, s.body]
-    return []
+    found = [c for c in s.children() if isinstance(c, Stmt)]
+    return found[::-1] if isinstance(s, Block) else found  # the field init stands behind body

@@ -13,30 +13,26 @@ from smelt.ir.expr import Expr, StringImm, Var
 from smelt.ir.walk import free_vars
 
 from .nodes import (
-    Allocate,
     AssertStmt,
-    Block,
     BlockRealize,
     Buffer,
     BufferStore,
     Evaluate,
     IfThenElse,
-    LetStmt,
     PrimFunc,
-    Range,
     Seq,
     Stmt,
     While,
     seq,
 )
-from .parser_block import BlockParts, with_regions
+from .parser_block import with_regions
 from .parser_buffer import BUFFER
 from .parser_expr import Source
 from .parser_let import Binding, LetParser
-from .parser_source import describe
+from .parser_source import describe, unquoted
 from .parser_values import View, plain
 from .script_names import BINDING, CONTEXT, STATEMENT, complaint, entries, entry
-from .script_ops import dtype_of, is_dtype, shape_vars
+from .script_ops import is_dtype, shape_vars
 
 
 def parse(
@@ -84,21 +80,6 @@ def parse_function(
 class FunctionParser(LetParser):
     """Parses one function."""
 
-    def __init__(
-        self, source: Source, env: Mapping[str, Any], aliases: frozenset[str] = frozenset("T")
-    ) -> None:
-        """Start outside of any block."""
-        super().__init__(source, env, aliases)
-        self.params: dict[str, Var | Buffer] = {}
-        self.declared: dict[Var, ast.AST] = {}
-        self.given: set[Var] = set()
-        self.func_attrs: dict[str, Any] = {}
-        self.blocks: list[BlockParts] = [BlockParts(None)]
-        self.bare: dict[Block, tuple[bool, bool]] = {}
-        self.domains: dict[Expr, Range] = {}
-        self.rooted = self.no_root = False
-        self.lets: dict[Var, int] = {}
-
     # --------------------------------------------------------------------------- functions
 
     def function(self, node: ast.FunctionDef) -> PrimFunc:
@@ -117,10 +98,9 @@ class FunctionParser(LetParser):
         """@T.prim_func, which may say private=True."""
         attrs: dict[str, Any] = {}
         for d in node.decorator_list:
-            called = d.func if isinstance(d, ast.Call) else d
-            if self.script_name(called) != "prim_func":
+            if not isinstance(d, ast.Call) or self.script_name(d) != "prim_func":
                 continue
-            for k in d.keywords if isinstance(d, ast.Call) else ():
+            for k in d.keywords:
                 if k.arg not in ("private", "check_well_formed"):
                     legal = "T.prim_func(private=, check_well_formed=)"
                     self.fail(k, f"T.prim_func has no parameter '{k.arg or '**'}'", legal)
@@ -141,39 +121,31 @@ class FunctionParser(LetParser):
             isinstance(node.returns, ast.Constant) and node.returns.value is None
         ):
             self.fail(node.returns, "a program returns nothing", "a buffer that it writes")
-        notes = [self.annotation(arg) for arg in a.args]
-        for arg, note in zip(a.args, notes, strict=True):
-            if arg.arg in self.params:
+        notes: dict[str, tuple[str, Any]] = {}
+        for arg in a.args:
+            if arg.arg in notes:
                 self.fail(arg, f"the parameter {arg.arg} stands twice in the signature")
-            self.params[arg.arg] = Var("", "handle")  # keeps the place in the order
-            name = self.script_name(note.func if isinstance(note, ast.Call) else note) or ""
-            if is_dtype(name):
-                var = Var(self.fresh(arg.arg), name)
-                self.define(arg.arg, var)
-                self.params[arg.arg] = var
-        for arg, note in zip(a.args, notes, strict=True):
-            if isinstance(note, ast.Call) and self.script_name(note.func) == "Buffer":
-                bound = BUFFER.bind(note, self.elements(note.args), self.fail)
-                buffer = self.buffer(note, arg.arg, *bound)
-                self.define(arg.arg, buffer)
-                self.params[arg.arg] = buffer
+            note = self.annotation(arg)
+            notes[arg.arg] = self.script_name(note) or "", note
+        made: dict[str, Var | Buffer] = {}
+        for name, (kind, note) in sorted(notes.items(), key=lambda n: n[1][0] == "Buffer"):
+            if kind == "Buffer":
+                made[name] = self.run(BUFFER, note, self.elements(note.args), name)
+            else:
+                made[name] = Var(self.fresh(name), kind)
+            self.define(name, made[name])
+        self.params = {name: made[name] for name in notes}
 
     def annotation(self, arg: ast.arg) -> ast.expr:
         """A parameter's annotation, taken out of quotes."""
-        note = arg.annotation
         legal = 'T.Buffer((...), "float32"), T.int64, T.handle'
-        if isinstance(note, ast.Constant) and isinstance(note.value, str):
-            try:
-                inner = ast.parse(note.value, mode="eval").body
-            except SyntaxError as e:
-                self.fail(note, f"the type of {arg.arg} is no Python: {e.msg}", legal)
-            for n in ast.walk(inner):
-                ast.copy_location(n, note)
-            note = inner
-        if note is None:
+        if arg.annotation is None:
             self.fail(arg, f"the parameter {arg.arg} needs a type", legal)
-        called = isinstance(note, ast.Call)
-        name = self.script_name(note.func if isinstance(note, ast.Call) else note)
+        try:
+            note = unquoted(arg.annotation)
+        except SyntaxError as e:
+            self.fail(arg.annotation, f"the type of {arg.arg} is no Python: {e.msg}", legal)
+        called, name = isinstance(note, ast.Call), self.script_name(note)
         plain_type = name is not None and is_dtype(name) and (not called or name == "handle")
         if not plain_type and not (called and name == "Buffer"):
             self.fail(note, f"this is no type of a parameter ({arg.arg})", legal)
@@ -226,20 +198,18 @@ class FunctionParser(LetParser):
                 out = []
         self.pop()
         body = seq(*out) if out else Seq(())
-        for before, (binder, data) in reversed(pending):
-            inner = (
-                Allocate(binder, body, data)
-                if isinstance(binder, Buffer)
-                else LetStmt(binder, data, body)
-            )
-            body = seq(*before, inner)
+        for before, binding in reversed(pending):
+            body = seq(*before, binding(body))
         return body
 
     def assign(self, s: ast.Assign) -> Stmt | Binding | None:
         """buffer[...] = value, or a name bound to something."""
         if len(s.targets) != 1:
             self.fail(s, "one name at a time is assigned")
-        target, value = s.targets[0], s.value
+        return self.assigned(s, s.targets[0], s.value)
+
+    def assigned(self, s: ast.stmt, target: ast.expr, value: ast.expr) -> Stmt | Binding | None:
+        """The store or the binding of target = value."""
         if isinstance(target, ast.Subscript):
             return self.store(target, value)
         if isinstance(target, ast.Name):
@@ -251,18 +221,10 @@ class FunctionParser(LetParser):
 
     def augmented(self, s: ast.AugAssign) -> Stmt | Binding | None:
         """A[i] += value."""
-        load: ast.expr
-        if isinstance(s.target, ast.Subscript):
-            load = ast.Subscript(s.target.value, s.target.slice, ast.Load())
-        elif isinstance(s.target, ast.Name):
-            load = ast.Name(s.target.id, ast.Load())
-        else:
+        if not isinstance(s.target, ast.Subscript | ast.Name):
             self.fail(s.target, "only a buffer's elements can be assigned")
-        joined = ast.BinOp(ast.copy_location(load, s.target), s.op, s.value)
-        ast.copy_location(joined, s)
-        if isinstance(s.target, ast.Subscript):
-            return self.store(s.target, joined)
-        return self.bind(s, s.target.id, joined)
+        joined = ast.copy_location(ast.BinOp(s.target, s.op, s.value), s)
+        return self.assigned(s, s.target, joined)
 
     def store(self, target: ast.Subscript, value: ast.expr) -> Stmt:
         """buffer[indices] = value."""
@@ -274,7 +236,7 @@ class FunctionParser(LetParser):
         lanes = max([dt.lanes(i.dtype) for i in indices], default=1)
         kind = dt.vector(buffer.type, lanes)
         given = self.expr(value, kind)
-        found = dtype_of(given)
+        found = given.dtype
         if isinstance(given, StringImm):
             self.fail(value, f"{buffer.name} holds {kind}, the value is a text")
         if found != kind:
@@ -294,8 +256,7 @@ class FunctionParser(LetParser):
         name = self.script_name(node.func)
         known = entries(STATEMENT).get(name or "")
         if known is not None:
-            args = known.signature.bind(node, self.elements(node.args), self.fail)
-            made: Stmt | None = known.run(self, node, *args)
+            made: Stmt | None = self.run(known, node, self.elements(node.args))
             return made
         if name is not None and (name in entries(BINDING) or name in entries(CONTEXT)):
             self.fail(node, *complaint(name, STATEMENT))
@@ -328,14 +289,8 @@ class FunctionParser(LetParser):
             self.fail(s.items[1].context_expr, "one thing at a time stands behind with")
         node, target = s.items[0].context_expr, s.items[0].optional_vars
         name = self.script_name(node.func) if isinstance(node, ast.Call) else None
-        known = entries(CONTEXT).get(name or "")
-        if known is None or not isinstance(node, ast.Call):
-            if name is not None:
-                self.fail(node, *complaint(name, CONTEXT))
-            legal = ", ".join([f"T.{n}" for n in entries(CONTEXT)])
-            self.fail(node, "this does not stand behind with", legal)
-        args = known.signature.bind(node, self.elements(node.args), self.fail)
-        made: Stmt | None = known.run(self, node, target, s.body, *args)
+        wrong = "this does not stand behind with"
+        made: Stmt | None = self.placed(CONTEXT, name, node, wrong, target, s.body)
         return made
 
     def returns(self, s: ast.Return) -> None:

@@ -12,7 +12,7 @@ from smelt.ir.expr import INDEX, Expr, Var, cast, const
 from .facts import Facts
 from .nodes import Block, BlockRealize, Buffer, BufferRegion, IterVar, PrimFunc, Range, Stmt
 from .parser_buffer import OPTIONS, BufferParser
-from .parser_source import describe
+from .parser_source import Source, describe
 from .parser_values import is_number, plain
 from .regions import accesses
 from .rewrite import Rewriter
@@ -70,16 +70,32 @@ def _is_data(value: object) -> bool:
 class BlockParser(BufferParser):
     """Parses blocks.
 
-    blocks   the blocks around what is parsed, the function's own level first
-    bare     blocks whose text leaves out (reads, writes)
-    domains  what loop variables run over
-    rooted   whether there is any block
+    blocks      the blocks around what is parsed, the function's own level first
+    bare        blocks whose text leaves out (reads, writes)
+    domains     what loop variables run over
+    rooted      whether there is any block
+    no_root     whether the text says that there is no block "root"
+    params      the function's parameters by name
+    func_attrs  the function's attributes
+    declared    variables without a value of their own, and where they stand
+    given       those of them that a let has given one
+    lets        variables with a value, and how deep in scopes they are bound
     """
 
-    blocks: list[BlockParts]
-    bare: dict[Block, tuple[bool, bool]]
-    domains: dict[Expr, Range]
-    rooted: bool
+    def __init__(
+        self, source: Source, env: Mapping[str, Any], aliases: frozenset[str] = frozenset("T")
+    ) -> None:
+        """Start outside of any block."""
+        super().__init__(source, env, aliases)
+        self.blocks: list[BlockParts] = [BlockParts(None)]
+        self.bare: dict[Block, tuple[bool, bool]] = {}
+        self.domains: dict[Expr, Range] = {}
+        self.rooted = self.no_root = False
+        self.params: dict[str, Var | Buffer] = {}
+        self.func_attrs: dict[str, Any] = {}
+        self.declared: dict[Var, ast.AST] = {}
+        self.given: set[Var] = set()
+        self.lets: dict[Var, int] = {}
 
     def suite(self, nodes: list[ast.stmt]) -> Stmt:
         """The statements of a suite."""
@@ -140,26 +156,7 @@ class BlockParser(BufferParser):
 
     # -------------------------------------------------------------------------------- axes
 
-    def axis(
-        self, node: ast.Call, target: str, dom: ast.expr, value: ast.expr, dtype: ast.expr | None
-    ) -> None:
-        """One iteration variable: bare numbers and the domain take the value's type."""
-        parts = self.in_block(node, once=False)
-        kind = (self.script_name(node.func) or "")[len("axis.") :]
-        given = self.value(dom)
-        bounds = given if isinstance(given, tuple) else (given,)
-        if not 1 <= len(bounds) <= 2:
-            self.fail(dom, f"a domain of {len(bounds)} bounds", "an extent, or (low, high)")
-        at = plain(self.value(value))
-        known = [x.dtype for x in map(plain, (at, *reversed(bounds))) if isinstance(x, Expr)]
-        own = self.dtype_arg(dtype) if dtype is not None else (known or [INDEX])[0]
-        if not dt.is_int(own) or dt.lanes(own) > 1:
-            self.fail(node, f"the axis {target} is of type {own}", "an integer")
-        ends = [self._of(dom, b, own) for b in bounds]
-        r = Range(const(0, own), ends[0]) if len(ends) == 1 else self.interval(dom, *ends)
-        self.bind_axis(parts, target, _LETTERS.get(kind, kind), r, self._of(value, at, own))
-
-    def _of(self, node: ast.AST, value: Any, dtype: str) -> Expr:
+    def integer(self, node: ast.AST, value: Any, dtype: str) -> Expr:
         """A bound or a value in the type of its axis."""
         value = plain(value)
         if not is_number(value) and not isinstance(value, Expr):
@@ -176,41 +173,52 @@ class BlockParser(BufferParser):
         parts.iters.append(IterVar(var, dom, kind))
         parts.values.append(value)
 
-    def remap(
-        self, node: ast.Call, targets: list[ast.expr], kinds: ast.expr, loops: ast.expr
-    ) -> None:
-        """vi, vj = T.axis.remap("SR", [i, j]): each loop's domain and value."""
-        parts = self.in_block(node, once=False)
-        letters, around = self.text_arg(kinds), self.value(loops)
-        around = around if isinstance(around, tuple | list) else (around,)
-        if not len(letters) == len(around) == len(targets):
-            counts = f"{len(targets)} names, {len(letters)} letters, {len(around)} loops"
-            self.fail(node, f"T.axis.remap: {counts}", "one letter and one loop for each name")
-        for letter, loop, target in zip(letters, around, targets, strict=True):
-            if letter not in _LETTERS:
-                self.fail(
-                    kinds, f"{letter!r} is no kind of axis", "S, R or O: " + ", ".join(_KINDS)
-                )
-            dom = self.domains.get(loop) if isinstance(loop, Var) else None
-            if dom is None:
-                self.fail(loops, f"expected loop variables, got {describe(loop)}")
-            if not isinstance(target, ast.Name):
-                self.fail(target, "expected a name")
-            self.bind_axis(parts, target.id, _LETTERS[letter], dom, loop)
-
 
 # ------------------------------------------------------------------------------------- statements
 
 
 @entry(BINDING, *[f"axis.{k}(dom, value, dtype=)" for k in (*_KINDS, *_LETTERS)])
-def _axis(p: BlockParser, node: ast.Call, target: str, *args: Any) -> None:
-    p.axis(node, target, *args)
+def _axis(
+    p: BlockParser, node: ast.Call, target: str, dom: ast.expr, value: ast.expr, **options: ast.expr
+) -> None:
+    """One iteration variable: bare numbers and the domain take the value's type."""
+    parts = p.in_block(node, once=False)
+    kind = (p.script_name(node.func) or "")[len("axis.") :]
+    given = p.value(dom)
+    bounds = given if isinstance(given, tuple) else (given,)
+    if not 1 <= len(bounds) <= 2:
+        p.fail(dom, f"a domain of {len(bounds)} bounds", "an extent, or (low, high)")
+    at = plain(p.value(value))
+    known = [x.dtype for x in map(plain, (at, *reversed(bounds))) if isinstance(x, Expr)]
+    own = p.dtype_arg(options["dtype"]) if options else (known or [INDEX])[0]
+    if not dt.is_int(own) or dt.lanes(own) > 1:
+        p.fail(node, f"the axis {target} is of type {own}", "an integer")
+    ends = [p.integer(dom, b, own) for b in bounds]
+    r = Range(const(0, own), ends[0]) if len(ends) == 1 else p.interval(dom, *ends)
+    p.bind_axis(parts, target, _LETTERS.get(kind, kind), r, p.integer(value, at, own))
 
 
 @entry(BINDING, "axis.remap(kinds, loops)")
-def _remap(p: BlockParser, node: ast.Call, target: str, kinds: ast.expr, loops: ast.expr) -> None:
-    name = ast.copy_location(ast.Name(target), node)
-    p.remap(node, [name], kinds, loops)
+def _remap(
+    p: BlockParser, node: ast.Call, target: str | list[ast.expr], kinds: ast.expr, loops: ast.expr
+) -> None:
+    """vi, vj = T.axis.remap("SR", [i, j]): each loop's domain and value."""
+    targets = [ast.Name(target)] if isinstance(target, str) else target
+    parts = p.in_block(node, once=False)
+    letters, around = p.text_arg(kinds), p.value(loops)
+    around = around if isinstance(around, tuple | list) else (around,)
+    if not len(letters) == len(around) == len(targets):
+        counts = f"{len(targets)} names, {len(letters)} letters, {len(around)} loops"
+        p.fail(node, f"T.axis.remap: {counts}", "one letter and one loop for each name")
+    for letter, loop, name in zip(letters, around, targets, strict=True):
+        if letter not in _LETTERS:
+            p.fail(kinds, f"{letter!r} is no kind of axis", "S, R or O: " + ", ".join(_KINDS))
+        dom = p.domains.get(loop) if isinstance(loop, Var) else None
+        if dom is None:
+            p.fail(loops, f"expected loop variables, got {describe(loop)}")
+        if not isinstance(name, ast.Name):
+            p.fail(name, "expected a name")
+        p.bind_axis(parts, name.id, _LETTERS[letter], dom, loop)
 
 
 @entry(STATEMENT, "reads(*regions)", "writes(*regions)")
@@ -236,8 +244,10 @@ def _block_attr(p: BlockParser, node: ast.Call, attrs: ast.expr) -> None:
 
 
 @entry(BINDING, *[f"{n}(shape, {OPTIONS})" for n in ("alloc_buffer", "sblock_alloc_buffer")])
-def _alloc_buffer(p: BlockParser, node: ast.Call, target: str, *args: Any) -> None:
-    buffer = p.buffer(node, target, *args)
+def _alloc_buffer(
+    p: BlockParser, node: ast.Call, target: str, shape: ast.expr, **options: ast.expr
+) -> None:
+    buffer = p.buffer(node, target, shape, **options)
     p.blocks[-1].allocs.append(buffer)
     p.define(target, buffer)
 

@@ -14,15 +14,13 @@ from .parser_expr import ExprParser
 from .parser_source import Described, describe
 from .parser_values import View
 from .regions import full
-from .script_names import BINDING, Signature, entry
+from .script_names import BINDING, Entry, Signature, entry
 
 OPTIONS = (
     "dtype=, scope=, strides=, data=, axis_separators=, elem_offset=, align=, offset_factor=, "
     "buffer_type="
 )
 """What a buffer may say of itself behind its shape."""
-BUFFER = Signature(f"Buffer(shape, {OPTIONS})")
-"""A buffer as the type of a parameter."""
 
 
 class Matched(Described):
@@ -51,8 +49,7 @@ class BufferParser(ExprParser):
         out = []
         for v in items:
             e = self.as_expr(node, v, INDEX if isinstance(v, int) else None)
-            if not dt.is_int(e.dtype):
-                self.fail(node, f"{what} is of type {e.dtype}", "an integer")
+            self.whole(node, e, what)
             if isinstance(e, IntImm) and e.value < 0:
                 self.fail(node, f"{what} is {e.value}", "at least 0")
             out.append(e)
@@ -68,7 +65,7 @@ class BufferParser(ExprParser):
         strides: ast.expr | None = None,
         data: ast.expr | None = None,
         axis_separators: ast.expr | None = None,
-        *rest: ast.expr | None,
+        **rest: ast.expr,
     ) -> Buffer:
         """A new buffer from the arguments of T.Buffer and the like (see OPTIONS)."""
         kind = "float32" if dtype is None else self.dtype_arg(dtype)
@@ -84,7 +81,7 @@ class BufferParser(ExprParser):
         cuts = () if axis_separators is None else self.value(axis_separators)
         if not isinstance(cuts, tuple | list) or not all(type(c) is int for c in cuts):
             self.fail(axis_separators or node, "expected positions between dimensions", "[1]")
-        self.promises(*rest)
+        self.promises(**rest)
         where = "global" if scope is None else self.text_arg(scope) or "global"
         return Buffer(self.fresh(name), extents, kind, where, steps, tuple(cuts))
 
@@ -104,9 +101,16 @@ class BufferParser(ExprParser):
         if buffer_type is not None and self.text_arg(buffer_type) not in ("", "default"):
             self.fail(buffer_type, "smelt has one kind of buffer", '"default"')
 
-    def same_memory(self, node: ast.Call, name: str, args: list[Any]) -> Buffer:
+    def same_memory(
+        self,
+        node: ast.Call,
+        name: str,
+        shape: ast.expr,
+        data: ast.expr,
+        dtype: ast.expr | None = None,
+        **rest: ast.expr,
+    ) -> Buffer:
         """T.Buffer(shape, dtype, data=B): a second name of B, which must look like this."""
-        shape, dtype, _, _, data = args[:5]
         value = self.value(data)
         if not isinstance(value, Buffer):
             self.fail(data, f"expected a buffer, got {describe(value)}")
@@ -129,10 +133,7 @@ class BufferParser(ExprParser):
         base = self.value(node.value)
         if not isinstance(base, Buffer | View):
             self.fail(node.value, f"expected a buffer, got {describe(base)}")
-        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        items = self.elements(items)
-        if len(items) != base.rank:
-            self.fail(node, f"{base.name} has {base.rank} dimensions, {len(items)} ranges given")
+        items = self.items(base, node, "ranges")
         ranges = [self.range(i, e) for i, e in zip(items, base.shape, strict=True)]
         if isinstance(base, Buffer):
             return BufferRegion(base, tuple(ranges))
@@ -169,16 +170,16 @@ def _same(a: Any, b: Any) -> bool:
 
 @entry(BINDING, f"match_buffer(param, shape, {OPTIONS})")
 def _match_buffer(
-    p: BufferParser, node: ast.Call, target: str, param: ast.expr, shape: ast.expr, *args: Any
+    p: BufferParser, node: ast.Call, target: str, param: ast.expr, shape: ast.expr, **options: Any
 ) -> None:
     """A parameter that is a handle becomes a buffer; a region gets a name."""
     if isinstance(param, ast.Subscript):
-        for option in args[1:]:
-            if option is not None:
-                p.fail(option, "a region is matched by its shape and type only")
+        dtype = options.pop("dtype", None)
+        for option in options.values():
+            p.fail(option, "a region is matched by its shape and type only")
         view = p.view(target, param, shape)
-        if args[0] is not None and p.dtype_arg(args[0]) != view.buffer.type:
-            p.fail(args[0], f"{view.buffer.name} holds {view.buffer.type}")
+        if dtype is not None and p.dtype_arg(dtype) != view.buffer.type:
+            p.fail(dtype, f"{view.buffer.name} holds {view.buffer.type}")
         p.define(target, view)
         return
     handle = p.value(param)
@@ -187,14 +188,20 @@ def _match_buffer(
     if not isinstance(handle, Var) or handle.type != "handle":
         p.fail(param, f"the parameter {param.id} is {describe(handle)}", f"{param.id}: T.handle")
     p.taken.discard(param.id)
-    buffer = p.buffer(node, target, shape, *args)
+    buffer = p.buffer(node, target, shape, **options)
     p.params[param.id] = buffer
     p.define(param.id, Matched(buffer))
     p.define(target, buffer)
 
 
 @entry(BINDING, f"Buffer(shape, {OPTIONS})")
-def _alias(p: BufferParser, node: ast.Call, target: str, *args: Any) -> None:
-    if args[4] is None:
+def _alias(
+    p: BufferParser, node: ast.Call, target: str, shape: ast.expr, **options: ast.expr
+) -> None:
+    if "data" not in options:
         p.fail(node, f"nothing allocates {target}", f"{target} = T.alloc_buffer(shape, dtype)")
-    p.define(target, p.same_memory(node, target, list(args)))
+    p.define(target, p.same_memory(node, target, shape, **options))
+
+
+BUFFER = Entry(Signature(f"Buffer(shape, {OPTIONS})"), BufferParser.buffer)
+"""A buffer as the type of a parameter."""

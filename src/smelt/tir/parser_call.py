@@ -18,7 +18,7 @@ from .nodes import Buffer, BufferLoad
 from .op import max_value, min_value
 from .parser_source import describe
 from .script_names import VALUE, Entry, Signature, entries, entry
-from .script_ops import INTRINSICS, NAMED_CALLS, OPERATORS, Intrinsic, fits, inferred_dtype
+from .script_ops import INTRINSICS, NAMED_CALLS, Intrinsic, fits, inferred_dtype
 
 if TYPE_CHECKING:
     from .parser_expr import ExprParser
@@ -57,7 +57,7 @@ def _intrinsic(known: Intrinsic, p: ExprParser, node: ast.Call, *args: ast.expr)
 
 def _enter_tables() -> None:
     """Every operator and intrinsic of the tables under all of its names."""
-    for o in OPERATORS:
+    for o in expr.OPERATORS:
         for name in (o.name, *o.others):
             VALUES[name] = Entry(Signature(f"{name}(a, b)"), partial(_operator, o.node))
     operands = ("", "x", "x, y", "x, y, z")

@@ -19,6 +19,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import SmeltError
 from smelt.ir.expr import (
     INDEX,
+    OPERATORS,
     Add,
     And,
     Binary,
@@ -37,13 +38,14 @@ from smelt.ir.expr import (
 )
 from smelt.runtime.errors import closest
 
+from .names import unique_name
 from .nodes import Buffer, BufferLoad, Range
 from .parser_call import VALUES, typed
 from .parser_source import Source as Source
-from .parser_source import describe
+from .parser_source import describe, dotted_name
 from .parser_values import BUILTINS, COMPUTED, View, is_number, is_python, plain
-from .script_names import VALUE, complaint
-from .script_ops import DEVICE_INTRINSICS, HOST_INTRINSICS, OPERATORS, dtype_of, is_dtype
+from .script_names import VALUE, Entry, complaint, entries
+from .script_ops import DEVICE_INTRINSICS, HOST_INTRINSICS, is_dtype
 
 _CLASSES = {o.python: o.node for o in OPERATORS if o.python is not None}
 _BITWISE: dict[type[ast.AST], tuple[str, type[Binary] | None]] = {
@@ -102,12 +104,7 @@ class ExprParser:
 
     def fresh(self, name: str) -> str:
         """The name that a new variable or buffer gets: that of the text, unless it is taken."""
-        new, n = name, 0
-        while new in self.taken:
-            n += 1
-            new = f"{name}_{n}"
-        self.taken.add(new)
-        return new
+        return unique_name(name, self.taken)
 
     def lookup(self, node: ast.Name) -> Any:
         """What a name stands for: in the program, else in the Python program around it."""
@@ -175,7 +172,7 @@ class ExprParser:
 
     def truth(self, node: ast.AST, e: Expr) -> Expr:
         """An expression that must be a truth value."""
-        if dt.kind(dtype_of(e)) != "bool":
+        if dt.kind(e.dtype) != "bool":
             self.fail(node, f"the condition is of type {e.dtype}", "a comparison such as x != 0")
         return e
 
@@ -246,26 +243,15 @@ class ExprParser:
             spine.append(at)
             at = at.left
         left = self.value(at)
-        kind = dtype_of(left) if isinstance(left, Expr) else None
         for part in reversed(spine):
-            right = self.value(part.right)
-            cls = _CLASSES.get(type(part.op))
-            if (
-                cls is not None
-                and isinstance(right, Expr)
-                and dtype_of(right) == kind
-                and (cls is not FloorDiv or not dt.is_float(kind))
-            ):
-                left = cls(left, right)
-                continue
-            left = self.binary(part, cls, left, right)
-            kind = dtype_of(left) if isinstance(left, Expr) else None
+            left = self.binary(part, left, self.value(part.right))
         return left
 
-    def binary(self, node: ast.BinOp, cls: type[Binary] | None, a: Any, b: Any) -> Any:
+    def binary(self, node: ast.BinOp, a: Any, b: Any) -> Any:
         """One operator on two values."""
-        if is_python(a) and is_python(b):
+        if not isinstance(a, Expr) and is_python(a) and is_python(b):
             return self.computed(node, node.op, a, b)
+        cls = _CLASSES.get(type(node.op))
         if cls is not None:
             return self.matched(node, cls, a, b)
         if type(node.op) not in _BITWISE:
@@ -291,17 +277,17 @@ class ExprParser:
     def matched(self, node: ast.AST, cls: type[Binary], a: Any, b: Any) -> Expr:
         """`cls(a, b)` with bare numbers in the other operand's type, nothing folded."""
         x, y = self.operands(node, a, b)
-        if cls is FloorDiv and dt.is_float(dtype_of(x)):
-            return Call(dtype_of(x), "floor", (Div(x, y),))
+        if cls is FloorDiv and dt.is_float(x.dtype):
+            return Call(x.dtype, "floor", (Div(x, y),))
         return cls(x, y)
 
     def operands(self, node: ast.AST, a: Any, b: Any) -> tuple[Expr, Expr]:
         """Two operands in one type; bare numbers take the other operand's."""
         if isinstance(a, Expr):
             if isinstance(b, Expr):
-                if dtype_of(a) == dtype_of(b):
+                if a.dtype == b.dtype:
                     return a, b
-            elif type(b) is int and -_TOP <= b < _TOP and dtype_of(a) == INDEX:
+            elif type(b) is int and -_TOP <= b < _TOP and a.dtype == INDEX:
                 return a, IntImm(INDEX, b)
         return self.converted(node, plain(a), plain(b))
 
@@ -337,7 +323,7 @@ class ExprParser:
             except TypeError:
                 self.fail(node, f"this does not stand before {describe(value)}")
         e = self.as_expr(node, value)
-        kind = dtype_of(e)
+        kind = e.dtype
         if isinstance(node.op, ast.USub):
             return self.matched(node, Sub, 0, e)
         if isinstance(node.op, ast.UAdd):
@@ -410,21 +396,28 @@ class ExprParser:
 
     def element(self, base: Buffer | View, node: ast.Subscript) -> tuple[Buffer, tuple[Expr, ...]]:
         """The buffer and the indices between brackets, as many as there are dimensions."""
+        indices = tuple([self.index(i) for i in self.items(base, node, "indices")])
+        return (base, indices) if isinstance(base, Buffer) else (base.buffer, base.indices(indices))
+
+    def items(self, base: Buffer | View, node: ast.Subscript, what: str) -> list[ast.expr]:
+        """What stands between brackets, as many as there are dimensions."""
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         items = self.elements(items)
         if len(items) != base.rank:
-            self.fail(node, f"{base.name} has {base.rank} dimensions, {len(items)} indices given")
-        indices = tuple([self.index(i) for i in items])
-        return (base, indices) if isinstance(base, Buffer) else (base.buffer, base.indices(indices))
+            self.fail(node, f"{base.name} has {base.rank} dimensions, {len(items)} {what} given")
+        return items
+
+    def whole(self, node: ast.AST, e: Expr, what: str) -> Expr:
+        """An expression that has to be an integer."""
+        if not dt.is_int(e.dtype):
+            self.fail(node, f"{what} is of type {e.dtype}", "an integer")
+        return e
 
     def index(self, node: ast.expr) -> Expr:
         """One index: an integer, or lo:hi for the lanes of a vector."""
         if isinstance(node, ast.Slice):
             return self.lanes(node)
-        e = self.expr(node)
-        if not dt.is_int(e.dtype):
-            self.fail(node, f"an index is of type {e.dtype}", "an integer")
-        return e
+        return self.whole(node, self.expr(node), "an index")
 
     def lanes(self, node: ast.Slice) -> Expr:
         """lo:hi:step as an index: a ramp of known length."""
@@ -442,8 +435,7 @@ class ExprParser:
     def interval(self, node: ast.AST, low: Any, high: Any) -> Range:
         """The Range low:high; `low + x` as the upper end gives the extent x."""
         begin, end = self.operands(node, low, high)
-        if not dt.is_int(begin.dtype):
-            self.fail(node, f"a bound is of type {begin.dtype}", "an integer")
+        self.whole(node, begin, "a bound")
         if isinstance(end, Add) and end.a is begin:
             return Range(begin, end.b)
         return Range(begin, end - begin)
@@ -451,14 +443,8 @@ class ExprParser:
     # ------------------------------------------------------------------------------- calls
 
     def script_name(self, node: ast.expr) -> str | None:
-        """ "block" for T.block, "axis.spatial" for T.axis.spatial, None for anything else."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not parts or not isinstance(node, ast.Name) or node.id not in self.aliases:
-            return None
-        return parts[0] if len(parts) == 1 else ".".join(reversed(parts))
+        """ "block" for T.block and T.block(...), "axis.spatial" for T.axis.spatial, else None."""
+        return dotted_name(node.func if isinstance(node, ast.Call) else node, self.aliases)
 
     def call(self, node: ast.Call, expected: str | None = None) -> Any:
         """T.something(...), or a function of Python."""
@@ -470,12 +456,27 @@ class ExprParser:
             args = self.elements(node.args)
             if expected is not None and name in _CHOICES and len(args) > 1 and not node.keywords:
                 args = [*args[:-2], *[self.expected(a, expected) for a in args[-2:]]]
-            return known.run(self, node, *known.signature.bind(node, args, self.fail))
+            return self.run(known, node, args)
         if is_dtype(name):
             return typed(self, node, name)
         if name in _EFFECTS:
             return Call("int32", name, tuple([self.expr(a) for a in self.elements(node.args)]))
         self.fail(node.func, *self.unknown(name))
+
+    def run(self, known: Entry, node: ast.Call, args: list[ast.expr], *place: Any) -> Any:
+        """What a name of T does. place: what it is called with beside the arguments of the call."""
+        required, named = known.signature.bind(node, args, self.fail)
+        return known.run(self, node, *place, *required, **named)
+
+    def placed(self, where: str, name: str | None, node: ast.expr, wrong: str, *place: Any) -> Any:
+        """What T.name(...) does where only such calls may stand. wrong: what else is wrong."""
+        known = entries(where).get(name or "")
+        if known is not None and isinstance(node, ast.Call):
+            return self.run(known, node, self.elements(node.args), *place)
+        if name is not None:
+            self.fail(node, *complaint(name, where))
+        legal = [n if n == "range" else f"T.{n}" for n in entries(where)]
+        self.fail(node, wrong, ", ".join(legal))
 
     def expected(self, node: ast.expr, dtype: str) -> ast.expr:
         """An operand whose bare numbers take a type, for what gives one of its operands."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from smelt.ir.expr import INDEX, Var
@@ -15,21 +17,12 @@ from .parser_values import View, plain
 from .script_names import BINDING, CONTEXT, complaint, entries, entry
 from .script_ops import is_dtype
 
-Binding = tuple[Var | Buffer, Any]
-"""What a name is bound to for the rest of its suite: a let's value, an allocation's annotations."""
+Binding = Callable[[Stmt], Stmt]
+"""What binds a name for the rest of its suite, which it is given: a let, an allocation."""
 
 
 class LetParser(LoopParser):
-    """Parses bindings.
-
-    declared  variables without a value of their own, and where they stand
-    given     those of them that a let has given one
-    lets      variables with a value, and how deep in scopes they are bound
-    """
-
-    declared: dict[Var, ast.AST]
-    given: set[Var]
-    lets: dict[Var, int]
+    """Parses bindings."""
 
     # -------------------------------------------------------------------------- declarations
 
@@ -61,9 +54,8 @@ class LetParser(LoopParser):
     def bind_several(self, target: ast.Tuple, value: ast.expr) -> None:
         """vi, vj = T.axis.remap(...), or sizes declared together."""
         if isinstance(value, ast.Call) and self.script_name(value.func) == "axis.remap":
-            signature = entries(BINDING)["axis.remap"].signature
-            kinds, loops = signature.bind(value, self.elements(value.args), self.fail)
-            self.remap(value, target.elts, kinds, loops)
+            known = entries(BINDING)["axis.remap"]
+            self.run(known, value, self.elements(value.args), target.elts)
             return
         pairs = _pairs(target, value)
         if not pairs or not all(self.declared_type(v) for _, v in pairs):
@@ -79,8 +71,7 @@ class LetParser(LoopParser):
             called = self.script_name(value.func) or ""
             known = entries(BINDING).get(called)
             if known is not None:
-                args = known.signature.bind(value, self.elements(value.args), self.fail)
-                made: Binding | None = known.run(self, value, name, *args)
+                made: Binding | None = self.run(known, value, self.elements(value.args), name)
                 return made
             if called.startswith("axis.") or called in entries(CONTEXT):
                 self.fail(value.func, *complaint(called, BINDING))
@@ -114,7 +105,7 @@ class LetParser(LoopParser):
         var = Var(self.fresh(name), given.dtype)
         self.define(name, var)
         self.lets[var] = len(self.scopes)
-        return var, given
+        return partial(LetStmt, var, given)
 
     def annotated(self, s: ast.AnnAssign) -> Binding | None:
         """x: T.int32 = value, x: T.let = value or x: T.let[T.int32] = value."""
@@ -123,10 +114,10 @@ class LetParser(LoopParser):
         note = s.annotation
         if isinstance(note, ast.Subscript) and self.script_name(note.value) == "let":
             note = note.slice
-        elif self.script_name(note) == "let":
-            return self.let(s, s.target.id, self.value(s.value), s.value)
-        kind = self.script_name(note.func if isinstance(note, ast.Call) else note)
-        if kind is None or not is_dtype(kind):
+        kind = self.script_name(note)
+        if kind == "let":
+            kind = None
+        elif kind is None or not is_dtype(kind):
             self.fail(s.annotation, "expected an element type", "x: T.int32 = value")
         return self.let(s, s.target.id, self.value(s.value), s.value, kind)
 
@@ -150,7 +141,7 @@ def _meta_var(p: LetParser, node: ast.Call, target: str, value: ast.expr) -> Non
 
 @entry(BINDING, "LetStmt(value, dtype=)")
 def _let_bound(
-    p: LetParser, node: ast.Call, target: str, value: ast.expr, dtype: ast.expr | None
+    p: LetParser, node: ast.Call, target: str, value: ast.expr, dtype: ast.expr | None = None
 ) -> Binding | None:
     kind = None if dtype is None else p.dtype_arg(dtype)
     return p.let(node, target, p.value(value), value, kind)
@@ -163,7 +154,7 @@ def _let_around(
     target: Any,
     body: list[ast.stmt],
     value: ast.expr,
-    dtype: ast.expr | None,
+    dtype: ast.expr | None = None,
     var: ast.expr | None = None,
 ) -> Stmt:
     """with T.let(value, "float32") as x:, or the classic T.let(x, value) of a declared x."""
@@ -202,37 +193,40 @@ _DECLARE = f"decl_buffer(shape, {OPTIONS})"
 
 
 @entry(BINDING, _ALLOCATE)
-def _allocated(p: LetParser, node: ast.Call, target: str, *args: Any) -> tuple[Buffer, Any]:
-    """B = T.allocate(shape, dtype, ...): the buffer and its annotations."""
-    shape, dtype, scope, condition, annotations, strides, axis_separators = args
+def _allocated(
+    p: LetParser, node: ast.Call, target: str, extents: ast.expr, **options: ast.expr
+) -> Binding:
+    """B = T.allocate(shape, dtype, ...)."""
+    condition, annotations = [options.pop(n, None) for n in ("condition", "annotations")]
     if condition is not None and p.value(condition) is not True:
         p.fail(condition, "memory is allocated unconditionally", "True")
-    buffer = p.buffer(node, target, shape, dtype, scope, strides, None, axis_separators)
+    buffer = p.buffer(node, target, extents, **options)
     p.define(target, buffer)
-    return buffer, {} if annotations is None else p.attributes(annotations)
+    notes = {} if annotations is None else p.attributes(annotations)
+    return lambda body: Allocate(buffer, body, notes)
 
 
 @entry(BINDING, _DECLARE)
-def _declared(p: LetParser, node: ast.Call, target: str, *args: Any) -> tuple[Buffer, Any] | None:
+def _declared(
+    p: LetParser, node: ast.Call, target: str, shape: ast.expr, **options: ast.expr
+) -> Binding | None:
     """B = T.decl_buffer(shape, dtype): new memory, or with data= another name of a buffer."""
-    if args[4] is not None:
-        p.define(target, p.same_memory(node, target, list(args)))
+    if "data" in options:
+        p.define(target, p.same_memory(node, target, shape, **options))
         return None
-    buffer = p.buffer(node, target, *args)
-    p.define(target, buffer)
-    return buffer, {}
+    return _allocated(p, node, target, shape, **options)
 
 
 @entry(CONTEXT, _ALLOCATE, _DECLARE)
 def _allocated_around(
-    p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], *args: Any
+    p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], shape: Any, **options: Any
 ) -> Stmt:
     name = p.script_name(node.func)
     if not isinstance(target, ast.Name):
         p.fail(target or node, "the buffer is not named", f"with T.{name}(shape, dtype) as B:")
     p.push()
     made = _declared if name == "decl_buffer" else _allocated
-    bound = made(p, node, target.id, *args)
+    bound = made(p, node, target.id, shape, **options)
     inner = p.suite(body)
     p.pop()
-    return inner if bound is None else Allocate(bound[0], inner, bound[1])
+    return inner if bound is None else bound(inner)

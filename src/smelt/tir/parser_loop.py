@@ -1,7 +1,5 @@
 """Loops of the text form: what they run over, their kinds and options."""
 
-# ruff: noqa: RET503 (fail() does not return)
-
 from __future__ import annotations
 
 import ast
@@ -12,16 +10,9 @@ from smelt.ir.expr import Var, const
 
 from .nodes import For, Range, Stmt
 from .parser_block import BlockParser
-from .script_names import LOOP, complaint, entries, entry
+from .script_names import LOOP, entry
 
-_KINDS = {
-    "range": "serial",
-    "serial": "serial",
-    "parallel": "parallel",
-    "vectorized": "vectorized",
-    "unroll": "unrolled",
-    "thread_binding": "thread_binding",
-}
+_PLAIN = ("serial", "parallel", "vectorized", "unroll")
 
 
 class LoopParser(BlockParser):
@@ -35,15 +26,8 @@ class LoopParser(BlockParser):
         if isinstance(node, ast.Call):
             plain_range = isinstance(node.func, ast.Name) and node.func.id == "range"
             name = "range" if plain_range else self.script_name(node.func)
-            if name in entries(LOOP):
-                known = entries(LOOP)[name]
-                args = known.signature.bind(node, self.elements(node.args), self.fail)
-                made: Stmt = known.run(self, s, node, *args)
-                return made
-        if name is not None:
-            self.fail(node, *complaint(name, LOOP))
-        legal = ["range" if n == "range" else f"T.{n}" for n in entries(LOOP)]
-        self.fail(node, "a loop does not run over this", ", ".join(legal))
+        made: Stmt = self.placed(LOOP, name, node, "a loop does not run over this", s)
+        return made
 
     def nest(
         self, s: ast.For, loops: list[tuple[str, Range]], own: str | None = None, **options: Any
@@ -75,41 +59,27 @@ class LoopParser(BlockParser):
 # ---------------------------------------------------------------------------------- kinds of loops
 
 
-@entry(LOOP, "range(start, stop=, step=)")
-def _range(p: LoopParser, s: ast.For, node: ast.Call, *args: Any) -> Stmt:
-    return _simple(p, s, "range", *args)
-
-
-@entry(LOOP, *[
-    f"{kind}(start, stop=, *, step=, annotations=, dtype=)"
-    for kind in ("serial", "parallel", "vectorized", "unroll")
-])  # fmt: skip
-def _plain(p: LoopParser, s: ast.For, node: ast.Call, *args: Any) -> Stmt:
-    return _simple(p, s, p.script_name(node.func) or "", *args)
-
-
-@entry(LOOP, "thread_binding(start, stop=, thread=, *, annotations=, dtype=)")
-def _thread_binding(
-    p: LoopParser, s: ast.For, node: ast.Call, start: Any, stop: Any, thread: Any, *rest: Any
-) -> Stmt:
-    if thread is None:
-        p.fail(node, "T.thread_binding: the axis must be given", 'thread="threadIdx.x"')
-    notes, own = rest
-    return _simple(p, s, "thread_binding", start, stop, None, notes, own, p.text_arg(thread))
-
-
-def _simple(
+@entry(
+    LOOP,
+    "range(start, stop=, step=)",
+    *[f"{kind}(start, stop=, *, step=, annotations=, dtype=)" for kind in _PLAIN],
+    "thread_binding(start, stop=, thread=, *, annotations=, dtype=)",
+)
+def _one(
     p: LoopParser,
+    node: ast.Call,
     s: ast.For,
-    name: str,
     start: ast.expr,
-    stop: ast.expr | None,
+    stop: ast.expr | None = None,
     step: ast.expr | None = None,
     annotations: ast.expr | None = None,
     dtype: ast.expr | None = None,
-    thread: str | None = None,
+    thread: ast.expr | None = None,
 ) -> Stmt:
     """One loop."""
+    name = p.script_name(node.func) or "serial"
+    if name == "thread_binding" and thread is None:
+        p.fail(node, "T.thread_binding: the axis must be given", 'thread="threadIdx.x"')
     if not isinstance(s.target, ast.Name):
         p.fail(s.target, "expected one loop variable", "for i, j in T.grid(m, n): for several")
     if step is not None and p.value(step) != 1:
@@ -119,11 +89,13 @@ def _simple(
     notes = {} if annotations is None else p.attributes(annotations)
     own = None if dtype is None else p.dtype_arg(dtype)
     loops = [(s.target.id, dom)]
-    return p.nest(s, loops, own, kind=_KINDS[name], thread=thread, annotations=notes)
+    kind = "unrolled" if name == "unroll" else name
+    axis = None if thread is None else p.text_arg(thread)
+    return p.nest(s, loops, own, kind=kind, thread=axis, annotations=notes)
 
 
 @entry(LOOP, "grid(*extents)")
-def _grid(p: LoopParser, s: ast.For, node: ast.Call, *extents: ast.expr) -> Stmt:
+def _grid(p: LoopParser, node: ast.Call, s: ast.For, *extents: ast.expr) -> Stmt:
     """for i, j in T.grid(8, 8): nested serial loops."""
     targets = s.target.elts if isinstance(s.target, ast.Tuple) else [s.target]
     if len(targets) != len(extents):

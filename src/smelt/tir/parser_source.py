@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from typing import NoReturn
 
 from smelt.ir.errors import ParseError
@@ -58,6 +59,27 @@ class Source:
         if getattr(node, "end_lineno", line) != line:
             return line, column, 1
         return line, column, len(text[begin:end].decode(errors="ignore"))
+
+
+def dotted_name(node: ast.expr, modules: Collection[str]) -> str | None:
+    """ "nn.conv2d" for R.nn.conv2d, where R is one of some modules; None for anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not parts or not isinstance(node, ast.Name) or node.id not in modules:
+        return None
+    return ".".join(reversed(parts))
+
+
+def unquoted(node: ast.expr) -> ast.expr:
+    """What a text in quotes says, with its place; anything else as it is. Raises SyntaxError."""
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        return node
+    inner = ast.parse(node.value, mode="eval").body
+    for n in ast.walk(inner):
+        ast.copy_location(n, node)
+    return inner
 
 
 class Described:

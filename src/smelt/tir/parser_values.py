@@ -8,30 +8,20 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from smelt.ir.expr import Expr
+from smelt.ir.expr import OPERATORS, Expr
 
 from .nodes import Buffer, IterVar, Range
 from .parser_source import Described
 
 COMPUTED: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
+    **{o.python: o.fold for o in OPERATORS if o.python is not None and o.fold is not None},
     ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
     ast.Pow: operator.pow,
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
     ast.BitXor: operator.xor,
     ast.LShift: operator.lshift,
     ast.RShift: operator.rshift,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
     ast.Invert: operator.invert,

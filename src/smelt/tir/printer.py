@@ -26,13 +26,6 @@ from .rewrite import loads
 from .script_ops import shape_vars
 
 _RESERVED = frozenset({"T", "float", "range", *keyword.kwlist})
-_LOOPS = {
-    "serial": "T.serial",
-    "parallel": "T.parallel",
-    "vectorized": "T.vectorized",
-    "unrolled": "T.unroll",
-    "thread_binding": "T.thread_binding",
-}
 
 
 class Line(NamedTuple):
@@ -256,7 +249,7 @@ class _Printer:
 
     def body(self, stmt: nodes.Stmt, depth: int) -> None:
         """The statements of a suite, `pass` where there are none."""
-        todo = _flat(stmt)
+        todo = nodes.flat(stmt)
         if not todo:
             self.line(depth, "pass", stmt)
         while todo:
@@ -264,14 +257,21 @@ class _Printer:
             if not rest and isinstance(s, nodes.Allocate):
                 text = self.allocate(s)
                 self.line(depth, f"{self.bind(s.buffer)} = {text}", s)
-                todo = _flat(s.body) or [nodes.Seq(())]
+                todo = nodes.flat(s.body) or [nodes.Seq(())]
             elif not rest and isinstance(s, nodes.LetStmt):
                 value = self.exprs.operand(s.value, s.var.type)
                 self.line(depth, f"{self.bind(s.var)}: T.{s.var.type} = {value}", s)
-                todo = _flat(s.body) or [nodes.Seq(())]
+                todo = nodes.flat(s.body) or [nodes.Seq(())]
             else:
                 self.statement(s, depth)
                 todo = rest
+
+    def suite(
+        self, depth: int, head: str, body: nodes.Stmt, node: nodes.Stmt | None = None
+    ) -> None:
+        """The statements of a suite below what they belong to."""
+        self.line(depth, head, node)
+        self.body(body, depth + 1)
 
     def statement(self, s: nodes.Stmt, depth: int) -> None:
         """The lines of one statement."""
@@ -282,33 +282,28 @@ class _Printer:
                 self.line(depth, f"{self.name(buffer)}[{e.indices(indices)}] = {right}", s)
             case nodes.For():
                 text = self.loop(s)
-                self.line(depth, f"for {self.bind(s.var)} in {text}:", s)
-                self.body(s.body, depth + 1)
+                self.suite(depth, f"for {self.bind(s.var)} in {text}:", s.body, s)
             case nodes.BlockRealize(values, predicate, block):
                 self.line(depth, f"with T.block({quoted(block.name)}):", s)
                 self.block(block, values, predicate, depth + 1)
             case nodes.IfThenElse(condition, yes, no):
-                self.line(depth, f"if {e.text(condition)}:", s)
-                self.body(yes, depth + 1)
+                self.suite(depth, f"if {e.text(condition)}:", yes, s)
                 if no is not None:
-                    self.line(depth, "else:")
-                    self.body(no, depth + 1)
+                    self.suite(depth, "else:", no)
             case nodes.LetStmt(var, value, body):
                 given = e.operand(value, var.type)
-                self.line(depth, f'with T.let({given}, "{var.type}") as {self.bind(var)}:', s)
-                self.body(body, depth + 1)
+                head = f'with T.let({given}, "{var.type}") as {self.bind(var)}:'
+                self.suite(depth, head, body, s)
             case nodes.Allocate(buffer, body):
                 text = self.allocate(s)
-                self.line(depth, f"with {text} as {self.bind(buffer)}:", s)
-                self.body(body, depth + 1)
+                self.suite(depth, f"with {text} as {self.bind(buffer)}:", body, s)
             case nodes.Evaluate(value):
                 text = e.text(value)
                 self.line(depth, text if text.startswith("T.smelt.") else f"T.evaluate({text})", s)
             case nodes.AssertStmt(condition, message):
                 self.line(depth, f"assert {e.text(condition)}, {quoted(message)}", s)
             case nodes.While(condition, body):
-                self.line(depth, f"while {e.text(condition)}:", s)
-                self.body(body, depth + 1)
+                self.suite(depth, f"while {e.text(condition)}:", body, s)
             case nodes.Block():
                 self.line(depth, f"with T.block({quoted(s.name)}):", s)
                 own = tuple([i.var for i in s.iter_vars])
@@ -333,7 +328,8 @@ class _Printer:
             and not s.annotations
             and s.thread is None
         )
-        return f"{'range' if plain else _LOOPS.get(s.kind, 'T.' + s.kind)}({args})"
+        kind = "unroll" if s.kind == "unrolled" else s.kind
+        return f"{'range' if plain else 'T.' + kind}({args})"
 
     def interval(self, low: Expr, extent: Expr) -> str:
         """`extent`, or `low, low + extent` where it does not begin at zero."""
@@ -365,8 +361,7 @@ class _Printer:
             self.line(depth, f"T.writes({', '.join(map(self.region, b.writes))})")
         self.block_head(b, depth)
         if b.init is not None:
-            self.line(depth, "with T.init():")
-            self.body(b.init, depth + 1)
+            self.suite(depth, "with T.init():", b.init)
         self.body(b.body, depth)
 
     def block_head(self, b: nodes.Block, depth: int) -> None:
@@ -406,26 +401,8 @@ class _Printer:
 
 def _touches(block: nodes.Block) -> tuple[bool, bool]:
     """Whether anything in a block reads, and whether anything writes."""
-    reads = writes = False
-    for root in (block.init, block.body):
-        for s in nodes.walk(root) if root is not None else ():
-            writes = (
-                writes
-                or isinstance(s, nodes.BufferStore)
-                or (isinstance(s, nodes.Block) and bool(s.writes))
-            )
-            reads = reads or (isinstance(s, nodes.Block) and bool(s.reads))
-    return reads or bool(loads(block)), writes
-
-
-def _flat(stmt: nodes.Stmt) -> list[nodes.Stmt]:
-    """The statements of nested sequences."""
-    out: list[nodes.Stmt] = []
-    stack = [stmt]
-    while stack:
-        s = stack.pop()
-        if isinstance(s, nodes.Seq):
-            stack.extend(reversed(s.stmts))
-        else:
-            out.append(s)
-    return out
+    roots = [root for root in (block.init, block.body) if root is not None]
+    inside = [s for root in roots for s in nodes.walk(root)]
+    blocks = [s for s in inside if isinstance(s, nodes.Block)]
+    writes = any(b.writes for b in blocks) or any(isinstance(s, nodes.BufferStore) for s in inside)
+    return any(b.reads for b in blocks) or bool(loads(block)), writes

@@ -17,8 +17,9 @@ from smelt.ir.text import quoted as quoted
 from . import script_ops
 from .nodes import BufferLoad, Reduce
 
-_INFIX = {o.node: (o.symbol, o.level) for o in script_ops.OPERATORS if o.python is not None}
-_PREFIX = {o.node: f"T.{o.name}" for o in script_ops.OPERATORS if o.python is None}
+_PREFIX = {o.node: f"T.{o.name}" for o in expr.OPERATORS if o.python is None}
+_LEVELS: dict[type[expr.Expr], int] = {o.node: o.level for o in expr.OPERATORS}
+_LEVELS[expr.Not] = expr.NEGATION
 _CONSTANT = (expr.IntImm, expr.FloatImm)
 _DEFAULT = (expr.INDEX, "float32", "bool")
 
@@ -93,7 +94,10 @@ class ExprPrinter:
                 continue
             stack.pop()
             printed = _ONE.get(type(node), ExprPrinter.other)(self, node)
-            memo[node] = self.shortened(node, inside, *printed) if inside else printed
+            level = _LEVELS.get(type(node), expr.ATOM)
+            memo[node] = (
+                self.shortened(node, inside, printed, level) if inside else (printed, level)
+            )
         return memo[e][0]
 
     def shortened(
@@ -101,7 +105,7 @@ class ExprPrinter:
     ) -> tuple[str, int]:
         """An expression; one that has become too deep or too long gets a name of its own."""
         first = inside[0]
-        in_row = level < script_ops.ATOM and self.memo[first][1] >= level
+        in_row = level < expr.ATOM and self.memo[first][1] >= level
         depth = self.depths.get(first, 0) + (1 if in_row else _BRACKET)
         for c in inside[1:]:
             depth = max(depth, self.depths.get(c, 0) + _BRACKET)
@@ -110,7 +114,7 @@ class ExprPrinter:
             return text, level
         name = self.fresh()
         self.pending.append((name, text))
-        return name, script_ops.ATOM
+        return name, expr.ATOM
 
     def tuple_text(self, items: tuple[expr.Expr, ...]) -> str:
         """A tuple of expressions."""
@@ -148,47 +152,39 @@ class ExprPrinter:
 
     # ------------------------------------------------------------------------- one node each
 
-    def other(self, e: expr.Expr) -> tuple[str, int]:
+    def other(self, e: expr.Expr) -> str:
         """A node of no known class, for the texts of errors."""
-        return f"<{type(e).__name__}>", script_ops.ATOM
+        return f"<{type(e).__name__}>"
 
-    def var(self, e: expr.Var) -> tuple[str, int]:
-        """A variable."""
-        return self.name(e), script_ops.ATOM
-
-    def number(self, e: expr.IntImm | expr.FloatImm) -> tuple[str, int]:
-        """A constant of a default type, or one that says its type."""
-        return constant(e), script_ops.ATOM
-
-    def infix(self, e: expr.Binary) -> tuple[str, int]:
+    def infix(self, e: expr.Binary) -> str:
         """a op b: operators of one level associate to the left, comparisons do not."""
-        symbol, level = _INFIX[type(e)]
-        left = self.left(e.a, e.b, level + 1 if level == script_ops.COMPARISON else level)
-        return f"{left} {symbol} {self.right(e.a, e.b, level + 1)}", level
+        level = _LEVELS[type(e)]
+        left = self.left(e.a, e.b, level + 1 if level == expr.COMPARISON else level)
+        return f"{left} {e.symbol} {self.right(e.a, e.b, level + 1)}"
 
-    def prefix(self, e: expr.Binary) -> tuple[str, int]:
+    def prefix(self, e: expr.Binary) -> str:
         """T.max(a, b)."""
-        return f"{_PREFIX[type(e)]}({self.pair(e.a, e.b)})", script_ops.ATOM
+        return f"{_PREFIX[type(e)]}({self.pair(e.a, e.b)})"
 
-    def negation(self, e: expr.Not) -> tuple[str, int]:
+    def negation(self, e: expr.Not) -> str:
         """not a."""
-        return f"not {self.operand(e.a, None, script_ops.NEGATION)}", script_ops.NEGATION
+        return f"not {self.operand(e.a, None, expr.NEGATION)}"
 
-    def load(self, e: BufferLoad) -> tuple[str, int]:
+    def select(self, e: expr.Select) -> str:
+        """T.select(condition, a, b)."""
+        return f"T.select({self.text(e.condition)}, {self.pair(e.true_value, e.false_value)})"
+
+    def load(self, e: BufferLoad) -> str:
         """A[i, j]."""
-        return f"{self.name(e.buffer)}[{self.indices(e.indices)}]", script_ops.ATOM
+        return f"{self.name(e.buffer)}[{self.indices(e.indices)}]"
 
-    def call(self, e: expr.Call) -> tuple[str, int]:
+    def call(self, e: expr.Call) -> str:
         """T.exp(x); T.call("float32", "name", x) where type or name is not a known one."""
-        return self.call_text(e), script_ops.ATOM
-
-    def call_text(self, e: expr.Call) -> str:
-        """The text of a call."""
         known = script_ops.INTRINSICS.get(e.op)
         if known is not None and script_ops.inferred_dtype(e.op, e.args) == e.type:
             head = [self.text(e.args[0])] if e.op == "if_then_else" else []
             values = e.args[len(head) :]
-            kinds = [script_ops.dtype_of(a) for a in values if not isinstance(a, _CONSTANT)]
+            kinds = [a.dtype for a in values if not isinstance(a, _CONSTANT)]
             expected = kinds[0] if kinds else "float32" if known.operands == "float" else None
             args = head + [self.operand(a, expected) for a in values]
             return f"T.{e.op}({', '.join(args)})"
@@ -212,19 +208,16 @@ class ExprPrinter:
     def left(self, a: expr.Expr, b: expr.Expr, level: int) -> str:
         """The first of two operands: a constant is bare only where the other one tells its type."""
         tells = isinstance(a, _CONSTANT) and not isinstance(b, _CONSTANT)
-        return self.operand(a, script_ops.dtype_of(b) if tells else None, level)
+        return self.operand(a, b.dtype if tells else None, level)
 
     def right(self, a: expr.Expr, b: expr.Expr, level: int) -> str:
         """The second of two operands: a constant is bare where it has the first one's type."""
-        return self.operand(b, script_ops.dtype_of(a) if isinstance(b, _CONSTANT) else None, level)
+        return self.operand(b, a.dtype if isinstance(b, _CONSTANT) else None, level)
 
-    def reduce(self, e: Reduce) -> tuple[str, int]:
+    def reduce(self, e: Reduce) -> str:
         """A reduction of a tensor expression (printed for the reader only)."""
         axes = ", ".join([self.name(i.var) for i in e.axis])
-        return (
-            f"T.reduce({e.combiner.name!r}, {self.text(e.sources[e.index])}, [{axes}])",
-            script_ops.ATOM,
-        )
+        return f"T.reduce({e.combiner.name!r}, {self.text(e.sources[e.index])}, [{axes}])"
 
 
 def typed_constant(e: expr.IntImm | expr.FloatImm, expected: str | None) -> str:
@@ -236,27 +229,20 @@ def typed_constant(e: expr.IntImm | expr.FloatImm, expected: str | None) -> str:
     return repr(e.value)
 
 
-_One = Callable[[ExprPrinter, Any], tuple[str, int]]
-_ONE: dict[type[expr.Expr], _One] = {
-    **dict.fromkeys(_INFIX, ExprPrinter.infix),
+_ONE: dict[type[expr.Expr], Callable[[ExprPrinter, Any], str]] = {
+    **dict.fromkeys(_LEVELS, ExprPrinter.infix),
     **dict.fromkeys(_PREFIX, ExprPrinter.prefix),
-    expr.Var: ExprPrinter.var,
-    expr.IntImm: ExprPrinter.number,
-    expr.FloatImm: ExprPrinter.number,
+    expr.Var: lambda p, e: p.name(e),
+    expr.IntImm: lambda p, e: constant(e),
+    expr.FloatImm: lambda p, e: constant(e),
     expr.Not: ExprPrinter.negation,
     BufferLoad: ExprPrinter.load,
     expr.Call: ExprPrinter.call,
     Reduce: ExprPrinter.reduce,
-    expr.StringImm: lambda p, e: (quoted(e.value), script_ops.ATOM),
-    expr.Select: lambda p, e: (
-        f"T.select({p.text(e.condition)}, {p.pair(e.true_value, e.false_value)})",
-        script_ops.ATOM,
-    ),
-    expr.Cast: lambda p, e: (f'T.cast("{e.type}", {p.text(e.value)})', script_ops.ATOM),
-    expr.Ramp: lambda p, e: (f"T.ramp({p.pair(e.base, e.stride)}, {e.lanes})", script_ops.ATOM),
-    expr.Broadcast: lambda p, e: (f"T.broadcast({p.text(e.value)}, {e.lanes})", script_ops.ATOM),
-    expr.Shuffle: lambda p, e: (
-        f"T.shuffle({p.text(e.a)}, {p.text(e.b)}, {e.indices!r})",
-        script_ops.ATOM,
-    ),
+    expr.StringImm: lambda p, e: quoted(e.value),
+    expr.Select: ExprPrinter.select,
+    expr.Cast: lambda p, e: f'T.cast("{e.type}", {p.text(e.value)})',
+    expr.Ramp: lambda p, e: f"T.ramp({p.pair(e.base, e.stride)}, {e.lanes})",
+    expr.Broadcast: lambda p, e: f"T.broadcast({p.text(e.value)}, {e.lanes})",
+    expr.Shuffle: lambda p, e: f"T.shuffle({p.text(e.a)}, {p.text(e.b)}, {e.indices!r})",
 }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import INDEX, Broadcast, Expr, IntImm, Ramp, Var, const
-from smelt.ir.walk import substitute
+from smelt.ir.expr import INDEX, Broadcast, Expr, IntImm, Ramp, const
 
 from . import nodes
+from .access import AccessWalk
 from .facts import Facts
 from .rewrite import Rewriter, loads
 
@@ -57,70 +57,40 @@ def refresh_regions(facts: Facts, block: nodes.Block) -> nodes.Block:
     return block.replace(reads=reads, writes=writes)
 
 
-class _Scan(Rewriter):
+class _Scan(AccessWalk[nodes.For]):
     """Collects the loads and stores of a block's body with the loops around them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.loops: list[nodes.For] = []
-        self.values: dict[Var, Expr] = {}
         self.allocated: set[nodes.Buffer] = set()
         self.reads: list[_Touched] = []
         self.writes: list[_Touched] = []
         self.inner_reads: list[_Touched] = []
         self.inner_writes: list[_Touched] = []
 
-    def visit_expr(self, e: Expr) -> Expr:
-        if isinstance(e, nodes.BufferLoad):
-            self.reads.append((self.point(e.buffer, e.indices), tuple(self.loops)))
-        return super().visit_expr(e)
+    def loop(self, s: nodes.For) -> None:
+        self.nested(s, s)
 
-    def visit_For(self, s: nodes.For) -> nodes.Stmt:
-        self.loops.append(s)
-        self.memo = {}
-        self.stmt(s.body)
-        self.loops.pop()
-        self.memo = {}
-        return s
+    def allocate(self, buffers: Iterable[nodes.Buffer]) -> None:
+        self.allocated.update(buffers)
 
-    def visit_LetStmt(self, s: nodes.LetStmt) -> nodes.Stmt:
-        self.expr(s.value)
-        self.values[s.var] = substitute(s.value, self.values)
-        self.stmt(s.body)
-        return s
+    def access(self, buffer: nodes.Buffer, indices: tuple[Expr, ...] | None, write: bool) -> None:
+        """One element; let-bound variables are replaced by what they stand for."""
+        at = [self.value(i) for i in indices or ()]
+        dims = [_interval(i) or _whole(e) for i, e in zip(at, buffer.shape, strict=True)]
+        found = self.writes if write else self.reads
+        found.append((nodes.BufferRegion(buffer, tuple(dims)), self.nest))
 
-    def visit_Allocate(self, s: nodes.Allocate) -> nodes.Stmt:
-        self.allocated.add(s.buffer)
-        self.stmt(s.body)
-        return s
-
-    def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
-        for i in s.indices:
-            self.expr(i)
-        self.expr(s.value)
-        self.writes.append((self.point(s.buffer, s.indices), tuple(self.loops)))
-        return s
-
-    def visit_BlockRealize(self, s: nodes.BlockRealize) -> nodes.Stmt:
+    def realize(self, s: nodes.BlockRealize) -> None:
         for e in (*s.values, s.predicate):
-            self.expr(e)
-        values = {i.var: substitute(v, self.values) for i, v in s.bindings}
-        own, inner = set(s.block.alloc_buffers), Rewriter(values)
+            self.read(e)
+        own = set(s.block.alloc_buffers)
+        inner = Rewriter({i.var: self.value(v) for i, v in s.bindings})
         for regions, out in (
             (s.block.reads, self.inner_reads),
             (s.block.writes, self.inner_writes),
         ):
-            found = [inner.region(r) for r in regions if r.buffer not in own]
-            out += [(r, tuple(self.loops)) for r in found]
-        return s
-
-    def point(self, buffer: nodes.Buffer, indices: tuple[Expr, ...]) -> nodes.BufferRegion:
-        """One element; let-bound variables are replaced by what they stand for."""
-        dims = []
-        for i, extent in zip(indices, buffer.shape, strict=True):
-            at = substitute(i, self.values) if self.values else i
-            dims.append(_interval(at) or _whole(extent))
-        return nodes.BufferRegion(buffer, tuple(dims))
+            out += [(inner.region(r), self.nest) for r in regions if r.buffer not in own]
 
 
 def _interval(index: Expr) -> nodes.Range | None:

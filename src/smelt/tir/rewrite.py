@@ -10,8 +10,10 @@ from smelt.ir.node import Node
 from smelt.ir.walk import rebuild_binary, refold
 
 from . import nodes
+from .names import unique_name
 
 N = TypeVar("N", bound=Node)
+S = TypeVar("S", bound=nodes.Stmt)
 
 Indices = tuple[Expr, ...]
 
@@ -63,7 +65,7 @@ class Rewriter:
 
     def exprs(self, items: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Several expressions; the same tuple where nothing changed."""
-        return _each(self.expr, items)
+        return each(self.expr, items)
 
     def access(self, b: nodes.Buffer, indices: Indices) -> tuple[nodes.Buffer, Indices]:
         """Where a load or store goes whose indices are rewritten already."""
@@ -87,36 +89,15 @@ class Rewriter:
 
     def visit_Seq(self, s: nodes.Seq) -> nodes.Stmt:
         """Statements one after another, flattened again where something changed."""
-        new = _each(self.stmt, s.stmts)
+        new = each(self.stmt, s.stmts)
         return s if new is s.stmts else nodes.seq(*new)
 
-    def visit_For(self, s: nodes.For) -> nodes.Stmt:
-        """A loop; its variable stays."""
-        return self.parts(s)
+    def _plain(self, s: Any) -> nodes.Stmt:
+        made: nodes.Stmt = self.parts(s)
+        return made
 
-    def visit_While(self, s: nodes.While) -> nodes.Stmt:
-        """A loop with a condition."""
-        return self.parts(s)
-
-    def visit_IfThenElse(self, s: nodes.IfThenElse) -> nodes.Stmt:
-        """A branch."""
-        return self.parts(s)
-
-    def visit_LetStmt(self, s: nodes.LetStmt) -> nodes.Stmt:
-        """A binding; its variable stays."""
-        return self.parts(s)
-
-    def visit_AssertStmt(self, s: nodes.AssertStmt) -> nodes.Stmt:
-        """A check."""
-        return self.parts(s)
-
-    def visit_Allocate(self, s: nodes.Allocate) -> nodes.Stmt:
-        """A buffer and where it lives."""
-        return self.parts(s)
-
-    def visit_Evaluate(self, s: nodes.Evaluate) -> nodes.Stmt:
-        """An effect."""
-        return self.parts(s)
+    visit_For = visit_While = visit_IfThenElse = visit_LetStmt = _plain
+    visit_AssertStmt = visit_Allocate = visit_Evaluate = visit_BlockRealize = _plain
 
     def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
         """A store."""
@@ -124,15 +105,11 @@ class Rewriter:
         buffer, indices = self.access(s.buffer, self.exprs(s.indices))
         return updated(s, buffer=buffer, value=value, indices=indices)
 
-    def visit_BlockRealize(self, s: nodes.BlockRealize) -> nodes.Stmt:
-        """A block and its bindings."""
-        return self.parts(s)
-
     def visit_Block(self, s: nodes.Block) -> nodes.Block:
         """A block, its regions included."""
         reads, writes = self.regions(s.reads), self.regions(s.writes)
         new = self.block_parts(s)
-        allocs = _each(self.buffer, s.alloc_buffers)
+        allocs = each(self.buffer, s.alloc_buffers)
         return updated(new, reads=reads, writes=writes, alloc_buffers=allocs)
 
     def block_parts(self, s: nodes.Block) -> nodes.Block:
@@ -142,7 +119,7 @@ class Rewriter:
 
     def regions(self, items: tuple[nodes.BufferRegion, ...]) -> tuple[nodes.BufferRegion, ...]:
         """Regions with buffers and bounds rewritten."""
-        return _each(self.region, items)
+        return each(self.region, items)
 
     def region(self, r: nodes.BufferRegion) -> nodes.BufferRegion:
         """One region."""
@@ -162,7 +139,7 @@ class Rewriter:
         return node
 
 
-def _each(fn: Callable[[N], N], items: tuple[N, ...]) -> tuple[N, ...]:
+def each(fn: Callable[[N], N], items: tuple[N, ...]) -> tuple[N, ...]:
     """A function of each item; the same tuple where nothing changed."""
     new = tuple([fn(x) for x in items])
     return items if all(a is b for a, b in zip(new, items, strict=True)) else new
@@ -175,9 +152,9 @@ def updated(node: N, **fields: Any) -> N:
 
 
 class RenameBound(Rewriter):
-    """A copy in which the variables and buffers that a statement binds are new ones.
+    """A copy in which what a statement binds is new: variables, buffers, names of blocks.
 
-    Override `new_var` and `new_buffer` to name them.
+    Override `new_var`, `new_buffer` and `new_block` to choose them.
     """
 
     def __init__(self) -> None:
@@ -186,33 +163,78 @@ class RenameBound(Rewriter):
         self.buffers: dict[Any, nodes.Buffer] = {}
 
     def new_var(self, v: Var, low: Expr | None = None, extent: Expr | None = None) -> Var:
-        """What stands for a variable, which runs from `low` where a loop binds it."""
+        """What stands for a variable, which runs from `low` where a loop or a block binds it."""
         return Var(v.name, v.type)
 
     def new_buffer(self, b: nodes.Buffer) -> nodes.Buffer:
         """What stands for a buffer."""
         return b.replace()
 
+    def new_block(self, name: str) -> str:
+        """The name of a block."""
+        return name
+
     def bind(self, v: Var, low: Expr | None = None, extent: Expr | None = None) -> Var:
         """The variable that stands for one from here on."""
-        new = self.memo[v] = self.new_var(v, low, extent)
+        new = self.new_var(v, low, extent)
+        if self.memo.get(v, new) is not new:  # bound elsewhere, too: forget what was made of it
+            self.memo = {k: e for k, e in self.memo.items() if isinstance(k, Var)}
+        self.memo[v] = new
+        return new
+
+    def own(self, b: nodes.Buffer) -> nodes.Buffer:
+        """The buffer that stands for one from here on."""
+        new = self.buffers[b] = self.new_buffer(b)
         return new
 
     def visit_For(self, s: nodes.For) -> nodes.Stmt:
         """A loop over a variable of its own."""
         low, extent = self.expr(s.min), self.expr(s.extent)
         var = self.bind(s.var, low, extent)
-        return s.replace(var=var, min=low, extent=extent, body=self.stmt(s.body))
+        return updated(s, var=var, min=low, extent=extent, body=self.stmt(s.body))
 
     def visit_LetStmt(self, s: nodes.LetStmt) -> nodes.Stmt:
         """A binding of a variable of its own."""
         value = self.expr(s.value)
-        return nodes.LetStmt(self.bind(s.var), value, self.stmt(s.body))
+        return updated(s, var=self.bind(s.var), value=value, body=self.stmt(s.body))
 
     def visit_Allocate(self, s: nodes.Allocate) -> nodes.Stmt:
         """A buffer of its own."""
-        own = self.buffers[s.buffer] = self.new_buffer(s.buffer)
-        return nodes.Allocate(own, self.stmt(s.body), s.annotations)
+        return updated(s, buffer=self.own(s.buffer), body=self.stmt(s.body))
+
+    def visit_Block(self, s: nodes.Block) -> nodes.Block:
+        """A block with variables and buffers of its own."""
+
+        def renamed_variable(i: nodes.IterVar) -> nodes.IterVar:
+            dom = i.dom.with_children(self.child)
+            return updated(i, var=self.bind(i.var, dom.min, dom.extent), dom=dom)
+
+        iters = each(renamed_variable, s.iter_vars)
+        for b in s.alloc_buffers:
+            self.own(b)
+        return super().visit_Block(updated(s, name=self.new_block(s.name), iter_vars=iters))
+
+
+class UniqueNames(RenameBound):
+    """Renames what has a name that is taken, or repeats one."""
+
+    def __init__(self, names: set[str]) -> None:
+        """Take note of names in this set; blocks have names of their own."""
+        super().__init__()
+        self.names, self.blocks = names, set[str]()
+
+    def new_var(self, v: Var, low: Expr | None = None, extent: Expr | None = None) -> Var:
+        """The variable itself where its name is free."""
+        name = unique_name(v.name, self.names)
+        return v if name == v.name else Var(name, v.type)
+
+    def new_buffer(self, b: nodes.Buffer) -> nodes.Buffer:
+        """The buffer itself where its name is free."""
+        return updated(b, name=unique_name(b.name, self.names))
+
+    def new_block(self, name: str) -> str:
+        """The name itself where no other block has it."""
+        return unique_name(name, self.blocks)
 
 
 def renamed(s: nodes.Stmt) -> nodes.Stmt:
@@ -230,18 +252,22 @@ def replace_buffers(s: nodes.Stmt, buffers: Mapping[nodes.Buffer, nodes.Buffer])
     return Rewriter(buffers=buffers).stmt(s) if buffers else s
 
 
-class _MapExprs(Rewriter):
-    def __init__(self, fn: Callable[[Expr], Expr]) -> None:
+class _MapStmts(Rewriter):
+    def __init__(self, kind: type[nodes.Stmt], fn: Callable[[Any], nodes.Stmt]) -> None:
         super().__init__()
-        self.fn = fn
+        self.kind, self.fn = kind, fn
 
-    def visit_expr(self, e: Expr) -> Expr:
-        return self.fn(super().visit_expr(e))
+    def stmt(self, s: nodes.Stmt) -> nodes.Stmt:
+        new = super().stmt(s)
+        return self.fn(new) if isinstance(new, self.kind) else new
+
+    def expr(self, e: Expr) -> Expr:
+        return e
 
 
-def map_exprs(s: nodes.Stmt, fn: Callable[[Expr], Expr]) -> nodes.Stmt:
-    """A statement with `fn` applied to every expression, innermost first."""
-    return _MapExprs(fn).stmt(s)
+def map_stmts(s: nodes.Stmt, kind: type[S], fn: Callable[[S], nodes.Stmt]) -> nodes.Stmt:
+    """A statement with `fn` applied to every statement of a kind in it, innermost first."""
+    return _MapStmts(kind, fn).stmt(s)
 
 
 def loads(root: Node) -> list[nodes.BufferLoad]:

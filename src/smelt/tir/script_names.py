@@ -49,36 +49,34 @@ class Signature:
         self.positional = words.index("*") if "*" in words else len(named)
         self.text = f"T.{self.name}({', '.join([w.rstrip('=') for w in words])})"
 
-    def bind(self, node: ast.Call, args: list[ast.expr], fail: _Fail) -> list[Any]:
-        """The arguments of a call by parameter (None where not given), then the rest."""
-        count = len(self.params)
-        if len(args) == count == self.positional and not node.keywords:
-            return args
-        given: list[Any] = args[: self.positional]
+    def bind(
+        self, node: ast.Call, args: list[ast.expr], fail: _Fail
+    ) -> tuple[list[ast.expr], dict[str, ast.expr]]:
+        """The arguments of a call: the required ones and the rest in order, others by name."""
+        if len(args) == len(self.params) == len(self.required) and not node.keywords:
+            return args, {}
+        given = dict(zip(self.params[: self.positional], args, strict=False))
         more = args[self.positional :]
         if more and not self.rest:
             most = "at most " if len(self.required) < self.positional else ""
             counts = f"{most}{self.positional} operands, {len(args)} given"
             fail(node, f"T.{self.name} takes {counts}", self.text)
-        given += [None] * (count - len(given))
         for k in node.keywords:
             if k.arg not in self.params:
                 fail(k, f"T.{self.name} has no parameter '{k.arg or '**'}'", self.text)
-            at = self.params.index(k.arg)
-            if given[at] is not None:
+            if k.arg in given:
                 fail(k, f"T.{self.name}: {k.arg} is given twice", self.text)
-            given[at] = k.value
-        known = dict(zip(self.params, given, strict=True))
-        missing = [p for p in self.required if known[p] is None]
+            given[k.arg] = k.value
+        missing = [p for p in self.required if p not in given]
         if missing:
             fail(node, f"T.{self.name}: {', '.join(missing)} must be given", self.text)
-        return given + more
+        return [given.pop(p) for p in self.required] + more, given
 
 
 class Entry(NamedTuple):
     """What a name of T does at one place.
 
-    run  called with the parser, the syntax node and the bound arguments
+    run  called with the parser, the syntax node, what belongs to the place, and the arguments
     """
 
     signature: Signature

@@ -1,11 +1,10 @@
-"""The operators and intrinsics of tensor programs, each once: its name, operands and written form.
+"""The intrinsics of tensor programs, each once: its name, operands and written form.
 
 Parser, printer, verifier and interpreter read these tables.
 """
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -14,55 +13,6 @@ from smelt.ir import expr
 from smelt.ir.node import Node, ordered
 
 from .nodes import Buffer, BufferLoad
-
-# ------------------------------------------------------------------------------------- operators
-
-DISJUNCTION, CONJUNCTION, NEGATION, COMPARISON, SUM, PRODUCT, ATOM = range(1, 8)
-"""How tightly Python's operators bind; what is no operator is an ATOM."""
-
-
-class Operator(NamedTuple):
-    """A class of binary nodes.
-
-    python  the operator in Python's syntax trees; None where Python has none
-    level   how tightly it binds
-    name    T.name(a, b) is the node too; the canonical form where Python has no operator
-    others  more names, which the field uses
-    """
-
-    node: type[expr.Binary]
-    python: type[ast.operator | ast.cmpop | ast.boolop] | None
-    level: int
-    name: str
-    others: tuple[str, ...] = ()
-
-    @property
-    def symbol(self) -> str:
-        """The operator as Python writes it."""
-        return self.node.symbol
-
-
-OPERATORS: tuple[Operator, ...] = (
-    Operator(expr.Or, ast.Or, DISJUNCTION, "Or"),
-    Operator(expr.And, ast.And, CONJUNCTION, "And"),
-    Operator(expr.EQ, ast.Eq, COMPARISON, "EQ"),
-    Operator(expr.NE, ast.NotEq, COMPARISON, "NE"),
-    Operator(expr.LT, ast.Lt, COMPARISON, "LT"),
-    Operator(expr.LE, ast.LtE, COMPARISON, "LE"),
-    Operator(expr.GT, ast.Gt, COMPARISON, "GT"),
-    Operator(expr.GE, ast.GtE, COMPARISON, "GE"),
-    Operator(expr.Add, ast.Add, SUM, "Add"),
-    Operator(expr.Sub, ast.Sub, SUM, "Sub"),
-    Operator(expr.Mul, ast.Mult, PRODUCT, "Mul"),
-    Operator(expr.Div, ast.Div, PRODUCT, "Div", ("div", "divide")),
-    Operator(expr.FloorDiv, ast.FloorDiv, PRODUCT, "FloorDiv", ("floordiv", "indexdiv")),
-    Operator(expr.FloorMod, ast.Mod, PRODUCT, "FloorMod", ("floormod", "indexmod")),
-    Operator(expr.Min, None, ATOM, "min", ("Min",)),
-    Operator(expr.Max, None, ATOM, "max", ("Max",)),
-    Operator(expr.TruncDiv, None, ATOM, "truncdiv"),
-    Operator(expr.TruncMod, None, ATOM, "truncmod", ("Mod",)),
-)
-"""All binary operators, from the loosest to the tightest."""
 
 # ------------------------------------------------------------------------------------ intrinsics
 
@@ -116,20 +66,10 @@ INTRINSICS: dict[str, Intrinsic] = {
 }
 """The pure intrinsics by name."""
 
-HOST_INTRINSICS = (
-    "smelt.call_kernel",
-    "smelt.alloc_storage",
-    "smelt.free_storage",
-    "smelt.tensor_view",
-    "smelt.check_shape",
-    "smelt.call_packed",
-    "smelt.make_object",
-    "smelt.get_field",
-    "smelt.retain",
-    "smelt.release",
-    "smelt.while",
-    "smelt.probe",
-)
+HOST_INTRINSICS = tuple([f"smelt.{name}" for name in (
+    "call_kernel", "alloc_storage", "free_storage", "tensor_view", "check_shape", "call_packed",
+    "make_object", "get_field", "retain", "release", "while", "probe",
+)])  # fmt: skip
 """What a host program may call, and nothing else."""
 
 DEVICE_INTRINSICS = ("smelt.storage_sync",)
@@ -147,24 +87,11 @@ def inferred_dtype(op: str, args: tuple[expr.Expr, ...]) -> str | None:
     if known is None or len(args) != known.arity or not args or known.result == "given":
         return None
     if op == "if_then_else":
-        return dtype_of(args[1])
-    first = dtype_of(args[0])
-    if known.operands != "any" and not all(fits(known, dtype_of(a)) for a in args):
+        return args[1].dtype
+    first = args[0].dtype
+    if known.operands != "any" and not all(fits(known, a.dtype) for a in args):
         return None
     return dt.vector("bool", dt.lanes(first)) if known.result == "bool" else first
-
-
-def dtype_of(e: expr.Expr) -> str:
-    """The type of an expression that may be nested deeply: `e.dtype` without recursion."""
-    while True:
-        if isinstance(e, expr.Compare):
-            return dt.vector("bool", dt.lanes(dtype_of(e.a)))
-        if isinstance(e, expr.Binary | expr.Not):
-            e = e.a
-        elif isinstance(e, expr.Select):
-            e = e.true_value
-        else:
-            return e.dtype
 
 
 def fits(known: Intrinsic, dtype: str) -> bool:

@@ -82,18 +82,19 @@ class _Transform(Rewriter):
             return None
         return change(node)
 
-    def stmt(self, s: Stmt) -> Stmt:
-        made: Stmt | None = self.wanted(s, self.before)
+    def changed(self, node: Any, inside: Callable[[Any], Any]) -> Any:
+        """A node that one of the functions has changed, or whose parts are rebuilt."""
+        made = self.wanted(node, self.before)
         if made is None:
-            inner = super().stmt(s)
-            made = self.wanted(inner, self.after)
-            made = inner if made is None else made
+            rebuilt = inside(node)
+            made = self.wanted(rebuilt, self.after)
+            made = rebuilt if made is None else made
+        return made
+
+    def stmt(self, s: Stmt) -> Stmt:
+        made: Stmt = self.changed(s, super().stmt)
         return made
 
     def visit_expr(self, e: Expr) -> Expr:
-        made: Expr | None = self.wanted(e, self.before)
-        if made is None:
-            inner = super().visit_expr(e)
-            made = self.wanted(inner, self.after)
-            made = inner if made is None else made
+        made: Expr = self.changed(e, super().visit_expr)
         return made

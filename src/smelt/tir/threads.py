@@ -14,18 +14,8 @@ from smelt.ir.walk import free_vars
 from .nodes import Block, BlockRealize, Buffer, BufferStore, Evaluate, For, Stmt, walk
 from .rewrite import loads
 
-THREAD_AXES = (
-    "blockIdx.x",
-    "blockIdx.y",
-    "blockIdx.z",
-    "threadIdx.x",
-    "threadIdx.y",
-    "threadIdx.z",
-    "vthread",
-    "vthread.x",
-    "vthread.y",
-    "vthread.z",
-)
+_INDICES = [f"{index}.{axis}" for index in ("blockIdx", "threadIdx") for axis in "xyz"]
+THREAD_AXES = (*_INDICES, "vthread", "vthread.x", "vthread.y", "vthread.z")
 """The axes that loops can be bound to."""
 
 BARRIER = "smelt.storage_sync"

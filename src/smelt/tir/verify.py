@@ -78,8 +78,7 @@ def verify(func: PrimFunc) -> PrimFunc:
 class _Verifier:
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
-        self.vars: set[Var] = set()
-        self.buffers: set[Buffer] = set()
+        self.known: set[Var | Buffer] = set()
         self.names: dict[tuple[str, str], object] = {}
         self.checked: set[Expr] = set()
         self.has_blocks = False
@@ -102,14 +101,11 @@ class _Verifier:
         f = self.func
         self.has_blocks = isinstance(f.body, BlockRealize)
         for p in f.params:
-            if p in self.vars or p in self.buffers:
+            if p in self.known:
                 self.fail(f"the parameter {p.name} stands twice in the signature")
-            if isinstance(p, Buffer):
-                self.buffers.add(p)
-            else:
-                self.vars.add(p)
+            self.known.add(p)
             self.unique("buffer" if isinstance(p, Buffer) else "variable", p)
-        self.vars.update(shape_vars(f.params))
+        self.known.update(shape_vars(f.params))
         for p in f.buffers:
             self.buffer(p)
         self.stmt(f.body)
@@ -129,17 +125,13 @@ class _Verifier:
     def defined(self, *nodes: Var | Buffer) -> Iterator[None]:
         """Names that hold inside; each may be defined once at a time."""
         for n in nodes:
-            if n in self.vars or n in self.buffers:
+            if n in self.known:
                 self.fail(f"{n.name} is defined again where it is defined already")
-            if isinstance(n, Buffer):
-                self.buffers.add(n)
-            else:
-                self.vars.add(n)
+            self.known.add(n)
         try:
             yield
         finally:
-            self.vars.difference_update(nodes)
-            self.buffers.difference_update(nodes)
+            self.known.difference_update(nodes)
             self.checked.clear()
 
     def buffer(self, b: Buffer) -> None:
@@ -299,7 +291,7 @@ class _Verifier:
 
     def access(self, b: Buffer, indices: tuple[Expr, ...]) -> None:
         """A buffer in use: defined here, with as many indices as dimensions."""
-        if b not in self.buffers:
+        if b not in self.known:
             self.fail(f"the buffer {b.name} is used where it is neither a parameter nor allocated")
         if len(indices) != b.rank:
             self.fail(f"{b.name} has {b.rank} dimensions, {len(indices)} indices given")
@@ -322,7 +314,7 @@ class _Verifier:
         match e:
             case IntImm(kind, value):
                 self.constant(kind, value)
-            case Var() if e not in self.vars:
+            case Var() if e not in self.known:
                 self.fail(f"the variable {e.name} is used where it is not defined")
             case And(a, b) | Or(a, b):
                 if dt.kind(a.dtype) != "bool" or a.dtype != b.dtype:

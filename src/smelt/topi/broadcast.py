@@ -24,7 +24,8 @@ Function = Callable[[Expr, Expr], Expr]
 
 def _zipped(
     name: str, what: str, meaning: Meaning, fn: Function, *, commutative: bool = False,
-    check: Callable[..., None] | None = None, logic: Function | None = None,
+    chooses: bool = False, check: Callable[..., None] | None = None,
+    logic: Function | None = None,
 ) -> Op:  # fmt: skip
     """An operator on two operands of one type.
 
@@ -42,7 +43,7 @@ def _zipped(
         return tensor(shape, lambda *i: one(at(a, shape, i), at(b, shape, i)), name)
 
     body.__doc__ = what
-    return op(name=name, commutative=commutative, numpy=meaning)(body)
+    return op(name=name, commutative=commutative, chooses=chooses, numpy=meaning)(body)
 
 
 def _numbers(**operands: Tensor) -> None:
@@ -129,11 +130,11 @@ floor_divide = _arithmetic(
 power = _arithmetic("power", "a to the power b; integers exactly up to 2 ** 53.", _power, _pow)
 minimum = _zipped(
     "minimum", "The smaller of both; a NaN wins.", rounded(np.minimum), build.minimum,
-    commutative=True, logic=And,
+    commutative=True, chooses=True, logic=And,
 )  # fmt: skip
 maximum = _zipped(
     "maximum", "The larger of both; a NaN wins.", rounded(np.maximum), build.maximum,
-    commutative=True, logic=Or,
+    commutative=True, chooses=True, logic=Or,
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------- comparisons

@@ -255,13 +255,13 @@ def identity(x: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------------- activations
 
 
-@op(numpy=rounded(lambda x: np.maximum(x, 0)))
+@op(chooses=True, numpy=rounded(lambda x: np.maximum(x, 0)))
 def relu(x: Tensor) -> Tensor:
     """max(x, 0)."""
     return _map(x, "relu", lambda v: build.maximum(v, number(0, x.dtype)))
 
 
-@op
+@op(chooses=True)
 def clip(x: Tensor, *, min: float | None = None, max: float | None = None) -> Tensor:
     """min(max(x, min), max); None leaves a side open."""
 

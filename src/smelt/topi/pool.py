@@ -46,7 +46,7 @@ def _sum_type(dtype: str) -> str:
     return "int32" if not dt.is_float(dtype) and dt.bits(dtype) < 32 else common.wide(dtype)
 
 
-@op(channels_last=True)
+@op(channels_last=True, chooses=True)
 def max_pool(
     x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
     pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (),
@@ -302,7 +302,7 @@ def _in_window(
     return build.if_then_else(build.all_of(inside), e, blank) if inside else e
 
 
-@op
+@op(chooses=True)
 def adaptive_max_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
     """The largest element of each of `size` windows that cover the image evenly.
 

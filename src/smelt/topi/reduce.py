@@ -133,7 +133,7 @@ def prod(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     )
 
 
-@op
+@op(chooses=True)
 def max_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The largest element along `axes` (None: all)."""
     return _reduce(x, axes, keepdims, "max", reduce_any if x.dtype == "bool" else te_max)
@@ -154,7 +154,7 @@ def _extreme(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
 max_.numpy(_reduction(_extreme(np.max, "max")))
 
 
-@op(numpy=_reduction(_extreme(np.min, "min")))
+@op(chooses=True, numpy=_reduction(_extreme(np.min, "min")))
 def min_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The smallest element along `axes` (None: all)."""
     return _reduce(x, axes, keepdims, "min", reduce_all if x.dtype == "bool" else te_min)

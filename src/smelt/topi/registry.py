@@ -74,6 +74,34 @@ class OpInstance:
         )
 
     @cached_property
+    def source_axes(self) -> tuple[int | None, ...] | None:
+        """Where each axis of the first operand stands in the result, as it is; None: nowhere.
+
+        None instead of all: elements of the result are not just elements of that operand. Every
+        one of them has to be one load, through one stage or several.
+        """
+        first = self.inputs[0] if self.inputs else None
+        if self.kind == "opaque" or first is None:
+            return None
+        found: dict[Any, tuple[int | None, ...]] = {first: tuple(range(len(first.shape)))}
+        for stage in topological(self.outputs):
+            if not isinstance(stage, ComputeOp):
+                continue
+            load = stage.body[0]
+            point: list[Any] = [a.var for a in stage.axis]
+            if not isinstance(load, BufferLoad) or load.buffer not in found:
+                return None
+            kept = {
+                at: point.index(i)
+                for at, i in enumerate(load.indices)
+                if i in point and stage.axis[point.index(i)].dom.extent is load.buffer.shape[at]
+            }
+            found[stage.outputs[0]] = tuple(
+                [None if at is None else kept.get(at) for at in found[load.buffer]]
+            )
+        return found[self.outputs[0]]
+
+    @cached_property
     def by_row(self) -> bool:
         """Whether several reductions run along one dimension of the first operand, each over the
         elements in line with the result's, and all other operands are vectors and numbers."""
@@ -101,11 +129,11 @@ class Op:
 
     def __init__(
         self, fn: Callable[..., Any], name: str, kind: str | None = None, *,
-        commutative: bool = False, channels_last: bool = False,
+        commutative: bool = False, channels_last: bool = False, chooses: bool = False,
     ) -> None:  # fmt: skip
         """Read the operands and attributes off the function's signature."""
         self.fn, self.name, self.fixed_kind = fn, name, kind
-        self.commutative, self.channels_last = commutative, channels_last
+        self.commutative, self.channels_last, self.chooses = commutative, channels_last, chooses
         self.rule: Rule | None = None
         self.meaning: Meaning | None = None
         self.__doc__ = fn.__doc__
@@ -349,14 +377,15 @@ def op(fn: Callable[..., Any]) -> Op:
 @overload
 def op(
     *, name: str | None = None, kind: str | None = None, commutative: bool = False,
-    channels_last: bool = False, numpy: Meaning | None = None,
+    channels_last: bool = False, chooses: bool = False, numpy: Meaning | None = None,
 ) -> Callable[[Callable[..., Any]], Op]:  # fmt: skip
     """`@op(...)`: with a name of its own, or with what the body does not say."""
 
 
 def op(
     fn: Callable[..., Any] | None = None, *, name: str | None = None, kind: str | None = None,
-    commutative: bool = False, channels_last: bool = False, numpy: Meaning | None = None,
+    commutative: bool = False, channels_last: bool = False, chooses: bool = False,
+    numpy: Meaning | None = None,
 ) -> Any:  # fmt: skip
     """Make a function an operator.
 
@@ -366,6 +395,8 @@ def op(
     commutative    its two operands may change places
     channels_last  its kernels walk over the channels of images x[n, c, ...], which lie innermost in
                    memory then
+    chooses        each element of its result is one of the operands' elements or a number, which
+                   grows with them: operands brought into a range give the result brought into it
     numpy          what it computes, see Op.numpy
     """
 
@@ -374,7 +405,7 @@ def op(
 
     def make(f: Callable[..., Any]) -> Op:
         made = Op(f, name or f.__name__.rstrip("_"), kind, commutative=commutative,
-                  channels_last=channels_last)  # fmt: skip
+                  channels_last=channels_last, chooses=chooses)  # fmt: skip
         made.meaning = numpy
         return enter(made)
 

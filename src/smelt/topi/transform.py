@@ -166,7 +166,7 @@ LONG_CONCAT = 64
 """Operands that one chain of comparisons chooses from; more are halved first."""
 
 
-@op(numpy=lambda *xs, axis: np.concatenate(xs, axis))
+@op(chooses=True, numpy=lambda *xs, axis: np.concatenate(xs, axis))
 def concat(*xs: Tensor, axis: int = 0) -> Tensor:
     """Tensors one after another along `axis`."""
     common.require(bool(xs), "at least one operand is needed")
@@ -307,7 +307,7 @@ def flip(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
 PAD_MODES = ("constant", "reflect", "symmetric", "edge", "wrap")
 
 
-@op
+@op(chooses=True)
 def pad(x: Tensor, *, pads: Extents, mode: str = "constant", value: float = 0.0) -> Tensor:
     """x with a border; negative numbers cut elements off.
 

@@ -14,7 +14,7 @@ from smelt.frontend.common.values import simplify
 
 from .ops_cast import element_type
 from .ops_nn import conv
-from .registry import MICROSOFT, Convolving, Floats, Ints, onnx_op
+from .registry import MICROSOFT, Convolving, Floats, Ints, onnx_op, same
 
 
 def split_heads(g: Build, x: Value, heads: Any) -> Value:
@@ -297,10 +297,7 @@ def embed_layer_norm(
 # ------------------------------------------------------------------------------------ activations
 
 
-@onnx_op("Gelu", domain=MICROSOFT)
-def gelu(g: Build, x: Value) -> Value:
-    """x / 2 * (1 + erf(x / sqrt(2)))."""
-    return g.call("gelu", x)
+same("Gelu", "x", domain=MICROSOFT)
 
 
 @onnx_op("BiasGelu", domain=MICROSOFT)

@@ -7,7 +7,7 @@ from typing import Any
 from smelt.frontend.common import Build, Value, moves
 from smelt.ir.expr import Expr
 
-from .registry import onnx_op
+from .registry import onnx_op, same
 
 
 @onnx_op("Gather")
@@ -16,37 +16,15 @@ def gather(g: Build, x: Value, indices: Value, *, axis: int = 0) -> Value:
     return moves.take(g, x, indices, axis)
 
 
-@onnx_op("GatherElements", since=11)
-def gather_elements(g: Build, x: Value, indices: Value, *, axis: int = 0) -> Value:
-    """One element per index."""
-    return g.call("gather_elements", x, indices, axis=g.axis(axis, x.rank))
+same("GatherElements", "x indices", core="gather_elements", since=11, along="axis", axis=0)
+same("GatherND", "x indices", core="gather_nd", since=11, batch_dims=0)
 
-
-@onnx_op("GatherND", since=11)
-def gather_nd(g: Build, x: Value, indices: Value, *, batch_dims: int = 0) -> Value:
-    """Slices by index tuples."""
-    return g.call("gather_nd", x, indices, batch_dims=batch_dims)
-
-
-@onnx_op("Scatter", since=9)
-@onnx_op("ScatterElements", since=11)
-def scatter_elements(
-    g: Build, x: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
-) -> Value:
-    """Elements written by index."""
-    g.one_of("reduction", reduction, ("none", "add", "mul", "min", "max"))
-    return g.call(
-        "scatter_elements", x, indices, updates, axis=g.axis(axis, x.rank), reduction=reduction
-    )
-
-
-@onnx_op("ScatterND", since=11)
-def scatter_nd(
-    g: Build, x: Value, indices: Value, updates: Value, *, reduction: str = "none"
-) -> Value:
-    """Slices written by index tuples."""
-    g.one_of("reduction", reduction, ("none", "add", "mul", "min", "max"))
-    return g.call("scatter_nd", x, indices, updates, reduction=reduction)
+_REDUCTIONS = {"reduction": ("none", "add", "mul", "min", "max")}
+for _name, _since in (("Scatter", 9), ("ScatterElements", 11)):
+    same(_name, "x indices updates", core="scatter_elements", since=_since, along="axis",
+         legal=_REDUCTIONS, axis=0, reduction="none")  # fmt: skip
+same("ScatterND", "x indices updates", core="scatter_nd", since=11, legal=_REDUCTIONS,
+     reduction="none")  # fmt: skip
 
 
 @onnx_op("OneHot", since=9)

@@ -10,7 +10,7 @@ from smelt.frontend.common.moves import as_type
 from smelt.frontend.common.values import product
 from smelt.ir import dtype as dt
 
-from .registry import Ints, onnx_op
+from .registry import Ints, onnx_op, same
 
 _UNARY = {
     **{
@@ -45,25 +45,6 @@ BINARY = {
 _FOLDED = {"Sum": "add", "Max": "maximum", "Min": "minimum"}
 
 
-def unary(name: str) -> Callable[..., Value]:
-    """The converter of an operator with one operand."""
-    target = _UNARY[name]
-
-    def convert(g: Build, x: Value) -> Value:
-        return g.compute(target, x)
-
-    return convert
-
-
-def binary(target: str) -> Callable[..., Value]:
-    """The converter of an operator with two operands that broadcast."""
-
-    def convert(g: Build, a: Value, b: Value) -> Value:
-        return g.compute(target, a, b)
-
-    return convert
-
-
 def folded(name: str) -> Callable[..., Value]:
     """The converter of an operator that joins any number of operands."""
     target = _FOLDED[name]
@@ -75,10 +56,12 @@ def folded(name: str) -> Callable[..., Value]:
     return convert
 
 
-for _name in _UNARY:
-    onnx_op(_name)(unary(_name))
-for _name, _target in BINARY.items():
-    onnx_op(_name, since=7)(binary(_target))
+SAME = {
+    **{name: same(name, "x", core=target) for name, target in _UNARY.items()},
+    **{name: same(name, "a b", core=target, since=7) for name, target in BINARY.items()},
+}
+"""The converters of operators that only have operands."""
+
 for _name in _FOLDED:
     onnx_op(_name)(folded(_name))
 
@@ -112,70 +95,19 @@ def bit_shift(g: Build, a: Value, b: Value, *, direction: str) -> Value:
     return g.call("left_shift" if direction == "LEFT" else "right_shift", a, b)
 
 
-@onnx_op("Where", since=9)
-def where(g: Build, c: Value, a: Value, b: Value) -> Value:
-    """One of two values per element."""
-    return g.compute("where", c, a, b)
-
-
-@onnx_op("IsInf", since=10)
-def is_inf(g: Build, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
-    """Infinities of one sign or both."""
-    return g.call(
-        "isinf", x, detect_negative=bool(detect_negative), detect_positive=bool(detect_positive)
-    )
-
+same("Where", "c a b", since=9)
+same("IsInf", "x", since=10, detect_negative=1, detect_positive=1)
 
 # --------------------------------------------------------------------------------- activations
 
-
-@onnx_op("LeakyRelu")
-def leaky_relu(g: Build, x: Value, *, alpha: float = 0.01) -> Value:
-    """x or alpha x."""
-    return g.call("leaky_relu", x, alpha=alpha)
-
-
-@onnx_op("ThresholdedRelu")
-def thresholded_relu(g: Build, x: Value, *, alpha: float = 1.0) -> Value:
-    """x above alpha, else 0."""
-    return g.call("thresholded_relu", x, alpha=alpha)
-
-
-@onnx_op("Elu")
-def elu(g: Build, x: Value, *, alpha: float = 1.0) -> Value:
-    """x or alpha (exp x - 1)."""
-    return g.call("elu", x, alpha=alpha)
-
-
-@onnx_op("Celu", since=12)
-def celu(g: Build, x: Value, *, alpha: float = 1.0) -> Value:
-    """Elu with a continuous derivative."""
-    return g.call("celu", x, alpha=alpha)
-
-
-@onnx_op("Selu", since=6)
-def selu(
-    g: Build,
-    x: Value,
-    *,
-    alpha: float = 1.67326319217681884765625,
-    gamma: float = 1.05070102214813232421875,
-) -> Value:
-    """Scaled Elu."""
-    return g.call("selu", x, alpha=alpha, gamma=gamma)
-
-
-@onnx_op("HardSigmoid")
-def hard_sigmoid(g: Build, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
-    """Alpha x + beta between 0 and 1."""
-    return g.call("hard_sigmoid", x, alpha=alpha, beta=beta)
-
-
-@onnx_op("Gelu", since=20)
-def gelu(g: Build, x: Value, *, approximate: str = "none") -> Value:
-    """The Gaussian error linear unit."""
-    g.one_of("approximate", approximate, ("none", "tanh"))
-    return g.call("gelu", x, approximate=approximate)
+leaky_relu = same("LeakyRelu", "x", core="leaky_relu", alpha=0.01)
+same("ThresholdedRelu", "x", core="thresholded_relu", alpha=1.0)
+same("Elu", "x", alpha=1.0)
+same("Celu", "x", since=12, alpha=1.0)
+same("Selu", "x", alpha=1.6732, gamma=1.0507)
+same("Selu", "x", since=6, alpha=1.67326319217681884765625, gamma=1.05070102214813232421875)
+same("HardSigmoid", "x", core="hard_sigmoid", alpha=0.2, beta=0.5)
+same("Gelu", "x", since=20, legal={"approximate": ("none", "tanh")}, approximate="none")
 
 
 @onnx_op("Swish", since=24)
@@ -269,19 +201,8 @@ def _whole_log_sum_exp(g: Build, x: Value, axes: tuple[int, ...], keepdims: bool
     return y if keepdims else g.call("squeeze", y, axes=axes)
 
 
-@onnx_op("ArgMax")
-@onnx_op("ArgMin")
-def arg(
-    g: Build, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
-) -> Value:
-    """Where the largest or the smallest element is."""
-    return g.call(
-        g.step.op.lower(),
-        x,
-        axis=g.axis(axis, x.rank),
-        keepdims=bool(keepdims),
-        select_last_index=bool(select_last_index),
-    )
+for _name in ("ArgMax", "ArgMin"):
+    same(_name, "x", along="axis", axis=0, keepdims=1, select_last_index=0)
 
 
 @onnx_op("CumSum", since=11)

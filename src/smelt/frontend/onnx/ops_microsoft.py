@@ -14,8 +14,7 @@ from smelt.frontend.common.moves import as_type
 from smelt.frontend.common.windows import Sliding
 from smelt.ir import dtype as dt
 
-from . import ops_pool, ops_quant
-from .ops_math import binary, leaky_relu, unary
+from . import ops_math, ops_pool, ops_quant
 from .ops_quant import matmul_integers, one, requantized, single
 from .registry import MICROSOFT, Convolving, Ints, Quantized, Scaling, converter_of, onnx_op
 
@@ -58,10 +57,9 @@ def _on_floats(name: str, zero: Any = None) -> Callable[[F], F]:
     return enter
 
 
-_on_floats("QLinearAdd")(binary("add"))
-_on_floats("QLinearMul")(binary("multiply"))
-_on_floats("QLinearSigmoid")(unary("Sigmoid"))
-_on_floats("QLinearLeakyRelu")(leaky_relu)
+for _name in ("Add", "Mul", "Sigmoid"):
+    _on_floats(f"QLinear{_name}")(ops_math.SAME[_name])
+_on_floats("QLinearLeakyRelu")(ops_math.leaky_relu)
 
 
 @_on_floats("QLinearSoftmax")

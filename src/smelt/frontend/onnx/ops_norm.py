@@ -11,7 +11,7 @@ from smelt.ir import dtype as dt
 
 from .ops_cast import element_type
 from .ops_nn import per_channel
-from .registry import Ints, onnx_op, operand_group
+from .registry import Ints, onnx_op, operand_group, same
 
 
 def _stashed(g: Build, x: Value, stash_type: int) -> tuple[Value, str]:
@@ -78,10 +78,7 @@ def rms_norm(
     return as_type(g, y, x.dtype)
 
 
-@onnx_op("InstanceNormalization")
-def instance_norm(g: Build, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5) -> Value:
-    """Over the pixels of each channel of each image."""
-    return g.call("instance_norm", x, scale, bias, epsilon=epsilon)
+same("InstanceNormalization", "x scale bias", core="instance_norm", epsilon=1e-5)
 
 
 @onnx_op("GroupNormalization", since=18)
@@ -126,19 +123,8 @@ def group_norm(
     return as_type(g, y, x.dtype)
 
 
-@onnx_op("LRN")
-def lrn(
-    g: Build, x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int
-) -> Value:
-    """Local response normalisation across channels."""
-    return g.call("lrn", x, size=size, alpha=alpha, beta=beta, bias=bias)
-
-
-@onnx_op("LpNormalization")
-def lp_norm(g: Build, x: Value, *, axis: int = -1, p: int = 2) -> Value:
-    """Division by the norm along an axis."""
-    g.one_of("p", p, (1, 2))
-    return g.call("lp_norm", x, axis=g.axis(axis, x.rank), p=p)
+same("LRN", "x", required="size", alpha=1e-4, beta=0.75, bias=1.0)
+same("LpNormalization", "x", core="lp_norm", along="axis", legal={"p": (1, 2)}, axis=-1, p=2)
 
 
 @onnx_op("MeanVarianceNormalization", since=9)

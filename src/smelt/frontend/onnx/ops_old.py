@@ -19,13 +19,6 @@ from .ops_shape import pad as pad_2
 from .read import dtype_named
 from .registry import Ints, onnx_op
 
-
-@onnx_op("Selu")
-def selu(g: Build, x: Value, *, alpha: float = 1.6732, gamma: float = 1.0507) -> Value:
-    """Scaled Elu, with shorter constants."""
-    return g.call("selu", x, alpha=alpha, gamma=gamma)
-
-
 # ------------------------------------------------------------------------------------- broadcast
 
 

@@ -13,7 +13,7 @@ from smelt.ir.expr import Expr, convert
 from smelt.ir.limits import worth_knowing
 
 from .ops_cast import element_type
-from .registry import Array, Floats, Ints, onnx_op
+from .registry import Array, Floats, Ints, onnx_op, same
 
 # ------------------------------------------------------------------------------------ constants
 
@@ -128,13 +128,9 @@ def tile(g: Build, x: Value, repeats: Value) -> Value:
     return moves.tile(g, x, g.dims(repeats, "repeats"))
 
 
-@onnx_op("DepthToSpace")
-@onnx_op("SpaceToDepth")
-def blocks(g: Build, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
-    """Channels into space, or space into channels."""
-    g.one_of("mode", mode, ("DCR", "CRD"))
-    op = "depth_to_space" if g.step.op == "DepthToSpace" else "space_to_depth"
-    return g.call(op, x, block=blocksize, mode=mode)
+for _name, _target in (("DepthToSpace", "depth_to_space"), ("SpaceToDepth", "space_to_depth")):
+    same(_name, "x", core=_target, renamed="blocksize=block", legal={"mode": ("DCR", "CRD")},
+         required="blocksize", mode="DCR")  # fmt: skip
 
 
 @onnx_op("Trilu", since=14)

@@ -11,7 +11,7 @@ from smelt.frontend.common.values import simplify
 from smelt.ir import dtype as dt
 
 from .ops_cast import element_type
-from .registry import Floats, Ints, onnx_op
+from .registry import Floats, Ints, onnx_op, same
 
 # --------------------------------------------------------------------------- Fourier transforms
 
@@ -187,18 +187,10 @@ def mel_weights(
 # ------------------------------------------------------------------------------------- sequences
 
 
-@onnx_op("ReverseSequence", since=10)
-def reverse_sequence(
-    g: Build, x: Value, lengths: Value, *, batch_axis: int = 1, time_axis: int = 0
-) -> Value:
-    """The beginning of each sequence turned round."""
-    return g.call(
-        "reverse_sequence",
-        x,
-        lengths,
-        seq_axis=g.axis(time_axis, x.rank),
-        batch_axis=g.axis(batch_axis, x.rank),
-    )
+same("ReverseSequence", "x lengths", core="reverse_sequence", since=10,
+     renamed="time_axis=seq_axis", along="batch_axis time_axis", batch_axis=1,
+     time_axis=0)  # fmt: skip
+same("Det", "x", since=11)
 
 
 @onnx_op("TensorScatter", since=24)
@@ -223,12 +215,6 @@ def tensor_scatter(
         axis=g.axis(axis, past.rank),
         circular=mode == "circular",
     )
-
-
-@onnx_op("Det", since=11)
-def det(g: Build, x: Value) -> Value:
-    """Determinants."""
-    return g.call("det", x)
 
 
 # --------------------------------------------------------------------------------------- n-grams

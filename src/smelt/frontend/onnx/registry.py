@@ -12,14 +12,14 @@ operator set the converter is for, up to the next converter of the same operator
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from smelt.frontend.common import Graph, Input, Value, windows
 from smelt.ir.errors import TypeMismatch
-from smelt.topi.registry import Op
+from smelt.topi.registry import Op, get_op
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -206,6 +206,47 @@ def onnx_op(name: str, since: int = 1, domain: str = "") -> Callable[[F], F]:
         return fn
 
     return register
+
+
+def same(
+    name: str, operands: str, /, *, core: str = "", since: int = 1, domain: str = "",
+    renamed: str = "", along: str = "", legal: Mapping[str, Sequence[Any]] | None = None,
+    required: str = "", **attributes: Any,
+) -> Callable[..., Value]:  # fmt: skip
+    """Enter an operator that is one of the core's, `same("LeakyRelu", "x", alpha=0.01)`; gives the
+    converter. Without attributes, known elements are computed at once.
+
+    core        the core's name, where it is another one than ONNX's in small letters
+    renamed     attributes with other names: "blocksize=block" where the core calls it block
+    along       those that name a dimension of the first operand, counted from either end
+    legal       {attribute: the values that it may have}
+    required    whole numbers that have to be given
+    attributes  the others, with their defaults
+    """
+    target = core or name.lower()
+    names = dict(pair.split("=") for pair in renamed.split())
+    own = get_op(target).attributes
+    flags = {n for n, p in own.items() if p.annotation == "bool"}
+
+    def convert(g: Any, *given: Any, **attrs: Any) -> Value:
+        if not attributes and not required:
+            return g.compute(target, *given)  # type: ignore[no-any-return]
+        for attribute, values in (legal or {}).items():
+            g.one_of(attribute, attrs[attribute], values)
+        for attribute in along.split():
+            attrs[attribute] = g.axis(attrs[attribute], given[0].rank)
+        found = {names.get(n, n): v for n, v in attrs.items()}
+        found |= {n: bool(v) for n, v in found.items() if n in flags}
+        return g.call(target, *given, **found)  # type: ignore[no-any-return]
+
+    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    vars(convert)["__signature__"] = inspect.Signature([
+        *[inspect.Parameter(n, kinds[0]) for n in ("g", *operands.split())],
+        *[inspect.Parameter(n, kinds[1], annotation="int") for n in required.split()],
+        *[inspect.Parameter(n, kinds[1], default=d, annotation=type(d).__name__)
+          for n, d in attributes.items()],
+    ])  # fmt: skip
+    return onnx_op(name, since, domain)(convert)
 
 
 def converter_of(domain: str, name: str, opset: int) -> Converter | None:

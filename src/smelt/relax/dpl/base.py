@@ -12,7 +12,7 @@ from smelt.relax.equal import structural_equal
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Var
 from smelt.topi.registry import Op
 
-from .context import PatternSeq, enter, forget, only_used_by, used_by
+from .context import Sequenced, enter, forget
 from .dominate import dominated, way
 from .facts import OpRegistry, attribute, looked_up, same_value
 from .graph import Graph, op_name, type_of
@@ -22,8 +22,17 @@ from .partition import partition
 Check = Callable[[Any], bool]
 
 
-class DFPattern(PatternBase):
-    """A pattern. Patterns are made by the functions of smelt.relax.dpl (is_op, wildcard, ...)."""
+Names = frozenset[str] | None
+"""Names of operators; None: any."""
+
+
+class DFPattern(Sequenced, PatternBase):
+    """A pattern. Patterns are made by the functions of smelt.relax.dpl (is_op, wildcard, ...).
+
+    written  how it is written, with its fields in braces
+    """
+
+    written: str = ""
 
     def __call__(
         self, *args: Any, varg_default_wildcard: bool = False, add_constraint: bool = True
@@ -60,17 +69,6 @@ class DFPattern(PatternBase):
 
     def __truediv__(self, other: DFPattern) -> CallPattern:
         return ExprPattern("divide")(self, other)
-
-    def used_by(self, other: PatternBase | PatternSeq, index: int = -1) -> PatternSeq:
-        """A sequence: this is an operand (number `index`; -1: any) of `other`."""
-        return used_by(self, other, index)
-
-    def only_used_by(self, other: PatternBase | PatternSeq, index: int = -1) -> PatternSeq:
-        """The same, and nothing else uses it."""
-        return only_used_by(self, other, index)
-
-    __xor__ = used_by
-    __rshift__ = only_used_by
 
     def has_attr(self, attrs: Mapping[str, Any]) -> AttrPattern:
         """This, with attributes of these values: of a call, an operator or a function."""
@@ -136,13 +134,30 @@ class DFPattern(PatternBase):
                 setattr(made, name, copy(value))
         return copies[self]  # type: ignore[return-value]
 
-    def op_names(self) -> frozenset[str] | None:
-        """Names of the operators that this fits, where it stands for an operator."""
+    def of_same(self, ask: Callable[[DFPattern], Names]) -> Names:
+        """What patterns that this has for its own value say together; nothing: None."""
         return None
+
+    def roots(self) -> Names:
+        """Names of the operators that a value has to be a call of."""
+        return self.of_same(lambda p: p.roots())
+
+    def op_names(self) -> Names:
+        """Names of the operators that this fits, where it stands for an operator."""
+        return self.of_same(lambda p: p.op_names())
 
     def text(self, depth: int) -> str:
         """The pattern as it is written, so many levels deep."""
-        return type(self).__name__
+        if depth <= 0 and any(True for _ in self.parts()):
+            return "..."
+
+        def shown(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return ", ".join([str(shown(v)) for v in value])
+            return value.text(depth - 1) if isinstance(value, DFPattern) else value
+
+        fields = {name: shown(value) for name, value in vars(self).items()}
+        return self.written.format_map(fields) if self.written else type(self).__name__
 
     def __repr__(self) -> str:
         return self.text(5)
@@ -173,13 +188,11 @@ def as_pattern(value: Any, where: str) -> DFPattern:
 class WildcardPattern(DFPattern):
     """Anything."""
 
+    written = "wildcard()"
+
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """It fits."""
         return FITS
-
-    def text(self, depth: int) -> str:
-        """The pattern as it is written."""
-        return "wildcard()"
 
 
 class ExprPattern(DFPattern):
@@ -189,6 +202,7 @@ class ExprPattern(DFPattern):
         """expr: an operator, its name, or a value; registry: where the name is looked up."""
         self.expr, self.registry = expr, registry
         self.name = expr if isinstance(expr, str) else op_name(expr)
+        self.written = f"is_expr({type(expr).__name__})" if self.name is None else "is_op({name!r})"
 
     def prepare(self) -> None:
         """Look the operator's name up, where there is a registry."""
@@ -208,19 +222,13 @@ class ExprPattern(DFPattern):
         """Constants stay in the function that a match becomes."""
         return [v for v in bound[self] if isinstance(v, Constant)]
 
-    def roots(self) -> frozenset[str] | None:
+    def roots(self) -> Names:
         """No call is an operator."""
         return frozenset() if self.name is not None else None
 
-    def op_names(self) -> frozenset[str] | None:
+    def op_names(self) -> Names:
         """The operator's name."""
         return None if self.name is None else frozenset({self.name})
-
-    def text(self, depth: int) -> str:
-        """The pattern as it is written."""
-        return (
-            f"is_expr({type(self.expr).__name__})" if self.name is None else f"is_op({self.name!r})"
-        )
 
 
 class NodePattern(DFPattern):
@@ -234,6 +242,8 @@ class NodePattern(DFPattern):
 class CallPattern(NodePattern):
     """A call of what a pattern fits, on operands that patterns describe."""
 
+    written = "{op}({args})"
+
     def __init__(
         self, op: DFPattern, args: Sequence[Any] | None, add_constraint: bool = True
     ) -> None:
@@ -245,7 +255,7 @@ class CallPattern(NodePattern):
                 [None if a is None else as_pattern(a, f"operand {n} of {op!r}(...)")
                  for n, a in enumerate(args)]
             )  # fmt: skip
-        self._names: frozenset[str] | None = self.op.op_names()
+        self._names: Names = self.op.op_names()
         if add_constraint:
             enter(self)
 
@@ -283,16 +293,9 @@ class CallPattern(NodePattern):
                 found.append((first, *goals))
         return found
 
-    def roots(self) -> frozenset[str] | None:
+    def roots(self) -> Names:
         """The names of the operators."""
         return self.op.op_names()
-
-    def text(self, depth: int) -> str:
-        """The pattern as it is written."""
-        if depth == 0:
-            return "..."
-        inner = ["None" if a is None else a.text(depth - 1) for a in self.args or (None,)]
-        return f"{self.op.text(depth - 1)}({', '.join(inner)})"
 
 
 # ---------------------------------------------------------------------------------- combinations
@@ -300,6 +303,8 @@ class CallPattern(NodePattern):
 
 class AltPattern(DFPattern):
     """One pattern or the other, tried in this order."""
+
+    written = "({left} | {right})"
 
     def __init__(self, left: DFPattern, right: DFPattern) -> None:
         """Two patterns; of a context they become alternatives."""
@@ -311,27 +316,16 @@ class AltPattern(DFPattern):
         """Either of them."""
         return (((self.left, expr, around),), ((self.right, expr, around),))
 
-    def roots(self) -> frozenset[str] | None:
+    def of_same(self, ask: Callable[[DFPattern], Names]) -> Names:
         """The names of both."""
-        return _union(self.left.roots(), self.right.roots())
-
-    def op_names(self) -> frozenset[str] | None:
-        """The names of both."""
-        return _union(self.left.op_names(), self.right.op_names())
-
-    def text(self, depth: int) -> str:
-        """The pattern as it is written."""
-        return (
-            f"({self.left.text(depth - 1)} | {self.right.text(depth - 1)})" if depth > 0 else "..."
-        )
-
-
-def _union(a: frozenset[str] | None, b: frozenset[str] | None) -> frozenset[str] | None:
-    return None if a is None or b is None else a | b
+        a, b = ask(self.left), ask(self.right)
+        return None if a is None or b is None else a | b
 
 
 class AndPattern(DFPattern):
     """Both patterns on one value."""
+
+    written = "({left} & {right})"
 
     def __init__(self, left: DFPattern, right: DFPattern) -> None:
         """Two patterns."""
@@ -341,23 +335,16 @@ class AndPattern(DFPattern):
         """Both of them."""
         return (((self.left, expr, around), (self.right, expr, around)),)
 
-    def roots(self) -> frozenset[str] | None:
+    def of_same(self, ask: Callable[[DFPattern], Names]) -> Names:
         """The names that one of them needs."""
-        return self.left.roots() if self.left.roots() is not None else self.right.roots()
-
-    def op_names(self) -> frozenset[str] | None:
-        """The names that one of them needs."""
-        return self.left.op_names() if self.left.op_names() is not None else self.right.op_names()
-
-    def text(self, depth: int) -> str:
-        """The pattern as it is written."""
-        return (
-            f"({self.left.text(depth - 1)} & {self.right.text(depth - 1)})" if depth > 0 else "..."
-        )
+        first = ask(self.left)
+        return ask(self.right) if first is None else first
 
 
 class NotPattern(DFPattern):
     """Whatever a pattern does not fit. Nothing inside it is bound."""
+
+    written = "~{reject}"
 
     def __init__(self, reject: DFPattern) -> None:
         """The pattern to refuse."""
@@ -367,10 +354,6 @@ class NotPattern(DFPattern):
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """It fits where the other does not, beside what is bound so far."""
         return FAIL if m.holds(self.reject, expr, around) else FITS
-
-    def text(self, depth: int) -> str:
-        """The pattern as it is written."""
-        return f"~{self.reject.text(depth - 1)}" if depth > 0 else "..."
 
 
 class _Constrained(DFPattern):
@@ -386,26 +369,15 @@ class _Constrained(DFPattern):
         """The answer."""
         raise NotImplementedError
 
-    def roots(self) -> frozenset[str] | None:
+    def of_same(self, ask: Callable[[DFPattern], Names]) -> Names:
         """Those of the pattern."""
-        return self.pattern.roots()
-
-    def op_names(self) -> frozenset[str] | None:
-        """Those of the pattern."""
-        return self.pattern.op_names()
-
-    def text(self, depth: int) -> str:
-        """The pattern as it is written."""
-        inner = self.pattern.text(depth - 1) if depth > 0 else "..."
-        return f"{inner}.{self.question()}"
-
-    def question(self) -> str:
-        """The question as it is written."""
-        raise NotImplementedError
+        return ask(self.pattern)
 
 
 class AttrPattern(_Constrained):
     """Attributes of a call, of a function, or of an operator ("TOpPattern")."""
+
+    written = "{pattern}.has_attr({attrs})"
 
     def __init__(self, pattern: DFPattern, attrs: Mapping[str, Any]) -> None:
         """attrs: the values wanted; others may have any."""
@@ -418,13 +390,11 @@ class AttrPattern(_Constrained):
         node = m.bindings.get(expr, expr) if isinstance(expr, RelaxExpr) else expr
         return all(same_value(attribute(node, k, around), v) for k, v in self.attrs.items())
 
-    def question(self) -> str:
-        """The question as it is written."""
-        return f"has_attr({self.attrs})"
-
 
 class TypePattern(_Constrained):
     """A value of exactly one type."""
+
+    written = "{pattern}.has_type({type})"
 
     def __init__(self, pattern: DFPattern, ttype: Type) -> None:
         """ttype: the type."""
@@ -434,13 +404,11 @@ class TypePattern(_Constrained):
         """Whether the type is this one."""
         return type_of(expr) is self.type
 
-    def question(self) -> str:
-        """The question as it is written."""
-        return f"has_type({self.type})"
-
 
 class DataTypePattern(_Constrained):
     """A tensor of an element type."""
+
+    written = "{pattern}.has_dtype({dtype!r})"
 
     def __init__(self, pattern: DFPattern, dtype: str) -> None:
         """dtype: e.g. "float32"."""
@@ -451,13 +419,11 @@ class DataTypePattern(_Constrained):
         t = type_of(expr)
         return isinstance(t, TensorType) and t.dtype == self.dtype
 
-    def question(self) -> str:
-        """The question as it is written."""
-        return f"has_dtype({self.dtype!r})"
-
 
 class ShapePattern(_Constrained):
     """A tensor of a shape."""
+
+    written = "{pattern}.has_shape({shape})"
 
     def __init__(self, pattern: DFPattern, shape: Sequence[Any]) -> None:
         """shape: extents, symbolic ones too; None stands for any."""
@@ -473,10 +439,6 @@ class ShapePattern(_Constrained):
                     for e, w in zip(t.shape, self.shape, strict=True))
         )  # fmt: skip
 
-    def question(self) -> str:
-        """The question as it is written."""
-        return f"has_shape({self.shape})"
-
 
 class DominatorPattern(DFPattern):
     """All that flows from a value of `parent` ends in this one, and all between fits `path`.
@@ -485,6 +447,8 @@ class DominatorPattern(DFPattern):
     through values that fit `path` (each on its own) until there is nothing above. Going down from
     the parent's value every way ends here. The parent nearest to the child is tried first.
     """
+
+    written = "dominates({parent}, {path}, {child})"
 
     def __init__(self, parent: DFPattern, path: DFPattern, child: DFPattern) -> None:
         """Three patterns."""
@@ -520,12 +484,6 @@ class DominatorPattern(DFPattern):
         """What lies between."""
         return bound.get(self.path, ())
 
-    def roots(self) -> frozenset[str] | None:
+    def of_same(self, ask: Callable[[DFPattern], Names]) -> Names:
         """Those of the child."""
-        return self.child.roots()
-
-    def text(self, depth: int) -> str:
-        """The pattern as it is written."""
-        inner = [p.text(depth - 1) if depth > 0 else "..."
-                 for p in (self.parent, self.path, self.child)]  # fmt: skip
-        return f"dominates({', '.join(inner)})"
+        return ask(self.child)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from smelt.ir.errors import TypeMismatch
 from smelt.relax.nodes import Call, RelaxExpr
@@ -33,7 +33,25 @@ class Edge(NamedTuple):
     only: bool
 
 
-class PatternSeq:
+class Sequenced:
+    """What may stand in a sequence: patterns, and sequences of them."""
+
+    def used_by(self, other: PatternBase | PatternSeq, index: int = -1) -> PatternSeq:
+        """A sequence: this (its last pattern) is an operand of `other` (of its first one).
+
+        index  which operand; -1: any
+        """
+        return _joined(self, other, index, only=False)
+
+    def only_used_by(self, other: PatternBase | PatternSeq, index: int = -1) -> PatternSeq:
+        """The same, and this has no other user and is no result."""
+        return _joined(self, other, index, only=True)
+
+    __xor__ = used_by
+    __rshift__ = only_used_by
+
+
+class PatternSeq(Sequenced):
     """Patterns in a row, each used by the next. Made by `a ^ b` (used by) and `a >> b` (only)."""
 
     def __init__(self, patterns: Sequence[PatternBase], edges: Sequence[Edge] = ()) -> None:
@@ -42,14 +60,6 @@ class PatternSeq:
         context = _CURRENT.get()
         if context is not None:
             context.add(self)
-
-    def used_by(self, other: PatternBase | PatternSeq, index: int = -1) -> PatternSeq:
-        """The last pattern is an operand of the first one of `other`."""
-        return used_by(self, other, index)
-
-    def only_used_by(self, other: PatternBase | PatternSeq, index: int = -1) -> PatternSeq:
-        """The same, and nothing else uses it."""
-        return only_used_by(self, other, index)
 
     def dup(self) -> PatternSeq:
         """A sequence of patterns of its own that says the same."""
@@ -60,37 +70,13 @@ class PatternSeq:
     def __getitem__(self, index: int) -> PatternBase:
         return self.patterns[index]
 
-    __xor__ = used_by
-    __rshift__ = only_used_by
 
-
-def _joined(
-    left: PatternBase | PatternSeq, right: PatternBase | PatternSeq, index: int, only: bool
-) -> PatternSeq:
-    for side in (left, right):
-        if not isinstance(side, PatternBase | PatternSeq):
-            raise TypeMismatch(f"used_by: {side!r} stands where a pattern or a sequence is needed")
-    first = left if isinstance(left, PatternSeq) else PatternSeq([left])
-    then = right if isinstance(right, PatternSeq) else PatternSeq([right])
+def _joined(left: Any, right: Any, index: int, only: bool) -> PatternSeq:
+    if not isinstance(right, PatternBase | PatternSeq):
+        raise TypeMismatch(f"used_by: {right!r} stands where a pattern or a sequence is needed")
+    first, then = (s if isinstance(s, PatternSeq) else PatternSeq([s]) for s in (left, right))
     edge = Edge(first.patterns[-1], then.patterns[0], index, only)
     return PatternSeq([*first.patterns, *then.patterns], [*first.edges, edge, *then.edges])
-
-
-def used_by(
-    left: PatternBase | PatternSeq, right: PatternBase | PatternSeq, index: int = -1
-) -> PatternSeq:
-    """`left` (its last pattern) is an operand of `right` (its first one).
-
-    index  which operand; -1: any
-    """
-    return _joined(left, right, index, only=False)
-
-
-def only_used_by(
-    left: PatternBase | PatternSeq, right: PatternBase | PatternSeq, index: int = -1
-) -> PatternSeq:
-    """The same, and `left` has no other user and is no result."""
-    return _joined(left, right, index, only=True)
 
 
 class PatternContext:

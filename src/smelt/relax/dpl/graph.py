@@ -14,6 +14,9 @@ from smelt.relax.graph import is_closed, users_of
 from smelt.relax.nodes import Call, Function, RelaxExpr
 from smelt.relax.nodes import call as call_op
 
+NewForms = dict[RelaxExpr, RelaxExpr]
+"""By value, what stands for it."""
+
 
 def op_name(op: object) -> str | None:
     """The name of an operator; None for functions, variables and everything else."""
@@ -91,13 +94,13 @@ def type_of(expr: Any) -> Type | None:
 
 
 def transformed(
-    graph: Graph,
-    replace: Callable[[RelaxExpr, RelaxExpr], RelaxExpr],
-    done: dict[RelaxExpr, RelaxExpr],
-) -> None:
-    """Enter the new form of every value of a graph into `done`.
+    graph: Graph, replace: Callable[[RelaxExpr, RelaxExpr, NewForms], RelaxExpr]
+) -> NewForms:
+    """The new form of every value of a graph.
 
-    replace  (the value, the same on new operands) -> what stands for it
+    replace  (the value, the same on new operands, the new forms so far) -> what stands for it
     """
+    done: NewForms = {}
     for node in graph.order:
-        done[node] = replace(node, rebuilt(node, done))
+        done[node] = replace(node, rebuilt(node, done), done)
+    return done

@@ -14,7 +14,7 @@ from smelt.relax.graph import free_vars, is_closed
 from smelt.relax.nodes import Call, Constant, Function, Let, RelaxExpr, TupleGetItem, Var
 
 from .blame import check_error
-from .graph import Graph, call_function, op_name, operands, transformed, walk
+from .graph import Graph, NewForms, call_function, op_name, operands, transformed, walk
 from .match import Matcher, PatternBase
 
 
@@ -47,22 +47,20 @@ class Match:
         return [n for n in names if n]
 
     def function(
-        self,
-        attrs: Mapping[str, Any],
-        prefix: str,
-        inner: Mapping[RelaxExpr, RelaxExpr] | None = None,
+        self, attrs: Mapping[str, Any], prefix: str, constants: bool | None = None
     ) -> tuple[Function, list[RelaxExpr]]:
         """The function that it becomes, and the inputs to call it with.
 
-        prefix  of the names of its parameters
-        inner   inputs that stay inside, and as what
+        prefix     of the names of its parameters
+        constants  whether all of them stay inside; None: those that patterns ask for
         """
-        kept = dict(inner or {})
-        given = [i for i in self.inputs if i not in kept]
+        given = [i for i in self.inputs if not (constants and isinstance(i, Constant))]
+        if constants is False:
+            given += [n for n in self.inside if isinstance(n, Constant)]
         params = [Var(f"{prefix}{n}", i.type) for n, i in enumerate(given)]
-        done: dict[RelaxExpr, RelaxExpr] = {**kept, **dict(zip(given, params, strict=True))}
+        done: dict[RelaxExpr, RelaxExpr] = dict(zip(given, params, strict=True))
         for node in self.inside:
-            done[node] = node.with_children(lambda c: done.get(c, c))
+            done.setdefault(node, node.with_children(lambda c: done.get(c, c)))
         return Function(tuple(params), done[self.root], dict(attrs)), given
 
 
@@ -215,7 +213,7 @@ def partitioned(
         return graph.graph.root
     numbers = {root: n for n, root in enumerate(made)}
 
-    def replace(node: RelaxExpr, new: RelaxExpr) -> RelaxExpr:
+    def replace(node: RelaxExpr, new: RelaxExpr, done: NewForms) -> RelaxExpr:
         m = made.get(node)
         if m is None:
             return new
@@ -223,9 +221,7 @@ def partitioned(
         f, inputs = m.function(full, f"FunctionVar_{numbers[node]}_")
         return call_function(f, [done[i] for i in inputs], node.type, getattr(node, "name", ""))
 
-    done: dict[RelaxExpr, RelaxExpr] = {}
-    transformed(graph.graph, replace, done)
-    return done[graph.graph.root]
+    return transformed(graph.graph, replace)[graph.graph.root]
 
 
 def asked(check: Callable[[Any], bool], m: Match, pattern: PatternBase, name: str) -> bool:

@@ -27,6 +27,8 @@ from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase
 class ConstantPattern(base.DFPattern):
     """A constant. It stays inside the function that a match becomes."""
 
+    written = "is_constant()"
+
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """A Constant."""
         return FITS if isinstance(m.bindings.get(expr, expr), Constant) else FAIL
@@ -35,29 +37,23 @@ class ConstantPattern(base.DFPattern):
         """The constant."""
         return bound[self]
 
-    def text(self, depth: int) -> str:
-        """The pattern as it is written."""
-        return "is_constant()"
-
 
 class VarPattern(base.DFPattern):
     """A variable, of a name where one is given."""
 
     def __init__(self, name: str = "") -> None:
         """name: "" fits every variable."""
-        self.name = name
+        self.name, self.written = name, "is_var({name!r})" if name else "is_var()"
 
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """A Var."""
         return FITS if isinstance(expr, Var) and self.name in ("", expr.name) else FAIL
 
-    def text(self, depth: int) -> str:
-        """The pattern as it is written."""
-        return f"is_var({self.name!r})" if self.name else "is_var()"
-
 
 class GlobalVarPattern(base.DFPattern):
     """A function of the module, of a name where one is given."""
+
+    written = "is_global_var({name!r})"
 
     def __init__(self, name: str = "") -> None:
         """name: "" fits every function."""
@@ -66,10 +62,6 @@ class GlobalVarPattern(base.DFPattern):
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """A GlobalVar."""
         return FITS if isinstance(expr, GlobalVar) and self.name in ("", expr.name) else FAIL
-
-    def text(self, depth: int) -> str:
-        """The pattern as it is written."""
-        return f"is_global_var({self.name!r})"
 
 
 # ---------------------------------------------------------------------------------------- nodes
@@ -80,11 +72,12 @@ class TuplePattern(base.NodePattern):
 
     def __init__(self, fields: Sequence[base.DFPattern] | None) -> None:
         """fields: None fits a tuple of any values."""
-        self.fields = None
+        self.fields, self.written = None, "is_tuple(None)"
         if fields is not None:
             self.fields = tuple(
                 [base.as_pattern(f, f"is_tuple: field {n}") for n, f in enumerate(fields)]
             )
+            self.written = "is_tuple([{fields}])"
 
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """A Tuple of as many values."""
@@ -97,15 +90,11 @@ class TuplePattern(base.NodePattern):
             return FAIL
         return (tuple([(p, v, None) for p, v in zip(self.fields, node.items, strict=True)]),)
 
-    def text(self, depth: int) -> str:
-        """The pattern as it is written."""
-        if self.fields is None or depth == 0:
-            return "is_tuple(None)" if self.fields is None else "..."
-        return f"is_tuple([{', '.join([f.text(depth - 1) for f in self.fields])}])"
-
 
 class TupleGetItemPattern(base.NodePattern):
     """One value of a tuple that a pattern describes."""
+
+    written = "is_tuple_get_item({tuple}, {index})"
 
     def __init__(self, tuple_value: base.DFPattern, index: int | None = None) -> None:
         """index: None fits every index."""
@@ -117,11 +106,6 @@ class TupleGetItemPattern(base.NodePattern):
         if not isinstance(node, TupleGetItem) or self.index not in (None, -1, node.index):
             return FAIL
         return (((self.tuple, node.value, None),),)
-
-    def text(self, depth: int) -> str:
-        """The pattern as it is written."""
-        inner = self.tuple.text(depth - 1) if depth else "..."
-        return f"is_tuple_get_item({inner}, {self.index})"
 
 
 class IfPattern(base.NodePattern):
@@ -174,6 +158,8 @@ class LetPattern(base.NodePattern):
 class FunctionPattern(base.NodePattern):
     """A function: its parameters and its body."""
 
+    written = "is_function(..., {body})"
+
     def __init__(self, params: Sequence[base.DFPattern] | None, body: base.DFPattern) -> None:
         """params: None fits any parameters."""
         self.params = None
@@ -192,10 +178,6 @@ class FunctionPattern(base.NodePattern):
         if len(self.params) != len(expr.params):
             return FAIL
         return ((*[(p, v, None) for p, v in zip(self.params, expr.params, strict=True)], body),)
-
-    def text(self, depth: int) -> str:
-        """The pattern as it is written."""
-        return f"is_function(..., {self.body.text(depth - 1) if depth else '...'})"
 
 
 # ------------------------------------------------------------------------------ how they are made

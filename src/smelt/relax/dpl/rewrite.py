@@ -11,7 +11,7 @@ from smelt.relax.equal import structural_equal
 from smelt.relax.nodes import Function, RelaxExpr
 
 from .context import PatternContext
-from .graph import Graph, transformed
+from .graph import Graph, NewForms, transformed
 from .match import PatternBase
 from .partition import Match, Partitioner
 
@@ -99,9 +99,8 @@ def _one_round(rule: DFPatternCallback, expr: RelaxExpr) -> RelaxExpr:
     made: dict[RelaxExpr, Match] = {m.root: m for m in graph.matches(rule.pattern, leaves=True)}
     if not made:
         return expr
-    done: dict[RelaxExpr, RelaxExpr] = {}
 
-    def replace(node: RelaxExpr, new: RelaxExpr) -> RelaxExpr:
+    def replace(node: RelaxExpr, new: RelaxExpr, done: NewForms) -> RelaxExpr:
         m = made.get(node)
         if m is None:
             return new
@@ -111,8 +110,7 @@ def _one_round(rule: DFPatternCallback, expr: RelaxExpr) -> RelaxExpr:
         }
         return _value(rule.callback(node, new, found), f"{type(rule).__name__}.callback")
 
-    transformed(graph.graph, replace, done)
-    return done[expr]
+    return transformed(graph.graph, replace)[expr]
 
 
 def _value(found: Any, who: str) -> RelaxExpr:
@@ -135,9 +133,8 @@ def rewrite_call(
     """
     graph = Partitioner(func)
     fitting = set(graph.candidates(pattern))
-    done: dict[RelaxExpr, RelaxExpr] = {}
 
-    def replace(node: RelaxExpr, new: RelaxExpr) -> RelaxExpr:
+    def replace(node: RelaxExpr, new: RelaxExpr, done: NewForms) -> RelaxExpr:
         if node not in fitting or node is func:
             return new
         bound = graph.matcher.match(pattern, node)
@@ -147,8 +144,7 @@ def rewrite_call(
         found = {p: known[vs[0]] for p, vs in bound.items() if vs}
         return _value(rewriter(new, found), "the rewriter of rewrite_call")
 
-    transformed(graph.graph, replace, done)
-    return done[func]  # type: ignore[return-value]
+    return transformed(graph.graph, replace)[func]  # type: ignore[return-value]
 
 
 def rewrite_bindings(
@@ -173,7 +169,6 @@ def rewrite_bindings(
         settled.update([found[p] for p in ctx.patterns if p in found])
         for new in changes.values():
             settled.update([n for n in Graph(new).order if n not in known])
-        done: dict[RelaxExpr, RelaxExpr] = {}
-        transformed(graph, lambda node, new: changes.get(node, new), done)  # noqa: B023
+        done = transformed(graph, lambda node, new, _: changes.get(node, new))  # noqa: B023
         settled.update([done[s] for s in settled if s in done])
         func = done[func]  # type: ignore[assignment]

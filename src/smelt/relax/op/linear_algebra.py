@@ -34,7 +34,7 @@ def outer(x1: RelaxExpr, x2: RelaxExpr) -> RelaxExpr:
 
 @entry("einsum")
 def einsum(operands: Operands, subscripts: str) -> RelaxExpr:
-    """Einstein's sum: "ij,jk->ik". Each operand has a letter once."""
+    """Einstein's sum: "ij,jk->ik"."""
     return sum_of_products(list(operands), subscripts)
 
 

@@ -22,7 +22,7 @@ from smelt.ir.expr import Expr, const
 from smelt.ir.module import IRModule
 from smelt.ir.text import fresh_name
 from smelt.ir.types import TensorType, TupleType
-from smelt.relax.graph import is_foreign
+from smelt.relax.graph import function_of, is_foreign
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -34,9 +34,10 @@ from smelt.relax.nodes import (
     Var,
     call,
     tensor_type_of,
+    tensor_types,
     values,
 )
-from smelt.relax.shapes import sizes_in
+from smelt.relax.shapes import sizes_of_parameters
 from smelt.relax.views import (
     VIEW_NAMES,
     View,
@@ -236,8 +237,7 @@ class _Chooser:
 
     def __init__(self, mod: IRModule) -> None:
         self.mod, self.main = mod, mod["main"]
-        sizes = [size for p in self.main.params for size in sizes_in(p.type)]
-        self.analyzer = analyzer_of(dict.fromkeys(sizes, 0))
+        self.analyzer = analyzer_of(dict.fromkeys(sizes_of_parameters(self.main), 0))
         self.granted: dict[Call, Order] = {}
         self.places: dict[RelaxExpr, tuple[_Place, ...]] = {}
         self.copies: dict[tuple[RelaxExpr, Order], _Place] = {}
@@ -325,31 +325,26 @@ class _Chooser:
         for i in _channel_operands(group):
             inputs[i] = self.channels_last(inputs[i])
         views = [p.view for p in inputs]
-        types = _types(v)
+        types = tensor_types(v.type)
         orders = [
             self.granted.get(v) or _natural_order(group, views, t, self.analyzer) for t in types
         ]
         new = self.on(v, inputs).replace(op=op, attrs=_attrs(orders))
-        several = isinstance(v.type, TupleType)
-        self.places[v] = tuple(
-            [
-                _Place(
-                    TupleGetItem(new, i) if several else new,
-                    dense_in_order(t.shape, o),
-                    None if several else v,
-                    True,
-                    None if several else tuple(range(t.rank)),
-                )
-                for i, (t, o) in enumerate(zip(types, orders, strict=True))
-            ]
-        )
+        made = [dense_in_order(t.shape, o) for t, o in zip(types, orders, strict=True)]
+        self.stand(new, v, made, v)
+
+    def stand(self, new: Call, v: Call, views: Sequence[View], owner: Call | None) -> None:
+        """Note where the results of a call stand; owner: whose kernel may order a single one."""
+        if not isinstance(v.type, TupleType):
+            order = None if owner is None else tuple(range(len(views[0].shape)))
+            self.places[v] = (_Place(new, views[0], owner, True, order),)
+            return
+        items = [(TupleGetItem(new, i), view) for i, view in enumerate(views)]
+        self.places[v] = tuple([_Place(i, view, None, True, None) for i, view in items])
 
     def alone(self, v: Call) -> None:
         """An operator that is no view, as a kernel of its own."""
-        params = [Var(f"p{i}", a.type) for i, a in enumerate(v.args) if a is not None]
-        found = iter(params)
-        body = v.replace(args=tuple([None if a is None else next(found) for a in v.args]))
-        op = self.function(v.callee, Function(tuple(params), body))
+        op = self.function(v.callee, function_of(v))
         self.kernel(v, self.functions[op.name], op)
 
     def external(self, v: Call) -> _Wish | None:
@@ -366,14 +361,8 @@ class _Chooser:
                     return wish
                 at = self.copied(at, order)
             inputs.append(at)
-        new = self.on(v, inputs)
-        several = isinstance(v.type, TupleType)
-        self.places[v] = tuple(
-            [
-                _Place(TupleGetItem(new, i) if several else new, dense(t.shape), None, True, None)
-                for i, t in enumerate(_types(v))
-            ]
-        )
+        views = [dense(t.shape) for t in tensor_types(v.type)]
+        self.stand(self.on(v, inputs), v, views, None)
         return None
 
     def results(self, out: list[RelaxExpr]) -> _Wish | None:
@@ -449,8 +438,3 @@ def _repeats_elements(view: View) -> bool:
     return any(
         s is const(0) and value_of(e) != 1 for e, s in zip(view.shape, view.strides, strict=True)
     )
-
-
-def _types(v: Call) -> list[TensorType]:
-    items = v.type.items if isinstance(v.type, TupleType) else (v.type,)
-    return [t for t in items if isinstance(t, TensorType)]

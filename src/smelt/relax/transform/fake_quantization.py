@@ -44,7 +44,7 @@ from .affine_types import (
     TupleAffineType,
     Types,
 )
-from .fake_quantization_rules import KEEPS_RANGE, rule_of, source_axes
+from .fake_quantization_rules import rule_of, source_axes
 from .fold_constants import fold_expression
 from .rewriting import transform_functions
 
@@ -317,7 +317,7 @@ def _keeps_range(n: RelaxExpr) -> bool:
     if not isinstance(n, Call) or not isinstance(n.op, Op):
         return True
     if not isinstance(n.op, GraphOp):
-        return n.op.name in KEEPS_RANGE or source_axes(n) is not None
+        return n.op.chooses or source_axes(n) is not None
     if n.op.dialect is None or n.op.needs or incomplete(n.type):
         return False
     apart = [a if isinstance(a, Constant | None) else Var("x", a.type) for a in n.args]

@@ -14,7 +14,7 @@ from smelt.ir.types import TensorType
 from smelt.relax.compose import affine, common, integer, quantize
 from smelt.relax.compose.operands import const
 from smelt.relax.folding import folded
-from smelt.relax.graph_op import GraphOp, kind_of
+from smelt.relax.graph_op import GraphOp, instance_of, kind_of
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -25,9 +25,7 @@ from smelt.relax.nodes import (
     renewed_call,
     tensor_type_of,
 )
-from smelt.te.tensor import ComputeOp, topological
-from smelt.tir.nodes import BufferLoad
-from smelt.topi.registry import Op
+from smelt.topi.registry import OpInstance
 
 from .affine_types import NotInteger, Rule, TensorAffineType, Types, array, same_numbers, times
 from .fold_constants import fold_expression
@@ -38,11 +36,6 @@ Result = Sequence[Any]
 
 RULES: dict[str, Rule] = {}
 """Operator of the core: what makes its calls integer ones."""
-
-KEEPS_RANGE = ("max_pool", "adaptive_max_pool", "max", "min", "relu", "clip", "minimum", "maximum",
-               "concat", "pad")  # fmt: skip
-"""Operators whose results saturate where their operands do, beside those that move elements."""
-
 
 rule = entering(RULES)
 
@@ -122,36 +115,9 @@ def _constants(t: TensorAffineType) -> tuple[np.ndarray[Any, Any], np.ndarray[An
 
 
 def source_axes(n: Call) -> tuple[int | None, ...] | None:
-    """Where each axis of the first operand stands in the result, as it is; None: nowhere.
-
-    None instead of all: elements of the result are not just elements of that operand. What an
-    operator is, is read off its body: every element is one load, through one stage or several.
-    """
-    if isinstance(n.op, GraphOp) or kind_of(n) == "opaque" or not n.args:
-        return None
-    assert isinstance(n.op, Op)
-    types = [None if a is None else tensor_type_of(a) for a in n.args]
-    made = n.op.instance(types, n.attrs)
-    first = made.inputs[0]
-    if first is None:
-        return None
-    found: dict[Any, tuple[int | None, ...]] = {first: tuple(range(len(first.shape)))}
-    for stage in topological(made.outputs):
-        if not isinstance(stage, ComputeOp):
-            continue
-        load = stage.body[0]
-        point: list[Any] = [a.var for a in stage.axis]
-        if not isinstance(load, BufferLoad) or load.buffer not in found:
-            return None
-        kept = {
-            at: point.index(i)
-            for at, i in enumerate(load.indices)
-            if i in point and stage.axis[point.index(i)].dom.extent is load.buffer.shape[at]
-        }
-        found[stage.outputs[0]] = tuple(
-            [None if at is None else kept.get(at) for at in found[load.buffer]]
-        )
-    return found[made.outputs[0]]
+    """What OpInstance says by this name of an operator of the core's."""
+    found = None if isinstance(n.op, GraphOp) else instance_of(n)
+    return found.source_axes if isinstance(found, OpInstance) else None
 
 
 def moved(n: Call, types: Types) -> Result:

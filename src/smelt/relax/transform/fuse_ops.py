@@ -8,9 +8,10 @@ called in place with "Primitive" or "Composite", are kernels as they are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from smelt.ir.module import IRModule
+from smelt.ir.node import Node
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax.graph import is_unit, parts_of, users_of
 from smelt.relax.graph_op import instance_of, kind_of, needs_values
@@ -21,6 +22,8 @@ from .. import nodes
 
 _LIMIT = 48
 """Operators in one kernel."""
+_APART = ("view", "none")
+"""What is in no group."""
 _EXPENSIVE = frozenset({"contraction", "reduce", "opaque"})
 _INLINE_BYTES = 8
 """Constants up to this size are written into the kernel."""
@@ -45,6 +48,15 @@ class Groups:
         if join:
             for c in self.order:
                 self.join(c)
+        self.members: dict[int, list[nodes.Call]] = {}
+        for c in self.order:
+            if self.kind[id(c)] not in _APART:
+                self.members.setdefault(self.find(id(c)), []).append(c)
+
+    def of(self, v: nodes.RelaxExpr) -> list[nodes.Call]:
+        """The group of a value, operands first; nothing where it is in none."""
+        apart = self.kind.get(id(v), "none") in _APART
+        return [] if apart else self.members[self.find(id(v))]
 
     def find(self, key: int) -> int:
         """The representative of a group."""
@@ -56,11 +68,11 @@ class Groups:
     def join(self, consumer: nodes.Call) -> None:
         """Let the groups of operands that only this operator uses join it, where kinds allow."""
         kind = self.kind[id(consumer)]
-        if kind in ("view", "none"):
+        if kind in _APART:
             return
         taken = self.anchored[self.find(id(consumer))] in _EXPENSIVE
         for arg in _by_position(consumer):
-            if id(arg) not in self.kind or self.kind[id(arg)] in ("view", "none"):
+            if id(arg) not in self.kind or self.kind[id(arg)] in _APART:
                 continue
             users = self.users[arg]
             if len(users) != 1 or users[0] is not consumer:
@@ -123,6 +135,11 @@ def _kind(c: nodes.Call, views: bool) -> str:
     return kind_of(c)
 
 
+def _is_written(c: nodes.Constant) -> bool:
+    """Whether a constant is written into the kernel."""
+    return c.data.nbytes <= _INLINE_BYTES and c.data.size == 1
+
+
 def _names(calls: Sequence[nodes.Call]) -> tuple[str, ...]:
     """What the model calls them, each once."""
     return tuple(dict.fromkeys([c.name for c in calls if c.name]))
@@ -137,25 +154,62 @@ def held_values(f: nodes.Function) -> set[nodes.RelaxExpr]:
 def fuse_ops(mod: IRModule, on: Collection[str] = ("FuseOps",)) -> IRModule:
     """Group the operators of "main"; without "FuseOps" each gets a kernel of its own."""
     main = mod["main"]
-    groups = Groups(main, "FuseOps" in on)
-    members: dict[int, list[nodes.Call]] = {}
-    for c in groups.order:
-        if groups.kind[id(c)] not in ("view", "none"):
-            members.setdefault(groups.find(id(c)), []).append(c)
-    return _Builder(mod, main, groups, members).build()
+    return _Builder(mod, main, Groups(main, "FuseOps" in on)).build()
+
+
+def outlined(
+    group: Sequence[nodes.Call],
+    keeps: Callable[[nodes.Constant], bool],
+    variable: type[nodes.Var] = nodes.Var,
+) -> tuple[nodes.Function, list[nodes.RelaxExpr]]:
+    """The function that a group becomes, whose last value is its result, and what it is called on.
+
+    keeps     which constants stay inside
+    variable  makes the parameters: a dialect's own class
+    """
+    inner: dict[Node, nodes.RelaxExpr] = {}
+    params: dict[nodes.RelaxExpr, nodes.Var] = {}
+
+    def operand(a: Node) -> Node:
+        if a in inner:
+            return inner[a]
+        if not isinstance(a, nodes.RelaxExpr) or (isinstance(a, nodes.Constant) and keeps(a)):
+            return a
+        if isinstance(a, nodes.Tuple):
+            return a.with_children(operand)
+        if a not in params:
+            params[a] = variable(f"p{len(params)}", a.type)
+        return params[a]
+
+    for c in group:
+        inner[c] = c.with_children(operand)
+    return nodes.Function(tuple(params.values()), inner[group[-1]]), list(params)
+
+
+def form_of(group: nodes.Function) -> str:
+    """A text that is equal for groups that compute the same."""
+    numbers: dict[int, int] = {id(p): i for i, p in enumerate(group.params)}
+    lines = [repr(p.type) for p in group.params]
+    for v in nodes.values(group.body):
+        if id(v) in numbers:
+            continue
+        numbers[id(v)] = len(numbers)
+        if isinstance(v, nodes.Call):
+            args = ["-" if a is None else str(numbers[id(a)]) for a in v.args]
+            lines.append(f"{v.op!r} {args} {dict(v.attrs)!r}")
+        elif isinstance(v, nodes.Constant):
+            lines.append(f"{v.type!r} {v.data.tobytes().hex()}")
+        else:
+            below = [numbers[id(c)] for c in v.children() if id(c) in numbers]
+            lines.append(f"{type(v).__name__} {below}")
+    return "\n".join(lines)
 
 
 class _Builder:
     """Rebuilds "main" as calls of groups."""
 
-    def __init__(
-        self,
-        mod: IRModule,
-        main: nodes.Function,
-        groups: Groups,
-        members: dict[int, list[nodes.Call]],
-    ) -> None:
-        self.mod, self.main, self.groups, self.members = mod, main, groups, members
+    def __init__(self, mod: IRModule, main: nodes.Function, groups: Groups) -> None:
+        self.mod, self.main, self.groups = mod, main, groups
         self.new: dict[int, nodes.RelaxExpr] = {}
         self.functions: dict[str, nodes.Function] = {}
         self.by_form: dict[str, str] = {}
@@ -170,10 +224,9 @@ class _Builder:
                 self.new[id(v.value)], nodes.Tuple
             ):
                 self.new[id(v)] = self.new[id(v.value)].items[v.index]  # type: ignore[attr-defined]
-            elif isinstance(v, nodes.Call) and self.groups.kind[id(v)] not in ("view", "none"):
-                group = self.members[self.groups.find(id(v))]
+            elif group := self.groups.of(v):
                 if group[-1] is v:
-                    self.new[id(v)] = self.group(group, v)
+                    self.new[id(v)] = self.group(group)
             else:
                 self.new[id(v)] = v.with_children(lambda c: self.new.get(id(c), c))
         body = self.new[id(self.main.body)]
@@ -197,41 +250,14 @@ class _Builder:
         args = tuple([self.new.get(id(given[p]), given[p]) for p in params])
         return nodes.Call(nodes.GlobalVar(name), args, {}, body.type, v.name, _names(calls))
 
-    def group(self, group: Sequence[nodes.Call], result: nodes.Call) -> nodes.RelaxExpr:
+    def group(self, group: Sequence[nodes.Call]) -> nodes.RelaxExpr:
         """A call of the function that a group becomes."""
-        inside = {id(c) for c in group}
-        params: dict[int, nodes.Var] = {}
-        outer: list[nodes.RelaxExpr] = []
-        inner: dict[int, nodes.RelaxExpr] = {}
-        form: list[str] = []
-        for c in group:
-            args: list[nodes.RelaxExpr | None] = []
-            for a in c.args:
-                if a is None:
-                    args.append(None)
-                    form.append("-")
-                elif id(a) in inside:
-                    args.append(inner[id(a)])
-                    form.append(f"v{list(inner).index(id(a))}")
-                elif (
-                    isinstance(a, nodes.Constant)
-                    and a.data.nbytes <= _INLINE_BYTES
-                    and a.data.size == 1
-                ):
-                    args.append(a)
-                    form.append(f"c{a.data.tobytes().hex()}{a.type!r}")
-                else:
-                    if id(a) not in params:
-                        params[id(a)] = nodes.Var(f"p{len(params)}", a.type)
-                        outer.append(self.new.get(id(a), a))
-                        form.append(f"{a.type!r}{isinstance(a, nodes.Constant)}")
-                    args.append(params[id(a)])
-                    form.append(params[id(a)].name)
-            inner[id(c)] = c.replace(args=tuple(args))
-            form.append(f"{c.op!r}{id(c.op)}{dict(c.attrs)!r}")
-        name = self.name_of(group, "|".join(form), tuple(params.values()), inner[id(result)])
-        names = _names(group)
-        return nodes.Call(nodes.GlobalVar(name), tuple(outer), {}, result.type, result.name, names)
+        f, given = outlined(group, _is_written)
+        known = [isinstance(a, nodes.Constant) for a in given]
+        form = f"{form_of(f)} {known} {[id(c.op) for c in group]}"
+        name = nodes.GlobalVar(self.name_of(group, form, f.params, f.body))
+        args = tuple([self.new.get(id(a), a) for a in given])
+        return nodes.Call(name, args, {}, f.body.type, group[-1].name, _names(group))
 
     def name_of(
         self,

@@ -8,10 +8,11 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.relax.dpl.blame import check_error
-from smelt.relax.dpl.graph import Graph, call_function, transformed
+from smelt.relax.dpl.graph import NewForms, call_function, transformed
 from smelt.relax.dpl.match import PatternBase
 from smelt.relax.dpl.partition import Match, Partitioner
-from smelt.relax.nodes import Call, Constant, Function, GlobalVar, RelaxExpr, Var
+from smelt.relax.graph import transform
+from smelt.relax.nodes import Call, Function, GlobalVar, RelaxExpr, Var
 
 from .merge_composite import graph_functions
 from .regions import Lifted, Region, adopt_items, lift_regions, merge_regions, top_level
@@ -139,11 +140,7 @@ def _fused(
         attrs: dict[str, Any] = {"Composite": entry.name, "Primitive": 1}
         if entry.attrs_getter is not None:
             attrs |= entry.attrs_getter(entry.annotated(m))
-        m = _with_constants(m, bind_constants)
-        kept: dict[RelaxExpr, RelaxExpr] = {}
-        if bind_constants:
-            kept = {i: i for i in m.inputs if isinstance(i, Constant)}
-        inner, inputs = m.function(attrs, "p", kept)
+        inner, inputs = m.function(attrs, "p", bind_constants)
         functions[name] = inner
         if annotate_codegen:
             codegen = entry.name.split(".")[0]
@@ -151,25 +148,14 @@ def _fused(
             name = _fresh(f"{name}_{codegen}", {**taken, **functions})
             functions[name] = _codegen(inner, codegen, name)
         calls[m.root] = (GlobalVar(name), inputs)
-    done: dict[RelaxExpr, RelaxExpr] = {}
 
-    def replace(node: RelaxExpr, new: RelaxExpr) -> RelaxExpr:
+    def replace(node: RelaxExpr, new: RelaxExpr, done: NewForms) -> RelaxExpr:
         if node not in calls:
             return new
         target, inputs = calls[node]
         return Call(target, tuple([done[i] for i in inputs]), {}, node.type)
 
-    transformed(graph.graph, replace, done)
-    return {**functions, "": done[graph.graph.root]}
-
-
-def _with_constants(m: Match, bind_constants: bool) -> Match:
-    """A match whose own constants are inputs too, where they are to be passed."""
-    if bind_constants:
-        return m
-    constants = [n for n in m.inside if isinstance(n, Constant)]
-    inside = [n for n in m.inside if not isinstance(n, Constant)]
-    return Match(m.root, m.bound, inside, [*m.inputs, *constants])
+    return {**functions, "": transformed(graph.graph, replace)[graph.graph.root]}
 
 
 def _codegen(inner: Function, codegen: str, symbol: str) -> Function:
@@ -227,18 +213,12 @@ def merge_composite_functions(mod: IRModule) -> IRModule:
 
 def _in_place(f: Function, composites: Mapping[str, Function]) -> Function:
     """A function whose composites are called in place of by name."""
-    graph = Graph(f)
-    done: dict[RelaxExpr, RelaxExpr] = {}
 
-    def replace(node: RelaxExpr, new: RelaxExpr) -> RelaxExpr:
+    def replace(old: Any, new: Any) -> RelaxExpr | None:
         callee = new.op if isinstance(new, Call) else None
         if not isinstance(callee, GlobalVar) or callee.name not in composites:
-            return new
-        assert isinstance(new, Call)
+            return None
         args = [a for a in new.args if a is not None]
         return call_function(composites[callee.name], args, new.type, new.name)
 
-    transformed(graph, replace, done)
-    found = done[f]
-    assert isinstance(found, Function)
-    return found
+    return transform(f, replace)  # type: ignore[no-any-return]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.relax.graph import is_unit
-from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Tuple, Var, call_function, values
+from smelt.relax.nodes import Function, RelaxExpr, Var, call_function, values
 
-from .fuse_ops import Groups, held_values
+from .fuse_ops import Groups, held_values, outlined
 from .normal_form import dissolved
 from .rewriting import map_functions
 
@@ -34,44 +34,15 @@ def _grouped(f: Function, join: bool) -> Function:
     if is_unit(f):
         return f
     groups = Groups(f, join, views=False)
-    members: dict[int, list[Call]] = {}
-    for c in groups.order:
-        if groups.kind[id(c)] != "none":
-            members.setdefault(groups.find(id(c)), []).append(c)
     inside = held_values(f)
     variable = next((type(v) for v in values(f) if isinstance(v, Var)), Var)
     done: dict[Node, RelaxExpr] = {}
     for v in values(f):
-        if v in inside or not isinstance(v, Call) or groups.kind.get(id(v), "none") == "none":
+        group = groups.of(v)
+        if not group:
             done[v] = v if v in inside else v.with_children(lambda c: done.get(c, c))
-            continue
-        group = members[groups.find(id(v))]
-        if group[-1] is v:
-            done[v] = _group(group, v, done, variable)
+        elif group[-1] is v:
+            made, given = outlined(group, lambda c: c.data.ndim == 0, variable)
+            unit = made.replace(attrs=PRIMITIVE)
+            done[v] = call_function(unit, [done.get(a, a) for a in given]).replace(name=v.name)
     return done[f]  # type: ignore[return-value]
-
-
-def _group(
-    group: list[Call], result: Call, done: dict[Node, RelaxExpr], variable: type[Var]
-) -> Call:
-    """A call of the function that a group becomes."""
-    inner: dict[Node, RelaxExpr] = {}
-    params: dict[Node, Var] = {}
-    outer: list[RelaxExpr] = []
-
-    def operand(a: Node) -> Node:
-        if a in inner:
-            return inner[a]
-        if not isinstance(a, RelaxExpr) or (isinstance(a, Constant) and a.data.ndim == 0):
-            return a
-        if isinstance(a, Tuple):
-            return a.with_children(operand)
-        if a not in params:
-            params[a] = variable(f"p{len(params)}", a.type)
-            outer.append(done.get(a, a))
-        return params[a]
-
-    for c in group:
-        inner[c] = c.with_children(operand)
-    function = Function(tuple(params.values()), inner[result], PRIMITIVE)
-    return call_function(function, outer).replace(name=result.name)

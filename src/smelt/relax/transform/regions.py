@@ -257,33 +257,32 @@ def merge_regions(order: Sequence[nodes.RelaxExpr], regions: Regions) -> Regions
 class Lifted:
     """A region that is taken out.
 
-    members    its values, operands first
-    outputs    those that are used outside
-    inputs     what it needs, in order of first use
-    constants  constants that it uses
+    members  its values, operands first
+    outputs  those that are used outside
+    needs    what it needs, in order of first use
+    inputs   what of that its function takes
     """
 
     region: Region
     members: dict[nodes.RelaxExpr, None]
     outputs: list[nodes.RelaxExpr]
+    needs: list[nodes.RelaxExpr] = field(default_factory=list)
     inputs: list[nodes.RelaxExpr] = field(default_factory=list)
-    constants: list[nodes.RelaxExpr] = field(default_factory=list)
     call: nodes.Call | None = None
 
-    def find_inputs(self) -> None:
+    def find_needs(self) -> None:
         """Walk from the outputs to what is not a member."""
         ends = nodes.Tuple(tuple(self.outputs))
         inside = {ends, *self.members}
-        for n in walk(ends, lambda n: feeds(n) if n in inside else ()):
-            if n not in inside:
-                (self.constants if isinstance(n, nodes.Constant) else self.inputs).append(n)
+        below = walk(ends, lambda n: feeds(n) if n in inside else ())
+        self.needs = [n for n in below if n not in inside]
 
     def function(
         self, prefix: str, attrs: Mapping[str, Any], bind_constants: bool
     ) -> nodes.Function:
         """The region as a function; constants that do not stay inside become inputs."""
-        if not bind_constants:
-            self.inputs, self.constants = self.in_order(), []
+        bound = nodes.Constant if bind_constants else ()
+        self.inputs = [n for n in self.needs if not isinstance(n, bound)]
         params = [nodes.Var(f"{prefix}{n}", i.type) for n, i in enumerate(self.inputs)]
         done: dict[nodes.RelaxExpr, nodes.RelaxExpr] = dict(zip(self.inputs, params, strict=True))
         ends = nodes.Tuple(tuple(self.outputs))
@@ -300,13 +299,6 @@ class Lifted:
         return nodes.Function(
             tuple(params), body.items[0] if len(body.items) == 1 else body, dict(attrs)
         )
-
-    def in_order(self) -> list[nodes.RelaxExpr]:
-        """Inputs and constants in order of first use."""
-        wanted = {*self.inputs, *self.constants}
-        ends = nodes.Tuple(tuple(self.outputs))
-        inside = {ends, *self.members}
-        return [n for n in walk(ends, lambda n: feeds(n) if n in inside else ()) if n in wanted]
 
 
 def lift_regions(
@@ -331,11 +323,11 @@ def lift_regions(
         if region is not None and _leaves(n, region, regions, graph):
             parts[region].outputs.append(n)
     for part in parts.values():
-        part.find_inputs()
+        part.find_needs()
 
     def inside(n: nodes.RelaxExpr) -> list[nodes.RelaxExpr]:
         part = parts.get(regions[n]) if n in regions else None
-        return operands(n) if part is None else [*part.inputs, *part.constants]
+        return operands(n) if part is None else part.needs
 
     functions: dict[str, nodes.Function] = {}
     done: dict[nodes.RelaxExpr, nodes.RelaxExpr] = {}

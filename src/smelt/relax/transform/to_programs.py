@@ -11,7 +11,7 @@ from smelt.ir.expr import const
 from smelt.ir.module import IRModule
 from smelt.ir.text import fresh_name
 from smelt.ir.types import TensorType, TupleType
-from smelt.relax.graph import is_closed, transform
+from smelt.relax.graph import function_of, is_closed, transform
 from smelt.te import Tensor
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
@@ -75,10 +75,7 @@ class _Programs:
         key = (c.op, given, repr(dict(c.attrs)))
         if key not in self.names:
             name = fresh_name(c.callee, self.taken)
-            params = tuple([nodes.Var(f"p{i}", a.type) for i, a in enumerate(operands)])
-            found = iter(params)
-            body = c.replace(args=tuple([None if a is None else next(found) for a in c.args]))
-            self.programs[name] = group_program(nodes.Function(params, body), name)
+            self.programs[name] = group_program(function_of(c), name)
             self.names[key] = name
         return nodes.call_tir(nodes.GlobalVar(self.names[key]), operands, c.type, c.name)
 

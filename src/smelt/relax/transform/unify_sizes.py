@@ -24,7 +24,7 @@ from smelt.ir.types import TensorType
 from smelt.ir.walk import free_vars
 from smelt.relax.match_cast import specialized
 from smelt.relax.nodes import Call, Function, values
-from smelt.relax.shapes import extents_of, sizes_in
+from smelt.relax.shapes import extents_of, sizes_of_parameters
 from smelt.te.broadcast import EQUATIONS, LEAST, Pair, show
 from smelt.tir.printer import extent_text
 from smelt.topi.registry import Op
@@ -76,7 +76,7 @@ class _Solver:
 
     def __init__(self, main: Function, assume: bool = False) -> None:
         self.assume = assume
-        self.order = list(dict.fromkeys([v for p in main.params for v in sizes_in(p.type)]))
+        self.order = sizes_of_parameters(main)
         self.analyzer = Analyzer(dict.fromkeys(self.order, (0, None)))
         self.replaced: dict[Var, Expr] = {}
         self.notes: list[str] = []

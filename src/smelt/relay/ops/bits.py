@@ -5,27 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
-from smelt.relax.compose.common import cast_to, legal, pad_numbers, rank_of, scalar
+from smelt.relax.compose.common import cast_to, pad_numbers, rank_of, scalar
 from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.window import window
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import relay_op
+from ..dialect import relay_op, same
 
-
-@relay_op("nn.bitpack")
-def bitpack(
-    data: RelaxExpr,
-    *,
-    bits: int = 1,
-    pack_axis: int = 1,
-    bit_axis: int = 2,
-    pack_type: str = "uint32",
-    name: str = "BitPack",
-) -> RelaxExpr:
-    """The lowest bits of integers, one plane each, neighbours along pack_axis in one word."""
-    return call("bitpack", data, bits=bits, pack_axis=pack_axis, bit_axis=bit_axis,
-                pack_type=pack_type)  # fmt: skip
+same("nn.bitpack", "data", core="bitpack", idle="name", bits=1, pack_axis=1, bit_axis=2,
+     pack_type="uint32", name="BitPack")  # fmt: skip
+same(
+    "nn.correlation", "data1 data2", core="correlation", renamed="padding=pads", idle="layout",
+    forms={"padding": lambda value: pad_numbers(value, 2), "layout": {"NCHW": "NCHW"}},
+    kernel_size=1, max_displacement=1, stride1=1, stride2=1, padding=(0, 0), is_multiply=True,
+    layout="NCHW",
+)  # fmt: skip
 
 
 def _digits(x: RelaxExpr, bits: int) -> RelaxExpr:
@@ -85,24 +79,3 @@ def bitserial_conv2d(
     w = spread(_weight(weight, weight_bits, unipolar, 4), kernel_layout, "kernel_layout", "OIHW")
     y = call("conv2d", x, w, strides=strides, pads=padding)
     return cast_to(gathered(y, "NCHW", data_layout, "data_layout"), out_dtype)
-
-
-@relay_op("nn.correlation")
-def correlation(
-    data1: RelaxExpr,
-    data2: RelaxExpr,
-    *,
-    kernel_size: int = 1,
-    max_displacement: int = 1,
-    stride1: int = 1,
-    stride2: int = 1,
-    padding: Any = (0, 0),
-    is_multiply: bool = True,
-    layout: str = "NCHW",
-) -> RelaxExpr:
-    """For each patch of one image and each displacement, how like that patch of the other is."""
-    legal(layout == "NCHW", f"layout={layout!r}; legal: 'NCHW'")
-    return call(
-        "correlation", data1, data2, kernel_size=kernel_size, max_displacement=max_displacement,
-        stride1=stride1, stride2=stride2, pads=pad_numbers(padding, 2), is_multiply=is_multiply,
-    )  # fmt: skip

@@ -26,7 +26,7 @@ from smelt.relax.compose.common import (
 from smelt.relax.compose.shapes import meshed
 from smelt.relax.nodes import RelaxExpr, call, constant
 
-from ..dialect import const, make, relay_function, relay_op, sized
+from ..dialect import alias, const, make, relay_function, relay_op, same
 
 
 def tuple_of(shape: Any) -> dict[str, Any] | Any:
@@ -40,16 +40,9 @@ def with_shape(attrs: dict[str, Any]) -> dict[str, Any]:
     return attrs
 
 
-@relay_op("zeros", prepare=with_shape)
-def zeros(*, shape: Any, dtype: str = "float32") -> RelaxExpr:
-    """All zero."""
-    return call("full", shape=shape, value=0.0, dtype=dtype)
-
-
-@relay_op("ones", prepare=with_shape)
-def ones(*, shape: Any, dtype: str = "float32") -> RelaxExpr:
-    """All one."""
-    return call("full", shape=shape, value=1.0, dtype=dtype)
+for _name, _value in (("zeros", 0.0), ("ones", 1.0)):
+    same(_name, "", core="full", fixed={"value": _value}, prepare=with_shape, required="shape",
+         dtype="float32")  # fmt: skip
 
 
 @relay_op("full", prepare=with_shape)
@@ -81,11 +74,7 @@ def full_like(data: RelaxExpr, fill_value: RelaxExpr) -> RelaxExpr:
     return call("broadcast_to", cast_to(fill_value, dtype_of(data)), shape=shape_of(data))
 
 
-@relay_function("full")
-def build_full(fill_value: Any, shape: Any = (), dtype: str = "") -> RelaxExpr:
-    """A tensor of one value, which is a number or a scalar; the shape may be an expression."""
-    value = fill_value if isinstance(fill_value, RelaxExpr) else const(fill_value, dtype or None)
-    return sized("full", value, shape=shape, dtype=dtype)
+alias("full", "fill_value shape dtype", numbers="dtype")
 
 
 # ---------------------------------------------------------------------------------- sequences
@@ -180,13 +169,7 @@ def _outside(indices: RelaxExpr) -> bool:
     return dtype_of(indices).startswith("uint") or (known is not None and bool((known >= 0).all()))
 
 
-@relay_function("one_hot")
-def build_one_hot(
-    indices: Any, on_value: Any, off_value: Any, depth: Any, axis: int = -1, dtype: str = "float32"
-) -> RelaxExpr:
-    """on_value at the index along a new axis; depth may be an expression."""
-    on, off = (v if isinstance(v, RelaxExpr) else const(v, dtype) for v in (on_value, off_value))
-    return sized("one_hot", indices, on, off, depth=depth, axis=axis, dtype=dtype)
+alias("one_hot", "indices on_value off_value depth axis dtype", numbers="dtype")
 
 
 # ------------------------------------------------------------------------------------- shapes

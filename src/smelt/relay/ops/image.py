@@ -19,7 +19,7 @@ from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.window import SPATIAL
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import RELAY, relay_function, relay_op, sized
+from ..dialect import RELAY, relay_op
 from .layout import on_images
 
 
@@ -63,15 +63,8 @@ for _rank in SPATIAL:
     _resize(_rank)
 
 
-@relay_function("image.resize2d")
-def build_resize2d(data: Any, size: Any, *given: Any, **named: Any) -> RelaxExpr:
-    """Images of another size; the size is numbers or an expression."""
-    names = list(RELAY.ops["image.resize2d"].attributes)[1:]
-    attrs = {**dict(zip(names, given, strict=False)), **named}
-    roi = attrs.pop("roi", None)
-    if roi is not None and (isinstance(roi, RelaxExpr) or len(roi)):
-        attrs["roi"] = roi
-    return sized("image.resize2d", data, size=size, **attrs)
+METHODS = {"bilinear": "linear", "nearest_neighbor": "nearest"}
+"""How pixels are read between others: Relay's names, and the core's."""
 
 
 @relay_op("image.crop_and_resize")
@@ -87,11 +80,11 @@ def crop_and_resize(
     out_dtype: str = "",
 ) -> RelaxExpr:
     """Parts of images, each brought to one size."""
-    one_of("method", method, "bilinear", "nearest_neighbor")
+    one_of("method", method, *METHODS)
     y = on_images(
         "crop_and_resize", data, layout, boxes, box_indices,
         size=numbers("crop_size", 2)(crop_size),
-        mode="linear" if method == "bilinear" else "nearest",
+        mode=METHODS[method],
         extrapolation_value=float(extrapolation_value),
     )  # fmt: skip
     return cast_to(y, out_dtype)

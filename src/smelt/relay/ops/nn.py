@@ -22,7 +22,7 @@ from smelt.relax.compose.common import (
 from smelt.relax.compose.layout import parse_layout, whole_dims
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import alias, make, relay_function, relay_op, wrapped
+from ..dialect import alias, make, relay_function, relay_op, same, wrapped
 
 # ------------------------------------------------------------------------------------- products
 
@@ -123,16 +123,8 @@ def bias_add(data: RelaxExpr, bias: RelaxExpr, *, axis: int = 1) -> RelaxExpr:
 # ---------------------------------------------------------------------------------- activations
 
 
-@relay_op("nn.softmax", "nn.fast_softmax")
-def softmax(data: RelaxExpr, *, axis: int = -1) -> RelaxExpr:
-    """exp(x) over its sum along an axis."""
-    return call("softmax", data, axis=normal_axis(axis, rank_of(data)))
-
-
-@relay_op("nn.log_softmax")
-def log_softmax(data: RelaxExpr, *, axis: int = -1) -> RelaxExpr:
-    """The logarithm of softmax."""
-    return call("log_softmax", data, axis=normal_axis(axis, rank_of(data)))
+same("nn.softmax nn.fast_softmax", "data", core="softmax", along="axis", axis=-1)
+same("nn.log_softmax", "data", core="log_softmax", along="axis", axis=-1)
 
 
 @relay_op("nn.dropout", results=2)

@@ -20,8 +20,7 @@ from smelt.relax.compose.common import (
 from smelt.relax.compose.image import resized
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import alias, const, relay_function, relay_op, sized
-from .layout import on_images
+from ..dialect import alias, relay_op, same
 
 
 def _pairs(data: RelaxExpr, pad_width: Any) -> tuple[int, ...]:
@@ -57,16 +56,7 @@ def pad(
     return call("where", inside, call("pad", data, pads=pads), border)
 
 
-@relay_function("nn.pad")
-def build_pad(
-    data: Any, pad_width: Any, pad_value: Any = 0, pad_mode: str = "constant"
-) -> RelaxExpr:
-    """Elements around; pad_width is pairs of numbers or an expression [dimensions, 2]."""
-    value = pad_value
-    if not isinstance(pad_value, RelaxExpr):
-        t = getattr(data, "type", None)
-        value = const(pad_value, getattr(t, "dtype", None))
-    return sized("nn.pad", data, value, pad_width=pad_width, pad_mode=pad_mode)
+alias("nn.pad", "data pad_width pad_value pad_mode", pad_value=0)
 
 
 @relay_op("nn.mirror_pad")
@@ -92,21 +82,10 @@ def dilate(data: RelaxExpr, *, strides: Any, dilation_value: float = 0.0) -> Rel
 # -------------------------------------------------------------------------------------- blocks
 
 
-@relay_op("nn.depth_to_space")
-def depth_to_space(
-    data: RelaxExpr, *, block_size: int, layout: str = "NCHW", mode: str = "DCR"
-) -> RelaxExpr:
-    """Channels laid out as blocks of pixels."""
-    return on_images("depth_to_space", data, layout, block=block_size, mode=mode)
-
-
-@relay_op("nn.space_to_depth")
-def space_to_depth(
-    data: RelaxExpr, *, block_size: int, layout: str = "NCHW", mode: str = "DCR"
-) -> RelaxExpr:
-    """Blocks of pixels laid out as channels."""
-    one_of("mode", mode, "DCR")
-    return on_images("space_to_depth", data, layout, block=block_size)
+for _name, _modes in (("depth_to_space", ("DCR", "CRD")), ("space_to_depth", ("DCR",))):
+    same(f"nn.{_name}", "data", core=_name, renamed="block_size=block", images=True,
+         forms={"mode": {m: m for m in _modes}}, required="block_size", layout="NCHW",
+         mode="DCR")  # fmt: skip
 
 
 def _two(name: str, pairs: Any, count: int) -> list[tuple[int, int]]:
@@ -223,18 +202,3 @@ def upsampling3d(
     one_of("method", method, "nearest_neighbor", "trilinear")
     size = scaled(data, layout, "NCDHW", (scale_d, scale_h, scale_w))
     return resized(data, size, layout, METHODS[method], coordinate_transformation_mode, "", -0.5)
-
-
-def _build_upsampling(name: str, count: int, rest: tuple[str, ...]) -> None:
-    def build(data: Any, *given: Any, **named: Any) -> RelaxExpr:
-        order = [f"scale_{a}" for a in "dhw"[-count:]]
-        attrs = {**dict(zip((*order, *rest), given, strict=False)), **named}
-        scales = {s: attrs.pop(s, 1.0) for s in order}
-        return sized(f"nn.{name}", data, **scales, **attrs)
-
-    build.__doc__ = "Images made larger; scales are numbers or scalars."
-    relay_function(f"nn.{name}")(build)
-
-
-_build_upsampling("upsampling", 2, ("layout", "method", "align_corners"))
-_build_upsampling("upsampling3d", 3, ("layout", "method", "coordinate_transformation_mode"))

@@ -83,12 +83,7 @@ def _inside(indices: RelaxExpr, extent: Any, mode: str) -> RelaxExpr:
     return call("maximum", call("minimum", wide, last), scalar(0, "int64"))
 
 
-@relay_op("gather")
-def gather(data: RelaxExpr, indices: RelaxExpr, *, axis: int) -> RelaxExpr:
-    """One element of an axis for each index."""
-    return call("gather_elements", data, indices, axis=normal_axis(axis, rank_of(data)))
-
-
+same("gather", "data indices", core="gather_elements", along="axis", required="axis")
 alias("gather", "data axis indices")
 
 
@@ -123,19 +118,11 @@ alias("adv_index", "inputs=data")
 # ------------------------------------------------------------------------------------- writing
 
 
-def _reduction(name: str, value: str) -> str:
-    one_of(name, value, "update", "add", "mul", "min", "max")
-    return "none" if value == "update" else value
+REDUCTIONS = {"update": "none", **{name: name for name in ("add", "mul", "min", "max")}}
+"""What becomes of an element and an update: Relay's names, and the core's."""
 
-
-@relay_op("scatter_elements")
-def scatter_elements(
-    data: RelaxExpr, indices: RelaxExpr, updates: RelaxExpr, *, axis: int = 0,
-    reduction: str = "update",
-) -> RelaxExpr:  # fmt: skip
-    """The data with each update written where its index replaces its own place along an axis."""
-    return call("scatter_elements", data, indices, updates, axis=axis,
-                reduction=_reduction("reduction", reduction))  # fmt: skip
+same("scatter_elements", "data indices updates", forms={"reduction": REDUCTIONS}, axis=0,
+     reduction="update")  # fmt: skip
 
 
 @relay_op("scatter_nd")
@@ -146,7 +133,8 @@ def scatter_nd(
 
     Shapes  indices [depth, i...]; updates [i..., s...]
     """
-    return call("scatter_nd", data, _rows(indices), updates, reduction=_reduction("mode", mode))
+    one_of("mode", mode, *REDUCTIONS)
+    return call("scatter_nd", data, _rows(indices), updates, reduction=REDUCTIONS[mode])
 
 
 @relay_function("segment_sum")
@@ -201,10 +189,10 @@ def build_strided_set(data: Any, v: Any, begin: Any, end: Any, strides: Any = No
 # ------------------------------------------------------------------------------------- sorting
 
 
-@relay_op("sort")
-def sort(data: RelaxExpr, *, axis: int = -1, is_ascend: bool = True) -> RelaxExpr:
-    """The elements along an axis in order."""
-    return call("sort", data, axis=axis, descending=not is_ascend)
+ENDS = {"is_ascend": {True: False, False: True}}
+"""Which end comes first: Relay and the core say it the other way round."""
+
+same("sort", "data", renamed="is_ascend=descending", forms=ENDS, axis=-1, is_ascend=True)
 
 
 @relay_op("argsort")
@@ -212,8 +200,7 @@ def argsort(
     data: RelaxExpr, *, axis: int = -1, is_ascend: bool = True, dtype: str = "int32"
 ) -> RelaxExpr:
     """The indices that put the elements along an axis in order."""
-    found = call("argsort", data, axis=axis, descending=not is_ascend)
-    return call("cast", found, dtype=dtype)
+    return call("cast", call("argsort", data, axis=axis, descending=not is_ascend), dtype=dtype)
 
 
 @relay_op("topk", results=lambda made: 2 if made.attrs["ret_type"] == "both" else 1)

@@ -6,22 +6,19 @@ from smelt.relax.compose.common import extents, items_of, legal
 from smelt.relax.compose.einsum import einsum as compose_einsum
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import alias, relay_op
+from ..dialect import alias, relay_op, same
 
 
 @relay_op("einsum")
 def einsum(data: RelaxExpr, *, equation: str) -> RelaxExpr:
-    """Einstein's sum of a tuple of tensors: "ij,jk->ik". Each tensor has a letter once."""
+    """Einstein's sum of a tuple of tensors: "ij,jk->ik"."""
     return compose_einsum(items_of(data), equation)
 
 
 # ------------------------------------------------------------------------------------- Fourier
 
 
-@relay_op("dft", results=2)
-def dft(re_data: RelaxExpr, im_data: RelaxExpr, *, inverse: bool = False) -> list[RelaxExpr]:
-    """The discrete Fourier transform of the last axis: (real part, imaginary part)."""
-    return items_of(call("dft", re_data, im_data, inverse=inverse))
+same("dft", "re_data im_data", results=2, inverse=False)
 
 
 @relay_op("stft")

@@ -12,7 +12,6 @@ from smelt.relax.compose.common import (
     count_of,
     dtype_of,
     forbidden,
-    items_of,
     legal,
     numbers,
     rank_of,
@@ -64,12 +63,8 @@ def build_sparse_add(dense_mat: Any, sparse_mat: Any) -> RelaxExpr:
     return make("nn.sparse_add", dense_mat, *_parts(sparse_mat))
 
 
-@relay_op("nn.sparse_transpose", results=3)
-def sparse_transpose(
-    sparse_data: RelaxExpr, sparse_indices: RelaxExpr, sparse_indptr: RelaxExpr
-) -> list[RelaxExpr]:
-    """A square sparse matrix transposed: (data, indices, indptr)."""
-    return items_of(call("sparse_transpose", sparse_data, sparse_indices, sparse_indptr))
+same("nn.sparse_transpose", "sparse_data sparse_indices sparse_indptr", core="sparse_transpose",
+     results=3)  # fmt: skip
 
 
 @relay_function("nn.sparse_transpose")

@@ -115,21 +115,12 @@ def reverse(data: RelaxExpr, *, axis: Any) -> RelaxExpr:
 same("reverse_sequence", "data seq_lengths", seq_axis=1, batch_axis=0)
 
 
-@relay_op("sequence_mask")
-def sequence_mask(
-    data: RelaxExpr, valid_length: RelaxExpr, *, mask_value: float = 0.0, axis: int = 0
-) -> RelaxExpr:
-    """mask_value from the end of each sequence on."""
-    return call("sequence_mask", data, valid_length, mask_value=float(mask_value), axis=axis)
-
+same("sequence_mask", "data valid_length", mask_value=0.0, axis=0)
 
 # ---------------------------------------------------------------------------------- repetition
 
 
-@relay_op("broadcast_to")
-def broadcast_to(data: RelaxExpr, *, shape: Any) -> RelaxExpr:
-    """A larger shape that the tensor is repeated into."""
-    return call("broadcast_to", data, shape=tuple(shape))
+same("broadcast_to", "data", required="shape")
 
 
 @relay_op("broadcast_to_like")

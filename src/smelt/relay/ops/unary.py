@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.relax.compose import index
-from smelt.relax.compose.common import axes_of, dtype_of, legal, rank_of
+from smelt.relax.compose.common import dtype_of, legal
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import REQUIRED, relay_op, same
+from ..dialect import relay_op, same
 
 for _name in (
     "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos", "tan", "asin", "acos",
@@ -22,9 +22,9 @@ same("copy", "data", core="identity")
 same("nn.relu", "data", core="relu")
 same("nn.leaky_relu", "data", core="leaky_relu", alpha=0.25)
 same("round", "data", fixed={"mode": "away"})
-same("cast", "data", dtype=REQUIRED)
-same("reinterpret", "data", dtype=REQUIRED)
-same("fixed_point_multiply", "data", multiplier=REQUIRED, shift=REQUIRED)
+same("cast", "data", required="dtype")
+same("reinterpret", "data", required="dtype")
+same("fixed_point_multiply", "data", required="multiplier shift")
 
 
 @relay_op("cast_like")
@@ -40,22 +40,8 @@ def clip(a: RelaxExpr, *, a_min: float, a_max: float) -> RelaxExpr:
     return call("clip", a, min=a_min, max=a_max)
 
 
-@relay_op("fixed_point_multiply_per_axis")
-def fixed_point_multiply_per_axis(
-    x: RelaxExpr,
-    y: RelaxExpr,
-    lshift: RelaxExpr,
-    rshift: RelaxExpr,
-    *,
-    is_lshift_required: bool = False,
-    is_rshift_required: bool = False,
-    axes: Any = (),
-) -> RelaxExpr:
-    """fixed_point_multiply with multipliers y and shifts that vary along axes."""
-    return call(
-        "fixed_point_multiply_per_axis", x, y, lshift, rshift, axes=axes_of(axes, rank_of(x)),
-        is_lshift_required=is_lshift_required, is_rshift_required=is_rshift_required,
-    )  # fmt: skip
+same("fixed_point_multiply_per_axis", "x y lshift rshift", along="axes", is_lshift_required=False,
+     is_rshift_required=False, axes=())  # fmt: skip
 
 
 @relay_op("nn.prelu")

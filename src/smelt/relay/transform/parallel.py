@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from smelt.ir.errors import CompileError
-from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.relax.graph import transform, uses_of
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple, renewed_call
@@ -34,12 +33,9 @@ def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> Pa
 
     to_batch  one nn.batch_matmul of matrices of one shape; else one nn.dense of all rows
     """
-    if to_batch:
-        return graph_pass(
-            "CombineParallelDense",
-            lambda mod: map_functions(mod, lambda f: _batched(f, min_num_branches)),
-        )
-    how = _How("nn.dense", _dense_key, lambda n: rank_of(n) - 1, lambda n: 0)
+    how = _Stacked("nn.dense", _batch_key) if to_batch else _How(
+        "nn.dense", _dense_key, lambda n: rank_of(n) - 1, lambda n: 0
+    )  # fmt: skip
     return _combining("CombineParallelDense", how, min_num_branches)
 
 
@@ -59,7 +55,7 @@ def BatchingOps() -> Pass:
 
 
 class _How:
-    """How calls of one operator are combined.
+    """How calls of one operator are combined: side by side.
 
     key       what the calls of a group have in common; None: such a call is left alone
     axis      the axis of the result that the parts lie along
@@ -71,111 +67,118 @@ class _How:
     ) -> None:
         self.op, self.key, self.axis, self.rows = op, key, axis, rows
 
-
-def _combining(name: str, how: _How, least: int) -> Pass:
-    if least < 2:
-        raise CompileError(f"{name}: min_num_branches={least}; 2 or more are legal")
-    return graph_pass(name, lambda mod: _combined(mod, how, least))
-
-
-def _combined(mod: IRModule, how: _How, least: int) -> IRModule:
-    return map_functions(mod, lambda f: _Combine(f, how).run(least))
-
-
-def groups_of(f: Function, how_key: Key, op: str) -> list[list[Call]]:
-    """Calls of an operator that read one tensor and have one key, in the order of the graph."""
-    found: dict[Any, list[Call]] = {}
-    for n in postorder(f):
-        if is_call(n, op):
-            key = how_key(n)
-            if key is not None:
-                found.setdefault((n.args[0], key), []).append(n)
-    return list(found.values())
-
-
-class _Combine:
-    """The groups of one function."""
-
-    def __init__(self, f: Function, how: _How) -> None:
-        self.f, self.how = f, how
-        self.uses = uses_of(f)
-        self.users: dict[Node, Node] = {}
-        for n in postorder(f):
-            for c in n.children():
-                self.users[c] = n
-
-    def run(self, least: int) -> Function:
-        """The function with its groups combined."""
-        places: dict[Node, tuple[list[list[Call]], int]] = {}
-        for group in groups_of(self.f, self.how.key, self.how.op):
-            if len(group) < least or self.depend(group):
-                continue
-            chains = self.chains(group)
-            at = 0
-            for chain in chains:
-                places[chain[-1]] = (chains, at)
-                at += dims(chain[0].args[1])[self.how.rows(chain[0])] or 0
-        if not places:
-            return self.f
-        joint: dict[Node, RelaxExpr] = {}
-
-        def slices(old: Any, new: Any) -> RelaxExpr | None:
-            if old not in places:
-                return None
-            chains, at = places[old]
-            first = chains[0][0]
-            if first not in joint:
-                x = new
-                for _ in chains[0]:
-                    x = x.args[0]
-                joint[first] = self.whole(x, chains)
-            axis = self.how.axis(chains[0][0])
-            end = at + (dims(old)[axis] or 0)
-            return make("strided_slice", joint[first], begin=(at,), end=(end,), strides=(1,),
-                        axes=(axis,))  # fmt: skip
-
-        return transform(self.f, slices)  # type: ignore[no-any-return]
-
-    def depend(self, group: list[Call]) -> bool:
-        """Whether the weights of one are computed from the result of another."""
-        own = set(group)
-        return any(n in own for c in group for a in c.args[1:] if a for n in postorder(a))
-
-    def chains(self, group: list[Call]) -> list[list[Call]]:
-        """Each call with what follows it, as far as the same follows all of them."""
-        chains = [[c] for c in group]
-        while True:
-            nexts = [self.next(chain[-1], self.how.axis(chain[0])) for chain in chains]
-            kinds = {(n.callee, tuple(n.attrs.items())) if n else None for n in nexts}
-            if len(kinds) != 1 or None in kinds:
-                return chains
-            for chain, n in zip(chains, nexts, strict=True):
-                assert n is not None
-                chain.append(n)
-
-    def next(self, n: Call, axis: int) -> Call | None:
-        """The bias or relu that is the only use of a value; a bias along an axis."""
-        user = self.users.get(n)
-        if self.uses[n] != 1 or not is_call(user, "nn.bias_add", "nn.relu"):
-            return None
-        along = user.attrs.get("axis", axis)
-        return user if user.args[0] is n and along % rank_of(n) == axis else None
+    def follows(self, chain: list[Call], user: Any) -> bool:
+        """Whether the only use of a value may be combined, too: a bias along the axis, or relu."""
+        if not is_call(user, "nn.bias_add", "nn.relu") or user.args[0] is not chain[-1]:
+            return False
+        axis = self.axis(chain[0])
+        return bool(user.attrs.get("axis", axis) % rank_of(user) == axis)
 
     def whole(self, x: RelaxExpr, chains: list[list[Call]]) -> RelaxExpr:
         """The one call for all, and what follows it."""
         heads = [c[0] for c in chains]
-        joint = _side_by_side([c.args[1] for c in heads], self.how.rows(heads[0]))
-        extra = {"channels": None} if "channels" in heads[0].attrs else {}
-        extra |= {"units": None} if "units" in heads[0].attrs else {}
+        joint = _side_by_side([c.args[1] for c in heads], self.rows(heads[0]))
+        extra = {n: None for n in ("channels", "units") if n in heads[0].attrs}
         y: RelaxExpr = renewed_call(heads[0], x, joint, **extra)
         for i, step in enumerate(chains[0][1:], 1):
             rest = [c[i].args[1] for c in chains] if len(step.args) > 1 else []
             y = renewed_call(step, y, *([_side_by_side(rest, 0)] if rest else []))
         return y
 
+    def part(self, whole: RelaxExpr, chains: list[list[Call]], n: int) -> RelaxExpr:
+        """What the n-th chain has computed."""
+        axis = self.axis(chains[n][0])
+        at = [sum([dims(c[-1])[axis] or 0 for c in chains[:count]]) for count in (n, n + 1)]
+        return make("strided_slice", whole, begin=at[:1], end=at[1:], strides=(1,), axes=(axis,))
+
+
+class _Stacked(_How):
+    """Products of matrices of one shape: as one nn.batch_matmul of stacked operands."""
+
+    def __init__(self, op: str, key: Key) -> None:
+        super().__init__(op, key, lambda n: 0, lambda n: 0)
+
+    def follows(self, chain: list[Call], user: Any) -> bool:
+        """Nothing does."""
+        return False
+
+    def whole(self, x: RelaxExpr, chains: list[list[Call]]) -> RelaxExpr:
+        """The product of all."""
+        heads = [c[0] for c in chains]
+        w = _stack([c.args[1] for c in heads])
+        out_dtype = heads[0].attrs["out_dtype"]
+        return make("nn.batch_matmul", _stack([x] * len(heads)), w, out_dtype=out_dtype)
+
+    def part(self, whole: RelaxExpr, chains: list[list[Call]], n: int) -> RelaxExpr:
+        """One matrix of the result."""
+        part = make("strided_slice", whole, begin=(n,), end=(n + 1,), strides=(1,), axes=(0,))
+        return make("squeeze", part, axis=(0,))
+
+
+def _combining(name: str, how: _How, least: int) -> Pass:
+    if least < 2:
+        raise CompileError(f"{name}: min_num_branches={least}; 2 or more are legal")
+    return graph_pass(name, lambda mod: map_functions(mod, lambda f: _combined(f, how, least)))
+
+
+def _combined(f: Function, how: _How, least: int) -> Function:
+    """The function with its groups combined."""
+    groups: dict[Any, list[Call]] = {}
+    users: dict[Node, Node] = {}
+    for n in postorder(f):
+        users.update(dict.fromkeys(n.children(), n))
+        if is_call(n, how.op) and (key := how.key(n)) is not None:
+            groups.setdefault((n.args[0], key), []).append(n)
+    places: dict[Node, tuple[list[list[Call]], int]] = {}
+    uses = uses_of(f)
+    for group in groups.values():
+        if len(group) >= least and not _depend(group):
+            chains = _chains(group, how, uses, users)
+            places.update({chain[-1]: (chains, i) for i, chain in enumerate(chains)})
+    joint: dict[Node, RelaxExpr] = {}
+
+    def parts(old: Any, new: Any) -> RelaxExpr | None:
+        if old not in places:
+            return None
+        chains, i = places[old]
+        first = chains[0][0]
+        if first not in joint:
+            for _ in chains[0]:
+                new = new.args[0]
+            joint[first] = how.whole(new, chains)
+        return how.part(joint[first], chains, i)
+
+    return transform(f, parts) if places else f
+
+
+def _depend(group: list[Call]) -> bool:
+    """Whether the weights of one are computed from the result of another."""
+    own = set(group)
+    return any(n in own for c in group for a in c.args[1:] if a for n in postorder(a))
+
+
+def _chains(
+    group: list[Call], how: _How, uses: Mapping[Node, int], users: Mapping[Node, Node]
+) -> list[list[Call]]:
+    """Each call with what follows it, as far as the same follows all of them."""
+    chains = [[c] for c in group]
+    while True:
+        nexts: list[Any] = [users.get(chain[-1]) for chain in chains]
+        for chain, user in zip(chains, nexts, strict=True):
+            if uses[chain[-1]] != 1 or not how.follows(chain, user):
+                return chains
+        if len({(n.callee, tuple(n.attrs.items())) for n in nexts}) > 1:
+            return chains
+        for chain, user in zip(chains, nexts, strict=True):
+            chain.append(user)
+
 
 def _side_by_side(parts: list[Any], axis: int) -> RelaxExpr:
     return make("concatenate", Tuple(tuple(parts)), axis=axis)
+
+
+def _stack(parts: list[Any]) -> RelaxExpr:
+    return _side_by_side([make("expand_dims", p, axis=0) for p in parts], 0)
 
 
 # ------------------------------------------------------------------------------ convolutions
@@ -209,36 +212,6 @@ def _matmul_key(n: Call) -> Any:
     return None if None in shape else (shape[0], tuple(n.attrs.items()))
 
 
-def _batched(f: Function, least: int) -> Function:
-    """Dense layers of one shape as one batch_matmul of stacked operands."""
-    if least < 2:
-        raise CompileError(f"CombineParallelDense: min_num_branches={least}; 2 or more are legal")
-    places: dict[Node, tuple[list[Call], int]] = {}
-    check = _Combine(f, _How("nn.dense", _dense_key, lambda n: 1, lambda n: 0))
-
-    def key(n: Call) -> Any:
-        known = rank_of(n.args[0]) == 2 and None not in dims(n.args[0])
-        return (_dense_key(n), dims(n.args[1])) if known and _dense_key(n) else None
-
-    for group in groups_of(f, key, "nn.dense"):
-        if len(group) >= least and not check.depend(group):
-            places.update({n: (group, i) for i, n in enumerate(group)})
-    joint: dict[Node, RelaxExpr] = {}
-
-    def items(old: Any, new: Any) -> RelaxExpr | None:
-        if old not in places:
-            return None
-        group, i = places[old]
-        if group[0] not in joint:
-            x = _stack([new.args[0]] * len(group))
-            w = _stack([c.args[1] for c in group])
-            joint[group[0]] = make("nn.batch_matmul", x, w, out_dtype=old.attrs["out_dtype"])
-        part = make("strided_slice", joint[group[0]], begin=(i,), end=(i + 1,), strides=(1,),
-                    axes=(0,))  # fmt: skip
-        return make("squeeze", part, axis=(0,))
-
-    return transform(f, items) if places else f
-
-
-def _stack(parts: list[Any]) -> RelaxExpr:
-    return _side_by_side([make("expand_dims", p, axis=0) for p in parts], 0)
+def _batch_key(n: Call) -> Any:
+    known = rank_of(n.args[0]) == 2 and None not in dims(n.args[0])
+    return (_dense_key(n), dims(n.args[1])) if known and _dense_key(n) else None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Mapping
+from typing import Any
 
 from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
-from smelt.ir.transform import make_pass
+from smelt.ir.transform import pass_decorator
 from smelt.relax.nodes import Function
 from smelt.relax.transform.classic.make import GraphPass, named
 from smelt.relax.transform.engine import RuleSet, apply_rules
@@ -76,36 +76,6 @@ class _FunctionPass(Pass):
         return mod.with_functions(made)
 
 
-@overload
-def function_pass(
-    pass_func: None = None, opt_level: int = 0, name: str | None = None,
-    required: Sequence[str] | None = None,
-) -> Callable[[Any], Any]:  # fmt: skip
-    """Given no function: a decorator."""
-
-
-@overload
-def function_pass(
-    pass_func: Callable[..., Any], opt_level: int = 0, name: str | None = None,
-    required: Sequence[str] | None = None,
-) -> Any:  # fmt: skip
-    """Given a function or a class: the pass, or the class of passes."""
-
-
-def function_pass(
-    pass_func: Any = None, opt_level: int = 0, name: str | None = None,
-    required: Sequence[str] | None = None,
-) -> Any:  # fmt: skip
-    """A decorator that makes a pass of a function (func, mod, context) -> func.
-
-    A class with a method transform_function(func, mod, context) becomes a class of passes.
-
-    opt_level  the lowest level at which a Sequential runs it
-    name       that of the function where it is None
-    required   names of passes that must have run before it in a Sequential
-    """
-
-    def made(given: Any) -> Any:
-        return make_pass(given, _FunctionPass, "transform_function", opt_level, name, required)
-
-    return made if pass_func is None else made(pass_func)
+function_pass = pass_decorator(
+    "function_pass", _FunctionPass, "transform_function", "(func, mod, context) -> func"
+)

@@ -7,6 +7,7 @@ that does not fit says so, and the next one starts from the unscheduled program 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from smelt.ir.errors import ScheduleError
 from smelt.target import Hardware
@@ -47,21 +48,16 @@ def _rules(func: PrimFunc, constants: frozenset[str]) -> list[Rule]:
     """The rules that may fit, the best first."""
     sch = Schedule(func)
     if has_steps(sch):
-        return [lambda s, h: schedule_steps(s, h, constants), schedule_fallback]
+        return [partial(schedule_steps, constants=constants), schedule_fallback]
     reductions = [b for b in sch.get_child_blocks("root") if block_info(sch, b).is_reduction]
     if not reductions:
         return [schedule_elementwise, schedule_fallback]
 
-    def contractions(s: Schedule, h: Hardware) -> bool:
-        return schedule_blocks(s, h, constants)
-
-    def window(s: Schedule, h: Hardware) -> bool:
-        return schedule_windows(s, h, constants)
-
     rules: list[Rule] = []
     if any(is_contraction(block_info(sch, b)) for b in reductions):
-        rules.append(contractions)
+        rules.append(partial(schedule_blocks, constants=constants))
     if len(reductions) == 1:
-        rules += [window] if is_window(sch, reductions[0]) else []
+        if is_window(sch, reductions[0]):
+            rules.append(partial(schedule_windows, constants=constants))
         rules.append(schedule_reduce)
     return [*rules, schedule_rows, schedule_fallback]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from smelt.arith import Analyzer
-from smelt.ir.expr import INDEX, Add, Call, Cast, Expr, IntImm, Max, Min, Mul, Var, const
+from smelt.ir.build import value_of
+from smelt.ir.expr import INDEX, Add, Call, Cast, Expr, Mul, Var, const
 from smelt.ir.walk import free_vars
 from smelt.tir import nodes as tir
 from smelt.tir.facts import analyzer_of, sizes_of
 from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
-
-_COMBINERS: dict[type[Expr], str] = {Add: "sum", Max: "max", Min: "min"}
 
 
 class BlockInfo:
@@ -49,12 +48,6 @@ class BlockInfo:
         left, right = loads(term.a), loads(term.b)
         return (left, right) if len(left) == 1 and len(right) == 1 else None
 
-    def combines(self) -> str:
-        """The reduction's operator: "sum", "max", "min" or "other"."""
-        if self.store is None:
-            return "other"
-        return _COMBINERS.get(type(self.store.value), "other")
-
     def is_elementwise(self) -> bool:
         """Whether every element depends on others only at indices without reduction."""
         return (
@@ -91,11 +84,6 @@ def block_info(sch: Schedule, name: str) -> BlockInfo:
     return BlockInfo(realize.block)
 
 
-def constant_extent(i: tir.IterVar) -> int | None:
-    """The extent of an iteration variable, where it is a number."""
-    return i.dom.extent.value if isinstance(i.dom.extent, IntImm) else None
-
-
 def flat_offset(load: tir.BufferLoad | tir.BufferStore) -> Expr:
     """The element's place in memory, in elements."""
     total: Expr = const(0, INDEX)
@@ -116,6 +104,12 @@ def stride_of(
         return const(0, INDEX)
     linear = analyzer.linear(analyzer.simplify(offset), [var])
     return None if linear is None else linear[0].get(var)
+
+
+def step_of(access: tir.BufferLoad | tir.BufferStore, var: Var, analyzer: Analyzer) -> int | None:
+    """`stride_of` where it is a number; None elsewhere."""
+    stride = stride_of(access, var, analyzer)
+    return None if stride is None else value_of(stride)
 
 
 def analyzer_for(func: tir.PrimFunc, block: tir.Block) -> Analyzer:

@@ -13,18 +13,21 @@ the kernel where enough rows use it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from smelt.arith import Analyzer
-from smelt.ir.expr import Expr, IntImm, Var
+from smelt.ir.build import value_of
+from smelt.ir.expr import Call, Expr, IntImm, Var
 from smelt.ir.walk import free_vars
 from smelt.target import Hardware
 from smelt.tir.nodes import BufferLoad, IterVar
 from smelt.tir.schedule import Schedule
+from smelt.tir.script_ops import expr_nodes
 
-from .analysis import BlockInfo, analyzer_for, block_info, constant_extent, stride_of
-from .elementwise import certain
+from .analysis import BlockInfo, analyzer_for, block_info, step_of
+from .elementwise import certain, copy_out, write_out
 from .tiles import register_tile
 
 PARALLEL_SECONDS = 4e-6
@@ -90,8 +93,7 @@ def _vector_var(info: BlockInfo, analyzer: Analyzer) -> IterVar | None:
     """The spatial variable along which the result is contiguous."""
     assert info.store is not None
     for i in reversed(info.spatial):
-        stride = stride_of(info.store, i.var, analyzer)
-        if isinstance(stride, IntImm) and stride.value == 1 and constant_extent(i) != 1:
+        if step_of(info.store, i.var, analyzer) == 1 and value_of(i.dom.extent) != 1:
             return i
     return info.spatial[-1]
 
@@ -132,11 +134,11 @@ def schedule_contraction(
     outer = _chunk(sch, outer, hardware, roles, tiled)
     at = outer[-1]
     sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
-    _epilogue(sch, epilogue, len(outer), roles, info, lanes)
+    copy_out(sch, epilogue, len(outer), lanes)
     if reduce:
         init = sch.decompose_reduction(name, reduce[0])
-        _write_out(sch, sch.get_loops(init)[len(outer) :])
-    _write_out(sch, inner)
+        write_out(sch, sch.get_loops(init)[len(outer) :])
+    write_out(sch, inner)
     _unroll_taps(sch, roles, loops)
     _parallel(sch, outer, hardware, roles)
     return True
@@ -150,18 +152,8 @@ def _is_dot(roles: Roles, rows: int, constants: frozenset[str]) -> bool:
     last = roles.reduce[-1]
     if _extent(last.dom.extent) < _LINE:
         return False
-    steps = [stride_of(x, last.var, roles.analyzer) for x in (roles.a, roles.b)]
-    apart = stride_of(roles.b, roles.vector.var, roles.analyzer)
-    return all(isinstance(s, IntImm) and s.value == 1 for s in steps) and not (
-        isinstance(apart, IntImm) and apart.value == 1
-    )
-
-
-def _write_out(sch: Schedule, tile: Sequence[str]) -> None:
-    """The loops of a register tile: the last one in vectors, the others unrolled."""
-    for loop in tile[:-1]:
-        sch.unroll(loop)
-    sch.vectorize(tile[-1])
+    steps = [step_of(x, last.var, roles.analyzer) for x in (roles.a, roles.b)]
+    return steps == [1, 1] and step_of(roles.b, roles.vector.var, roles.analyzer) != 1
 
 
 def _extent(e: Expr) -> int:
@@ -179,9 +171,7 @@ def _row_loop(
         if not _fusable(i, group[0], roles, info):
             break
         group.insert(0, i)
-    extent = 1
-    for i in group:
-        extent *= _extent(i.dom.extent)
+    extent = prod([_extent(i.dom.extent) for i in group])
     if len(group) == 1:
         return loops[group[0].var], extent
     order = [loops[i.var] for i in group]
@@ -197,20 +187,12 @@ def _row_loop(
 
 def _fusable(outer: IterVar, inner: IterVar, roles: Roles, info: BlockInfo) -> bool:
     """Whether two row variables walk through A and the result like one."""
-    if (
-        not isinstance(inner.dom.extent, IntImm)
-        or not isinstance(outer.dom.extent, IntImm)
-        or info.store is None
-    ):
+    extent = value_of(inner.dom.extent)
+    if extent is None or value_of(outer.dom.extent) is None or info.store is None:
         return False
     for access in (roles.a, info.store):
-        step = stride_of(access, inner.var, roles.analyzer)
-        wide = stride_of(access, outer.var, roles.analyzer)
-        if (
-            not isinstance(step, IntImm)
-            or not isinstance(wide, IntImm)
-            or wide.value != step.value * inner.dom.extent.value
-        ):
+        step, wide = (step_of(access, i.var, roles.analyzer) for i in (inner, outer))
+        if step is None or wide != step * extent:
             return False
     return not _guarded(info, {outer.var, inner.var})
 
@@ -218,21 +200,15 @@ def _fusable(outer: IterVar, inner: IterVar, roles: Roles, info: BlockInfo) -> b
 def _guarded(info: BlockInfo, variables: set[Var]) -> bool:
     """Whether a condition in the block's body mentions some variables."""
     assert info.store is not None
-    stack: list[Expr] = [info.store.value]
-    while stack:
-        e = stack.pop()
-        if getattr(e, "op", None) == "if_then_else" and free_vars(e.args[0]) & variables:  # type: ignore[attr-defined]
-            return True
-        stack.extend(c for c in e.children() if isinstance(c, Expr))
-    return False
+    return any(
+        isinstance(e, Call) and e.op == "if_then_else" and free_vars(e.args[0]) & variables
+        for e in expr_nodes(info.store.value)
+    )
 
 
 def _tile(roles: Roles, rows: int, hardware: Hardware) -> tuple[int, int]:
-    row_bytes = 0
-    if roles.rows:
-        stride = stride_of(roles.a, roles.rows[-1].var, roles.analyzer)
-        row_bytes = stride.value * 4 if isinstance(stride, IntImm) else 0
-    return register_tile(rows, _extent(roles.vector.dom.extent), hardware, row_bytes)
+    step = step_of(roles.a, roles.rows[-1].var, roles.analyzer) if roles.rows else 0
+    return register_tile(rows, _extent(roles.vector.dom.extent), hardware, 4 * (step or 0))
 
 
 def _pack(
@@ -281,14 +257,11 @@ def _worth_packing(roles: Roles, rows: int, panel: int, hardware: Hardware) -> b
     """
     if rows < _PACK_ROWS or not roles.reduce:
         return False
-    stride = stride_of(roles.b, roles.vector.var, roles.analyzer)
-    if not (isinstance(stride, IntImm) and stride.value == 1):
+    if step_of(roles.b, roles.vector.var, roles.analyzer) != 1:
         return True
-    step = stride_of(roles.b, roles.reduce[-1].var, roles.analyzer)
-    straddles = not isinstance(step, IntImm) or step.value * 4 % _LINE != 0
-    steps = 1
-    for i in roles.reduce:
-        steps *= _extent(i.dom.extent)
+    step = step_of(roles.b, roles.reduce[-1].var, roles.analyzer)
+    straddles = step is None or step * 4 % _LINE != 0
+    steps = prod([_extent(i.dom.extent) for i in roles.reduce])
     many = _MANY_ROWS_UNALIGNED if straddles else _MANY_ROWS
     return rows >= many or steps * panel * 4 > hardware.l2 // 2
 
@@ -306,14 +279,10 @@ def _copy_panels(
     tile, wide, lane = sch.split(loops[at], [None, panel // lanes, lanes])
     order = [loops[d] for d in others]
     info = block_info(sch, copy)
-    stride = stride_of(info.reads[0], info.spatial[at].var, analyzer_for(sch.func, info.block))
+    step = step_of(info.reads[0], info.spatial[at].var, analyzer_for(sch.func, info.block))
     inner = [wide, lane]
-    last = sch.state.loop(order[-1]).extent if order else None
-    if (
-        not (isinstance(stride, IntImm) and stride.value == 1)
-        and isinstance(last, IntImm)
-        and last.value % lanes == 0
-    ):
+    last = value_of(sch.state.loop(order[-1]).extent) if order else None
+    if step != 1 and last is not None and last % lanes == 0:
         outer, steps = sch.split(order[-1], [None, lanes])
         order[-1] = outer
         inner = [wide, steps, lane]
@@ -360,50 +329,11 @@ def _unroll_taps(sch: Schedule, roles: Roles, loops: Mapping[Var, str]) -> None:
         sch.unroll(loops[last.var])
 
 
-def _epilogue(
-    sch: Schedule, epilogue: str, depth: int, roles: Roles, info: BlockInfo, lanes: int
-) -> None:
-    """Rows unrolled, columns in vectors."""
-    fresh = sch.get_loops(epilogue)[depth:]
-    assert info.store is not None
-    vector = _vector_loop(sch, epilogue, fresh)
-    if vector is None:
-        return
-    others = [x for x in fresh if x != vector]
-    if others:
-        sch.reorder(*others, vector)
-    extent = sch.state.loop(vector).extent
-    if isinstance(extent, IntImm) and extent.value > lanes:
-        wide, vector = sch.split(vector, [None, lanes])
-        others.append(wide)
-    for x in others:
-        sch.unroll(x)
-    sch.vectorize(vector)
-
-
-def _vector_loop(sch: Schedule, block: str, fresh: Sequence[str]) -> str | None:
-    """The loop along which the block's result is contiguous."""
-    info = block_info(sch, block)
-    if info.store is None or not fresh:
-        return None
-    realize = sch.state.realize(block)
-    analyzer = analyzer_for(sch.func, info.block)
-    for i, value in zip(info.block.iter_vars, realize.values, strict=True):
-        stride = stride_of(info.store, i.var, analyzer)
-        if isinstance(stride, IntImm) and stride.value == 1:
-            used = [x for x in fresh if x in {v.name for v in free_vars(value)}]
-            if used:
-                return used[-1]
-    return fresh[-1]
-
-
 def _chunk(
     sch: Schedule, outer: list[str], hardware: Hardware, roles: Roles, tiled: bool
 ) -> list[str]:
     """Cut the row tiles into blocks where the loops outside give too few tasks."""
-    tasks = 1
-    for x in outer[:-1]:
-        tasks *= certain(sch.state.loop(x).extent)
+    tasks = prod([certain(sch.state.loop(x).extent) for x in outer[:-1]])
     last = _extent(sch.state.loop(outer[-1]).extent)
     want = hardware.cores * _TASKS
     if (
@@ -422,12 +352,9 @@ def _chunk(
 
 def _seconds(roles: Roles) -> float:
     """About how long one core takes: multiply-adds, or the bytes of B from beyond its caches."""
-    flops = 2.0
-    for i in (*roles.batch, *roles.rows, *roles.columns, roles.vector, *roles.reduce):
-        flops *= _extent(i.dom.extent)
-    moved = 4.0
-    for e in roles.b.buffer.shape:
-        moved *= _extent(e)
+    every = (*roles.batch, *roles.rows, *roles.columns, roles.vector, *roles.reduce)
+    flops = 2.0 * prod([_extent(i.dom.extent) for i in every])
+    moved = 4.0 * prod(map(_extent, roles.b.buffer.shape))
     return max(flops / _FLOPS, moved / _BYTES)
 
 

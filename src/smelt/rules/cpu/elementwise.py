@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
@@ -20,9 +21,9 @@ from smelt.target import Hardware
 from smelt.tir.nodes import Block, BufferLoad, BufferStore, walk
 from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
-from smelt.tir.script_ops import INTRINSICS, TRANSCENDENTAL
+from smelt.tir.script_ops import INTRINSICS, TRANSCENDENTAL, expr_nodes
 
-from .analysis import BlockInfo, analyzer_for, block_info, flat_offset
+from .analysis import BlockInfo, analyzer_for, block_info, flat_offset, step_of
 
 TASK_BYTES = 64 << 10
 """Memory traffic (or as much arithmetic) that a task should have at least."""
@@ -34,6 +35,8 @@ _TILE = 16
 """Elements to a side of a transposed tile: a cache line of the smallest common type."""
 _PIECES = 16
 """More pieces of a joined dimension than this are left to guards."""
+_WRITTEN_OUT = 64
+"""Iterations of a loop after the reduction that are written out at most."""
 _HEAVY_BYTES = 8
 """A transcendental costs as much time as moving its element so many times."""
 
@@ -78,13 +81,9 @@ class Nest:
 
     def cost(self) -> float:
         """Bytes moved by the whole nest, arithmetic counted as such."""
-        total, every = 0.0, 1.0
-        for a in self.axes:
-            every *= a.size
+        total, every = 0.0, prod([a.size for a in self.axes])
         for k, access in enumerate(self.accesses):
-            count = 1.0
-            for a in self.axes:
-                count *= 1 if is_zero(a.steps[k]) else a.size
+            count = prod([1 if is_zero(a.steps[k]) else a.size for a in self.axes])
             total += count * dt.bytes_of(access.buffer.type)
         widest = max([dt.bytes_of(x.buffer.type) for x in self.accesses], default=4)
         return total + every * widest * _HEAVY_BYTES * sum([heavy(v) for v in self.values])
@@ -111,15 +110,7 @@ def is_one(e: Expr | None) -> bool:
 
 def heavy(e: Expr) -> int:
     """How many transcendental functions an expression evaluates."""
-    found, stack, seen = 0, [e], set()
-    while stack:
-        n = stack.pop()
-        if n in seen:
-            continue
-        seen.add(n)
-        found += _cost(n) >= TRANSCENDENTAL
-        stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return found
+    return sum([_cost(n) >= TRANSCENDENTAL for n in expr_nodes(e)])
 
 
 def _cost(e: Expr) -> int:
@@ -129,18 +120,7 @@ def _cost(e: Expr) -> int:
 
 def costly(e: Expr) -> bool:
     """Whether an expression takes longer to compute than to load."""
-    stack, seen = [e], set()
-    while stack:
-        n = stack.pop()
-        if n in seen:
-            continue
-        seen.add(n)
-        if isinstance(n, Div) and loads(n):
-            return True
-        if _cost(n) > 1:
-            return True
-        stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return False
+    return any((isinstance(n, Div) and loads(n)) or _cost(n) > 1 for n in expr_nodes(e))
 
 
 # ------------------------------------------------------------------------------------- reading
@@ -257,10 +237,7 @@ def _worth_inlining(sch: Schedule, name: str, info: BlockInfo) -> bool:
 
 
 def _iterations(block: Block) -> float:
-    total = 1.0
-    for i in block.iter_vars:
-        total *= guess(i.dom.extent)
-    return total
+    return prod([float(guess(i.dom.extent)) for i in block.iter_vars])
 
 
 # ---------------------------------------------------------------------------------------- the rule
@@ -308,15 +285,20 @@ def _flattened(sch: Schedule, name: str, nest: Nest) -> Nest:
     run = _run(nest, rest, vector)
     if len(run) == 1 or _turned_axis(nest, rest, vector) is not None:
         return nest
+    return as_one(sch, name, nest, [a for a in axes if a not in run], run)
+
+
+def as_one(sch: Schedule, name: str, nest: Nest, kept: list[Axis], run: list[Axis]) -> Nest:
+    """The nest with some dimensions, which follow one another in memory, made one."""
     own = [i.var for i in nest.info.block.iter_vars]
-    kept = [own.index(a.var) for a in axes if a not in run]
+    places = [own.index(a.var) for a in kept]
     flat = [(own.index(a.var), guess(a.extent)) for a in run]
 
     def index(*i: Expr) -> list[Expr]:
         whole: Expr = i[flat[0][0]]
         for d, extent in flat[1:]:
             whole = whole * extent + i[d]
-        return [*[i[d] for d in kept], whole]
+        return [*[i[d] for d in places], whole]
 
     sch.transform_block_layout(name, index)
     found = nest_of(sch, name)
@@ -358,17 +340,9 @@ def _joined(nest: Nest, axes: list[Axis]) -> tuple[Axis, list[int | None]] | Non
 
 def _guards(values: list[Expr]) -> list[Expr]:
     """The conditions of guarded values."""
-    found: dict[Expr, None] = {}
-    stack, seen = list(values), set()
-    while stack:
-        n = stack.pop()
-        if n in seen:
-            continue
-        seen.add(n)
-        if isinstance(n, Call) and n.op == "if_then_else":
-            found[n.args[0]] = None
-        stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return list(found)
+    nodes = [n for v in values for n in expr_nodes(v)]
+    found = [n.args[0] for n in nodes if isinstance(n, Call) and n.op == "if_then_else"]
+    return list(dict.fromkeys(found))
 
 
 def _schedule_piece(sch: Schedule, nest: Nest, axes: list[Axis], hardware: Hardware) -> None:
@@ -380,7 +354,7 @@ def _schedule_piece(sch: Schedule, nest: Nest, axes: list[Axis], hardware: Hardw
     if turned is not None:
         sch.reorder(*order, turned.loop, vector.loop)
         t_o, t_i = sch.split(turned.loop, [None, min(_TILE, turned.size)])
-        v_o, v_l = sch.split(vector.loop, [None, min(lanes, _power(vector.size))])
+        v_o, v_l = sch.split(vector.loop, [None, min(lanes, power(vector.size))])
         sch.reorder(t_o, v_o, t_i, v_l)
         sch.vectorize(v_l)
         share_out(sch, [*order, t_o, v_o], nest.cost(), hardware)
@@ -420,7 +394,8 @@ def _turned_axis(nest: Nest, axes: list[Axis], vector: Axis) -> Axis | None:
 def _run(nest: Nest, axes: list[Axis], vector: Axis) -> list[Axis]:
     """The vector axis and those outside it that continue it in every access."""
     run = [vector]
-    extent = constant(vector)
+    dense = all(is_zero(s) or is_one(s) for s in vector.steps)
+    extent = constant(vector) if dense else None
     guarded = {v for c in _guards(nest.values) for v in free_vars(c)}
     rest = [a for a in axes if a is not vector]
     for a in reversed(rest):
@@ -428,7 +403,7 @@ def _run(nest: Nest, axes: list[Axis], vector: Axis) -> list[Axis]:
             continue
         if extent is None or a.var in guarded or vector.var in guarded:
             break
-        if not _continues(a, vector, extent):
+        if not continues(a.steps, vector.steps, extent):
             break
         run.insert(0, a)
         inner = constant(a)
@@ -441,11 +416,12 @@ def constant(a: Axis) -> int | None:
     return a.extent.value if isinstance(a.extent, IntImm) else None
 
 
-def _continues(outer: Axis, inner: Axis, extent: int) -> bool:
-    for wide, step in zip(outer.steps, inner.steps, strict=True):
-        if not isinstance(wide, IntImm) or not (is_zero(step) or is_one(step)):
+def continues(outer: Sequence[Expr | None], inner: Sequence[Expr | None], extent: int) -> bool:
+    """Whether each access goes on with an outer axis where so many steps of an inner one end."""
+    for wide, step in zip(outer, inner, strict=True):
+        if not isinstance(wide, IntImm) or not isinstance(step, IntImm):
             return False
-        if wide.value != step.value * extent:  # type: ignore[union-attr]
+        if wide.value != step.value * extent:
             return False
     return True
 
@@ -457,14 +433,55 @@ def _unroll(nest: Nest) -> int:
     return 4 if len(nest.accesses) <= 4 else 2
 
 
-def _power(n: int) -> int:
+def power(n: int) -> int:
     """The smallest power of two that is not below n."""
     return 1 << max(0, n - 1).bit_length()
 
 
+def write_out(sch: Schedule, tile: Sequence[str]) -> None:
+    """The loops of a register tile, if any: the last one in vectors, the others unrolled."""
+    for loop in tile[:-1]:
+        sch.unroll(loop)
+    for loop in tile[-1:]:
+        sch.vectorize(loop)
+
+
+def copy_out(sch: Schedule, name: str, depth: int, lanes: int) -> None:
+    """A block from registers to memory: columns unrolled, the contiguous axis in vectors."""
+    fresh = sch.get_loops(name)[depth:]
+    vector = _contiguous_loop(sch, name, fresh) or fresh[-1]
+    others = [x for x in fresh if x != vector]
+    if others:
+        sch.reorder(*others, vector)
+    extent = sch.state.loop(vector).extent
+    if isinstance(extent, IntImm) and extent.value > lanes:
+        wide, vector = sch.split(vector, [None, lanes])
+        others.append(wide)
+    for x in others:
+        extent = sch.state.loop(x).extent
+        if isinstance(extent, IntImm) and extent.value <= _WRITTEN_OUT:
+            sch.unroll(x)  # the others run over a result that is wider than the tile
+    sch.vectorize(vector)
+
+
+def _contiguous_loop(sch: Schedule, name: str, fresh: Sequence[str]) -> str | None:
+    """The loop among the innermost ones along which a block's result is contiguous."""
+    info = block_info(sch, name)
+    if info.store is None:
+        return None
+    analyzer = analyzer_for(sch.func, info.block)
+    for i, value in sch.state.realize(name).bindings:
+        if step_of(info.store, i.var, analyzer) == 1:
+            used = [x for x in fresh if x in {v.name for v in free_vars(value)}]
+            real = [x for x in used if guess(sch.state.loop(x).extent) > 1]
+            if real or used:
+                return (real or used)[-1]
+    return None
+
+
 def vectorize(sch: Schedule, loop: str, size: int, lanes: int, unroll: int) -> str:
     """Cut a loop into vectors, several to an iteration; returns the loop over the iterations."""
-    lanes = min(lanes, _power(size))
+    lanes = min(lanes, power(size))
     vectors = -(-size // lanes)
     if vectors <= unroll:
         unroll = vectors
@@ -490,7 +507,11 @@ def share_out(sch: Schedule, loops: Sequence[str], cost: float, hardware: Hardwa
         return
     extents = [sch.state.loop(x).extent for x in real]
     first, count, used = real[0], certain(extents[0]), 1
-    while count < want and used < len(real) and _adjacent(sch, first, real[used]):
+    while (
+        count < want
+        and used < len(real)
+        and sch.state.loop(first).body is sch.state.loop(real[used])
+    ):
         first = sch.fuse(first, real[used])
         count *= certain(extents[used])
         used += 1
@@ -514,7 +535,3 @@ def certain(extent: Expr) -> int:
 def _divisor(count: int, parts: int) -> int:
     """The largest divisor of a count that leaves so many parts of it."""
     return next(d for d in range(count // parts, 0, -1) if count % d == 0)
-
-
-def _adjacent(sch: Schedule, outer: str, inner: str) -> bool:
-    return sch.state.loop(outer).body is sch.state.loop(inner)

@@ -11,9 +11,11 @@ Where the contiguous dimension is reduced, every lane of some vectors accumulate
 
 from __future__ import annotations
 
+from math import prod
+
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import Add, And, Expr, IntImm, Max, Min, Mul, Or
+from smelt.ir.expr import Add, And, IntImm, Max, Min, Mul, Or
 from smelt.ir.walk import free_vars
 from smelt.target import Hardware
 from smelt.tir.nodes import BufferStore
@@ -86,9 +88,7 @@ def _chunks(sch: Schedule, name: str, hardware: Hardware) -> str | None:
     if nest is None or hardware.cores == 1 or not _joins(nest) or not nest.reduce:
         return None
     tasks = min(hardware.cores * 4, int(nest.cost() / elementwise.TASK_BYTES))
-    rows = 1
-    for a in nest.spatial:
-        rows *= a.size
+    rows = prod([a.size for a in nest.spatial])
     first = max(nest.reduce, key=lambda a: a.size)
     if rows * 2 > tasks or tasks < 2 or first.size < tasks or len(nest.info.block.writes) > 1:
         return None
@@ -121,10 +121,7 @@ def _rows(
 
 def _serial(sch: Schedule, name: str, nest: elementwise.Nest, hardware: Hardware) -> None:
     """Any reduction, of tuples too: lanes are different results, accumulated in registers."""
-    axes = sorted(
-        nest.spatial,
-        key=lambda a: (a.size > 1, -elementwise.guess(a.steps[0]) if a.steps[0] is not None else 0),
-    )
+    axes = elementwise.memory_order(nest)
     if not axes or nest.info.block.init is None:
         return
     vector = next((a for a in reversed(axes) if _contiguous([a], nest)), axes[-1])
@@ -149,10 +146,7 @@ def _serial(sch: Schedule, name: str, nest: elementwise.Nest, hardware: Hardware
         _vectors(sch, long, lanes)
     init = sch.get_loops(sch.decompose_reduction(name, reduce[0]))[len(outer) + 1 :]
     for loops in (init, [several, lane]):
-        for x in loops[:-1]:
-            sch.unroll(x)
-        if loops:
-            sch.vectorize(loops[-1])
+        elementwise.write_out(sch, loops)
     elementwise.share_out(sch, [*outer, tiles], nest.cost() * 4, hardware)
 
 
@@ -216,37 +210,17 @@ def _merged(sch: Schedule, name: str) -> elementwise.Nest | None:
         rest,
         key=lambda a: min([elementwise.guess(s) for s in a.steps[1:] if s is not None], default=0),
     ):
-        if extent is None or not _follows(a, inner, extent):
+        if extent is None or not elementwise.continues(a.steps[1:], inner.steps[1:], extent):
             break
         run.insert(0, a)
         size = elementwise.constant(a)
         extent = None if size is None else extent * size
     if len(run) == 1:
         return nest
-    own = [i.var for i in nest.info.block.iter_vars]
-    kept = [n for n, v in enumerate(own) if v not in {a.var for a in run}]
-    flat = [(own.index(a.var), elementwise.guess(a.extent)) for a in run]
-
-    def index(*i: Expr) -> list[Expr]:
-        whole: Expr = i[flat[0][0]]
-        for d, e in flat[1:]:
-            whole = whole * e + i[d]
-        return [*[i[d] for d in kept], whole]
-
     try:
-        sch.transform_block_layout(name, index)
+        return elementwise.as_one(sch, name, nest, [a for a in nest.axes if a not in run], run)
     except ScheduleError:
         return nest
-    return elementwise.nest_of(sch, name)
-
-
-def _follows(outer: elementwise.Axis, inner: elementwise.Axis, extent: int) -> bool:
-    for wide, step in zip(outer.steps[1:], inner.steps[1:], strict=True):
-        if not isinstance(wide, IntImm) or not isinstance(step, IntImm):
-            return False
-        if wide.value != step.value * extent:
-            return False
-    return True
 
 
 def inner_loops(sch: Schedule, name: str, depth: int) -> tuple[list[str], list[str]]:
@@ -271,16 +245,12 @@ def finish_lanes(sch: Schedule, name: str, depth: int, hardware: Hardware) -> No
     fresh = sch.get_loops(init)[depth:]
     buffer = sch.state.realize(name).block.writes[0].buffer
     lanes = hardware.lanes(dt.bytes_of(buffer.type))
-    for loops in ([fresh] if fresh else []) + ([spatial] if spatial else []):
-        _vectors(sch, loops[-1], lanes)
+    for last in [*fresh[-1:], *spatial[-1:]]:
+        _vectors(sch, last, lanes)
     for x in reduce:
-        if elementwise.guess(sch.state.loop(x).extent) <= 2 * _STEP and constant_loop(sch, x):
+        extent = sch.state.loop(x).extent
+        if isinstance(extent, IntImm) and extent.value <= 2 * _STEP:
             sch.unroll(x)
-
-
-def constant_loop(sch: Schedule, loop: str) -> bool:
-    """Whether a loop's extent is a number."""
-    return isinstance(sch.state.loop(loop).extent, IntImm)
 
 
 def _vectors(sch: Schedule, loop: str, lanes: int) -> None:

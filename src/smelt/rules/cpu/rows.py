@@ -13,7 +13,8 @@ Along another one, the same for as many neighbouring rows as a vector has lanes.
 
 from __future__ import annotations
 
-from smelt.arith import Analyzer
+from math import prod
+
 from smelt.ir.expr import IntImm, Var
 from smelt.ir.walk import free_vars
 from smelt.target import Hardware
@@ -45,7 +46,7 @@ def schedule_rows_of(sch: Schedule, blocks: list[str], hardware: Hardware) -> bo
     rows = _rows(nest, made)
     if rows is None:
         return False
-    inside = [b for b in before if _follows_rows(sch, b, made, rows)]
+    inside = [b for b in before if _follows_rows(sch, b, rows)]
     for b in [b for b in before if b not in inside]:
         _at_root(sch, b, hardware)
     axes = elementwise.memory_order(nest)
@@ -78,19 +79,10 @@ def _rows(nest: elementwise.Nest, made: set[Buffer]) -> list[elementwise.Axis] |
     return [a for v, a in by_var.items() if v in found]
 
 
-def _follows_rows(
-    sch: Schedule, name: str, made: set[Buffer], rows: list[elementwise.Axis]
-) -> bool:
+def _follows_rows(sch: Schedule, name: str, rows: list[elementwise.Axis]) -> bool:
     """Whether a block is computed row by row: everything that is made from what was loaded."""
-    del made
-    info = block_info(sch, name)
-    wanted = 1
-    for a in rows:
-        wanted *= a.size
-    have = 1
-    for i in info.spatial:
-        have *= elementwise.guess(i.dom.extent)
-    return have >= wanted
+    have = prod([elementwise.guess(i.dom.extent) for i in block_info(sch, name).spatial])
+    return have >= prod([a.size for a in rows])
 
 
 def _at_root(sch: Schedule, name: str, hardware: Hardware) -> None:
@@ -144,7 +136,7 @@ def _beside(
 ) -> None:
     """Neighbouring rows in the lanes of vectors."""
     vector = rows[-1]
-    lanes = min(hardware.lanes(elementwise.widest(nest)), 1 << max(0, vector.size - 1).bit_length())
+    lanes = min(hardware.lanes(elementwise.widest(nest)), elementwise.power(vector.size))
     several = max(1, min(4, vector.size // lanes))
     tile, lane = sch.split(vector.loop, [None, several * lanes])
     outer = [*[a.loop for a in rows[:-1]], tile]
@@ -189,7 +181,7 @@ def _by_step(sch: Schedule, name: str, loops: list[str]) -> list[str]:
     info = block_info(sch, name)
     if info.store is None:
         return loops
-    analyzer: Analyzer = analyzer_for(sch.func, info.block)
+    analyzer = analyzer_for(sch.func, info.block)
     step: dict[str, int] = {}
     for i, value in zip(info.block.iter_vars, realize.values, strict=True):
         stride = stride_of(info.store, i.var, analyzer)

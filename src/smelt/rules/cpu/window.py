@@ -9,11 +9,12 @@ for batch, rows, channel vectors, column tiles: parallel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 
 from smelt.ir import dtype as dt
+from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, FloorDiv, IntImm, Var
 from smelt.ir.walk import free_vars
 from smelt.target import Hardware
@@ -22,14 +23,12 @@ from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import expr_nodes
 
 from . import elementwise
-from .analysis import analyzer_for, block_info, stride_of
+from .analysis import block_info
 
 _UNROLLED = 11
 """A kernel with more columns than this keeps its loop."""
 _EDGES = 3
 """So few tiles of columns are written out: each has edges of its own."""
-_WRITTEN_OUT = 64
-"""Iterations of a loop after the reduction that are written out at most."""
 _FEWEST = 4
 """Lanes below which whole groups cost more than gathering them."""
 _PORTS = 2
@@ -57,21 +56,15 @@ def is_window(sch: Schedule, name: str) -> bool:
     info = block_info(sch, name)
     spatial = {i.var for i in info.spatial}
     taps = {i.var for i in info.reduce}
-    return any(_slides(e, spatial, taps) for x in info.reads for e in x.indices)
-
-
-def _slides(e: Expr, spatial: set[Var], taps: set[Var]) -> bool:
-    used = free_vars(e)
-    return bool(used & spatial) and bool(used & taps)
-
-
-def schedule_window(sch: Schedule, hardware: Hardware) -> bool:
-    """One window reduction with elementwise work around it."""
-    return schedule_windows(sch, hardware, frozenset())
+    used = [free_vars(e) for x in info.reads for e in x.indices]
+    return any(v & spatial and v & taps for v in used)
 
 
 def schedule_windows(sch: Schedule, hardware: Hardware, constants: frozenset[str]) -> bool:
-    """The same where some parameters are constants, which may be laid out anew."""
+    """One window reduction with elementwise work around it.
+
+    constants  parameters that may be laid out anew
+    """
     elementwise.inline_blocks(sch)
     blocks = sch.get_child_blocks("root")
     anchors = [b for b in blocks if block_info(sch, b).is_reduction]
@@ -109,20 +102,15 @@ def accumulate(
         epilogue = sch.cache_write(name, 0, "local")
     outer, inner, at = _tile(sch, name, nest, roles, hardware, constants)
     sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
-    _epilogue(sch, epilogue, len(outer), hardware.lanes(dt.bytes_of(nest.accesses[0].buffer.type)))
+    lanes = hardware.lanes(dt.bytes_of(nest.accesses[0].buffer.type))
+    elementwise.copy_out(sch, epilogue, len(outer), lanes)
     reduce = [a.loop for a in _tap_order(nest, roles)]
     init = sch.decompose_reduction(name, reduce[0])
     fresh = sch.get_loops(init)[len(outer) :]
     for loops in (fresh, inner):
-        for x in loops[:-1]:
-            sch.unroll(x)
-        if loops:
-            sch.vectorize(loops[-1])
-    if (
-        roles.tap is not None
-        and roles.tap.size <= _UNROLLED
-        and isinstance(roles.tap.extent, IntImm)
-    ):
+        elementwise.write_out(sch, loops)
+    taps = None if roles.tap is None else value_of(roles.tap.extent)
+    if roles.tap is not None and taps is not None and taps <= _UNROLLED:
         sch.unroll(roles.tap.loop)
     edges = sch.state.loop(at).extent
     if len(outer) > 1 and isinstance(edges, IntImm) and edges.value <= _EDGES:
@@ -133,12 +121,8 @@ def accumulate(
 
 def _work(nest: elementwise.Nest) -> float:
     """Bytes moved, each result's taps counted as reads from near memory."""
-    taps = 1.0
-    for a in nest.reduce:
-        taps *= a.size
-    results = 1.0
-    for a in nest.spatial:
-        results *= a.size
+    taps = prod([a.size for a in nest.reduce])
+    results = prod([a.size for a in nest.spatial])
     return results * 4 * (2 + taps / 2)
 
 
@@ -196,13 +180,11 @@ def _tile(
 ) -> tuple[list[str], list[str], str]:
     """Cut columns and vectors; returns the outer loops, the tile's loops and the tile's place."""
     lanes = hardware.lanes(dt.bytes_of(nest.accesses[0].buffer.type))
-    lanes = min(lanes, 1 << max(0, roles.vector.size - 1).bit_length(), _whole(nest, roles, lanes))
+    lanes = min(lanes, elementwise.power(roles.vector.size), _whole(nest, roles, lanes))
     columns = roles.columns.size if roles.columns is not None else 1
     taps = roles.tap.size if roles.tap is not None else 1
     step = _stride(nest, roles)
-    rows = 1
-    for a in nest.reduce:
-        rows *= 1 if a is roles.tap else a.size
+    rows = prod([a.size for a in nest.reduce if a is not roles.tap])
     weights = len(nest.accesses) > 2
     jumps = _jumps(nest, roles)
     width, vectors = window_tile(
@@ -217,7 +199,11 @@ def _tile(
     )
     _pack(sch, name, nest, roles, vectors * lanes, constants)
     v_o, v_i, v_l = sch.split(roles.vector.loop, [None, vectors, lanes])
-    outer: list[str] = [a.loop for a in _outer_axes(nest, roles)]
+    outer: list[str] = [
+        a.loop
+        for a in elementwise.memory_order(nest)
+        if a is not roles.vector and a is not roles.columns
+    ]
     inner: list[str] = [v_i, v_l]
     if roles.columns is not None:
         c_o, c_i = sch.split(roles.columns.loop, [None, width])
@@ -247,7 +233,8 @@ def _pack(
         if x.buffer.name in constants:
             target = x.buffer.name
         elif any(a.size > 4 for a in nest.spatial if a is not roles.vector):
-            target = _written(sch, sch.cache_read(name, x.buffer.name, "global"))
+            copy = sch.state.realize(sch.cache_read(name, x.buffer.name, "global"))
+            target = copy.block.writes[0].buffer.name
         else:
             continue
         at = x.indices.index(roles.vector.var)
@@ -257,11 +244,6 @@ def _pack(
             return [index[at] // panel, *rest, index[at] % panel]
 
         sch.transform_layout(name, target, panels, pad_value=0.0)
-
-
-def _written(sch: Schedule, block: str) -> str:
-    realize = sch.state.realize(block)
-    return realize.block.writes[0].buffer.name
 
 
 def _jumps(nest: elementwise.Nest, roles: Roles) -> bool:
@@ -301,14 +283,6 @@ def _group(x: BufferLoad | BufferStore, v: Var) -> int | None:
                 return None
             found.add(e.b.value)
     return found.pop() if len(found) == 1 else None
-
-
-def _outer_axes(nest: elementwise.Nest, roles: Roles) -> list[elementwise.Axis]:
-    rest = [a for a in nest.spatial if a is not roles.vector and a is not roles.columns]
-    return sorted(
-        rest,
-        key=lambda a: (a.size > 1, -elementwise.guess(a.steps[0]) if a.steps[0] is not None else 0),
-    )
 
 
 def _stride(nest: elementwise.Nest, roles: Roles) -> int:
@@ -363,37 +337,3 @@ def _cycles(w: int, v: int, rows: int, taps: int, step: int, weights: bool) -> f
     loads = v * (read + (taps if weights else 0))
     row = max(w * v * taps / _PORTS, loads / _PORTS, float(_LATENCY * taps)) + 2
     return rows * row + w * v + 6
-
-
-def _epilogue(sch: Schedule, name: str, depth: int, lanes: int) -> None:
-    """From registers to memory: columns unrolled, the contiguous axis in vectors."""
-    fresh = sch.get_loops(name)[depth:]
-    vector = _contiguous_loop(sch, name, fresh) or fresh[-1]
-    others = [x for x in fresh if x != vector]
-    if others:
-        sch.reorder(*others, vector)
-    extent = sch.state.loop(vector).extent
-    if isinstance(extent, IntImm) and extent.value > lanes:
-        wide, vector = sch.split(vector, [None, lanes])
-        others.append(wide)
-    for x in others:
-        extent = sch.state.loop(x).extent
-        if isinstance(extent, IntImm) and extent.value <= _WRITTEN_OUT:
-            sch.unroll(x)  # the others run over a result that is wider than the tile
-    sch.vectorize(vector)
-
-
-def _contiguous_loop(sch: Schedule, name: str, fresh: Sequence[str]) -> str | None:
-    """The loop among the innermost ones along which a block's result is contiguous."""
-    info = block_info(sch, name)
-    realize = sch.state.realize(name)
-    if info.store is None:
-        return None
-    analyzer = analyzer_for(sch.func, info.block)
-    for i, value in zip(info.block.iter_vars, realize.values, strict=True):
-        if elementwise.is_one(stride_of(info.store, i.var, analyzer)):
-            used = [x for x in fresh if x in {v.name for v in free_vars(value)}]
-            real = [x for x in used if elementwise.guess(sch.state.loop(x).extent) > 1]
-            if real or used:
-                return (real or used)[-1]
-    return None

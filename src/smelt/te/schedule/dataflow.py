@@ -7,7 +7,6 @@ what reads them need not be touched, and `s[C]` stays valid.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smelt.ir.build import all_of, if_then_else
@@ -159,12 +158,9 @@ def rfactor(s: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int) -> lis
     up = pass_up(steps, {axis: axis.dom.min + factor.var, **{a: a.var for a in inner}})
     values |= {a.var: v for a, v in up.items()}
     free = [a for a in op.reduce_axis if a not in touched]
-    terms = _Terms(
-        tuple(rewritten(first.sources, values)),
-        _both(all_of(*bounds(steps, up)), rewritten([first.condition], values)[0]),
-        (*free, *inner),
-    )
-    partial = ComputeOp(f"{op.name}_rf", tuple(dims), terms.reduced(first, ()), op.attrs)
+    condition = _both(all_of(*bounds(steps, up)), rewritten([first.condition], values)[0])
+    terms = _reduced(first, rewritten(first.sources, values), condition, (*free, *inner))
+    partial = ComputeOp(f"{op.name}_rf", tuple(dims), terms, op.attrs)
     tensors = _outputs(partial, "rf", op.outputs, "global")
     new = s.add(Stage(s, partial, partial.name), before=stage)
     new.group = stage.group
@@ -186,39 +182,29 @@ def _join(
     over = IterVar(Var(factor.var.name), factor.dom, "reduce")
     at: list[Expr] = [a.var for a in op.axis]
     at.insert(place, over.var)
-    terms = _Terms(tuple([t[tuple(at)] for t in tensors]), const(True), (over,))
+    terms = tuple([t[tuple(at)] for t in tensors])
     reduction = derived_from(op.reduce_axis, stage.relations)
     spatial = set(stage.all_iter_vars) - reduction
-    body = terms.reduced(first, first.init)
+    body = _reduced(first, terms, const(True), (over,), first.init)
     stage.become(made(ComputeOp(op.name, op.axis, body, op.attrs), op.outputs))
     stage.reduce = (over,)
     _keep(stage, stage, spatial, after=[over])
     s.register(stage)
 
 
-@dataclass(frozen=True)
-class _Terms:
-    """What a reduction joins: values where a condition holds, over some axes."""
-
-    sources: tuple[Expr, ...]
-    condition: Expr
-    axes: tuple[IterVar, ...]
-
-    def reduced(self, like: Reduce, init: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """The body of an operation that joins them as another reduction does."""
-        if not self.axes:
-            return tuple(
-                [
-                    if_then_else(self.condition, e, identity)
-                    for e, identity in zip(self.sources, like.combiner.identity, strict=True)
-                ]
-            )
-        return tuple(
-            [
-                Reduce(like.combiner, self.sources, self.axes, self.condition, k, init)
-                for k in range(len(self.sources))
-            ]
-        )
+def _reduced(
+    like: Reduce,
+    sources: tuple[Expr, ...],
+    condition: Expr,
+    axes: tuple[IterVar, ...],
+    init: tuple[Expr, ...] = (),
+) -> tuple[Expr, ...]:
+    """The body of an operation that joins values, where a condition holds, as a reduction does."""
+    if not axes:
+        pairs = zip(sources, like.combiner.identity, strict=True)
+        return tuple([if_then_else(condition, e, identity) for e, identity in pairs])
+    places = range(len(sources))
+    return tuple([Reduce(like.combiner, sources, axes, condition, k, init) for k in places])
 
 
 def _joined_with(call: Call, stage: Stage, op: ComputeOp, axis: IterVar) -> set[IterVar]:

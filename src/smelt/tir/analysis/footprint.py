@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from smelt.arith.equal_sums import merge_digits
 from smelt.ir import dtype as dt
 from smelt.ir.build import ceildiv, logical_not, maximum, minimum, value_of
 from smelt.ir.errors import TypeMismatch
@@ -24,7 +25,6 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import Box, Facts, conjuncts
 from smelt.tir.nodes import Buffer, For, PrimFunc, Range, While
 from smelt.tir.printer import listing
-from smelt.tir.schedule.region import merge_digits
 
 from .accesses import Access, Accesses, Loop, Work
 from .iteration_count import Digit, Elements, Guards, IterationCounter, Known, product
@@ -452,7 +452,7 @@ class _Place:
         """The elements that an access touches, from the factors of its indices."""
         if any(i is None for i in a.indices):
             return None
-        indices = merge_digits([i for i in a.indices if i is not None])
+        indices = merge_digits([i for i in a.indices if i is not None], self.facts.simplify)
         around = (*a.nest, *a.copies)
         return self.counter(around).elements(indices, self.guards(around, a.guards))
 

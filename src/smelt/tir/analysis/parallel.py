@@ -13,16 +13,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from smelt.arith import Answer
+from smelt.arith.bounds import atom_bounds
+from smelt.arith.context import Bounds
+from smelt.arith.equal_sums import sum_bounds
+from smelt.arith.poly import Poly, subtract
 from smelt.ir.errors import VerifyError
 from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import free_vars
+from smelt.tir.access import Path
 from smelt.tir.nodes import AssertStmt, For, PrimFunc, Seq, While, walk
 from smelt.tir.printer import script
 from smelt.tir.script_ops import shape_vars
 
 from .disjoint import Disjointness
 from .enumeration import find_conflict
-from .parallel_accesses import Access, Kernel, Loop, ParallelAccesses, Path
+from .parallel_accesses import Access, Kernel, Loop, ParallelAccesses
 
 _SIZES = (8, 5)
 """Values of symbolic sizes with which races are looked for."""
@@ -108,7 +113,7 @@ def parallel_verdict(func: PrimFunc) -> Verdict:
     if not found.accesses:
         return Verdict(func, Answer.YES)
     sizes = [p for p in func.params if isinstance(p, Var)] + shape_vars(func.params)
-    proof = Disjointness(sizes)
+    proof = Disjointness(sizes, found.accesses)
     open_pairs: list[tuple[Loop, Access, Access]] = []
     for loop, buffers in found.levels():
         for b, accesses in buffers.items():
@@ -361,14 +366,20 @@ def _writes_first(proof: Disjointness, loop: Loop, accesses: Sequence[Access]) -
             return False
         if accesses.index(r) < accesses.index(writes[0]):
             return False
-        known = proof.at(r)
         for e, (base, low, high) in zip(r.indices, box, strict=True):
-            terms, rest = proof.form(e)
-            fixed = {t: c for t, c in terms.items() if free_vars(t) <= outer}
-            span = known.total(({t: c for t, c in terms.items() if t not in fixed}, rest), proof)
-            if fixed != base or span is None or span[0] < low or span[1] > high:
+            fixed, (first, last) = _span(proof, r, e, outer)
+            if fixed != base or first is None or first < low or last is None or last > high:
                 return False
     return True
+
+
+def _span(
+    proof: Disjointness, a: Access, e: Expr, outer: set[Var]
+) -> tuple[Mapping[Expr, int], Bounds]:
+    """The terms of an index that loops around fix, and what the others can be together."""
+    p = proof.form(e)
+    fixed = {t: c for t, c in p.terms.items() if free_vars(t) <= outer}
+    return fixed, sum_bounds(proof.at(a), subtract(p, Poly(fixed, 0)))
 
 
 def _filled(
@@ -377,21 +388,21 @@ def _filled(
     """Per dimension what a statement fills: terms of the loops around, and an interval."""
     if w.indices is None or w.guards:
         return None
-    known = proof.at(w)
     used: set[Expr] = set()
     box: list[tuple[Mapping[Expr, int], int, int]] = []
     for e in w.indices:
-        terms, rest = proof.form(e)
-        inner = {t: c for t, c in terms.items() if not free_vars(t) <= outer}
+        fixed, (low, high) = _span(proof, w, e, outer)
+        inner = {t: c for t, c in proof.form(e).terms.items() if t not in fixed}
         reach = 0
         for t, c in sorted(inner.items(), key=lambda item: item[1]):
-            own = known.span(t, proof)
-            if t in used or not isinstance(t, Var) or own is None or not 0 < c <= reach + 1:
+            first, last = atom_bounds(proof.at(w), t)
+            if t in used or not isinstance(t, Var) or first is None or last is None:
+                return None
+            if not 0 < c <= reach + 1:
                 return None
             used.add(t)
-            reach += c * (own[1] - own[0])
-        span = known.total((inner, rest), proof)
-        if span is None:
+            reach += c * (last - first)
+        if low is None or high is None:
             return None
-        box.append(({t: c for t, c in terms.items() if t not in inner}, *span))
+        box.append((fixed, low, high))
     return box

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import equal, is_const, logical_not
+from smelt.ir.build import is_const
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import INDEX, Call, Expr, IntImm, Var, const
-from smelt.ir.walk import substitute
+from smelt.tir.access import AccessWalk, Path
 from smelt.tir.interpret_lanes import lane
 from smelt.tir.script_ops import INTRINSICS, expr_nodes
 
@@ -53,10 +53,6 @@ class Kernel:
     barriers: list[Path] = field(default_factory=list)
 
 
-Path = tuple[tuple[nodes.Stmt, int], ...]
-"""The way from a kernel to a statement in it: compound statements, and which part of each."""
-
-
 @dataclass(eq=False, slots=True)
 class Access:
     """A load or a store.
@@ -83,7 +79,7 @@ _SOMETHING = Var("condition", "bool")
 """A condition of which nothing is known."""
 
 
-class ParallelAccesses:
+class ParallelAccesses(AccessWalk[Loop]):
     """All accesses in loops whose iterations may run at once, to buffers that are written there.
 
     accesses  in the order of the text
@@ -92,6 +88,7 @@ class ParallelAccesses:
 
     def __init__(self, func: nodes.PrimFunc) -> None:
         """Walk the program; nothing is looked at outside of concurrent loops."""
+        super().__init__()
         self.func = func
         self.accesses: list[Access] = []
         self.made: dict[nodes.Buffer, int] = {}
@@ -100,14 +97,9 @@ class ParallelAccesses:
         for s in _concurrent_loops(func.body):
             self.written |= {x.buffer for x in nodes.walk(s) if isinstance(x, nodes.BufferStore)}
             self.written |= {b for x in nodes.walk(s) for b in _given_away(x)}
-        self.values: dict[Var, Expr] = {}
-        self.loops: tuple[Loop, ...] = ()
-        self.guards: tuple[Expr, ...] = ()
         self.kernel: Kernel | None = None
         self.bound: frozenset[str] = frozenset()
-        self.path: Path = ()
         self.block: nodes.BlockRealize | None = None
-        self.at: nodes.Stmt = func.body
         if self.written:
             self.stmt(func.body)
 
@@ -141,76 +133,20 @@ class ParallelAccesses:
         if b not in self.owned or loop.kind == "vectorized":
             return False
         return all(loop in a.loops for a in self.accesses if a.buffer is b) and not any(
-            b in _used(s) for s in _outside(self.func.body, loop.source)
+            b in threads.touched_buffers(s) for s in _outside(self.func.body, loop.source)
         )
 
     # -------------------------------------------------------------------------- statements
 
-    def stmt(self, s: nodes.Stmt) -> None:
-        """One statement and what is in it."""
-        if isinstance(s, nodes.Seq):
-            for n, x in enumerate(s.stmts):
-                self.inside(s, n, x)
-            return
-        self.at = s
-        match s:
-            case nodes.For():
-                self.loop(s)
-            case nodes.While(condition, body):
-                self.read(condition)
-                iteration = Var("turn", INDEX)
-                many = Var("turns", INDEX)
-                self.nested(Loop(iteration, const(0, INDEX), many, "serial", s), s, body)
-            case nodes.IfThenElse(condition, yes, no):
-                self.read(condition)
-                known = self.value(condition)
-                self.guarded(known, s, 0, yes)
-                if no is not None:
-                    self.guarded(logical_not(known), s, 1, no)
-            case nodes.LetStmt(var, value, body):
-                self.read(value)
-                self.values[var] = self.value(value)
-                self.stmt(body)
-            case nodes.Allocate(buffer, body):
-                self.made[buffer] = len(self.loops)
-                self.stmt(body)
-            case nodes.AssertStmt(condition):
-                self.read(condition)
-            case nodes.Evaluate(value):
-                self.effect(s, value)
-            case nodes.BufferStore():
-                for e in (*s.indices, s.value):
-                    self.read(e)
-                self.access(s.buffer, s.indices, True)
-            case nodes.BlockRealize():
-                self.realize(s)
-
-    def inside(self, s: nodes.Stmt, part: int, body: nodes.Stmt) -> None:
-        """A part of a compound statement."""
-        path = self.path
-        if self.kernel is not None:
-            self.path = (*path, (s, part))
-        self.stmt(body)
-        self.path = path
-
-    def guarded(self, condition: Expr, s: nodes.Stmt, part: int, body: nodes.Stmt) -> None:
-        """A part that is executed under a condition."""
-        guards = self.guards
-        self.guards = (*guards, condition)
-        self.inside(s, part, body)
-        self.guards = guards
-
     def loop(self, s: nodes.For) -> None:
         """A loop; one that is bound to an axis takes the axis' place."""
-        self.read(s.min)
-        self.read(s.extent)
         low, iterations = self.value(s.min), self.value(s.extent)
         if s.kind != "thread_binding":
             kind = s.kind if s.kind in CONCURRENT else "serial"
-            self.nested(Loop(s.var, low, iterations, kind, s), s, s.body)
+            self.nested(Loop(s.var, low, iterations, kind, s), s)
             return
-        outermost = self.kernel is None
-        if outermost:
+        outside = self.nest, self.path, self.kernel
+        if self.kernel is None:
             self.enter(s)
         assert self.kernel is not None
         axis, bound = self.kernel.axes[str(s.thread)], self.bound
@@ -218,16 +154,12 @@ class ParallelAccesses:
         self.bound = bound | {str(s.thread)}
         self.stmt(s.body)
         self.bound = bound
-        if outermost:
-            self.loops = self.loops[: -len(self.kernel.axes)]
-            self.kernel, self.path = None, ()
+        self.nest, self.path, self.kernel = outside
 
-    def nested(self, loop: Loop, s: nodes.Stmt, body: nodes.Stmt) -> None:
-        """The body of a loop."""
-        loops = self.loops
-        self.loops = (*loops, loop)
-        self.inside(s, 0, body)
-        self.loops = loops
+    def repeat(self, s: nodes.While) -> None:
+        """A loop of which it is not known how often it runs."""
+        turn, turns = Var("turn", INDEX), Var("turns", INDEX)
+        self.nested(Loop(turn, const(0, INDEX), turns, "serial", s), s)
 
     def enter(self, s: nodes.For) -> None:
         """A kernel begins: all its axes are around all of it."""
@@ -242,82 +174,48 @@ class ParallelAccesses:
         self.kernel = Kernel(
             axes, strict, threads.communal_buffers(s), set(threads.collective_blocks(s))
         )
-        self.loops = (*self.loops, *axes.values())
+        self.nest, self.path = (*self.nest, *axes.values()), ()
         self.bound = frozenset()
 
-    def effect(self, s: nodes.Evaluate, value: Expr) -> None:
+    def effect(self, s: nodes.Evaluate) -> None:
         """A barrier, or a call that may do anything with the buffers that it is given."""
         if threads.barrier_scope(s) is not None:
             if self.kernel is not None:
                 self.kernel.barriers.append(self.path)
             return
-        self.read(value)
+        self.read(s.value)
         for b in _given_away(s):
             self.access(b, None, True)
 
     def realize(self, s: nodes.BlockRealize) -> None:
-        """A block, its variables replaced by what they stand for."""
-        for e in (*s.values, s.predicate):
-            self.read(e)
-        first: list[Expr] = []
-        for it, value in s.bindings:
-            self.values[it.var] = self.value(value)
-            if it.kind == "reduce":
-                first.append(equal(self.values[it.var], self.value(it.dom.min)))
-        block, guards = self.block, self.guards
-        self.block = s
-        if not is_const(s.predicate, 1):
-            self.guards = (*guards, self.value(s.predicate))
-        for b in s.block.alloc_buffers:
-            self.made[b] = len(self.loops)
-            self.owned.add(b)
-        if s.block.init is not None:
-            inside = self.guards
-            self.guards = (*inside, *[c for c in first if not is_const(c, 1)])
-            self.inside(s, 0, s.block.init)
-            self.guards = inside
-        self.inside(s, 1, s.block.body)
-        self.block, self.guards = block, guards
+        """A block."""
+        outside, self.block = self.block, s
+        super().realize(s)
+        self.block = outside
+
+    def allocate(self, buffers: Iterable[nodes.Buffer]) -> None:
+        """Buffers live in what comes next: those of a block, or of the statement that is walked."""
+        self.made.update(dict.fromkeys(buffers, len(self.nest)))
+        if not isinstance(self.at, nodes.Allocate):
+            self.owned.update(buffers)
 
     # -------------------------------------------------------------------------- expressions
 
-    def value(self, e: Expr) -> Expr:
-        """An expression in terms of loops."""
-        return substitute(e, self.values)
-
     def read(self, root: Expr) -> None:
-        """The loads in an expression, those in a branch of if_then_else under its condition."""
-        if not self.loops:
-            return
-        stack: list[tuple[Expr, tuple[Expr, ...]]] = [(root, self.guards)]
-        outside = self.guards
-        while stack:
-            e, self.guards = stack.pop()
-            match e:
-                case nodes.BufferLoad(buffer, indices):
-                    self.access(buffer, indices, False)
-                    stack += [(i, self.guards) for i in indices]
-                case Call(op="if_then_else", args=(condition, yes, no)):
-                    known = self.value(condition)
-                    stack += [
-                        (no, (*self.guards, logical_not(known))),
-                        (yes, (*self.guards, known)),
-                        (condition, self.guards),
-                    ]
-                case _:
-                    stack += [(c, self.guards) for c in e.children() if isinstance(c, Expr)]
-        self.guards = outside
+        """The loads in an expression; outside of loops they meet none."""
+        if self.nest:
+            super().read(root)
 
-    def access(self, b: nodes.Buffer, indices: tuple[Expr, ...] | None, writes: bool) -> None:
+    def access(self, buffer: nodes.Buffer, indices: tuple[Expr, ...] | None, write: bool) -> None:
         """Remember an access, if it may meet another one."""
-        if b not in self.written or all(x.kind == "serial" for x in self.loops):
+        if buffer not in self.written or all(x.kind == "serial" for x in self.nest):
             return
-        loops, guards, known = self.loops, self.guards, None
+        loops, guards, known = self.nest, self.guards, None
         if indices is not None:
             known = tuple([self.value(i) for i in indices])
-            if not _distinct(b):
+            if not _distinct(buffer):
                 address: Expr = const(0, INDEX)
-                for i, stride in zip(known, b.strides, strict=True):
+                for i, stride in zip(known, buffer.strides, strict=True):
                     address = address + i * stride
                 known = (address,)
             lanes = max([dt.lanes(i.dtype) for i in known], default=1)
@@ -327,7 +225,7 @@ class ParallelAccesses:
                 known = _lane(known, var)
                 guards = tuple([(_lane((g,), var) or (_SOMETHING,))[0] for g in guards])
         where = loops, guards, self.kernel, self.bound, self.path, self.block
-        self.accesses.append(Access(b, known, writes, self.at, *where))
+        self.accesses.append(Access(buffer, known, write, self.at, *where))
 
 
 def _lane(values: tuple[Expr, ...], var: Var) -> tuple[Expr, ...] | None:
@@ -358,15 +256,6 @@ def _given_away(s: nodes.Stmt) -> set[nodes.Buffer]:
     ):
         return set()
     return {n.buffer for n in expr_nodes(s.value) if isinstance(n, nodes.BufferLoad)}
-
-
-def _used(s: nodes.Stmt) -> set[nodes.Buffer]:
-    """The buffers that a statement itself uses."""
-    found = {s.buffer} if isinstance(s, nodes.BufferStore) else set()
-    for e in () if isinstance(s, nodes.Block) else s.children():
-        if isinstance(e, Expr):
-            found |= {n.buffer for n in expr_nodes(e) if isinstance(n, nodes.BufferLoad)}
-    return found
 
 
 def _outside(body: nodes.Stmt, loop: nodes.Stmt) -> Iterator[nodes.Stmt]:

@@ -10,6 +10,7 @@ AArch64 has 32 vector registers of 128 bits.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from smelt.ir.build import call
 from smelt.ir.expr import Call, Expr, IntImm, Shuffle, const
@@ -37,41 +38,30 @@ def _fmla_lane(c: Expr, a: Expr, b: Expr, lane: Expr) -> Expr:
     return call("fma", a, _by_lane(b, lane, 1), c)
 
 
-Instruction.register(
+_neon = partial(Instruction.register, arch="aarch64", header="arm_neon.h")
+
+_neon(
     "arm.neon.fmla",
     programs.fma_meaning(4),
-    arch="aarch64",
     features=("neon",),
     llvm=_fmla,
     c="vst1q_f32(r, vfmaq_f32(vld1q_f32(c), vld1q_f32(a), vld1q_f32(b)));",
-    header="arm_neon.h",
     source=f"{_A64}FMLA (vector)",
 )
-Instruction.register(
+_neon(
     "arm.neon.fmla_lane",
-    programs.program(
-        [
-            *[programs.declared(n, "float32", 4) for n in "cab"],
-            "lane: T.int32",
-            programs.declared("r", "float32", 4),
-        ],
-        "for i in range(4):",
-        "    r[i] = T.fma(a[i], b[lane], c[i])",
-    ),
-    arch="aarch64",
+    programs.fma_meaning(4, picked="lane"),
     features=("neon",),
     llvm=_fmla_lane,
     c="vst1q_f32(r, vfmaq_laneq_f32(vld1q_f32(c), vld1q_f32(a), vld1q_f32(b), {lane}));",
-    header="arm_neon.h",
     source=f"{_A64}FMLA (by element)",
 )
 TensorIntrin.register("arm.neon.fma_4x", *programs.fma_row(4, "arm.neon.fmla"))
-TensorIntrin.register(
-    "arm.neon.fma_tile_4x4", *programs.fma_lane_tile(4, 1, 4, "arm.neon.fmla_lane")
-)
-TensorIntrin.register(
-    "arm.neon.fma_tile_8x8", *programs.fma_lane_tile(8, 2, 4, "arm.neon.fmla_lane")
-)
+for _rows in (4, 8):
+    TensorIntrin.register(
+        f"arm.neon.fma_tile_{_rows}x{_rows}",
+        *programs.fma_lane_tile(_rows, _rows // 4, 4, "arm.neon.fmla_lane"),
+    )
 
 
 # ---------------------------------------------------------------------------- dot products of bytes
@@ -84,22 +74,6 @@ def _words(function: str, unsigned: bool, a: str, b: str, lane: str = "") -> str
     """
     s, c, r = ("u32", "(const uint32_t *)c", "(uint32_t *)r") if unsigned else ("s32", "c", "r")
     return f"vst1q_{s}({r}, {function}_{s}(vld1q_{s}({c}), {_LOAD[a]}(a), {_LOAD[b]}(b){lane}));"
-
-
-def _dot_lane_meaning(a: str, b: str) -> str:
-    return programs.program(
-        [
-            programs.declared("c", "int32", 4),
-            programs.declared("a", a, 16),
-            programs.declared("b", b, 16),
-            "lane: T.int32",
-            programs.declared("r", "int32", 4),
-        ],
-        "for i in range(4):",
-        "    r[i] = c[i]",
-        "    for k in range(4):",
-        '        r[i] = r[i] + T.cast("int32", a[i * 4 + k]) * T.cast("int32", b[lane * 4 + k])',
-    )
 
 
 def _dot_lane(llvm: str, swapped: bool) -> Callable[..., Expr]:
@@ -117,14 +91,12 @@ for _name, _a, _b, _feature, _c in (
     ("udot", "uint8", "uint8", "dotprod", "vdotq"),
     ("usdot", "uint8", "int8", "i8mm", "vusdotq"),
 ):
-    Instruction.register(
+    _neon(
         f"arm.neon.{_name}",
         programs.dot_meaning(4, 4, _a, _b),
-        arch="aarch64",
         features=(_feature,),
         llvm=f"llvm.aarch64.neon.{_name}.v4i32.v16i8",
         c=_words(_c, _name == "udot", _a, _b),
-        header="arm_neon.h",
         source=f"{_A64}{_name.upper()} (vector)",
     )
     TensorIntrin.register(
@@ -137,14 +109,12 @@ for _name, _a, _b, _feature, _c in (
     ("sudot", "int8", "uint8", "i8mm", "vsudotq_laneq"),
 ):
     _swapped = _name == "sudot"
-    Instruction.register(
+    _neon(
         f"arm.neon.{_name}_lane",
-        _dot_lane_meaning(_a, _b),
-        arch="aarch64",
+        programs.dot_meaning(4, 4, _a, _b, picked="lane"),
         features=(_feature,),
         llvm=_dot_lane(f"llvm.aarch64.neon.{'usdot' if _swapped else _name}.v4i32.v16i8", _swapped),
         c=_words(_c, _name == "udot", _a, _b, ", {lane}"),
-        header="arm_neon.h",
         source=f"{_A64}{_name.upper()} (by element)",
     )
     # The tile's B stands where the instruction takes whole vectors, its A where it takes a lane.
@@ -158,14 +128,12 @@ for _name, _a, _b, _c in (
     ("ummla", "uint8", "uint8", "vmmlaq"),
     ("usmmla", "uint8", "int8", "vusmmlaq"),
 ):
-    Instruction.register(
+    _neon(
         f"arm.neon.{_name}",
         programs.matrix_meaning(2, 2, 8, _a, _b),
-        arch="aarch64",
         features=("i8mm",),
         llvm=f"llvm.aarch64.neon.{_name}.v4i32.v16i8",
         c=_words(_c, _name == "ummla", _a, _b),
-        header="arm_neon.h",
         source=f"{_A64}{_name.upper()} (vector)",
     )
     TensorIntrin.register(

@@ -9,6 +9,7 @@ There are 8 vector registers of 128 bits; sums across lanes go to general-purpos
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from smelt.ir.build import call
 from smelt.ir.expr import Broadcast, Expr, const
@@ -17,6 +18,7 @@ from smelt.tir.named_calls import call_llvm
 from .programs import dot, dot_meaning, fma_row, scaled_meaning
 from .registry import Instruction, TensorIntrin
 
+_mve = partial(Instruction.register, arch="arm", header="arm_mve.h")
 _LOAD = {"int8": "vldrbq_s8", "uint8": "vldrbq_u8", "int16": "vldrhq_s16"}
 
 
@@ -34,27 +36,23 @@ for _a, _lanes, _kind in (("int8", 16, "s8"), ("uint8", 16, "u8"), ("int16", 8, 
     _load = _LOAD[_a]
     _c = "(uint32_t)*c" if _a == "uint8" else "*c"
     _cast = "(int32_t)" if _a == "uint8" else ""
-    Instruction.register(
+    _mve(
         f"arm.mve.vmladava_{_kind}",
         dot_meaning(1, _lanes, _a, _a),
-        arch="arm",
         features=("mve",),
         llvm=_vmladava(_lanes, 128 // _lanes, int(_a == "uint8")),
         c=f"*r = {_cast}vmladavaq_{_kind}({_c}, {_load}(a), {_load}(b));",
-        header="arm_mve.h",
         source="DDI 0553, VMLADAVA",
     )
     TensorIntrin.register(
         f"arm.mve.dot_{_lanes}_{_kind}", *dot(_lanes, f"arm.mve.vmladava_{_kind}", _a, _a)
     )
 
-Instruction.register(
+_mve(
     "arm.mve.vmlaldava_s16",
     dot_meaning(1, 8, "int16", "int16", "int64"),
-    arch="arm",
     features=("mve",),
     c="*r = vmlaldavaq_s16(*c, vldrhq_s16(a), vldrhq_s16(b));",
-    header="arm_mve.h",
     source="DDI 0553, VMLALDAVA",
 )
 TensorIntrin.register(
@@ -66,14 +64,12 @@ def _vfma(c: Expr, a: Expr, b: Expr) -> Expr:
     return call("fma", Broadcast(a, 4), b, c)
 
 
-Instruction.register(
+_mve(
     "arm.mve.vfma_f32",
     scaled_meaning(4, "float32", "float32"),
-    arch="arm",
     features=("mve.fp",),
     llvm=_vfma,
     c="vst1q_f32(r, vfmaq_n_f32(vld1q_f32(c), vld1q_f32(b), *a));",
-    header="arm_mve.h",
     source="DDI 0553, VFMA (vector by scalar plus vector)",
 )
 TensorIntrin.register("arm.mve.fma_4x", *fma_row(4, "arm.mve.vfma_f32", scalar=True))

@@ -12,6 +12,8 @@ in its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, overload
 
 from smelt.ir import dtype as dt
@@ -19,6 +21,7 @@ from smelt.ir.errors import ScheduleError, VerifyError
 from smelt.ir.expr import Call, Expr, ExprLike, IntImm, StringImm, Var, convert
 from smelt.runtime.errors import closest
 from smelt.tir.named_calls import name_of, named_calls
+from smelt.tir.names import unique_name
 from smelt.tir.parser import parse
 
 from .. import nodes
@@ -35,10 +38,12 @@ INTRINSICS: dict[str, TensorIntrin] = {}
 """Tensor intrinsics by name."""
 
 
+@dataclass(eq=False, repr=False)
 class Instruction:
     """One instruction (or a short fixed sequence that is used as one).
 
     name      e.g. "arm.neon.sdot"
+    given     the meaning, or its text, which is parsed when it is first asked for
     arch      the family of processors: one of ARCHITECTURES
     features  what the processor must have, in LLVM's names
     llvm      the name of an LLVM intrinsic that takes the operands in order; or a function from the
@@ -50,29 +55,23 @@ class Instruction:
     source    the manual that says what it does
     """
 
-    __slots__ = ("_meaning", "arch", "c", "features", "header", "llvm", "name", "source")
+    name: str
+    given: nodes.PrimFunc | str
+    arch: str
+    features: tuple[str, ...] = ()
+    llvm: str | Callable[..., Expr] | None = None
+    c: str = ""
+    header: str = ""
+    source: str = ""
 
-    def __init__(
-        self,
-        name: str,
-        meaning: nodes.PrimFunc | str,
-        *,
-        arch: str,
-        features: Sequence[str] = (),
-        llvm: str | Callable[..., Expr] | None = None,
-        c: str = "",
-        header: str = "",
-        source: str = "",
-    ) -> None:
-        """Keep the parts; a meaning that is a text is parsed when it is first asked for."""
-        if arch not in ARCHITECTURES:
+    def __post_init__(self) -> None:
+        if self.arch not in ARCHITECTURES:
             raise VerifyError(
-                f"instruction {name}: unknown architecture {arch!r}; "
+                f"instruction {self.name}: unknown architecture {self.arch!r}; "
                 f"known: {', '.join(ARCHITECTURES)}"
             )
-        self.name, self.arch, self.features = name, arch, tuple(features)
-        self.llvm, self.c, self.header, self.source = llvm, c, header, source
-        self._meaning = meaning if isinstance(meaning, str) else _checked_meaning(name, meaning)
+        if isinstance(self.given, nodes.PrimFunc):
+            _check_meaning(self.name, self.given)
 
     @staticmethod
     def register(
@@ -97,10 +96,7 @@ class Instruction:
             raise VerifyError(
                 f"the instruction {name!r} is registered already; override=True replaces it"
             )
-        made = Instruction(
-            name, meaning, arch=arch, features=features, llvm=llvm, c=c, header=header,
-            source=source,
-        )  # fmt: skip
+        made = Instruction(name, meaning, arch, tuple(features), llvm, c, header, source)
         INSTRUCTIONS[name] = made
         if isinstance(llvm, str):
             _BY_LLVM_NAME.setdefault(llvm, made)
@@ -127,12 +123,14 @@ class Instruction:
         """The names of all instructions."""
         return tuple(INSTRUCTIONS)
 
-    @property
+    @cached_property
     def meaning(self) -> nodes.PrimFunc:
         """What it computes, as a program: operands, then the result."""
-        if isinstance(self._meaning, str):
-            self._meaning = _checked_meaning(self.name, parse(self._meaning, f"<{self.name}>"))
-        return self._meaning
+        if isinstance(self.given, nodes.PrimFunc):
+            return self.given
+        made = parse(self.given, f"<{self.name}>")
+        _check_meaning(self.name, made)
+        return made
 
     @property
     def operands(self) -> tuple[nodes.Buffer | Var, ...]:
@@ -188,12 +186,9 @@ class TensorIntrin:
     impl  the program that takes the tile's place; its buffers correspond to desc's by position
     """
 
-    __slots__ = ("_desc", "_impl", "name")
-
     def __init__(self, name: str, desc: nodes.PrimFunc | str, impl: nodes.PrimFunc | str) -> None:
         """Keep the pair; texts are parsed when they are first asked for."""
-        self.name = name
-        self._desc, self._impl = desc, impl
+        self.name, self.given = name, (desc, impl)
         if isinstance(desc, nodes.PrimFunc) and isinstance(impl, nodes.PrimFunc):
             _check_pair(name, desc, impl)
 
@@ -234,13 +229,9 @@ class TensorIntrin:
         """The pair, if it is registered; else registered now, under the implementation's name (or
         that name and a number, if it belongs to another pair)."""
         for known in INTRINSICS.values():
-            if known._desc is desc and known._impl is impl:
+            if known.given[0] is desc and known.given[1] is impl:
                 return known
-        name, count = impl.name, 0
-        while name in INTRINSICS:
-            count += 1
-            name = f"{impl.name}_{count}"
-        return TensorIntrin.register(name, desc, impl)
+        return TensorIntrin.register(unique_name(impl.name, set(INTRINSICS)), desc, impl)
 
     @staticmethod
     def list() -> tuple[str, ...]:
@@ -252,19 +243,21 @@ class TensorIntrin:
         """The names most like one, or all."""
         return ", ".join(closest(name, INTRINSICS) or INTRINSICS) or "none registered"
 
+    @cached_property
+    def _pair(self) -> tuple[nodes.PrimFunc, nodes.PrimFunc]:
+        desc, impl = (parse(f, f"<{self.name}>") if isinstance(f, str) else f for f in self.given)
+        _check_pair(self.name, desc, impl)
+        return desc, impl
+
     @property
     def desc(self) -> nodes.PrimFunc:
         """What it computes."""
-        self._parse()
-        assert isinstance(self._desc, nodes.PrimFunc)
-        return self._desc
+        return self._pair[0]
 
     @property
     def impl(self) -> nodes.PrimFunc:
         """The program that takes the tile's place."""
-        self._parse()
-        assert isinstance(self._impl, nodes.PrimFunc)
-        return self._impl
+        return self._pair[1]
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:
@@ -277,18 +270,9 @@ class TensorIntrin:
         """The processor features that the implementation needs."""
         return tuple(dict.fromkeys(f for i in self.instructions for f in i.features))
 
-    def _parse(self) -> None:
-        if isinstance(self._desc, str) or isinstance(self._impl, str):
-            desc, impl = (
-                parse(f, f"<{self.name}>") if isinstance(f, str) else f
-                for f in (self._desc, self._impl)
-            )
-            _check_pair(self.name, desc, impl)
-            self._desc, self._impl = desc, impl
-
     def __iter__(self) -> Iterator[nodes.PrimFunc]:
         """Description and implementation, so that it unpacks as a pair."""
-        return iter((self.desc, self.impl))
+        return iter(self._pair)
 
     def __repr__(self) -> str:
         return f"TensorIntrin({self.name!r})"
@@ -303,8 +287,8 @@ def _value_type(b: nodes.Buffer) -> str:
     return dt.vector(b.type, shape[0])
 
 
-def _checked_meaning(name: str, meaning: nodes.PrimFunc) -> nodes.PrimFunc:
-    """A meaning whose parameters are vectors of lanes, immediates, and last the result."""
+def _check_meaning(name: str, meaning: nodes.PrimFunc) -> None:
+    """Its parameters are vectors of lanes, immediates, and last the result."""
     wrong = ""
     for p in meaning.params:
         if isinstance(p, nodes.Buffer):
@@ -323,7 +307,6 @@ def _checked_meaning(name: str, meaning: nodes.PrimFunc) -> nodes.PrimFunc:
         wrong = "it has blocks; a meaning is plain loops"
     if wrong:
         raise VerifyError(f"the meaning of the instruction {name}: {wrong}")
-    return meaning
 
 
 def _check_pair(name: str, desc: nodes.PrimFunc, impl: nodes.PrimFunc) -> None:

@@ -9,12 +9,16 @@ The extension V promises registers of 128 bits at least; what is asked for here 
 
 from __future__ import annotations
 
+from functools import partial
+
 from smelt.ir import dtype as dt
 from smelt.ir.build import call
 from smelt.ir.expr import Broadcast, Expr, cast
 
 from .programs import fma_row, scaled_meaning
 from .registry import Instruction, TensorIntrin
+
+_rvv = partial(Instruction.register, arch="riscv", header="riscv_vector.h")
 
 
 def _vfmacc(c: Expr, a: Expr, b: Expr) -> Expr:
@@ -28,30 +32,26 @@ def _vwmacc(c: Expr, a: Expr, b: Expr) -> Expr:
 
 
 for _lanes, _m in ((4, "m1"), (8, "m2")):
-    Instruction.register(
+    _rvv(
         f"riscv.rvv.vfmacc_vf_{_lanes}",
         scaled_meaning(_lanes, "float32", "float32"),
-        arch="riscv",
         features=("v",),
         llvm=_vfmacc,
         c=f"__riscv_vse32_v_f32{_m}(r, __riscv_vfmacc_vf_f32{_m}(__riscv_vle32_v_f32{_m}(c, "
         f"{_lanes}), *a, __riscv_vle32_v_f32{_m}(b, {_lanes}), {_lanes}), {_lanes});",
-        header="riscv_vector.h",
         source="RVV 1.0, VFMACC.VF",
     )
     TensorIntrin.register(
         f"riscv.rvv.fma_{_lanes}x", *fma_row(_lanes, f"riscv.rvv.vfmacc_vf_{_lanes}", scalar=True)
     )
 
-Instruction.register(
+_rvv(
     "riscv.rvv.vwmacc_vx_8",
     scaled_meaning(8, "int16", "int32"),
-    arch="riscv",
     features=("v",),
     llvm=_vwmacc,
     c="__riscv_vse32_v_i32m2(r, __riscv_vwmacc_vx_i32m2(__riscv_vle32_v_i32m2(c, 8), *a, "
     "__riscv_vle16_v_i16m1(b, 8), 8), 8);",
-    header="riscv_vector.h",
     source="RVV 1.0, VWMACC.VX",
 )
 TensorIntrin.register(

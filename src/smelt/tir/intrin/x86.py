@@ -10,6 +10,8 @@ each vector of B, and A comes from memory. AVX-512 has 32 registers, AVX2 has 16
 
 from __future__ import annotations
 
+from functools import partial
+
 from smelt.ir.build import call
 from smelt.ir.expr import Expr
 
@@ -17,7 +19,7 @@ from .programs import dot_meaning, dot_row, dot_tile, fma_meaning, fma_row, fma_
 from .registry import Instruction, TensorIntrin
 
 _SDM = "Intel SDM vol. 2, "
-_HEADER = "immintrin.h"
+_x86 = partial(Instruction.register, arch="x86", header="immintrin.h")
 
 
 def _fma(c: Expr, a: Expr, b: Expr) -> Expr:
@@ -28,15 +30,13 @@ def _fma(c: Expr, a: Expr, b: Expr) -> Expr:
 def _register_fma(name: str, bits: int, feature: str, dtype: str) -> None:
     lanes, kind = (bits // 32, "ps") if dtype == "float32" else (bits // 64, "pd")
     mm = f"_mm{bits if bits > 128 else ''}"
-    Instruction.register(
+    _x86(
         name,
         fma_meaning(lanes, dtype),
-        arch="x86",
         features=(feature,),
         llvm=_fma,
         c=f"{mm}_storeu_{kind}(r, {mm}_fmadd_{kind}({mm}_loadu_{kind}(a), {mm}_loadu_{kind}(b), "
         f"{mm}_loadu_{kind}(c)));",
-        header=_HEADER,
         source=f"{_SDM}VFMADD231{kind.upper()}",
     )
 
@@ -52,15 +52,13 @@ def _register_dot(
     def load(p: str) -> str:
         return f"{mm}_loadu_{si}((const void *){p})"
 
-    Instruction.register(
+    _x86(
         name,
         dot_meaning(lanes, group, a, b),
-        arch="x86",
         features=features,
         llvm=f"llvm.x86.avx512.{mnemonic}.{bits}",
         c=f"{mm}_storeu_{si}((void *)r, "
         f"{mm}_{mnemonic.removeprefix('vp')}{avx}_epi32({load('c')}, {load('a')}, {load('b')}));",
-        header=_HEADER,
         source=f"{_SDM}{mnemonic.upper()}",
     )
 
@@ -75,16 +73,14 @@ _register_dot("x86.avx512.vpdpwssd", 512, _VNNI, "vpdpwssd", "int16", "int16")
 _register_dot("x86.avx512vl.vpdpbusd", 256, _VL, "vpdpbusd", "uint8", "int8")
 _register_dot("x86.avxvnni.vpdpbusd", 256, ("avxvnni",), "vpdpbusd", "uint8", "int8", "_avx")
 
-Instruction.register(
+_x86(
     "x86.avx512.vdpbf16ps",
     dot_meaning(16, 2, "bfloat16", "bfloat16", "float32"),
-    arch="x86",
     features=("avx512bf16",),
     llvm="llvm.x86.avx512bf16.dpbf16ps.512",
     c="_mm512_storeu_ps(r, _mm512_dpbf16_ps(_mm512_loadu_ps(c), "
     "(__m512bh)_mm512_loadu_si512((const void *)a), "
     "(__m512bh)_mm512_loadu_si512((const void *)b)));",
-    header=_HEADER,
     source=f"{_SDM}VDPBF16PS",
 )
 

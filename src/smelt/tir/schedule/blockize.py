@@ -17,6 +17,7 @@ from .injective import require_once
 from .loops import find, sequence
 from .predicate import over_variables
 from .primitive import Base, primitive
+from .renamed import beside
 from .state import State
 
 
@@ -235,27 +236,11 @@ class _Outer:
         pairs = [
             (i, v) for i, v in zip(b.block.iter_vars, inside, strict=True) if i.kind == "spatial"
         ]
-        used = set().union(*[free_vars(v) for _, v in pairs]) if pairs else set()
-        own = s.copies([i for i, _ in pairs], "init")
-        iters = [i.replace(var=own[i.var]) for i, _ in pairs]
-        fresh = s.copies([x for x in self.inner if x.var in used], "init")
-        assert b.block.init is not None
+        used = {v for _, value in pairs for v in free_vars(value)}
         # initial values are set where the reduce variables begin, as far as the guard holds there
-        first: dict[Var, Expr] = {x.var: x.min for x in self.inner if x.var not in fresh}
-        kept = [substitute(c, {**fresh, **first}) for c in conjuncts(guard)]
-        block = nodes.Block(
-            s.fresh_block(f"{b.block.name}_init"),
-            tuple(iters),
-            (),
-            (),
-            substitute_stmt(b.block.init, own),
-        )
-        stmt: nodes.Stmt = nodes.BlockRealize(
-            tuple([substitute(v, fresh) for _, v in pairs]),
-            s.facts.conjunction(*kept),
-            refresh_regions(s.facts, block),
-        )
-        for x in reversed(self.inner):
-            if x.var in fresh:
-                stmt = nodes.For(fresh[x.var], x.min, x.extent, stmt)
-        return stmt
+        first: dict[Var, Expr] = {x.var: x.min for x in self.inner if x.var not in used}
+        kept = [substitute(c, first) for c in conjuncts(guard)]
+        loops = [nodes.For(x.var, x.min, x.extent, x.body) for x in self.inner if x.var in used]
+        assert b.block.init is not None
+        name = s.fresh_block(f"{b.block.name}_init")
+        return beside(s, name, "init", pairs, loops, b.block.init, kept)

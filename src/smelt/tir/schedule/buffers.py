@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
-from smelt.tir.rewrite import Rewriter
 
 from .. import nodes
 from .cache import buffer_at
-from .layout import transform_accesses
+from .exchange import Relayout, transform_accesses
 from .loops import sequence
 from .primitive import Base, primitive
 from .region import EXPLICIT, HIDDEN
@@ -48,8 +47,7 @@ class BufferPrimitives(Base):
                     B[v, w] = A[v, w] + 1.0
         Needs   an intermediate buffer, a positive factor.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         buffer = _intermediate(s, b, buffer_index)
         if not -buffer.rank <= axis < buffer.rank or factor < 1:
             s.fail(
@@ -97,8 +95,7 @@ class BufferPrimitives(Base):
                     C[v_1] = T.cast("float32", B[v_1]) * 2.0
         Needs   an intermediate buffer. The one primitive that does not keep results.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         buffer = _intermediate(s, b, buffer_index)
         if dtype not in dt.DTYPES:
             s.fail(
@@ -138,15 +135,13 @@ class BufferPrimitives(Base):
                     B[v] = A[v] + 1.0
         Needs   one range per dimension; the caller answers for its truth.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         kind = _access(s, b, buf_type)
         buffer = buffer_at(s, b, kind, buffer_index)
         ranges = _ranges(s, b, gen_new_ranges)
         if len(ranges) != buffer.rank:
             s.fail(
                 f"{buffer.name} has {buffer.rank} dimensions, {len(ranges)} ranges given",
-                mark={b: "this block"},
                 legal="one range per dimension",
             )
         new = nodes.BufferRegion(buffer, tuple(ranges))
@@ -183,8 +178,7 @@ class BufferPrimitives(Base):
                     B[v] = A[v] + D[v]
         Needs   positions among the buffers that the block reads or writes.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         kind = _access(s, b, buf_type)
         indices = sequence(s, "buf_index_array", buf_index_array, "a list of positions")
         hidden = [buffer_at(s, b, kind, k) for k in indices]
@@ -217,9 +211,7 @@ Bounds = tuple[ExprLike, ExprLike] | ExprLike
 
 def _access(s: State, b: nodes.BlockRealize, buf_type: str) -> str:
     if buf_type not in ("read", "write"):
-        s.fail(
-            f"{buf_type!r} is no kind of access", mark={b: "this block"}, legal="'read' or 'write'"
-        )
+        s.fail(f"{buf_type!r} is no kind of access", legal="'read' or 'write'")
     return buf_type
 
 
@@ -235,7 +227,6 @@ def _ranges(
             s.fail(
                 f"the ranges are no function of the {len(variables)} variables of {b.block.name}: "
                 f"{e}",
-                mark={b: "this block"},
                 legal="a function of the block's variables that gives a list",
             )
         names = ", ".join(v.name for v in variables)
@@ -275,24 +266,19 @@ def _say(
     s.replace({block: changed.replace(**parts)})
 
 
-class _Retyped(Rewriter):
+class _Retyped(Relayout):
     def __init__(self, old: nodes.Buffer, new: nodes.Buffer) -> None:
-        super().__init__()
-        self.old, self.new = old, new
+        super().__init__(old, new, lambda indices: indices)
 
     def visit_expr(self, e: Expr) -> Expr:
-        if isinstance(e, nodes.BufferLoad) and e.buffer is self.old:
-            return cast(self.old.type, nodes.BufferLoad(self.new, self.exprs(e.indices)))
-        return super().visit_expr(e)
-
-    def visit_Block(self, s: nodes.Block) -> nodes.Block:
-        return self.block_parts(s)
+        new = super().visit_expr(e)
+        mine = isinstance(e, nodes.BufferLoad) and e.buffer is self.old
+        return cast(self.old.type, new) if mine else new
 
     def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
-        value, indices = self.expr(s.value), self.exprs(s.indices)
-        if s.buffer is self.old:
-            return nodes.BufferStore(self.new, cast(self.new.type, value), indices)
-        return nodes.BufferStore(s.buffer, value, indices)
+        new = super().visit_BufferStore(s)
+        assert isinstance(new, nodes.BufferStore)
+        return new.replace(value=cast(new.buffer.type, new.value)) if s.buffer is self.old else new
 
 
 def _intermediate(s: State, b: nodes.BlockRealize, index: int | str | nodes.Buffer) -> nodes.Buffer:

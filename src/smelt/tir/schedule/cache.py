@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from smelt.ir.build import all_of, is_const, product
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars
 from smelt.tir.facts import Box
 from smelt.tir.regions import element, full
-from smelt.tir.rewrite import Indices, Rewriter, replace_buffers
+from smelt.tir.rewrite import Indices
 
 from .. import nodes
 from .check import recheck
+from .exchange import replace_buffer, stage
 from .handles import BlockRV
 from .injective import is_injective
 from .predicate import conditions
 from .primitive import Base, primitive
 from .region import domain_loops, touched
 from .require import Kind, require_consumers_apart, require_kind
-from .state import Change, State, allocating
+from .state import State
 
 
 class CachePrimitives(Base):
@@ -53,20 +54,16 @@ class CachePrimitives(Base):
                     B[v] = A_local[v] + 1.0
         Needs   a buffer that the block reads; readers that stand behind its producers.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         buffer = buffer_at(s, b, "read", read_buffer_index)
         scope = s.scope(b)
         chosen = _chosen(s, buffer, scope, consumer_blocks)
         writers = s.writers(scope, buffer)
         cached = copy_of(s, buffer, storage_scope)
         name = s.fresh_block(cached.name)
-        changes: dict[nodes.Stmt, Change] = {c.block: swapped(buffer, cached) for c in chosen}
         inside, place, behind = _between(s, scope, writers, chosen)
         nest = copy_nest(s, name, buffer, cached, _needed(s, buffer, chosen, inside))
-        changes[place] = lambda x: nodes.seq(x, nest) if behind else nodes.seq(nest, x)
-        changes[scope.block] = allocating(cached)
-        s.replace(changes)
+        stage(s, buffer, cached, chosen, nest, place, behind)
         recheck(s, s.realize(name))
         return BlockRV(name)
 
@@ -99,8 +96,7 @@ class CachePrimitives(Base):
         Needs   a block that is the buffer's only writer; of a parameter only the part that it
                 writes is copied, which must be a box without holes.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         buffer = buffer_at(s, b, "write", write_buffer_index)
         scope = s.scope(b)
         require_kind(s, b, Kind.COMPLETE, Kind.REDUCTION)
@@ -110,12 +106,7 @@ class CachePrimitives(Base):
         cached = copy_of(s, buffer, storage_scope, buffer.strides)
         name = s.fresh_block(cached.name)
         nest = copy_nest(s, name, cached, buffer, *written_box(s, b, buffer))
-        changes: dict[nodes.Stmt, Change] = {
-            x.block: swapped(buffer, cached) for x in (b, *consumers)
-        }
-        changes[s.top(b, scope.block)] = lambda x: nodes.seq(x, nest)
-        changes[scope.block] = allocating(cached)
-        s.replace(changes)
+        stage(s, buffer, cached, (b, *consumers), nest, s.top(b, scope.block), True)
         return BlockRV(name)
 
     @primitive
@@ -147,8 +138,7 @@ class CachePrimitives(Base):
                     C[v_1] = B[v_1] * 2.0
         Needs   an intermediate buffer.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         buffer = buffer_at(s, b, "write", buffer_index)
         if buffer in s.func.params:
             s.fail(
@@ -185,11 +175,7 @@ def buffer_at(
     found = [x for k, x in enumerate(buffers) if index in (k, x.name)]
     if not found:
         names = ", ".join(f"{k} ({x.name})" for k, x in enumerate(buffers))
-        s.fail(
-            f"{b.block.name} has no {kind} buffer {index!r}",
-            mark={b: "this block"},
-            legal=names or "none",
-        )
+        s.fail(f"{b.block.name} has no {kind} buffer {index!r}", legal=names or "none")
     return found[0]
 
 
@@ -357,45 +343,3 @@ def _needed(
         for r in c.block.reads
         if r.buffer is buffer
     )
-
-
-def swapped(old: nodes.Buffer, new: nodes.Buffer) -> Callable[[nodes.Stmt], nodes.Stmt]:
-    """The change that lets a block use another buffer of the same shape."""
-
-    def change(block: nodes.Stmt) -> nodes.Stmt:
-        assert isinstance(block, nodes.Block)
-        return replace_buffers(block, {old: new})
-
-    return change
-
-
-def replace_buffer(s: State, old: nodes.Buffer, new: nodes.Buffer) -> None:
-    """Another buffer of the same shape in the whole function; only its users are rebuilt."""
-    changes: dict[nodes.Stmt, Change] = {}
-    swap = Rewriter(buffers={old: new})
-    for b in nodes.walk(s.func.body):
-        if isinstance(b, nodes.Block) and not any(
-            isinstance(x, nodes.BlockRealize) for x in nodes.walk(b.body)
-        ):
-            if any(r.buffer is old for r in (*b.reads, *b.writes)):
-                changes[b] = swap.stmt(b)
-        elif isinstance(b, nodes.Block):
-            changes[b] = _outer(swap)
-    s.replace(changes)
-    if old in s.func.params:
-        s.set_func(s.func.replace(params=tuple([new if p is old else p for p in s.func.params])))
-
-
-def _outer(swap: Rewriter) -> Callable[[nodes.Stmt], nodes.Stmt]:
-    def change(b: nodes.Stmt) -> nodes.Stmt:
-        assert isinstance(b, nodes.Block)
-        allocs = tuple([swap.buffer(x) for x in b.alloc_buffers])
-        init = None if b.init is None else swap.stmt(b.init)
-        return b.replace(
-            alloc_buffers=allocs,
-            reads=swap.regions(b.reads),
-            writes=swap.regions(b.writes),
-            init=init,
-        )
-
-    return change

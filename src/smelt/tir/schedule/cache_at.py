@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from smelt.tir.nodes import Buffer, For, seq
+from smelt.tir.rewrite import replace_buffers
 
 from .annotate import AnnotatePrimitives
 from .blockize import BlockizePrimitives
-from .cache import CachePrimitives, buffer_at, copy_nest, copy_of, swapped
+from .cache import CachePrimitives, buffer_at, copy_nest, copy_of
 from .check import recheck
 from .compute_at import ComputeAtPrimitives
 from .handles import BlockRV
@@ -51,8 +52,7 @@ class CacheAtPrimitives(
                         B[v0_1] = B_local[v0_1]
         Needs   a buffer that the block both reads and writes.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         buffer = buffer_at(s, b, "read", read_buffer_index)
         reads = [r for r in b.block.reads if r.buffer is buffer]
         writes = [r for r in b.block.writes if r.buffer is buffer]
@@ -72,7 +72,7 @@ class CacheAtPrimitives(
         s.replace(
             {
                 b: lambda x: seq(before, x, behind),
-                b.block: swapped(buffer, cached),
+                b.block: lambda x: replace_buffers(x, {buffer: cached}),
                 scope.block: allocating(cached),
             }
         )
@@ -112,8 +112,7 @@ class CacheAtPrimitives(
                         B[v, w] = A_shared[v, w] + 1.0
         Needs   what cache_read and compute_at need of the blocks inside the loop.
         """
-        s = self.state
-        b, target = s.realize(block), s.loop(loop)
+        (s, b), target = self._at(block), self.state.loop(loop)
         require_around(s, target, b)
         buffer = buffer_at(s, b, "read", read_buffer_index)
         readers = [r.block.name for r in s.readers(s.scope(b), buffer) if s.is_under(r, target)]

@@ -9,8 +9,8 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.tir.rewrite import Rewriter, loads
 
 from .. import nodes
+from .exchange import is_outer
 from .handles import BlockRV
-from .layout import is_outer
 from .primitive import Base, primitive
 from .region import refreshed
 from .require import require_top
@@ -50,13 +50,11 @@ class CacheIndexPrimitives(Base):
                     B[v, w] = A[index_var_0[v, w], index_var_1[w]]
         Needs   a block directly in the function, without blocks inside.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         require_top(s, b)
         if is_outer(b.block):
             s.fail(
                 f"{b.block.name} has blocks inside",
-                mark={b: "this block"},
                 legal="a block whose body reads elements itself",
             )
         found = _indices(b, max(cse_thresh, 1))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import Expr, Var
+from smelt.ir.expr import Var
 from smelt.ir.walk import free_vars
 from smelt.tir.facts import Facts
-from smelt.tir.names import unique_name
-from smelt.tir.nodes import Allocate, Block, BlockRealize, For, LetStmt, PrimFunc, Stmt, walk
+from smelt.tir.nodes import Block, BlockRealize, For, LetStmt, PrimFunc, Stmt, walk
 from smelt.tir.regions import accesses
-from smelt.tir.rewrite import RenameBound, Rewriter
+from smelt.tir.rewrite import Rewriter, UniqueNames
 
 
 def canonicalize(func: PrimFunc) -> PrimFunc:
@@ -21,8 +20,7 @@ def canonicalize(func: PrimFunc) -> PrimFunc:
         )
     body = func.body
     if _repeated(func):
-        rewriter = _Unique(func)
-        root = rewriter.stmt(body.block)
+        root = UniqueNames({p.name for p in func.params}).stmt(body.block)
         assert isinstance(root, Block)
         body = body.replace(block=root)
     if any(_bare(s) for s in walk(body)):
@@ -64,36 +62,6 @@ def _repeated(func: PrimFunc) -> bool:
             names += [i.var.name for i in s.iter_vars] + [b.name for b in s.alloc_buffers]
             blocks.append(s.name)
     return len(set(names)) < len(names) or len(set(blocks)) < len(blocks)
-
-
-class _Unique(RenameBound):
-    """Renames whatever repeats a name."""
-
-    def __init__(self, func: PrimFunc) -> None:
-        super().__init__()
-        self.names = {p.name for p in func.params}
-        self.blocks: set[str] = set()
-
-    def bind(self, v: Var, low: Expr | None = None, extent: Expr | None = None) -> Var:
-        name = unique_name(v.name, self.names)
-        if name != v.name:
-            self.memo = {k: e for k, e in self.memo.items() if isinstance(k, Var)}
-            self.memo[v] = Var(name, v.type)
-        new = self.memo.get(v, v)
-        assert isinstance(new, Var)
-        return new
-
-    def visit_Allocate(self, s: Allocate) -> Stmt:
-        return Rewriter.visit_Allocate(self, s)
-
-    def visit_Block(self, s: Block) -> Block:
-        iters = tuple([i.replace(var=self.bind(i.var)) for i in s.iter_vars])
-        for b in s.alloc_buffers:
-            name = unique_name(b.name, self.names)
-            if name != b.name:
-                self.buffers[b] = b.replace(name=name)
-        new = s.replace(name=unique_name(s.name, self.blocks), iter_vars=iters)
-        return super().visit_Block(new)
 
 
 def _bare(s: Stmt) -> bool:

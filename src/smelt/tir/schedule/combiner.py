@@ -71,15 +71,7 @@ class Update:
             results.append(
                 _replaced(value, nodes.BufferLoad(old, self.point), term, values, dict(own))
             )
-        if len(buffers) == 1:
-            return nodes.BufferStore(buffers[0], results[0], point)
-        fresh = [expr.Var(s.fresh(f"{b.name}_new"), b.type) for b in buffers]
-        stmt = nodes.seq(
-            *[nodes.BufferStore(b, v, point) for b, v in zip(buffers, fresh, strict=True)]
-        )
-        for v, r in reversed(list(zip(fresh, results, strict=True))):
-            stmt = nodes.LetStmt(v, r, stmt)
-        return stmt
+        return nodes.stored_together(buffers, results, point, s.fresh)
 
 
 def _replaced(

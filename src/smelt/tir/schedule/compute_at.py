@@ -64,8 +64,7 @@ class ComputeAtPrimitives(Base):
         Needs   a complete or reduction block that writes no parameter, all of whose consumers stand
                 inside the loop, and whose producers stand before or inside it.
         """
-        s = self.state
-        b, target = s.realize(block), s.loop(loop)
+        (s, b), target = self._at(block), self.state.loop(loop)
         _require_same_scope(s, b, target)
         require_kind(s, b, Kind.COMPLETE, Kind.REDUCTION)
         _require_intermediate(s, b)
@@ -112,8 +111,7 @@ class ComputeAtPrimitives(Base):
                 those inside have finished, at each iteration, a box of elements that the block
                 reads one to one.
         """
-        s = self.state
-        b, target = s.realize(block), s.loop(loop)
+        (s, b), target = self._at(block), self.state.loop(loop)
         _require_same_scope(s, b, target)
         require_kind(s, b, Kind.COMPLETE, Kind.REDUCTION)
         producers = [p for p in s.producers(b) if s.is_under(p, target)]
@@ -318,7 +316,6 @@ def _whole(s: State, b: BlockRealize, position: int) -> _Domain:
     if outer.name != "root" and not _is_whole(s, b, position):
         s.cannot_prove(
             f"{i.var.name} of {b.block.name} runs over its whole range inside block {outer.name}",
-            mark={b: "this block"},
             legal="a part that the block around it needs",
         )
     return _Domain(i.dom.min, i.dom.extent, [])

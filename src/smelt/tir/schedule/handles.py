@@ -43,6 +43,21 @@ class BlockRV(_Name):
     __slots__ = ()
 
 
+_Method = Callable[[Any, Any], Any]
+
+
+def _operator(symbol: str, compute: _Method, reflected: _Method) -> tuple[_Method, _Method]:
+    """The methods of an operator of ExprRV, from those of int."""
+
+    def method(self: Any, other: Any) -> Any:
+        return self._joined(symbol, other, compute(self, other))
+
+    def swapped(self: Any, other: Any) -> Any:
+        return self._joined(symbol, other, reflected(self, other), True)
+
+    return method, swapped
+
+
 class ExprRV(int):
     """A sampled number, or one computed from sampled numbers.
 
@@ -67,35 +82,11 @@ class ExprRV(int):
     def _samples(self) -> tuple[ExprRV, ...]:
         return self.made_of or (self,)
 
-    def __add__(self, other: Any) -> Any:
-        return self._joined("+", other, int.__add__(self, other))
-
-    def __radd__(self, other: Any) -> Any:
-        return self._joined("+", other, int.__radd__(self, other), True)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._joined("-", other, int.__sub__(self, other))
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._joined("-", other, int.__rsub__(self, other), True)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._joined("*", other, int.__mul__(self, other))
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._joined("*", other, int.__rmul__(self, other), True)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._joined("//", other, int.__floordiv__(self, other))
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return self._joined("//", other, int.__rfloordiv__(self, other), True)
-
-    def __mod__(self, other: Any) -> Any:
-        return self._joined("%", other, int.__mod__(self, other))
-
-    def __rmod__(self, other: Any) -> Any:
-        return self._joined("%", other, int.__rmod__(self, other), True)
+    __add__, __radd__ = _operator("+", int.__add__, int.__radd__)
+    __sub__, __rsub__ = _operator("-", int.__sub__, int.__rsub__)
+    __mul__, __rmul__ = _operator("*", int.__mul__, int.__rmul__)
+    __floordiv__, __rfloordiv__ = _operator("//", int.__floordiv__, int.__rfloordiv__)
+    __mod__, __rmod__ = _operator("%", int.__mod__, int.__rmod__)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from smelt.arith.depend import Dependence
+from smelt.arith.equal_sums import determined, near
+from smelt.arith.poly import Poly
 from smelt.ir.build import is_const
-from smelt.ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Mul, Sub, Var, convert
+from smelt.ir.expr import INDEX, Expr, Var
 from smelt.ir.node import Node
 from smelt.ir.walk import free_vars
 from smelt.tir.nodes import BlockRealize, For, no_op
 
-from .region import merge_digits
 from .state import State
 
 
@@ -22,75 +24,18 @@ def is_injective(state: State, b: BlockRealize, loops: Sequence[For]) -> bool:
 def injective(
     state: State, values: Sequence[Expr], loops: Sequence[For], guard: Expr | None = None
 ) -> bool:
-    """Whether different values of `loops` certainly give different `values`, where a guard holds.
+    """Whether different values of `loops` certainly give other `values`, where a guard holds."""
+    facts, moving = state.facts, {x.var for x in loops}
 
-    Mixed-radix reasoning: in each binding, written as a sum of terms, every coefficient must be
-    at least as large as the span of the smaller terms; a loop must be seen whole in one binding.
-    """
-    wanted = {x.var for x in loops if getattr(x.extent, "value", None) != 1}
-    queue: list[Expr] = list(values)
-    known: list[Expr] = []
-    while queue:
-        for e in queue:
-            known += _determined(state, e, loops, guard)
-        merged = merge_digits(known, state.facts)
-        queue = [e for e in merged if not isinstance(e, Var) and e not in known]
-        known = [e for e in merged if e not in queue]
-    return wanted <= set(known)
+    def narrow(p: Poly, distance: int) -> bool:
+        if near([an.context], p, distance):
+            return True
+        ends = facts.relax(an.context.build(p, INDEX), loops)
+        return ends is not None and facts.prove(ends[1] - ends[0] < distance)
 
-
-def _determined(state: State, value: Expr, loops: Sequence[For], guard: Expr | None) -> list[Expr]:
-    """Variables, quotients and remainders whose value follows from the value of one expression."""
-    if not free_vars(value) & {x.var for x in loops}:
-        return [value]
-    terms: dict[Expr, int] = {}
-    if not _terms(value, 1, {x.var for x in loops}, terms):
-        return []
-    smaller: Expr = convert(0)
-    span: Expr = convert(1)
-    for atom, coefficient in sorted(terms.items(), key=lambda t: abs(t[1])):
-        ends = _ends(state, atom, loops)
-        if ends is None or not _fits(state, span, smaller, abs(coefficient), guard):
-            return []
-        if guard is not None:
-            smaller = smaller + coefficient * (atom - ends[coefficient < 0])
-        span = span + abs(coefficient) * state.facts.simplify(ends[1] - ends[0])
-    return list(terms)
-
-
-def _ends(state: State, atom: Expr, loops: Sequence[For]) -> tuple[Expr, Expr] | None:
-    """The smallest and largest value of a loop variable, or of a quotient or remainder."""
-    if isinstance(atom, Var):
-        loop = next((x for x in loops if x.var is atom), None)
-        if loop is not None and not free_vars(loop.min) and not free_vars(loop.extent):
-            return loop.min, state.facts.simplify(loop.min + loop.extent - 1)
-    return state.facts.relax(atom, loops)
-
-
-def _fits(state: State, span: Expr, smaller: Expr, coefficient: int, guard: Expr | None) -> bool:
-    """Whether the sum of the smaller terms, from 0 on, stays below a coefficient."""
-    if state.facts.prove(convert(coefficient) >= span):
-        return True
-    if guard is None or is_const(guard):
-        return False
-    with state.facts.analyzer.assume(guard):
-        return state.facts.prove(smaller < coefficient)
-
-
-def _terms(e: Expr, factor: int, loops: set[Var], out: dict[Expr, int]) -> bool:
-    """Collect `e` as a sum of factor * atom; False where it is none."""
-    if not free_vars(e) & loops:
-        return True
-    if isinstance(e, Add):
-        return _terms(e.a, factor, loops, out) and _terms(e.b, factor, loops, out)
-    if isinstance(e, Sub):
-        return _terms(e.a, factor, loops, out) and _terms(e.b, -factor, loops, out)
-    if isinstance(e, Mul) and isinstance(e.b, IntImm):
-        return _terms(e.a, factor * e.b.value, loops, out)
-    if isinstance(e, Var | FloorDiv | FloorMod) and e not in out:
-        out[e] = factor
-        return True
-    return False
+    with facts.analyzer.assume(True if guard is None else guard) as an:
+        found = determined(an.context, values, Dependence(moving), narrow)
+        return all(v in found for v in moving if an.context.poly(v).terms)
 
 
 def rewriting_loops(state: State, w: BlockRealize) -> list[For]:

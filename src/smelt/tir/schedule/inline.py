@@ -66,8 +66,7 @@ class InlinePrimitives(Base):
         Needs   a complete block that stores one element of an intermediate buffer at indices that
                 determine its variables.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         store = require_store(s, b)
         _require_inlinable(s, b, store.buffer)
         _require_consumers_only(s, b, store.buffer)
@@ -282,7 +281,6 @@ def _inverse(
         if missing:
             s.cannot_prove(
                 f"the indices of an element determine {', '.join(missing)} of {b.block.name}",
-                mark={b: "this block"},
                 legal="a store at indices that are the block's variables",
             )
         return found

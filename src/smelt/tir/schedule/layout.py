@@ -11,12 +11,13 @@ from smelt.tir.regions import element, full
 from smelt.tir.rewrite import Indices, Rewriter
 
 from .. import nodes
-from .cache import buffer_at, replace_buffer
+from .cache import buffer_at
+from .exchange import Relayout, replace_buffer, transform_accesses
 from .loops import sequence
 from .maps import IndexFunction, Mapped, read_map
 from .primitive import Base, primitive
 from .region import refreshed, solve
-from .state import Change, State
+from .state import State
 from .trace_text import expr_text, formula
 
 
@@ -54,12 +55,10 @@ class LayoutPrimitives(Base):
                     B[v // 4, v % 4] = A[v] + 1.0
         Needs   a map that gives different elements different places, shown by mixed radices.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         if isinstance(pad_value, str) and pad_value != "undef":
             s.fail(
                 f"pad_value is {pad_value!r}",
-                mark={b: "this block"},
                 legal='a number, an expression, a function of the new indices, "undef"',
             )
         old = named_buffer(s, b, buffer)
@@ -68,7 +67,6 @@ class LayoutPrimitives(Base):
         if old.strides:
             s.fail(
                 f"{old.name} has strides; only dense buffers have a layout to transform",
-                mark={b: "this block"},
                 legal="a buffer without strides",
             )
         what, padded = f"buffer {old.name}", pad_value is not None
@@ -100,8 +98,7 @@ class LayoutPrimitives(Base):
         Needs   a block alone in its loops, each of which is one of its variables; an index map that
                 can be inverted and covers its image, without mixing spatial and reduce variables.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         outer = own_loops(s, b)
         extents = [i.dom.extent for i in b.block.iter_vars]
         layout = read_map(s, b, index_map, extents)
@@ -109,7 +106,6 @@ class LayoutPrimitives(Base):
         if layout.separators:
             s.fail(
                 "the variables of a block have no AXIS_SEPARATOR between them",
-                mark={b: "this block"},
                 legal="a map to indices only",
             )
         shape = layout.image(s, f"block {b.block.name}")
@@ -117,7 +113,6 @@ class LayoutPrimitives(Base):
             equal(product(shape), product(extents)),
             "the index map leaves gaps: it gives more iterations than there are",
             "the index map leaves no gaps",
-            mark={b: "this block"},
             legal="a map onto as many values",
         )
         to_own: dict[Var, Expr] = {
@@ -167,8 +162,7 @@ class LayoutPrimitives(Base):
                     C[v_1, w_1] = B[v_1, w_1] * 2.0
         Needs   a buffer that the block uses, positions from 1 to its last dimension.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         old = named_buffer(s, b, buffer)
         cuts = sequence(s, "axis_separators", axis_separators or [], "a list of positions")
         if cuts != sorted(set(cuts)) or not all(0 < int(c) < old.rank for c in cuts):
@@ -202,7 +196,6 @@ def _padding_value(
     except TypeError as e:
         s.fail(
             f"pad_value does not take the {new.rank} new indices: {e}",
-            mark={b: "this block"},
             legal=f"a value, or a function of {new.rank} indices",
         )
     text = f"lambda {', '.join(v.name for v in variables)}: {expr_text(value)}"
@@ -236,7 +229,6 @@ def _one_kind(s: State, b: nodes.BlockRealize, e: Expr) -> str:
     if len(kinds) > 1:
         s.fail(
             f"the index map mixes {' and '.join(sorted(kinds))} variables of {b.block.name}",
-            mark={b: "this block"},
             legal="results over variables of one kind each",
         )
     return kinds.pop() if kinds else "spatial"
@@ -254,66 +246,13 @@ def named_buffer(
         buffer = buffer.name
     if isinstance(buffer, str):
         if buffer not in found:
-            s.fail(
-                f"{b.block.name} does not use {buffer!r}",
-                mark={b: "this block"},
-                legal=", ".join(found),
-            )
+            s.fail(f"{b.block.name} does not use {buffer!r}", legal=", ".join(found))
         return found[buffer]
     pair = list(buffer) if isinstance(buffer, tuple | list) else []
     good = len(pair) == 2 and pair[0] in ("read", "write") and isinstance(pair[1], int)
     if not good:
-        s.fail(
-            f"{buffer!r} is no buffer of a block",
-            mark={b: "this block"},
-            legal='("read", i), ("write", i) or a name',
-        )
+        s.fail(f"{buffer!r} is no buffer of a block", legal='("read", i), ("write", i) or a name')
     return buffer_at(s, b, str(pair[0]), int(str(pair[1])))
-
-
-class Relayout(Rewriter):
-    """Moves every access of a buffer to new indices of a new one."""
-
-    def __init__(
-        self, old: nodes.Buffer, new: nodes.Buffer, at: Callable[[Indices], Indices]
-    ) -> None:
-        super().__init__()
-        self.old, self.new, self.at = old, new, at
-
-    def access(self, b: nodes.Buffer, indices: Indices) -> tuple[nodes.Buffer, Indices]:
-        """Where an element of the old buffer is in the new one."""
-        return (self.new, self.at(indices)) if b is self.old else (b, indices)
-
-    def visit_Block(self, s: nodes.Block) -> nodes.Block:
-        """A block, its regions in the new buffer."""
-        return self.block_parts(s)
-
-
-def transform_accesses(s: State, old: nodes.Buffer, new: nodes.Buffer, rewriter: Rewriter) -> None:
-    """Let every block use a new buffer in the place of an old one, as a rewriter says."""
-    changes: dict[nodes.Stmt, Change] = {}
-    for b in nodes.walk(s.func.body):
-        if not isinstance(b, nodes.Block):
-            continue
-        if any(r.buffer is old for r in (*b.reads, *b.writes)) and not is_outer(b):
-            changes[b] = refreshed(s, rewriter.stmt(b))
-        elif is_outer(b) and b.name != "root":
-            changes[b] = lambda x: refreshed(s, _realloc(x, old, new))
-        elif old in b.alloc_buffers:
-            changes[b] = lambda x: _realloc(x, old, new)
-    s.replace(changes)
-    if old in s.func.params:
-        s.set_func(s.func.replace(params=tuple([new if p is old else p for p in s.func.params])))
-
-
-def is_outer(b: nodes.Block) -> bool:
-    """Whether a block has blocks inside."""
-    return any(isinstance(x, nodes.BlockRealize) for x in nodes.walk(b.body))
-
-
-def _realloc(b: nodes.Stmt, old: nodes.Buffer, new: nodes.Buffer) -> nodes.Block:
-    assert isinstance(b, nodes.Block)
-    return b.replace(alloc_buffers=tuple([new if x is old else x for x in b.alloc_buffers]))
 
 
 def _fill_padding(
@@ -373,7 +312,6 @@ def own_loops(s: State, b: nodes.BlockRealize) -> nodes.Stmt:
     if rest or not is_const(b.predicate):
         s.fail(
             f"{b.block.name} does not stand alone in loops that are its variables one by one",
-            mark={b: "this block"},
             legal="a block as te makes it, before its loops are changed",
         )
     return node

@@ -53,14 +53,11 @@ class Rebind(Rewriter):
         predicate = all_of(kept + [g for g in self.guard if g not in kept])
         return nodes.BlockRealize(values, predicate, s.block)
 
-    def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
-        return self._guarded(super().visit_BufferStore(s))
-
-    def visit_Evaluate(self, s: nodes.Evaluate) -> nodes.Stmt:
-        return self._guarded(super().visit_Evaluate(s))
-
-    def visit_AssertStmt(self, s: nodes.AssertStmt) -> nodes.Stmt:
-        return self._guarded(super().visit_AssertStmt(s))
+    def stmt(self, s: nodes.Stmt) -> nodes.Stmt:
+        """A statement; what has an effect stands under the guard."""
+        new = super().stmt(s)
+        effect = isinstance(s, nodes.BufferStore | nodes.Evaluate | nodes.AssertStmt)
+        return self._guarded(new) if effect else new
 
     def visit_While(self, s: nodes.While) -> nodes.Stmt:
         """The whole of it under the guard: a loop whose body is skipped would not end."""
@@ -224,13 +221,11 @@ class LoopPrimitives(Base):
                     B[v, w] = A[v, w] + 1.0
         Needs   a permutation of the positions.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         order = [int(k) for k in new_order]
         if sorted(order) != list(range(len(b.values))):
             s.fail(
                 f"{order} is not an order of the {len(b.values)} variables of {b.block.name}",
-                mark={b: "this block"},
                 legal=f"a permutation of {list(range(len(b.values)))}",
             )
         inner = b.block.replace(iter_vars=tuple([b.block.iter_vars[k] for k in order]))
@@ -373,10 +368,7 @@ def _perfect_nest(s: State, names: Sequence[str]) -> list[nodes.For]:
 
 
 def _check_bounds(s: State, nest: Sequence[nodes.For]) -> None:
-    seen: set[Var] = set()
-    for x in reversed(nest):
-        seen.add(x.var)
-    before: set[Var] = set()
+    seen = {x.var for x in nest}
     for x in nest:
         bad = (free_vars(x.min) | free_vars(x.extent)) & seen
         if bad:
@@ -386,7 +378,6 @@ def _check_bounds(s: State, nest: Sequence[nodes.For]) -> None:
                 mark={x: f"depends on {name}"},
                 legal="loops whose bounds do not depend on each other",
             )
-        before.add(x.var)
 
 
 def _chain(s: State, wanted: Sequence[nodes.For]) -> list[nodes.For]:

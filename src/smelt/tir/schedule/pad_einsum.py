@@ -61,14 +61,12 @@ class EinsumPrimitives(Base):
                 whose
                 operands are indexed by its variables; each padded reduce variable indexes a factor.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         require.require_kind(s, b, require.Kind.REDUCTION, require.Kind.COMPLETE)
         require.require_top(s, b)
         if len(padding) != len(b.block.iter_vars) or any(p < 1 for p in padding):
             s.fail(
                 f"{list(padding)} are not {len(b.block.iter_vars)} positive numbers",
-                mark={b: "this block"},
                 legal="a number for each variable of the block",
             )
         _Padding(s, b, padding).carry_out()
@@ -104,7 +102,6 @@ class _Padding:
                 equal(i.dom.min, 0),
                 f"{i.var.name} does not begin at 0",
                 f"{i.var.name} begins at 0",
-                mark={b: "this block"},
                 legal="a block whose variables begin at 0",
             )
         for r in (*b.block.reads, *b.block.writes):
@@ -112,7 +109,6 @@ class _Padding:
                 if not isinstance(d.min, Var) and free_vars(d.min) & self.grown:
                     s.fail(
                         f"{r.buffer.name} is indexed by more than a variable",
-                        mark={b: "this block"},
                         legal="operands indexed by the block's variables",
                     )
         for i in b.block.iter_vars:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from smelt.ir.build import all_of
 from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import Call, Expr, FloatImm, IntImm
+from smelt.ir.expr import Call, FloatImm, IntImm
 from smelt.ir.walk import substitute
 from smelt.tir.facts import conjuncts
 
@@ -14,8 +12,8 @@ from .. import nodes
 from .handles import BlockRV
 from .primitive import Base, primitive
 from .region import refreshed
+from .renamed import beside
 from .require import Kind, require_around, require_kind
-from .state import State
 
 
 class PaddingPrimitives(Base):
@@ -44,8 +42,7 @@ class PaddingPrimitives(Base):
         Needs   a complete block that stores if_then_else(condition, value, constant), and a loop
                 around it.
         """
-        s = self.state
-        b, target = s.realize(block), s.loop(loop)
+        (s, b), target = self._at(block), self.state.loop(loop)
         require_kind(s, b, Kind.COMPLETE)
         store = b.block.body
         if not (
@@ -62,7 +59,11 @@ class PaddingPrimitives(Base):
         require_around(s, target, b)
         condition, value, constant = store.value.args
         values = b.var_values
-        name, nest = _constant_nest(s, b, [target, *s.loops_between(b, target)], store, constant)
+        name = s.fresh_block(f"{b.block.name}_pad_const")
+        padding = nodes.BufferStore(store.buffer, constant, store.indices)
+        loops = [target, *s.loops_between(b, target)]
+        plain = [nodes.For(x.var, x.min, x.extent, x.body) for x in loops]
+        nest = beside(s, name, "pad", b.bindings, plain, padding, [b.predicate])
         inner = b.block.replace(body=nodes.BufferStore(store.buffer, value, store.indices))
         guard = all_of(
             [
@@ -86,33 +87,3 @@ class PaddingPrimitives(Base):
         except ScheduleError:
             return False
         return True
-
-
-def _constant_nest(
-    s: State,
-    b: nodes.BlockRealize,
-    loops: Sequence[nodes.For],
-    store: nodes.BufferStore,
-    constant: Expr,
-) -> tuple[str, nodes.Stmt]:
-    """A copy of a block's loops that stores a constant."""
-    to, own = s.copies(loops, "pad"), s.copies(b.block.iter_vars, "pad")
-    iters = [nodes.IterVar(own[i.var], i.dom) for i in b.block.iter_vars]
-    name = s.fresh_block(f"{b.block.name}_pad_const")
-    block = nodes.Block(
-        name,
-        tuple(iters),
-        (),
-        (),
-        nodes.BufferStore(
-            store.buffer, constant, tuple([substitute(e, own) for e in store.indices])
-        ),
-    )
-    stmt: nodes.Stmt = nodes.BlockRealize(
-        tuple([substitute(v, to) for v in b.values]),
-        substitute(b.predicate, to),
-        refreshed(s, block),
-    )
-    for x in reversed(loops):
-        stmt = nodes.For(to[x.var], x.min, substitute(x.extent, to), stmt)
-    return name, stmt

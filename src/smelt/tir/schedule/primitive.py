@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from smelt.ir.errors import ScheduleError
 from smelt.ir.module import IRModule
-from smelt.tir.nodes import PrimFunc
+from smelt.tir.nodes import BlockRealize, PrimFunc
 from smelt.tir.verify import verify
 
 from .handles import BlockRV, LoopRV
@@ -54,6 +54,10 @@ class Base:
             self._states[name].render = self._render
         self.state = self._states[name]
         self._name = name
+
+    def _at(self, block: str) -> tuple[State, BlockRealize]:
+        """What is worked on, and the block of a name in it."""
+        return self.state, self.state.realize(block)
 
     def _enter_function_of(self, args: Iterable[Any]) -> None:
         """Work on the function that the handles among the arguments belong to."""

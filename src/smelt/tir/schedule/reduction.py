@@ -8,13 +8,12 @@ from smelt.ir.build import equal, is_const
 from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import conjuncts
-from smelt.tir.nodes import Block, BlockRealize, For, Stmt, seq
-from smelt.tir.regions import accesses
-from smelt.tir.rewrite import Rewriter, substitute_stmt
+from smelt.tir.nodes import BlockRealize, For, Stmt, seq
 
 from .handles import BlockRV
 from .injective import require_once
 from .primitive import Base, primitive
+from .renamed import beside
 from .require import Kind, binds, require_around, require_kind
 from .rfactor import Factoring
 from .state import State
@@ -50,8 +49,7 @@ class ReductionPrimitives(Base):
         Needs   a reduction block, and a loop around it outside which no loop binds reduce
                 variables, and inside which no iteration repeats another.
         """
-        s = self.state
-        b, target = s.realize(block), s.loop(loop)
+        (s, b), target = self._at(block), self.state.loop(loop)
         if b.block.init is None:
             s.fail(
                 f"{b.block.name} has no initial value to take out",
@@ -152,34 +150,17 @@ def _require_start_inside(s: State, b: BlockRealize, inner: Sequence[For]) -> No
 def _init_nest(s: State, b: BlockRealize, inner: Sequence[For]) -> tuple[Stmt, str]:
     """The initial values in a block of its own, in copies of the spatial loops."""
     spatial = [(i, v) for i, v in b.bindings if i.kind == "spatial"]
-    used: set[Var] = set()
-    for _, value in spatial:
-        used |= free_vars(value)
-    loops = [x for x in inner if x.var in used]
-    to = s.copies(loops, "init")
-    own = s.copies([i for i, _ in spatial], "init")
-    iters = [i.replace(var=own[i.var]) for i, _ in spatial]
-    assert b.block.init is not None
+    used = {v for _, value in spatial for v in free_vars(value)}
     # the initial value is set where the reduce variables begin, as far as the predicate holds
     # there; a part of it about their loops alone says how long the reduction is, perhaps not at all
-    first: dict[Var, Expr] = {x.var: x.min for x in inner if x.var not in to}
+    first: dict[Var, Expr] = {x.var: x.min for x in inner if x.var not in used}
     others = {x.var for x in s.loops_above(b)} - set(first)
     guard = [
-        substitute(c, {**to, **first})
+        substitute(c, first)
         for c in conjuncts(b.predicate)
         if free_vars(c) & others or not free_vars(c) & set(first)
     ]
+    assert b.block.init is not None
     name = s.fresh_block(f"{b.block.name}_init")
-    block = Block(
-        name,
-        tuple(iters),
-        (),
-        Rewriter(own).regions(b.block.writes),
-        substitute_stmt(b.block.init, own),
-    )
-    block = block.replace(reads=accesses(s.facts, block)[0])
-    predicate = s.facts.conjunction(*guard)
-    stmt: Stmt = BlockRealize(tuple([substitute(v, to) for _, v in spatial]), predicate, block)
-    for x in reversed(loops):
-        stmt = x.replace(var=to[x.var], extent=substitute(x.extent, to), body=stmt)
-    return stmt, name
+    loops = [x for x in inner if x.var in used]
+    return beside(s, name, "init", spatial, loops, b.block.init, guard), name

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from smelt.ir.build import is_const, value_of
-from smelt.ir.expr import INDEX, Expr, FloorDiv, FloorMod, Var, const
+from smelt.arith.equal_sums import digit_pair
+from smelt.ir.build import is_const
+from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import Box, Facts
 from smelt.tir.regions import refresh_regions
@@ -58,7 +59,7 @@ def _joined(
     """Indices x // c and x % c become one index x."""
     items = [(e, b, True) for e, b in zip(indices, box, strict=True)]
     while True:
-        pair = _quotient_and_rest([e for e, _, _ in items], facts)
+        pair = digit_pair([e for e, _, _ in items], facts.simplify)
         if pair is None:
             return items
         quotient, rest, whole, factor = pair
@@ -72,49 +73,6 @@ def _joined(
         )
         new = (whole, (facts.simplify(low), facts.simplify(high)), (one or all_rests) and p0 and p1)
         items = [x for k, x in enumerate(items) if k not in (quotient, rest)] + [new]
-
-
-def _quotient_and_rest(
-    items: Sequence[Expr], facts: Facts | None
-) -> tuple[int, int, Expr, Expr] | None:
-    """The places of a quotient and of a rest, the whole, and what it was divided by."""
-    position = {e: k for k, e in enumerate(items)}
-    for k, e in enumerate(items):
-        if not isinstance(e, FloorMod):
-            continue
-        quotients: list[Expr] = [FloorDiv(e.a, e.b)]
-        if isinstance(e.a, FloorDiv):
-            quotients.append(FloorDiv(e.a.a, e.a.b * e.b))
-        if facts is not None:
-            quotients.append(facts.simplify(quotients[0]))
-        for q in quotients:
-            if q in position:
-                return position[q], k, e.a, e.b
-        for q in items:
-            whole = _whole(q, e, quotients, facts)
-            if whole is not None:
-                return position[q], k, whole, e.b
-    return None
-
-
-def _whole(q: Expr, e: FloorMod, quotients: Sequence[Expr], facts: Facts | None) -> Expr | None:
-    """x where q = x // c and e = x % c under other names; None where it is not seen."""
-    if isinstance(q, FloorMod) and q.a in quotients:  # x // c % d and x % c are x % (c * d)
-        return FloorMod(e.a, e.b * q.b)
-    width, whole = value_of(e.b), value_of(q.b) if isinstance(q, FloorDiv) else None
-    if facts is None or not width or whole is None or whole % width or whole == width:
-        return None
-    assert isinstance(q, FloorDiv)  # y // (c * d) is x // c where y // d is x
-    return e.a if facts.simplify(q.a // (whole // width)) is e.a else None
-
-
-def merge_digits(items: Sequence[Expr], facts: Facts | None = None) -> list[Expr]:
-    """Values where each pair x // c, x % c has become x; with facts, also simplified pairs."""
-    out = list(items)
-    while (pair := _quotient_and_rest(out, facts)) is not None:
-        quotient, rest, whole, _ = pair
-        out = [x for k, x in enumerate(out) if k not in (quotient, rest)] + [whole]
-    return out
 
 
 def _solve_one(

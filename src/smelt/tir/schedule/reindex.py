@@ -10,8 +10,9 @@ from smelt.ir.walk import free_vars, substitute
 
 from .. import nodes
 from .cache import buffer_at
+from .exchange import Relayout, is_outer
 from .handles import BlockRV
-from .layout import Relayout, is_outer, named_buffer
+from .layout import named_buffer
 from .maps import IndexFunction, read_map
 from .predicate import require_unguarded
 from .primitive import Base, primitive
@@ -52,8 +53,7 @@ class ReindexPrimitives(Base):
         Needs   a block that uses the buffer at one place, not both reading and writing it
                 otherwise.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         old = named_buffer(s, b, buffer)
         return BlockRV(
             _Staging(s, b, old, any(w.buffer is old for w in b.block.writes)).reindexed()
@@ -88,8 +88,7 @@ class ReindexPrimitives(Base):
         Needs   a buffer read at one place; a map that gives the elements read different places, of
                 variables that choose the element.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         old = buffer_at(s, b, "read", read_buffer_index)
         return BlockRV(_Staging(s, b, old, False).mapped(index_map, storage_scope))
 
@@ -122,8 +121,7 @@ class ReindexPrimitives(Base):
         Needs   a complete or reduction block that runs for all values of its variables and writes
                 the buffer at one place; a map that gives the elements written different places.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         old = buffer_at(s, b, "write", write_buffer_index)
         return BlockRV(_Staging(s, b, old, True).mapped(index_map, storage_scope))
 
@@ -140,14 +138,12 @@ class _Staging:
         if reads_it and writes_it:
             s.fail(
                 f"{b.block.name} reads and writes {old.name}",
-                mark={b: "this block"},
                 legal="a buffer that the block only reads or only writes (see cache_inplace)",
             )
         found = _places(s, b, old)
         if len(found) != 1:
             s.fail(
                 f"{b.block.name} uses {old.name} at {len(found)} places",
-                mark={b: "this block"},
                 legal="a buffer used at one place",
             )
         self.indices = found.pop()

@@ -132,12 +132,8 @@ class Factoring:
             inside.append(substitute(update.condition, own))
         if inside:
             body = nodes.IfThenElse(all_of(inside), body)
-        init = nodes.seq(
-            *[
-                nodes.BufferStore(p, substitute(e, own), point)
-                for p, e in zip(partial, update.identities(), strict=True)
-            ]
-        )
+        starts = [substitute(e, own) for e in update.identities()]
+        init = nodes.stores(partial, starts, point)
         block = refresh_regions(s.facts, nodes.Block(name, tuple(iters), (), (), body, init))
         return nodes.BlockRealize(tuple(values), guard, block)
 

@@ -10,7 +10,7 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import BlockRealize, Buffer, For
 
 from .cache import buffer_at
-from .layout import Relayout, is_outer, transform_accesses
+from .exchange import Relayout, is_outer, transform_accesses
 from .predicate import require_unguarded
 from .primitive import Base, primitive
 from .region import touched
@@ -55,8 +55,7 @@ class RollingPrimitives(Base):
                 its nest (see compute_at), that writes an intermediate buffer there; a serial loop
                 by which the part written moves on by less than its length.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         buffer = buffer_at(s, b, "write", write_buffer_index)
         _Rolling(s, b, buffer).carry_out()
 

@@ -152,8 +152,7 @@ class SamplePrimitives(Base):
                     C[v_1] = B[v_1] * 2.0
         Needs   a block that compute_at can move.
         """
-        s = self.state
-        b = s.realize(block)
+        s, b = self._at(block)
         consumers = s.consumers(b)
         loops = s.loops_above(consumers[0]) if consumers else []
         legal = []
@@ -167,7 +166,6 @@ class SamplePrimitives(Base):
         if not legal:
             s.fail(
                 f"{b.block.name} can be computed at no loop of a consumer",
-                mark={b: "this block"},
                 legal="a block whose consumers have loops",
             )
         if decision is None:

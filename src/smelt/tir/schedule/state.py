@@ -24,7 +24,7 @@ from .region import refreshed, told_by_body
 from .show import show
 from .trace_text import expr_text
 
-Change = nodes.Stmt | None | Callable[[nodes.Stmt], nodes.Stmt]
+Change = nodes.Stmt | None | Callable[[Any], nodes.Stmt]
 """What becomes of a statement: another, none, or a function of it when its parts are done."""
 
 
@@ -233,14 +233,13 @@ class State:
         self, s: nodes.Stmt, changes: Mapping[nodes.Stmt, Change], dirty: Iterable[nodes.Stmt]
     ) -> nodes.Stmt | None:
         change: Change = changes.get(s, s)
-        if s not in dirty:
-            return (
-                change(s) if change is not None and not isinstance(change, nodes.Stmt) else change
-            )
+        if isinstance(change, nodes.Stmt | None):
+            if change is not s or s not in dirty:
+                return change
+        elif s not in dirty:
+            return change(s)
         new = self._rebuild_parts(s, changes, dirty)
-        if change is not s:
-            if new is None or change is None or isinstance(change, nodes.Stmt):
-                return change if change is None or isinstance(change, nodes.Stmt) else None
+        if new is not None and not isinstance(change, nodes.Stmt | None):
             new = change(new)
         if isinstance(new, nodes.Block) and new.name != "root" and told_by_body(new):
             new = refreshed(self, new)
@@ -251,32 +250,21 @@ class State:
     ) -> nodes.Stmt | None:
         """A statement with its changed parts; None where nothing is left of it."""
 
-        def rebuilt(x: nodes.Stmt) -> nodes.Stmt | None:
-            return self._rebuild(x, changes, dirty)
+        parts = [self._rebuild(x, changes, dirty) for x in nodes.sub_statements(s)]
+        kept = [p for p in parts if p is not None]
+        if isinstance(s, nodes.Seq):
+            return nodes.seq(*kept) if kept else None
+        if parts and not kept and not isinstance(s, nodes.Block):
+            return None
+        new = dict(zip(nodes.sub_statements(s), parts, strict=True))
+        optional = (getattr(s, "init", None), getattr(s, "else_body", None))
 
-        match s:
-            case nodes.Seq(stmts):
-                parts = [p for p in map(rebuilt, stmts) if p is not None]
-                return nodes.seq(*parts) if parts else None
-            case nodes.For() | nodes.While() | nodes.LetStmt() | nodes.Allocate():
-                body = rebuilt(s.body)
-                return None if body is None else s.replace(body=body)
-            case nodes.IfThenElse(c, a, b):
-                then, other = rebuilt(a), None if b is None else rebuilt(b)
-                if then is None and other is None:
-                    return None
-                return nodes.IfThenElse(c, then or nodes.no_op(), other)
-            case nodes.BlockRealize(values, predicate, block):
-                inner = rebuilt(block)
-                return (
-                    nodes.BlockRealize(values, predicate, inner)
-                    if isinstance(inner, nodes.Block)
-                    else None
-                )
-            case nodes.Block():
-                init = None if s.init is None else rebuilt(s.init)
-                return s.replace(init=init, body=rebuilt(s.body) or nodes.no_op())
-        return s
+        def part(c: Node) -> Node | None:
+            if not isinstance(c, nodes.Stmt):
+                return c
+            return new[c] if new[c] is not None or c in optional else nodes.no_op()
+
+        return s.with_children(part)
 
     def set_func(self, func: nodes.PrimFunc) -> None:
         """Another version of the whole function."""
@@ -357,9 +345,14 @@ class State:
     def fail(
         self, what: str, *, mark: Mapping[Node, str] | None = None, legal: str = ""
     ) -> NoReturn:
-        """Raise a ScheduleError that shows the program (as `error_render_level` says)."""
+        """Raise a ScheduleError that shows the program (as `error_render_level` says).
+
+        mark  what is underlined, with a note; else the block that the call is about
+        """
         if self.render == "none":
             raise ScheduleError(f"{self.call.name} was refused (error_render_level is 'none')")
+        if mark is None and (b := self.index.blocks.get(self.call.args.get("block", ""))):
+            mark = {b: "this block"}
         parts = [f"{self.call}: {what}"]
         if mark and self.render == "detail":
             parts += ["  " + line for line in show(self.func, mark).rstrip().splitlines()]
@@ -412,19 +405,16 @@ def _among(regions: Iterable[nodes.BufferRegion], buffers: set[nodes.Buffer]) ->
     return any(r.buffer in buffers for r in regions)
 
 
-def allocating(*buffers: nodes.Buffer) -> Callable[[nodes.Stmt], nodes.Stmt]:
+def allocating(*buffers: nodes.Buffer) -> Change:
     """The change that lets a block allocate more buffers."""
-
-    def change(old: nodes.Stmt) -> nodes.Stmt:
-        assert isinstance(old, nodes.Block)
-        return old.replace(alloc_buffers=(*old.alloc_buffers, *buffers))
-
-    return change
+    return lambda old: old.replace(alloc_buffers=(*old.alloc_buffers, *buffers))
 
 
 def loop_names(func: nodes.PrimFunc) -> dict[str, str]:
     """The loops of a function with their extents as text."""
-    return {s.var.name: _short(s.extent) for s in nodes.walk(func.body) if isinstance(s, nodes.For)}
+    loops = [s for s in nodes.walk(func.body) if isinstance(s, nodes.For)]
+    texts = [getattr(s.extent, "value", getattr(s.extent, "name", "...")) for s in loops]
+    return {s.var.name: str(text) for s, text in zip(loops, texts, strict=True)}
 
 
 def block_names(func: nodes.PrimFunc) -> dict[str, str]:
@@ -434,10 +424,6 @@ def block_names(func: nodes.PrimFunc) -> dict[str, str]:
         for s in nodes.walk(func.body)
         if isinstance(s, nodes.BlockRealize) and s.block.name != "root"
     }
-
-
-def _short(e: Expr) -> str:
-    return str(getattr(e, "value", getattr(e, "name", "...")))
 
 
 def _and(items: Sequence[str]) -> str:

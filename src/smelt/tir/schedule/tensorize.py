@@ -10,7 +10,7 @@ from smelt.tir.rewrite import Indices, Rewriter
 
 from .. import nodes
 from .blockize import BlockizePrimitives
-from .layout import is_outer
+from .exchange import is_outer
 from .loops import find
 from .matching import Matching, Place
 from .primitive import primitive

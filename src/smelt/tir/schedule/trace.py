@@ -20,15 +20,6 @@ from .handles import BlockRV, ExprRV, LoopRV
 DecisionProvider = Callable[["Instruction", list[Any], list[Any], Any], Any]
 """(instruction, inputs, attributes, recorded decision) -> the decision to replay with."""
 
-_PURE = (
-    "get_block",
-    "get_loops",
-    "get_child_blocks",
-    "get_producers",
-    "get_consumers",
-    "get_output_blocks",
-)
-
 
 class InstructionKind(NamedTuple):
     """What primitive an instruction calls."""
@@ -38,7 +29,7 @@ class InstructionKind(NamedTuple):
     @property
     def is_pure(self) -> bool:
         """Whether it changes nothing, so that it can go where nobody uses its results."""
-        return self.name in _PURE or self.is_sampling
+        return self.name.startswith("get_") or self.is_sampling
 
     @property
     def is_sampling(self) -> bool:

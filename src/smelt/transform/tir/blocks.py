@@ -11,10 +11,9 @@ from smelt.lowering.opaque import (
     lower_opaque_blocks,
     plan_buffer_locations,
 )
-from smelt.lowering.safe import require_flat
 from smelt.tir.nodes import PrimFunc
 
-from .function_pass import PrimFuncPass, built_in
+from .function_pass import PrimFuncPass, built_in, flat
 
 
 def unchanged(func: PrimFunc) -> PrimFunc:
@@ -205,8 +204,4 @@ def FlattenBuffer() -> PrimFuncPass:
                 C[i * 8 + j] = B[i * 8 - j + 7]
     """
 
-    def flatten(func: PrimFunc) -> PrimFunc:
-        require_flat(func, "FlattenBuffer")
-        return flatten_buffers(func)
-
-    return built_in("FlattenBuffer", flatten)
+    return flat("FlattenBuffer", flatten_buffers)

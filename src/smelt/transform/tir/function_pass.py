@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, overload
+from collections.abc import Callable
+from typing import Any
 
 from smelt.ir.errors import CompileError, InternalError, SmeltError
 from smelt.ir.module import IRModule
-from smelt.ir.transform import Pass, PassContext, PassInfo, make_pass
+from smelt.ir.transform import Pass, PassContext, PassInfo, pass_decorator
+from smelt.lowering.safe import require_flat
 from smelt.tir.nodes import PrimFunc
 
 
@@ -76,40 +77,19 @@ def built_in(name: str, fn: Callable[..., PrimFunc], *args: Any, **options: Any)
     return BuiltIn(lambda func, mod, context: fn(func, *args, **options), PassInfo(name))
 
 
-@overload
-def prim_func_pass(
-    pass_func: None = None, opt_level: int = 0, name: str | None = None,
-    required: Sequence[str] | None = None, traceable: bool = False,
-) -> Callable[[Any], Any]:  # fmt: skip
-    """Given no function: a decorator."""
+def flat(name: str, fn: Callable[[PrimFunc], PrimFunc]) -> PrimFuncPass:
+    """A pass on programs without blocks."""
+
+    def run(func: PrimFunc) -> PrimFunc:
+        require_flat(func, name)
+        return fn(func)
+
+    return built_in(name, run)
 
 
-@overload
-def prim_func_pass(
-    pass_func: Callable[..., Any], opt_level: int = 0, name: str | None = None,
-    required: Sequence[str] | None = None, traceable: bool = False,
-) -> Any:  # fmt: skip
-    """Given a function or a class: the pass, or the class of passes."""
-
-
-def prim_func_pass(
-    pass_func: Any = None, opt_level: int = 0, name: str | None = None,
-    required: Sequence[str] | None = None, traceable: bool = False,
-) -> Any:  # fmt: skip
-    """A decorator that makes a pass of a function (func, mod, context) -> func.
-
-    A class with a method transform_function(func, mod, context) becomes a class of passes.
-
-    opt_level  the lowest level at which a Sequential runs it
-    name       that of the function where it is None
-    required   names of passes that must have run before it in a Sequential
-    traceable  there for the classic signature
-    """
-
-    def made(given: Any) -> Any:
-        return make_pass(given, PrimFuncPass, "transform_function", opt_level, name, required)
-
-    return made if pass_func is None else made(pass_func)
+prim_func_pass = pass_decorator(
+    "prim_func_pass", PrimFuncPass, "transform_function", "(func, mod, context) -> func"
+)
 
 
 def Apply(ftransform: Callable[[PrimFunc], PrimFunc]) -> PrimFuncPass:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntFlag
 
 from smelt.ir.errors import Unsupported
@@ -22,17 +21,7 @@ from smelt.lowering.threads import (
 from smelt.lowering.vectorize import vectorize_loops
 from smelt.tir.nodes import PrimFunc
 
-from .function_pass import BuiltIn, PrimFuncPass, built_in
-
-
-def flat(name: str, fn: Callable[[PrimFunc], PrimFunc]) -> PrimFuncPass:
-    """A pass on programs without blocks."""
-
-    def run(func: PrimFunc) -> PrimFunc:
-        require_flat(func, name)
-        return fn(func)
-
-    return built_in(name, run)
+from .function_pass import BuiltIn, PrimFuncPass, built_in, flat
 
 
 def VectorizeLoop(enable_vectorize: bool = True) -> PrimFuncPass:

@@ -17,8 +17,7 @@ from smelt.lowering.unique import bind_once
 from smelt.tir.nodes import PrimFunc
 
 from .blocks import unchanged
-from .function_pass import PrimFuncPass, built_in
-from .loops import flat
+from .function_pass import PrimFuncPass, built_in, flat
 
 
 def Simplify() -> PrimFuncPass:
