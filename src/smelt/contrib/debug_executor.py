@@ -216,15 +216,10 @@ class GraphModuleDebug(GraphModule):
         return self.debug_get_outputs(index - self._first)
 
     def _node(self, node: str | int) -> int:
-        names = [n["name"] for n in self.nodes]
-        if isinstance(node, int) and 0 <= node < len(names):
-            return node
-        if node not in names:
-            raise self.unknown("node", self._node_infos(), node)
-        return names.index(str(node))
+        return self._index("node", self._node_infos(), node)
 
-    def _node_infos(self) -> list[TensorInfo]:
-        return [TensorInfo(n["name"], "", ()) for n in self.nodes]
+    def _node_infos(self) -> tuple[TensorInfo, ...]:
+        return tuple([TensorInfo(n["name"], "", ()) for n in self.nodes])
 
     def dump(self, folder: Path) -> None:
         """Write the last run: the graph with times, a trace, and all results.

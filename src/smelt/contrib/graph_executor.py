@@ -104,12 +104,7 @@ class GraphModule(AotModule):
     def debug_get_outputs(self, node: str | int) -> list[NDArray]:
         """All results of a kernel in the last run, copied."""
         names = self.kernel_names()
-        if isinstance(node, int) and 0 <= node < len(names):
-            index = node
-        elif node in names:
-            index = names.index(str(node))
-        else:
-            raise self.unknown("kernel", [TensorInfo(k, "", ()) for k in names], node)
+        index = self._index("kernel", tuple([TensorInfo(k, "", ()) for k in names]), node)
         if self.module.metadata.get("intermediates") is None:
             raise InputError(
                 f"{self.module.name}: the result of kernel {names[index]!r} is not kept: its "

@@ -10,7 +10,7 @@ from smelt.tir.analysis import Footprint, Level, Touched
 from smelt.tir.analysis.table import byte_text, reuse_text
 
 from .amounts import Amounts
-from .element import Html, element, join
+from .element import Html, element, join, totals
 
 _OPEN_ROWS = 48  # with more rows than this, those of single buffers begin folded
 
@@ -24,8 +24,7 @@ def summary(found: Footprint, amounts: Amounts) -> Html:
     ]
     if total.intensity is not None:
         terms.append(("operations per byte", f"{total.intensity:,.2f}"))
-    rows = [element("div", element("dt", name), element("dd", value)) for name, value in terms]
-    return element("dl", rows, class_="totals")
+    return totals(terms)
 
 
 def bars(found: Footprint, amounts: Amounts) -> Html:

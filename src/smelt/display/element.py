@@ -42,6 +42,17 @@ def element(
     return Html(f"{start}{''.join(inner)}</{tag}>")
 
 
+def totals(terms: Iterable[tuple[str, str]]) -> Html:
+    """Figures with their names, as a list of terms."""
+    shown = [element("div", element("dt", name), element("dd", value)) for name, value in terms]
+    return element("dl", shown, class_="totals")
+
+
+def headings(names: Iterable[str]) -> list[Html]:
+    """The heads of a table's columns, each of which sorts it."""
+    return [element("th", element("button", n, type="button"), scope="col") for n in names]
+
+
 def data(name: str, value: object) -> Html:
     """A value for the page's script, as JSON; no text in it can end the element."""
     text = json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

@@ -33,7 +33,7 @@ from smelt.tir.analysis.table import byte_text
 
 from .amounts import Cache, caches_of
 from .diagram import diagram
-from .element import Html, data, element, join
+from .element import Html, data, element, headings, join, totals
 from .network import Network, imported_network, kernel_network
 from .page import document, program
 from .subject import Program, program_steps
@@ -215,8 +215,7 @@ def _totals(rows: Sequence[_Row], measured: Measured | None, mod: IRModule) -> H
     terms.append(("weights", byte_text(_weights(mod) if memory is None else memory.weights)))
     if memory is not None and memory.workspace is not None:
         terms.append(("workspace", byte_text(memory.workspace)))
-    shown = [element("div", element("dt", name), element("dd", value)) for name, value in terms]
-    return element("dl", shown, class_="totals")
+    return totals(terms)
 
 
 def _weights(mod: IRModule) -> int:
@@ -310,10 +309,7 @@ def _sum(rows: Sequence[Sequence[Cell]]) -> list[str]:
 def _table(rows: Sequence[_Row], cells: Sequence[Sequence[Cell]]) -> Html:
     """Only columns that have something in them."""
     used = [n for n in range(len(_COLUMNS) - 1) if any(c[n][1] is not None for c in cells)]
-    heads = [
-        element("th", element("button", _COLUMNS[n], type="button"), scope="col")
-        for n in (0, *[u + 1 for u in used])
-    ]
+    heads = headings([_COLUMNS[n] for n in (0, *[u + 1 for u in used])])
     body = []
     for n, (row, figures) in enumerate(zip(rows, cells, strict=True)):
         name = element("a", row.name, href=f"#k{n}") if row.program is not None else row.name

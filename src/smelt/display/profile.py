@@ -5,7 +5,7 @@ from __future__ import annotations
 from smelt.runtime import KernelTime, ProfileReport
 from smelt.runtime.limits import MachineLimits
 
-from .element import Html, element, join
+from .element import Html, element, headings, join, totals
 from .page import document
 
 
@@ -16,20 +16,16 @@ def profile_page(report: ProfileReport, limits: MachineLimits | None = None) -> 
     """
     facts = {"run": f"{report.total:.4f} ms", "runs": str(len(report.runs) or "not known"),
              "between kernels": f"{report.between:.4f} ms"}  # fmt: skip
-    totals = [element("div", element("dt", k), element("dd", v)) for k, v in facts.items()]
     columns = ["kernel", "ms", "% of the run", "calls", "GFLOP/s", "GB/s"]
     columns += [] if limits is None else ["% of the limit", "limit of"]
-    heads = [
-        element("th", element("button", c, type="button"), scope="col")
-        for c in [*columns, "operators", "nodes"]
-    ]
+    heads = headings([*columns, "operators", "nodes"])
     ordered = sorted(report.kernels, key=lambda k: -k.milliseconds)
     rows = [element("tr", _cells(report, k, limits)) for k in ordered]
     notes = [*([] if limits is None else [limits.text()]), *report.notes(limits)]
     header = element(
         "header",
         element("h1", f"Profile of {report.model}"),
-        element("dl", totals, class_="totals"),
+        totals(facts.items()),
         [element("p", note, class_="hint") for note in notes],
     )
     table = element(

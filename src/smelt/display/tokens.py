@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, cast
 
 Kind = Literal["keyword", "builtin", "number", "string", "comment", "note"]
 """builtin: what stands after T., R. or I.; note: a line of ^^^ with the text behind it."""
@@ -19,13 +19,6 @@ _TOKENS = re.compile(
       | (?P<word>[^\W\d]\w*)""",
     re.VERBOSE,
 )
-_KINDS: dict[str, Kind] = {
-    "comment": "comment",
-    "string": "string",
-    "note": "note",
-    "builtin": "builtin",
-    "number": "number",
-}
 
 
 def tokens(line: str) -> Iterator[tuple[Kind | None, str]]:
@@ -38,7 +31,9 @@ def tokens(line: str) -> Iterator[tuple[Kind | None, str]]:
         if m.start() > done:
             yield None, line[done : m.start()]
         done = m.end()
-        word = m.lastgroup == "word" and keyword.iskeyword(m.group())
-        yield "keyword" if word else _KINDS.get(m.lastgroup or ""), m.group()
+        kind = m.lastgroup
+        if kind == "word":
+            kind = "keyword" if keyword.iskeyword(m.group()) else None
+        yield cast(Kind | None, kind), m.group()
     if done < len(line):
         yield None, line[done:]

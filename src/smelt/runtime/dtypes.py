@@ -13,33 +13,13 @@ from smelt.runtime.errors import LoadError
 
 DType = np.dtype[Any]
 
-C_DTYPES = {
-    "bool": "SMELT_BOOL",
-    "int8": "SMELT_INT8",
-    "int16": "SMELT_INT16",
-    "int32": "SMELT_INT32",
-    "int64": "SMELT_INT64",
-    "uint8": "SMELT_UINT8",
-    "uint16": "SMELT_UINT16",
-    "uint32": "SMELT_UINT32",
-    "uint64": "SMELT_UINT64",
-    "float16": "SMELT_FLOAT16",
-    "float32": "SMELT_FLOAT32",
-    "float64": "SMELT_FLOAT64",
-    "bfloat16": "SMELT_BFLOAT16",
-    "float8_e4m3fn": "SMELT_FLOAT8_E4M3FN",
-    "float8_e4m3fnuz": "SMELT_FLOAT8_E4M3FNUZ",
-    "float8_e5m2": "SMELT_FLOAT8_E5M2",
-    "float8_e5m2fnuz": "SMELT_FLOAT8_E5M2FNUZ",
-    "float8_e8m0fnu": "SMELT_FLOAT8_E8M0FNU",
-    "float4_e2m1fn": "SMELT_FLOAT4_E2M1FN",
-    "int4": "SMELT_INT4",
-    "uint4": "SMELT_UINT4",
-    "int2": "SMELT_INT2",
-    "uint2": "SMELT_UINT2",
-    "complex64": "SMELT_COMPLEX64",
-    "complex128": "SMELT_COMPLEX128",
-}
+_NAMES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+    "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+    "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn", "int4", "uint4", "int2", "uint2",
+    "complex64", "complex128",
+)  # fmt: skip
+C_DTYPES = {name: f"SMELT_{name.upper()}" for name in _NAMES}
 
 _RAW = {"bfloat16": np.uint16} | {
     name: np.uint8

@@ -11,22 +11,9 @@ from smelt.runtime.errors import InputError, LoadError
 
 _LONGEST = 20_000  # characters
 _NODES = (
-    ast.Expression,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.Add,
-    ast.Sub,
-    ast.Mult,
-    ast.FloorDiv,
-    ast.Mod,
-    ast.USub,
-    ast.Constant,
-    ast.Name,
-    ast.Load,
-    ast.Call,
-    ast.Compare,
-    ast.Eq,
-)
+    ast.Expression, ast.BinOp, ast.UnaryOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod,
+    ast.USub, ast.Constant, ast.Name, ast.Load, ast.Call, ast.Compare, ast.Eq,
+)  # fmt: skip
 _FUNCTIONS: dict[str, Callable[..., int]] = {
     "min": min,
     "max": max,

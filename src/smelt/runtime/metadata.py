@@ -38,31 +38,27 @@ def _text(value: Any, at: str) -> None:
         _refuse(value, at, "a text")
 
 
-def _count(value: Any, at: str) -> None:
-    if type(value) is not int or not 0 <= value < 1 << 63:
-        _refuse(value, at, "a number of 63 bits")
+def _such(holds: Callable[[Any], bool], legal: str) -> Form:
+    """Values for which this holds."""
+
+    def check(value: Any, at: str) -> None:
+        if not holds(value):
+            _refuse(value, at, legal)
+
+    return check
+
+
+_count = _such(lambda v: type(v) is int and 0 <= v < 1 << 63, "a number of 63 bits")
+_group = _such(lambda v: type(v) is int and v >= -2, "-2, -1 or a number of items")
+_truth = _such(lambda v: type(v) is bool, "true or false")
 
 
 def _size(value: Any, at: str) -> None:
     (_text if type(value) is str else _count)(value, at)
 
 
-def _group(value: Any, at: str) -> None:
-    if type(value) is not int or value < -2:
-        _refuse(value, at, "-2, -1 or a number of items")
-
-
-def _truth(value: Any, at: str) -> None:
-    if type(value) is not bool:
-        _refuse(value, at, "true or false")
-
-
 def _one_of(*legal: str) -> Form:
-    def check(value: Any, at: str) -> None:
-        if type(value) is not str or value not in legal:
-            _refuse(value, at, ", ".join(legal))
-
-    return check
+    return _such(lambda v: type(v) is str and v in legal, ", ".join(legal))
 
 
 def _maybe(form: Form) -> Form:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -304,8 +303,3 @@ class Signature(Interface):
     def values(self, sizes: Mapping[str, int]) -> str:
         """Symbols for a message."""
         return ", ".join(f"{name} = {value}" for name, value in sizes.items())
-
-    @staticmethod
-    def count(shape: Sequence[int]) -> int:
-        """The number of elements."""
-        return math.prod(shape)

@@ -8,34 +8,15 @@ from smelt.ir.errors import TargetError
 
 # The type of an option; those not named here are strings.
 _LISTS = frozenset({"keys", "libs", "mattr"})
-_NUMBERS = frozenset(
-    {
-        "num-cores",
-        "opt-level",
-        "vector-width",
-        "max_num_threads",
-        "thread_warp_size",
-        "max_threads_per_block",
-        "max_shared_memory_per_block",
-        "registers_per_block",
-        "max_local_memory_per_block",
-        "vtcm-capacity",
-        "workspace-byte-alignment",
-        "constants-byte-alignment",
-        "from_device",
-        "target_device_type",
-    }
-)
-FLAGS = frozenset(
-    {
-        "system-lib",
-        "link-params",
-        "fast-math",
-        "supports_float16",
-        "supports_int8",
-        "supports_int64",
-    }
-)
+_NUMBERS = frozenset({
+    "num-cores", "opt-level", "vector-width", "max_num_threads", "thread_warp_size",
+    "max_threads_per_block", "max_shared_memory_per_block", "registers_per_block",
+    "max_local_memory_per_block", "vtcm-capacity", "workspace-byte-alignment",
+    "constants-byte-alignment", "from_device", "target_device_type",
+})  # fmt: skip
+FLAGS = frozenset({
+    "system-lib", "link-params", "fast-math", "supports_float16", "supports_int8", "supports_int64",
+})  # fmt: skip
 
 _COMMON = ("keys", "tag", "device", "model", "libs", "host", "from_device", "target_device_type")
 _CODE = ("mcpu", "mattr", "mtriple", "mabi", "mfloat-abi", "mfpu", "march", "runtime", "system-lib",

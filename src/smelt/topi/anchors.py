@@ -13,20 +13,27 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor, compute, reduce_axis
 
 from .boxes import Box, iou, packed, sorted_order, suppressed
-from .common import agree, describe, extents, float_only, named, number, require, same_dtype, tensor
+from .common import (
+    agree,
+    agree_in_shape,
+    at_least,
+    clamped,
+    describe,
+    extents,
+    float_only,
+    named,
+    number,
+    pick,
+    require,
+    same_dtype,
+    take_form,
+    tensor,
+)
 from .reduce import FIRST_MAX
 from .reference import Array, box_overlap, descending
 from .registry import op
 
 FLOAT = "float32"
-
-
-def _chosen(k: Expr, values: Sequence[Expr]) -> Expr:
-    """values[k]."""
-    found = values[-1]
-    for n in reversed(range(len(values) - 1)):
-        found = build.select(build.equal(k, n), values[n], found)
-    return found
 
 
 @op
@@ -59,14 +66,12 @@ def multibox_prior(
 
     def body(_: Expr, i: Expr, e: Expr) -> Expr:
         pixel, kind = i // kinds, i % kinds
-        half = [_chosen(kind, [number(v, FLOAT) for v in each]) for each in (high, broad)]
+        half = [pick(kind, [number(v, FLOAT) for v in each]) for each in (high, broad)]
         # sizes are parts of the height, so that anchors are square
         half[1] = half[1] * real[0] / real[1]
         y, x = centre(pixel // columns, 0), centre(pixel % columns, 1)
-        v = _chosen(e, [x - half[1], y - half[0], x + half[1], y + half[0]])
-        return (
-            build.maximum(build.minimum(v, number(1.0, FLOAT)), number(0.0, FLOAT)) if clip else v
-        )
+        v = pick(e, [x - half[1], y - half[0], x + half[1], y + half[0]])
+        return clamped(v, number(0.0, FLOAT), number(1.0, FLOAT)) if clip else v
 
     return tensor((1, rows * columns * kinds, 4), body, "multibox_prior")
 
@@ -136,15 +141,13 @@ def multibox_transform_loc(
         centre = loc_pred[i, j * 4 + d] * variances[d] * size + (begin + end) * 0.5
         half = build.call("exp", loc_pred[i, j * 4 + d + 2] * variances[d + 2]) * size * 0.5
         v = centre + half * sign
-        return (
-            build.maximum(build.minimum(v, number(1.0, dtype)), number(0.0, dtype)) if clip else v
-        )
+        return clamped(v, number(0.0, dtype), number(1.0, dtype)) if clip else v
 
     def body(i: Expr, m: Expr, e: Expr) -> Expr:
         j = build.maximum(places[i, m], 0)
         name = cast(dtype, own(i, j) - first)
         box = [coordinate(i, j, d, sign) for sign in (-1.0, 1.0) for d in range(2)]
-        return build.select(m < count[i], _chosen(e, [name, score[i, j], *box]), number(-1, dtype))
+        return build.select(m < count[i], pick(e, [name, score[i, j], *box]), number(-1, dtype))
 
     many = tensor((b,), lambda i: cast("int32", count[i]), "valid_count")
     return tensor((b, n, 6), body, "multibox_boxes"), many
@@ -179,12 +182,9 @@ def _(
 
 
 def _prediction_shapes(cls_prob: Tensor, loc_pred: Tensor, anchor: Tensor) -> None:
-    for name, t, form in (
-        ("cls_prob", cls_prob, "[b, c, n]"), ("loc_pred", loc_pred, "[b, n * 4]"),
-        ("anchor", anchor, "[1, n, 4]"),
-    ):  # fmt: skip
-        rank = form.count(",") + 1
-        require(len(t.shape) == rank, f"{name} {describe(t.shape)} has to be {form}")
+    take_form("[b, c, n]", cls_prob=cls_prob)
+    take_form("[b, n * 4]", loc_pred=loc_pred)
+    take_form("[1, n, 4]", anchor=anchor)
     n = cls_prob.shape[2]
     rule = (
         f"{named(cls_prob=cls_prob)}, {named(loc_pred=loc_pred)} and anchor "
@@ -231,9 +231,7 @@ def proposal(
     float_only(cls_prob, "cls_prob")
     kinds = len(scales) * len(ratios)
     _proposal_shapes(cls_prob, bbox_pred, im_info, kinds)
-    require(
-        rpn_post_nms_top_n >= 1, f"rpn_post_nms_top_n={rpn_post_nms_top_n}; it has to be at least 1"
-    )
+    at_least(1, rpn_post_nms_top_n=rpn_post_nms_top_n)
     b, _, h, w = cls_prob.shape
     n = h * w * kinds
     anchors = [_anchor(r, s, feature_stride) for r in ratios for s in scales]
@@ -305,17 +303,13 @@ def _(
 
 
 def _proposal_shapes(cls_prob: Tensor, bbox_pred: Tensor, im_info: Tensor, kinds: int) -> None:
-    operands = (("cls_prob", cls_prob, 4), ("bbox_pred", bbox_pred, 4), ("im_info", im_info, 2))
-    for name, t, rank in operands:
-        require(len(t.shape) == rank, f"{name} {describe(t.shape)} has to have {rank} dimensions")
+    operands = {"cls_prob": cls_prob, "bbox_pred": bbox_pred, "im_info": im_info}
+    for (name, t), rank in zip(operands.items(), (4, 4, 2), strict=True):
+        require(len(t.shape) == rank, f"{named(**{name: t})} has to have {rank} dimensions")
     b, _, h, w = cls_prob.shape
-    for name, t, want in (
-        ("cls_prob", cls_prob, (b, const(2 * kinds, INDEX), h, w)),
-        ("bbox_pred", bbox_pred, (b, const(4 * kinds, INDEX), h, w)),
-        ("im_info", im_info, (b, const(3, INDEX))),
-    ):
-        for d, (have, e) in enumerate(zip(t.shape, want, strict=True)):
-            agree(have, e, f"{name} {describe(t.shape)} has to be {describe(want)}: dimension {d}")
+    wanted = [extents(e) for e in ((b, 2 * kinds, h, w), (b, 4 * kinds, h, w), (b, 3))]
+    for (name, t), want in zip(operands.items(), wanted, strict=True):
+        agree_in_shape(t.shape, want, f"{name} {describe(t.shape)} has to be {describe(want)}")
 
 
 def _predicted(
@@ -330,7 +324,7 @@ def _predicted(
     def corners(i: Expr, k: Expr, y: Expr, x: Expr) -> list[Expr]:
         """Left, top, right, bottom."""
         old = [
-            _chosen(k, [number(a[d], dtype) for a in anchors]) + cast(dtype, v * stride)
+            pick(k, [number(a[d], dtype) for a in anchors]) + cast(dtype, v * stride)
             for d, v in enumerate((x, y, x, y))
         ]
         delta = [bbox_pred[i, k * 4 + d, y, x] for d in range(4)]
@@ -348,10 +342,8 @@ def _predicted(
     def body(i: Expr, j: Expr, e: Expr) -> Expr:
         k, x, y = j % kinds, j // kinds % w, j // kinds // w
         last = [im_info[i, 1] - 1.0, im_info[i, 0] - 1.0]
-        held = [
-            build.maximum(build.minimum(v, last[d % 2]), number(0.0, dtype))
-            for d, v in enumerate(corners(i, k, y, x))
-        ]
+        found, zero = corners(i, k, y, x), number(0.0, dtype)
+        held = [clamped(v, zero, last[d % 2]) for d, v in enumerate(found)]
         least = im_info[i, 2] * number(min_size, dtype)
         small = build.any_of(*[held[d + 2] - held[d] + 1.0 < least for d in range(2)])
         reach = build.select(small, least * 0.5, number(0.0, dtype))
@@ -359,6 +351,6 @@ def _predicted(
         whole = [cast(INDEX, im_info[i, d] / float(stride)) for d in range(2)]
         inside = build.all_of(y < whole[0], x < whole[1])
         score = build.select(inside, cls_prob[i, kinds + k, y, x], number(-1, dtype))
-        return _chosen(e, [*moved, build.select(small, number(-1, dtype), score)])
+        return pick(e, [*moved, build.select(small, number(-1, dtype), score)])
 
     return tensor((b, h * w * kinds, 5), body, "proposal_boxes")

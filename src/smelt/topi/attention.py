@@ -29,10 +29,7 @@ def attention(
     """
     dtype = common.same_dtype(q=q, k=k, v=v)
     common.float_only(q, "q")
-    for name, t in (("q", q), ("k", k), ("v", v)):
-        common.require(
-            len(t.shape) >= 2, f"{name} {common.describe(t.shape)} needs at least two dimensions"
-        )
+    common.take_matrices(q=q, k=k, v=v)
     common.agree(k.shape[-2], v.shape[-2], f"{common.named(k=k, v=v)} need one row per key each")
     scores = product(q, k, False, True, "scores", ("q", "k"))
     shape = scores.shape

@@ -12,7 +12,7 @@ from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, reduce_axis
 from smelt.te.tensor import sum as te_sum
 
-from .common import axis_of, named, require, tensor
+from .common import axis_of, named, one_of, require, tensor
 from .reference import Array
 from .registry import op
 
@@ -45,7 +45,7 @@ def bitpack(
     pack_type  uint8, uint16, uint32 or uint64
     """
     rank = len(x.shape)
-    require(pack_type in WORDS, f"pack_type={pack_type!r}; legal: {', '.join(WORDS)}")
+    one_of(WORDS, pack_type=pack_type)
     _check(x, bits, pack_type, "pack_type")
     pack_axis, bit_axis = (
         axis_of(pack_axis, rank, "pack_axis"),

@@ -14,7 +14,7 @@ from smelt.ir.build import call, select
 from smelt.ir.expr import NE, And, Expr, Not, Or, cast
 from smelt.te.tensor import Tensor
 
-from .common import at, broadcast_shapes, require, same_dtype, tensor
+from .common import at, broadcast_shapes, integers_only, require, same_dtype, tensor
 from .reference import Array, divided, rounded
 from .registry import Meaning, Op, op
 
@@ -56,15 +56,10 @@ def _bools(**operands: Tensor) -> None:
         require(x.dtype == "bool", f"{name} is {x.dtype}; it has to be bool")
 
 
-def _integers(**operands: Tensor) -> None:
-    for name, x in operands.items():
-        require(dt.is_int(x.dtype), f"{name} is {x.dtype}; it has to be an integer")
-
-
 def _bits(a: Tensor, b: Tensor) -> None:
     """Integers or truth values, of which each is one bit."""
     if a.dtype != "bool":
-        _integers(a=a, b=b)
+        integers_only(a=a, b=b)
 
 
 # ----------------------------------------------------------------------------------- arithmetic
@@ -174,7 +169,7 @@ def _bitwise(name: str, what: str, meaning: Meaning, logic: Function) -> Op:
 
 def _shift(name: str, what: str, meaning: Meaning, intrinsic: str) -> Op:
     return _zipped(name, what, rounded(meaning), functools.partial(call, intrinsic),
-                   check=_integers)  # fmt: skip
+                   check=integers_only)  # fmt: skip
 
 
 logical_and = _logical("logical_and", "Whether both are true.", np.logical_and, And)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import maximum, value_of
+from smelt.ir.build import equal, maximum, minimum, select, value_of
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.broadcast import at as at
@@ -47,6 +47,12 @@ def agree(a: Expr, b: Expr, rule: str) -> Expr:
     return a if va is not None or vb is None else b
 
 
+def agree_in_shape(have: Sequence[Expr], want: Sequence[Expr], rule: str) -> None:
+    """Shapes of one rank that have to be equal."""
+    for d, (a, b) in enumerate(zip(have, want, strict=True)):
+        agree(a, b, f"{rule}: dimension {d}")
+
+
 def at_most(a: Expr, b: Expr, rule: str) -> None:
     """TypeMismatch where extent `a` is larger than `b`. Unknown ones are compared at entry."""
     va, vb = value_of(a), value_of(b)
@@ -70,6 +76,71 @@ def extents(shape: Sequence[ExprLike]) -> tuple[Expr, ...]:
     return tuple([convert(e, INDEX) for e in shape])
 
 
+def row_major(shape: Sequence[ExprLike], point: Sequence[Expr]) -> Expr:
+    """The place of a point in a flat box."""
+    flat: Expr = const(0, INDEX)
+    for extent, i in zip(shape, point, strict=True):
+        flat = flat * extent + i
+    return flat
+
+
+def take_form(form: str, **operands: Tensor) -> None:
+    """TypeMismatch unless operands have the dimensions of a form, "[n, c, h, w]"."""
+    for name, t in operands.items():
+        verb = "have" if name.endswith("s") else "has"
+        require(len(t.shape) == form.count(",") + 1, f"{named(**{name: t})} {verb} to be {form}")
+
+
+def take_dimensions(count: int, **operands: Tensor) -> None:
+    """TypeMismatch unless operands have so many dimensions."""
+    many = ("no dimension", "one dimension", *[f"{n} dimensions" for n in ("two", "three", "four")])
+    for name, t in operands.items():
+        require(len(t.shape) == count, f"{named(**{name: t})} has to have {many[count]}")
+
+
+def take_matrices(**operands: Tensor) -> None:
+    """TypeMismatch unless operands have two dimensions or more."""
+    for name, t in operands.items():
+        require(len(t.shape) >= 2, f"{named(**{name: t})} needs at least two dimensions")
+
+
+def spatial_rank(x: Tensor) -> int:
+    """The dimensions of images behind n and c: 1 to 3."""
+    rank = len(x.shape) - 2
+    require(1 <= rank <= 3, f"{named(x=x)} has to be [n, c, ...] with 1 to 3 dimensions")
+    return rank
+
+
+# ----------------------------------------------------------------------------------- attributes
+
+
+def one_of(legal: Collection[str], **attributes: str) -> None:
+    """TypeMismatch unless texts are among the legal ones."""
+    for name, value in attributes.items():
+        require(value in legal, f"{name}={value!r}; legal: {', '.join(legal)}")
+
+
+def known_dtype(dtype: str) -> None:
+    """TypeMismatch unless an attribute names an element type."""
+    require(
+        dtype in dt.DTYPES, f"dtype={dtype!r} is no element type; legal: {', '.join(dt.DTYPES)}"
+    )
+
+
+def at_least(least: int, **attributes: int) -> None:
+    """TypeMismatch where a number is smaller."""
+    for name, value in attributes.items():
+        require(value >= least, f"{name}={value}; it has to be at least {least}")
+
+
+def take_groups(groups: int, where: str, channels: Expr) -> None:
+    """TypeMismatch unless channels can be split into groups; `where` is what the message begins
+    with."""
+    count = value_of(channels)
+    fits = groups >= 1 and (count is None or count % groups == 0)
+    require(fits, f"{where}: {count} channels cannot be split into groups={groups}")
+
+
 # ---------------------------------------------------------------------------------------- types
 
 
@@ -89,6 +160,12 @@ def float_only(x: Tensor, name: str = "x") -> None:
     require(dt.is_float(x.dtype), f"{name} is {x.dtype}; the operator is defined for floats only")
 
 
+def integers_only(**operands: Tensor) -> None:
+    """Operands have to hold integers."""
+    for name, x in operands.items():
+        require(dt.is_int(x.dtype), f"{name} is {x.dtype}; it has to be an integer")
+
+
 def wide(dtype: str) -> str:
     """The type that values of `dtype` are summed in: narrow floats meet in float32."""
     return "float32" if dt.is_float(dtype) and dt.bits(dtype) < 32 else dtype
@@ -105,10 +182,8 @@ def product_types(a: Tensor, b: Tensor, names: str, out_dtype: str) -> tuple[str
     if not out_dtype:
         same_dtype(**{first: a, second: b})
         return wide(a.dtype), a.dtype
-    require(
-        out_dtype in dt.DTYPES,
-        f"out_dtype={out_dtype!r} is no element type; legal: '' or one of {', '.join(dt.DTYPES)}",
-    )
+    every = f"'' or one of {', '.join(dt.DTYPES)}"
+    require(out_dtype in dt.DTYPES, f"out_dtype={out_dtype!r} is no element type; legal: {every}")
     given = f"{first} is {a.dtype} and {second} is {b.dtype}"
     if dt.is_float(a.dtype) and dt.is_float(b.dtype):
         same_dtype(**{first: a, second: b})
@@ -134,6 +209,19 @@ def product_types(a: Tensor, b: Tensor, names: str, out_dtype: str) -> tuple[str
 def number(value: float | bool, dtype: str) -> Expr:
     """A Python number as a constant of an element type."""
     return const(value if dt.is_float(dtype) else int(value), dtype)
+
+
+def clamped(v: Expr, low: ExprLike, high: ExprLike) -> Expr:
+    """A value held between two others; the lower one wins."""
+    return maximum(minimum(v, high), low)
+
+
+def pick(k: Expr, values: Sequence[Expr]) -> Expr:
+    """values[k]; the last one where k is none of the others' numbers."""
+    found = values[-1]
+    for n, value in reversed(list(enumerate(values[:-1]))):
+        found = select(equal(k, n), value, found)
+    return found
 
 
 class Number(Tensor):

@@ -96,6 +96,19 @@ class Window:
             for y, t, s, d in zip(point, taps, self.strides, self.dilations, strict=True)
         ]
 
+    def covering(
+        self, pixel: Sequence[Expr], taps: Sequence[IterVar], size: Sequence[Expr]
+    ) -> tuple[list[Expr], list[Expr]]:
+        """The window, of `size` in each dimension, whose element `taps` meets a pixel: its place,
+        and the conditions that there is one: place * stride + tap * dilation = pixel + begin."""
+        places, hits = [], []
+        for d, (v, t) in enumerate(zip(pixel, taps, strict=True)):
+            moved, stride = v + self.begin[d] - t.var * self.dilations[d], self.strides[d]
+            places.append(moved // stride)
+            hits += [moved >= 0, places[d] < size[d]]
+            hits += [equal(moved % stride, 0)] if stride > 1 else []
+        return places, hits
+
     def pad(self, x: Tensor, value: Expr, name: str = "pad") -> Tensor:
         """The image with its border; itself where there is none."""
         if not self.padded:
@@ -128,11 +141,20 @@ def _operands(
             f"{name} {common.describe(t.shape)} has {len(t.shape)} dimensions; {form} with {rank} "
             f"spatial dimensions has {rank + 2}",
         )
-    common.require(groups >= 1, f"groups={groups}; it has to be at least 1")
+    common.at_least(1, groups=groups)
     return types
 
 
-def _taps(kernel: Sequence[Expr]) -> list[IterVar]:
+def agree_on_channels(x: Tensor, w: Tensor, groups: int) -> None:
+    """The channels of x are those that the filters w [o, c / groups, ...] see."""
+    rule = "the channels of x have to be dimension 1 of w times groups"
+    common.agree(
+        x.shape[1], w.shape[1] * groups, f"{common.named(x=x, w=w)} with groups={groups}: {rule}"
+    )
+
+
+def kernel_axes(kernel: Sequence[ExprLike]) -> list[IterVar]:
+    """A reduction variable for each dimension of a kernel: kd, kh, kw."""
     names = ("kd", "kh", "kw")[-len(kernel) :]
     return [reduce_axis((0, e), n) for e, n in zip(kernel, names, strict=True)]
 
@@ -145,7 +167,7 @@ def _convolve(
     types  of sums and of the result
     """
     n, outputs, inputs = x.shape[0], w.shape[0], w.shape[1]
-    taps = _taps(w.shape[2:])
+    taps = kernel_axes(w.shape[2:])
     to, dtype = types
     depthwise = groups > 1 and value_of(outputs) == groups and is_const(inputs, 1)
     ic = reduce_axis((0, inputs), "ic")
@@ -172,12 +194,7 @@ def _conv(
 ) -> Tensor:  # fmt: skip
     types = _operands(x, w, rank, groups, "[o, c / groups, ...]", out_dtype)
     window = Window(rank, w.shape[2:], strides, pads, dilations)
-    common.agree(
-        x.shape[1], w.shape[1] * groups,
-        f"{common.named(x=x, w=w)} with groups={groups}: "
-        "the channels of "
-        "x have to be dimension 1 of w times groups",
-    )  # fmt: skip
+    agree_on_channels(x, w, groups)
     outputs = value_of(w.shape[0])
     common.require(
         outputs is None or outputs % groups == 0,
@@ -219,15 +236,12 @@ def _conv_array(
     """Every kernel element's product with the image moved under it, summed."""
     image = _in_groups(padded_image(summed(x, out_dtype), pads, 0), groups)
     filters = _filters_in_groups(summed(w, out_dtype), groups)
-    total = sum([
-        np.einsum("ngc...,goc->ngo...", part, filters[(..., *place)])
+    parts = [
+        np.einsum("ngc...,goc->ngo...", part, filters[place])
         for place, part in taps(image, w.shape[2:], strides, dilations)
-    ])  # fmt: skip
-    return (
-        np.asarray(total)
-        .reshape(x.shape[0], w.shape[0], *total.shape[3:])
-        .astype(stored_type(x, out_dtype))
-    )
+    ]
+    total = np.asarray(sum(parts)).reshape(x.shape[0], w.shape[0], *parts[0].shape[3:])
+    return total.astype(stored_type(x, out_dtype))
 
 
 conv1d.numpy(_conv_array)
@@ -289,17 +303,11 @@ def conv_backward_weight(
     to, dtype = _operands(x, grad, rank, groups, "[n, o, ...]", "", "grad")
     window = Window(rank, kernel, strides, pads, dilations)
     size = window.result(x.shape[2:])
-    for d, (have, want) in enumerate(
-        zip(grad.shape, (x.shape[0], grad.shape[1], *size), strict=True)
-    ):
-        common.agree(have, want, f"{common.named(grad=grad, x=x)}: dimension {d}")
-    channels, outputs = value_of(x.shape[1]), value_of(grad.shape[1])
-    for name, t, count in (("x", x, channels), ("grad", grad, outputs)):
-        common.require(
-            count is None or count % groups == 0,
-            f"{name} {common.describe(t.shape)}: {count} channels cannot be split into "
-            f"groups={groups}",
-        )
+    common.agree_in_shape(
+        grad.shape, (x.shape[0], grad.shape[1], *size), common.named(grad=grad, x=x)
+    )
+    common.take_groups(groups, common.named(x=x), x.shape[1])
+    common.take_groups(groups, common.named(grad=grad), grad.shape[1])
     inputs, each = x.shape[1] // groups, grad.shape[1] // groups
     padded = window.pad(x, common.number(0, dtype))
     b = reduce_axis((0, x.shape[0]), "b")
@@ -350,16 +358,9 @@ def conv_transpose(
     window = Window(rank, w.shape[2:], strides, pads, dilations)
     extra = tuple(output_padding or (0,) * rank)
     common.require(len(extra) == rank, f"output_padding={extra} has to have {rank} numbers")
-    common.agree(
-        x.shape[1],
-        w.shape[0],
-        f"{common.named(x=x, w=w)}: the channels of x have to be dimension 0 of w",
-    )
-    channels = value_of(x.shape[1])
-    common.require(
-        channels is None or channels % groups == 0,
-        f"{common.named(x=x)}: {channels} channels cannot be split into groups={groups}",
-    )
+    rule = f"{common.named(x=x, w=w)}: the channels of x have to be dimension 0 of w"
+    common.agree(x.shape[1], w.shape[0], rule)
+    common.take_groups(groups, common.named(x=x), x.shape[1])
     size = [
         (h - 1) * s + (o - a - b) + window.span(d)
         for d, (h, s, o, a, b) in enumerate(
@@ -391,7 +392,7 @@ def _(
     out = np.zeros((x.shape[0], w.shape[1] * groups, *full), image.dtype)
     own: Index = (..., *map(slice, x.shape[2:]))
     for place, part in taps(_in_groups(out, groups), kernel, strides, dilations):
-        part[own] += np.einsum("ngc...,gco->ngo...", image, filters[(..., *place)])
+        part[own] += np.einsum("ngc...,gco->ngo...", image, filters[place])
     return without_border(out, pads).astype(stored_type(x, out_dtype))
 
 
@@ -420,7 +421,7 @@ def _transposed(
     x: Tensor, w: Tensor, window: Window, groups: int, size: Sequence[Expr], types: tuple[str, str]
 ) -> Tensor:
     inputs, outputs = w.shape[0] // groups, w.shape[1]
-    taps = _taps(w.shape[2:])
+    taps = kernel_axes(w.shape[2:])
     ic = reduce_axis((0, inputs), "ic")
     to, dtype = types
     depthwise = groups > 1 and value_of(inputs) == 1 and is_const(outputs, 1)

@@ -11,21 +11,15 @@ from smelt.ir.build import equal, select
 from smelt.ir.expr import Expr, ExprLike, cast, convert
 from smelt.te.tensor import Tensor
 
-from .common import extents, number, require, tensor
+from .common import extents, known_dtype, number, tensor
 from .reference import Array
 from .registry import op
-
-
-def _known(dtype: str) -> None:
-    require(
-        dtype in dt.DTYPES, f"dtype={dtype!r} is no element type; legal: {', '.join(dt.DTYPES)}"
-    )
 
 
 @op
 def full(*, shape: tuple[int, ...], value: float = 0.0, dtype: str = "float32") -> Tensor:
     """Every element is `value`."""
-    _known(dtype)
+    known_dtype(dtype)
     return tensor(extents(shape), lambda *i: number(value, dtype), "full")
 
 
@@ -40,7 +34,7 @@ def arange(
     *, start: ExprLike = 0, step: ExprLike = 1, count: ExprLike, dtype: str = "int64"
 ) -> Tensor:
     """start, start + step, ...: `count` elements."""
-    _known(dtype)
+    known_dtype(dtype)
 
     def value(e: ExprLike) -> Expr:
         return number(e, dtype) if isinstance(e, int | float) else cast(dtype, convert(e))
@@ -61,7 +55,7 @@ def _(*, start: float, step: float, count: int, dtype: str) -> Array:
 @op
 def eye(*, rows: ExprLike, columns: ExprLike, k: int = 0, dtype: str = "float32") -> Tensor:
     """1 on the diagonal that starts k columns to the right, 0 elsewhere."""
-    _known(dtype)
+    known_dtype(dtype)
     return tensor(
         extents((rows, columns)),
         lambda i, j: select(equal(j, i + k), number(1, dtype), number(0, dtype)), "eye",

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from smelt.ir.build import all_of, equal, if_then_else, maximum, minimum, select, value_of
-from smelt.ir.expr import INDEX, Expr, cast, const
+from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor, extern, min_value, reduce_axis
 from smelt.te.tensor import sum as te_sum
 from smelt.tir.nodes import Stmt
 
 from .boxes import Box, Corners, corners, iou, packed, sorted_order, suppressed
-from .common import agree, describe, float_only, named, number, require, tensor, wide
+from .common import (
+    agree,
+    at_least,
+    float_only,
+    named,
+    number,
+    one_of,
+    require,
+    stored,
+    take_dimensions,
+    take_form,
+    tensor,
+    wide,
+)
 from .reference import Array, box_overlap, descending
 from .registry import op
 from .statements import add, at, loop, put, seq
@@ -22,10 +35,10 @@ from .statements import add, at, loop, put, seq
 ZERO, ONE = const(0, INDEX), const(1, INDEX)
 
 
-def _rows_of_boxes(x: Tensor, **columns: int) -> int:
-    """x is [b, n, e]; e as a number, and the columns (-1: none) exist."""
+def _rows_of_boxes(x: Tensor, **columns: int) -> None:
+    """x is [b, n, e], and the columns (-1: none) exist."""
     float_only(x)
-    require(len(x.shape) == 3, f"{named(x=x)} has to be [b, n, e]")
+    take_form("[b, n, e]", x=x)
     e = value_of(x.shape[2])
     require(e is not None, f"{named(x=x)}: the last extent has to be a known number")
     assert e is not None
@@ -33,7 +46,6 @@ def _rows_of_boxes(x: Tensor, **columns: int) -> int:
         least = -1 if name == "id_index" else 0
         most = e - 4 if name == "coord_start" else e - 1
         require(least <= column <= most, f"{name}={column}; legal: {least} to {most}")
-    return e
 
 
 def _moved(x: Tensor, places: Tensor, name: str) -> Tensor:
@@ -44,10 +56,6 @@ def _moved(x: Tensor, places: Tensor, name: str) -> Tensor:
         return if_then_else(at >= 0, x[b, maximum(at, 0), k], number(-1, x.dtype))
 
     return tensor(x.shape, body, name)
-
-
-def _narrow(t: Tensor, dtype: str, name: str) -> Tensor:
-    return tensor(t.shape, lambda *i: cast(dtype, t[i]), name)
 
 
 @op(kind="opaque")
@@ -68,9 +76,9 @@ def get_valid_counts(
 
     places, count = packed(tensor(x.shape[:2], valid, "valid"))
     return (
-        _narrow(count, "int32", "valid_count"),
+        stored(count, "int32", "valid_count"),
         _moved(x, places, "valid_boxes"),
-        _narrow(places, "int32", "valid_indices"),
+        stored(places, "int32", "valid_indices"),
     )
 
 
@@ -118,10 +126,10 @@ def non_max_suppression(
     invalid_to_bottom rows of -1, and of negative class, stand behind the others
     """
     _rows_of_boxes(x, coord_start=coord_start, score_index=score_index, id_index=id_index)
-    require(len(valid_count.shape) == 1, f"{named(valid_count=valid_count)} has to be [b]")
+    take_form("[b]", valid_count=valid_count)
     agree(x.shape[0], valid_count.shape[0], f"{named(x=x, valid_count=valid_count)}: one per image")
     if indices is not None:
-        require(len(indices.shape) == 2, f"{named(indices=indices)} have to be [b, n]")
+        take_form("[b, n]", indices=indices)
         for d in range(2):
             agree(x.shape[d], indices.shape[d], f"{named(x=x, indices=indices)}: dimension {d}")
     valid = _counted(valid_count, x.shape[1])
@@ -255,9 +263,9 @@ def _kept_indices(order: Tensor, kept: Tensor, indices: Tensor | None) -> tuple[
 
 def _boxes_and_scores(boxes: Tensor, scores: Tensor, name: str, number_of: int) -> None:
     """boxes is [b, n, 4]; dimension `number_of` of scores counts boxes."""
-    for what, t in (("boxes", boxes), ("scores", scores)):
-        float_only(t, what)
-        require(len(t.shape) == 3, f"{what} {describe(t.shape)} has to have three dimensions")
+    float_only(boxes, "boxes")
+    float_only(scores, "scores")
+    take_dimensions(3, boxes=boxes, scores=scores)
     require(value_of(boxes.shape[2]) == 4, f"{named(boxes=boxes)} have to be [b, n, 4]")
     pair = f"{named(boxes=boxes, scores=scores)}: {name}"
     agree(boxes.shape[0], scores.shape[0], pair)
@@ -294,10 +302,7 @@ def all_class_non_max_suppression(
     Source            ONNX NonMaxSuppression-11, with room for all boxes
     """
     _boxes_and_scores(boxes, scores, "[b, n, 4] and [b, c, n]", 2)
-    require(
-        output_format in ("onnx", "tensorflow"),
-        f"output_format={output_format!r}; legal: onnx, tensorflow",
-    )
+    one_of(("onnx", "tensorflow"), output_format=output_format)
     images, classes, n = scores.shape
     rows = images * classes
     score = tensor((rows, n), lambda r, j: scores[r // classes, r % classes, j], "score")
@@ -306,26 +311,17 @@ def all_class_non_max_suppression(
     def passes(v: Expr) -> Expr:
         return v >= low if low is not None else v > number(score_threshold or 0.0, scores.dtype)
 
-    order = sorted_order(score, tensor((rows,), lambda r: n, "all"))
-    to = wide(boxes.dtype)
-
-    def sorted_box(r: Expr, j: Expr, k: Expr) -> Expr:
-        return cast(to, boxes[r // classes, order[r, j], k])
-
-    found = tensor((rows, n, const(4, INDEX)), sorted_box, "sorted_boxes")
-
     def box(own: Box) -> Corners:
         if not center_point_box:
             return corners(own)
         half = [own(2) * 0.5, own(3) * 0.5]
         return [*[own(d) - half[d] for d in range(2)], *[own(d) + half[d] for d in range(2)]]
 
-    _, kept, total = suppressed(
-        found, _above(score, passes), n if max_output_boxes_per_class < 0 else
-        max_output_boxes_per_class, lambda a, b: iou(box(a), box(b)) > iou_threshold,
-    )  # fmt: skip
-    collect = _collect_all if output_format == "onnx" else _collect_images
-    return collect(scores, order, kept, total)
+    most = n if max_output_boxes_per_class < 0 else max_output_boxes_per_class
+    kept = _kept_by_class(
+        boxes, score, classes, passes, most, lambda a, b: iou(box(a), box(b)) > iou_threshold
+    )
+    return _collected(scores, *kept, output_format)
 
 
 def _greedy(boxes: Array, order: Iterable[int], most: int, threshold: float) -> list[int]:
@@ -369,72 +365,44 @@ def _(
     return places, values, count
 
 
-def _collect_all(scores: Tensor, order: Tensor, kept: Tensor, total: Tensor) -> tuple[Tensor, ...]:
-    """One list of all images and classes."""
-    images, classes, n = scores.shape
-
-    def program(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        out, count = outs
-
-        def take(r: Expr, m: Expr) -> Stmt:
-            row = at(count, 0)
-            found = at(order, r, at(kept, r, m))
-            return seq(
-                put(out, r // classes, row, 0), put(out, r % classes, row, 1),
-                put(out, found, row, 2), add(count, 1, 0),
-            )  # fmt: skip
-
-        def blank(row: Expr) -> Stmt:
-            return seq(*[put(out, -1, row, k) for k in range(3)])
-
-        rows = images * classes
-        return seq(
-            put(count, 0, 0),
-            loop("r", rows, lambda r: loop("m", at(total, r), lambda m: take(r, m))),
-            loop("row", rows * n - at(count, 0), blank, at(count, 0)),
-        )
-
-    shapes = [[images * classes * n, const(3, INDEX)], [ONE]]
-    out, count = extern(shapes, [order, kept, total], program, "selected", ["int64"] * 2)
-    return out, count
-
-
-def _collect_images(
-    scores: Tensor, order: Tensor, kept: Tensor, total: Tensor
+def _collected(
+    scores: Tensor, order: Tensor, kept: Tensor, total: Tensor, output_format: str
 ) -> tuple[Tensor, ...]:
-    """One list for each image."""
+    """The kept boxes of all images and classes in one list ("onnx"), or in one for each image."""
     images, classes, n = scores.shape
+    single = output_format == "onnx"
+    lists, rows = (ONE, images * classes) if single else (images, classes)
+    blank = [-1, -1, -1] if single else [0, 0]
 
     def program(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        out, score, count = outs
+        out, *values, count = outs
 
-        def take(b: Expr, c: Expr, m: Expr) -> Stmt:
-            row, r = at(count, b), b * classes + c
-            found = at(order, r, at(kept, r, m))
-            return seq(
-                put(out, c, b, row, 0), put(out, found, b, row, 1),
-                put(score, at(scores, b, c, found), b, row), add(count, 1, b),
-            )  # fmt: skip
+        def listed(k: Expr) -> Stmt:
+            lead = () if single else (k,)
 
-        def image(b: Expr) -> Stmt:
-            def every(c: Expr) -> Stmt:
-                return loop("m", at(total, b * classes + c), lambda m: take(b, c, m))
+            def write(row: Expr, cells: Sequence[ExprLike], value: Expr) -> Stmt:
+                own = [put(out, cell, *lead, row, e) for e, cell in enumerate(cells)]
+                return seq(*own, *[put(t, value, *lead, row) for t in values])
 
-            def blank(row: Expr) -> Stmt:
-                return seq(
-                    put(out, 0, b, row, 0), put(out, 0, b, row, 1),
-                    put(score, number(0, score.dtype), b, row),
-                )  # fmt: skip
+            def take(c: Expr, m: Expr) -> Stmt:
+                r = k * rows + c
+                found = at(order, r, at(kept, r, m))
+                cells = [c // classes, c % classes, found] if single else [c, found]
+                return seq(write(at(count, k), cells, at(scores, k, c, found)), add(count, 1, k))
 
-            rest = loop("row", classes * n - at(count, b), blank, at(count, b))
-            return seq(put(count, 0, b), loop("c", classes, every), rest)
+            every = loop("c", rows, lambda c: loop(
+                "m", at(total, k * rows + c), lambda m: take(c, m)))  # fmt: skip
+            zero = number(0, scores.dtype)
+            rest = loop("row", rows * n - at(count, k), lambda row: write(row, blank, zero),
+                        at(count, k))  # fmt: skip
+            return seq(put(count, 0, k), every, rest)
 
-        return loop("b", images, image)
+        return loop("k", lists, listed)
 
-    shapes = [[images, classes * n, const(2, INDEX)], [images, classes * n], [images]]
-    types = ["int64", scores.dtype, "int64"]
-    out, score, count = extern(shapes, [scores, order, kept, total], program, "selected", types)
-    return out, score, count
+    room: list[Expr] = [rows * n] if single else [images, rows * n]
+    shapes = [[*room, const(len(blank), INDEX)], *([] if single else [room]), [lists]]
+    types = ["int64", *([] if single else [scores.dtype]), "int64"]
+    return tuple(extern(shapes, [scores, order, kept, total], program, "selected", types))
 
 
 @op(kind="opaque")
@@ -453,19 +421,31 @@ def regular_non_max_suppression(
     """
     _boxes_and_scores(boxes, scores, "[b, n, 4] and [b, n, classes]", 1)
     most = max_detections
-    for name, value in (
-        ("max_detections", most), ("max_detections_per_class", max_detections_per_class),
-        ("num_classes", num_classes),
-    ):  # fmt: skip
-        require(value >= 1, f"{name}={value}; it has to be at least 1")
+    at_least(1, max_detections=most, max_detections_per_class=max_detections_per_class,
+             num_classes=num_classes)  # fmt: skip
     columns = value_of(scores.shape[2])
     require(
         columns is None or num_classes <= columns,
         f"num_classes={num_classes}; {named(scores=scores)} have {columns}",
     )
-    limits = (max_detections_per_class, iou_threshold, score_threshold)
-    score, place, total = _class_by_class(boxes, scores, num_classes, limits)
     images, n = boxes.shape[:2]
+    rows, first = images * num_classes, scores.shape[2] - num_classes
+
+    def own(r: Expr, j: Expr) -> Expr:
+        return scores[r // num_classes, j, first + r % num_classes]
+
+    def overlaps(own: Box, before: Box) -> Expr:
+        a, b = [[box(c) for c in range(4)] for box in (own, before)]
+        # a box turned inside out overlaps nothing
+        solid = [(c[2] - c[0]) * (c[3] - c[1]) > 0.0 for c in (a, b)]
+        return all_of(*solid, iou(a, b) > iou_threshold)
+
+    score = tensor((rows, n), own, "score")
+    limit = number(score_threshold, scores.dtype)
+    order, kept, total = _kept_by_class(
+        boxes, score, num_classes, lambda v: v >= limit, max_detections_per_class, overlaps
+    )
+    place = tensor((rows, n), lambda r, m: order[r, kept[r, m]], "kept_places")
 
     def candidate(b: Expr, q: Expr) -> Expr:
         r, m = b * num_classes + q // n, q % n
@@ -526,34 +506,19 @@ def _(
     return out, classes, values, count
 
 
-def _class_by_class(
-    boxes: Tensor, scores: Tensor, classes: int, limits: tuple[int, float, float]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """For every image's class: the scores [r, n], the places of the kept boxes, best first [r, n],
-    and how many they are [r]."""
-    most, iou_threshold, score_threshold = limits
-    images, n, columns = scores.shape
-    first, rows = columns - classes, images * classes
-
-    def own(r: Expr, j: Expr) -> Expr:
-        return scores[r // classes, j, first + r % classes]
-
-    score = tensor((rows, n), own, "score")
-    limit = number(score_threshold, scores.dtype)
+def _kept_by_class(
+    boxes: Tensor, score: Tensor, classes: Expr | int, passes: Callable[[Expr], Expr],
+    most: ExprLike, overlaps: Callable[[Box, Box], Expr],
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """For every image's class, whose scores are a row of score [r, n]: the boxes, best first
+    [r, n], which places in that order are kept [r, n], and how many they are [r]."""
+    rows, n = score.shape
     order = sorted_order(score, tensor((rows,), lambda r: n, "all"))
     to = wide(boxes.dtype)
 
     def sorted_box(r: Expr, j: Expr, k: Expr) -> Expr:
         return cast(to, boxes[r // classes, order[r, j], k])
 
-    found = tensor((rows, n, const(4, INDEX)), sorted_box, "sorted_boxes")
-
-    def overlaps(own: Box, before: Box) -> Expr:
-        a, b = [[box(c) for c in range(4)] for box in (own, before)]
-        # a box turned inside out overlaps nothing
-        solid = [(c[2] - c[0]) * (c[3] - c[1]) > 0.0 for c in (a, b)]
-        return all_of(*solid, iou(a, b) > iou_threshold)
-
-    count = _above(score, lambda v: v >= limit)
-    _, kept, total = suppressed(found, count, most, overlaps)
-    return score, tensor((rows, n), lambda r, m: order[r, kept[r, m]], "kept_places"), total
+    found = tensor((rows, n, 4), sorted_box, "sorted_boxes")
+    _, kept, total = suppressed(found, _above(score, passes), most, overlaps)
+    return order, kept, total

@@ -14,7 +14,17 @@ from smelt.ir.expr import Expr, IntImm, const
 from smelt.ir.expr import cast as convert_to
 from smelt.te.tensor import Tensor
 
-from .common import at, broadcast_shapes, float_only, named, number, require, same_dtype, tensor
+from .common import (
+    at,
+    broadcast_shapes,
+    float_only,
+    known_dtype,
+    named,
+    number,
+    require,
+    same_dtype,
+    tensor,
+)
 from .reference import Array, erf_array, logistic, rounded, widened
 from .registry import Meaning, Op, op
 
@@ -224,9 +234,7 @@ def cast(x: Tensor, *, dtype: str) -> Tensor:
     float8_e8m0fnu: ties up); what is beyond the largest value becomes an infinity, where there is
     none NaN, where there is none the largest.
     """
-    require(
-        dtype in dt.DTYPES, f"dtype={dtype!r} is no element type; legal: {', '.join(dt.DTYPES)}"
-    )
+    known_dtype(dtype)
     if dtype == "bool" and x.dtype != "bool":
         return _map(x, "cast", lambda v: build.not_equal(v, number(0, x.dtype)))
     return _map(x, "cast", lambda v: convert_to(dtype, v))

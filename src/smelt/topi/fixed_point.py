@@ -12,7 +12,7 @@ from smelt.ir.build import call
 from smelt.ir.expr import Expr, cast, const
 from smelt.te.tensor import Tensor
 
-from .common import agree, axes_of, describe, named, require, tensor
+from .common import agree, axes_of, named, one_of, require, tensor
 from .reference import Array
 from .registry import op
 
@@ -43,10 +43,6 @@ def _product(
     return cast("int32", call("shift_right", value + half, shift))
 
 
-def _rounding(rounding: str) -> None:
-    require(rounding in ROUNDINGS, f"rounding={rounding!r}; legal: {', '.join(ROUNDINGS)}")
-
-
 @op
 def fixed_point_multiply(
     x: Tensor, *, multiplier: int, shift: int, rounding: str = "upward"
@@ -61,7 +57,7 @@ def fixed_point_multiply(
     The product is formed in int64 and the result cut to 32 bits, as Relay does.
     """
     _int32(x=x)
-    _rounding(rounding)
+    one_of(ROUNDINGS, rounding=rounding)
     require(
         -(1 << 31) <= multiplier < 1 << 31,
         f"multiplier={multiplier}; it has to be at least -(2 ** 31) and below 2 ** 31",
@@ -107,19 +103,15 @@ def fixed_point_multiply_per_axis(
                              are false
     rounding  as in fixed_point_multiply
     """
-    _rounding(rounding)
+    one_of(ROUNDINGS, rounding=rounding)
     _int32(x=x, multiplier=multiplier, left_shift=left_shift, right_shift=right_shift)
     axes = axes_of(axes, len(x.shape))
-    for name, t in (
-        ("multiplier", multiplier), ("left_shift", left_shift), ("right_shift", right_shift),
-    ):  # fmt: skip
-        require(
-            len(t.shape) == len(axes),
-            f"{name} {describe(t.shape)} has {len(t.shape)} dimensions; axes={axes} needs "
-            f"{len(axes)}",
-        )
+    factors = {"multiplier": multiplier, "left_shift": left_shift, "right_shift": right_shift}
+    for name, t in factors.items():
+        own, count = named(**{name: t}), len(t.shape)
+        require(count == len(axes), f"{own} has {count} dimensions; axes={axes} needs {len(axes)}")
         for a, e in zip(axes, t.shape, strict=True):
-            agree(x.shape[a], e, f"{named(x=x)} and {name} {describe(t.shape)}: dimension {a} of x")
+            agree(x.shape[a], e, f"{named(x=x)} and {own}: dimension {a} of x")
 
     def body(*i: Expr) -> Expr:
         at: Sequence[Expr] = tuple([i[a] for a in axes])

@@ -17,7 +17,7 @@ from . import common
 from .program import copied, loops, program, seq, store, when
 from .reference import Array, widened
 from .registry import op
-from .sort import first_of, order_of
+from .sort import first_of, order_array, order_of
 
 
 def _integers(indices: Tensor) -> None:
@@ -34,12 +34,12 @@ def _wrapped(i: Expr, extent: Expr) -> Expr:
 
 def _inside(i: Expr, extent: Expr) -> Expr:
     """`_wrapped`, kept inside the dimension so that no load leaves the tensor."""
-    return maximum(minimum(_wrapped(i, extent), extent - 1), 0)
+    return common.clamped(_wrapped(i, extent), 0, extent - 1)
 
 
 def _clipped(i: Expr, extent: Expr) -> Expr:
     """The index inside the dimension that is next to the one given."""
-    return maximum(minimum(cast(INDEX, i), extent - 1), 0)
+    return common.clamped(cast(INDEX, i), 0, extent - 1)
 
 
 def _held(x: Tensor, axes: Iterable[int], element: Expr) -> Expr:
@@ -65,7 +65,7 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0, mode: str = "negative")
              "wrap": the index modulo n
     """
     _integers(indices)
-    common.require(mode in _MODES, f"mode={mode!r}; legal: {', '.join(_MODES)}")
+    common.one_of(_MODES, mode=mode)
     axis = common.axis_of(axis, len(x.shape))
     rank = len(indices.shape)
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
@@ -235,7 +235,7 @@ def _scattered(
 
     place  (indices, position of an update) -> (conditions that it counts, where it belongs)
     """
-    common.require(reduction in _JOIN, f"reduction={reduction!r}; legal: {', '.join(_JOIN)}")
+    common.one_of(_JOIN, reduction=reduction)
     to = common.wide(x.dtype) if reduction in ("add", "mul") else x.dtype
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
@@ -267,8 +267,9 @@ def scatter_elements(
     common.same_dtype(x=x, updates=updates)
     axis = common.axis_of(axis, len(x.shape))
     _inside_of(x, axis, indices=indices, updates=updates)
-    for d, (a, b) in enumerate(zip(indices.shape, updates.shape, strict=True)):
-        common.agree(a, b, f"indices and updates have to be of one shape: dimension {d}")
+    common.agree_in_shape(
+        indices.shape, updates.shape, "indices and updates have to be of one shape"
+    )
 
     def place(indices: Tensor, i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
         at = _wrapped(indices[i], x.shape[axis])
@@ -310,12 +311,9 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
         len(updates.shape) == len(want),
         f"{common.named(updates=updates)} have to be {common.describe(want)}",
     )
-    for d, (a, b) in enumerate(zip(updates.shape, want, strict=True)):
-        common.agree(
-            a,
-            b,
-            f"{common.named(updates=updates)} have to be {common.describe(want)}: dimension {d}",
-        )
+    common.agree_in_shape(
+        updates.shape, want, f"{common.named(updates=updates)} have to be {common.describe(want)}"
+    )
 
     def place(indices: Tensor, i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
         row = [_wrapped(indices[(*i[:outer], const(d, INDEX))], x.shape[d]) for d in range(depth)]
@@ -376,11 +374,5 @@ def topk(
 @topk.numpy
 def _(x: Array, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Array, Array]:
     """The first k of a stable sort, in which NaN is the largest."""
-    key = widened(x)
-    if largest:
-        back = np.argsort(np.flip(key, axis), axis=axis, kind="stable")
-        order = x.shape[axis] - 1 - np.flip(back, axis)
-    else:
-        order = np.argsort(key, axis=axis, kind="stable")
-    at = np.take(order, np.arange(k), axis).astype(np.int64)
+    at = np.take(order_array(x, axis, largest), np.arange(k), axis).astype(np.int64)
     return np.take_along_axis(x, at, axis), at

@@ -14,6 +14,8 @@ from smelt.te.tensor import max as te_max
 
 from .common import (
     agree,
+    agree_in_shape,
+    at_least,
     float_only,
     named,
     number,
@@ -21,10 +23,11 @@ from .common import (
     same_dtype,
     stored,
     sum_over,
+    take_form,
     tensor,
     wide,
 )
-from .conv import Window
+from .conv import Window, kernel_axes
 from .reference import Array, lowest, padded_image, under_window, widened
 from .registry import op
 
@@ -40,12 +43,12 @@ def dilation2d(
     Units    strides, pads (top, left, bottom, right) and dilations in pixels
     """
     same_dtype(x=x, w=w)
-    require(len(x.shape) == 4, f"{named(x=x)} has to be [n, c, h, w]")
-    require(len(w.shape) == 3, f"{named(w=w)} has to be [c, kh, kw]")
+    take_form("[n, c, h, w]", x=x)
+    take_form("[c, kh, kw]", w=w)
     agree(x.shape[1], w.shape[0], f"{named(x=x, w=w)}: one kernel per channel")
     window = Window(2, w.shape[1:], strides, pads, dilations)
     size = window.result(x.shape[2:])
-    taps = [reduce_axis((0, e), n) for e, n in zip(w.shape[1:], ("kh", "kw"), strict=True)]
+    taps = kernel_axes(w.shape[1:])
 
     def body(n: Expr, c: Expr, *y: Expr) -> Expr:
         k = [t.var for t in taps]
@@ -91,17 +94,16 @@ def correlation(
     """
     dtype = same_dtype(a=a, b=b)
     float_only(a, "a")
-    require(len(a.shape) == 4, f"{named(a=a)} has to be [n, c, h, w]")
-    require(len(b.shape) == 4, f"{named(b=b)} has to be [n, c, h, w]")
-    for d, (e, f) in enumerate(zip(a.shape, b.shape, strict=True)):
-        agree(e, f, f"{named(a=a, b=b)}: dimension {d}")
+    take_form("[n, c, h, w]", a=a)
+    take_form("[n, c, h, w]", b=b)
+    agree_in_shape(a.shape, b.shape, named(a=a, b=b))
     require(
         kernel_size >= 1 and kernel_size % 2 == 1,
         f"kernel_size={kernel_size}; it has to be odd and positive",
     )
-    require(max_displacement >= 0, f"max_displacement={max_displacement}; it has to be at least 0")
+    at_least(0, max_displacement=max_displacement)
     window = Window(2, (kernel_size,) * 2, (stride1,) * 2, pads, None)
-    require(stride2 >= 1, f"stride2={stride2}; it has to be at least 1")
+    at_least(1, stride2=stride2)
     border, reach = max_displacement + kernel_size // 2, max_displacement // stride2
     across = 2 * reach + 1
     size = []

@@ -11,7 +11,7 @@ from smelt.ir.expr import INDEX, Expr, cast, convert
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import agree, float_only, named, require, stored, wide
+from .common import agree, float_only, named, stored, take_form, take_matrices, wide
 from .program import Cell, let, loop, loop_nest, product, program, seq, sharing, store, when
 from .reference import Array, widened
 from .registry import op
@@ -89,7 +89,7 @@ def det(x: Tensor) -> Tensor:
     """
     float_only(x)
     rank = len(x.shape)
-    require(rank >= 2, f"{named(x=x)} needs at least two dimensions")
+    take_matrices(x=x)
     n = agree(x.shape[-2], x.shape[-1], f"{named(x=x)} has to hold square matrices")
     to, outer = wide(x.dtype), x.shape[: rank - 2]
     pivot, total = Cell(INDEX, "pivot"), Cell(to, "total")
@@ -214,7 +214,7 @@ def pairwise_coupling(x: Tensor) -> Tensor:
     p is what makes the sum over all pairs of (x[j, i] p[i] - x[i, j] p[j])^2 smallest.
     """
     float_only(x)
-    require(len(x.shape) == 3, f"{named(x=x)} has to be [rows, classes, classes]")
+    take_form("[rows, classes, classes]", x=x)
     k = agree(x.shape[1], x.shape[2], f"{named(x=x)} has to hold square matrices")
     to, rows = wide(x.dtype), x.shape[0]
     cells = (Cell(to, "whole"), Cell(to, "move"), Cell(to, "part"))

@@ -21,15 +21,10 @@ def _channels(x: Tensor, **vectors: Tensor) -> None:
     """Every operand is a vector with one element per channel of x [n, c, ...]."""
     common.require(len(x.shape) >= 2, f"{common.named(x=x)} has to be [n, c, ...]")
     for name, v in vectors.items():
-        common.require(
-            len(v.shape) == 1,
-            f"{name} {common.describe(v.shape)} has to have one dimension, channels",
-        )
-        common.agree(
-            x.shape[1],
-            v.shape[0],
-            f"{name} {common.describe(v.shape)} and {common.named(x=x)}: one element per channel",
-        )
+        own = common.named(**{name: v})
+        common.require(len(v.shape) == 1, f"{own} has to have one dimension, channels")
+        rule = f"{own} and {common.named(x=x)}: one element per channel"
+        common.agree(x.shape[1], v.shape[0], rule)
 
 
 @op(channels_last=True)
@@ -96,6 +91,29 @@ def _statistics(
     return mean, scale
 
 
+def _statistics_from(x: Tensor, axis: int, epsilon: float) -> tuple[Tensor, Tensor]:
+    """Those of the elements that differ in the dimensions from `axis` on."""
+    return _statistics(
+        x, x.shape[:axis], lambda i, k: (*i, *[a.var for a in k]),
+        lambda: common.reduce_axes(x, range(axis, len(x.shape))), product(x.shape[axis:]), epsilon,
+    )  # fmt: skip
+
+
+def _normalised(
+    x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, factor: Tensor,
+    group: Callable[[Expr], Expr], name: str,
+) -> Tensor:  # fmt: skip
+    """(x - mean) * factor * scale + bias, where a channel has the statistics of its group."""
+    to = common.wide(x.dtype)
+
+    def body(n: Expr, c: Expr, *y: Expr) -> Expr:
+        g = group(c)
+        v = (cast(to, x[(n, c, *y)]) - mean[n, g]) * factor[n, g]
+        return cast(x.dtype, v * cast(to, scale[c]) + cast(to, bias[c]))
+
+    return common.tensor(x.shape, body, name)
+
+
 def _affine(x: Tensor, **operands: Tensor | None) -> None:
     """Operands that are laid over the normalised dimensions of x."""
     common.float_only(x)
@@ -115,11 +133,7 @@ def layer_norm(
     """
     axis = common.axis_of(axis, len(x.shape))
     _affine(x, scale=scale, bias=bias)
-    dims = range(axis, len(x.shape))
-    mean, factor = _statistics(
-        x, x.shape[:axis], lambda i, k: (*i, *[a.var for a in k]),
-        lambda: common.reduce_axes(x, dims), product(x.shape[axis:]), epsilon,
-    )  # fmt: skip
+    mean, factor = _statistics_from(x, axis, epsilon)
     to = common.wide(x.dtype)
 
     def body(*i: Expr) -> Expr:
@@ -197,27 +211,14 @@ def instance_norm(x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e
     """
     common.float_only(x)
     _channels(x, scale=scale, bias=bias)
-    mean, factor = _statistics(
-        x, x.shape[:2], lambda i, k: (*i, *[a.var for a in k]),
-        lambda: common.reduce_axes(x, range(2, len(x.shape))), product(x.shape[2:]), epsilon,
-    )  # fmt: skip
-    to = common.wide(x.dtype)
-
-    def body(n: Expr, c: Expr, *y: Expr) -> Expr:
-        v = (cast(to, x[(n, c, *y)]) - mean[n, c]) * factor[n, c]
-        return cast(x.dtype, v * cast(to, scale[c]) + cast(to, bias[c]))
-
-    return common.tensor(x.shape, body, "instance_norm")
-
-
-def _pixels(x: Array) -> tuple[int, ...]:
-    return tuple(range(2, x.ndim))
+    mean, factor = _statistics_from(x, 2, epsilon)
+    return _normalised(x, scale, bias, mean, factor, lambda c: c, "instance_norm")
 
 
 @instance_norm.numpy
 def _(x: Array, scale: Array, bias: Array, *, epsilon: float) -> Array:
     """Mean 0 and variance 1 in each image's channel."""
-    y = _standard(widened(x), _pixels(x), epsilon)
+    y = _standard(widened(x), tuple(range(2, x.ndim)), epsilon)
     return (y * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)).astype(x.dtype)
 
 
@@ -232,11 +233,7 @@ def group_norm(
     """
     common.float_only(x)
     _channels(x, scale=scale, bias=bias)
-    channels = getattr(x.shape[1], "value", None)
-    common.require(
-        groups >= 1 and (channels is None or channels % groups == 0),
-        f"{common.named(x=x)}: {channels} channels cannot be split into groups={groups}",
-    )
+    common.take_groups(groups, common.named(x=x), x.shape[1])
     per = x.shape[1] // groups
     mean, factor = _statistics(
         x, (x.shape[0], const(groups, INDEX)),
@@ -244,14 +241,7 @@ def group_norm(
         lambda: [reduce_axis((0, per), "kc"), *common.reduce_axes(x, range(2, len(x.shape)))],
         per * product(x.shape[2:]), epsilon,
     )  # fmt: skip
-    to = common.wide(x.dtype)
-
-    def body(n: Expr, c: Expr, *y: Expr) -> Expr:
-        g = c // per
-        v = (cast(to, x[(n, c, *y)]) - mean[n, g]) * factor[n, g]
-        return cast(x.dtype, v * cast(to, scale[c]) + cast(to, bias[c]))
-
-    return common.tensor(x.shape, body, "group_norm")
+    return _normalised(x, scale, bias, mean, factor, lambda c: c // per, "group_norm")
 
 
 @group_norm.numpy
@@ -272,7 +262,7 @@ def lrn(
     Source   ONNX LRN-13
     """
     common.float_only(x)
-    common.require(size >= 1, f"size={size}; it has to be at least 1")
+    common.at_least(1, size=size)
     to = common.wide(x.dtype)
     k = reduce_axis((0, size), "k")
 

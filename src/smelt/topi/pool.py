@@ -16,7 +16,7 @@ from smelt.te.tensor import max as te_max
 from smelt.tir.nodes import IterVar
 
 from . import common
-from .conv import Window
+from .conv import Window, kernel_axes
 from .program import product
 from .reduce import FIRST_MAX
 from .reference import (
@@ -36,14 +36,9 @@ def _window(
     x: Tensor, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
     dilations: Sequence[int],
 ) -> tuple[Window, list[IterVar]]:  # fmt: skip
-    rank = len(x.shape) - 2
-    common.require(
-        1 <= rank <= 3, f"{common.named(x=x)} has to be [n, c, ...] with 1 to 3 dimensions"
-    )
+    rank = common.spatial_rank(x)
     window = Window(rank, kernel, strides, pads, dilations)
-    names = ("kd", "kh", "kw")[-rank:]
-    taps = [reduce_axis((0, k), n) for k, n in zip(window.kernel, names, strict=True)]
-    return window, taps
+    return window, kernel_axes(window.kernel)
 
 
 def _sum_type(dtype: str) -> str:
@@ -102,9 +97,7 @@ def avg_pool(
     )  # fmt: skip
 
     def body(*i: Expr) -> Expr:
-        count: Expr = const(1, INDEX)
-        for d, y in enumerate(i[2:]):
-            count = count * _inside(window, d, y, x.shape[2 + d], count_include_pad)
+        count = _counted(window, x, i, count_include_pad)
         return cast(x.dtype, total[i] / cast(total.dtype, count))
 
     return common.tensor(total.shape, body, "avg_pool")
@@ -131,6 +124,12 @@ def _inside(window: Window, d: int, y: Expr, extent: Expr, everything: bool) -> 
     first = build.maximum(build.ceildiv(0 - start, step), 0)
     end = build.minimum(build.ceildiv(extent - start, step), k)
     return build.maximum(end - first, 1)
+
+
+def _counted(window: Window, x: Tensor, i: Sequence[Expr], everything: bool) -> Expr:
+    """How many elements of the window of a place count."""
+    ends = zip(i[2:], x.shape[2:], strict=True)
+    return product([_inside(window, d, y, e, everything) for d, (y, e) in enumerate(ends)])
 
 
 @op
@@ -203,14 +202,6 @@ def _first_largest(
     return found[0], found[1]
 
 
-def _row_major(extents: Sequence[Expr], at: Sequence[Expr]) -> Expr:
-    """The place of a point in a flat box."""
-    place: Expr = const(0, INDEX)
-    for e, v in zip(extents, at, strict=True):
-        place = place * e + v
-    return place
-
-
 @op(kind="opaque")
 def max_pool_with_indices(
     x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
@@ -228,7 +219,7 @@ def max_pool_with_indices(
     """
     window, taps = _window(x, kernel, strides, pads, dilations)
     image = x.shape[2:]
-    pixel, value = _first_largest(x, window, taps, lambda tap, at: _row_major(image, at))
+    pixel, value = _first_largest(x, window, taps, lambda tap, at: common.row_major(image, at))
 
     def place(n: Expr, c: Expr, *y: Expr) -> Expr:
         flat: Expr = pixel[(n, c, *y)]
@@ -237,7 +228,7 @@ def max_pool_with_indices(
             for e in reversed(image):
                 at.append(rest % e)
                 rest = rest // e
-            flat = _row_major(list(reversed(image)), at)
+            flat = common.row_major(list(reversed(image)), at)
         return (n * x.shape[1] + c) * product(image) + flat
 
     return value, common.tensor(value.shape, place, "max_pool_place")
@@ -291,18 +282,14 @@ class _Even:
 
 
 def _even(x: Tensor, size: Sequence[int]) -> tuple[list[_Even], list[IterVar]]:
-    rank = len(x.shape) - 2
-    common.require(
-        1 <= rank <= 3, f"{common.named(x=x)} has to be [n, c, ...] with 1 to 3 dimensions"
-    )
+    rank = common.spatial_rank(x)
     common.require(
         len(size) == rank,
         f"size={size} has {len(size)} numbers; {rank} spatial dimensions need {rank}",
     )
     common.require(min(size) >= 1, f"size={size}; every number has to be at least 1")
     cuts = [_Even(e, s) for e, s in zip(x.shape[2:], size, strict=True)]
-    names = ("kd", "kh", "kw")[-rank:]
-    return cuts, [reduce_axis((0, c.longest), n) for c, n in zip(cuts, names, strict=True)]
+    return cuts, kernel_axes([c.longest for c in cuts])
 
 
 def _in_window(
@@ -366,9 +353,7 @@ def adaptive_avg_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
     )  # fmt: skip
 
     def body(*i: Expr) -> Expr:
-        count: Expr = const(1, INDEX)
-        for c, v in zip(cuts, i[2:], strict=True):
-            count = count * c.length(v)
+        count = product([c.length(v) for c, v in zip(cuts, i[2:], strict=True)])
         return cast(x.dtype, total[i] / cast(total.dtype, count))
 
     return common.tensor(total.shape, body, "avg_pool")
@@ -402,8 +387,7 @@ def _grad_window(
         len(grad.shape) == len(want),
         f"{common.named(grad=grad)} has to be {common.describe(want)}, the result of the pooling",
     )
-    for d, (a, b) in enumerate(zip(grad.shape, want, strict=True)):
-        common.agree(a, b, f"{common.named(grad=grad, x=x)}: dimension {d}")
+    common.agree_in_shape(grad.shape, want, common.named(grad=grad, x=x))
     return window, taps
 
 
@@ -416,14 +400,7 @@ def _spread(
     to = common.wide(x.dtype)
 
     def body(n: Expr, c: Expr, *p: Expr) -> Expr:
-        place, hits = [], []
-        for d, (v, t) in enumerate(zip(p, taps, strict=True)):
-            moved = v + window.begin[d] - t.var * window.dilations[d]
-            stride = window.strides[d]
-            o = moved // stride
-            hits += [moved >= 0, o < grad.shape[2 + d]]
-            hits += [build.equal(moved % stride, 0)] if stride > 1 else []
-            place.append(o)
+        place, hits = window.covering(p, taps, grad.shape[2:])
         return build.if_then_else(
             build.all_of(hits), cast(to, part((n, c, *place))), const(0.0, to)
         )
@@ -445,10 +422,7 @@ def avg_pool_grad(
     to = common.wide(x.dtype)
 
     def share(*i: Expr) -> Expr:
-        count: Expr = const(1, INDEX)
-        for d, y in enumerate(i[2:]):
-            count = count * _inside(window, d, y, x.shape[2 + d], count_include_pad)
-        return cast(to, grad[i]) / cast(to, count)
+        return cast(to, grad[i]) / cast(to, _counted(window, x, i, count_include_pad))
 
     shares = common.tensor(grad.shape, share, "pool_share")
     return _spread(grad, x, window, taps, lambda i: shares[tuple(i)])
@@ -489,7 +463,7 @@ def max_pool_grad(
     kernel_extents = [const(int(e), INDEX) for e in window.kernel]
 
     def number_of(tap: Sequence[Expr], _: Sequence[Expr] = ()) -> Expr:
-        return _row_major(kernel_extents, tap)
+        return common.row_major(kernel_extents, tap)
 
     found, _ = _first_largest(x, window, k, number_of)
 

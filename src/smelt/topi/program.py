@@ -65,7 +65,11 @@ def loop(
 def loops(extents: Sequence[ExprLike], body: Callable[[tuple[Expr, ...]], Stmt]) -> Stmt:
     """The body for every point of a box, in row-major order."""
     point = tuple([Var(f"i{d}") for d in range(len(extents))])
-    stmt = body(point)
+    return _nested(point, extents, body(point))
+
+
+def _nested(point: Sequence[Var], extents: Sequence[ExprLike], stmt: Stmt) -> Stmt:
+    """Serial loops around a statement, the first one outermost."""
     for v, e in reversed(list(zip(point, extents, strict=True))):
         stmt = For(v, const(0, INDEX), convert(e, INDEX), stmt)
     return stmt
@@ -91,6 +95,11 @@ def copied(source: Tensor, target: Tensor) -> Stmt:
 def filled_with(target: Tensor, value: Expr) -> Stmt:
     """One value everywhere."""
     return loops(target.shape, lambda i: store(target, i, value))
+
+
+def cleared(*tensors: Tensor) -> list[Stmt]:
+    """0 everywhere."""
+    return [filled_with(t, const(0, t.dtype)) for t in tensors]
 
 
 def when(condition: ExprLike, then: Stmt, other: Stmt | None = None) -> Stmt:
@@ -152,6 +161,11 @@ def loop_nest(
     return stmt
 
 
+def once(cells: Sequence[Cell], touched: Sequence[Sequence[Tensor]], *statements: Stmt) -> Stmt:
+    """Statements one after another, with cells; touched as of `loop_nest`."""
+    return loop_nest([], cells, touched, lambda _: seq(*statements))
+
+
 def scratch(shape: Sequence[Expr], dtype: str, name: str) -> Buffer:
     """A buffer that a program keeps to itself; `steps` says where it lives."""
     return Buffer(name, tuple(shape), dtype)
@@ -176,10 +190,7 @@ def block(
     init = None if start is None else start(*point[: len(extents)])
     made = Block(name, tuple(own), (), (), inner, init)
     made = refresh_regions(Facts(PrimFunc((), made)), made)
-    stmt: Stmt = BlockRealize(tuple(outer), const(True), made)
-    for v, e in reversed(list(zip(outer, sizes, strict=True))):
-        stmt = For(v, const(0, INDEX), e, stmt)
-    return stmt
+    return _nested(outer, sizes, BlockRealize(tuple(outer), const(True), made))
 
 
 def summed(

@@ -23,12 +23,12 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, call, ceildiv, equal, select
-from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
+from smelt.ir.expr import Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import at, describe, extents, lies_over, require, tensor
-from .program import Cell, loop_nest, product, program, seq, sharing, store, when
+from .common import at, describe, extents, lies_over, one_of, require, row_major, tensor
+from .program import Cell, loop_nest, once, product, program, seq, sharing, store, when
 from .reduce import scan
 from .reference import Array
 from .registry import op
@@ -128,28 +128,16 @@ def _generated(key: Tensor, count: Expr) -> tuple[Tensor, Callable[[Expr], Expr]
     return _successor(key, used), lambda i: words[i // BLOCK, i % BLOCK]
 
 
-def _number(point: Sequence[Expr], shape: Sequence[Expr]) -> Expr:
-    """The place of an element in row-major order."""
-    place: Expr = const(0, INDEX)
-    for i, e in zip(point, shape, strict=True):
-        place = place * e + i
-    return place
-
-
 @op
 def threefry_generate(key: Tensor, *, shape: tuple[ExprLike, ...]) -> tuple[Tensor, Tensor]:
     """Random uint64 words of a shape: (the key's successor, words)."""
     sizes = extents(shape)
     successor, word = _generated(key, product(sizes))
-    return successor, tensor(sizes, lambda *i: word(_number(i, sizes)), "threefry_generate")
+    return successor, tensor(sizes, lambda *i: word(row_major(sizes, i)), "threefry_generate")
 
 
 MASK = (1 << 64) - 1
-
-
 EVEN = ((14, 16), (23, 40), (25, 33), (58, 22))
-
-
 ODD = ((52, 57), (5, 37), (46, 12), (32, 32))
 
 
@@ -232,11 +220,8 @@ def threefry_split(key: Tensor) -> tuple[Tensor, Tensor]:
         (key,), (left, right) = ins, outs
         full = all_of(equal(key[8], _word(0)), equal(key[9], _word(0)))
 
-        def whole(_: tuple[Expr, ...]) -> Stmt:
-            fresh, longer = rehashed(key, left, right), appended(key, left, right)
-            return when(full, seq(*fresh), seq(*longer))
-
-        return loop_nest([], words, (ins, outs), whole)
+        fresh, longer = rehashed(key, left, right), appended(key, left, right)
+        return once(words, (ins, outs), when(full, seq(*fresh), seq(*longer)))
 
     left, right = program([(KEY_WORDS,)] * 2, [WORD] * 2, [key], body, "threefry_split")
     return left, right
@@ -269,7 +254,7 @@ def _fraction(word: Expr, dtype: str, digits: int, least: int = 0) -> Expr:
 def _parameters(
     sizes: Sequence[Expr], dtype: str, names: tuple[str, str], first: Tensor, second: Tensor
 ) -> None:
-    require(dtype in DIGITS, f"dtype={dtype!r}; legal: {', '.join(DIGITS)}")
+    one_of(DIGITS, dtype=dtype)
     for name, t in zip(names, (first, second), strict=True):
         require(t.dtype == dtype, f"{name} is {t.dtype}; dtype={dtype!r} needs {dtype}")
         lies_over(shape=sizes, **{name: t.shape})
@@ -292,7 +277,7 @@ def uniform(
     successor, word = _generated(key, product(sizes))
 
     def body(*i: Expr) -> Expr:
-        u = _fraction(word(_number(i, sizes)), dtype, DIGITS[dtype])
+        u = _fraction(word(row_major(sizes, i)), dtype, DIGITS[dtype])
         begin, end = at(low, sizes, i), at(high, sizes, i)
         return begin + u * (end - begin)
 
@@ -332,7 +317,7 @@ def normal(
     successor, word = _generated(key, product(sizes) * 2)
 
     def body(*i: Expr) -> Expr:
-        place = _number(i, sizes) * 2
+        place = row_major(sizes, i) * 2
         u = _fraction(word(place), dtype, DIGITS[dtype], 1)
         v = _fraction(word(place + 1), dtype, DIGITS[dtype])
         radius = call("sqrt", const(-2.0, dtype) * call("log", u))
@@ -376,7 +361,7 @@ def multinomial(
 
     def threshold(*i: Expr) -> Expr:
         # 52 digits and not 53: the product with the total is then below it, also rounded
-        return _fraction(word(_number(i, sizes)), "float64", 52) * running[(*i[:-1], last)]
+        return _fraction(word(row_major(sizes, i)), "float64", 52) * running[(*i[:-1], last)]
 
     found = searchsorted(running, tensor(sizes, threshold, "threshold"), right=True)
 
@@ -395,7 +380,6 @@ def _(key: Array, probs: Array, *, num_samples: int, dtype: str) -> tuple[Array,
     out = np.empty(shape, dt.to_numpy(dtype))
     for row in np.ndindex(*shape[:-1]):
         running = np.cumsum(probs[row].astype(np.float64))
-        for i in range(num_samples):
-            above = np.flatnonzero(running > u[(*row, i)] * running[-1])
-            out[(*row, i)] = above[0] if above.size else probs.shape[-1] - 1
+        found = np.searchsorted(running, u[row] * running[-1], "right")
+        out[row] = np.minimum(found, probs.shape[-1] - 1)
     return successor, out

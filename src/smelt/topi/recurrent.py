@@ -16,6 +16,7 @@ clip         bound of the operands of the gates' activations; 0: none
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -26,14 +27,14 @@ from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Buffer, BufferLoad, Stmt
 
-from .common import agree, describe, named, number, require, same_dtype
+from .common import agree, named, number, require, same_dtype, take_dimensions
 from .program import block, let, program, scratch, seq, steps, store, summed, when
 from .reference import Array, logistic
 from .registry import op
 
 Function = Callable[[Expr], Expr]
 
-ACTIVATIONS: dict[str, Callable[[Expr, float, float], Expr]] = {
+ACTIVATIONS: dict[str, Callable[..., Expr]] = {
     "relu": lambda v, a, b: maximum(v, 0.0),
     "tanh": lambda v, a, b: call("tanh", v),
     "sigmoid": lambda v, a, b: call("sigmoid", v),
@@ -62,12 +63,8 @@ def _functions(
     for n in names:
         require(n in ACTIVATIONS, f"activation {n!r}; legal: {', '.join(ACTIVATIONS)}")
 
-    def function(k: int) -> Function:
-        a, b = (float(values[k]) if values else 0.0 for values in (alpha, beta))
-        fn = ACTIVATIONS[names[k]]
-        return lambda v: fn(v, a, b)
-
-    return [function(k) for k in range(count)]
+    parameters = zip(names, alpha or [0.0] * count, beta or [0.0] * count, strict=True)
+    return [functools.partial(ACTIVATIONS[n], a=float(a), b=float(b)) for n, a, b in parameters]
 
 
 class _Layer:
@@ -75,9 +72,10 @@ class _Layer:
 
     def __init__(
         self, x: Tensor, r: Tensor, states: dict[str, Tensor | None], lengths: Tensor | None,
-        gates: int, reverse: bool, clip: float,
+        gates: tuple[int, int], reverse: bool, clip: float,
     ) -> None:  # fmt: skip
-        """gates  columns of r for each hidden unit."""
+        """gates: columns of x and of r for each hidden unit."""
+        inputs, own = gates
         require(clip >= 0, f"clip={clip}; legal: numbers from 0")
         given = {k: v for k, v in {"x": x, "r": r, **states}.items() if v is not None}
         self.dtype = same_dtype(**given)
@@ -85,33 +83,28 @@ class _Layer:
             self.dtype in ("float32", "float64"),
             f"x is {self.dtype}; legal: float32, float64; cast narrow floats",
         )
-        require(len(x.shape) == 3, f"{named(x=x)} has to have three dimensions")
-        require(len(r.shape) == 2, f"{named(r=r)} has to have two dimensions")
+        take_dimensions(3, x=x)
+        take_dimensions(2, r=r)
         self.length, self.batch, self.hidden = x.shape[0], x.shape[1], r.shape[0]
-        self.columns = self.hidden * gates
-        agree(self.columns, r.shape[1], f"{named(r=r)} needs {gates} columns per row")
-        for name, t in states.items():
-            if t is None:
-                continue
-            require(len(t.shape) == 2, f"{name} {describe(t.shape)} has to have two dimensions")
-            agree(self.batch, t.shape[0], f"{name} {describe(t.shape)} needs one row per row of x")
-            agree(self.hidden, t.shape[1], f"{name} {describe(t.shape)} needs one column per unit")
+        self.columns = self.hidden * own
+        agree(self.columns, r.shape[1], f"{named(r=r)} needs {own} columns per row")
+        for name in [n for n, t in states.items() if t is not None]:
+            t, shown = given[name], named(**{name: given[name]})
+            take_dimensions(2, **{name: t})
+            agree(self.batch, t.shape[0], f"{shown} needs one row per row of x")
+            agree(self.hidden, t.shape[1], f"{shown} needs one column per unit")
         if lengths is not None:
             require(dt.is_int(lengths.dtype), f"lengths is {lengths.dtype}; legal: integers")
             require(len(lengths.shape) == 1, f"{named(lengths=lengths)} has to be a vector")
             agree(self.batch, lengths.shape[0], "lengths needs one number per row of x")
+        columns = self.hidden * inputs
+        agree(columns, x.shape[2], f"{named(x=x)} needs {inputs} columns per hidden unit")
         self.reverse, self.bound = reverse, clip
 
     @property
     def states(self) -> list[Expr]:
         """The shape of a state."""
         return [self.batch, self.hidden]
-
-    def wide(self, x: Tensor, gates: int) -> None:
-        """x needs so many columns per hidden unit."""
-        agree(
-            self.hidden * gates, x.shape[2], f"{named(x=x)} needs {gates} columns per hidden unit"
-        )
 
     def first(self, pairs: Sequence[tuple[Tensor, Tensor | None]], name: str) -> Stmt:
         """The states before the first step: given, or 0."""
@@ -164,6 +157,26 @@ def _dot(target: Buffer, layer: _Layer, columns: Expr, state: Buffer, r: Tensor,
     return summed(target, [layer.batch, columns], layer.hidden, term, name)
 
 
+def _recurrence(
+    layer: _Layer, operands: Sequence[Tensor | None], given: Sequence[Tensor | None],
+    own: Sequence[Buffer], step: Callable[..., Stmt], name: str,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """y and the last states.
+
+    given  what each state is before the first step; None: 0
+    own    buffers that live in one step
+    step   (time, y, states...) -> what is done
+    """
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        first = layer.first(list(zip(outs[1:], given, strict=True)), "first")
+        return seq(first, steps(layer.length, own, (ins, outs), lambda t: step(t, *outs)))
+
+    shapes = [[layer.length, layer.batch, layer.hidden], *[layer.states] * len(given)]
+    present = [t for t in operands if t is not None]
+    return program(shapes, [layer.dtype] * len(shapes), present, body, name)
+
+
 @op
 def rnn(
     x: Tensor, r: Tensor, h0: Tensor | None = None, lengths: Tensor | None = None, *,
@@ -171,34 +184,26 @@ def rnn(
     alpha: tuple[float, ...] = (), beta: tuple[float, ...] = (), clip: float = 0.0,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """h = f(x[t] + h r): (y, the last h). See the module for operands and attributes."""
-    layer = _Layer(x, r, {"h0": h0}, lengths, 1, reverse, clip)
-    layer.wide(x, 1)
+    layer = _Layer(x, r, {"h0": h0}, lengths, (1, 1), reverse, clip)
     (f,) = _functions(activations, alpha, beta, 1)
     inner = scratch(layer.states, layer.dtype, "inner")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        y, h = outs
-
+    def step(t: Expr, y: Tensor, h: Tensor) -> Stmt:
         def cell(place: Expr, b: Expr, j: Expr) -> Stmt:
             value = f(layer.clip(x[place, b, j] + BufferLoad(inner, (b, j))))
             return let(value, lambda v: seq(store(h, (b, j), v), store(y, (place, b, j), v)))
 
-        def step(t: Expr) -> Stmt:
-            return seq(
-                _dot(inner, layer, layer.columns, h, r, "product"),
-                layer.each(t, y, lengths, "cell", cell),
-            )
+        product = _dot(inner, layer, layer.columns, h, r, "product")
+        return seq(product, layer.each(t, y, lengths, "cell", cell))
 
-        return seq(layer.first([(h, h0)], "first"), steps(layer.length, [inner], (ins, outs), step))
-
-    y, h = _results(layer, [x, r, h0, lengths], 1, body, "rnn")
+    y, h = _recurrence(layer, [x, r, h0, lengths], [h0], [inner], step, "rnn")
     return y, h
 
 
 ArrayFunction = Callable[[Array], Array]
 
 
-_ARRAY_FUNCTIONS: dict[str, Callable[[Array, float, float], Array]] = {
+_ARRAY_FUNCTIONS: dict[str, Callable[..., Array]] = {
     "relu": lambda v, a, b: np.where(v > 0, v, 0),
     "tanh": lambda v, a, b: np.tanh(v),
     "sigmoid": lambda v, a, b: logistic(v),
@@ -216,14 +221,8 @@ _ARRAY_FUNCTIONS: dict[str, Callable[[Array, float, float], Array]] = {
 def _array_functions(
     names: Sequence[str], alpha: Sequence[float], beta: Sequence[float]
 ) -> list[ArrayFunction]:
-    return [
-        _array_function(n, alpha[k] if alpha else 0, beta[k] if beta else 0)
-        for k, n in enumerate(names)
-    ]
-
-
-def _array_function(name: str, alpha: float, beta: float) -> ArrayFunction:
-    return lambda v: _ARRAY_FUNCTIONS[name](v, alpha, beta)
+    parameters = zip(names, alpha or [0] * len(names), beta or [0] * len(names), strict=True)
+    return [functools.partial(_ARRAY_FUNCTIONS[name], a=a, b=b) for name, a, b in parameters]
 
 
 def _clipped(v: Array, clip: float) -> Array:
@@ -282,8 +281,7 @@ def gru(
                Without it `r` has all three, and n = g(x_n + r * (h r_n + bias))
     bias       [hidden], only without `candidate`
     """
-    layer = _Layer(x, r, {"h0": h0}, lengths, 3 if candidate is None else 2, reverse, clip)
-    layer.wide(x, 3)
+    layer = _Layer(x, r, {"h0": h0}, lengths, (3, 3 if candidate is None else 2), reverse, clip)
     hidden = layer.hidden
     _check_reset(layer, r, candidate, bias)
     f, g = _functions(activations, alpha, beta, 2)
@@ -291,9 +289,7 @@ def gru(
     kept = scratch(layer.states, layer.dtype, "kept")
     last = scratch(layer.states, layer.dtype, "last")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        y, h = outs
-
+    def step(t: Expr, y: Tensor, h: Tensor) -> Stmt:
         def gate(k: int, place: Expr, b: Expr, j: Expr) -> Expr:
             v = x[place, b, j + hidden * k] + BufferLoad(gates, (b, j + hidden * k))
             return f(layer.clip(v))
@@ -316,17 +312,15 @@ def gru(
 
             return let(gate(0, place, b, j), end, "z")
 
-        def step(t: Expr) -> Stmt:
-            parts = [_dot(gates, layer, layer.columns, h, r, "product")]
-            if candidate is not None:
-                parts.append(layer.each(t, y, lengths, "reset", reset))
-                parts.append(_dot(last, layer, hidden, kept, candidate, "inner"))
-            return seq(*parts, layer.each(t, y, lengths, "cell", cell))
+        parts = [_dot(gates, layer, layer.columns, h, r, "product")]
+        if candidate is not None:
+            parts.append(layer.each(t, y, lengths, "reset", reset))
+            parts.append(_dot(last, layer, hidden, kept, candidate, "inner"))
+        return seq(*parts, layer.each(t, y, lengths, "cell", cell))
 
-        own = [gates] if candidate is None else [gates, kept, last]
-        return seq(layer.first([(h, h0)], "first"), steps(layer.length, own, (ins, outs), step))
-
-    y, h = _results(layer, [x, r, candidate, bias, h0, lengths], 1, body, "gru")
+    own = [gates] if candidate is None else [gates, kept, last]
+    operands = [x, r, candidate, bias, h0, lengths]
+    y, h = _recurrence(layer, operands, [h0], own, step, "gru")
     return y, h
 
 
@@ -370,8 +364,7 @@ def lstm(
     peephole      [3 * hidden]: what i, o and f see of c
     input_forget  f = 1 - i
     """
-    layer = _Layer(x, r, {"h0": h0, "c0": c0}, lengths, 4, reverse, clip)
-    layer.wide(x, 4)
+    layer = _Layer(x, r, {"h0": h0, "c0": c0}, lengths, (4, 4), reverse, clip)
     hidden = layer.hidden
     if peephole is not None:
         same_dtype(r=r, peephole=peephole)
@@ -379,9 +372,7 @@ def lstm(
     f, g, out = _functions(activations, alpha, beta, 3)
     gates = scratch([layer.batch, layer.columns], layer.dtype, "gates")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        y, h, c = outs
-
+    def step(t: Expr, y: Tensor, h: Tensor, c: Tensor) -> Stmt:
         def cell(place: Expr, b: Expr, j: Expr) -> Stmt:
             def gate(k: int, seen: Expr) -> Expr:
                 v = x[place, b, j + hidden * k] + BufferLoad(gates, (b, j + hidden * k))
@@ -400,16 +391,11 @@ def lstm(
 
             return let(f(gate(0, c[b, j])), after, "i")
 
-        def step(t: Expr) -> Stmt:
-            return seq(
-                _dot(gates, layer, layer.columns, h, r, "product"),
-                layer.each(t, y, lengths, "cell", cell),
-            )
+        product = _dot(gates, layer, layer.columns, h, r, "product")
+        return seq(product, layer.each(t, y, lengths, "cell", cell))
 
-        return seq(layer.first([(h, h0), (c, c0)], "first"),
-                   steps(layer.length, [gates], (ins, outs), step))  # fmt: skip
-
-    y, h, c = _results(layer, [x, r, h0, c0, peephole, lengths], 2, body, "lstm")
+    operands = [x, r, h0, c0, peephole, lengths]
+    y, h, c = _recurrence(layer, operands, [h0, c0], [gates], step, "lstm")
     return y, h, c
 
 
@@ -435,13 +421,3 @@ def _(
         h[row] = f(_clipped(o + see_o * c[row], clip)) * out(c[row])
         y[t, row] = h[row]
     return y, h, c
-
-
-def _results(
-    layer: _Layer, operands: Sequence[Tensor | None], states: int,
-    body: Callable[[list[Tensor], list[Tensor]], Stmt], name: str,
-) -> tuple[Tensor, ...]:  # fmt: skip
-    """y and the states."""
-    shapes = [[layer.length, layer.batch, layer.hidden], *[layer.states] * states]
-    given = [t for t in operands if t is not None]
-    return program(shapes, [layer.dtype] * len(shapes), given, body, name)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import call, equal, maximum, not_equal, select
+from smelt.ir.build import call, equal, maximum, not_equal, product, select
 from smelt.ir.expr import INDEX, And, Expr, Or, cast, const
 from smelt.te.tensor import (
     Tensor,
@@ -23,11 +23,12 @@ from smelt.te.tensor import (
 from smelt.te.tensor import max as te_max
 from smelt.te.tensor import min as te_min
 from smelt.te.tensor import prod as te_prod
+from smelt.te.tensor import sum as te_sum
 from smelt.tir.nodes import Stmt
 
 from . import common
 from .program import Cell, Lanes, loop, program, seq, store
-from .reference import Array, divided, widened
+from .reference import Array, divided, highest, lowest, widened
 from .registry import op
 
 Axes = tuple[int, ...] | None
@@ -63,13 +64,6 @@ class _Plan:
                 index.append(next(rest))
         return tuple(index)
 
-    def count(self, x: Tensor) -> Expr:
-        """How many elements meet in one."""
-        total: Expr = const(1, INDEX)
-        for a in self.axes:
-            total = total * x.shape[a]
-        return total
-
 
 def _reduce(
     x: Tensor, axes: Axes, keepdims: bool, name: str, reducer: Callable[..., Any],
@@ -84,11 +78,8 @@ def _reduce(
 def _total(x: Tensor, axes: Axes, keepdims: bool, name: str, fn: Callable[[Expr], Expr]) -> Tensor:
     """The sum of fn(x), in the wide type."""
     common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
-    plan = _Plan(x, axes, keepdims)
     to = common.wide(x.dtype)
-    if not plan.axes:
-        return common.tensor(x.shape, lambda *i: fn(cast(to, x[i])), name)
-    return common.sum_over(plan.shape, lambda *i: fn(cast(to, x[plan.point(i)])), plan.vars, name)
+    return _reduce(x, axes, keepdims, name, te_sum, lambda v: fn(cast(to, v)))
 
 
 @op
@@ -97,14 +88,10 @@ def sum_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     return common.stored(_total(x, axes, keepdims, "sum", lambda v: v), x.dtype)
 
 
-def _axes(axes: Sequence[int] | None) -> tuple[int, ...] | None:
-    return None if axes is None else tuple(axes)
-
-
 def _reduction(fn: Callable[..., Any]) -> Callable[..., Any]:
     def run(x: Array, *, axes: Sequence[int] | None, keepdims: bool) -> Array:
         wide = widened(x)
-        result = fn(wide, axis=_axes(axes), keepdims=keepdims)
+        result = fn(wide, axis=axes, keepdims=keepdims)
         return np.asarray(result).astype(x.dtype)
 
     return run
@@ -117,7 +104,7 @@ sum_.numpy(_reduction(lambda x, **k: np.sum(x, dtype=x.dtype, **k)))
 def mean(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The sum along `axes` divided by the number of elements; integers toward zero, 0 of none."""
     total = _total(x, axes, keepdims, "sum", lambda v: v)
-    n = _Plan(x, axes, keepdims).count(x)
+    n = product([x.shape[a] for a in common.axes_of(axes, len(x.shape))])
 
     def body(*i: Expr) -> Expr:
         if dt.is_float(x.dtype):
@@ -158,10 +145,7 @@ def _extreme(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
     def run(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
         if x.dtype == bool:
             return np.asarray((np.any if name == "max" else np.all)(x, axis, keepdims=keepdims))
-        low, high = (-np.inf, np.inf)
-        if x.dtype.kind in "iu":
-            low, high = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
-        worst = low if name == "max" else high
+        worst = lowest(x) if name == "max" else highest(x)
         return np.asarray(fn(x, axis=axis, keepdims=keepdims, initial=worst))
 
     return run
@@ -237,7 +221,7 @@ reduce_log_sum.numpy(_reduction(_log_sum))
 def reduce_log_sum_exp(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """log(sum(exp(x))) along `axes`, shifted by the largest element so that nothing overflows."""
     common.float_only(x)
-    largest = _reduce(x, axes, True, "max", te_max)
+    largest = _reduce(x, axes, keepdims, "max", te_max)
     to = common.wide(x.dtype)
 
     def shift(i: Sequence[Expr]) -> Expr:
@@ -245,24 +229,13 @@ def reduce_log_sum_exp(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -
         return select(call("abs", m) < math.inf, m, 0.0)
 
     plan = _Plan(x, axes, keepdims)
-    whole = _Plan(x, axes, True)
-
-    def kept(i: Sequence[Expr]) -> list[Expr]:
-        zero: Expr = const(0, INDEX)
-        rest = iter(i)
-        if keepdims:
-            return list(i)
-        return [zero if a in whole.axes else next(rest) for a in range(whole.rank)]
-
     if not plan.axes:
         return common.tensor(x.shape, lambda *i: x[i], "log")
     total = common.sum_over(
-        plan.shape,
-        lambda *i: call("exp", cast(to, x[plan.point(i)]) - shift(kept(i))),
-        plan.vars, "sum",
-    )  # fmt: skip
+        plan.shape, lambda *i: call("exp", cast(to, x[plan.point(i)]) - shift(i)), plan.vars, "sum"
+    )
     return common.tensor(
-        plan.shape, lambda *i: cast(x.dtype, call("log", total[i]) + shift(kept(i))), "log"
+        plan.shape, lambda *i: cast(x.dtype, call("log", total[i]) + shift(i)), "log"
     )
 
 

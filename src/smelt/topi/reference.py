@@ -103,6 +103,11 @@ def lowest(x: Array) -> float:
     return int(np.iinfo(x.dtype).min) if x.dtype.kind in "iu" else -np.inf
 
 
+def highest(x: Array) -> float:
+    """What every element is below or equal to."""
+    return int(np.iinfo(x.dtype).max) if x.dtype.kind in "iu" else np.inf
+
+
 def padded_image(x: Array, pads: Sequence[int], value: float) -> Array:
     """An image x[n, c, ...] with a border: pads are the begins, then the ends."""
     rank = x.ndim - 2
@@ -114,13 +119,14 @@ def without_border(x: Array, pads: Sequence[int]) -> Array:
     """The image that `padded_image` was given."""
     rank = len(pads) // 2
     ends = zip(pads[:rank], pads[rank:], x.shape[x.ndim - rank :], strict=True)
-    return x[(..., *[slice(begin, n - end) for begin, end, n in ends])]
+    keep: Index = (..., *[slice(begin, n - end) for begin, end, n in ends])
+    return x[keep]
 
 
 def taps(
     x: Array, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-) -> Iterator[tuple[tuple[int, ...], Array]]:
-    """For every element of the kernel: its place and the part of the padded image it meets."""
+) -> Iterator[tuple[Index, Array]]:
+    """For every element of the kernel: its index and the part of the padded image it meets."""
     rank = len(kernel)
     strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
     size = [
@@ -132,7 +138,8 @@ def taps(
             slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
             for t, d, n, s in zip(place, dilations, size, strides, strict=True)
         ]
-        yield place, x[(..., *cut)]
+        met: Index = (..., *cut)
+        yield (..., *place), x[met]
 
 
 def under_window(

@@ -16,7 +16,7 @@ from smelt.te.tensor import Tensor, extern, min_value, reduce_axis
 from smelt.tir.nodes import Stmt
 
 from . import common
-from .conv import Window
+from .conv import Window, agree_on_channels
 from .program import lets, loop_nest, sharing
 from .program import program as statement
 from .reference import Array, Index
@@ -36,13 +36,8 @@ def _neighbours(load: Callable[[Expr, Expr], Expr], y: Expr, x: Expr, to: str) -
         first, f = cast(INDEX, down), cast(to, v - down)
         return [(first, 1.0 - f), (first + 1, f)]
 
-    total: Expr | None = None
-    for r, a in two(y):
-        for c, b in two(x):
-            part = cast(to, load(r, c)) * (a * b)
-            total = part if total is None else total + part
-    assert total is not None
-    return total
+    parts = [cast(to, load(r, c)) * (a * b) for r, a in two(y) for c, b in two(x)]
+    return functools.reduce(operator.add, parts)
 
 
 # --------------------------------------------------------------------------------------- regions
@@ -51,7 +46,7 @@ def _neighbours(load: Callable[[Expr, Expr], Expr], y: Expr, x: Expr, to: str) -
 def _regions(x: Tensor, rois: Tensor, size: Sequence[int]) -> None:
     common.float_only(x)
     common.float_only(rois, "rois")
-    common.require(len(x.shape) == 4, f"{common.named(x=x)} has to be [n, c, h, w]")
+    common.take_form("[n, c, h, w]", x=x)
     common.require(
         len(rois.shape) == 2 and value_of(rois.shape[1]) in (5, None),
         f"{common.named(rois=rois)} have to be [k, 5]",
@@ -61,8 +56,7 @@ def _regions(x: Tensor, rois: Tensor, size: Sequence[int]) -> None:
 
 def _image(x: Tensor, rois: Tensor, k: Expr) -> Expr:
     """Which image a region belongs to, kept inside the batch."""
-    n = cast(INDEX, rois[k, 0])
-    return maximum(minimum(n, x.shape[0] - 1), 0)
+    return common.clamped(cast(INDEX, rois[k, 0]), 0, x.shape[0] - 1)
 
 
 class _Region:
@@ -128,7 +122,7 @@ def roi_align(
     half_pixel  pixel centres lie at halves, and regions may be smaller than a pixel
     """
     _regions(x, rois, size)
-    common.require(mode in ALIGN_MODES, f"mode={mode!r}; legal: {', '.join(ALIGN_MODES)}")
+    common.one_of(ALIGN_MODES, mode=mode)
     region = _Region(x, rois, size, scale, samples, half_pixel)
     return common.stored(_aligned(region, mode), x.dtype)
 
@@ -372,11 +366,7 @@ def deformable_conv2d(
     """
     dtype = common.same_dtype(x=x, w=w)
     common.float_only(x)
-    for name, t in (("x", x), ("offset", offset), ("w", w), ("mask", mask)):
-        if t is not None:
-            common.require(
-                len(t.shape) == 4, f"{name} {common.describe(t.shape)} has to have four dimensions"
-            )
+    common.take_dimensions(4, x=x, offset=offset, w=w, **({} if mask is None else {"mask": mask}))
     common.float_only(offset, "offset")
     window = Window(2, w.shape[2:], strides, pads, dilations)
     size = window.result(x.shape[2:])
@@ -386,13 +376,8 @@ def deformable_conv2d(
         if t is None:
             continue
         want = (x.shape[0], taps * (each * offset_groups), *size)
-        for d, (a, b) in enumerate(zip(t.shape, want, strict=True)):
-            common.agree(
-                a,
-                b,
-                f"{name} {common.describe(t.shape)} has to be {common.describe(want)}: dimension "
-                f"{d}",
-            )
+        rule = f"{common.named(**{name: t})} has to be {common.describe(want)}"
+        common.agree_in_shape(t.shape, want, rule)
     moved = _moved(x, offset, mask, window, size, offset_groups)
     outputs, inputs = w.shape[0] // groups, w.shape[1]
     axes = [reduce_axis((0, e), n) for e, n in zip(w.shape[1:], ("ic", "kh", "kw"), strict=True)]
@@ -434,12 +419,7 @@ def _(
 
 
 def _deformable_shapes(x: Tensor, w: Tensor, groups: int, offset_groups: int) -> None:
-    common.agree(
-        x.shape[1], w.shape[1] * groups,
-        f"{common.named(x=x, w=w)} with groups={groups}: "
-        "the channels of "
-        "x have to be dimension 1 of w times groups",
-    )  # fmt: skip
+    agree_on_channels(x, w, groups)
     for name, count, by in (
         ("groups", value_of(w.shape[0]), groups),
         ("offset_groups", value_of(x.shape[1]), offset_groups),

@@ -25,6 +25,7 @@ from smelt.runtime.errors import nearest
 from smelt.te.broadcast import Pair, describe, noting
 from smelt.te.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor, placeholder, topological
 from smelt.tir.nodes import BufferLoad, Reduce
+from smelt.tir.rewrite import loads
 
 from .common import operand
 
@@ -115,7 +116,7 @@ class OpInstance:
             if not isinstance(s, ComputeOp):
                 return False
             point, along = ([a.var for a in axes] for axes in (s.axis, s.reduce_axis))
-            for load in [n for e in s.body for n in _loads(e)]:
+            for load in [n for e in s.body for n in loads(e)]:
                 if load.buffer is x:
                     lines |= {d for d, i in enumerate(load.indices) if i in along}
                     if any(i not in point and i not in along for i in load.indices):
@@ -328,13 +329,13 @@ def _kind(outputs: Sequence[Tensor]) -> str:
         assert isinstance(e, Reduce)
         return (
             "contraction"
-            if e.combiner.name == "sum" and len(_tensors(e.sources[0])) >= 2
+            if e.combiner.name == "sum" and len({x.buffer for x in loads(e.sources[0])}) >= 2
             else "reduce"
         )
     worst = "elementwise"
     for o in computes:
         point = tuple([a.var for a in o.axis])
-        for load in [x for e in o.body for x in _loads(e)]:
+        for load in [x for e in o.body for x in loads(e)]:
             if load.indices == point:
                 continue
             used = [i for i in load.indices if i in point]
@@ -366,24 +367,6 @@ def _at_its_place(stage: ComputeOp) -> bool:
         else:
             stack.extend(c for c in e.children() if isinstance(c, Expr))
     return True
-
-
-def _loads(e: Expr) -> list[BufferLoad]:
-    out, stack, seen = [], [e], set()
-    while stack:
-        n = stack.pop()
-        if n not in seen:
-            seen.add(n)
-            if isinstance(n, BufferLoad):
-                out.append(n)
-                stack.extend(n.indices)
-            else:
-                stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return out
-
-
-def _tensors(e: Expr) -> set[Any]:
-    return {x.buffer for x in _loads(e)}
 
 
 @overload

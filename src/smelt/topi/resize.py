@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,7 +14,7 @@ from smelt.ir.build import all_of, any_of, call, equal, maximum, minimum, select
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, max_value, min_value, reduce_axis
 
-from .common import extents, named, number, require, show, stored, sum_over, tensor
+from .common import clamped, extents, named, number, require, show, stored, sum_over, tensor
 from .reference import Array, widened
 from .registry import op
 
@@ -84,7 +86,7 @@ class _Axis:
 
     def inside(self, at: Expr) -> Expr:
         """An index cut to the dimension."""
-        return maximum(minimum(at, self.extent - 1), 0)
+        return clamped(at, 0, self.extent - 1)
 
     def outside(self, x: Expr) -> Expr:
         """Whether a coordinate lies outside the operand."""
@@ -158,9 +160,7 @@ def _counted(
     for n, w in enumerate(weights):
         at = first + (n - before)
         kept.append(select(all_of(at >= 0, at < a.extent), w, 0.0))
-    total = kept[0]
-    for w in kept[1:]:
-        total = total + w
+    total = functools.reduce(operator.add, kept)
     return [(a.inside(first + (n - before)), w / total) for n, w in enumerate(kept)]
 
 
@@ -223,12 +223,9 @@ def _along(
     """x resized along dimension d."""
 
     def body(*i: Expr) -> Expr:
-        total: Expr | None = None
-        for at, weight in taps(i[d]):
-            value: Expr = x[(*i[:d], at, *i[d + 1 :])]
-            part = value if weight is None else value * weight
-            total = part if total is None else total + part
-        assert total is not None
+        values = [(x[(*i[:d], at, *i[d + 1 :])], weight) for at, weight in taps(i[d])]
+        parts = [v if weight is None else v * weight for v, weight in values]
+        total: Expr = functools.reduce(operator.add, parts)
         if blank is None:
             return total
         return select(a.outside(a.source(i[d])), number(blank, x.dtype), total)
@@ -335,7 +332,9 @@ def _nearest_array(x: float, how: str) -> int:
     }[how]  # fmt: skip
 
 
-def _weights(x: float, mode: str, a: float, stretch: float) -> list[tuple[int, float]]:
+def tap_weights(
+    x: float, mode: str, a: float = -0.75, stretch: float = 1.0
+) -> list[tuple[int, float]]:
     """The elements a coordinate is mixed from, some perhaps outside the operand.
 
     stretch  how many times as far as without antialias the weights reach
@@ -376,7 +375,7 @@ def _(
                 line = np.take(y, where, d)
             else:
                 stretch = max(1 / scale, 1) if antialias else 1
-                taps = _weights(at, mode, cubic_coeff, stretch)
+                taps = tap_weights(at, mode, cubic_coeff, stretch)
                 if exclude_outside:
                     taps = [(i, w) for i, w in taps if 0 <= i < extent]
                 total = sum([w for _, w in taps]) if exclude_outside or stretch > 1 else 1.0

@@ -17,7 +17,7 @@ from smelt.te.tensor import Tensor, reduce_axis
 from . import common
 from .reference import Array, Index
 from .registry import op
-from .resize import MODES, cubic_weights
+from .resize import MODES, cubic_weights, tap_weights
 
 BORDERS = ("zeros", "border", "reflection")
 TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
@@ -55,10 +55,7 @@ class _Line:
             v = moved(at[i])
             f = v - call("floor", v)
             each = cubic_weights(f, -0.75) if mode == "cubic" else [1.0 - f, f]
-            chosen = each[-1]
-            for k in reversed(range(len(each) - 1)):
-                chosen = select(equal(t, k), each[k], chosen)
-            return chosen
+            return common.pick(t, each)
 
         self.index = common.tensor(shape, index, "sample_index")
         self.weight = None if mode == "nearest" else common.tensor(shape, weight, "sample_weight")
@@ -167,20 +164,16 @@ def grid_sample(
     padding_mode   outside the image: "zeros", "border" (the nearest pixel), "reflection"
     Source         ONNX GridSample-22
     """
-    rank = len(x.shape) - 2
-    common.require(
-        1 <= rank <= 3, f"{common.named(x=x)} has to be [n, c, ...] with 1 to 3 dimensions"
-    )
-    for name, value, legal in (("mode", mode, MODES), ("padding_mode", padding_mode, BORDERS)):
-        common.require(value in legal, f"{name}={value!r}; legal: {', '.join(legal)}")
+    rank = common.spatial_rank(x)
+    common.one_of(MODES, mode=mode)
+    common.one_of(BORDERS, padding_mode=padding_mode)
     common.float_only(grid, "grid")
     if mode != "nearest":
         common.float_only(x)
     common.require(
         len(grid.shape) == rank + 2 and value_of(grid.shape[-1]) == rank,
-        f"{common.named(grid=grid, x=x)}: the grid needs "
-        f"{rank + 2} "
-        f"dimensions, the last of extent {rank}",
+        f"{common.named(grid=grid, x=x)}: the grid needs {rank + 2} dimensions, the last of "
+        f"extent {rank}",
     )
     common.agree(x.shape[0], grid.shape[0], f"{common.named(x=x, grid=grid)}: one grid per image")
     lines = [
@@ -190,18 +183,6 @@ def grid_sample(
     shape = (*x.shape[:2], *grid.shape[1:-1])
     found = _sampled(x, shape, lines, lambda *i: (i[0], i[1]), lambda *i: [(i[0], *i[2:])] * rank)
     return common.stored(found, x.dtype)
-
-
-def _cubic(t: float) -> list[float]:
-    """The weights of four neighbours by cubic convolution with the coefficient -0.75."""
-    a = -0.75
-
-    def kernel(v: float) -> float:
-        if v <= 1:
-            return (a + 2) * v**3 - (a + 3) * v**2 + 1
-        return a * v**3 - 5 * a * v**2 + 8 * a * v - 4 * a
-
-    return [kernel(abs(t + 1 - k)) for k in range(4)]
 
 
 def _mirror(v: float, n: int, align_corners: bool) -> float:
@@ -226,13 +207,9 @@ def _grid_taps(
         return p if border == "zeros" else min(max(p, 0.0), n - 1.0)
 
     v = v if mode == "cubic" else inner(v)
-    first = math.floor(v)
-    if mode == "nearest":
-        taps = [(round(v), 1.0)]
-    elif mode == "linear":
-        taps = [(first, 1 - (v - first)), (first + 1, v - first)]
-    else:
-        taps = [(int(inner(float(first + k - 1))), w) for k, w in enumerate(_cubic(v - first))]
+    taps = [(round(v), 1.0)] if mode == "nearest" else tap_weights(v, mode)
+    if mode == "cubic":
+        taps = [(int(inner(float(at))), w) for at, w in taps]
     return [(at, w) for at, w in taps if 0 <= at < n]
 
 
@@ -343,8 +320,8 @@ def crop_and_resize(
              outside is extrapolation_value
     mode     "nearest" (halves up) or "linear"
     """
-    common.require(len(x.shape) == 4, f"{common.named(x=x)} has to be [n, c, h, w]")
-    common.require(mode in ("nearest", "linear"), f"mode={mode!r}; legal: nearest, linear")
+    common.take_form("[n, c, h, w]", x=x)
+    common.one_of(("nearest", "linear"), mode=mode)
     common.require(len(size) == 2 and min(size) >= 1, f"size={size} has to be two positive numbers")
     common.float_only(boxes, "boxes")
     if mode == "linear":
@@ -353,7 +330,7 @@ def crop_and_resize(
         len(boxes.shape) == 2 and value_of(boxes.shape[1]) == 4,
         f"{common.named(boxes=boxes)} have to be [k, 4]",
     )
-    common.require(len(indices.shape) == 1, f"{common.named(indices=indices)} have to be [k]")
+    common.take_form("[k]", indices=indices)
     common.agree(
         boxes.shape[0],
         indices.shape[0],
@@ -362,8 +339,7 @@ def crop_and_resize(
     lines = [_crop_line(boxes, d, size[d], x.shape[2 + d], mode) for d in range(2)]
 
     def channel(k: Expr, c: Expr, *_: Expr) -> tuple[Expr, Expr]:
-        image = maximum(minimum(cast(INDEX, indices[k]), x.shape[0] - 1), 0)
-        return image, c
+        return common.clamped(cast(INDEX, indices[k]), 0, x.shape[0] - 1), c
 
     shape = (boxes.shape[0], x.shape[1], *common.extents(size))
     found = _sampled(x, shape, lines, channel, lambda k, c, y, z: [(k, y), (k, z)])
@@ -393,11 +369,8 @@ def _(
             v = (a + b) / 2 * last if n == 1 else a * last + i * (b - a) * last / (n - 1)
             if not 0 <= v <= last:
                 break
-            first = math.floor(v)
-            if mode == "nearest":
-                lines.append([(min(math.floor(v + 0.5), last), 1.0)])
-            else:
-                lines.append([(first, 1 - (v - first)), (min(first + 1, last), v - first)])
+            near = [(math.floor(v + 0.5), 1.0)] if mode == "nearest" else tap_weights(v, mode)
+            lines.append([(min(at, last), w) for at, w in near])
         if len(lines) == 2:
             out[(k, slice(None), *place)] = _mixed(image[int(indices[k])], lines)
     return out.astype(x.dtype)

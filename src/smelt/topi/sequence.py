@@ -6,24 +6,33 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, any_of, if_then_else, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, cast
 from smelt.te.tensor import Tensor
 
-from .common import agree, axis_of, describe, named, number, require, same_dtype, tensor
+from .common import (
+    agree,
+    axis_of,
+    integers_only,
+    named,
+    number,
+    one_of,
+    require,
+    same_dtype,
+    take_dimensions,
+    take_matrices,
+    tensor,
+)
 from .reference import Array
 from .registry import op
 
 
 def _lengths(x: Tensor, lengths: Tensor, axis: int, name: str) -> None:
     """One length for each index of a dimension of x."""
-    require(dt.is_int(lengths.dtype), f"{name} is {lengths.dtype}; it has to be an integer")
-    require(len(lengths.shape) == 1, f"{name} {describe(lengths.shape)} has to have one dimension")
-    agree(
-        x.shape[axis], lengths.shape[0],
-        f"{named(x=x)} and {name} {describe(lengths.shape)}: dimension {axis} of x",
-    )  # fmt: skip
+    own = {name: lengths}
+    integers_only(**own)
+    take_dimensions(1, **own)
+    agree(x.shape[axis], lengths.shape[0], f"{named(x=x, **own)}: dimension {axis} of x")
 
 
 @op
@@ -36,7 +45,7 @@ def sequence_mask(
             valid_length [batch]
     """
     require(axis in (0, 1), f"axis={axis}; legal: 0, 1")
-    require(len(x.shape) >= 2, f"{named(x=x)} needs at least two dimensions")
+    take_matrices(x=x)
     _lengths(x, valid_length, 1 - axis, "valid_length")
 
     def body(*i: Expr) -> Expr:
@@ -102,7 +111,7 @@ def write_sequence(
     rank = len(x.shape)
     same_dtype(x=x, update=update)
     along = axis_of(axis, rank)
-    rule = f"{named(x=x, update=update)}"
+    rule = named(x=x, update=update)
     require(along > 0, f"axis={axis} is the batch dimension")
     require(len(update.shape) == rank, f"{rule} need one rank")
     for d in range(rank):
@@ -179,8 +188,8 @@ def matrix_set_diag(
     """
     rank = len(x.shape)
     same_dtype(x=x, diagonal=diagonal)
-    require(rank >= 2, f"{named(x=x)} needs at least two dimensions")
-    require(align in ALIGNMENTS, f"align={align!r}; legal: {', '.join(ALIGNMENTS)}")
+    take_matrices(x=x)
+    one_of(ALIGNMENTS, align=align)
     require(len(k) == 2 and k[0] <= k[1], f"k={k}; it has to be two numbers, the smaller one first")
     low, high = k
     want = rank - 1 if low == high else rank

@@ -16,28 +16,11 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import extents, named, number, require, tensor
-from .program import (
-    Cell,
-    filled_with,
-    let,
-    loop,
-    loop_nest,
-    loops,
-    product,
-    program,
-    seq,
-    store,
-    when,
-)
+from .common import extents, integers_only, named, number, require, take_dimensions, tensor
+from .program import Cell, cleared, let, loop, loops, once, product, program, seq, store, when
 from .reference import Array
 from .registry import op
 from .sort import before, order_of
-
-
-def _cleared(*tensors: Tensor) -> list[Stmt]:
-    """0 everywhere."""
-    return [filled_with(t, number(0, t.dtype)) for t in tensors]
 
 
 def _firsts(x: Tensor, order: Tensor) -> Tensor:
@@ -95,12 +78,9 @@ def unique(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tensor, T
         def step(k: Expr) -> Stmt:
             return let(order[k], member, "i") if sorted else member(k)
 
-        def whole(_: tuple[Expr, ...]) -> Stmt:
-            steps = [*_cleared(values, indices, counts), filled.set(0)]
-            steps += [loop(x.shape[0], step, "k"), store(count, (), filled.value)]
-            return seq(*steps)
-
-        return loop_nest([], [filled], (ins, outs), whole)
+        clear = [*cleared(values, indices, counts), filled.set(0)]
+        end = store(count, (), filled.value)
+        return once([filled], (ins, outs), *clear, loop(x.shape[0], step, "k"), end)
 
     shapes: list[Sequence[ExprLike]] = [*[x.shape] * 4, ()]
     made = program(shapes, [x.dtype, *[INDEX] * 4], [x, order, first], body, "unique")
@@ -224,12 +204,9 @@ def unique_rows(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tens
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
         rows = _DistinctRows(ins, outs, cells)
 
-        def whole(_: tuple[Expr, ...]) -> Stmt:
-            clear = _cleared(*[t for t in outs if t.shape])
-            search = seq(rows.made.set(0), loop(n, rows.member, "i"))
-            return seq(*clear, search, rows.written(sorted))
-
-        return loop_nest([], cells, (ins, outs), whole)
+        clear = cleared(*[t for t in outs if t.shape])
+        search = seq(rows.made.set(0), loop(n, rows.member, "i"))
+        return once(cells, (ins, outs), *clear, search, rows.written(sorted))
 
     shapes: list[Sequence[ExprLike]] = [x.shape, *[(n,)] * 3, (), *[(n,)] * 4]
     found = program(shapes, [x.dtype, *[INDEX] * 8], [x], body, "unique_rows")
@@ -272,13 +249,10 @@ def argwhere(x: Tensor) -> tuple[Tensor, Tensor]:
             written = [store(positions, (filled.value, d), v) for d, v in enumerate(i)]
             return when(found, seq(*written, filled.set(filled.value + 1)))
 
-        def whole(_: tuple[Expr, ...]) -> Stmt:
-            return seq(
-                *_cleared(positions), filled.set(0), loops(x.shape, one),
-                store(count, (), filled.value),
-            )  # fmt: skip
-
-        return loop_nest([], [filled], (ins, outs), whole)
+        return once(
+            [filled], (ins, outs), *cleared(positions), filled.set(0), loops(x.shape, one),
+            store(count, (), filled.value),
+        )  # fmt: skip
 
     shapes: list[Sequence[ExprLike]] = [(product(x.shape), rank), ()]
     positions, count = program(shapes, [INDEX, INDEX], [x], body, "argwhere")
@@ -328,8 +302,8 @@ def invert_permutation(x: Tensor) -> Tensor:
 
     Elements that name no place are left out; a place that none names holds 0.
     """
-    require(dt.is_int(x.dtype), f"x is {x.dtype}; it has to be an integer")
-    require(len(x.shape) == 1, f"{named(x=x)} has to have one dimension")
+    integers_only(x=x)
+    take_dimensions(1, x=x)
     n = x.shape[0]
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
@@ -339,7 +313,7 @@ def invert_permutation(x: Tensor) -> Tensor:
             at = cast(INDEX, x[k])
             return when(all_of(at >= 0, at < n), store(result, (at,), cast(x.dtype, k)))
 
-        return seq(*_cleared(result), loop(n, one, "k"))
+        return seq(*cleared(result), loop(n, one, "k"))
 
     return program([x.shape], [x.dtype], [x], body, "invert_permutation")[0]
 

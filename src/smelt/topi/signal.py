@@ -41,8 +41,7 @@ def dft(re: Tensor, im: Tensor, *, inverse: bool = False, axis: int = -1) -> tup
     dtype = common.same_dtype(re=re, im=im)
     rule = f"{common.named(re=re, im=im)} have to be of one shape"
     common.require(len(re.shape) == len(im.shape), rule)
-    for d, (a, b) in enumerate(zip(re.shape, im.shape, strict=True)):
-        common.agree(a, b, f"{rule}: dimension {d}")
+    common.agree_in_shape(re.shape, im.shape, f"{rule}")
     axis = common.axis_of(axis, len(re.shape))
     n, to = re.shape[axis], common.wide(dtype)
     cosines, sines = _table("cos", n, n, to), _table("sin", n, n, to)
@@ -92,12 +91,10 @@ def stft(
     common.float_only(x)
     dtype = common.same_dtype(x=x, window=window)
     common.require(len(x.shape) >= 1, "x has no dimension")
-    common.require(
-        len(window.shape) == 1, f"{common.named(window=window)} has to have one dimension"
-    )
+    common.take_dimensions(1, window=window)
     n, length, to = convert(n_fft, INDEX), x.shape[-1], common.wide(dtype)
     common.agree(n, window.shape[0], f"{common.named(window=window)} has to have n_fft elements")
-    common.require(hop_length >= 1, f"hop_length={hop_length}; it has to be at least 1")
+    common.at_least(1, hop_length=hop_length)
     room, size = value_of(length), value_of(n)
     common.require(
         room is None or size is None or 1 <= size <= room,

@@ -161,7 +161,7 @@ def argsort(x: Tensor, *, axis: int = -1, descending: bool = False, dtype: str =
     return order if dtype == INDEX else tensor(x.shape, lambda *i: cast(dtype, order[i]), "argsort")
 
 
-def _order(x: Array, axis: int, descending: bool) -> Array:
+def order_array(x: Array, axis: int, descending: bool) -> Array:
     """Stable; turned round twice where the largest element comes first."""
     w = widened(x)
     if not descending:
@@ -173,7 +173,7 @@ def _order(x: Array, axis: int, descending: bool) -> Array:
 @argsort.numpy
 def _(x: Array, *, axis: int, descending: bool, dtype: str) -> Array:
     """The order of the elements."""
-    return _order(x, axis, descending).astype(dt.to_numpy(dtype))
+    return order_array(x, axis, descending).astype(dt.to_numpy(dtype))
 
 
 @op
@@ -188,7 +188,7 @@ def sort(x: Tensor, *, axis: int = -1, descending: bool = False) -> Tensor:
 @sort.numpy
 def _(x: Array, *, axis: int, descending: bool) -> Array:
     """The elements in order."""
-    return np.take_along_axis(x, _order(x, axis, descending), axis)
+    return np.take_along_axis(x, order_array(x, axis, descending), axis)
 
 
 @op
@@ -207,7 +207,7 @@ def searchsorted(
     require(len(sorted.shape) >= 1, "sorted has no dimension")
     rows = len(sorted.shape) - 1
     if rows:
-        rule = f"{named(sorted=sorted, values=values)}"
+        rule = named(sorted=sorted, values=values)
         require(len(values.shape) == rows + 1, f"{rule} need one rank")
         for d in range(rows):
             agree(sorted.shape[d], values.shape[d], f"{rule}: dimension {d}")

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, equal, maximum, minimum, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor
@@ -21,23 +20,27 @@ from .common import (
     agree,
     describe,
     extents,
+    integers_only,
     named,
     number,
     require,
+    row_major,
     same_dtype,
     stored,
+    take_dimensions,
     tensor,
     wide,
 )
 from .gather import scatter_nd
 from .program import (
     Cell,
+    cleared,
     copied,
-    filled_with,
     let,
     loop,
     loop_nest,
     loops,
+    once,
     product,
     program,
     seq,
@@ -50,11 +53,6 @@ from .registry import op
 from .sets import unravel_index
 
 
-def _integers(**operands: Tensor) -> None:
-    for name, t in operands.items():
-        require(dt.is_int(t.dtype), f"{name} is {t.dtype}; it has to be an integer")
-
-
 class _Rows:
     """A matrix in compressed rows, of elements or of blocks.
 
@@ -64,9 +62,8 @@ class _Rows:
     """
 
     def __init__(self, data: Tensor, indices: Tensor, indptr: Tensor) -> None:
-        _integers(indices=indices, indptr=indptr)
-        for name, t in (("indices", indices), ("indptr", indptr)):
-            require(len(t.shape) == 1, f"{name} {describe(t.shape)} has to have one dimension")
+        integers_only(indices=indices, indptr=indptr)
+        take_dimensions(1, indices=indices, indptr=indptr)
         require(
             len(data.shape) in (1, 3),
             f"{named(data=data)} has to be [elements] or [blocks, rows, columns]",
@@ -98,7 +95,7 @@ def sparse_dense(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Te
     """
     dtype = same_dtype(x=x, data=data)
     require(dtype != "bool", "x and data are bool; the operator is defined for numbers")
-    require(len(x.shape) == 2, f"{named(x=x)} has to have two dimensions")
+    take_dimensions(2, x=x)
     matrix, total = _Rows(data, indices, indptr), Cell(wide(dtype), "total")
     height, width = matrix.block
     to = wide(dtype)
@@ -157,9 +154,9 @@ def sparse_add(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Tens
     """x plus a sparse matrix in compressed rows, of elements or of blocks, of the same shape."""
     dtype = same_dtype(x=x, data=data)
     require(dtype != "bool", "x and data are bool; the operator is defined for numbers")
-    require(len(x.shape) == 2, f"{named(x=x)} has to have two dimensions")
+    take_dimensions(2, x=x)
     matrix = _Rows(data, indices, indptr)
-    rule = f"{named(x=x, indptr=indptr)}"
+    rule = named(x=x, indptr=indptr)
     agree(x.shape[0], matrix.rows, f"{rule}: the rows of x are those of the sparse matrix")
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
@@ -232,7 +229,7 @@ def sparse_transpose(
             )
 
         return seq(
-            *[filled_with(t, number(0, t.dtype)) for t in (values, rows, begins)],
+            *cleared(values, rows, begins),
             loop(matrix.lines, lambda n: each(n, counted), "n"),
             loop(count, summed, "c"),
             loop(matrix.lines, lambda n: each(n, moved(n)), "n"),
@@ -269,7 +266,7 @@ def sparse_to_dense(
 
     The last of several values for one place stays; places outside are left out.
     """
-    _integers(indices=indices)
+    integers_only(indices=indices)
     sizes, rank = extents(shape), len(indices.shape)
     require(rank <= 2, f"{named(indices=indices)} have to have at most two dimensions")
     require(len(values.shape) <= 1, f"{named(values=values)} have to be [n] or []")
@@ -283,7 +280,7 @@ def sparse_to_dense(
         f"{len(sizes)}",
     )
     if values.shape:
-        rule = f"{named(indices=indices, values=values)}"
+        rule = named(indices=indices, values=values)
         agree(n, values.shape[0], f"{rule}: one value for each place")
     places = tensor((n, depth), lambda i, d: indices[(i, d)[:rank]], "places")
     each = tensor((n,), lambda i: values[(i,)[: len(values.shape)]], "values")
@@ -337,17 +334,16 @@ def _filled(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
             store(place, (r,), place[r] + 1),
         )
 
-    def whole(_: tuple[Expr, ...]) -> Stmt:
-        return seq(
-            *[filled_with(t, number(0, t.dtype)) for t in (places, kept, place)],
-            each(lambda _, r: store(place, (r,), place[r] + 1)),
-            filled.set(0),
-            loop(rows, begun, "r"),
-            each(moved),
-            store(count, (), filled.value),
-        )
-
-    return loop_nest([], [filled], (ins, outs), whole)
+    return once(
+        [filled],
+        (ins, outs),
+        *cleared(places, kept, place),
+        each(lambda _, r: store(place, (r,), place[r] + 1)),
+        filled.set(0),
+        loop(rows, begun, "r"),
+        each(moved),
+        store(count, (), filled.value),
+    )
 
 
 @op
@@ -364,7 +360,7 @@ def sparse_fill_empty_rows(
 
     Elements in rows outside are left out.
     """
-    _integers(indices=indices)
+    integers_only(indices=indices)
     same_dtype(values=values, default=default)
     sizes = extents(shape)
     rule = f"{named(indices=indices)}, {named(values=values)}"
@@ -408,7 +404,7 @@ def sparse_reshape(
     Shapes     indices [n, the extents of prev_shape]; result [n, the extents of new_shape]
     new_shape  one extent may be -1: it follows from the others
     """
-    _integers(indices=indices)
+    integers_only(indices=indices)
     before, after = extents(prev_shape), list(extents(new_shape))
     require(
         len(indices.shape) == 2 and value_of(indices.shape[1]) == len(before),
@@ -427,10 +423,7 @@ def sparse_reshape(
     )
 
     def place(i: Expr) -> Expr:
-        total: Expr = const(0, INDEX)
-        for d, e in enumerate(before):
-            total = total * e + cast(INDEX, indices[i, d])
-        return total
+        return row_major(before, [cast(INDEX, indices[i, d]) for d in range(len(before))])
 
     places = tensor((indices.shape[0],), place, "places")
     digits = unravel_index(places, shape=tuple(after))

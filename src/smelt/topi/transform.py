@@ -456,8 +456,8 @@ def tile(x: Tensor, *, repeats: Extents) -> Tensor:
 
 
 def _images(x: Tensor, block: int) -> tuple[Expr, ...]:
-    common.require(len(x.shape) == 4, f"{common.named(x=x)} has to be [n, c, h, w]")
-    common.require(block >= 1, f"block={block}; it has to be at least 1")
+    common.take_form("[n, c, h, w]", x=x)
+    common.at_least(1, block=block)
     return x.shape
 
 
@@ -535,7 +535,7 @@ def trilu(x: Tensor, *, k: ExprLike = 0, upper: bool = True) -> Tensor:
 
     k  the diagonal that still belongs to it, counted to the right
     """
-    common.require(len(x.shape) >= 2, f"{common.named(x=x)} needs at least two dimensions")
+    common.take_matrices(x=x)
     diagonal = convert(k, INDEX)
 
     def body(*i: Expr) -> Expr:

@@ -13,7 +13,17 @@ from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import agree, describe, named, number, require, same_dtype
+from .common import (
+    agree,
+    at_least,
+    describe,
+    integers_only,
+    number,
+    pick,
+    same_dtype,
+    take_dimensions,
+    take_form,
+)
 from .program import Cell, filled_with, loop, loop_nest, program, seq, sharing, store, when
 from .reference import Array
 from .registry import op
@@ -24,16 +34,7 @@ COMPARISONS = 6
 
 def _met(x: Expr, how: Expr, t: Expr) -> Expr:
     """Whether a comparison given by its number holds."""
-    answers = [x <= t, x < t, x >= t, x > t, equal(x, t), not_equal(x, t)]
-    found = answers[-1]
-    for k, a in reversed(list(enumerate(answers[:-1]))):
-        found = select(equal(how, const(k, how.dtype)), a, found)
-    return found
-
-
-def _vectors(**vectors: Tensor) -> None:
-    for name, v in vectors.items():
-        require(len(v.shape) == 1, f"{name} {describe(v.shape)} has to have one dimension")
+    return pick(how, [x <= t, x < t, x >= t, x > t, equal(x, t), not_equal(x, t)])
 
 
 @op
@@ -52,17 +53,17 @@ def tree_leaves(
     depth     the most nodes on a way from a root to a leaf
     """
     same_dtype(x=x, values=values)
-    require(len(x.shape) == 2, f"{named(x=x)} has to be [rows, columns]")
+    take_form("[rows, columns]", x=x)
     nodes = {
         "features": features, "modes": modes, "values": values, "then": then, "other": other,
         "missing": missing,
     }  # fmt: skip
-    _vectors(roots=roots, **nodes)
+    take_dimensions(1, roots=roots, **nodes)
     for name, v in nodes.items():
         agree(features.shape[0], v.shape[0], f"{name} {describe(v.shape)}: one element per node")
         if name != "values":
-            require(dt.is_int(v.dtype), f"{name} is {v.dtype}; it has to be an integer")
-    require(depth >= 0, f"depth={depth}; it has to be at least 0")
+            integers_only(**{name: v})
+    at_least(0, depth=depth)
     node = Cell(name="node")
     rows, trees = x.shape[0], roots.shape[0]
 
@@ -130,10 +131,10 @@ def count_runs(
     Source   ONNX TfIdfVectorizer-9
     """
     same_dtype(x=x, pool=pool)
-    require(dt.is_int(x.dtype), f"x is {x.dtype}; it has to be an integer")
-    require(len(x.shape) == 2, f"{named(x=x)} has to be [rows, n]")
-    require(skips >= 0, f"skips={skips}; it has to be at least 0")
-    _vectors(pool=pool, begins=begins, sizes=sizes, places=places)
+    integers_only(x=x)
+    take_form("[rows, n]", x=x)
+    at_least(0, skips=skips)
+    take_dimensions(1, pool=pool, begins=begins, sizes=sizes, places=places)
     for name, v in (("sizes", sizes), ("places", places)):
         agree(begins.shape[0], v.shape[0], f"{name} {describe(v.shape)}: one element per run")
     same = Cell(name="same")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from smelt.ir.build import all_of, equal, if_then_else, value_of
-from smelt.ir.expr import INDEX, Expr, const
+from smelt.ir.build import all_of, equal, if_then_else, product, value_of
+from smelt.ir.expr import Expr
 from smelt.te.tensor import Tensor, reduce_axis
 
 from . import common
@@ -31,8 +31,7 @@ def sliding_window(
     for name, values in (("window_shape", window_shape), ("strides", strides)):
         common.require(
             len(values) == count and min(values) >= 1,
-            f"{name}={values}; the {count} dimensions of {common.named(x=x)} from axis "
-            f"{axis} on "
+            f"{name}={values}; the {count} dimensions of {common.named(x=x)} from axis {axis} on "
             "need as many numbers of at least 1",
         )
     places = []
@@ -40,8 +39,7 @@ def sliding_window(
         known = value_of(x.shape[d])
         common.require(
             known is None or w <= known,
-            f"window_shape={window_shape}: dimension {d} of {common.named(x=x)} has "
-            f"{known} "
+            f"window_shape={window_shape}: dimension {d} of {common.named(x=x)} has {known} "
             "elements",
         )
         places.append((x.shape[d] - w) // s + 1)
@@ -78,8 +76,7 @@ def strided_set(
     rule = f"{common.named(v=v)} has to be of the shape of the slice, "
     rule += f"{common.describe(shape)}"
     common.require(len(v.shape) == len(shape), rule)
-    for d, (a, b) in enumerate(zip(v.shape, shape, strict=True)):
-        common.agree(a, b, f"{rule}: dimension {d}")
+    common.agree_in_shape(v.shape, shape, f"{rule}")
 
     def body(*i: Expr) -> Expr:
         conditions: list[Expr] = []
@@ -120,21 +117,16 @@ def col2im(
     Units    size, kernel, strides, pads (begin..., end...) and dilations in pixels
     Source   ONNX Col2Im-18
     """
-    common.require(len(x.shape) == 3, f"{common.named(x=x)} has to be [n, c * kernel, windows]")
+    common.take_form("[n, c * kernel, windows]", x=x)
     rank = len(size)
     common.require(rank >= 1, "size is empty; one extent for each spatial dimension is needed")
     window, image = Window(rank, kernel, strides, pads, dilations), common.extents(size)
     places = window.result(image)
-    taps = 1
-    for k in kernel:
-        taps *= k
-    rows, count = value_of(x.shape[1]), const(1, INDEX)
+    taps, rows, count = math.prod(kernel), value_of(x.shape[1]), product(places)
     common.require(
         rows is None or rows % taps == 0,
         f"{common.named(x=x)}: {rows} rows are no multiple of the kernel's {taps} elements",
     )
-    for e in places:
-        count = count * e
     common.agree(
         x.shape[2],
         count,
@@ -143,16 +135,12 @@ def col2im(
     axes = [reduce_axis((0, k), f"k{d}") for d, k in enumerate(kernel)]
 
     def body(n: Expr, c: Expr, *pixel: Expr) -> Expr:
-        row, column = c, const(0, INDEX)
-        hits: list[Expr] = []
-        for d, (v, t) in enumerate(zip(pixel, axes, strict=True)):
-            moved = v + window.begin[d] - t.var * window.dilations[d]
-            stride = window.strides[d]
-            place = moved // stride
-            hits += [moved >= 0, place < places[d]]
-            hits += [equal(moved % stride, 0)] if stride > 1 else []
-            row, column = row * kernel[d] + t.var, column * places[d] + place
-        return if_then_else(all_of(hits), x[n, row, column], common.number(0, x.dtype))
+        place, hits = window.covering(pixel, axes, places)
+        row = c
+        for k, t in zip(kernel, axes, strict=True):
+            row = row * k + t.var
+        element = x[n, row, common.row_major(places, place)]
+        return if_then_else(all_of(hits), element, common.number(0, x.dtype))
 
     shape = (x.shape[0], x.shape[1] // taps, *image)
     return common.stored(common.sum_over(shape, body, axes, "col2im"), x.dtype)
