@@ -1,8 +1,9 @@
 """What the way through the compiler costs: `python -m benchmarks.pipeline_cost FOLDER [OTHER_SRC]`.
 
 For the ONNX models of a folder: milliseconds of the graph passes and the memory plan, seconds of a
-cold compilation with workers that are there already, each in processes of its own, in turns with
-another version of smelt where the `src` of one is given.
+cold compilation with workers that are there already, milliseconds of a call, bytes of the exported
+library, each in processes of its own, in turns with another version of smelt where the `src` of one
+is given.
 """
 
 from __future__ import annotations
@@ -36,7 +37,30 @@ import sys, time, smelt
 smelt.compile(sys.argv[2])
 start = time.perf_counter(); smelt.compile(sys.argv[1]); print(time.perf_counter() - start)
 """
-ROUNDS = 7
+CALL = """
+import sys, time, numpy as np, smelt
+model, random = smelt.compile(sys.argv[1]), np.random.default_rng(0)
+x = {t.name: random.random(t.shape).astype(t.dtype) for t in model.inputs}
+times = []
+for _ in range(30):
+    start = time.perf_counter()
+    model(**x)
+    times.append(time.perf_counter() - start)
+print(sorted(times)[15] * 1e3)
+"""
+SIZE = """
+import os, sys, tempfile, smelt
+with tempfile.TemporaryDirectory() as folder:
+    smelt.compile(sys.argv[1]).export_library(os.path.join(folder, "model.so"))
+    print(sum(file.stat().st_size for file in os.scandir(folder)) / 1e6)
+"""
+MEASURES = {
+    "graph passes": (PASSES, "{:.1f} ms", 7),
+    "cold compile": (COLD, "{:.2f} s", 7),
+    "call": (CALL, "{:.3f} ms", 7),
+    "library": (SIZE, "{:.2f} MB", 1),
+}
+"""A program that prints a number, how the number is written, how often it is run."""
 
 
 def timed(program: str, src: str, *paths: Path) -> float:
@@ -53,14 +77,11 @@ def measure(folder: Path, versions: dict[str, str]) -> Results:
     rows = []
     for path in sorted(folder.glob("*.onnx")):
         row: Results = {"model": path.stem}
-        for what, program, others in (
-            ("passes_ms", PASSES, ()),
-            ("cold_s", COLD, (folder / "mlp.onnx",)),
-        ):
+        for what, (program, _, rounds) in MEASURES.items():
             found: dict[str, list[float]] = {name: [] for name in versions}
-            for _ in range(ROUNDS):
+            for _ in range(rounds):
                 for name, src in versions.items():
-                    found[name].append(timed(program, src, path, *others))
+                    found[name].append(timed(program, src, path, folder / "mlp.onnx"))
             row[what] = {name: statistics.median(times) for name, times in found.items()}
         rows.append(row)
         print(row, flush=True)
@@ -69,14 +90,13 @@ def measure(folder: Path, versions: dict[str, str]) -> Results:
 
 def section(results: Results) -> str:
     """The results as markdown."""
+    rows = results["rows"]
     lines = []
-    for row in results["rows"]:
-        passes, cold = row["passes_ms"], row["cold_s"]
-        lines.append([row["model"], *[f"{ms:.1f} ms" for ms in passes.values()],
-                      *[f"{s:.2f} s" for s in cold.values()]])  # fmt: skip
-    names = list(results["rows"][0]["passes_ms"])
-    heading = ["model", *[f"passes, {n}" for n in names], *[f"cold compile, {n}" for n in names]]
-    return "Graph passes with the memory plan, and cold compilation.\n\n" + table(heading, lines)
+    for row in rows:
+        cells = [f.format(x) for what, (_, f, _) in MEASURES.items() for x in row[what].values()]
+        lines.append([row["model"], *cells])
+    heading = ["model", *[f"{what}, {name}" for what in MEASURES for name in rows[0][what]]]
+    return "What the way through the compiler costs, and gives.\n\n" + table(heading, lines)
 
 
 if __name__ == "__main__":
