@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smelt.frontend.onnx import from_onnx as import_onnx
+from smelt.frontend.onnx.classic import check_said, refuse_map, unfrozen
 from smelt.frontend.onnx.read import load
-from smelt.frontend.onnx.unfreeze import unfrozen
 from smelt.frontend.torch import ExportedProgram, as_onnx, to_onnx
 from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.module import IRModule
@@ -37,37 +37,19 @@ def from_onnx(
                           function's attributes are params (their arrays) and num_input
     sanitize_input_names  there for the classic signature: names stay, and print quoted if need be
     """
-    read = load(model)
-    _agree(dtype_dict, opset, read)
+    check_said(load(model), opset, dtype_dict, "dtype_dict")
     if not keep_params_in_input:
         return import_onnx(model, shape_dict)
     return _with_params(model, shape_dict)
 
 
-def _agree(dtypes: str | Mapping[str, str] | None, opset: int | None, read: Any) -> None:
-    have = read.opsets.get("")
-    if opset is not None and opset != have:
-        raise ImportFailure(f"from_onnx: opset={opset} given, but the model is of opset {have}; "
-                            "convert it with onnx.version_converter")  # fmt: skip
-    given = {i.name: i.dtype for i in read.graph.inputs}
-    floats = [n for n, d in given.items() if d.startswith("float")]
-    wanted = dict.fromkeys(floats, dtypes) if isinstance(dtypes, str) else dict(dtypes or {})
-    for name, want in wanted.items():
-        if given.get(name) != want:
-            raise ImportFailure(
-                f"from_onnx: dtype_dict: {want} for {name!r}, which is "
-                f"{given.get(name, 'no input')} in the file"
-            )
-
-
 def _with_params(model: Any, shapes: Mapping[str, Sequence[int | str]] | None = None) -> IRModule:
     """A model with its weights as the last parameters of "main"."""
-    proto, names = unfrozen(model)
-    arrays = load(model).graph.arrays
+    proto, arrays = unfrozen(model, load(model))
     mod = import_onnx(proto, shapes)
     main = mod["main"]
-    inputs = [p for p in main.params if p.name not in names]
-    weights = [p for p in main.params if p.name in names]
+    inputs = [p for p in main.params if p.name not in arrays]
+    weights = [p for p in main.params if p.name in arrays]
     attrs = {
         **main.attrs,
         "num_input": len(inputs),
@@ -106,7 +88,7 @@ def from_fx(
     unwrap_unit_return_tuple, no_bind_return_tuple
                           there for the classic signature: one result is never a tuple
     """
-    _no_map(custom_convert_map, "from_fx")
+    refuse_map(custom_convert_map, "from_fx")
     inputs = [(f"inp_{n}", tuple(shape), str(dtype)) for n, (shape, dtype) in enumerate(input_info)]
     proto = to_onnx(model, inputs)
     return _with_params(proto) if keep_params_as_input else import_onnx(proto)
@@ -127,7 +109,7 @@ def from_exported_program(
     unwrap_unit_return_tuple
                           False: results are a tuple, even a single one
     """
-    _no_map(custom_convert_map, "from_exported_program")
+    refuse_map(custom_convert_map, "from_exported_program")
     if not isinstance(exported_program, ExportedProgram):
         raise ImportFailure(
             f"from_exported_program: a {type(exported_program).__name__} is given; "
@@ -139,14 +121,6 @@ def from_exported_program(
     if unwrap_unit_return_tuple or isinstance(main.body, Tuple):
         return mod
     return mod.with_functions({"main": main.replace(body=Tuple((main.body,)))})
-
-
-def _no_map(given: Mapping[Any, Any] | None, who: str) -> None:
-    if given:
-        raise Unsupported(
-            f"{who}: custom_convert_map has {next(iter(given))!r}, but there is no map: models "
-            "come through ONNX; define an operator with smelt.op instead"
-        )
 
 
 def relax_dynamo(*args: Any, **named: Any) -> Any:

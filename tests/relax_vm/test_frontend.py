@@ -46,7 +46,7 @@ def test_weights_are_constants_or_parameters() -> None:
 def test_what_the_file_does_not_say_is_refused() -> None:
     with pytest.raises(ImportFailure, match="opset=9 given, but the model is of opset 17"):
         from_onnx(model(), opset=9)
-    with pytest.raises(ImportFailure, match="float16 for 'x', which is float32 in the file"):
+    with pytest.raises(ImportFailure, match="of input 'x': float16 given, float32 in the file"):
         from_onnx(model(), dtype_dict={"x": "float16"})
 
 

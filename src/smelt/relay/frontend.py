@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smelt.frontend.onnx import from_onnx as import_onnx
-from smelt.frontend.onnx.read import load
-from smelt.frontend.onnx.unfreeze import unfrozen
+from smelt.frontend.onnx.classic import check_said, refuse_map, unfrozen
+from smelt.frontend.onnx.read import Model, load
 from smelt.frontend.torch import to_onnx
 from smelt.ir.errors import Absent, ImportFailure, Unsupported
 from smelt.ir.module import IRModule
@@ -64,34 +64,18 @@ def from_onnx(
         raise Unsupported("from_onnx: export_node_renamed_model_path cannot be given; "
                           "smelt does not rename nodes")  # fmt: skip
     read = load(model)
-    _check_opset(opset, read)
-    given = {i.name: i.dtype for i in read.graph.inputs}
-    _check_dtypes(dtype, given)
+    check_said(read, opset, None if dtype == "float32" else dtype, "dtype")
     if freeze_params:
         return lift(import_onnx(read, shape)), {}
-    proto, names = unfrozen(model)
-    params = {n: array(a) for n, a in read.graph.arrays.items() if n in names}
-    return lift(import_onnx(proto, shape)), params
+    return _opened(model, read, shape)
 
 
-def _check_opset(opset: int | None, read: Any) -> None:
-    have = read.opsets.get("")
-    if opset is not None and opset != have:
-        raise ImportFailure(f"from_onnx: opset={opset} given, but the model is of opset {have}; "
-                            "convert it with onnx.version_converter")  # fmt: skip
-
-
-def _check_dtypes(dtype: str | Mapping[str, str], given: Mapping[str, str]) -> None:
-    wanted = dtype if isinstance(dtype, Mapping) else {}
-    if isinstance(dtype, str) and dtype != "float32":
-        wanted = {n: dtype for n, have in given.items() if have.startswith("float")}
-    for name, want in wanted.items():
-        if name not in given:
-            raise ImportFailure(f"from_onnx: dtype: the model has no input {name!r}; "
-                                f"inputs: {', '.join(given)}")  # fmt: skip
-        if want != given[name]:
-            raise ImportFailure(f"from_onnx: dtype of input {name!r}: {want} given, "
-                                f"{given[name]} in the file")  # fmt: skip
+def _opened(
+    model: Any, read: Model, shape: Mapping[str, Sequence[int | str]] | None = None
+) -> tuple[IRModule, dict[str, NDArray]]:
+    """A module with the weights as parameters, and their arrays."""
+    proto, arrays = unfrozen(model, read)
+    return lift(import_onnx(proto, shape)), {n: array(a) for n, a in arrays.items()}
 
 
 def from_pytorch(
@@ -111,15 +95,9 @@ def from_pytorch(
     The weights are parameters of "main", which `relay.build(params=...)` binds; BatchNorms stay
     what they are. The last two arguments are there for the classic signature.
     """
-    if custom_convert_map:
-        raise Unsupported(
-            f"from_pytorch: custom_convert_map has {next(iter(custom_convert_map))!r}, but there "
-            "is no map: models come through ONNX; define an operator with smelt.op instead"
-        )
+    refuse_map(custom_convert_map, "from_pytorch")
     proto = to_onnx(script_module, [_input_info(i, default_dtype) for i in input_infos])
-    opened, names = unfrozen(proto)
-    params = {n: array(a) for n, a in load(proto).graph.arrays.items() if n in names}
-    return lift(import_onnx(opened)), params
+    return _opened(proto, load(proto))
 
 
 def _input_info(info: Any, default_dtype: str) -> tuple[str, Sequence[int], str]:
