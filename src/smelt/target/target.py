@@ -6,7 +6,6 @@ import json
 import shlex
 from collections.abc import Mapping
 from contextvars import ContextVar, Token
-from types import TracebackType
 from typing import Any
 
 from smelt.ir.errors import TargetError
@@ -160,12 +159,7 @@ class Target:
         self._tokens.append(_CURRENT.set(self))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         _CURRENT.reset(self._tokens.pop())
 
     # ---- text and equality --------------------------------------------------------------------
