@@ -19,7 +19,7 @@ from benchmarks.processes import give_back, worker
 from benchmarks.report import Results, table, write
 from smelt.cli.peer import Peer
 from smelt.cli.results import arrays, largest_error
-from smelt.cli.timing import cores
+from smelt.runtime.native import cores
 from tests.models import light
 from tests.models.net import Feeds
 

@@ -16,7 +16,7 @@ import smelt
 from benchmarks import models
 from benchmarks.processes import give_back, worker
 from benchmarks.report import Results, table, write
-from smelt.cli.timing import cores
+from smelt.runtime.native import cores
 
 CALLS = 2000
 

@@ -6,8 +6,8 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from benchmarks.report import Results, table, write
-from smelt.cli.timing import cores
 from smelt.codegen.peak import Peak, Registers
+from smelt.runtime.native import cores
 
 _engines: list[Any] = []  # code lives as long as its engine
 

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from smelt.cli.timing import cores
+from smelt.runtime.native import cores
 
 Results = dict[str, Any]
 

@@ -242,17 +242,17 @@ def test_shapes() -> None:
 
 
 def test_symbolic_sizes() -> None:
-    sizes = Sizes.of(["x=n,3", "y=n + 1,2 * n"], ["n=..16"], ["n=1,8"])
+    sizes = Sizes(["x=n,3", "y=n + 1,2 * n"], ["n=..16"], ["n=1,8"])
     n = Size("n", min=1, max=16, likely=(1, 8))
     assert sizes.shapes(list) == {"x": (n, 3), "y": ("n + 1", "2 * n")}
-    assert Sizes.of(["x=m,3"], ["m=0..4"]).shapes(list) == {"x": (Size("m", 0, 4), 3)}
+    assert Sizes(["x=m,3"], ["m=0..4"]).shapes(list) == {"x": (Size("m", 0, 4), 3)}
     file = [Input("x", "float32", ("n", None, 3)), Input("y", "float32", ("m",))]
-    assert Sizes.of(None, ["n=..16"], ["n=1,8"]).shapes(lambda: file) == {"x": (n, "x_1", 3)}
+    assert Sizes(None, ["n=..16"], ["n=1,8"]).shapes(lambda: file) == {"x": (n, "x_1", 3)}
     for wrong, text in (
-        (Sizes.of(["x=1,3"], ["k=1..2"]), "name the size 'k', which is no extent in --shape"),
-        (Sizes.of([], ["mm=1..2"]), "no size of the file; nearest: m; sizes of the file: n, m"),
-        (Sizes.of(["x=n"], ["n=1-2"]), "not of the form NAME=FROM..TO"),
-        (Sizes.of(["x=n"], [], ["n=x"]), "--likely 'n=x' is not of the form"),
+        (Sizes(["x=1,3"], ["k=1..2"]), "name the size 'k', which is no extent in --shape"),
+        (Sizes([], ["mm=1..2"]), "no size of the file; nearest: m; sizes of the file: n, m"),
+        (Sizes(["x=n"], ["n=1-2"]), "not of the form NAME=FROM..TO"),
+        (Sizes(["x=n"], [], ["n=x"]), "--likely 'n=x' is not of the form"),
     ):
         with pytest.raises(UsageError, match=text):
             wrong.shapes(lambda: file)

@@ -14,10 +14,10 @@ from smelt.cli.inputs import given_inputs
 from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
 from smelt.cli.sizes import Sizes
-from smelt.cli.timing import cores
 from smelt.frontend.onnx import Survey, survey
 from smelt.frontend.onnx import load as read_model
 from smelt.ir.sizes import plain_shapes
+from smelt.runtime.native import cores
 
 from . import options
 
@@ -60,7 +60,7 @@ def check(
     code 1 where something is not supported, or where the results differ.
     """  # fmt: skip
     file = _source(model, source)
-    build = options.Build(target, Sizes.of(shape, range_, likely), threads, opt_level)
+    build = options.Build(target, Sizes(shape, range_, likely), threads, opt_level)
     if file == model:
         shapes = build.sizes.shapes(lambda: read_model(model).graph.inputs) or None
         found = survey(model, plain_shapes(shapes)[0])

@@ -47,7 +47,7 @@ def compile_model(
         check_target(output, _ENDINGS, f"{LIBRARY[1]}, or code for any target, model.o")
     elif header:
         raise UsageError("--header writes a header beside the library: give -o FILE.so too")
-    build = options.Build(target, Sizes.of(shape, range_, likely), threads, opt_level)
+    build = options.Build(target, Sizes(shape, range_, likely), threads, opt_level)
     start = time.perf_counter()
     if output is not None and output.endswith(".o"):
         _write_object(model, build, output, json)

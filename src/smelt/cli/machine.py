@@ -6,8 +6,8 @@ import typer
 from rich.table import Table
 
 from smelt.cli.console import out, say, say_json
-from smelt.cli.timing import cores
 from smelt.codegen.llvm import host_cpu
+from smelt.runtime.native import cores
 from smelt.target.target import Target
 
 TODAY = {

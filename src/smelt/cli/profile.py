@@ -47,7 +47,7 @@ def profile(
     written = [file for file in (html, trace) if file is not None]
     for file in written:
         check_target(file)
-    exe = options.Build(target, Sizes.of(shape, range_, likely), threads, opt_level).load(model)
+    exe = options.Build(target, Sizes(shape, range_, likely), threads, opt_level).load(model)
     inputs = given_inputs(model, exe, input_file, at)
     report, limits = profiled(exe, inputs, threads)
     if html is not None:

@@ -53,7 +53,7 @@ def show(
 ) -> None:
     """Print a model as it stands at some stage of the compiler, or write a page of all of it."""
     needs_source(model)
-    shapes = Sizes.of(shape).shapes(list) or None
+    shapes = Sizes(shape).shapes(list) or None
     whole = stage is None and kernel is None and output is not None and output.suffix == ".html"
     if output is not None:
         check_target(output, (".html", ".txt"), "a page, e.g. model.html, or text, model.txt")

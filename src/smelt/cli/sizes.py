@@ -21,25 +21,16 @@ class Sizes:
     likely  NAME=VALUE,VALUE,…: values that get code of their own
     """
 
-    shape: tuple[str, ...] = ()
-    range: tuple[str, ...] = ()
-    likely: tuple[str, ...] = ()
-
-    @staticmethod
-    def of(
-        shape: Sequence[str] | None = None,
-        range: Sequence[str] | None = None,
-        likely: Sequence[str] | None = None,
-    ) -> "Sizes":
-        """The options of a command, which are None where they are not given."""
-        return Sizes(tuple(shape or ()), tuple(range or ()), tuple(likely or ()))
+    shape: Sequence[str] | None = None
+    range: Sequence[str] | None = None
+    likely: Sequence[str] | None = None
 
     def shapes(self, inputs: Callable[[], Sequence[Input]]) -> Shapes:
         """The shapes for `smelt.compile`.
 
         inputs  of the file: asked for where a size is none of --shape's
         """
-        shapes = read_shapes(self.shape)
+        shapes = read_shapes(self.shape or ())
         sizes = self._declared()
         missing = [n for n in sizes if not any(n in shape for shape in shapes.values())]
         if missing:
@@ -68,8 +59,8 @@ class Sizes:
         return {**shapes, **more}
 
     def _declared(self) -> dict[str, Size]:
-        ranges = dict(_range(text) for text in self.range)
-        likely = read_numbers("--likely", self.likely)
+        ranges = dict(_range(text) for text in self.range or ())
+        likely = read_numbers("--likely", self.likely or ())
         sizes = {}
         for name in {**ranges, **likely}:
             low, high = ranges.get(name, (1, None))

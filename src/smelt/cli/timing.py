@@ -1,18 +1,10 @@
 """Times several ways to do the same work, so that a disturbance meets all of them alike."""
 
-import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
 
 Call = Callable[[], object]
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def interleave(calls: Sequence[Call], seconds: float = 2.0, rounds: int = 7) -> list[list[float]]:

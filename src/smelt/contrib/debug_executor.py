@@ -22,7 +22,7 @@ from rich.table import Table
 
 from smelt.contrib.graph_executor import GraphModule
 from smelt.runtime import Device, InputError, NativeExecutable, NDArray, ProfileReport, TensorInfo
-from smelt.runtime.errors import at_least
+from smelt.runtime.evaluator import evaluate_times
 from smelt.runtime.expression import evaluate
 from smelt.runtime.params import save_param_dict
 from smelt.runtime.profiler import Times, measured, report
@@ -85,20 +85,13 @@ class GraphModuleDebug(GraphModule):
 
     def run(self, **inputs: Any) -> None:
         """Run once, print a table of the kernels, and write the dump where there is a folder."""
-        self._run_measured(**inputs)
+        self.set_input(**inputs)
+        assert self._probe is not None
+        (run,) = measured(self._probe, self.bound(), 1)
+        self._measured, self._ran = (self._probe.milliseconds, run.milliseconds), True
         Console().print(self.table())
         if self.dump_root is not None:
             self.dump(self.dump_root)
-
-    def _run_measured(self, **inputs: Any) -> None:
-        if inputs:
-            self.set_input(**inputs)
-        assert self._probe is not None
-        call = self.bound()
-        self._probe.clear()
-        total = call.time(1)
-        self._measured = self._probe.milliseconds, total
-        self._ran = True
 
     def table(self) -> Table:
         """The last run as a table: one line a kernel, in the order of the model."""
@@ -138,8 +131,24 @@ class GraphModuleDebug(GraphModule):
         The kernels run in the model's order with its memory, so what they find in the caches is
         what they find there.
         """
-        rows = self._times(number, repeat, min_repeat_ms)
-        kernels = [[float(row[i]) for row in rows] for i in range(len(self.kernel_names()))]
+        probe = self._probe
+        assert probe is not None
+        rows: list[Times] = []
+
+        def timed(runs: int) -> float:
+            call = self.bound()
+            call()
+            probe.clear()
+            spent = call.time(runs)
+            rows.append(probe.milliseconds / 1e3 / runs)
+            return spent
+
+        evaluate_times(
+            "run_individual", timed, number, repeat, min_repeat_ms, limit_zero_time_iterations,
+            cooldown_interval_ms, repeats_to_cooldown,
+        )  # fmt: skip
+        self._ran = True
+        kernels: list[list[float]] = np.array(rows[-repeat:]).T.tolist()
         return [[0.0] * repeat for _ in range(self._first)] + kernels
 
     def run_individual_node(
@@ -155,30 +164,17 @@ class GraphModuleDebug(GraphModule):
         """Seconds of one node of the graph, by its number in the JSON, as of `run_individual`."""
         if not 0 <= index < len(self.nodes):
             raise self.unknown("node", self._node_infos(), index)
-        return TimeEvaluation(tuple(self.run_individual(number, repeat, min_repeat_ms)[index]))
-
-    def _times(self, number: int, repeat: int, min_repeat_ms: float) -> list[Times]:
-        at_least(1, "run_individual", number=number, repeat=repeat)
-        at_least(0, "run_individual", False, min_repeat_ms=min_repeat_ms)
-        assert self._probe is not None
-        call = self.bound()
-        call()
-        self._ran = True
-        while min_repeat_ms and number < 1 << 20 and call.time(number) * number < min_repeat_ms:
-            number *= 2
-        rows = []
-        for _ in range(repeat):
-            self._probe.clear()
-            call.time(number)
-            rows.append(self._probe.milliseconds / 1e3 / number)
-        return rows
+        times = self.run_individual(
+            number, repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms,
+            repeats_to_cooldown,
+        )  # fmt: skip
+        return TimeEvaluation(tuple(times[index]))
 
     def profile(self, collectors: object = None, repeat: int = 10, **inputs: Any) -> ProfileReport:
         """Medians over `repeat` runs; the report has `table()`, `csv()` and `json()`."""
         if collectors:
             raise InputError("profile: collectors cannot be given; times and costs are reported")
-        if inputs:
-            self.set_input(**inputs)
+        self.set_input(**inputs)
         assert self._probe is not None
         call = self.bound()
         call()

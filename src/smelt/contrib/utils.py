@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from types import TracebackType
 from typing import Self
 
 
@@ -49,12 +48,7 @@ class TempDirectory:
         """Itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Remove it."""
         self.remove()
 

@@ -16,6 +16,7 @@ from smelt.ir.options import Options
 from smelt.ir.sizes import Extent
 from smelt.relax.nodes import Function
 from smelt.relax.printer import script as graph_script
+from smelt.runtime.errors import kind_of
 from smelt.stages import CODE, GRAPHS, STAGES, stage_module, stage_text
 from smelt.target import Target
 from smelt.tir.nodes import BlockRealize, For, PrimFunc, Stmt, walk
@@ -88,12 +89,12 @@ def subject_of(thing: Any, request: Request) -> Subject:
     if isinstance(thing, te.Schedule):
         return _classic(thing, request)
     if request.args is not None:
-        raise DisplayError(f"args belong to a te.Schedule, not to {_a(thing)}")
+        raise DisplayError(f"args belong to a te.Schedule, not to {kind_of(thing)}")
     if _is_model(thing) or (isinstance(thing, IRModule) and request.stage is not None):
         return _model(thing, request)
     for name in ("stage", "kernel", "shapes", "options"):
         if getattr(request, name) is not None:
-            raise DisplayError(f"{name} belongs to a model, not to {_a(thing)}")
+            raise DisplayError(f"{name} belongs to a model, not to {kind_of(thing)}")
     match thing:
         case PrimFunc():
             return _program(thing, request)
@@ -102,7 +103,9 @@ def subject_of(thing: Any, request: Request) -> Subject:
         case IRModule():
             return _module(thing, request, "module")
     if request.mark:
-        raise DisplayError(f"mark is for tensor programs and their schedules, not for {_a(thing)}")
+        raise DisplayError(
+            f"mark is for tensor programs and their schedules, not for {kind_of(thing)}"
+        )
     match thing:
         case Trace():
             return _text("trace", str(thing) + "\n")
@@ -112,12 +115,7 @@ def subject_of(thing: Any, request: Request) -> Subject:
             return _text("expression", script(thing) + "\n")
         case Stmt():
             return _text("statement", script(thing))
-    raise DisplayError(f"cannot show {_a(thing)}\n  legal: {LEGAL}")
-
-
-def _a(thing: Any) -> str:
-    name = type(thing).__name__
-    return f"an {name}" if name[0] in "AEIOaeio" else f"a {name}"
+    raise DisplayError(f"cannot show {kind_of(thing)}\n  legal: {LEGAL}")
 
 
 def _is_model(thing: Any) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Self, TypedDict
 
 from smelt.runtime.errors import nearest
-from smelt.runtime.native import check_environment
+from smelt.runtime.native import check_environment, cores
 
 from .errors import CompileError
 
@@ -79,14 +79,14 @@ class Options:
     @property
     def worker_count(self) -> int:
         """The worker processes that compile."""
-        return self.workers if self.workers is not None else _processors()
+        return self.workers if self.workers is not None else cores()
 
     @property
     def cores(self) -> int:
         """The processors that the code will use."""
         if self.threads is not None:
             return self.threads
-        return min(check_environment() or _processors(), _processors())
+        return min(check_environment() or cores(), cores())
 
     def describe(self) -> str:
         """One line per option, for `smelt options` and dumps."""
@@ -109,13 +109,6 @@ def _check_names(who: str, names: Collection[str]) -> None:
                 f"{who}: no option {name!r}{nearest(name, [*arguments, *known])}; "
                 f"options: {', '.join(known)}{more}"
             )
-
-
-def _processors() -> int:
-    """The processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _is_number(value: object) -> bool:

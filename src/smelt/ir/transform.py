@@ -14,7 +14,6 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from .config import OPTIONS, check_config
@@ -99,12 +98,7 @@ class PassContext:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         _CURRENT.reset(self._tokens.pop())
         self._leave(self.instruments)
 

@@ -71,7 +71,7 @@ def _runner(
     made: schedules.Scheduled, a: Array, b: Array, c: Array, target: str
 ) -> Callable[[], float]:
     """Compile, compare with numpy, and give a function that times one run in seconds."""
-    mod = build(made.schedule, made.args, target)
+    mod = build(*made, target)
     c.fill(0)
     mod(a, b, c)
     error = np.abs(c - a @ b).max() / np.abs(c).max()

@@ -118,10 +118,9 @@ def main(n: int = 256, report: Report | None = None) -> None:
 
 
 def _timed(name: str, count: int, n: int) -> tuple[object, ...]:
-    scheduled = apply_steps(count, n, 16)
-    time = seconds(scheduled, n, repeat=3)
-    error = check(build(scheduled.schedule, scheduled.args), n)
-    return name, time * 1e3, gigaflops(n, time), f"{error:.1e}"
+    mod = build(*apply_steps(count, n, 16))
+    time = seconds(mod, n, repeat=3)
+    return name, time * 1e3, gigaflops(n, time), f"{check(mod, n):.1e}"
 
 
 def _traffic(say: Report, n: int = 64, cache: int = 4096) -> None:
@@ -144,7 +143,7 @@ the loops touch them, go through a simulated cache of {cache // 1024} KiB:
         ("tiles of 16", tiled(n, 16)),
         ("tiles of 32", tiled(n, 32)),
     ):
-        flat = lower(scheduled.schedule, scheduled.args)["main"]
+        flat = lower(*scheduled)["main"]
         found = cache_traffic(flat, cache)
         rows.append((name, found.accesses, found.misses, found.bytes / 1024,
                      f"{found.misses / found.accesses:.2%}"))  # fmt: skip

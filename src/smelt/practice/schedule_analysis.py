@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.codegen.peak import machine_limits
+from smelt.pipeline import build
 from smelt.runtime import num_threads
 
 from . import schedules
@@ -27,7 +28,8 @@ def main(sizes: Sequence[int] = SIZES, report: Report | None = None) -> None:
         f"{num_threads()} threads, by a loop of nothing else; the last column is the share of it."
     )
     found = {
-        name: {n: seconds(schedules.ALL[name](n), n, repeat=3) for n in sizes} for name in COMPARED
+        name: {n: seconds(build(*schedules.ALL[name](n)), n, repeat=3) for n in sizes}
+        for name in COMPARED
     }
     largest = sizes[-1]
     base = found["naive"][largest]

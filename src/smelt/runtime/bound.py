@@ -21,13 +21,11 @@ AnyArray = npt.NDArray[Any]
 class Owner(Protocol):
     """What a bound call needs of its executable."""
 
+    name: str
+
     @property
     def metadata(self) -> Mapping[str, Any]:
         """The model's description."""
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
 
     def failure(self, status: int) -> BaseException:
         """What a run that gave a status is to raise."""

@@ -46,6 +46,12 @@ def not_picklable(thing: object) -> ExportError:
     )
 
 
+def kind_of(thing: object) -> str:
+    """The type of a thing for a message: "a list", "an int"."""
+    name = type(thing).__name__
+    return f"an {name}" if name[0] in "AEIOaeio" else f"a {name}"
+
+
 def closest(name: object, known: Iterable[str], most: int = 3) -> list[str]:
     """The known names that are spelt most like a name, in any case; the closest first."""
     lower: dict[str, str] = {}

@@ -61,16 +61,10 @@ class Exportable(Protocol):
     def metadata(self) -> Mapping[str, Any]:
         """The model's description."""
 
+    name: str
     objects: list[bytes]
     plan_address: int | None
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-
-    @property
-    def weights(self) -> npt.NDArray[Any] | None:
-        """The constants."""
+    weights: npt.NDArray[Any] | None
 
 
 def c_name(name: str) -> str:

@@ -151,6 +151,13 @@ def check_environment() -> int | None:
     return int(text) if text else None
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def num_threads() -> int:
     """How many threads a model may use in this process, the caller's included."""
     check_environment()
@@ -163,8 +170,7 @@ def set_num_threads(count: int) -> None:
     at_least(1, "set_num_threads", count=count)
     lib = library()
     have = int(lib.smelt_pool_threads(lib.smelt_pool_default(count)))
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    if have != min(count, cpus or 1):
+    if have != min(count, cores()):
         raise RuntimeFailure(
             f"set_num_threads({count}): the thread pool of this process exists and has "
             f"{have} threads\n"

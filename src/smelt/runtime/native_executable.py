@@ -8,7 +8,8 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -39,10 +40,6 @@ _MOST_PLANS = 64  # call signatures remembered at once
 _PLAN_TYPE = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)
 )
-
-
-def _key(arrays: Iterable[AnyArray]) -> tuple[Any, ...]:
-    return tuple([(a.dtype, a.shape, a.strides) for a in arrays])
 
 
 class NativeExecutable(Executable):
@@ -264,7 +261,7 @@ class NativeExecutable(Executable):
         return self._plan_for(arrays), arrays
 
     def _plan_for(self, arrays: tuple[AnyArray, ...]) -> Plan:
-        key = _key(arrays)
+        key = tuple([(a.dtype, a.shape, a.strides) for a in arrays])
         plan = self._plans.get(key)
         if plan is None:
             plan = self._make_plan(arrays)
@@ -300,10 +297,8 @@ class NativeExecutable(Executable):
                 f"{self.signature.values(symbols) or 'none'} ({native.status_text(status)})\n"
                 f"  inputs: {listing(self.inputs)}"
             )
-        values = list(extents)
-        starts = [sum(ranks[:i]) for i in range(len(ranks))]
-        shapes = [tuple(values[s : s + r]) for s, r in zip(starts, ranks, strict=True)]
-        return shapes, workspace.value
+        values = iter(extents)
+        return [tuple(islice(values, rank)) for rank in ranks], workspace.value
 
     # ---- bound calls --------------------------------------------------------------------------
 
@@ -315,9 +310,7 @@ class NativeExecutable(Executable):
         probe: what notes the times of the kernels, from `probe`.
         Raises InputError where something does not fit.
         """
-        return self._bind(inputs, outputs, self._host if probe is None else probe.host)
-
-    def _bind(self, inputs: Any, outputs: Any, host: native.Host) -> BoundCall:
+        host = self._host if probe is None else probe.host
         given = self._listed(inputs, "input", self.inputs)
         views = [
             self._in_place("input", info, value)
@@ -382,7 +375,7 @@ class NativeExecutable(Executable):
         self, *args: Any, repeat: int = 10, number: int | None = None, **named: Any
     ) -> BenchmarkResult:
         """Times runs in one native loop, in ms: see Executable."""
-        call = self._bound_copy(args, named, self._host)
+        call = self._bound_copy(args, named)
         return timed_runs(call.time, repeat, number)
 
     def time_evaluator(
@@ -410,7 +403,7 @@ class NativeExecutable(Executable):
 
         def evaluate(*args: Any) -> TimeEvaluation:
             known = user is not None and not args
-            call = user.bound() if known else self._bound_copy(args, {}, self._host)
+            call = user.bound() if known else self._bound_copy(args, {})
             call()
             return evaluate_times(
                 "time_evaluator", call.time, number, repeat, min_repeat_ms,
@@ -428,17 +421,17 @@ class NativeExecutable(Executable):
         """Times each kernel: medians over `repeat` runs."""
         described = self.metadata.get("kernels", [])
         probe = self.probe()
-        call = self._bound_copy(args, named, probe.host)
+        call = self._bound_copy(args, named, probe)
         call()
         runs = measured(probe, call, repeat)
         return report(self.name, described, call.symbols, probe.calls, runs)
 
     def _bound_copy(
-        self, args: tuple[Any, ...], named: Mapping[str, Any], host: native.Host
+        self, args: tuple[Any, ...], named: Mapping[str, Any], probe: Probe | None = None
     ) -> BoundCall:
         args = self.signature.in_order(args, named)
         _, arrays = self._prepare(args)
-        return self._bind([a if a.flags.aligned else a.copy() for a in arrays], None, host)
+        return self.bind([a if a.flags.aligned else a.copy() for a in arrays], None, probe)
 
     # ---- exporting ----------------------------------------------------------------------------
 

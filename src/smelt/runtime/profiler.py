@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from smelt.runtime.bound import BoundCall
 from smelt.runtime.errors import at_least
 from smelt.runtime.expression import evaluate
 from smelt.runtime.kernel_times import KernelTime, ProfiledRun
@@ -55,14 +56,7 @@ class Probe:
         return [int(n) for n in self._calls[: self._count]]
 
 
-class _Timed(Protocol):
-    """A call that can be timed."""
-
-    def time(self, number: int) -> float:
-        """Milliseconds of one of so many runs."""
-
-
-def measured(probe: Probe, call: _Timed, repeat: int) -> list[ProfiledRun]:
+def measured(probe: Probe, call: BoundCall, repeat: int) -> list[ProfiledRun]:
     """Single runs, each with the times of its kernels; call: bound to the probe's host."""
     at_least(1, "profile", repeat=repeat)
     runs = []

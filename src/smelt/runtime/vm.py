@@ -307,12 +307,9 @@ class VirtualMachine:
         """
         if not args and not named and func_name in self._inputs:
             given = self._inputs[func_name]
-            if any(g is None for g in given):
-                missing = [
-                    p
-                    for p, g in zip(self.exe.function(func_name).params, given, strict=True)
-                    if g is None
-                ]
+            params = self.exe.function(func_name).params
+            missing = [p for p, g in zip(params, given, strict=True) if g is None]
+            if missing:
                 raise errors.InputError(f"{func_name}: no input is set for {', '.join(missing)}")
         else:
             given = self._in_order(func_name, args, named)

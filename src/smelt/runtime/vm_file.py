@@ -14,7 +14,7 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from smelt.runtime.metadata import open_artifact, parse_interface, parse_json
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_host import HOST_OPS
-from smelt.runtime.vm_program import Program, as_json, check, of_json
+from smelt.runtime.vm_program import Program, check, of_json
 
 _PROGRAM, _CONSTANTS = "program.json", "constants.bin"
 _HEAD = 30  # bytes before the name of an archive's first member
@@ -59,7 +59,7 @@ def save_program(
         "globals": program.globals,
         "segments": len(program.segments),
         "constants": [[_dtype_name(c), list(c.shape)] for c in program.constants],
-        "functions": as_json(program.functions),
+        "functions": [astuple(f) for f in program.functions],
         "inputs": [asdict(i) for i in program.inputs],
         "outputs": [asdict(o) for o in program.outputs],
         "groups": program.groups,

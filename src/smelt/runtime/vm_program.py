@@ -23,7 +23,6 @@ d, s, c, a are registers, f functions, k segments, targets positions in the func
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -192,13 +191,6 @@ def _equal(where: str, given: int, wanted: int) -> None:
 def _within(where: str, x: Any, limit: int) -> None:
     if type(x) is not int or not 0 <= x < limit:
         raise LoadError(f"the program is damaged: {where}: {x!r:.80} is not below {limit}")
-
-
-def as_json(functions: Sequence[VMFunction]) -> list[Any]:
-    """Functions as plain data."""
-    return [
-        [f.name, f.params, f.captured, f.registers, [list(i) for i in f.code]] for f in functions
-    ]
 
 
 def of_json(data: Any) -> list[VMFunction]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 from smelt.ir.node import Node
+from smelt.runtime.native import cores as usable_cores
 
 from .processor import architecture, lacks
 from .target import Target
@@ -51,7 +51,7 @@ def hardware_of(target: Target, features: Iterable[str]) -> Hardware:
     triple = target.mtriple
     here = not triple or triple.split("-")[0] == platform.machine()
     caches = _caches() if here else (32 << 10, 512 << 10, 4 << 20)
-    cores = int(target.attrs.get("num-cores", 0)) or len(os.sched_getaffinity(0))
+    cores = int(target.attrs.get("num-cores", 0)) or usable_cores()
     width, registers = 16, 16
     if family == "aarch64" or "v" in on:
         registers = 32

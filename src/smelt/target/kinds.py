@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from smelt.ir.errors import TargetError
@@ -30,19 +31,13 @@ _GPU = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
 class TargetKind:
     """A family of targets: its name, its options, and the keys that rules are chosen by."""
 
-    def __init__(self, name: str, options: tuple[str, ...], default_keys: tuple[str, ...]) -> None:
-        """options: those of its own; the common ones are added."""
-        self.name, self.default_keys = name, default_keys
-        self.options = tuple(sorted({*options, *_COMMON}))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TargetKind) and other.name == self.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
+    name: str
+    options: tuple[str, ...] = field(compare=False)
+    default_keys: tuple[str, ...] = field(compare=False)
 
     def __str__(self) -> str:
         return self.name
@@ -52,7 +47,7 @@ class TargetKind:
 
 
 KINDS: dict[str, TargetKind] = {
-    name: TargetKind(name, options, keys)
+    name: TargetKind(name, tuple(sorted({*options, *_COMMON})), keys)
     for name, options, keys in (
         ("llvm", _LLVM, ("cpu",)),
         ("c", _C, ("cpu",)),

@@ -6,11 +6,10 @@ import json
 import shlex
 from collections.abc import Mapping
 from contextvars import ContextVar, Token
-from types import TracebackType
 from typing import Any
 
 from smelt.ir.errors import TargetError
-from smelt.runtime.errors import nearest
+from smelt.runtime.errors import kind_of, nearest
 
 from .kinds import FLAGS, KINDS, option_value, option_words
 from .kinds import TargetKind as TargetKind
@@ -160,12 +159,7 @@ class Target:
         self._tokens.append(_CURRENT.set(self))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         _CURRENT.reset(self._tokens.pop())
 
     # ---- text and equality --------------------------------------------------------------------
@@ -200,18 +194,13 @@ def _attributes(spec: object) -> dict[str, Any]:
             return {**_tagged(str(spec["tag"])), **{k: v for k, v in spec.items() if k != "tag"}}
         return dict(spec)
     if not isinstance(spec, str):
-        raise TargetError(f"a target is a string or a dictionary, not {_article(spec)}")
+        raise TargetError(f"a target is a string or a dictionary, not {kind_of(spec)}")
     text = spec.strip()
     if not text:
         raise TargetError('the target is empty; e.g. "llvm -mcpu=native"')
     if text.startswith("{"):
         return _json(text)
     return _tagged(text) if "/" in text.split()[0] else _parse(text)
-
-
-def _article(value: object) -> str:
-    name = type(value).__name__
-    return f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"
 
 
 def _tagged(text: str) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from smelt.ir.errors import TypeMismatch
@@ -96,12 +95,7 @@ class PatternContext:
         self._tokens.append(_CURRENT.set(self))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         _CURRENT.reset(self._tokens.pop())
 
     @staticmethod
