@@ -318,6 +318,24 @@ def test_shapes() -> None:
     assert from_onnx(free, {"x": (2, "n")})["main"].params[0].type.rank == 2
 
 
+@pytest.mark.parametrize(
+    ("equation", "said"),
+    [
+        ("ij->ij", "names 1 tensors, 2 are given"),
+        ("ij,jk->ik", ": j is 3 and 4"),
+        ("ij,k1->ik", ": tensor 1 is 'k1'; one letter for each of its 2 dimensions is legal"),
+        ("ij,kl->ii", ": the result 'ii' needs letters of the tensors, each once"),
+    ],
+)
+def test_equations(equation: str, said: str) -> None:
+    inputs = {"x": ((2, 3), "float32"), "w": ((4, 5), "float32")}
+    m = model([node("Einsum", ["x", "w"], equation=equation)], inputs)
+    apart = "" if said.startswith(":") else " "
+    fails(
+        m, TypeMismatch, f"m.onnx: node 'einsum_y' (Einsum-12): equation={equation!r}{apart}{said}"
+    )
+
+
 def test_everything_at_once() -> None:
     nodes = [
         node("Cauchy", ["x"], ["a"]),

@@ -155,3 +155,14 @@ def test_errors(attrs: dict[str, Any], error: type[Exception], text: str) -> Non
     with pytest.raises(error) as caught:
         smelt.compile(Layer("RNN", **attrs).model)
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("op", GATES)
+def test_results_have_the_type_of_the_input(op: str, kind: type[np.floating[Any]]) -> None:
+    rows, outputs = GATES[op] * HIDDEN, ["y", "last", "cell"][: 1 + STATES[op]]
+    weights = {"w": random(1, rows, WIDTH).astype(kind), "r": random(1, rows, HIDDEN).astype(kind)}
+    made = node(op, ["x", *weights], outputs, hidden_size=HIDDEN)
+    m = model([made], {"x": ((LENGTH, BATCH, WIDTH), kind)}, outputs, weights, 17)
+    found = smelt.compile(m)(random(LENGTH, BATCH, WIDTH).astype(kind))
+    assert [r.numpy().dtype for r in found] == [np.dtype(kind)] * len(outputs)

@@ -84,7 +84,7 @@ class Build:
             items = [relax.TupleGetItem(made, n) for n in range(len(made.type.items))]
         return tuple([Value(i.type, define_sizes(i)) for i in items])  # type: ignore[arg-type]
 
-    def _made(self, op: str, given: Sequence[Arg], attrs: Mapping[str, Any]) -> relax.Call:
+    def _made(self, op: str, given: Sequence[Arg], attrs: Mapping[str, Any]) -> relax.RelaxExpr:
         dtype = next((v.dtype for v in reversed(given) if isinstance(v, Value)), None)
         operands = [
             v if v is None or isinstance(v, Value) else self.constant(v, dtype) for v in given
@@ -103,7 +103,7 @@ class Build:
 
     def _texts(
         self, op: str, operands: Sequence[Value | None], attrs: Mapping[str, Any]
-    ) -> relax.Call:
+    ) -> relax.RelaxExpr:
         """An operator that moves texts; the shapes are those of moving numbers."""
         if op not in MOVES and op != "equal":
             self.unsupported(f"{op} of texts", ", ".join(["equal", *MOVES]))
@@ -116,16 +116,9 @@ class Build:
             isinstance(e, Expr) for v in plain.values() for e in (v if isinstance(v, list) else [v])
         ):
             self.unsupported(f"{op} of texts with symbolic sizes", "numbers")
-        exprs = [v.expr for v in given]
-        self.walk.decide()
-        name = self.step.label
         if op == "equal":
-            made = host_call("strings.equal", *exprs, type=TensorType(t.shape, "bool"), name=name)
-        else:
-            moved = TensorType(t.shape, "string")
-            made = host_call("strings.move", *exprs, type=moved, name=name, move=op, attrs=plain)
-        define_sizes(made)
-        return made
+            return self.host("strings.equal", given, "bool", t.shape).expr
+        return self.host("strings.move", given, "string", t.shape, move=op, attrs=plain).expr
 
     def constant(self, array: np.ndarray | float, dtype: str | None = None) -> Value:
         """A value from numbers."""

@@ -264,12 +264,19 @@ def broadcast_to(g: Build, x: Value, dims: Sequence[Any]) -> Value:
     return g.call("broadcast_to", x, shape=tuple(out))
 
 
+def everywhere(
+    given: Sequence[Any], places: Sequence[int], default: Sequence[Any]
+) -> tuple[Any, ...]:
+    """Numbers for some places as numbers for all, a tuple."""
+    full = list(default)
+    for a, v in zip(places, given, strict=True):
+        full[a] = v
+    return tuple(full)
+
+
 def both_ends(given: Sequence[Any], axes: Sequence[int], default: Sequence[Any]) -> tuple[Any, ...]:
     """Begins of some dimensions, then ends, as those of all."""
-    full, rank = list(default), len(default) // 2
-    for k, a in enumerate(axes):
-        full[a], full[rank + a] = given[k], given[len(axes) + k]
-    return tuple(full)
+    return everywhere(given, (*axes, *[len(default) // 2 + a for a in axes]), default)
 
 
 def pad(

@@ -26,6 +26,9 @@ UNROLLED = 8
 Iteration = Callable[[Value, "list[Operand]"], "tuple[Value | None, list[Operand], list[Value]]"]
 """One iteration of a loop: number and state -> condition (None: goes on), state, its results."""
 
+Stacking = Sequence[tuple[int, bool]]
+"""Of each result of an iteration: the axis along which it is stacked, and whether backward."""
+
 
 # ------------------------------------------------------------------------------------------- If
 
@@ -85,22 +88,19 @@ def _scalar(g: Build, v: Value) -> Value:
 
 def run_loop(
     g: Build, count: Value | None, go: Value | None, state: Sequence[Operand], iteration: Iteration,
-    width: int = 0, axes: Sequence[int] = (), back: Sequence[bool] = (),
+    stacking: Stacking,
 ) -> list[Operand]:  # fmt: skip
     """The state after a loop, and what its iterations gave, stacked.
 
-    count       the most iterations; None: no limit
-    go          whether it begins; None: it does
-    width       how many results an iteration has
-    axes, back  along which axes they are stacked, and which of them backward
+    count  the most iterations; None: no limit
+    go     whether it begins; None: it does
     """
-    axes, back = list(axes) or [0] * width, list(back) or [False] * width
     sequences = any(isinstance(v, SequenceValue) for v in state)
     known = (count is None or count.is_array) and (go is None or go.known is not None)
     if known and count is not None:
         iterations = g.number(count, "M")
         if iterations <= (MOST_ITERATIONS if sequences else UNROLLED):
-            done = _unrolled(g, iterations, go, state, iteration, axes, back, width)
+            done = _unrolled(g, iterations, go, state, iteration, stacking)
             if done is not None:
                 return done
     if sequences:
@@ -114,16 +114,16 @@ def run_loop(
             "a loop that carries sequences, with a condition known only at run time",
             f"a known number of iterations, at most {MOST_ITERATIONS}",
         )
-    return _recursive(g, count, go, state, iteration, axes, back, width)  # type: ignore[arg-type, return-value]
+    return _recursive(g, count, go, state, iteration, stacking)  # type: ignore[arg-type, return-value]
 
 
 def _unrolled(
     g: Build, iterations: int, go: Value | None, state: Sequence[Operand], iteration: Iteration,
-    axes: Sequence[int], back: Sequence[bool], width: int,
+    stacking: Stacking,
 ) -> list[Operand] | None:  # fmt: skip
     """The loop written out; None where a condition is not known."""
     given = list(state)
-    found: list[list[Value]] = [[] for _ in range(width)]
+    found: list[list[Value]] = [[] for _ in stacking]
     if go is not None and not g.number(go, "cond"):
         iterations = 0
     for n in range(iterations):
@@ -138,7 +138,7 @@ def _unrolled(
     if any(not row for row in found):
         return None  # the shape of an item is known to the loop at run time only
     stacked = []
-    for row, axis, reverse in zip(found, axes, back, strict=True):
+    for row, (axis, reverse) in zip(found, stacking, strict=True):
         at = axis % (row[0].rank + 1)
         parts = [moves.expand_dims(g, r, (at,)) for r in (row[::-1] if reverse else row)]
         if any(p.shape != parts[0].shape for p in parts):
@@ -149,11 +149,11 @@ def _unrolled(
 
 def _recursive(
     g: Build, count: Value | None, go: Value | None, state: Sequence[Value], iteration: Iteration,
-    axes: Sequence[int], back: Sequence[bool], width: int,
+    stacking: Stacking,
 ) -> list[Value]:  # fmt: skip
     """The loop as a function that calls itself."""
     g.walk.decide()
-    zero = g.constant(0, "int64")
+    zero, width = g.constant(0, "int64"), len(stacking)
     limit = None if count is None else _scalar(g, g.call("cast", count, dtype="int64"))
     types = [v.type for v in state]
     open_: set[Expr] = set()  # extents that differ from one iteration to the next
@@ -195,8 +195,8 @@ def _recursive(
     items = [relax.TupleGetItem(made, n) for n in range(len(types) + width)]
     out = [Value(t, define_sizes(i)) for t, i in zip(result.items, items, strict=False)
            if isinstance(t, TensorType)]  # fmt: skip
-    for n, r in enumerate(results):
-        out.append(_stacked(g, items[len(types) + n], r, axes[n], back[n]))
+    for item, r, (axis, reverse) in zip(items[len(types) :], results, stacking, strict=True):
+        out.append(_stacked(g, item, r, axis, reverse))
     return out
 
 
@@ -281,8 +281,8 @@ def loop(
         forever = more.is_array and bool(np.all(more.known))
         return None if forever else more, made[1 : 1 + carried], results
 
-    width = len(body.outputs) - 1 - carried
-    return tuple(run_loop(g, m, cond, state, iteration, width))
+    stacking = [(0, False)] * (len(body.outputs) - 1 - carried)
+    return tuple(run_loop(g, m, cond, state, iteration, stacking))
 
 
 # ----------------------------------------------------------------------------------------- Scan
@@ -325,11 +325,10 @@ def scan(
         results = [r for r in made[carried:] if isinstance(r, Value)]
         return None, made[:carried], results
 
-    count = Value.of_array(np.array(length, object) if isinstance(length, Expr)
-                           else np.array(length, np.int64), "int64")  # fmt: skip
     back = [bool(d) for d in scan_output_directions or (0,) * width]
-    places = scan_output_axes or (0,) * width
-    return tuple(run_loop(g, count, None, operands[:carried], iteration, width, places, back))
+    stacking = list(zip(scan_output_axes or (0,) * width, back, strict=True))
+    count = Value.of_sizes(length)
+    return tuple(run_loop(g, count, None, operands[:carried], iteration, stacking))
 
 
 @onnx_op("Scan", since=8)

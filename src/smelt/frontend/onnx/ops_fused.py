@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
@@ -91,9 +90,8 @@ def _modified(g: Build, graph: Graph | None, x: Value) -> Value:
 # ----------------------------------------------------------------------- onnxruntime's operators
 
 
-def _masked(g: Build, keep: Value, dtype: str, low: float) -> Value:
-    """0 where an integer mask is not 0, `low` elsewhere: what is added to scores."""
-    wanted = g.call("not_equal", keep, 0)
+def _masked(g: Build, wanted: Value, dtype: str, low: float) -> Value:
+    """0 where a score is wanted, `low` elsewhere: what is added to scores."""
     return g.call("where", wanted, g.constant(0.0, dtype), g.constant(low, dtype))
 
 
@@ -108,7 +106,7 @@ def _key_mask(g: Build, mask: Value, dtype: str, low: float, keys: Any) -> Value
         mask = as_type(g, g.call("less", moves.expand_dims(g, numbers, (0,)), count), "int32")
     if mask.rank not in (2, 3):
         g.unsupported(f"a mask of {mask.rank} dimensions", "1, 2, 3")
-    added = _masked(g, mask, dtype, low)
+    added = _masked(g, g.call("not_equal", mask, 0), dtype, low)
     return moves.expand_dims(g, added, (1, 2) if mask.rank == 2 else (1,))
 
 
@@ -119,7 +117,7 @@ def _causal(g: Build, dtype: str, queries: Any, keys: Any, low: float) -> Value:
     seen = g.call(
         "less_equal", moves.expand_dims(g, columns, (0,)), moves.expand_dims(g, rows, (1,))
     )
-    return g.call("where", seen, g.constant(0.0, dtype), g.constant(low, dtype))
+    return _masked(g, seen, dtype, low)
 
 
 def _attend(
@@ -231,16 +229,18 @@ def rotary_embedding(
 # ---------------------------------------------------------------------------------- normalisation
 
 
-def _unused(g: Build, first: int, last: int) -> None:
-    """Unsupported where one of these results is used."""
-    for k, name in enumerate(g.step.outputs[first:last], first):
+def _skipped(
+    g: Build, norm: str, x: Value, skip: Value, bias: Value | None, *weights: Value | None,
+    epsilon: float,
+) -> tuple[Value, ...]:  # fmt: skip
+    """norm(x + skip + bias), and the sum; mean and deviation, which stand between, are not made."""
+    for k, name in enumerate(g.step.outputs[1:3], 1):
         if name:
             g.unsupported(f"the result {name!r} (number {k})", "the normalised values and the sum")
-
-
-def _total(g: Build, x: Value, skip: Value, bias: Value | None) -> Value:
     total = g.call("add", x, skip)
-    return total if bias is None else g.call("add", total, bias)
+    total = total if bias is None else g.call("add", total, bias)
+    y = g.call(norm, total, *weights, axis=-1, epsilon=epsilon)
+    return y, y, y, total
 
 
 @onnx_op("SkipLayerNormalization", domain=MICROSOFT)
@@ -249,10 +249,7 @@ def skip_layer_norm(
     bias: Value | None = None, *, epsilon: float = 1e-12,
 ) -> tuple[Value, ...]:  # fmt: skip
     """layer_norm(x + skip + bias), and the sum."""
-    _unused(g, 1, 3)
-    total = _total(g, x, skip, bias)
-    y = g.call("layer_norm", total, gamma, beta, axis=-1, epsilon=epsilon)
-    return y, y, y, total
+    return _skipped(g, "layer_norm", x, skip, bias, gamma, beta, epsilon=epsilon)
 
 
 @onnx_op("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
@@ -261,10 +258,7 @@ def skip_rms_norm(
     epsilon: float = 1e-12,
 ) -> tuple[Value, ...]:  # fmt: skip
     """rms_norm(x + skip + bias), and the sum."""
-    _unused(g, 1, 3)
-    total = _total(g, x, skip, bias)
-    y = g.call("rms_norm", total, gamma, axis=-1, epsilon=epsilon)
-    return y, y, y, total
+    return _skipped(g, "rms_norm", x, skip, bias, gamma, epsilon=epsilon)
 
 
 @onnx_op("EmbedLayerNormalization", domain=MICROSOFT)
@@ -351,8 +345,7 @@ def fused_conv(
     activation: str = "", activation_params: Floats = (), **attrs: Unpack[Convolving],
 ) -> Value:  # fmt: skip
     """activation(conv(x, w) + b + z)."""
-    plain: Callable[..., Value] = conv
-    y = plain(g, x, w, b, **attrs)
+    y = conv(g, x, w, b, **attrs)
     y = y if z is None else g.call("add", y, z)
     if not activation:
         return y

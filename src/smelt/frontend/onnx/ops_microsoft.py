@@ -15,7 +15,7 @@ from smelt.frontend.common.windows import Sliding
 from smelt.ir import dtype as dt
 
 from . import ops_math, ops_pool, ops_quant
-from .ops_quant import matmul_integers, one, requantized, single
+from .ops_quant import matmul_integer, matrix_product, one, requantized, single
 from .registry import MICROSOFT, Convolving, Ints, Quantized, Scaling, converter_of, onnx_op
 
 F = TypeVar("F", bound=Callable[..., Value])
@@ -155,7 +155,7 @@ def qgemm(
     transB: int = 0,
 ) -> Value:
     """alpha A B + C, C in int32; float32 where the result has no scale."""
-    y = matmul_integers(g, a.value, b.value, a.zero, b.zero, (bool(transA), bool(transB)))
+    y = matrix_product(g, a.value, b.value, a.zero, b.zero, (bool(transA), bool(transB)))
     if c is not None:
         y = g.call("add", y, c)
     scale = g.call("multiply", single(g, a.scale), single(g, b.scale))
@@ -180,7 +180,7 @@ def matmul_integer_to_float(
     bias: Value | None = None,
 ) -> Value:
     """A product of quantized matrices, as floats."""
-    y = as_type(g, matmul_integers(g, a, b, a_zero, b_zero), a_scale.dtype)
+    y = as_type(g, matmul_integer(g, a, b, a_zero, b_zero), a_scale.dtype)
     y = g.call("multiply", y, g.call("multiply", single(g, a_scale), single(g, b_scale)))
     return y if bias is None else g.call("add", y, bias)
 

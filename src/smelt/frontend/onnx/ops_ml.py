@@ -111,13 +111,6 @@ def best(g: Build, scores: Value, how: str, labels: Ints | Strs) -> tuple[Value,
     return labels_at(g, which, labels), scores
 
 
-def _matrix(g: Build, values: Floats, columns: Any, what: str, dtype: str) -> Value:
-    """Rows of so many columns."""
-    if not isinstance(columns, int) or not columns or len(values) % columns:
-        g.malformed(f"{len(values)} {what} for {columns} columns")
-    return g.constant(np.array(values).reshape(-1, columns), dtype)
-
-
 # -------------------------------------------------------------------------------------- features
 
 
@@ -334,7 +327,10 @@ def label_encoder(
 def _linear(g: Build, x: Value, coefficients: Floats, intercepts: Floats) -> Value:
     """Scores [rows, targets]."""
     rows = float_features(g, x)
-    weights = _matrix(g, coefficients, rows.shape[1], "coefficients", rows.dtype)
+    columns = rows.shape[1]
+    if not isinstance(columns, int) or not columns or len(coefficients) % columns:
+        g.malformed(f"{len(coefficients)} coefficients for {columns} columns")
+    weights = g.constant(np.array(coefficients).reshape(-1, columns), rows.dtype)
     y = g.call("matmul", rows, weights, transpose_b=True)
     return y if not intercepts else g.call("add", y, g.constant(np.array(intercepts), y.dtype))
 
@@ -472,8 +468,7 @@ def _votes(g: Build, duels: list[tuple[int, int, Value]], classes: int) -> Value
 
 def _share(g: Build, duel: Value, a: float, b: float) -> Value:
     """The share of the first of two classes, by Platt's sigmoid."""
-    bent = g.call("multiply", duel, a)
-    bent = g.call("add", bent, b)
+    bent = g.call("add", g.call("multiply", duel, a), b)
     return g.call("sigmoid", g.call("negative", bent))
 
 

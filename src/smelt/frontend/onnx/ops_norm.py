@@ -181,7 +181,7 @@ def _per_activation(g: Build, x: Value, by: Affine, epsilon: float) -> Value:
 def _classic(
     g: Build, x: Value, by: Affine, epsilon: float, momentum: float, spatial: int, training: bool
 ) -> tuple[Value, ...]:
-    """Before opset 14: statistics of the batch, and they are results too, in training."""
+    """In training the running statistics are results too; before opset 14, then the batch's."""
     if not spatial:
         if training:
             g.unsupported("training with spatial=0", "training with spatial=1, inference")
@@ -223,9 +223,6 @@ def batch_norm_14(
     training_mode: int = 0,
 ) -> tuple[Value, ...]:  # fmt: skip
     """In training the running statistics are results too."""
-    if not training_mode:
-        return (_given(g, x, by, epsilon),)
-    if not dt.is_float(x.dtype):
+    if training_mode and not dt.is_float(x.dtype):
         g.malformed(f"an image of {x.dtype}")
-    y, now, spread = _trained(g, x, by, epsilon)
-    return y, _running(g, by.mean, now, momentum), _running(g, by.var, spread, momentum)
+    return _classic(g, x, by, epsilon, momentum, 1, bool(training_mode))[:3]

@@ -113,26 +113,23 @@ def requantized(
 # ------------------------------------------------------------------------------------ products
 
 
-def matmul_integers(
-    g: Build,
-    a: Value,
-    b: Value,
-    za: Value | None,
-    zb: Value | None,
-    turn: tuple[bool, bool] = (False, False),
+@onnx_op("MatMulInteger", since=10)
+def matmul_integer(
+    g: Build, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None
 ) -> Value:
     """numpy's matmul of differences from zero points, in int32.
 
-    za    one number, or one for each row: [m], or [..., m, 1]
-    zb    one number, or one for each column: [n], or [..., 1, n]
-    turn  whether an operand is transposed first
+    a_zero  one number, or one for each row: [m], or [..., m, 1]
+    b_zero  one number, or one for each column: [n], or [..., 1, n]
     """
-    return moves.of_matrices(g, a, b, lambda a, b: _matrix_product(g, a, b, za, zb, turn))
+    return moves.of_matrices(g, a, b, lambda a, b: matrix_product(g, a, b, a_zero, b_zero))
 
 
-def _matrix_product(
-    g: Build, a: Value, b: Value, za: Value | None, zb: Value | None, turn: tuple[bool, bool]
-) -> Value:
+def matrix_product(
+    g: Build, a: Value, b: Value, za: Value | None, zb: Value | None,
+    turn: tuple[bool, bool] = (False, False),
+) -> Value:  # fmt: skip
+    """The same of matrices, transposed first where `turn` says so."""
     za = g.constant(0, a.dtype) if za is None else za
     zb = g.constant(0, b.dtype) if zb is None else zb
     za, zb = single(g, za), single(g, zb)
@@ -149,12 +146,13 @@ def _difference(g: Build, x: Value, zero: Value) -> Value:
     return g.call("subtract", as_type(g, x, "int32"), as_type(g, zero, "int32"))
 
 
-def conv_integers(
+@onnx_op("ConvInteger", since=10)
+def conv_integer(
     g: Build,
     x: Value,
     w: Value,
-    zx: Value | None,
-    zw: Value | None,
+    x_zero: Value | None = None,
+    w_zero: Value | None = None,
     *,
     group: int = 1,
     kernel_shape: Ints = (),
@@ -162,7 +160,7 @@ def conv_integers(
 ) -> Value:
     """A convolution of differences from zero points, in int32; the border stands for 0.
 
-    zw  one number, or one for each output channel
+    w_zero  one number, or one for each output channel
     """
     if x.rank not in (3, 4, 5):
         g.unsupported(f"an image of {x.rank} dimensions", "3, 4, 5")
@@ -171,8 +169,8 @@ def conv_integers(
     win = window(g, x, w.shape[2:], **place)
     if any(p < 0 for p in win.pads):
         g.unsupported(f"pads={win.pads}", "padding from 0 on")
-    zx = g.constant(0, x.dtype) if zx is None else one(g, zx, "the image's zero point")
-    zw = g.constant(0, w.dtype) if zw is None else zw
+    zx = g.constant(0, x.dtype) if x_zero is None else one(g, x_zero, "the image's zero point")
+    zw = g.constant(0, w.dtype) if w_zero is None else w_zero
     return g.composed(conv_sums, x, w, zx, zw, group, win.placed())
 
 
@@ -241,37 +239,16 @@ def quantize(
 # ------------------------------------------------------------------------------------ products
 
 
-@onnx_op("MatMulInteger", since=10)
-def matmul_integer(
-    g: Build, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None
-) -> Value:
-    """(A - its zero point) (B - its zero point) in int32."""
-    return matmul_integers(g, a, b, a_zero, b_zero)
-
-
 @onnx_op("QLinearMatMul", since=10)
 def qlinear_matmul(g: Build, a: Quantized, b: Quantized, y: Scaling) -> Value:
     """MatMulInteger, brought to the scale and zero point of the result."""
-    sums = matmul_integers(g, a.value, b.value, a.zero, b.zero)
+    sums = matmul_integer(g, a.value, b.value, a.zero, b.zero)
     a_scale = a.scale
     if a_scale.rank == 1 and a_scale.shape != (1,):  # one for each row
         a_scale = moves.expand_dims(g, a_scale, (1,))
     zero = one(g, y.zero, "the result's zero point")
     scale = g.call("multiply", single(g, a_scale), single(g, b.scale))
     return requantized(g, sums, scale, one(g, y.scale, "the result's scale"), zero, zero.dtype)
-
-
-@onnx_op("ConvInteger", since=10)
-def conv_integer(
-    g: Build,
-    x: Value,
-    w: Value,
-    x_zero: Value | None = None,
-    w_zero: Value | None = None,
-    **attrs: Unpack[Convolving],
-) -> Value:
-    """A convolution of differences from the zero points in int32."""
-    return conv_integers(g, x, w, x_zero, w_zero, **attrs)
 
 
 @onnx_op("QLinearConv", since=10)
@@ -284,7 +261,7 @@ def qlinear_conv(
     **attrs: Unpack[Convolving],
 ) -> Value:
     """ConvInteger and a bias, brought to the scale and zero point of the result."""
-    sums = conv_integers(g, x.value, w.value, x.zero, w.zero, **attrs)
+    sums = conv_integer(g, x.value, w.value, x.zero, w.zero, **attrs)
     if b is not None:
         sums = g.call("add", sums, per_channel(g, b, sums.rank))
     scale = g.call("multiply", one(g, x.scale, "the image's scale"), single(g, w.scale))

@@ -134,8 +134,8 @@ def resize(
     return _resize(
         g,
         x,
-        _everywhere(factors, where, (1.0,) * x.rank),
-        _everywhere(extents, where, x.shape),
+        factors and moves.everywhere(factors, where, (1.0,) * x.rank),
+        extents and moves.everywhere(extents, where, x.shape),
         mode=mode,
         coordinate_mode=coordinate_transformation_mode,
         nearest_mode=nearest_mode,
@@ -160,16 +160,6 @@ def _in_proportion(
     scale = choose([np.float32(n) / np.float32(o) for n, o in zip(sizes, old, strict=True)])
     found = [math.floor(float(scale * np.float32(o)) + 0.5) for o in old]
     return (float(scale),) * len(old), tuple(found)
-
-
-def _everywhere(given: tuple[Any, ...], where: Ints, default: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Numbers for some dimensions as numbers for all."""
-    if not given or where == tuple(range(len(default))):
-        return given
-    full = list(default)
-    for a, v in zip(where, given, strict=True):
-        full[a] = v
-    return tuple(full)
 
 
 def _roi(g: Build, roi: Value | None, where: Ints, rank: int) -> tuple[float, ...]:

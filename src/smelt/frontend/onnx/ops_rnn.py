@@ -6,13 +6,13 @@ Each direction is a recurrence of its own; the results of two are put together.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
 from smelt.frontend.common import Build, Value, moves
 from smelt.frontend.common.moves import as_type
+from smelt.frontend.common.values import static
 from smelt.runtime.errors import closest
 
 from .registry import Floats, Strs, attribute_set, onnx_op
@@ -32,29 +32,58 @@ _ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
 }
 """ONNX's name -> the core's, and the defaults of alpha and beta; None where it takes none."""
 _BY_LOWER = {n.lower(): n for n in _ACTIVATIONS}
+_BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
-@dataclass
-class _Layer:
-    """A node's operands and attributes, by name, without what all directions share."""
+@attribute_set
+class Recurring(TypedDict, total=False):
+    """The attributes that all recurrent layers have."""
 
-    g: Build
-    x: Value
-    w: Value
-    r: Value
-    b: Value | None
-    lengths: Value | None
-    gates: int
-    dtype: str
-    layout: int
-    directions: tuple[bool, ...]
-    activations: list[dict[str, Any]]
+    activation_alpha: Floats
+    activation_beta: Floats
+    activations: Strs
     clip: float
+    direction: str
+    hidden_size: int
+    layout: int
 
-    @property
-    def hidden(self) -> Any:
-        """Hidden units."""
-        return self.r.shape[2]
+
+class _Layer:
+    """A node's operands and attributes, checked, without what its directions do not share."""
+
+    def __init__(
+        self, g: Build, x: Value, w: Value, r: Value, b: Value | None, lengths: Value | None,
+        gates: int, functions: Strs, attrs: Recurring,
+    ) -> None:  # fmt: skip
+        """functions: the activations of a direction where the node names none."""
+        direction, self.layout = attrs.get("direction", "forward"), attrs.get("layout", 0)
+        g.one_of("direction", direction, tuple(_BACKWARD))
+        g.one_of("layout", self.layout, (0, 1))
+        self.g, self.w, self.r, self.b, self.gates = g, w, r, b, gates
+        self.directions, self.clip = _BACKWARD[direction], attrs.get("clip", 0.0)
+        for name, v in (("X", x), ("W", w), ("R", r)):
+            if v.rank != 3:
+                g.malformed(f"{name} has {v.rank} dimensions, 3 needed")
+        count, self.hidden = len(self.directions), r.shape[2]
+        wanted = (count, self.hidden * gates)
+        for name, v in (("W", w), ("R", r)):
+            if static((*wanted, *v.shape[:2])) and v.shape[:2] != wanted:
+                g.malformed(
+                    f"{name} has the shape {v.shape}, ({count}, {gates} * {self.hidden}, ...) "
+                    "needed"
+                )
+        size = attrs.get("hidden_size", self.hidden)
+        if isinstance(self.hidden, int) and self.hidden != size:
+            g.malformed(f"hidden_size={size}, and R is for {self.hidden} units")
+        self.narrow, self.dtype = x.dtype, x.dtype if x.dtype == "float64" else "float32"
+        self.x = as_type(g, moves.transpose(g, x, (1, 0, 2)) if self.layout else x, self.dtype)
+        full = lengths is None or _are_full(lengths, self.x.shape[0])
+        self.lengths, per = None if full else lengths, len(functions)
+        names = attrs.get("activations") or functions * count
+        chosen = _chosen(g, names, attrs, count * per)
+        self.activations = [
+            {k: v[d * per : (d + 1) * per] for k, v in chosen.items()} for d in range(count)
+        ]
 
     def of(self, v: Value, d: int) -> Value:
         """What a weight holds for a direction, in the type of the computation."""
@@ -112,58 +141,7 @@ class _Layer:
         out = moves.stack(g, values, axis)
         if self.layout:
             out = moves.transpose(g, out, (2, 0, 1, 3) if axis else (1, 0, 2))
-        return as_type(g, out, self.x.dtype if self.dtype == self.x.dtype else self.narrow)
-
-    narrow: str = ""
-    """The node's type, where the computation has a wider one."""
-
-
-@attribute_set
-class Recurring(TypedDict, total=False):
-    """The attributes that all recurrent layers have."""
-
-    activation_alpha: Floats
-    activation_beta: Floats
-    activations: Strs
-    clip: float
-    direction: str
-    hidden_size: int
-    layout: int
-
-
-def _layer(
-    g: Build, x: Value, w: Value, r: Value, b: Value | None, lengths: Value | None, gates: int,
-    functions: Strs, attrs: Recurring,
-) -> _Layer:  # fmt: skip
-    """Check what all recurrent layers have in common."""
-    direction, layout = attrs.get("direction", "forward"), attrs.get("layout", 0)
-    hidden_size, activations = attrs.get("hidden_size"), attrs.get("activations", ())
-    alpha, beta = attrs.get("activation_alpha", ()), attrs.get("activation_beta", ())
-    g.one_of("direction", direction, ("forward", "reverse", "bidirectional"))
-    g.one_of("layout", layout, (0, 1))
-    backward = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[direction]
-    for name, v in (("X", x), ("W", w), ("R", r)):
-        if v.rank != 3:
-            g.malformed(f"{name} has {v.rank} dimensions, 3 needed")
-    count, hidden = len(backward), r.shape[2]
-    for name, v, rows in (("W", w, gates), ("R", r, gates)):
-        wanted = (count, hidden * rows)
-        if all(isinstance(e, int) for e in (*wanted, *v.shape[:2])) and v.shape[:2] != wanted:
-            g.malformed(
-                f"{name} has the shape {v.shape}, ({count}, {gates} * {hidden}, ...) needed"
-            )
-    if hidden_size is not None and isinstance(hidden, int) and hidden != hidden_size:
-        g.malformed(f"hidden_size={hidden_size}, and R is for {hidden} units")
-    dtype = x.dtype if x.dtype == "float64" else "float32"
-    narrow = x.dtype
-    x = as_type(g, moves.transpose(g, x, (1, 0, 2)) if layout else x, dtype)
-    if lengths is not None and _are_full(lengths, x.shape[0]):
-        lengths = None
-    chosen = _chosen(g, activations or functions * count, alpha, beta, count * len(functions))
-    per = len(functions)
-    split = [{k: v[d * per : (d + 1) * per] for k, v in chosen.items()} for d in range(count)]
-    return _Layer(g, x, w, r, b, lengths, gates, dtype, layout, backward, split,
-                  attrs.get("clip", 0.0), narrow)  # fmt: skip
+        return as_type(g, out, self.narrow)
 
 
 def _are_full(lengths: Value, length: Any) -> bool:
@@ -171,13 +149,12 @@ def _are_full(lengths: Value, length: Any) -> bool:
     return lengths.known is not None and lengths.is_array and bool(np.all(lengths.known == length))
 
 
-def _chosen(
-    g: Build, names: Strs, alpha: Floats, beta: Floats, count: int
-) -> dict[str, tuple[Any, ...]]:
+def _chosen(g: Build, names: Strs, attrs: Recurring, count: int) -> dict[str, tuple[Any, ...]]:
     """The activations for the core; each takes its numbers from the lists in order."""
     if len(names) != count:
         g.malformed(f"activations={names}: {len(names)} names, {count} needed")
-    rest = {"alpha": list(alpha), "beta": list(beta)}
+    rest = {"alpha": list(attrs.get("activation_alpha", ())),
+            "beta": list(attrs.get("activation_beta", ()))}  # fmt: skip
     found: dict[str, list[Any]] = {"activations": [], "alpha": [], "beta": []}
     for n in names:
         known = _BY_LOWER.get(n.lower())
@@ -200,7 +177,7 @@ def rnn(
     **attrs: Unpack[Recurring],
 ) -> tuple[Value, ...]:  # fmt: skip
     """h = f(W x + R h + biases)."""
-    layer = _layer(g, x, w, r, b, sequence_lens, 1, ("Tanh",), attrs)
+    layer = _Layer(g, x, w, r, b, sequence_lens, 1, ("Tanh",), attrs)
 
     def one(d: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
         return g.calls(
@@ -218,7 +195,7 @@ def gru(
     linear_before_reset: int = 0, **attrs: Unpack[Recurring],
 ) -> tuple[Value, ...]:  # fmt: skip
     """Gates z, r, h; with linear_before_reset the state's product for h is scaled by r."""
-    layer = _layer(g, x, w, r, b, sequence_lens, 3, ("Sigmoid", "Tanh"), attrs)
+    layer = _Layer(g, x, w, r, b, sequence_lens, 3, ("Sigmoid", "Tanh"), attrs)
 
     def one(d: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
         weights, state = layer.recurrent(d), layer.state(initial_h, d)
@@ -246,7 +223,7 @@ def lstm(
     **attrs: Unpack[Recurring],
 ) -> tuple[Value, ...]:  # fmt: skip
     """Gates i, o, f, c; peepholes P of i, o, f."""
-    layer = _layer(g, x, w, r, b, sequence_lens, 4, ("Sigmoid", "Tanh", "Tanh"), attrs)
+    layer = _Layer(g, x, w, r, b, sequence_lens, 4, ("Sigmoid", "Tanh", "Tanh"), attrs)
 
     def one(d: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
         return g.calls(

@@ -151,11 +151,9 @@ def concat(g: Build, first: Value, *rest: Value, axis: int) -> Value:
 def _even(g: Build, x: Value, axis: int, count: int) -> list[Any]:
     """Sizes of `count` parts, the last one smaller where they do not come out even."""
     extent = x.shape[g.axis(axis, x.rank)]
-    if isinstance(extent, Expr):
-        part = simplify(extent // convert(count))
-        return [part] * (count - 1) + [simplify(extent - part * (count - 1))]
-    part = -(-extent // count)
-    return [part] * (count - 1) + [extent - part * (count - 1)]
+    symbolic = isinstance(extent, Expr)
+    part = simplify(extent // convert(count)) if symbolic else -(-extent // count)
+    return [part] * (count - 1) + [simplify(extent - part * (count - 1))]
 
 
 @onnx_op("Split")

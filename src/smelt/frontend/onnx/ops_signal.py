@@ -16,16 +16,15 @@ from .registry import Floats, Ints, onnx_op, same
 # --------------------------------------------------------------------------- Fourier transforms
 
 
-def _parts(g: Build, x: Value) -> tuple[Value, Value | None]:
+def _parts(g: Build, x: Value) -> list[Value]:
     """The real parts, and the imaginary ones where the signal is complex."""
     last = x.rank - 1
     if x.rank < 2 or x.shape[last] not in (1, 2):
         g.malformed(f"a signal of the shape {x.shape}; its last dimension has to be 1 or 2")
-    items = [
+    return [
         moves.squeeze(g, moves.along(g, x, last, k, k + 1), (last,))
         for k in range(int(x.shape[last]))
     ]
-    return items[0], items[1] if len(items) == 2 else None
 
 
 def _joined(g: Build, *parts: Value) -> Value:
@@ -59,7 +58,8 @@ def _transformed(
     """The transform along one dimension of [..., 1 or 2]."""
     if axis == x.rank - 1:
         g.malformed(f"axis={axis} is the dimension of real and imaginary parts")
-    real, imaginary = _parts(g, x)
+    real, *others = _parts(g, x)
+    imaginary = others[0] if others else None
     extent = real.shape[axis]
     back = bool(inverse and onesided)
     n = g.scalar(length, "dft_length") if length is not None else extent
@@ -113,7 +113,7 @@ def stft(
 
     A real signal is [batch, length] or [batch, length, 1].
     """
-    real, imaginary = (signal, None) if signal.rank == 2 else _parts(g, signal)
+    real, *imaginary = [signal] if signal.rank == 2 else _parts(g, signal)
     n: Any = real.shape[-1]
     if frame_length is not None:
         n = g.scalar(frame_length, "frame_length")
@@ -121,7 +121,7 @@ def stft(
         n = window.shape[0]
     if window is None:
         window = g.call("full", shape=(n,), value=1.0, dtype=real.dtype)
-    if imaginary is not None and onesided:
+    if imaginary and onesided:
         g.malformed("onesided=1 needs a real signal")
     hop = int(g.number(frame_step, "frame_step"))
 
@@ -132,16 +132,10 @@ def stft(
         )
 
     first = spectrum(real)
-    if imaginary is None:
+    if not imaginary:
         return first
-    (a, b), (c, d) = _both(g, first), _both(g, spectrum(imaginary))
+    (a, b), (c, d) = [_parts(g, v) for v in (first, spectrum(*imaginary))]
     return _joined(g, g.call("subtract", a, d), g.call("add", b, c))
-
-
-def _both(g: Build, x: Value) -> tuple[Value, Value]:
-    real, imaginary = _parts(g, x)
-    assert imaginary is not None
-    return real, imaginary
 
 
 @onnx_op("MelWeightMatrix", since=17)
@@ -253,17 +247,13 @@ def tf_idf(
         g.malformed(f"ngram_indexes={ngram_indexes}; places are 0 or more, one for each n-gram")
     width = max(ngram_indexes) + 1
     g.affordable((width,), "counts")
-    tables = [
-        [runs[k][0] for k in used],
-        [runs[k][1] for k in used],
-        [ngram_indexes[k] for k in used],
-    ]
+    table = np.array([(*runs[k], ngram_indexes[k]) for k in used], np.int64).reshape(-1, 3)
     rows = x if x.rank == 2 else moves.expand_dims(g, x, (0,))
     y = g.call(
         "count_runs",
         rows,
         g.constant(np.array(pool_int64s), x.dtype),
-        *[g.constant(np.array(t), "int64") for t in tables],
+        *[g.constant(column) for column in table.T.copy()],
         skips=max_skip_count,
         width=width,
     )

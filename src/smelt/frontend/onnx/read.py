@@ -147,21 +147,24 @@ def last_opset() -> int:
 
 
 @functools.cache
-def version_of(op: str, opset: int, domain: str = "") -> int | None:
-    """The version of an operator that an operator set holds; None where it has no such operator."""
+def _schema(op: str, opset: int, domain: str = "") -> Any:
+    """What the onnx package says of an operator; None where an operator set has no such one."""
     try:
-        return int(defs.get_schema(op, opset, domain).since_version)
+        return defs.get_schema(op, opset, domain)
     except defs.SchemaError:
         return None
 
 
+def version_of(op: str, opset: int, domain: str = "") -> int | None:
+    """The version of an operator that an operator set holds; None where it has no such operator."""
+    schema = _schema(op, opset, domain)
+    return None if schema is None else int(schema.since_version)
+
+
 def has_body(op: str, opset: int) -> bool:
     """Whether the onnx package defines an operator by other operators."""
-    try:
-        schema: Any = defs.get_schema(op, opset)
-    except defs.SchemaError:
-        return False
-    return bool(schema.has_function or schema.has_context_dependent_function)
+    schema = _schema(op, opset)
+    return bool(schema and (schema.has_function or schema.has_context_dependent_function))
 
 
 def function_of(
@@ -172,9 +175,8 @@ def function_of(
     types  element type and extents (numbers where known) of each operand; None for the extents of
            a sequence
     """
-    try:
-        schema: Any = defs.get_schema(step.op, opset, step.domain)
-    except defs.SchemaError:
+    schema = _schema(step.op, opset, step.domain)
+    if schema is None:
         return None
     reader = _Reader("<function>", None)
     if schema.has_function:
@@ -186,17 +188,7 @@ def function_of(
         for k, v in step.attrs.items()
     }
     node = helper.make_node(step.op, step.inputs, step.outputs, domain=step.domain, **attrs)
-    protos = []
-    for t in types:
-        if t is None:
-            protos.append(onnx.TypeProto().SerializeToString())
-            continue
-        if t[1] is None:
-            item = helper.make_tensor_type_proto(_element(t[0]), None)
-            protos.append(helper.make_sequence_type_proto(item).SerializeToString())
-            continue
-        extents = [e if isinstance(e, int) else str(e) for e in t[1]]
-        protos.append(helper.make_tensor_type_proto(_element(t[0]), extents).SerializeToString())
+    protos = [_type_proto(t).SerializeToString() for t in types]
     versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
     if not versions:
         return None
@@ -208,8 +200,15 @@ def function_of(
     return reader.function(body, {step.domain: opset}, _defaults(schema))
 
 
-def _element(dtype: str) -> int:
-    return int(helper.np_dtype_to_tensor_dtype(dt.to_numpy(dtype)))
+def _type_proto(given: tuple[str, Sequence[Any] | None] | None) -> onnx.TypeProto:
+    """The type of an operand, as `function_of` has it."""
+    if given is None:
+        return onnx.TypeProto()
+    element = helper.np_dtype_to_tensor_dtype(dt.to_numpy(given[0]))
+    if given[1] is None:
+        return helper.make_sequence_type_proto(helper.make_tensor_type_proto(element, None))
+    extents = [e if isinstance(e, int) else str(e) for e in given[1]]
+    return helper.make_tensor_type_proto(element, extents)
 
 
 def _defaults(schema: Any) -> dict[str, Any]:
