@@ -156,6 +156,26 @@ def test_pooling_alone_may_be_asked_for() -> None:
     assert moves(made) == [("NCHW", "NHWC"), ("NHWC", "NCHW")]
 
 
+@pytest.mark.parametrize(
+    ("rank", "between"),
+    [
+        (1, lambda y: relay.nn.adaptive_avg_pool1d(y, output_size=3)),
+        (1, lambda y: relay.image.resize1d(y, size=9)),
+        (3, lambda y: relay.nn.adaptive_max_pool3d(y, output_size=(2, 3, 2))),
+        (3, lambda y: relay.nn.upsampling3d(y, 2, 1, 2)),
+        (3, lambda y: relay.image.resize3d(y, size=(5, 3, 4))),
+    ],
+)
+def test_images_of_one_and_three_dimensions(rank: int, between: Callable[[Any], Any]) -> None:
+    said, last = (("NCW", "NWC"), ("NCDHW", "NDHWC"))[rank == 3]
+    op = f"nn.conv{rank}d"
+    x = relay.var("x", shape=(1, 2, *[4] * rank))
+    y = getattr(relay.nn, op[3:])(x, const(3, 2, *[3] * rank), padding=(1,) * rank)
+    made = run(T.ConvertLayout({op: [last, "default"]}), x, between(y))
+    images = [m for m in moves(made) if "N" in m[0]]
+    assert images == [(said, last), (last, said)]
+
+
 def test_layouts_are_checked() -> None:
     x = image()
     mod = smelt.IRModule.from_expr(relay.Function([x], conv(x)))

@@ -56,6 +56,7 @@ class Dialect:
         prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         needs: Sequence[str] = (),
         results: Results = 1,
+        order: str = "",
     ) -> Callable[[Callable[..., Any]], GraphOp]:
         """Enter a function as an operator; more names share its body.
 
@@ -63,10 +64,14 @@ class Dialect:
         prepare  brings all attributes into the form that calls hold, e.g. strides=2 as (2, 2)
         needs    operands whose values decide the type: the body gets constants there
         results  how many results there are, or a function of the call that tells
+        order    how attributes say the order of the first operand's dimensions, so that a call can
+                 take another one: "layout", "weights" (data_layout, and kernel_layout of the second
+                 operand), "axis", "reduced" (axis, keepdims, exclude), "widths" (pad_width); "":
+                 they do not
         """
 
         def enter(fn: Callable[..., Any]) -> GraphOp:
-            made = [GraphOp(self, name, fn, kind, prepare, needs, results) for name in names]
+            made = [GraphOp(self, name, fn, kind, prepare, needs, results, order) for name in names]
             for m in made:
                 if m.name in self.ops:
                     raise ValueError(f"{self.name} has an operator {m.name!r} already")
@@ -131,10 +136,11 @@ class GraphOp(Op):
         prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         needs: Sequence[str] = (),
         results: Results = 1,
+        order: str = "",
     ) -> None:
         """Read operands and attributes off the signature, as for every operator."""
         super().__init__(fn, name, kind)
-        self.dialect, self.prepare, self.results = dialect, prepare, results
+        self.dialect, self.prepare, self.results, self.order = dialect, prepare, results, order
         self.needs = tuple([self.operands.index(n) for n in needs])
 
     def __reduce__(self) -> tuple[Any, ...]:

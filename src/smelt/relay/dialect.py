@@ -74,7 +74,7 @@ def same(
     along: str = "", images: bool = False, forms: Mapping[str, Any] | None = None,
     fixed: Mapping[str, Any] | None = None, results: Results = 1,
     prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None, required: str = "",
-    **attributes: Any,
+    order: str = "", **attributes: Any,
 ) -> None:  # fmt: skip
     """Enter an operator that is one of the core's, and how to go back.
 
@@ -88,7 +88,7 @@ def same(
     forms       {attribute: {Relay's value: the core's}, or what makes the core's form of a value},
                 where that is not plain from the type that the core declares
     fixed       attributes that Relay's operator does not have; others have their usual values
-    results     how many there are, and prepare: as of Dialect.op
+    results     how many there are, prepare and order: as of Dialect.op; of images it is "layout"
     required    attributes that have to be given
     attributes  those behind them, with their defaults
     """
@@ -119,7 +119,10 @@ def same(
         ]
     )
     body.__doc__ = op.__doc__
-    RELAY.op(*name.split(), results=results, prepare=prepare)(body).commutative = op.commutative
+    order = "layout" if images else order
+    RELAY.op(*name.split(), results=results, prepare=prepare, order=order)(
+        body
+    ).commutative = op.commutative
     SAME.setdefault(op.name, row(name.split()[0], op.name, renamed, attributes, formed, fixed))
 
 

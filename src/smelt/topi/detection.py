@@ -405,6 +405,27 @@ def _collected(
     return tuple(extern(shapes, [scores, order, kept, total], program, "selected", types))
 
 
+def _class_scores(scores: Tensor, classes: int) -> Tensor:
+    """[b * classes, n]: a row for each of an image's last classes, of scores [b, n, ...]."""
+    images, n, columns = scores.shape
+
+    def own(r: Expr, j: Expr) -> Expr:
+        return scores[r // classes, j, columns - classes + r % classes]
+
+    return tensor((images * classes, n), own, "score")
+
+
+def _solid_overlap(threshold: float) -> Callable[[Box, Box], Expr]:
+    """Whether a box overlaps one before it by more than this; one turned inside out does not."""
+
+    def overlaps(own: Box, before: Box) -> Expr:
+        a, b = [[box(c) for c in range(4)] for box in (own, before)]
+        solid = [(c[2] - c[0]) * (c[3] - c[1]) > 0.0 for c in (a, b)]
+        return all_of(*solid, iou(a, b) > threshold)
+
+    return overlaps
+
+
 @op(kind="opaque")
 def regular_non_max_suppression(
     boxes: Tensor, scores: Tensor, *, max_detections_per_class: int, max_detections: int,
@@ -429,23 +450,12 @@ def regular_non_max_suppression(
         f"num_classes={num_classes}; {named(scores=scores)} have {columns}",
     )
     images, n = boxes.shape[:2]
-    rows, first = images * num_classes, scores.shape[2] - num_classes
-
-    def own(r: Expr, j: Expr) -> Expr:
-        return scores[r // num_classes, j, first + r % num_classes]
-
-    def overlaps(own: Box, before: Box) -> Expr:
-        a, b = [[box(c) for c in range(4)] for box in (own, before)]
-        # a box turned inside out overlaps nothing
-        solid = [(c[2] - c[0]) * (c[3] - c[1]) > 0.0 for c in (a, b)]
-        return all_of(*solid, iou(a, b) > iou_threshold)
-
-    score = tensor((rows, n), own, "score")
-    limit = number(score_threshold, scores.dtype)
+    score, limit = _class_scores(scores, num_classes), number(score_threshold, scores.dtype)
     order, kept, total = _kept_by_class(
-        boxes, score, num_classes, lambda v: v >= limit, max_detections_per_class, overlaps
-    )
-    place = tensor((rows, n), lambda r, m: order[r, kept[r, m]], "kept_places")
+        boxes, score, num_classes, lambda v: v >= limit, max_detections_per_class,
+        _solid_overlap(iou_threshold),
+    )  # fmt: skip
+    place = tensor(score.shape, lambda r, m: order[r, kept[r, m]], "kept_places")
 
     def candidate(b: Expr, q: Expr) -> Expr:
         r, m = b * num_classes + q // n, q % n

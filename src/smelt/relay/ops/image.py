@@ -56,7 +56,7 @@ def _resize(rank: int) -> None:
         return cast_to(y, out_dtype)
 
     body.__doc__ = f"Images with {rank} spatial dimension{'s' * (rank > 1)} of another size."
-    RELAY.op(f"image.resize{rank}d", prepare=prepare)(body)
+    RELAY.op(f"image.resize{rank}d", prepare=prepare, order="layout")(body)
 
 
 for _rank in SPATIAL:

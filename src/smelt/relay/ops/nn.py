@@ -105,7 +105,7 @@ def contrib_dense_pack(
 alias("nn.contrib_dense_pack", "data weight weight_layout units out_dtype", weight_layout="NC")
 
 
-@relay_op("nn.bias_add")
+@relay_op("nn.bias_add", order="axis")
 def bias_add(data: RelaxExpr, bias: RelaxExpr, *, axis: int = 1) -> RelaxExpr:
     """A vector added along an axis."""
     at = normal_axis(axis, rank_of(data))
@@ -123,8 +123,10 @@ def bias_add(data: RelaxExpr, bias: RelaxExpr, *, axis: int = 1) -> RelaxExpr:
 # ---------------------------------------------------------------------------------- activations
 
 
-same("nn.softmax nn.fast_softmax", "data", core="softmax", along="axis", axis=-1)
-same("nn.log_softmax", "data", core="log_softmax", along="axis", axis=-1)
+same("nn.softmax nn.fast_softmax", "data", core="softmax", along="axis", order="axis",
+     axis=-1)  # fmt: skip
+same("nn.log_softmax", "data", core="log_softmax", along="axis", order="axis",
+     axis=-1)  # fmt: skip
 
 
 @relay_op("nn.dropout", results=2)

@@ -33,7 +33,7 @@ def _vectors(data: RelaxExpr, axis: int, **given: RelaxExpr) -> None:
         )
 
 
-@relay_op("nn.batch_norm", kind="opaque", results=3)
+@relay_op("nn.batch_norm", kind="opaque", results=3, order="axis")
 def batch_norm(
     data: RelaxExpr,
     gamma: RelaxExpr,
@@ -83,7 +83,7 @@ _norm("instance", 1, 1, "Each channel of each image normalised; axis is the chan
 _norm("group", 1, 1, "Groups of neighbouring channels of each image normalised.", "num_groups")
 
 
-@relay_op("nn.lrn")
+@relay_op("nn.lrn", order="axis")
 def lrn(
     data: RelaxExpr, *, size: int = 5, axis: int = 1, bias: float = 2.0, alpha: float = 1e-5,
     beta: float = 0.75,

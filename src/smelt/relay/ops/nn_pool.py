@@ -35,7 +35,7 @@ def _pool(kind: str, rank: int) -> None:
 
     body.__doc__ = f"The {kind} of each window over {rank} dimension{'s' * (rank > 1)}."
     prepare = window(rank, "pool_size", "strides", "dilation")
-    RELAY.op(f"nn.{kind}_pool{rank}d", prepare=prepare)(body)
+    RELAY.op(f"nn.{kind}_pool{rank}d", prepare=prepare, order="layout")(body)
 
 
 def _grad(kind: str) -> None:
@@ -60,7 +60,7 @@ def _global(kind: str) -> None:
         return adaptive_pool(kind, 2, data, (1, 1), layout, out_layout)
 
     body.__doc__ = f"The {kind} of each channel's whole image."
-    RELAY.op(f"nn.global_{kind}_pool2d")(body)
+    RELAY.op(f"nn.global_{kind}_pool2d", order="layout")(body)
 
 
 def _adaptive(kind: str, rank: int) -> None:
@@ -78,7 +78,7 @@ def _adaptive(kind: str, rank: int) -> None:
 
     body.__doc__ = f"""The {kind} of as many windows as output_size says, which cover the image
     evenly; None: one window a pixel."""
-    RELAY.op(f"nn.adaptive_{kind}_pool{rank}d", prepare=prepare)(body)
+    RELAY.op(f"nn.adaptive_{kind}_pool{rank}d", prepare=prepare, order="layout")(body)
 
 
 def _global_function(kind: str, rank: int) -> None:

@@ -33,7 +33,7 @@ def _pairs(data: RelaxExpr, pad_width: Any) -> tuple[int, ...]:
     return (*[a for a, _ in pairs], *[b for _, b in pairs])
 
 
-@relay_op("nn.pad")
+@relay_op("nn.pad", order="widths")
 def pad(
     data: RelaxExpr,
     pad_value: RelaxExpr | None = None,
@@ -163,7 +163,7 @@ METHODS = {"nearest_neighbor": "nearest_neighbor", "bilinear": "linear", "trilin
            "bicubic": "cubic"}  # fmt: skip
 
 
-@relay_op("nn.upsampling")
+@relay_op("nn.upsampling", order="layout")
 def upsampling(
     data: RelaxExpr,
     *,
@@ -180,7 +180,7 @@ def upsampling(
     return resized(data, size, layout, METHODS[method], mode, "", -0.5)
 
 
-@relay_op("nn.upsampling3d")
+@relay_op("nn.upsampling3d", order="layout")
 def upsampling3d(
     data: RelaxExpr,
     *,

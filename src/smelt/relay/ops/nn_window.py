@@ -33,7 +33,7 @@ def _conv(rank: int) -> None:
     names = [f"nn.conv{rank}d"]
     if rank == 2:
         names += ["nn.contrib_conv2d_NCHWc", "nn.contrib_depthwise_conv2d_NCHWc"]
-    RELAY.op(*names, prepare=prepare)(body)
+    RELAY.op(*names, prepare=prepare, order="weights")(body)
 
 
 def _conv_transpose(rank: int) -> None:
@@ -53,7 +53,7 @@ def _conv_transpose(rank: int) -> None:
     The weight is [the data's channels, the result's / groups, ...] where kernel_layout={mine!r}.
     """
     prepare = window(rank, "strides", "dilation", "kernel_size", "output_padding")
-    RELAY.op(f"nn.conv{rank}d_transpose", prepare=prepare)(body)
+    RELAY.op(f"nn.conv{rank}d_transpose", prepare=prepare, order="weights")(body)
 
 
 for _rank in SPATIAL:

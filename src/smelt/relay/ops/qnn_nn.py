@@ -67,7 +67,7 @@ def _conv(
     return gathered(y, "NCHW", a["out_layout"] or a["data_layout"], "out_layout")
 
 
-@relay_op("qnn.conv2d", prepare=window(2, "strides", "dilation", "kernel_size"))
+@relay_op("qnn.conv2d", prepare=window(2, "strides", "dilation", "kernel_size"), order="weights")
 @attributes(kernel_size=Parameter.empty, channels=Parameter.empty, **placed(2), groups=1,
             data_layout="NCHW", kernel_layout="OIHW", out_layout="", out_dtype="int32")  # fmt: skip
 def conv2d(
@@ -162,7 +162,7 @@ def batch_matmul(
 # ------------------------------------------------------------------------------------- pooling
 
 
-@relay_op("qnn.avg_pool2d", prepare=window(2, "pool_size", "strides", "dilation"))
+@relay_op("qnn.avg_pool2d", prepare=window(2, "pool_size", "strides", "dilation"), order="layout")
 def avg_pool2d(
     data: RelaxExpr,
     input_scale: RelaxExpr,

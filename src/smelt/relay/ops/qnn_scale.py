@@ -15,7 +15,7 @@ from ..dialect import const, make, relay_function, relay_op
 from .qnn_affine import COMPUTE_TYPES, ROUNDINGS, config
 
 
-@relay_op("qnn.quantize")
+@relay_op("qnn.quantize", order="axis")
 def quantize(
     data: RelaxExpr, output_scale: RelaxExpr, output_zero_point: RelaxExpr, *, axis: int = -1,
     out_dtype: str = "int8",
@@ -33,7 +33,7 @@ def quantize(
     return quantized(data, output_scale, output_zero_point, axis, out_dtype, "away")
 
 
-@relay_op("qnn.dequantize")
+@relay_op("qnn.dequantize", order="axis")
 def dequantize(
     data: RelaxExpr, input_scale: RelaxExpr, input_zero_point: RelaxExpr, *, axis: int = -1,
     out_dtype: str = "float32",
@@ -66,7 +66,7 @@ def _decided(attrs: dict[str, Any]) -> dict[str, Any]:
     return attrs
 
 
-@relay_op("qnn.requantize", prepare=_decided)
+@relay_op("qnn.requantize", prepare=_decided, order="axis")
 def requantize(
     data: RelaxExpr, input_scale: RelaxExpr, input_zero_point: RelaxExpr,
     output_scale: RelaxExpr, output_zero_point: RelaxExpr, *, axis: int = -1,

@@ -31,7 +31,7 @@ def _enter(name: str) -> None:
         return call(name, data, axes=axes, keepdims=keepdims)
 
     body.__doc__ = f"{get_op(name).__doc__} exclude: over all axes but those given."
-    RELAY.op(name)(body)
+    RELAY.op(name, order="reduced")(body)
 
 
 for _name in NAMES:

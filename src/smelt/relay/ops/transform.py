@@ -155,7 +155,7 @@ def tile(data: RelaxExpr, *, reps: Any) -> RelaxExpr:
 # --------------------------------------------------------------------------- joining, cutting
 
 
-@relay_op("concatenate")
+@relay_op("concatenate", order="axis")
 def concatenate(data: RelaxExpr, *, axis: int = 0) -> RelaxExpr:
     """The tensors of a tuple behind each other along an axis."""
     items = items_of(data)
@@ -195,7 +195,7 @@ def _parts(made: Call) -> int:
     return cut if isinstance(cut, int) else len(cut) + 1
 
 
-@relay_op("split", results=_parts)
+@relay_op("split", results=_parts, order="axis")
 def split(data: RelaxExpr, *, indices_or_sections: Any, axis: int = 0) -> list[RelaxExpr]:
     """Parts along an axis: so many equal ones, or cut in front of the indices given."""
     at = normal_axis(axis, rank_of(data))

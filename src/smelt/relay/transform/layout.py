@@ -13,33 +13,15 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
-from smelt.relax.graph_op import kind_of
+from smelt.relax.graph_op import GraphOp, kind_of
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple, TupleGetItem, renewed_call
 from smelt.relax.transform.match import given, rank_of
 from smelt.relax.transform.rewriting import map_functions
 from smelt.runtime.errors import nearest
-from smelt.topi.registry import Op
 from smelt.transform import Pass
 
 from ..dialect import RELAY, is_call, make
 from .passes import graph_pass
-
-ANCHORS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose", "nn.conv3d_transpose",
-           "nn.conv1d_transpose", "qnn.conv2d", "qnn.conv2d_transpose")  # fmt: skip
-"""Operators with weights, whose layouts a user may ask for."""
-
-LAYOUT_ATTR = ("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d", "nn.avg_pool1d", "nn.avg_pool2d",
-               "nn.avg_pool3d", "nn.global_avg_pool2d", "nn.global_max_pool2d",
-               "nn.adaptive_avg_pool2d", "nn.adaptive_max_pool2d", "nn.upsampling",
-               "image.resize2d", "nn.depth_to_space", "nn.space_to_depth",
-               "qnn.avg_pool2d")  # fmt: skip
-"""Operators that say the layout of their operand."""
-
-AXIS_ATTR = ("nn.bias_add", "nn.batch_norm", "nn.softmax", "nn.log_softmax", "nn.prelu", "nn.lrn",
-             "split", "qnn.quantize", "qnn.dequantize", "qnn.requantize")  # fmt: skip
-"""Operators that name one axis of their first operand, and leave the order as it is."""
-
-REDUCTIONS = ("sum", "mean", "max", "min", "prod", "all", "any")
 
 DEFAULT_KERNEL = {"NCHW": "OIHW", "NHWC": "HWIO", "NCW": "OIW", "NWC": "WIO", "NCDHW": "OIDHW",
                   "NDHWC": "DHWIO", "HWNC": "HWOI"}  # fmt: skip
@@ -81,7 +63,7 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> Pass:
     wanted: dict[str, tuple[str, ...]] = {}
     for name, asked in desired_layouts.items():
         layouts = (asked,) if isinstance(asked, str) else tuple(asked)
-        known = (*ANCHORS, *LAYOUT_ATTR)
+        known = [n for n, op in RELAY.ops.items() if op.order in ("weights", "layout")]
         if name not in known:
             hint = nearest(name, known)
             raise TypeMismatch(f"ConvertLayout: no layout of {name!r} can be chosen{hint}")
@@ -121,7 +103,8 @@ class _Convert:
         self.done: dict[Node, Any] = {}
         self.forms: dict[Node, Form | list[Form | None]] = {}
         self.turned: dict[tuple[Node, str], RelaxExpr] = {}
-        anchors = [n for n in postorder(f) if is_call(n, *[w for w in wanted if w in ANCHORS])]
+        movable = [name for name in wanted if RELAY.get(name).order == "weights"]
+        anchors = [n for n in postorder(f) if is_call(n, *movable)]
         numbers = {s % len(anchors) for s in skip if isinstance(s, int) and anchors}
         self.skipped = {n for i, n in enumerate(anchors) if i in numbers}
         self.skipped |= {n for n in anchors if n.callee in skip}
@@ -182,20 +165,21 @@ class _Convert:
 
     def call(self, n: Call) -> RelaxExpr | None:
         """A call in a new layout; None: it is made of plain operands."""
-        if not isinstance(n.op, Op) or RELAY.ops.get(n.op.name) is not n.op:
+        op = n.op
+        if not isinstance(op, GraphOp) or RELAY.ops.get(op.name) is not op:
             return None
-        name = n.op.name
-        if name in self.wanted and name in ANCHORS:
-            return None if n in self.skipped else self.anchor(n, *self.wanted[name])
-        if name in LAYOUT_ATTR:
+        if op.order == "weights":
+            asked = self.wanted.get(op.name)
+            return None if asked is None or n in self.skipped else self.anchor(n, *asked)
+        if op.order == "layout":
             return self.by_layout(n)
-        if name == "concatenate":
-            return self.concatenate(n)
-        handler = _HANDLERS.get(name)
-        if handler is not None:
-            form = self.form(n.args[0])
-            return None if form is None else handler(self, n, *form)
-        return self.broadcast(n) if kind_of(n) in ("elementwise", "broadcast") else None
+        handler = _HANDLERS.get(op.order)
+        if handler is None:
+            return self.broadcast(n) if kind_of(n) in ("elementwise", "broadcast") else None
+        if isinstance(n.args[0], Tuple):
+            return self.concatenate(n, n.args[0])
+        form = self.form(n.args[0])
+        return None if form is None else handler(self, n, *form)
 
     # -------------------------------------------------------------------------------- kinds
 
@@ -246,10 +230,8 @@ class _Convert:
         items = getattr(n.type, "items", None)
         if items is None:
             self.forms[n] = (said, have)
-        elif is_call(n, "nn.batch_norm"):
-            self.forms[n] = [(said, have), None, None]
-        else:
-            self.forms[n] = [(said, have)] * len(items)
+        else:  # statistics along the axis have one dimension
+            self.forms[n] = [(said, have) if len(t.shape) == len(said) else None for t in items]
         return made
 
     def broadcast(self, n: Call) -> RelaxExpr | None:
@@ -282,14 +264,13 @@ class _Convert:
         full = make("expand_dims", x, axis=0, num_newaxis=rank - rank_of(a))
         return relaid(full, *form)
 
-    def concatenate(self, n: Call) -> RelaxExpr | None:
+    def concatenate(self, n: Call, given: Tuple) -> RelaxExpr | None:
         """Tensors behind each other, all in one layout."""
-        items = n.args[0].items if isinstance(n.args[0], Tuple) else ()
-        form = next((g for i in items if (g := self.form(i))), None)
+        form = next((g for i in given.items if (g := self.form(i))), None)
         if form is None:
             return None
         said, have = form
-        parts = tuple([self.in_layout(i, said, have) for i in items])
+        parts = tuple([self.in_layout(i, said, have) for i in given.items])
         self.forms[n] = form
         axis = have.index(said[n.attrs["axis"] % len(said)])
         return renewed_call(n, Tuple(parts), axis=axis)
@@ -325,8 +306,8 @@ def _default_kernel(n: Call, data: str, said: str) -> str:
 
 
 _HANDLERS: dict[str, Callable[[_Convert, Call, str, str], RelaxExpr | None]] = {
-    **dict.fromkeys(AXIS_ATTR, _Convert.by_axis),
-    **dict.fromkeys(REDUCTIONS, _Convert.reduction),
-    "nn.pad": _Convert.pad,
+    "axis": _Convert.by_axis,
+    "reduced": _Convert.reduction,
+    "widths": _Convert.pad,
 }
-"""What is done with calls whose first operand has another layout than the program says."""
+"""By `GraphOp.order`, what is done where an operand has another layout than the program says."""
