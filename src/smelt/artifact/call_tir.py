@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from smelt.arith import Analyzer
 from smelt.ir.errors import CompileError
-from smelt.ir.expr import Expr, IntImm, Var, const
+from smelt.ir.expr import Expr, Var
 from smelt.ir.types import TensorType
 from smelt.ir.walk import substitute
 from smelt.relax.nodes import Call, Function, tensor_types
 from smelt.relax.nodes import Var as GraphVar
-from smelt.relax.shapes import sizes_among
+from smelt.relax.shapes import (
+    BaseCheckResult,
+    bind_sizes,
+    show_type,
+    sizes_among,
+    struct_info_base_check,
+)
 from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.tir.rewrite import replace_buffers, substitute_stmt
 
@@ -35,25 +40,15 @@ def program_for(func: PrimFunc, call: Call) -> PrimFunc:
             f"program has {len(func.buffers)} buffers"
         )
     sizes: dict[Var, Expr] = {}
-    for n, (b, t) in enumerate(zip(func.buffers, types, strict=True)):
-        assert isinstance(t, TensorType)
-        if b.dtype != t.dtype or len(b.shape) != len(t.shape):
+    own = [TensorType(b.shape, b.dtype) for b in func.buffers]
+    for want, have in zip(own, types, strict=True):
+        bind_sizes(want, have, sizes)
+    for n, (want, have) in enumerate(zip(own, types, strict=True)):
+        if struct_info_base_check(want, have, sizes) is not BaseCheckResult.PASS:
             raise CompileError(
-                f"{where}: buffer {b.name} is {_text(b.shape, b.dtype)}, value {n} of the call "
-                f"{_text(t.shape, t.dtype)}"
+                f"{where}: buffer {func.buffers[n].name} is {show_type(want)}, value {n} of the "
+                f"call {show_type(have)}"
             )
-        for have, want in zip(b.shape, t.shape, strict=True):
-            if isinstance(have, Var):
-                sizes.setdefault(have, want)
-    analyzer = Analyzer()
-    for b, t in zip(func.buffers, types, strict=True):
-        assert isinstance(t, TensorType)
-        for have, want in zip(b.shape, t.shape, strict=True):
-            if analyzer.simplify(substitute(have, sizes) - want) is not const(0):
-                raise CompileError(
-                    f"{where}: buffer {b.name} is {_text(b.shape, b.dtype)}, the value of the call "
-                    f"{_text(t.shape, t.dtype)}"
-                )
     return _bound(func, sizes) if sizes else func
 
 
@@ -66,8 +61,3 @@ def _bound(func: PrimFunc, sizes: dict[Var, Expr]) -> PrimFunc:
     left = sizes_among([e for b in changes.values() for e in b.shape])
     params: list[Buffer | Var] = [changes[b] for b in func.buffers]
     return func.replace(params=(*params, *left), body=replace_buffers(body, changes))
-
-
-def _text(shape: tuple[Expr, ...], dtype: str) -> str:
-    inside = ", ".join([str(e.value) if isinstance(e, IntImm) else str(e) for e in shape])
-    return f"{dtype}[{inside}]"

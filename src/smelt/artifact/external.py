@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from smelt.arith import Analyzer
 from smelt.codegen.llvm_types import llvm_type
 from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, Var, const
 from smelt.ir.types import TensorType, Type
-from smelt.ir.walk import free_vars, substitute
+from smelt.ir.walk import free_vars
 from smelt.relax.nodes import Call, Function, GlobalVar, tensor_types
+from smelt.relax.shapes import BaseCheckResult, struct_info_base_check
 from smelt.relax.transform.engine import order
 from smelt.relax.views import dense
 from smelt.runtime.abi import HOST, Status
@@ -89,18 +89,11 @@ def check_types(launch: Launch, made: External, symbols: Mapping[str, Var]) -> N
                 f"model's inputs; sizes: {known}"
             )
     own: dict[Var, Expr] = {v: symbols[v.name] for v in sizes}
-    analyzer = Analyzer()
     for p, at in zip(launch.group.params, launch.inputs, strict=True):
-        t = p.type
-        assert isinstance(t, TensorType)
-        shape = [substitute(e, own) for e in t.shape]
-        same = t.dtype == at.storage.dtype and len(shape) == len(at.view.shape)
-        if not same or not all(
-            analyzer.can_prove_equal(a, b) for a, b in zip(shape, at.view.shape, strict=True)
-        ):
+        given = TensorType(at.view.shape, at.storage.dtype)
+        if struct_info_base_check(p.type, given, own) is not BaseCheckResult.PASS:
             raise CompileError(
-                f"{made.symbol}: the parameter {p.name} is {t!r}, "
-                f"{TensorType(at.view.shape, at.storage.dtype)!r} is given"
+                f"{made.symbol}: the parameter {p.name} is {p.type!r}, {given!r} is given"
             )
 
 

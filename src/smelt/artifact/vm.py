@@ -27,11 +27,14 @@ from smelt.tir.nodes import PrimFunc
 
 from .vm_interface import describe
 from .vm_regions import Scope, is_operator
-from .vm_registers import assigned
+from .vm_registers import Captured, assigned
 from .vm_segments import Build, Segments, segment_function
 
 _DEEPEST = 100
 """Regions inside each other: the compiler recurs into them."""
+
+_TAIL = {"Invoke": "TailInvoke", "InvokeClosure": "TailClosure"}
+"""What calls become behind which nothing comes but the return of their results."""
 
 
 def compile_vm(
@@ -74,7 +77,7 @@ class _Module:
         self.globals = {n: self.reserve() for n in self.graph}
         for name, index in self.globals.items():
             _Emitter(self, name, self.graph[name], index, None).write()
-        held = [np.asarray(c.data) for _, c in sorted(self.constants.values(), key=lambda e: e[0])]
+        held = [np.asarray(c.data) for _, c in self.constants.values()]
         functions = [f for f in self.made if f is not None]
         return Program(functions, held, self.segments.executables, self.globals)
 
@@ -183,7 +186,7 @@ class _Emitter:
             case relax.Let(body=body):
                 return self.reg(body)
             case relax.Var() if node is self.self_var:
-                return self.emit("AllocClosure", self.index, self.captured)
+                return self.emit("AllocClosure", self.index, Captured())
             case relax.Var() if node in self.scope.own:
                 return self.reg(self.scope.own[node])
             case relax.Constant():
@@ -217,13 +220,20 @@ class _Emitter:
         self.visible[-1].update([n.var for n in inside if isinstance(n, relax.Let)])
         for level in _levels(inside, self.scope):
             for node in level.control:
-                if node is root and result is None and self.last(node):
+                if node is root and result is None and isinstance(node, relax.If | adt.Match):
+                    self.choice(node, None)
                     return
                 self.scopes[-1][node] = self.control(node)
             if level.operators:
                 self.segment(level.operators, level.wanted)
         found = self.reg(root)
-        self.code.append(("Ret", found) if result is None else ("Move", result, found))
+        if result is not None:
+            self.code.append(("Move", result, found))
+        elif self.code and self.code[-1][0] in _TAIL and self.code[-1][1] == found:
+            name, _, *called = self.code[-1]
+            self.code[-1] = (_TAIL[name], *called)
+        else:
+            self.code.append(("Ret", found))
 
     def inner(self, root: relax.RelaxExpr, result: int | None, bound: Mapping[Node, int]) -> None:
         """Write a region inside this one, which knows some more variables."""
@@ -310,42 +320,18 @@ class _Emitter:
         if isinstance(node.op, adt.Constructor):
             tag = adt.constructor_tag(self.module.mod, node.op)
             return self.emit("AllocADT", tag, node.op.name, args)
-        function, given = self.callee(node, args)
-        if function is None:
-            return self.emit("InvokeClosure", self.reg(node.op), args)  # type: ignore[arg-type]
-        return self.emit("Invoke", function, given)
-
-    def callee(self, node: relax.Call, args: tuple[int, ...]) -> tuple[int | None, tuple[int, ...]]:
-        """The number of the function that a call names, and its operands; None: a closure."""
         if isinstance(node.op, relax.GlobalVar):
-            return self.module.globals[node.op.name], args
-        return (self.index, _Own(self.captured, args)) if node.op is self.self_var else (None, args)
+            return self.emit("Invoke", self.module.globals[node.op.name], args)
+        if node.op is self.self_var:
+            return self.emit("Invoke", self.index, Captured(args))
+        return self.emit("InvokeClosure", self.reg(node.op), args)  # type: ignore[arg-type]
 
     def host(self, node: relax.Call, args: tuple[int, ...]) -> int:
         """Write the call of an operator that the machine runs in numpy."""
         count = len(node.type.items) if isinstance(node.type, TupleType) else 1
         made = tuple([self.register() for _ in range(count)])
-        self.code.append(("InvokeHost", made, _name_of(node), dict(node.attrs), args))
+        self.code.append(("InvokeHost", made, str(node.op.name), dict(node.attrs), args))  # type: ignore[union-attr]
         return self.emit("AllocTuple", made) if isinstance(node.type, TupleType) else made[0]
-
-    def last(self, node: relax.RelaxExpr) -> bool:
-        """Write the function's result, where it is a choice or a call: nothing comes after it."""
-        if isinstance(node, relax.If | adt.Match):
-            self.choice(node, None)
-            return True
-        if (
-            not isinstance(node, relax.Call)
-            or is_host_call(node)
-            or isinstance(node.op, adt.Constructor)
-        ):
-            return False
-        args = tuple([self.reg(a) for a in node.args if a is not None])
-        function, given = self.callee(node, args)
-        if function is None:
-            self.code.append(("TailClosure", self.reg(node.op), args))  # type: ignore[arg-type]
-        else:
-            self.code.append(("TailInvoke", function, given))
-        return True
 
     def choice(self, node: relax.If | adt.Match, result: int | None) -> None:
         """Write a branch or a match."""
@@ -396,9 +382,7 @@ class _Emitter:
                 if isinstance(p, adt.PatternConstructor):
                     sure = self.test_tag(p.constructor, at, other)
                 for n, inner in enumerate(patterns):
-                    if isinstance(
-                        inner, adt.PatternVar | adt.PatternTuple | adt.PatternConstructor
-                    ):
+                    if not isinstance(inner, adt.PatternWildcard):
                         sure &= self.test(inner, self.emit("GetField", at, n), bound, other)
                 return sure
         return True
@@ -409,17 +393,6 @@ class _Emitter:
         tag = adt.constructor_tag(self.module.mod, c)
         self.code.append(("If", self.emit("GetTag", at), tag, other))
         return False
-
-
-class _Own(tuple[int, ...]):
-    """Operands of a call of the function itself: its captured values, then these."""
-
-    captured: Mapping[Node, int]
-
-    def __new__(cls, captured: Mapping[Node, int], args: tuple[int, ...]) -> _Own:
-        made = super().__new__(cls, args)
-        made.captured = captured
-        return made
 
 
 class _Level:
@@ -494,10 +467,6 @@ def _is_inside(node: Node, own: Mapping[Node, object], scope: Scope) -> bool:
     if isinstance(node, relax.TupleGetItem) and node.value not in own:
         return False
     return is_operator(node, scope)
-
-
-def _name_of(node: relax.Call) -> str:
-    return str(node.op.name)  # type: ignore[union-attr]
 
 
 def _is_control(node: Node) -> bool:

@@ -12,6 +12,10 @@ from typing import Any
 from smelt.runtime.vm_program import SHAPES, Instruction
 
 
+class Captured(tuple[int, ...]):
+    """Operands behind the values that the function captures: all of them are known at its end."""
+
+
 def assigned(
     code: Sequence[Instruction], captured: Sequence[int], params: Sequence[int]
 ) -> tuple[list[Instruction], int]:
@@ -59,11 +63,7 @@ def _plain(instruction: Instruction, captured: tuple[int, ...]) -> Instruction:
     def plain(kind: str, x: Any) -> Any:
         if kind == "t":
             return x.at
-        if kind != "A":
-            return x
-        whole = isinstance(x, dict)  # the captured values themselves
-        before = captured if whole or hasattr(x, "captured") else ()
-        return (*before, *(() if whole else x))
+        return (*captured, *x) if isinstance(x, Captured) else x
 
     return _mapped(instruction, plain)
 

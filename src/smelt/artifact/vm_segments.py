@@ -69,11 +69,6 @@ def _form(f: relax.Function) -> str:
     return f"{numbers} {ops} {shapes} {[p.type.dtype for p in f.params]}"  # type: ignore[attr-defined]
 
 
-def leaves(t: Type) -> int:
-    """How many tensors a value of a type consists of; tuples are opened."""
-    return sum(map(leaves, t.items)) if isinstance(t, TupleType) else 1
-
-
 def segment_function(
     inputs: Mapping[relax.RelaxExpr, Type],
     results: Sequence[relax.RelaxExpr],

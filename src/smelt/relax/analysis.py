@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,14 +9,16 @@ from smelt.ir.errors import TypeMismatch, VerifyError
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, ordered
-from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
+from smelt.ir.types import FuncType, Type
 
 from . import nodes
 from .adt import Match
 from .graph import binders as binders
 from .graph import fixed_values, parts_of, users_of
 from .graph import free_vars as free_vars
-from .shapes import apart, extents_of, sizes_in
+from .shapes import BaseCheckResult as BaseCheckResult
+from .shapes import extents_of, sizes_in
+from .shapes import struct_info_base_check as struct_info_base_check
 from .transform.eliminate_dead_code import without_dead_lets
 from .verify import verify
 
@@ -148,44 +149,3 @@ def free_symbolic_vars(func: nodes.Function) -> list[SizeVar]:
     used = dict.fromkeys(v for p in parts(func) if isinstance(p, nodes.RelaxExpr) and
                          not isinstance(p, nodes.Function) for v in sizes_in(p.type))  # fmt: skip
     return [v for v in used if v not in shown]
-
-
-class BaseCheckResult(enum.IntEnum):
-    """Whether values of one type are values of another.
-
-    FAIL_L0  never: they are of different kinds
-    FAIL_L1  never: tensors of different element types, ranks or known extents
-    FAIL_L2  perhaps: extents may turn out to be equal when the program runs
-    PASS     always
-    """
-
-    FAIL_L0 = 0
-    FAIL_L1 = 1
-    FAIL_L2 = 2
-    PASS = 3
-
-
-def struct_info_base_check(base: Type, derived: Type) -> BaseCheckResult:
-    """Whether values of type `derived` are values of type `base`."""
-    if base is derived or isinstance(base, IncompleteType):
-        return BaseCheckResult.PASS
-    if nodes.incomplete(derived) and isinstance(derived, IncompleteType):
-        return BaseCheckResult.FAIL_L2
-    match base, derived:
-        case TensorType(shape, dtype), TensorType(other, given):
-            if dtype != given or len(shape) != len(other):
-                return BaseCheckResult.FAIL_L1
-            gaps = [apart(a, b) for a, b in zip(shape, other, strict=True)]
-            if any(g not in (None, 0) for g in gaps):
-                return BaseCheckResult.FAIL_L1
-            return BaseCheckResult.FAIL_L2 if None in gaps else BaseCheckResult.PASS
-        case TupleType(items), TupleType(others) if len(items) == len(others):
-            return _worst(items, others)
-        case FuncType(args, ret), FuncType(other_args, other_ret) if len(args) == len(other_args):
-            return _worst((*args, ret), (*other_args, other_ret))
-    return BaseCheckResult.FAIL_L0
-
-
-def _worst(a: tuple[Type, ...], b: tuple[Type, ...]) -> BaseCheckResult:
-    found = [struct_info_base_check(x, y) for x, y in zip(a, b, strict=True)]
-    return min(found, default=BaseCheckResult.PASS)

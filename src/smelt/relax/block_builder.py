@@ -30,9 +30,8 @@ from smelt.tir.nodes import Buffer
 
 from . import nodes
 from .compose.operands import value
-from .shapes import call_result, fits
+from .shapes import call_result, fits, show_type
 from .struct_info import struct_info_of
-from .verify import show_type
 
 
 class _Scope:

@@ -30,6 +30,7 @@ from .nodes import (
 
 N = TypeVar("N", bound=Node)
 S = TypeVar("S", bound="Scope")
+T = TypeVar("T")
 
 LEAVES = (Var, Constant, GlobalVar, Constructor)
 """Values that need no computation."""
@@ -164,9 +165,9 @@ def uses_of(
     return Counter(used)
 
 
-def users_of(nodes: Iterable[N], parts: Callable[[N], Iterable[N]]) -> dict[N, list[N]]:
+def users_of(nodes: Iterable[T], parts: Callable[[T], Iterable[T]]) -> dict[T, list[T]]:
     """What is made of each of some nodes, as often as it is."""
-    found: dict[N, list[N]] = {}
+    found: dict[T, list[T]] = {}
     for node in nodes:
         found.setdefault(node, [])
         for part in parts(node):

@@ -22,8 +22,7 @@ from smelt.topi.registry import Op
 
 from .graph import rebuilding
 from .nodes import Call, Function, GlobalVar, If, MatchCast, Var, call, call_function, incomplete
-from .shapes import apart, sizes_in, with_sizes
-from .verify import show_type
+from .shapes import apart, show_type, sizes_in, with_sizes
 
 _LEGAL = "sizes of parameters of functions that no other one calls are checked at entry"
 

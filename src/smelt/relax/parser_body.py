@@ -17,8 +17,7 @@ from smelt.tir.parser_expr import Source
 from . import nodes
 from .parser_types import Partial
 from .parser_values import ValueReader, described
-from .shapes import ShapeExpr, fits
-from .verify import show_type
+from .shapes import ShapeExpr, fits, show_type
 
 Arrays = Mapping[str, np.ndarray]
 

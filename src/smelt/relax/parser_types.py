@@ -19,7 +19,7 @@ from smelt.runtime.errors import closest
 from smelt.tir.parser_expr import ExprParser, Source
 from smelt.tir.parser_source import dotted_name, unquoted
 
-from .shapes import apart
+from .shapes import BaseCheckResult, struct_info_base_check
 
 _LEGAL = 'R.Tensor((...), "float32"), R.Tuple(...), R.Callable((...), ...), R.Object'
 _NO_SHAPES = (
@@ -198,22 +198,4 @@ class TypeReader:
             if not isinstance(found, TensorType):
                 return isinstance(found, IncompleteType)
             return said.dtype in (None, found.dtype) and said.ndim in (None, found.rank)
-        if said is found or isinstance(said, IncompleteType):
-            return True
-        match said, found:
-            case TensorType(shape, dtype), TensorType(other, given):
-                return (
-                    dtype == given
-                    and len(shape) == len(other)
-                    and all(apart(a, b) == 0 for a, b in zip(shape, other, strict=True))
-                )
-            case TupleType(items), TupleType(others):
-                return len(items) == len(others) and all(
-                    self.agrees(a, b) for a, b in zip(items, others, strict=True)
-                )
-            case FuncType(args, ret), FuncType(other_args, other_ret):
-                return len(args) == len(other_args) and all(
-                    self.agrees(a, b)
-                    for a, b in zip((*args, ret), (*other_args, other_ret), strict=True)
-                )
-        return False
+        return struct_info_base_check(said, found) is BaseCheckResult.PASS

@@ -23,8 +23,7 @@ from . import nodes
 from .op.registry import BUILDERS
 from .parser_types import Partial, TypeReader
 from .printer import PRINTED_AS, written_always
-from .shapes import ShapeExpr, call_result, fits, sizes_in
-from .verify import show_type
+from .shapes import ShapeExpr, call_result, fits, show_type, sizes_in
 
 Signatures = Callable[[str], FuncType | None]
 """The type of a graph function of the module by name; None: there is no such graph function."""

@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import enum
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from smelt.arith import Analyzer
 from smelt.ir.build import value_of
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.expr import INDEX, Expr, convert
+from smelt.ir.expr import INDEX, Expr, IntImm, convert
 from smelt.ir.expr import Var as SizeVar
-from smelt.ir.types import FuncType, TensorType, TupleType, Type, on_parts, parts_of
+from smelt.ir.types import (
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+    on_parts,
+    parts_of,
+)
 from smelt.ir.walk import free_vars, substitute
 
 from .nodes import Function, incomplete
-from .verify import show_type
+
+
+def show_type(t: Type) -> str:
+    """A type as people write it: float32[n, 3], (float32[1], int64[1])."""
+    if isinstance(t, TupleType):
+        return f"({', '.join([show_type(i) for i in t.items])})"
+    if isinstance(t, FuncType):
+        return f"fn ({', '.join([show_type(a) for a in t.arg_types])}) -> {show_type(t.ret_type)}"
+    if isinstance(t, TypeCall):
+        args = ", ".join([show_type(a) for a in t.args])
+        return f"{t.func.name}[{args}]" if args else t.func.name
+    if isinstance(t, TypeVar | GlobalTypeVar):
+        return t.name
+    if not isinstance(t, TensorType):
+        return "a type not known yet" if isinstance(t, IncompleteType) else repr(t)
+    return f"{t.dtype}[{', '.join([_show(e) for e in t.shape])}]"
+
+
+def _show(e: Expr) -> str:
+    if isinstance(e, IntImm):
+        return str(e.value)
+    if isinstance(e, SizeVar):
+        return e.name
+    symbol = getattr(e, "symbol", None)
+    parts = [_show(c) for c in e.children() if isinstance(c, Expr)]
+    return f"({f' {symbol} '.join(parts)})" if symbol else f"{type(e).__name__}({', '.join(parts)})"
 
 
 class ShapeExpr(tuple[Any, ...]):
@@ -67,7 +104,62 @@ def with_sizes(t: Type, sizes: Mapping[SizeVar, Expr]) -> Type:
     return TensorType(tuple(shape), t.dtype)
 
 
-def fits(want: Type, have: Type, sizes: dict[SizeVar, Expr], bindable: Any = None) -> bool:
+class BaseCheckResult(enum.IntEnum):
+    """Whether values of one type are values of another.
+
+    FAIL_L0  never: they are of different kinds
+    FAIL_L1  never: tensors of different element types, ranks or known extents
+    FAIL_L2  perhaps: extents may turn out to be equal when the program runs
+    PASS     always
+    """
+
+    FAIL_L0 = 0
+    FAIL_L1 = 1
+    FAIL_L2 = 2
+    PASS = 3
+
+
+def struct_info_base_check(
+    base: Type, derived: Type, sizes: Mapping[SizeVar, Expr] | None = None
+) -> BaseCheckResult:
+    """Whether values of type `derived` are values of type `base`.
+
+    sizes  what sizes of `base` stand for
+    """
+    if (base is derived and not sizes) or isinstance(base, IncompleteType):
+        return BaseCheckResult.PASS
+    if isinstance(derived, IncompleteType):
+        return BaseCheckResult.FAIL_L2
+    if isinstance(base, TensorType) and isinstance(derived, TensorType):
+        if base.dtype != derived.dtype or base.rank != derived.rank:
+            return BaseCheckResult.FAIL_L1
+        gaps = [apart(a, b, sizes) for a, b in zip(base.shape, derived.shape, strict=True)]
+        if any(g not in (None, 0) for g in gaps):
+            return BaseCheckResult.FAIL_L1
+        return BaseCheckResult.FAIL_L2 if None in gaps else BaseCheckResult.PASS
+    parts, others = parts_of(base), parts_of(derived)
+    alike = type(base) is type(derived) and isinstance(base, TupleType | FuncType)
+    if not alike or len(parts) != len(others):
+        return BaseCheckResult.FAIL_L0
+    found = [struct_info_base_check(a, b, sizes) for a, b in zip(parts, others, strict=True)]
+    return min(found, default=BaseCheckResult.PASS)
+
+
+def bind_sizes(
+    want: Type, have: Type, sizes: dict[SizeVar, Expr], bindable: Container[SizeVar] | None = None
+) -> None:
+    """Enter what the sizes that are extents of `want` stand for where `have` is given.
+
+    bindable  the sizes that may stand for something; None: all
+    """
+    for a, b in zip(extents_of(want), extents_of(have), strict=False):
+        if isinstance(a, SizeVar) and (bindable is None or a in bindable):
+            sizes.setdefault(a, b)
+
+
+def fits(
+    want: Type, have: Type, sizes: dict[SizeVar, Expr], bindable: Container[SizeVar] | None = None
+) -> bool:
     """Whether a value of type `have` may be one of type `want`.
 
     Extents may turn out to be equal when the program runs; numbers that differ do not fit.
@@ -77,37 +169,14 @@ def fits(want: Type, have: Type, sizes: dict[SizeVar, Expr], bindable: Any = Non
     """
     if want is have or incomplete(want) or incomplete(have):
         return True
-    match want, have:
-        case TensorType(shape, dtype), TensorType(other, given):
-            if dtype != given or len(shape) != len(other):
-                return False
-            for a, b in zip(shape, other, strict=True):
-                if isinstance(a, SizeVar) and (bindable is None or a in bindable):
-                    sizes.setdefault(a, b)
-            return not any(differing(a, b, sizes) for a, b in zip(shape, other, strict=True))
-        case TupleType(items), TupleType(others):
-            return len(items) == len(others) and all(
-                fits(a, b, sizes, bindable) for a, b in zip(items, others, strict=True)
-            )
-        case FuncType(args, ret), FuncType(other_args, other_ret):
-            return len(args) == len(other_args) and all(
-                fits(a, b, sizes, bindable)
-                for a, b in zip((*args, ret), (*other_args, other_ret), strict=True)
-            )
-    return False
+    bind_sizes(want, have, sizes, bindable)
+    return struct_info_base_check(want, have, sizes) >= BaseCheckResult.FAIL_L2
 
 
 def apart(a: Expr, b: Expr, sizes: Mapping[SizeVar, Expr] | None = None) -> int | None:
     """How much larger `a`, with sizes in place, is than `b`; None where the run has to tell."""
-    if a is b:
-        return 0
     first = convert(substitute(a, sizes), INDEX) if sizes else a
-    return value_of(Analyzer().simplify(first - b))
-
-
-def differing(a: Expr, b: Expr, sizes: Mapping[SizeVar, Expr]) -> bool:
-    """Whether two extents differ for sure."""
-    return a is not b and apart(a, b, sizes) not in (None, 0)
+    return 0 if first is b else value_of(Analyzer().simplify(first - b))
 
 
 def call_result(t: FuncType, given: Sequence[Type]) -> Type:

@@ -5,24 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.errors import SmeltError, TypeMismatch, VerifyError
-from smelt.ir.expr import Expr, IntImm, convert
+from smelt.ir.expr import Expr
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
-from smelt.ir.types import (
-    FuncType,
-    GlobalTypeVar,
-    IncompleteType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    TypeVar,
-)
-from smelt.ir.walk import free_vars, substitute
+from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType
+from smelt.ir.walk import free_vars
 from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.topi.registry import Op
 
@@ -30,6 +20,7 @@ from . import adt, nodes
 from .graph import operands
 from .host_ops import is_host_call, sizes_of
 from .printer import same_data
+from .shapes import fits, show_type
 
 
 def verify(program: IRModule | nodes.Function) -> None:
@@ -48,33 +39,6 @@ def verify(program: IRModule | nodes.Function) -> None:
                 f"{name} is a {type(f).__name__}; functions of a module are graph functions "
                 "and tensor programs"
             )
-
-
-def show_type(t: Type) -> str:
-    """A type as people write it: float32[n, 3], (float32[1], int64[1])."""
-    if isinstance(t, TupleType):
-        return f"({', '.join([show_type(i) for i in t.items])})"
-    if isinstance(t, FuncType):
-        return f"fn ({', '.join([show_type(a) for a in t.arg_types])}) -> {show_type(t.ret_type)}"
-    if isinstance(t, TypeCall):
-        args = ", ".join([show_type(a) for a in t.args])
-        return f"{t.func.name}[{args}]" if args else t.func.name
-    if isinstance(t, TypeVar | GlobalTypeVar):
-        return t.name
-    if not isinstance(t, TensorType):
-        return "a type not known yet" if isinstance(t, IncompleteType) else repr(t)
-    assert isinstance(t, TensorType)
-    return f"{t.dtype}[{', '.join([_show(e) for e in t.shape])}]"
-
-
-def _show(e: Expr) -> str:
-    if isinstance(e, IntImm):
-        return str(e.value)
-    if isinstance(e, SizeVar):
-        return e.name
-    symbol = getattr(e, "symbol", None)
-    parts = [_show(c) for c in e.children() if isinstance(c, Expr)]
-    return f"({f' {symbol} '.join(parts)})" if symbol else f"{type(e).__name__}({', '.join(parts)})"
 
 
 class _Verifier:
@@ -318,25 +282,9 @@ class _Verifier:
             )
         bound: dict[SizeVar, Expr] = {}
         for b, t in zip(buffers, [*given, *results], strict=True):
-            self.buffer(node, b, t, bound)
-
-    def buffer(self, node: nodes.Call, b: Buffer, t: Type, bound: dict[SizeVar, Expr]) -> None:
-        """An operand or result has the buffer's type; its sizes are bound as they are met."""
-        fits = isinstance(t, TensorType) and t.dtype == b.type and t.rank == b.rank
-        if fits:
-            assert isinstance(t, TensorType)
-            for e, extent in zip(b.shape, t.shape, strict=True):
-                if isinstance(e, SizeVar) and e not in bound:
-                    bound[e] = convert(extent)
-                    continue
-                apart = Analyzer().simplify(substitute(e, bound) - extent)
-                fits = fits and not (isinstance(apart, IntImm) and apart.value != 0)
-        if not fits:
-            self.fail(
-                node,
-                f"the buffer {b.name} is {show_type(TensorType(b.shape, b.type))}, "
-                f"{show_type(t)} is given",
-            )
+            own = TensorType(b.shape, b.type)
+            if not isinstance(t, TensorType) or not fits(own, t, bound):
+                self.fail(node, f"the buffer {b.name} is {show_type(own)}, {show_type(t)} is given")
 
 
 def tells_sizes(node: nodes.RelaxExpr) -> bool:

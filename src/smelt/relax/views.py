@@ -42,9 +42,7 @@ def dense_in_order(shape: Sequence[Expr], order: Sequence[int]) -> View:
 
 def same(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
     """Whether two sizes are equal for sure."""
-    return a is b or (
-        isinstance(analyzer.simplify(a - b), IntImm) and analyzer.simplify(a - b) is const(0, INDEX)
-    )
+    return a is b or analyzer.simplify(a - b) is const(0, INDEX)
 
 
 def is_dense(view: View, analyzer: Analyzer) -> bool:

@@ -1,11 +1,12 @@
-"""Axes at the place where the core wants them."""
+"""Norms over axes that the core wants at a place of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..nodes import RelaxExpr, call
-from .common import normal_axis, rank_of
+from .common import filled, normal_axis, rank_of
 
 
 def moved(x: RelaxExpr, axis: int, to: int, fn: Callable[[RelaxExpr], RelaxExpr]) -> RelaxExpr:
@@ -19,3 +20,16 @@ def moved(x: RelaxExpr, axis: int, to: int, fn: Callable[[RelaxExpr], RelaxExpr]
     order.insert(to, at)
     y = fn(call("transpose", x, axes=tuple(order)))
     return call("transpose", y, axes=tuple([order.index(d) for d in range(rank)]))
+
+
+def norm(
+    name: str, data: RelaxExpr, axis: int, to: int, gamma: RelaxExpr, beta: RelaxExpr,
+    /, *statistics: RelaxExpr, center: bool, scale: bool, **attrs: Any,
+) -> RelaxExpr:  # fmt: skip
+    """The core's norm `name` of a tensor with one axis at another place.
+
+    center, scale  whether the summands beta and the factors gamma are used; zeros and ones if not
+    """
+    factors = gamma if scale else filled(gamma, 1.0)
+    summands = beta if center else filled(beta, 0.0)
+    return moved(data, axis, to, lambda x: call(name, x, factors, summands, *statistics, **attrs))

@@ -12,10 +12,12 @@ alternatives are dropped as soon as it fits, and its answer for a value is kept.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from smelt.ir.node import ordered
+from smelt.relax.graph import Scope, users_of
 from smelt.relax.nodes import RelaxExpr
 
 from .graph import Graph
@@ -237,25 +239,15 @@ def _closed_parts(root: PatternBase) -> frozenset[PatternBase]:
     for p in order:
         p.prepare()
     order.reverse()  # wholes before parts: every user of a pattern stands before it
-    users: dict[PatternBase, list[PatternBase]] = {p: [] for p in order}
-    for p in order:
-        for c in p.parts():
-            users[c].append(p)
-    above: dict[PatternBase, PatternBase] = {}
-    depth: dict[PatternBase, int] = {root: 0}
+    users = users_of(order, lambda p: p.parts())
+    scope = {root: Scope(None)}  # of a pattern: the patterns that it dominates
     for p in order[1:]:
-        meet = users[p][0]
-        for u in users[p][1:]:
-            while meet is not u:
-                if depth[meet] >= depth[u]:
-                    meet = above[meet]
-                else:
-                    u = above[u]
-        above[p], depth[p] = meet, depth[meet] + 1
-    open_parts: set[PatternBase] = set()
+        scope[p] = Scope(functools.reduce(Scope.common, [scope[u] for u in users[p]]))
+    shared: set[Scope] = set()
     for p in order[1:]:
         for u in users[p]:
-            while u is not above[p]:
-                open_parts.add(u)
-                u = above[u]
-    return frozenset([p for p in order if p not in open_parts and any(True for _ in p.parts())])
+            at: Scope | None = scope[u]
+            while at is not None and at is not scope[p].parent:
+                shared.add(at)
+                at = at.parent
+    return frozenset([p for p in order if scope[p] not in shared and any(True for _ in p.parts())])

@@ -18,7 +18,7 @@ from ..compose.common import (
     scalar,
     shape_of,
 )
-from ..compose.norm import moved
+from ..compose.norm import norm
 from ..nodes import RelaxExpr, call
 from . import elementwise, linear_algebra, nn_window  # noqa: F401
 from .entry import entry, namespace, refused, same
@@ -86,25 +86,15 @@ def batch_norm(
     """
     at = normal_axis(axis, rank_of(data))
     legal(at != 0, f"axis={axis} is the batch; legal: 1 to {rank_of(data) - 1}, or negative")
-    factors = _used(gamma, scale, beta, center)
     mean, var, kept = moving_mean, moving_var, [moving_mean, moving_var]
     if training:
         order = (at, *[d for d in range(rank_of(data)) if d != at])
         front = call("transpose", data, axes=order)
         mean, var = _statistics(call("expand_dims", front, axes=(0,)))
         kept = [_mixed(a, b, momentum) for a, b in ((moving_mean, mean), (moving_var, var))]
-    y = moved(
-        data, axis, 1,
-        lambda x: call("batch_norm", x, *factors, mean, var, epsilon=epsilon),
-    )  # fmt: skip
+    y = norm("batch_norm", data, axis, 1, gamma, beta, mean, var, center=center, scale=scale,
+             epsilon=epsilon)  # fmt: skip
     return [y, *kept]
-
-
-def _used(
-    gamma: RelaxExpr, scale: bool, beta: RelaxExpr, center: bool
-) -> tuple[RelaxExpr, RelaxExpr]:
-    """The factors and summands of a norm; ones and zeros where they are not to be used."""
-    return gamma if scale else filled(gamma, 1.0), beta if center else filled(beta, 0.0)
 
 
 def _mixed(old: RelaxExpr, new: RelaxExpr, momentum: float) -> RelaxExpr:
@@ -134,8 +124,8 @@ def layer_norm(
     rank = rank_of(data)
     many = axes_of(axes, rank)
     if many == (rank - 1,):
-        factors = _used(gamma, scale, beta, center)
-        return call("layer_norm", data, *factors, axis=-1, epsilon=epsilon)
+        return norm("layer_norm", data, -1, -1, gamma, beta, center=center, scale=scale, axis=-1,
+                    epsilon=epsilon)  # fmt: skip
     wide = [shape_of(data)[d] if d in many else 1 for d in range(rank)]
     g, b = (reshaped(v, wide) if used else None for v, used in ((gamma, scale), (beta, center)))
     return _affine(_normalised(data, many, epsilon), g, b)
@@ -158,7 +148,7 @@ def rms_norm(
 
 def _each_image(
     name: str, data: RelaxExpr, gamma: RelaxExpr, beta: RelaxExpr, channel_axis: int, axes: Any,
-    center: bool, scale: bool, **attrs: Any,
+    **attrs: Any,
 ) -> RelaxExpr:  # fmt: skip
     """A norm over all axes behind the batch but the channels'."""
     rank = rank_of(data)
@@ -166,8 +156,7 @@ def _each_image(
     want = {d for d in range(1, rank) if d != channel}
     have = set(axes_of(axes, rank))
     legal(have == want, f"axes={axes}; legal: {sorted(want)}, all but the batch and the channels")
-    factors = _used(gamma, scale, beta, center)
-    return moved(data, channel_axis, 1, lambda x: call(name, x, *factors, **attrs))
+    return norm(name, data, channel_axis, 1, gamma, beta, **attrs)
 
 
 @entry("nn.group_norm")
@@ -176,8 +165,8 @@ def group_norm(
     axes: Any, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
 ) -> RelaxExpr:  # fmt: skip
     """Groups of neighbouring channels of each image normalised over axes."""
-    return _each_image("group_norm", data, gamma, beta, channel_axis, axes, center, scale,
-                       groups=num_groups, epsilon=epsilon)  # fmt: skip
+    return _each_image("group_norm", data, gamma, beta, channel_axis, axes, center=center,
+                       scale=scale, groups=num_groups, epsilon=epsilon)  # fmt: skip
 
 
 @entry("nn.instance_norm")
@@ -186,8 +175,8 @@ def instance_norm(
     epsilon: float = 1e-5, center: bool = True, scale: bool = True,
 ) -> RelaxExpr:  # fmt: skip
     """Each channel of each image normalised over axes."""
-    return _each_image("instance_norm", data, gamma, beta, channel_axis, axes, center, scale,
-                       epsilon=epsilon)  # fmt: skip
+    return _each_image("instance_norm", data, gamma, beta, channel_axis, axes, center=center,
+                       scale=scale, epsilon=epsilon)  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------- losses

@@ -9,13 +9,12 @@ from smelt.relax.compose.common import (
     axes_of,
     dtype_of,
     extents,
-    filled,
     legal,
     normal_axis,
     rank_of,
     scalar,
 )
-from smelt.relax.compose.norm import moved
+from smelt.relax.compose.norm import moved, norm
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import attributes, relay_op
@@ -34,13 +33,6 @@ def _vectors(data: RelaxExpr, axis: int, **given: RelaxExpr) -> None:
         )
 
 
-def _affine(
-    gamma: RelaxExpr, beta: RelaxExpr, center: bool, scale: bool
-) -> tuple[RelaxExpr, RelaxExpr]:
-    """Factor and summand, or what stands for those that are not used."""
-    return gamma if scale else filled(gamma, 1.0), beta if center else filled(beta, 0.0)
-
-
 @relay_op("nn.batch_norm", kind="opaque", results=3, order="axis")
 def batch_norm(
     data: RelaxExpr,
@@ -56,15 +48,11 @@ def batch_norm(
 ) -> list[RelaxExpr]:
     """Normalised by running statistics: (result, mean, variance)."""
     _vectors(data, axis, gamma=gamma, beta=beta, moving_mean=moving_mean, moving_var=moving_var)
-    legal(
-        normal_axis(axis, rank_of(data)) != 0,
-        f"axis={axis} is the batch; legal: 1 to {rank_of(data) - 1}, or negative",
-    )
-    factor, summand = _affine(gamma, beta, center, scale)
-    y = moved(
-        data, axis, 1,
-        lambda x: call("batch_norm", x, factor, summand, moving_mean, moving_var, epsilon=epsilon),
-    )  # fmt: skip
+    rank = rank_of(data)
+    at = normal_axis(axis, rank)
+    legal(at != 0, f"axis={axis} is the batch; legal: 1 to {rank - 1}, or negative")
+    y = norm("batch_norm", data, axis, 1, gamma, beta, moving_mean, moving_var, center=center,
+             scale=scale, epsilon=epsilon)  # fmt: skip
     return [y, moving_mean, moving_var]
 
 
@@ -80,15 +68,11 @@ def _norm(name: str, first: int, to: int, doc: str, *required: str, **fixed: Any
     @attributes(**dict.fromkeys(required, Parameter.empty), axis=first, epsilon=1e-5, center=True,
                 scale=True)  # fmt: skip
     def body(
-        data: RelaxExpr, gamma: RelaxExpr, beta: RelaxExpr, *, axis: int, center: bool,
-        scale: bool, **attrs: Any,
-    ) -> RelaxExpr:  # fmt: skip
+        data: RelaxExpr, gamma: RelaxExpr, beta: RelaxExpr, *, axis: int, **attrs: Any
+    ) -> RelaxExpr:
         _vectors(data, axis, gamma=gamma, beta=beta)
-        factor, summand = _affine(gamma, beta, center, scale)
         own = {n.removeprefix("num_"): v for n, v in attrs.items()}
-        return moved(
-            data, axis, to, lambda x: call(f"{name}_norm", x, factor, summand, **own, **fixed)
-        )
+        return norm(f"{name}_norm", data, axis, to, gamma, beta, **own, **fixed)
 
     body.__doc__ = doc
     relay_op(f"nn.{name}_norm")(body)

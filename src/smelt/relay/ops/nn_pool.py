@@ -57,9 +57,7 @@ def _grad(kind: str) -> None:
 
 def _global(kind: str) -> None:
     def body(data: RelaxExpr, *, layout: str = "NCHW", out_layout: str = "") -> RelaxExpr:
-        x = spread(data, layout, "layout", "NCHW")
-        y = call("mean" if kind == "avg" else "max", x, axes=(2, 3), keepdims=True)
-        return gathered(y, "NCHW", out_layout or layout, "out_layout")
+        return adaptive_pool(kind, 2, data, (1, 1), layout, out_layout)
 
     body.__doc__ = f"The {kind} of each channel's whole image."
     RELAY.op(f"nn.global_{kind}_pool2d", order="layout")(body)
