@@ -21,14 +21,8 @@ _ANY_ORDER = "a statement outside any block may run in another order"
 
 def opaque_statement(s: nodes.Stmt) -> nodes.Stmt | None:
     """A statement with an effect that stands in no block."""
-    stack: list[nodes.Stmt] = [s]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, nodes.BufferStore | nodes.Evaluate):
-            return node
-        if not isinstance(node, nodes.BlockRealize):
-            stack.extend(nodes.sub_statements(node))
-    return None
+    inside = nodes.walk(s, nodes.is_block)
+    return next((x for x in inside if isinstance(x, nodes.BufferStore | nodes.Evaluate)), None)
 
 
 def _require_blocks(state: State, body: nodes.Stmt, claim: str, loops: str) -> None:
