@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -297,10 +298,12 @@ def test_index_maps_of_both_kinds() -> None:
     same(by_function, func)
 
 
-def test_an_axis_separator_in_an_index_map() -> None:
+@pytest.mark.parametrize("kind", [lambda f: f, IndexMap.from_func], ids=["function", "map"])
+def test_an_axis_separator_in_an_index_map(kind: Callable[[Any], Any]) -> None:
     func = chain(8, 6)
     s = Schedule(func)
-    s.transform_layout("B", ("write", 0), lambda i, j: [i // 4, AXIS_SEPARATOR, j, i % 4])
+    index_map = kind(lambda i, j: [i // 4, AXIS_SEPARATOR, j, i % 4])
+    s.transform_layout("B", ("write", 0), index_map)
     assert "axis_separators=[1]" in script(s.func)
     same(s, func)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from smelt.ir.build import any_of
@@ -33,6 +33,29 @@ class AxisSeparator:
 
 AXIS_SEPARATOR: Final = AxisSeparator()
 """Among the outputs of an index map: the dimensions before and after it are flattened apart."""
+
+
+def without_separators(made: Any) -> tuple[list[Any], list[int]]:
+    """The outputs in what the function of a map returns, and how many stand before each mark."""
+    outputs: list[Any] = []
+    separators: list[int] = []
+    for item in made if isinstance(made, tuple | list) else (made,):
+        if item is AXIS_SEPARATOR:
+            separators.append(len(outputs))
+        else:
+            outputs.append(item)
+    return outputs, separators
+
+
+def with_separators(
+    outputs: Iterable[Any], separators: Sequence[int], mark: object = AXIS_SEPARATOR
+) -> list[Any]:
+    """Outputs with a mark where so many of them stand before."""
+    items = list(outputs)
+    for at in reversed(separators):
+        items.insert(at, mark)
+    return items
+
 
 _CANONICAL: list[Var] = []
 
@@ -80,15 +103,7 @@ class IndexMap:
         """
         names = _parameter_names(fn, ndim)
         inputs = [Var(name) for name in names]
-        out = fn(*inputs)
-        outputs: list[ExprLike] = []
-        separators: list[int] = []
-        for item in out if isinstance(out, tuple | list) else (out,):
-            if item is AXIS_SEPARATOR:
-                separators.append(len(outputs))
-            else:
-                outputs.append(item)
-        return IndexMap(inputs, outputs, separators)
+        return IndexMap(inputs, *without_separators(fn(*inputs)))
 
     @staticmethod
     def identity(ndim: int) -> IndexMap:
@@ -241,9 +256,8 @@ class IndexMap:
     def __repr__(self) -> str:
         """The Python lambda that `from_func` takes."""
         names = ", ".join(v.name for v in self.inputs)
-        items = [text_of(o) for o in self.outputs]
-        for at in reversed(self.axis_separators):
-            items.insert(at, repr(AXIS_SEPARATOR))
+        texts = [text_of(o) for o in self.outputs]
+        items = with_separators(texts, self.axis_separators, repr(AXIS_SEPARATOR))
         return f"lambda {names}: ({', '.join(items)}{',' if len(items) == 1 else ''})"
 
 

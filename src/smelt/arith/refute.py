@@ -19,19 +19,9 @@ _POINTS = 1 << 14
 """So many elements are looked at; a larger space is looked at in part."""
 
 _FUNCTIONS: dict[type, Any] = {
-    expr.Add: np.add,
-    expr.Sub: np.subtract,
-    expr.Mul: np.multiply,
-    expr.FloorDiv: np.floor_divide,
-    expr.FloorMod: np.remainder,
+    **{o.node: o.fold for o in expr.OPERATORS if o.python is not None and o.fold is not None},
     expr.Min: np.minimum,
     expr.Max: np.maximum,
-    expr.EQ: np.equal,
-    expr.NE: np.not_equal,
-    expr.LT: np.less,
-    expr.LE: np.less_equal,
-    expr.GT: np.greater,
-    expr.GE: np.greater_equal,
     expr.And: np.logical_and,
     expr.Or: np.logical_or,
 }

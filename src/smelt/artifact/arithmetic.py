@@ -10,7 +10,7 @@ import numpy as np
 
 from smelt.arith.region import detect_linear_equation
 from smelt.ir.build import value_of
-from smelt.ir.expr import GE, GT, LE, LT, Call, Compare, Expr, Var, const
+from smelt.ir.expr import FOLDS, GE, GT, LE, LT, Call, Compare, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir import nodes as tir
 from smelt.tir.analysis.accesses import operations
@@ -19,12 +19,6 @@ from smelt.tir.script_ops import expr_nodes
 
 _POINTS = 1 << 20
 """Iterations of a window that are looked at one by one, at most."""
-_HOLDS: dict[type[Expr], np.ufunc] = {
-    LT: np.less,
-    LE: np.less_equal,
-    GT: np.greater,
-    GE: np.greater_equal,
-}
 
 Guard = tuple[tuple[Expr, ...], Expr]
 """The indices of an element, and what holds where it is no padding."""
@@ -113,10 +107,10 @@ def _points(conditions: Sequence[Expr], extents: Mapping[Var, int]) -> int | Non
     for c in conditions:
         form = detect_linear_equation(c.a - c.b, extents) if isinstance(c, Compare) else []
         numbers = [n for n in map(value_of, form) if n is not None]
-        if type(c) not in _HOLDS or not numbers or len(numbers) < len(form):
+        if not isinstance(c, LT | LE | GT | GE) or not numbers or len(numbers) < len(form):
             return None
         total = np.full(shape, numbers[-1])
         for factor, place in zip(numbers[:-1], places, strict=True):
             total += factor * place
-        holds &= _HOLDS[type(c)](total, 0)
+        holds &= FOLDS[type(c)](total, 0)
     return int(holds.sum())

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from smelt.ir import expr
 
 Steps = tuple[int, ...]
-
-_NUMBERS: dict[type[expr.Expr], Callable[[int, int], int]] = {
-    expr.Add: lambda a, b: a + b,
-    expr.Sub: lambda a, b: a - b,
-    expr.Mul: lambda a, b: a * b,
-    expr.FloorDiv: lambda a, b: a // b,
-    expr.FloorMod: lambda a, b: a % b,
-}
 
 
 def steps_of(index: expr.Expr) -> tuple[expr.Expr, Steps] | None:
@@ -31,14 +21,14 @@ def steps_of(index: expr.Expr) -> tuple[expr.Expr, Steps] | None:
             left, right = steps_of(a), steps_of(b)
             if left is None or right is None:
                 return None
-            combine = _NUMBERS[type(index)]
+            combine = expr.FOLDS[type(index)]
             base = left[0] + right[0] if isinstance(index, expr.Add) else left[0] - right[0]
             return base, tuple(map(combine, left[1], right[1]))
         case expr.Mul(a, b) | expr.FloorDiv(a, b) | expr.FloorMod(a, b):
             x, y = _known(a), _known(b)
             divides = not isinstance(index, expr.Mul)
             if x is not None and y is not None and not (divides and 0 in y):
-                return expr.const(0, expr.INDEX), tuple(map(_NUMBERS[type(index)], x, y))
+                return expr.const(0, expr.INDEX), tuple(map(expr.FOLDS[type(index)], x, y))
     return None
 
 

@@ -11,7 +11,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Iterable
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -349,7 +349,10 @@ OPERATORS: tuple[Operator, ...] = (
 """All binary operators, from the loosest to the tightest."""
 for _o in OPERATORS:
     _o.node.symbol = _o.symbol
-_FOLD = {o.node: o.fold for o in OPERATORS if o.fold is not None}
+FOLDS: dict[type[Expr], Callable[[Any, Any], Any]] = {
+    o.node: o.fold for o in OPERATORS if o.fold is not None
+}
+"""Operators on integers; those that Python has too take numpy's arrays of them as well."""
 
 
 # ------------------------------------------------------------------------------------ building
@@ -438,9 +441,9 @@ def binary(cls: type[Binary], a: ExprLike, b: ExprLike) -> Expr:
     """`cls(a, b)` with operands matched and constants folded."""
     if not (type(a) is type(b) is IntImm and a.type == b.type):
         a, b = matched(a, b)
-    if type(a) is type(b) is IntImm and cls in _FOLD:
+    if type(a) is type(b) is IntImm and cls in FOLDS:
         try:
-            folded = _FOLD[cls](a.value, b.value)
+            folded = FOLDS[cls](a.value, b.value)
         except ZeroDivisionError:
             folded = None
         if folded is not None:

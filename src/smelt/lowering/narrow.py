@@ -19,17 +19,7 @@ from .safe import require_flat
 NARROW = "int32"
 LOW, HIGH = -(1 << 31), (1 << 31) - 1
 _KEPT = ("int8", "int16", "int32", "uint8", "uint16", "bool")  # their values are int32s, too
-_ARITHMETIC = (
-    expr.Add,
-    expr.Sub,
-    expr.Mul,
-    expr.FloorDiv,
-    expr.FloorMod,
-    expr.TruncDiv,
-    expr.TruncMod,
-    expr.Min,
-    expr.Max,
-)
+_ARITHMETIC = tuple([o.node for o in expr.OPERATORS if o.level >= expr.SUM and o.fold])
 
 
 class _Narrow(RangeRewriter):

@@ -79,10 +79,7 @@ class _Drop(Rewriter):
         return tir.no_op() if self.dropped(s) else super().stmt(s)
 
     def visit_Seq(self, s: tir.Seq) -> tir.Stmt:
-        kept = [self.stmt(x) for x in s.stmts if not self.dropped(x)]
-        if len(kept) == len(s.stmts) and all(a is b for a, b in zip(kept, s.stmts, strict=True)):
-            return s
-        return tir.seq(*kept) if kept else tir.no_op()
+        return tir.without_no_ops(s, map(self.stmt, s.stmts))
 
 
 def _without(func: tir.PrimFunc, dropped: Callable[[tir.Stmt], bool]) -> tir.PrimFunc:

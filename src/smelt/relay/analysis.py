@@ -28,6 +28,7 @@ from smelt.relax.nodes import Call, Constant, Function, Let, RelaxExpr, Tuple, T
 from smelt.relax.transform.let_form import to_basic_blocks
 from smelt.relax.transform.match import dims
 from smelt.runtime.errors import nearest
+from smelt.tir.names import unique_name
 from smelt.topi.registry import Op
 from smelt.transform import PassContext
 
@@ -264,11 +265,7 @@ def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
             if isinstance(part, Function) and part.attrs.get("Primitive"):
                 names = [name_of(p.op) for p in parts(part) if isinstance(p, Call)]  # type: ignore[arg-type]
                 stem = "_".join(["fused", *names]).replace(".", "_")
-                name, n = stem, 0
-                while name in found:
-                    n += 1
-                    name = f"{stem}_{n}"
-                found[name] = part
+                found[unique_name(stem, set(found))] = part
     return found
 
 

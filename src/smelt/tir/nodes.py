@@ -360,13 +360,22 @@ def intrinsic(op: str, *args: ExprLike) -> Stmt:
     return Evaluate(Call("int32", op, tuple([convert(a) for a in args])))
 
 
-def walk(stmt: Stmt) -> Iterator[Stmt]:
-    """The statement and all statements below it, outside in, in execution order."""
+def walk(stmt: Stmt, closed: Callable[[Stmt], bool] | None = None) -> Iterator[Stmt]:
+    """The statement and all statements below it, outside in, in execution order.
+
+    closed  whether a statement is not entered: what is below it is left out
+    """
     stack: list[Stmt] = [stmt]
     while stack:
         s = stack.pop()
         yield s
-        stack.extend(reversed(sub_statements(s)))
+        if closed is None or not closed(s):
+            stack.extend(reversed(sub_statements(s)))
+
+
+def is_block(s: Stmt) -> bool:
+    """Whether a statement is a block, with its bindings."""
+    return isinstance(s, BlockRealize)
 
 
 def sub_statements(s: Stmt) -> list[Stmt]:

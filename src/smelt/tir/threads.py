@@ -32,15 +32,19 @@ def is_shared(buffer: Buffer) -> bool:
     return buffer.scope.split(".")[0] == "shared"
 
 
+def is_thread_loop(s: Stmt) -> bool:
+    """Whether a statement is a loop bound to an axis of threads."""
+    return isinstance(s, For) and s.kind == "thread_binding"
+
+
 def kernels(body: Stmt) -> Iterator[For]:
     """The outermost thread-bound loops of a program."""
-    stack = [body]
-    while stack:
-        s = stack.pop()
-        if isinstance(s, For) and s.kind == "thread_binding":
-            yield s
-        else:
-            stack.extend(reversed([x for x in s.children() if isinstance(x, Stmt)]))
+    return (s for s in walk(body, is_thread_loop) if isinstance(s, For) and is_thread_loop(s))
+
+
+def outside_kernels(body: Stmt) -> Iterator[Stmt]:
+    """The statements of a program that no threads run."""
+    return (s for s in walk(body, is_thread_loop) if not is_thread_loop(s))
 
 
 def thread_axes(kernel: For) -> dict[str, list[For]]:

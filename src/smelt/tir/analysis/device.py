@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from smelt.ir.build import value_of
 from smelt.ir.errors import TypeMismatch
-from smelt.tir.nodes import For, PrimFunc, Stmt, sub_statements
-from smelt.tir.threads import is_grid_axis, kernels, thread_axes, touched_buffers
+from smelt.tir.nodes import For, PrimFunc
+from smelt.tir.threads import is_grid_axis, kernels, outside_kernels, thread_axes, touched_buffers
 
 from .counts import calculate_allocated_bytes
 
@@ -72,12 +72,4 @@ def _kernel_violations(kernel: For, constraints: Mapping[str, int]) -> list[str]
 
 def verify_memory(func: PrimFunc) -> bool:
     """Whether a program for a device touches its parameters inside of kernels only."""
-    stack: list[Stmt] = [func.body]
-    while stack:
-        s = stack.pop()
-        if isinstance(s, For) and s.kind == "thread_binding":
-            continue
-        if touched_buffers(s) & set(func.buffers):
-            return False
-        stack.extend(sub_statements(s))
-    return True
+    return not any(touched_buffers(s) & set(func.buffers) for s in outside_kernels(func.body))

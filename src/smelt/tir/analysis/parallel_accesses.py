@@ -94,7 +94,7 @@ class ParallelAccesses(AccessWalk[Loop]):
         self.made: dict[nodes.Buffer, int] = {}
         self.owned: set[nodes.Buffer] = set()
         self.written: set[nodes.Buffer] = set()
-        for s in _concurrent_loops(func.body):
+        for s in filter(_is_concurrent, nodes.walk(func.body, _is_concurrent)):
             self.written |= {x.buffer for x in nodes.walk(s) if isinstance(x, nodes.BufferStore)}
             self.written |= {b for x in nodes.walk(s) for b in _given_away(x)}
         self.kernel: Kernel | None = None
@@ -236,15 +236,9 @@ def _lane(values: tuple[Expr, ...], var: Var) -> tuple[Expr, ...] | None:
         return None
 
 
-def _concurrent_loops(body: nodes.Stmt) -> Iterator[nodes.For]:
-    """The outermost loops whose iterations may run at once."""
-    stack = [body]
-    while stack:
-        s = stack.pop()
-        if isinstance(s, nodes.For) and s.kind in CONCURRENT:
-            yield s
-        else:
-            stack.extend(nodes.sub_statements(s))
+def _is_concurrent(s: nodes.Stmt) -> bool:
+    """Whether a statement is a loop whose iterations may run at once."""
+    return isinstance(s, nodes.For) and s.kind in CONCURRENT
 
 
 def _given_away(s: nodes.Stmt) -> set[nodes.Buffer]:
@@ -260,12 +254,7 @@ def _given_away(s: nodes.Stmt) -> set[nodes.Buffer]:
 
 def _outside(body: nodes.Stmt, loop: nodes.Stmt) -> Iterator[nodes.Stmt]:
     """The statements of a program that are not in a loop."""
-    stack = [body]
-    while stack:
-        s = stack.pop()
-        if s is not loop:
-            yield s
-            stack.extend(nodes.sub_statements(s))
+    return (s for s in nodes.walk(body, lambda s: s is loop) if s is not loop)
 
 
 def _distinct(b: nodes.Buffer) -> bool:

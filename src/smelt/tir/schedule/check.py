@@ -21,14 +21,8 @@ _ANY_ORDER = "a statement outside any block may run in another order"
 
 def opaque_statement(s: nodes.Stmt) -> nodes.Stmt | None:
     """A statement with an effect that stands in no block."""
-    stack: list[nodes.Stmt] = [s]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, nodes.BufferStore | nodes.Evaluate):
-            return node
-        if not isinstance(node, nodes.BlockRealize):
-            stack.extend(nodes.sub_statements(node))
-    return None
+    inside = nodes.walk(s, nodes.is_block)
+    return next((x for x in inside if isinstance(x, nodes.BufferStore | nodes.Evaluate)), None)
 
 
 def _require_blocks(state: State, body: nodes.Stmt, claim: str, loops: str) -> None:
@@ -187,22 +181,16 @@ def _check_covered(
     state: State, blocks: Sequence[nodes.BlockRealize], loops: Sequence[nodes.For], what: str
 ) -> None:
     """What a block under `loops` takes from another one there is of the same iteration."""
-    written: dict[nodes.Buffer, nodes.BlockRealize] = {}
+    first_writer = {w.buffer: b for b in reversed(blocks) for w in b.block.writes}
     for b in blocks:
         for r in (*b.block.reads, *b.block.writes):
-            first = written.get(r.buffer)
-            if first is not None and first is not b:
-                if any(w.buffer is r.buffer for w in b.block.writes):
-                    _check_written_once(state, first, b, r.buffer, loops, what)
-                _check_pair(state, first, b, r, loops, what)
-        for w in b.block.writes:
-            written.setdefault(w.buffer, b)
-    for b in blocks:
-        for r in b.block.reads:
-            first = written.get(r.buffer)
-            if first is not None and first is not b and blocks.index(first) > blocks.index(b):
+            first = first_writer.get(r.buffer, b)
+            if first is b:
+                continue
+            overwritten = any(w.buffer is r.buffer for w in b.block.writes)
+            if overwritten or blocks.index(first) > blocks.index(b):
                 _check_written_once(state, first, b, r.buffer, loops, what)
-                _check_pair(state, first, b, r, loops, what)
+            _check_pair(state, first, b, r, loops, what)
 
 
 def _check_written_once(

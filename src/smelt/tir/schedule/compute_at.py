@@ -371,16 +371,15 @@ def _made(
             for v, bounds in found.items():
                 if v in exact:
                     wanted[v] = _agree(s, b, v, wanted.get(v), bounds, target)
-    kinds = {i.var: i.kind for i in b.block.iter_vars}
-    for v, (low, high) in wanted.items():
-        i = next(x for x in b.block.iter_vars if x.var is v)
-        if kinds[v] != "spatial":
+    for i in b.block.iter_vars:
+        if i.kind != "spatial" and i.var in wanted:
+            low, high = wanted[i.var]
             s.demand(
                 all_of(low <= i.dom.min, high >= i.dom.min + i.dom.extent - 1),
-                f"{target.var.name} gives only a part of {v.name}, over which "
+                f"{target.var.name} gives only a part of {i.var.name}, over which "
                 f"{b.block.name} reduces",
-                f"{target.var.name} gives all of {v.name}, over which {b.block.name} reduces",
-                mark={b: f"reduces over {v.name}", target: "loop"},
+                f"{target.var.name} gives all of {i.var.name}, over which {b.block.name} reduces",
+                mark={b: f"reduces over {i.var.name}", target: "loop"},
                 legal="a loop whose iteration makes everything that is reduced; or rfactor first",
             )
     return [_clip(s, b, k, wanted.get(i.var)) for k, i in enumerate(b.block.iter_vars)]

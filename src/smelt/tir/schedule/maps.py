@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smelt.arith import IndexMap
-from smelt.arith.index_map import AxisSeparator
+from smelt.arith.index_map import with_separators, without_separators
 from smelt.ir.expr import INDEX, Expr, FloorMod, IntImm, Var, const, convert
 from smelt.ir.node import Node
 from smelt.ir.walk import free_vars, substitute
@@ -44,9 +44,8 @@ class Mapped:
         others = set().union(*[free_vars(r) for r in self.results]) - set(self.variables)
         taken = {v.name for v in others}
         own: dict[Var, Expr] = {v: Var(unique_name(v.name, taken)) for v in self.variables}
-        items = [expr_text(substitute(r, own)) for r in self.results]
-        for at in reversed(self.separators):
-            items.insert(at, "AXIS_SEPARATOR")
+        texts = [expr_text(substitute(r, own)) for r in self.results]
+        items = with_separators(texts, self.separators, "AXIS_SEPARATOR")
         names = ", ".join(expr_text(v) for v in own.values())
         return formula(f"lambda {names}: ({', '.join(items)},)")
 
@@ -149,25 +148,20 @@ def read_map(
             mark=mark,
             legal=f"a function of {len(extents)} indices",
         )
-    items = list(out) if isinstance(out, list | tuple) else [out]
-    results: list[Expr] = []
-    separators: list[int] = []
-    for item in items:
-        if isinstance(item, AxisSeparator):
-            separators.append(len(results))
-        elif isinstance(item, Expr | int) or hasattr(item, "as_expr"):
-            results.append(convert(item, INDEX))
-        else:
+    outputs, separators = without_separators(out)
+    for item in outputs:
+        if not isinstance(item, Expr | int) and not hasattr(item, "as_expr"):
             s.fail(f"the index map gives {item!r}", mark=mark, legal="indices, and AXIS_SEPARATOR")
+    results = [convert(item, INDEX) for item in outputs]
     return Mapped(b, variables, list(extents), results, tuple(separators))
 
 
 def _of_index_map(m: IndexMap) -> Callable[..., Any]:
-    def function(*indices: Expr) -> tuple[Expr, ...]:
+    def function(*indices: Expr) -> list[Any]:
         if len(indices) != len(m.inputs):
             raise TypeError(f"it takes {len(m.inputs)}")
         values = dict(zip(m.inputs, indices, strict=True))
-        return tuple([substitute(o, values) for o in m.outputs])
+        return with_separators([substitute(o, values) for o in m.outputs], m.axis_separators)
 
     return function
 

@@ -143,22 +143,12 @@ def refreshed(state: State, block: nodes.Stmt) -> nodes.Block:
 def told_by_body(block: nodes.Block) -> bool:
     """Whether a block has blocks inside, and nothing else whose accesses are not known."""
     found = False
-    for s in _direct(block.body):
+    for s in nodes.walk(block.body, nodes.is_block):
         if isinstance(s, nodes.BlockRealize):
             found = True
         elif isinstance(s, nodes.Evaluate) and not nodes.is_no_op(s):
             return False
     return found
-
-
-def _direct(s: nodes.Stmt) -> Iterator[nodes.Stmt]:
-    """The statements of a block, in order; those of blocks inside are left out."""
-    stack = [s]
-    while stack:
-        x = stack.pop()
-        yield x
-        if not isinstance(x, nodes.BlockRealize):
-            stack.extend(reversed(nodes.sub_statements(x)))
 
 
 def _made_inside(state: State, outer: nodes.Block) -> set[nodes.Buffer]:

@@ -179,15 +179,8 @@ class State:
 
     def blocks_in(self, s: nodes.Stmt) -> list[nodes.BlockRealize]:
         """The blocks directly in a statement, in order: not those inside other blocks."""
-        out: list[nodes.BlockRealize] = []
-        stack: list[nodes.Stmt] = [s.body if isinstance(s, nodes.Block) else s]
-        while stack:
-            node = stack.pop()
-            if isinstance(node, nodes.BlockRealize):
-                out.append(node)
-            else:
-                stack.extend(reversed(nodes.sub_statements(node)))
-        return out
+        inside = nodes.walk(s.body if isinstance(s, nodes.Block) else s, nodes.is_block)
+        return [x for x in inside if isinstance(x, nodes.BlockRealize)]
 
     def readers(self, scope: nodes.BlockRealize, buffer: nodes.Buffer) -> list[nodes.BlockRealize]:
         """The blocks of a scope that read a buffer, in order."""

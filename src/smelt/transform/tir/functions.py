@@ -9,9 +9,10 @@ from smelt.ir.expr import Expr
 from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass, PassContext, PassInfo
 from smelt.target import Target
-from smelt.tir.nodes import BufferStore, For, PrimFunc, Stmt, sub_statements
+from smelt.tir.nodes import BufferStore, PrimFunc
 from smelt.tir.printer import script
 from smelt.tir.rewrite import loads
+from smelt.tir.threads import outside_kernels
 
 from .blocks import unchanged
 from .function_pass import PrimFuncPass, built_in
@@ -92,11 +93,7 @@ def _verified(func: PrimFunc) -> PrimFunc:
     target = func.attrs.get("target")
     if target is None or Target(target).kind.name not in _GPUS:
         return func
-    stack: list[Stmt] = [func.body]
-    while stack:
-        s = stack.pop()
-        if isinstance(s, For) and s.kind == "thread_binding":
-            continue
+    for s in outside_kernels(func.body):
         touched = [s.buffer] if isinstance(s, BufferStore) else []
         touched += [x.buffer for c in s.children() if isinstance(c, Expr) for x in loads(c)]
         if touched:
@@ -105,5 +102,4 @@ def _verified(func: PrimFunc) -> PrimFunc:
                 "outside of a loop bound to threads, where the host would run\n"
                 + script(func, {s: "here"})
             )
-        stack.extend(sub_statements(s))
     return func
