@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smelt.relax.dpl import DominatorPattern
-from smelt.relax.dpl.graph import Graph
+from smelt.relax.dpl.graph import DataflowGraph
 from smelt.relax.dpl.match import Matcher, parts_first
 from smelt.relax.nodes import values
 
@@ -20,7 +20,7 @@ def test_matches_as_written_down(seed: int) -> None:
     root = random_graph(rng)
     imitator = Imitator(rng)
     pattern = imitator.of(root if rng.random() < 0.8 else random_graph(rng), 4)
-    matcher = Matcher(Graph(root))
+    matcher = Matcher(DataflowGraph(root))
     for e in values(root):
         expected = list(ways(pattern, e, {}, root))
         found = matcher.match(pattern, e)

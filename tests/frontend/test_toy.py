@@ -11,11 +11,11 @@ import pytest
 import smelt
 from smelt.frontend.common import (
     Build,
+    Environment,
     Graph,
     Importer,
     Input,
     Operand,
-    Scope,
     Step,
     Value,
     dynamic,
@@ -59,7 +59,7 @@ class Toy(Importer):
         return step.op in OPERATORS
 
     def convert(
-        self, step: Step, operands: Sequence[Operand | None], scope: Scope
+        self, step: Step, operands: Sequence[Operand | None], scope: Environment
     ) -> Sequence[Operand]:
         return Build(step, scope).results(OPERATORS[step.op], *operands, **step.attrs)
 

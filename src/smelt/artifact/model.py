@@ -57,7 +57,7 @@ BUILD = "smelt.artifact.kernel:build_kernel"
 
 
 @dataclass
-class Model:
+class ModelCode:
     """Everything that compiling a graph gave, before it is linked.
 
     externals  what back ends made of external functions, by symbol, and their constants
@@ -190,7 +190,7 @@ def compile_graph(
     externals: external.Externals | None = None,
     *,
     keep: bool = False,
-) -> Model:
+) -> ModelCode:
     """All kernels of a fused graph compiled, memory planned; `keep` as of `compile_fused`."""
     plan = plan_graph(mod)
     symbols = {v.name: v for v in plan.symbols}
@@ -216,7 +216,7 @@ def compile_graph(
             s.first, s.last = 0, len(plan.launches)
     scratch = [w for c in calls for w in c.workspaces]
     memory = plan_memory([*temporaries, *scratch], plan.symbols)
-    return Model(plan, calls, memory, artifacts, outside)
+    return ModelCode(plan, calls, memory, artifacts, outside)
 
 
 def _externals(
@@ -245,7 +245,7 @@ def _externals(
     return found
 
 
-def _wrappers(model: Model, target: Target) -> list[str]:
+def _wrappers(model: ModelCode, target: Target) -> list[str]:
     """LLVM text between the host program and the external functions."""
     symbols = {v.name: v for v in model.plan.symbols}
     table = [s for s, (made, _) in model.externals.items() if not made.object]
@@ -256,7 +256,7 @@ def _wrappers(model: Model, target: Target) -> list[str]:
     ]
 
 
-def _external_entries(model: Model, places: Mapping[Storage, int]) -> list[dict[str, Any]]:
+def _external_entries(model: ModelCode, places: Mapping[Storage, int]) -> list[dict[str, Any]]:
     """The metadata of the functions that Python code runs, in the order of the host's table."""
     launches = {x.name: x for x in model.plan.launches if x.external}
     return [
@@ -366,7 +366,7 @@ def _call(
     )
 
 
-def _weights(models: Sequence[Model]) -> tuple[np.ndarray, dict[Storage, int]]:
+def _weights(models: Sequence[ModelCode]) -> tuple[np.ndarray, dict[Storage, int]]:
     """The blob of all constants, aligned, each once, and where each stands.
 
     Graphs of the same model have arrays of their own for constants that were folded: between
@@ -413,7 +413,7 @@ def _write(s: Storage, out: np.ndarray) -> None:
 
 def _metadata(
     mod: IRModule,
-    model: Model,
+    model: ModelCode,
     target: Target,
     weights_bytes: int,
     shapes: Sequence[Sequence[Expr]],
@@ -462,7 +462,7 @@ def _results(launch: Launch, memory: MemoryPlan) -> list[dict[str, Any]]:
     return found
 
 
-def _kernel(c: KernelCall, model: Model, mod: IRModule) -> dict[str, Any]:
+def _kernel(c: KernelCall, model: ModelCode, mod: IRModule) -> dict[str, Any]:
     """What the metadata say of one launch. The work of an external function is not known."""
     launch = c.launch
     known = None if launch.external else size_text(model.artifacts[c.symbol].flops)

@@ -26,7 +26,7 @@ from smelt.runtime.vm_program import Instruction, Program, VMFunction
 from smelt.tir.nodes import PrimFunc
 
 from .vm_interface import describe
-from .vm_regions import Scope, is_operator
+from .vm_regions import FunctionTable, is_operator
 from .vm_registers import Captured, assigned
 from .vm_segments import Build, Segments, segment_function
 
@@ -62,7 +62,7 @@ class _Module:
         graph = {n: f for n, f in mod.functions.items() if isinstance(f, relax.Function)}
         kept = {n for n, f in graph.items() if is_unit(f)}
         kept |= {n for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
-        self.scope = Scope(frozenset(kept))
+        self.scope = FunctionTable(frozenset(kept))
         self.graph = {n: f for n, f in graph.items() if n not in kept and n in there}
         self.segments = Segments(mod, build)
         self.made: list[VMFunction | None] = []
@@ -404,7 +404,7 @@ class _Level:
         self.wanted: list[relax.RelaxExpr] = []
 
 
-def _levels(inside: Sequence[relax.RelaxExpr], scope: Scope) -> list[_Level]:
+def _levels(inside: Sequence[relax.RelaxExpr], scope: FunctionTable) -> list[_Level]:
     """The values of a region in turns of control and operators, all as early as they can."""
     own: dict[Node, None] = dict.fromkeys(inside)
     control_from: dict[Node, int] = {}
@@ -433,7 +433,7 @@ def _levels(inside: Sequence[relax.RelaxExpr], scope: Scope) -> list[_Level]:
 
 
 def _wanted(
-    inside: Sequence[relax.RelaxExpr], level_of: Mapping[Node, int], scope: Scope
+    inside: Sequence[relax.RelaxExpr], level_of: Mapping[Node, int], scope: FunctionTable
 ) -> dict[relax.RelaxExpr, None]:
     """The operators whose results are used outside of their segments."""
     own: dict[Node, None] = dict.fromkeys(inside)
@@ -462,7 +462,7 @@ def _wanted(
     return found
 
 
-def _is_inside(node: Node, own: Mapping[Node, object], scope: Scope) -> bool:
+def _is_inside(node: Node, own: Mapping[Node, object], scope: FunctionTable) -> bool:
     """Whether a value is an operator's, or an item of one that the same region computes."""
     if isinstance(node, relax.TupleGetItem) and node.value not in own:
         return False
@@ -482,7 +482,7 @@ def _single(node: relax.RelaxExpr) -> list[relax.RelaxExpr]:
 
 
 def _inputs(
-    node: relax.RelaxExpr, own: set[relax.RelaxExpr], scope: Scope
+    node: relax.RelaxExpr, own: set[relax.RelaxExpr], scope: FunctionTable
 ) -> list[relax.RelaxExpr]:
     """The values from outside of a segment that one of its operators takes."""
     found: list[relax.RelaxExpr] = []

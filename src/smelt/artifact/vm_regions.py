@@ -15,7 +15,7 @@ from smelt.relax.host_ops import is_host_call
 from smelt.relax.nodes import Call, Function, GlobalVar, Let, RelaxExpr, TupleGetItem, Var
 
 
-class Scope:
+class FunctionTable:
     """What the functions of a module know: free variables, and functions that call themselves.
 
     kernels  functions of the module that count as operators
@@ -115,7 +115,7 @@ class Scope:
         return self._needed[node]
 
 
-def is_operator(node: Node, scope: Scope) -> bool:
+def is_operator(node: Node, scope: FunctionTable) -> bool:
     """Whether a value is computed by an operator, as a part of a compiled segment."""
     if isinstance(node, TupleGetItem):
         return is_operator(node.value, scope)

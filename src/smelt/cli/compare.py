@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from smelt.cli.results import Array, errors
-from smelt.frontend.onnx.read import Model
+from smelt.frontend.onnx.read import ModelFile
 from smelt.ir import dtype as dt
 
 _STEPS = 64
@@ -70,7 +70,7 @@ def _difference(name: str, a: Array, b: Array, tolerance: float) -> Difference:
     return Difference(name, str(a.dtype), shape, error, tolerance, beyond, a.size, where)
 
 
-def tolerances(model: Model, outputs: Sequence[Array], given: float | None) -> list[float]:
+def tolerances(model: ModelFile, outputs: Sequence[Array], given: float | None) -> list[float]:
     """How far each output may be from the reference, relative to its largest element.
 
     Roundings of the coarsest float type in the model add up, as a random walk does, over the
@@ -94,7 +94,7 @@ def _unit(kind: str) -> float:
     return float(ml_dtypes.finfo(dt.to_numpy(kind)).eps)
 
 
-def _depth(model: Model) -> int:
+def _depth(model: ModelFile) -> int:
     """The nodes on the longest path; nodes stand in the order of the file, operands first."""
     deep: dict[str, int] = {}
     for step in model.graph.steps:

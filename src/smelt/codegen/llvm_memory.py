@@ -17,7 +17,7 @@ from .llvm_ops import ScalarOps
 from .llvm_types import llvm_type, mangled, mem_type
 
 
-class Scope:
+class LoopScope:
     """Straight-line code under construction, and the values known in it.
 
     loads  values that depend on memory: an expression, and what else they depend on
@@ -35,7 +35,7 @@ class Scope:
 class MemoryOps(ScalarOps):
     """The part of a function's emitter that knows memory."""
 
-    scopes: list[Scope]
+    scopes: list[LoopScope]
     pointer: dict[Buffer, str]
     pointer_depth: dict[Buffer, int]
     mask: str | None
@@ -46,7 +46,7 @@ class MemoryOps(ScalarOps):
     _has_load: Callable[[Expr], bool]
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> LoopScope:
         """The innermost scope."""
         return self.scopes[-1]
 

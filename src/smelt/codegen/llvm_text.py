@@ -21,7 +21,7 @@ from smelt.target.processor import lacks, pointer_bytes
 from smelt.tir import nodes as tir
 from smelt.tir.named_calls import NAMED_CALLS
 
-from .llvm_memory import MemoryOps, Scope
+from .llvm_memory import LoopScope, MemoryOps
 from .llvm_types import float_literal, llvm_type, mem_type
 
 _CHAIN = 80
@@ -88,7 +88,7 @@ class FunctionText(MemoryOps):
         self.params = tuple(params)
         self.count = 0
         self.allocas: list[str] = []
-        self.scopes: list[Scope] = [Scope()]
+        self.scopes: list[LoopScope] = [LoopScope()]
         self.at = -1  # the scope that instructions go to
         self.var_value: dict[Var, str] = {}
         self.var_depth: dict[Var, int] = {}
@@ -326,7 +326,7 @@ class FunctionText(MemoryOps):
 
     def nested(self, body: tir.Stmt) -> list[str]:
         """The lines of a statement in a scope of its own."""
-        self.scopes.append(Scope())
+        self.scopes.append(LoopScope())
         self.stmt(body)
         return self.scopes.pop().lines
 
@@ -379,7 +379,7 @@ class FunctionText(MemoryOps):
         """A loop on a condition that is evaluated before each iteration."""
         head, inside, done = self.labels(3)
         self.line(f"br label %{head}", f"{head}:")
-        self.scopes.append(Scope())
+        self.scopes.append(LoopScope())
         test = self.value(condition)
         lines = self.scopes.pop().lines
         self.scope.lines += [*lines, f"br i1 {test}, label %{inside}, label %{done}", f"{inside}:"]

@@ -29,7 +29,7 @@ from smelt.topi.registry import Op
 
 from . import nodes
 from .graph import free_vars
-from .printer_blocks import Block, Layout, is_number
+from .printer_blocks import BlockTree, TextBlock, is_number
 
 _RESERVED = frozenset({"I", "R", "T", "cls", "float", *keyword.kwlist})
 _INDENT = "    "
@@ -108,7 +108,7 @@ class _Printer:
         self.f, self.globals = f, names
         self.names: dict[Node, str] = {}
         self.taken = set(_RESERVED)
-        self.layout = Layout(f)
+        self.layout = BlockTree(f)
         self.constants = self.layout.constants
         self.named = {let.value for let in self.layout.named}
         self.count = 0
@@ -219,7 +219,7 @@ class _Printer:
 
     # --------------------------------------------------------------------------- statements
 
-    def block(self, block: Block, target: str | None = None) -> Iterator[str]:
+    def block(self, block: TextBlock, target: str | None = None) -> Iterator[str]:
         """The statements of a block. target: what its result is called; None: it is returned."""
         last = block.result
         for n, (node, binding) in enumerate(block.steps):

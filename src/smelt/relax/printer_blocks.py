@@ -19,14 +19,14 @@ _DEEPEST = 90
 """How deep blocks may be nested: Python's parser takes 100 levels, the module's class included."""
 
 
-class Block(Scope):
+class TextBlock(Scope):
     """The statements of a function, a closure or a side of a branch.
 
     steps   values in order of evaluation; a Let stands where its variable gets its value
     result  the value of the block
     """
 
-    def __init__(self, parent: Block | None, result: RelaxExpr) -> None:
+    def __init__(self, parent: TextBlock | None, result: RelaxExpr) -> None:
         """No statements yet."""
         super().__init__(parent)
         self.result = result
@@ -37,7 +37,7 @@ class Block(Scope):
         self.steps: list[tuple[RelaxExpr, bool]] = []
 
 
-class Layout:
+class BlockTree:
     """The blocks of one function.
 
     root       that of its body
@@ -50,7 +50,7 @@ class Layout:
 
     def __init__(self, f: Function) -> None:
         """Find the blocks and fill them."""
-        self.inner: dict[Node, list[Block]] = {}
+        self.inner: dict[Node, list[TextBlock]] = {}
         self.constants: list[Constant] = []
         self.tail: set[Let] = set()
         self.named: set[Let] = set()
@@ -61,7 +61,7 @@ class Layout:
                 raise Unsupported(f"a {type(told).__name__} has no text form; astext() has Relay's")
         self._mark_tail([f.body, *[r for n in self.uses for r in regions(n)]])
         order = list(self._order(f.body))
-        self.root = Block(None, f.body)
+        self.root = TextBlock(None, f.body)
         block = placed([n for n, binding in order if not binding], self.root, self._uses)
         for node, binding in order:
             block[node].steps.append((node, binding))
@@ -102,14 +102,14 @@ class Layout:
                     stack.append((node, 1))
                     stack += [(c, 0) for c in reversed(parts_of(node))]
 
-    def _uses(self, node: RelaxExpr, block: Block) -> Iterator[tuple[RelaxExpr, Block]]:
+    def _uses(self, node: RelaxExpr, block: TextBlock) -> Iterator[tuple[RelaxExpr, TextBlock]]:
         """What a value uses stands in its block; the results of blocks inside, in these."""
         if inside := regions(node):
-            self.inner[node] = [Block(block, r) for r in inside]
+            self.inner[node] = [TextBlock(block, r) for r in inside]
             yield from [(b.result, b) for b in self.inner[node]]
         yield from [(o, block) for o in operands(node)]
 
-    def _settle(self, block: Block) -> None:
+    def _settle(self, block: TextBlock) -> None:
         """The result is what stands below the names of the block."""
         while isinstance(block.result, Let) and block.result in self.tail:
             block.result = block.result.body

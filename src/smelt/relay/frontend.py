@@ -7,7 +7,7 @@ from typing import Any
 
 from smelt.frontend.onnx import from_onnx as import_onnx
 from smelt.frontend.onnx.classic import check_said, refuse_map, unfrozen
-from smelt.frontend.onnx.read import Model, load
+from smelt.frontend.onnx.read import ModelFile, load
 from smelt.frontend.torch import to_onnx
 from smelt.ir.errors import Absent, ImportFailure, Unsupported
 from smelt.ir.module import IRModule
@@ -71,7 +71,7 @@ def from_onnx(
 
 
 def _opened(
-    model: Any, read: Model, shape: Mapping[str, Sequence[int | str]] | None = None
+    model: Any, read: ModelFile, shape: Mapping[str, Sequence[int | str]] | None = None
 ) -> tuple[IRModule, dict[str, NDArray]]:
     """A module with the weights as parameters, and their arrays."""
     proto, arrays = unfrozen(model, read)

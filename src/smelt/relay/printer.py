@@ -53,7 +53,7 @@ from smelt.topi.registry import Op
 from .dialect import RELAY
 from .metadata import metadata_text
 from .op import name_of
-from .printer_scopes import Block, Layout
+from .printer_scopes import BlockTree, TextBlock
 from .printer_words import (
     ANY,
     Words,
@@ -73,7 +73,7 @@ VERSION = '#[version = "0.0.5"]'
 _LINE = object()
 """Where a line begins."""
 
-Piece = str | Block | object
+Piece = str | TextBlock | object
 
 
 def astext(program: RelaxExpr | IRModule, show_meta_data: bool = True) -> str:
@@ -137,7 +137,7 @@ class _Printer:
         self.words = Words(_anonymous(programs))
         self.constants: dict[Constant, int] = {}
         self.names: dict[Var, str] = {}
-        self.layout: Layout
+        self.layout: BlockTree
 
     def meta(self) -> str:
         """The table of constants; nothing where there is none."""
@@ -159,7 +159,7 @@ class _Printer:
 
     def unit(self, e: RelaxExpr, name: str | None = None) -> str:
         """An expression, or a function of a module by its name."""
-        self.layout = Layout(e)
+        self.layout = BlockTree(e)
         self.words.new_scope()
         self.names = _names(self.layout.variables)
         lines = [f"free_var {self.typed(v)};\n" for v in self.layout.free]
@@ -182,12 +182,12 @@ class _Printer:
             elif piece is _LINE:
                 out.append("\n" + "  " * (len(stack) - 1))
             else:
-                stack.append(self.block(piece) if isinstance(piece, Block) else piece)  # type: ignore[arg-type]
+                stack.append(self.block(piece) if isinstance(piece, TextBlock) else piece)  # type: ignore[arg-type]
         return "".join(out).removeprefix("\n")
 
     # ------------------------------------------------------------------------------ values
 
-    def block(self, block: Block) -> Iterator[Piece]:
+    def block(self, block: TextBlock) -> Iterator[Piece]:
         """The lines of a block: its values, then the result."""
         for node in block.values:
             yield _LINE

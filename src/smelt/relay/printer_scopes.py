@@ -15,20 +15,20 @@ from smelt.relax import graph
 from smelt.relax.nodes import Let, RelaxExpr, Var
 
 
-class Block(graph.Scope):
+class TextBlock(graph.Scope):
     """The lines between two braces: values in order, then the result.
 
     values  a Let stands for the line that names its value where `Layout.lets` says this block
     """
 
-    def __init__(self, parent: Block | None, result: RelaxExpr) -> None:
+    def __init__(self, parent: TextBlock | None, result: RelaxExpr) -> None:
         """An empty block inside another one."""
         super().__init__(parent)
         self.result = result
         self.values: list[RelaxExpr] = []
 
 
-class Layout:
+class BlockTree:
     """The blocks of an expression.
 
     root    the block around everything
@@ -41,10 +41,10 @@ class Layout:
 
     def __init__(self, root: RelaxExpr) -> None:
         """Find them."""
-        self.blocks: dict[RelaxExpr, list[Block]] = {}
-        self.lets: dict[RelaxExpr, Block] = {}
+        self.blocks: dict[RelaxExpr, list[TextBlock]] = {}
+        self.lets: dict[RelaxExpr, TextBlock] = {}
         self.number: dict[RelaxExpr, int] = {}
-        self.root = Block(None, root)
+        self.root = TextBlock(None, root)
         self.variables: dict[Var, None] = {}
         self._uses: Counter[RelaxExpr] = Counter()
         self._inline: set[RelaxExpr] = set()
@@ -92,12 +92,12 @@ class Layout:
 
     # ------------------------------------------------------------------------ where it stands
 
-    def _uses_in(self, node: RelaxExpr, home: Block) -> Iterator[tuple[RelaxExpr, Block]]:
+    def _uses_in(self, node: RelaxExpr, home: TextBlock) -> Iterator[tuple[RelaxExpr, TextBlock]]:
         """What a value uses, and in which block."""
         if isinstance(node, Let):
             block = home
             if node not in self._tail:
-                block = Block(home, node.body)
+                block = TextBlock(home, node.body)
                 self.blocks[node] = [block]
             self.lets[node] = block
             if self._uses[node.value] == 1:
@@ -108,10 +108,10 @@ class Layout:
             return
         yield from [(c, home) for c in graph.operands(node)]
         if inside := graph.regions(node):
-            self.blocks[node] = [Block(home, b) for b in inside]
+            self.blocks[node] = [TextBlock(home, b) for b in inside]
             yield from map(self._enter, self.blocks[node])
 
-    def _enter(self, block: Block) -> tuple[RelaxExpr, Block]:
+    def _enter(self, block: TextBlock) -> tuple[RelaxExpr, TextBlock]:
         """A block's result; a Let there continues the block."""
         result = block.result
         if self._uses[result] <= 1:

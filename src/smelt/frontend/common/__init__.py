@@ -4,9 +4,17 @@ from .build import Build
 from .graph import Graph, Input, Step
 from .problems import NeedsValues
 from .values import Operand, SequenceValue, Value
-from .walk import Importer, Scope
+from .walk import Environment, Importer
 
 __all__ = [
-    "Build", "Graph", "Importer", "Input", "NeedsValues", "Operand", "Scope", "SequenceValue",
-    "Step", "Value",
+    "Build",
+    "Environment",
+    "Graph",
+    "Importer",
+    "Input",
+    "NeedsValues",
+    "Operand",
+    "SequenceValue",
+    "Step",
+    "Value",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from . import evaluate
 from .graph import Step
 from .problems import NeedsValues
 from .values import Operand, Value, product
-from .walk import Scope, check_size
+from .walk import Environment, check_size
 
 Arg = Value | float | None
 """An operand: a number has the type of the last value beside it; None is one left out."""
@@ -30,7 +30,7 @@ Arg = Value | float | None
 class Build:
     """One node being converted."""
 
-    def __init__(self, step: Step, walk: Scope) -> None:
+    def __init__(self, step: Step, walk: Environment) -> None:
         """`walk` is the walk over the model, in the scope of the node."""
         self.step, self.walk = step, walk
 

@@ -54,7 +54,7 @@ class Importer(ABC):
 
     @abstractmethod
     def convert(
-        self, step: Step, operands: Sequence[Operand | None], scope: Scope
+        self, step: Step, operands: Sequence[Operand | None], scope: Environment
     ) -> Sequence[Operand]:
         """The results of one node."""
 
@@ -79,7 +79,7 @@ class Importer(ABC):
             if isinstance(param.type, TensorType):
                 shape = Value(param.type, param).shape
                 check_size(self.model, f"the input {param.name!r}", shape, param.type.dtype)
-        scope = Scope(self, {**arrays_of(self.graph), **names}, self.opsets)
+        scope = Environment(self, {**arrays_of(self.graph), **names}, self.opsets)
         self.run(order, scope, collect=True)
         self.problems.check()
         return self.result(self.graph.outputs, [scope.names[o] for o in self.graph.outputs])
@@ -111,7 +111,7 @@ class Importer(ABC):
         body = exprs[0] if len(exprs) == 1 else relax.Tuple(tuple(exprs))
         return relax.Function(tuple(self.inputs.params), body, attrs)
 
-    def run(self, steps: Iterable[Step], scope: Scope, collect: bool = False) -> None:
+    def run(self, steps: Iterable[Step], scope: Environment, collect: bool = False) -> None:
         """Convert nodes in order; results enter the scope.
 
         collect  note what is not supported, and go on with the nodes that do not depend on it
@@ -144,7 +144,7 @@ class Importer(ABC):
             scope.enter(step, results)
 
 
-class Scope:
+class Environment:
     """What a node sees: the values around it, by name, for the subgraphs that it holds too."""
 
     def __init__(
@@ -172,7 +172,7 @@ class Scope:
         steps = in_order(self.importer.model, graph, outer=self.names)
         for step in steps:
             inner.update({n: Lost() for n in step.outputs if n and n in inner})
-        self.importer.run(steps, Scope(self.importer, inner, self.opsets))
+        self.importer.run(steps, Environment(self.importer, inner, self.opsets))
         return [inner[o] for o in graph.outputs]
 
     def sources(self, expr: relax.RelaxExpr) -> tuple[str, ...] | None:

@@ -10,14 +10,14 @@ import numpy as np
 
 from smelt.ir.errors import ImportFailure, Unsupported
 
-from .read import Model
+from .read import ModelFile
 
 # Operators whose small float operands are settings that the importer has to know.
 _SETTINGS = ("Resize", "Upsample", "Clip", "Pad", "Dropout", "OneHot", "Range", "ConstantOfShape",
              "QuantizeLinear", "DequantizeLinear")  # fmt: skip
 
 
-def unfrozen(model: Any, read: Model) -> tuple[Any, dict[str, np.ndarray]]:
+def unfrozen(model: Any, read: ModelFile) -> tuple[Any, dict[str, np.ndarray]]:
     """A copy of a model that was read, with its weights as inputs, and the weights by name."""
     import onnx  # noqa: PLC0415  (heavy)
 
@@ -48,7 +48,7 @@ def unfrozen(model: Any, read: Model) -> tuple[Any, dict[str, np.ndarray]]:
 
 
 def check_said(
-    read: Model, opset: int | None, dtypes: str | Mapping[str, str] | None, argument: str
+    read: ModelFile, opset: int | None, dtypes: str | Mapping[str, str] | None, argument: str
 ) -> None:
     """Refuse a version or element types (of all float inputs, or by name) that the file has not."""
     have = read.opsets.get("")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from smelt.frontend import common
-from smelt.frontend.common import Build, Graph, Operand, Scope, SequenceValue, Step, Value
+from smelt.frontend.common import Build, Environment, Graph, Operand, SequenceValue, Step, Value
 from smelt.frontend.common.graph import in_order
 from smelt.frontend.common.inputs import Given, Shapes
 from smelt.frontend.common.problems import Missing
@@ -17,7 +17,7 @@ from smelt.ir.limits import NESTED
 from smelt.ir.module import IRModule
 from smelt.ir.sizes import by_name, plain_shapes
 
-from .read import Body, Model, Reference, function_of, has_body, load, named_by, version_of
+from .read import Body, ModelFile, Reference, function_of, has_body, load, named_by, version_of
 from .registry import Converter, converter_of, custom_converter, rename
 
 
@@ -48,7 +48,7 @@ def from_onnx(
     return Importer(loaded, plain_shapes(shapes)[0], known, custom).module(_own_name(loaded))
 
 
-def _own_name(model: Model) -> str:
+def _own_name(model: ModelFile) -> str:
     """What the model is called from here on: as its file, or else as its graph."""
     name = model.graph.name if model.name.startswith("<") else model.name.removesuffix(".onnx")
     return name or "model"
@@ -58,7 +58,7 @@ class Importer(common.Importer):
     """One ONNX model on its way in."""
 
     def __init__(
-        self, model: Model, shapes: Shapes, values: Mapping[str, Given],
+        self, model: ModelFile, shapes: Shapes, values: Mapping[str, Given],
         operators: Mapping[str, Any],
     ) -> None:  # fmt: skip
         """Take a model that was read, and what nodes of the user's own operators become."""
@@ -101,7 +101,7 @@ class Importer(common.Importer):
         return not step.domain and has_body(step.op, opset)
 
     def convert(
-        self, step: Step, operands: Sequence[Operand | None], scope: Scope
+        self, step: Step, operands: Sequence[Operand | None], scope: Environment
     ) -> Sequence[Operand]:
         """The results of one node."""
         g = Build(step, scope)
@@ -141,7 +141,7 @@ class Importer(common.Importer):
         made = {*inner, *[o for s in steps for o in s.outputs]}
         wanted = [o for o, n in zip(body.outputs, step.outputs, strict=False) if n and o in made]
         graph = Graph(step.op, [], {}, steps, wanted)
-        self.run(in_order(self.model, graph, outer=inner), Scope(self, inner, body.opsets))
+        self.run(in_order(self.model, graph, outer=inner), Environment(self, inner, body.opsets))
         absent_result = f"{self.model}: node {step.label!r}: a result that its function lacks"
         return [inner[o] if o in inner else Missing(absent_result) for o in body.outputs]
 

@@ -52,7 +52,7 @@ class Body:
 
 
 @dataclass
-class Model:
+class ModelFile:
     """A model: its name for messages, operator set versions by domain, graph and functions."""
 
     name: str
@@ -61,12 +61,12 @@ class Model:
     functions: dict[tuple[str, str], Body]
 
 
-def load(model: object, name: str | None = None) -> Model:
+def load(model: object, name: str | None = None) -> ModelFile:
     """A model from a path, its bytes or a ModelProto; one that was read already, as it is.
 
     name  stands in messages
     """
-    if isinstance(model, Model):
+    if isinstance(model, ModelFile):
         return model
     if onnx is None:
         raise ImportFailure("reading ONNX models needs the onnx package: pip install onnx")
@@ -253,12 +253,12 @@ class _Reader:
                 raise ImportFailure(f"{self.name}: the name {n!r} is no text in UTF-8")
         return names
 
-    def model(self, proto: onnx.ModelProto) -> Model:
+    def model(self, proto: onnx.ModelProto) -> ModelFile:
         """The whole model, after the checks that need no graph."""
         opsets = self._opsets(proto.opset_import)
         self.texts(*[n for f in proto.functions for n in (f.domain, f.name)])
         functions = {(_domain(f.domain), f.name): self.function(f, opsets) for f in proto.functions}
-        return Model(self.name, opsets, self.graph(proto.graph, self.weights), functions)
+        return ModelFile(self.name, opsets, self.graph(proto.graph, self.weights), functions)
 
     def _opsets(self, imports: Any) -> dict[str, int]:
         opsets = self.versions(imports)

@@ -15,7 +15,7 @@ from smelt.topi.registry import Op
 from .context import Sequenced, enter, forget
 from .dominate import dominated, way
 from .facts import OpRegistry, attribute, looked_up, same_value
-from .graph import Graph, op_name, type_of
+from .graph import DataflowGraph, op_name, type_of
 from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase, Step
 from .partition import partition
 
@@ -105,7 +105,7 @@ class DFPattern(Sequenced, PatternBase):
         self, expr: Any, bindings: Mapping[Any, RelaxExpr] | None = None
     ) -> dict[Any, Any] | None:
         """The value that each part of the pattern fits, or None."""
-        found = Matcher(lambda: Graph(expr), bindings).match(self, expr)
+        found = Matcher(lambda: DataflowGraph(expr), bindings).match(self, expr)
         return None if found is None else {p: v[0] for p, v in found.items() if v}
 
     def partition(

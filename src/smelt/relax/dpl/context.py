@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from smelt.ir.errors import TypeMismatch
 from smelt.relax.nodes import Call, RelaxExpr
 
-from .graph import Graph, op_name, operands
+from .graph import DataflowGraph, op_name, operands
 from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase, Step, parts_first
 
 
@@ -116,10 +116,10 @@ class PatternContext:
 
         block  a function, or an expression
         """
-        return self.match(Graph(block), frozenset())
+        return self.match(DataflowGraph(block), frozenset())
 
     def match(
-        self, graph: Graph, refused: frozenset[RelaxExpr]
+        self, graph: DataflowGraph, refused: frozenset[RelaxExpr]
     ) -> dict[PatternBase, RelaxExpr] | None:
         """The same in a graph that is known; what is refused fits no pattern of the context."""
         plan = self._plan()

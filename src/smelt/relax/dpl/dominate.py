@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from smelt.relax.nodes import Function, RelaxExpr
 
-from .graph import Graph, operands
+from .graph import DataflowGraph, operands
 
 
-def dominated(graph: Graph, end: RelaxExpr) -> list[RelaxExpr]:
+def dominated(graph: DataflowGraph, end: RelaxExpr) -> list[RelaxExpr]:
     """The values all of whose uses, followed down, end in one value; the nearest first."""
     left: dict[RelaxExpr, int] = {}
     found: list[RelaxExpr] = []
@@ -26,7 +26,7 @@ def dominated(graph: Graph, end: RelaxExpr) -> list[RelaxExpr]:
 
 
 def way(
-    graph: Graph, end: RelaxExpr, start: RelaxExpr, fits: Callable[[RelaxExpr], bool]
+    graph: DataflowGraph, end: RelaxExpr, start: RelaxExpr, fits: Callable[[RelaxExpr], bool]
 ) -> list[RelaxExpr] | None:
     """The values on the ways from `start` down to `end`, or None where something does not fit.
 

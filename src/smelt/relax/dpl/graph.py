@@ -47,7 +47,7 @@ def walk(
     return list(ordered([root], inside))
 
 
-class Graph:
+class DataflowGraph:
     """The values below an expression, operands first, and the users of each.
 
     An expression that is a function is entered even where it is a unit of its own.
@@ -94,7 +94,7 @@ def type_of(expr: Any) -> Type | None:
 
 
 def transformed(
-    graph: Graph, replace: Callable[[RelaxExpr, RelaxExpr, NewForms], RelaxExpr]
+    graph: DataflowGraph, replace: Callable[[RelaxExpr, RelaxExpr, NewForms], RelaxExpr]
 ) -> NewForms:
     """The new form of every value of a graph.
 

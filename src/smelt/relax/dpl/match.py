@@ -20,7 +20,7 @@ from smelt.ir.node import ordered
 from smelt.relax.graph import Scope, users_of
 from smelt.relax.nodes import RelaxExpr
 
-from .graph import Graph
+from .graph import DataflowGraph
 
 Goal = tuple["PatternBase", Any, Any]
 """A pattern, the value it has to fit, and the call whose operator that value is (else None)."""
@@ -92,7 +92,9 @@ class Matcher:
     """
 
     def __init__(
-        self, graph: Graph | Callable[[], Graph], bindings: Mapping[Any, RelaxExpr] | None = None
+        self,
+        graph: DataflowGraph | Callable[[], DataflowGraph],
+        bindings: Mapping[Any, RelaxExpr] | None = None,
     ) -> None:
         """graph: the values around, or how to find them where a pattern asks for users.
 
@@ -107,9 +109,9 @@ class Matcher:
         self._alone: dict[PatternBase, Matcher] = {}
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> DataflowGraph:
         """The values around."""
-        if not isinstance(self._graph, Graph):
+        if not isinstance(self._graph, DataflowGraph):
             self._graph = self._graph()
         return self._graph
 

@@ -15,7 +15,7 @@ from smelt.relax.graph import free_vars, is_closed
 from smelt.relax.nodes import Call, Constant, Function, Let, RelaxExpr, TupleGetItem, Var
 
 from .blame import asked
-from .graph import Graph, NewForms, call_function, op_name, operands, transformed, walk
+from .graph import DataflowGraph, NewForms, call_function, op_name, operands, transformed, walk
 from .match import Matcher, PatternBase
 
 
@@ -80,7 +80,7 @@ class Partitioner:
 
     def __init__(self, root: RelaxExpr) -> None:
         """Walk the graph and sort its calls by operator."""
-        self.graph = Graph(root)
+        self.graph = DataflowGraph(root)
         self.matcher = Matcher(self.graph)
         self.place = {n: k for k, n in enumerate(self.graph.order)}
         self.by_op: dict[str, list[RelaxExpr]] = {}

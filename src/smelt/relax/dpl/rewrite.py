@@ -11,7 +11,7 @@ from smelt.relax.equal import structural_equal
 from smelt.relax.nodes import Function, RelaxExpr
 
 from .context import PatternContext
-from .graph import Graph, NewForms, transformed
+from .graph import DataflowGraph, NewForms, transformed
 from .match import PatternBase
 from .partition import Match, Partitioner
 
@@ -77,14 +77,14 @@ def rewrite(callbacks: DFPatternCallback | Sequence[DFPatternCallback], expr: An
         raise TypeMismatch(
             f"rewrite takes a function or a value of a graph program, not {type(expr).__name__}"
         )
-    limit = GROWTH * (len(Graph(expr).order) + 100)
+    limit = GROWTH * (len(DataflowGraph(expr).order) + 100)
     for _ in range(ROUNDS):
         before = expr
         for rule in rules:
             expr = _one_round(rule, expr)
         if expr is before or all(r.rewrite_once for r in rules) or structural_equal(expr, before):
             return expr
-        if len(Graph(expr).order) > limit:
+        if len(DataflowGraph(expr).order) > limit:
             break
     names = ", ".join([type(r).__name__ for r in rules])
     raise TypeMismatch(
@@ -159,7 +159,7 @@ def rewrite_bindings(
     settled: set[RelaxExpr] = set()
     wants_users = len(inspect.signature(rewriter).parameters) > 1
     while True:
-        graph = Graph(func)
+        graph = DataflowGraph(func)
         found = ctx.match(graph, frozenset(settled))
         if found is None:
             return func
@@ -168,7 +168,7 @@ def rewrite_bindings(
         known = set(graph.order)
         settled.update([found[p] for p in ctx.patterns if p in found])
         for new in changes.values():
-            settled.update([n for n in Graph(new).order if n not in known])
+            settled.update([n for n in DataflowGraph(new).order if n not in known])
         done = transformed(graph, lambda node, new, _: changes.get(node, new))  # noqa: B023
         settled.update([done[s] for s in settled if s in done])
         func = done[func]  # type: ignore[assignment]

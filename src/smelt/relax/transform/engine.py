@@ -136,7 +136,7 @@ def _hashable(value: Any) -> Any:
     return (type(value), repr(value)) if isinstance(value, float) else (type(value), value)
 
 
-class Graph:
+class GraphRewriter:
     """A function being rewritten: what rules build with and ask.
 
     fired  how often each rule was applied
@@ -286,7 +286,7 @@ class Graph:
         return f
 
 
-Rule = Callable[[Graph, nodes.Call], "nodes.RelaxExpr | None"]
+Rule = Callable[[GraphRewriter, nodes.Call], "nodes.RelaxExpr | None"]
 """Gets a call whose operands are in their final form; None where it does not apply."""
 
 
@@ -309,7 +309,7 @@ def apply_rules(
     changed: dict[str, Any] = {}
     for name, f in mod.functions.items():
         if isinstance(f, nodes.Function) and not is_foreign(f) and not f.attrs.get("Composite"):
-            graph = Graph(rules, share=share, whole=whole)
+            graph = GraphRewriter(rules, share=share, whole=whole)
             new = graph.run(f)
             _check(name, f, new)
             if new is not f:

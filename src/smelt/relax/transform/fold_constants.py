@@ -18,7 +18,7 @@ from smelt.relax.graph import rebuilding
 from smelt.topi.registry import Op
 
 from .. import nodes
-from .engine import Graph, Rule, RuleSet, apply_rules
+from .engine import GraphRewriter, Rule, RuleSet, apply_rules
 from .rewriting import map_functions
 
 Wanted = Callable[[nodes.Call], bool]
@@ -27,7 +27,7 @@ Wanted = Callable[[nodes.Call], bool]
 def fold_rule(limit: int) -> Rule:
     """The rule that computes calls of constants with results of at most `limit` bytes."""
 
-    def fold_call(g: Graph, n: nodes.Call) -> nodes.RelaxExpr | None:
+    def fold_call(g: GraphRewriter, n: nodes.Call) -> nodes.RelaxExpr | None:
         """op(constants)  =  constant"""
         more = growth(n, limit)
         if more is None or n.op.user_defined:  # type: ignore[union-attr]

@@ -11,7 +11,7 @@ import numpy as np
 from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
 from smelt.topi.conv import CONVOLUTIONS
 
-from .engine import Graph, RuleSet
+from .engine import GraphRewriter, RuleSet
 from .match import Array, constant_operand, dims, dtype_of, is_float, is_op, op_name
 
 FOLD_SCALE_RULES = RuleSet()
@@ -31,7 +31,7 @@ def vector_along(c: Array, rank: int, axis: int) -> Array | None:
     return c.reshape(-1)
 
 
-def _scaled(g: Graph, y: Call, c: Array) -> RelaxExpr | None:
+def _scaled(g: GraphRewriter, y: Call, c: Array) -> RelaxExpr | None:
     """A product with constant weights times `c`, by scaling the weights."""
     x, w = y.args[:2]
     if not isinstance(w, Constant) or isinstance(x, Constant) or not g.single(y):
@@ -63,7 +63,7 @@ def _along_weights(y: Call, w: Array, s: Array) -> Array | None:
 
 
 @rule("multiply", "divide")
-def scale_after_product(g: Graph, n: Call) -> RelaxExpr | None:
+def scale_after_product(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """conv(x, w) * c  =  conv(x, w * c)        (conv(x, w) + b) * c  =  conv(x, w * c) + b * c
     for c per output channel; products of matrices likewise; division too"""
     found = constant_operand(n)
@@ -89,7 +89,7 @@ def scale_after_product(g: Graph, n: Call) -> RelaxExpr | None:
     return None if scaled is None else g.call("add", scaled, g.constant(shift, dtype_of(b)))
 
 
-def _known_before(g: Graph, n: Call, op: str) -> tuple[RelaxExpr, Constant, Array] | None:
+def _known_before(g: GraphRewriter, n: Call, op: str) -> tuple[RelaxExpr, Constant, Array] | None:
     """(x, c, w) of a product of floats of op(x, c) and w, for constants that broadcast to x."""
     y, w = n.args[:2]
     if not is_op(y, op) or not isinstance(w, Constant) or not g.single(y):
@@ -102,7 +102,7 @@ def _known_before(g: Graph, n: Call, op: str) -> tuple[RelaxExpr, Constant, Arra
 
 
 @rule(*PRODUCTS)
-def scale_before_product(g: Graph, n: Call) -> RelaxExpr | None:
+def scale_before_product(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """conv(x * c, w)  =  conv(x, w * c)   for c per input channel; x c w likewise"""
     found = _known_before(g, n, "multiply")
     if not found:
@@ -133,7 +133,7 @@ def _along_inputs(n: Call, w: Array, c: Array, rank: int) -> Array | None:
 
 
 @rule(*CONVOLUTIONS)
-def shift_before_conv(g: Graph, n: Call) -> RelaxExpr | None:
+def shift_before_conv(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """conv(x + t, w)  =  conv(x, w) + sum of w * t   for t per input channel, without padding"""
     found = _known_before(g, n, "add") if not any(n.attrs["pads"]) else None
     if not found:

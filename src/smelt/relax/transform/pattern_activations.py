@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from smelt.relax.nodes import Call, Constant, RelaxExpr
 
-from .engine import Graph, RuleSet
+from .engine import GraphRewriter, RuleSet
 from .match import close, dtype_of, is_op, op_name, scalar_of, strip_scale, type_is
 
 ACTIVATION_RULES = RuleSet()
@@ -113,7 +113,7 @@ _HALF: Poly = {(1, 0): 0.5, (1, 1): 0.5}
 
 
 @rule("multiply", "add", "divide")
-def gelu_spelled(g: Graph, n: Call) -> RelaxExpr | None:
+def gelu_spelled(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x / 2 * (1 + erf(x / sqrt(2)))  =  gelu(x)
     x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))  =  gelu(x, approximate="tanh")"""
     t = _function(n, "erf", "tanh")
@@ -146,14 +146,14 @@ def _exp_of_minus(x: RelaxExpr | None) -> RelaxExpr | None:
 
 
 @rule("reciprocal")
-def sigmoid_spelled(g: Graph, n: Call) -> RelaxExpr | None:
+def sigmoid_spelled(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """1 / (1 + exp(-x))  =  sigmoid(x)"""
     x = _exp_of_minus(n.args[0])
     return g.call("sigmoid", x) if x is not None and g.only_inside(n, x) else None
 
 
 @rule("divide")
-def over_one_plus_exp(g: Graph, n: Call) -> RelaxExpr | None:
+def over_one_plus_exp(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """y / (1 + exp(-x))  =  y * sigmoid(x)"""
     x = _exp_of_minus(n.args[1])
     if x is None or not type_is(x, n.args[1]) or not g.only_inside(n, x, n.args[0]):
@@ -162,7 +162,7 @@ def over_one_plus_exp(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("multiply")
-def product_with_function(g: Graph, n: Call) -> RelaxExpr | None:
+def product_with_function(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x * sigmoid(x)  =  silu(x)        x * tanh(softplus(x))  =  mish(x)
     x * hard_sigmoid(x, 1 / 6, 1 / 2)  =  hard_swish(x)"""
     for x, t in (n.args, n.args[::-1]):
@@ -184,7 +184,7 @@ def product_with_function(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("log")
-def softplus_spelled(g: Graph, n: Call) -> RelaxExpr | None:
+def softplus_spelled(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """log(1 + exp(x))  =  softplus(x)"""
     (s,) = n.args
     if not is_op(s, "add") or scalar_of(s.args[1]) != 1.0 or not is_op(s.args[0], "exp"):
@@ -206,7 +206,7 @@ def _hard(t: Call, x: RelaxExpr, dtype: str) -> float | None:
 
 
 @rule("multiply", "divide")
-def hard_swish_spelled(g: Graph, n: Call) -> RelaxExpr | None:
+def hard_swish_spelled(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x * clip(x + 3, 0, 6) / 6  =  hard_swish(x)"""
     t = _function(n, "clip")
     if t is None:

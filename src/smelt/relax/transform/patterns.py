@@ -15,7 +15,7 @@ from smelt.ir.build import value_of
 from smelt.ir.module import IRModule
 from smelt.relax.nodes import Call, Constant, RelaxExpr, Var, tensor_type_of
 
-from .engine import Graph, RuleSet, apply_rules
+from .engine import GraphRewriter, RuleSet, apply_rules
 from .fold_constants import FOLD_RULES
 from .match import (
     close,
@@ -132,7 +132,7 @@ def _variance(v: RelaxExpr) -> tuple[RelaxExpr, tuple[int, ...], float] | None:
     return (x, mean[1], epsilon) if _are_last(mean[1], x) else None
 
 
-def _ones(g: Graph, x: RelaxExpr, axis: int) -> Constant | None:
+def _ones(g: GraphRewriter, x: RelaxExpr, axis: int) -> Constant | None:
     """A scale of ones over the dimensions of x from `axis` on."""
     sizes = dims(x)[axis:]
     return None if None in sizes else g.constant(np.ones([s or 0 for s in sizes]), dtype_of(x))
@@ -142,7 +142,7 @@ def _ones(g: Graph, x: RelaxExpr, axis: int) -> Constant | None:
 
 
 @rule("multiply", "divide")
-def root_mean_square(g: Graph, n: Call) -> RelaxExpr | None:
+def root_mean_square(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x / sqrt(mean(x * x) + epsilon)  =  rms_norm(x, 1)
     (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon)  =  layer_norm(x, 1)
     and with mean(x * x) - mean(x) ** 2 for mean((x - mean(x)) ** 2)"""
@@ -178,7 +178,7 @@ def _centred(d: RelaxExpr, axes: tuple[int, ...]) -> RelaxExpr | None:
 
 
 @rule("add")
-def layer_norm_of_moments(g: Graph, n: Call) -> RelaxExpr | None:
+def layer_norm_of_moments(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x * f + (bias - mean(x) * f)   with f = scale / sqrt(mean((x - mean(x)) ** 2) + epsilon)
     =  layer_norm(x, scale, bias)"""
     for product, rest in (n.args, n.args[::-1]):
@@ -225,7 +225,7 @@ def _fits(v: RelaxExpr | None, x: RelaxExpr, axis: int) -> bool:
 
 
 @rule("multiply")
-def scale_of_norm(g: Graph, n: Call) -> RelaxExpr | None:
+def scale_of_norm(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """norm(x, s) * c  =  norm(x, s * c)   without a bias, c over the normalised dimensions"""
     for y, c in (n.args, n.args[::-1]):
         if not is_op(y, "layer_norm", "rms_norm") or (len(y.args) > 2 and y.args[2] is not None):
@@ -244,7 +244,7 @@ def scale_of_norm(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("add")
-def bias_of_norm(g: Graph, n: Call) -> RelaxExpr | None:
+def bias_of_norm(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """layer_norm(x, s) + c  =  layer_norm(x, s, c)   for c over the normalised dimensions"""
     for y, c in (n.args, n.args[::-1]):
         if not is_op(y, "layer_norm") or not g.single(y) or not type_is(y, n):
@@ -280,7 +280,7 @@ def _normed_groups(x: RelaxExpr | None) -> tuple[RelaxExpr, int, float] | None:
     return (y, shape[1], inner.attrs["epsilon"]) if same else None
 
 
-def _of_channels(g: Graph, v: RelaxExpr | None, x: RelaxExpr) -> RelaxExpr | None:
+def _of_channels(g: GraphRewriter, v: RelaxExpr | None, x: RelaxExpr) -> RelaxExpr | None:
     """A value that lies along dimension 1 of x, as a vector."""
     if v is None or dtype_of(v) != dtype_of(x):
         return None
@@ -293,7 +293,7 @@ def _of_channels(g: Graph, v: RelaxExpr | None, x: RelaxExpr) -> RelaxExpr | Non
 
 
 @rule("add")
-def group_norm_of_parts(g: Graph, n: Call) -> RelaxExpr | None:
+def group_norm_of_parts(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """norm(x by groups) * scale + bias  =  group_norm(x, scale, bias)   for a scale and a bias per
     channel"""
     for product, bias in (n.args, n.args[::-1]):
@@ -313,7 +313,7 @@ def group_norm_of_parts(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("cast")
-def norm_in_float32(g: Graph, n: Call) -> RelaxExpr | None:
+def norm_in_float32(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """cast(norm(cast(x, float32), s), type of x)  =  norm(x, s)   for narrow floats: they are
     normalised in float32 anyway"""
     (y,) = n.args
@@ -335,7 +335,7 @@ def norm_in_float32(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("divide", "multiply")
-def softmax_spelled(g: Graph, n: Call) -> RelaxExpr | None:
+def softmax_spelled(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """exp(x - max(x)) / sum(exp(x - max(x)))  =  exp(x) / sum(exp(x))  =  softmax(x)"""
     e, total = n.args
     if is_op(n, "multiply"):
@@ -361,7 +361,7 @@ def _unshifted(x: RelaxExpr | None, axes: tuple[int, ...]) -> RelaxExpr | None:
 
 
 @rule("log")
-def log_of_softmax(g: Graph, n: Call) -> RelaxExpr | None:
+def log_of_softmax(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """log(softmax(x))  =  log_softmax(x)"""
     (y,) = n.args
     if not is_op(y, "softmax") or not g.single(y):
@@ -370,7 +370,7 @@ def log_of_softmax(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("subtract")
-def log_softmax_spelled(g: Graph, n: Call) -> RelaxExpr | None:
+def log_softmax_spelled(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x - log(sum(exp(x)))  =  log_softmax(x), also with x - max(x) for x"""
     x, shift = n.args
     if x is None:
@@ -399,7 +399,7 @@ def guarded_softmax(x: RelaxExpr | None) -> Call | None:
 
 
 @rule("where")
-def guard_not_needed(g: Graph, n: Call) -> RelaxExpr | None:
+def guard_not_needed(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """where(isnan(s), 0, s)  =  s   for s = softmax(x + mask), where no row of the mask is -inf
     throughout; scores are taken to be numbers"""
     s = guarded_softmax(n)

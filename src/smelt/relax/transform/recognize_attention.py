@@ -11,7 +11,7 @@ from smelt.ir.module import IRModule
 from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
 
 from .canonicalize import SIMPLIFICATIONS, rules_of
-from .engine import Graph, RuleSet, apply_rules
+from .engine import GraphRewriter, RuleSet, apply_rules
 from .fold_constants import FOLD_RULES
 from .match import dtype_of, is_float, is_op, shape_of, strip_scale, type_is
 from .patterns import guarded_softmax
@@ -25,7 +25,7 @@ MASKED = -1e4
 """A score from which on softmax gives 0, next to one that is not masked."""
 
 
-def _swap(g: Graph, x: RelaxExpr) -> RelaxExpr:
+def _swap(g: GraphRewriter, x: RelaxExpr) -> RelaxExpr:
     """The last two dimensions exchanged, reshapes of the leading ones passed by."""
     rank = tensor_type_of(x).rank
     if (
@@ -78,7 +78,7 @@ def _scores(x: RelaxExpr | None) -> _Scores | None:
 
 
 @rule("matmul")
-def attention(g: Graph, n: Call) -> RelaxExpr | None:
+def attention(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """matmul(softmax(matmul(q, k^T) * scale + mask), v)  =  attention(q, k, v, mask, scale)
     where(isnan(weights), 0, weights) is asked of the result instead, for finite v"""
     weights, v = n.args
@@ -106,7 +106,7 @@ def attention(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 def _call(
-    g: Graph, n: Call, found: _Scores, q: RelaxExpr, k: RelaxExpr, v: RelaxExpr
+    g: GraphRewriter, n: Call, found: _Scores, q: RelaxExpr, k: RelaxExpr, v: RelaxExpr
 ) -> RelaxExpr | None:
     """The operator; None where the mask does not fit."""
     scale, mask = found.scale, found.mask

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from smelt.ir.types import TupleType
-from smelt.relax.dpl.graph import Graph, op_name, operands, rebuilt, walk
+from smelt.relax.dpl.graph import DataflowGraph, op_name, operands, rebuilt, walk
 from smelt.relax.graph import Leaders, is_closed
 from smelt.topi.registry import get_op
 
@@ -51,7 +51,7 @@ def feeds(node: nodes.RelaxExpr) -> list[nodes.RelaxExpr]:
             if isinstance(o, nodes.Tuple):
                 stack.append(o)
             elif isinstance(o, nodes.Function):
-                found.update(dict.fromkeys(Graph(o).order[:-1] if not is_closed(o) else ()))
+                found.update(dict.fromkeys(DataflowGraph(o).order[:-1] if not is_closed(o) else ()))
             else:
                 found[o] = None
     return list(found)
@@ -98,7 +98,7 @@ class _Marker:
 
     def run(self, f: nodes.Function) -> nodes.Function:
         """The function with marks around its regions."""
-        for n in Graph(f).order:
+        for n in DataflowGraph(f).order:
             self.done[n] = self.one(n)
         new = self.done[f]
         assert isinstance(new, nodes.Function)
@@ -153,7 +153,7 @@ def read_regions(f: nodes.Function) -> tuple[nodes.Function, Regions]:
             x, target = _marked(end)
             _flood(x, Region(target), found)
     done: dict[nodes.RelaxExpr, nodes.RelaxExpr] = {}
-    for n in Graph(f).order:
+    for n in DataflowGraph(f).order:
         if _is_mark(n):
             done[n] = done[_marked(n)[0]]
         elif isinstance(n, nodes.TupleGetItem):
@@ -306,7 +306,7 @@ def lift_regions(
     make  the name and the function of a region; regions come in order of evaluation
     """
     order = top_level(f)
-    graph = Graph(f)
+    graph = DataflowGraph(f)
     parts: dict[Region, Lifted] = {}
     for n in order:
         region = regions.get(n)
@@ -342,7 +342,7 @@ def lift_regions(
     return f.replace(body=done[f.body]), functions
 
 
-def _leaves(n: nodes.RelaxExpr, region: Region, regions: Regions, graph: Graph) -> bool:
+def _leaves(n: nodes.RelaxExpr, region: Region, regions: Regions, graph: DataflowGraph) -> bool:
     """Whether something outside its region uses a value; tuples count as those who take them."""
     stack = list(graph.users_of(n))
     while stack:

@@ -8,11 +8,11 @@ from smelt.ir.expr import Expr
 from smelt.relax.graph_op import by_element
 from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
 
-from .engine import Graph
+from .engine import GraphRewriter
 from .match import is_op, op_name, shape_of
 
 
-def reshaped(g: Graph, x: RelaxExpr, shape: Sequence[Expr], depth: int) -> RelaxExpr | None:
+def reshaped(g: GraphRewriter, x: RelaxExpr, shape: Sequence[Expr], depth: int) -> RelaxExpr | None:
     """reshape(x, shape) without a reshape: by undoing those that x was made with; or None."""
     plan: dict[RelaxExpr, RelaxExpr] = {}
     if not _possible(g, x, tuple(shape), depth, root=True):
@@ -38,7 +38,9 @@ def _row_constant(c: RelaxExpr | None, n: Call, shape: tuple[Expr, ...]) -> bool
     return isinstance(c, Constant) and c.data.ndim == 1 and _same_rows(n, shape)
 
 
-def _possible(g: Graph, x: RelaxExpr, shape: tuple[Expr, ...], depth: int, root: bool) -> bool:
+def _possible(
+    g: GraphRewriter, x: RelaxExpr, shape: tuple[Expr, ...], depth: int, root: bool
+) -> bool:
     """Whether the reshape ends in reshapes that it undoes, along every path."""
     if shape_of(x) == shape:
         return not root
@@ -72,7 +74,7 @@ def _operand_shape(x: Call, shape: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
 
 
 def _build(
-    g: Graph, x: RelaxExpr, shape: tuple[Expr, ...], done: dict[RelaxExpr, RelaxExpr]
+    g: GraphRewriter, x: RelaxExpr, shape: tuple[Expr, ...], done: dict[RelaxExpr, RelaxExpr]
 ) -> RelaxExpr:
     """What `_possible` found possible."""
     if shape_of(x) == shape:

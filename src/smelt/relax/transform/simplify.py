@@ -15,7 +15,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.module import IRModule
 from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
 
-from .engine import Graph, RuleSet, apply_rules
+from .engine import GraphRewriter, RuleSet, apply_rules
 from .fold_constants import FOLD_RULES
 from .fold_scale import FOLD_SCALE_RULES
 from .match import (
@@ -40,13 +40,13 @@ rule = ARITHMETIC_RULES.rule
 
 
 @rule("identity", "annotation.compiler_begin", "annotation.compiler_end")
-def identity(g: Graph, n: Call) -> RelaxExpr | None:
+def identity(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """identity(x)  =  x; the marks of a partition that nobody has made mean nothing either."""
     return n.args[0]
 
 
 @rule(lambda op: op.commutative)
-def constant_second(g: Graph, n: Call) -> RelaxExpr | None:
+def constant_second(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """op(c, x)  =  op(x, c)"""
     a, b = n.args
     return g.again(n, b, a) if isinstance(a, Constant) and not isinstance(b, Constant) else None
@@ -56,7 +56,7 @@ NEUTRAL = {"add": 0.0, "subtract": 0.0, "multiply": 1.0, "divide": 1.0, "power":
 
 
 @rule(*NEUTRAL)
-def neutral(g: Graph, n: Call) -> RelaxExpr | None:
+def neutral(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x + 0  =  x - 0  =  x * 1  =  x / 1  =  x ** 1  =  x"""
     found = constant_operand(n)
     same = found and type_is(found[0], n) and all_are(found[1], NEUTRAL[n.callee])
@@ -64,7 +64,7 @@ def neutral(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("subtract")
-def subtract_constant(g: Graph, n: Call) -> RelaxExpr | None:
+def subtract_constant(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x - c  =  x + (-c)   on floats"""
     found = constant_operand(n)
     if not found or not is_float(n):
@@ -73,7 +73,7 @@ def subtract_constant(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("subtract")
-def zero_minus(g: Graph, n: Call) -> RelaxExpr | None:
+def zero_minus(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """0 - x  =  -x   on floats"""
     if scalar_of(n.args[0]) == 0.0 and is_float(n) and type_is(n.args[1], n):
         return g.call("negative", n.args[1])
@@ -81,7 +81,7 @@ def zero_minus(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("add", "subtract")
-def add_negative(g: Graph, n: Call) -> RelaxExpr | None:
+def add_negative(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x + (-y)  =  x - y        x - (-y)  =  x + y        (-x) + y  =  y - x"""
     a, b = n.args
     plus = is_op(n, "add")
@@ -93,7 +93,7 @@ def add_negative(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("negative")
-def negative_of(g: Graph, n: Call) -> RelaxExpr | None:
+def negative_of(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """-(-x)  =  x        -(x * c)  =  x * (-c)        -(a - b)  =  b - a"""
     (x,) = n.args
     if is_op(x, "negative"):
@@ -110,14 +110,14 @@ def negative_of(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("add")
-def add_constants(g: Graph, n: Call) -> RelaxExpr | None:
+def add_constants(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """(x + c1) + c2  =  x + (c1 + c2)"""
     found = _twice(g, n)
     return g.call("add", found[0], _joined(g, np.add, *found[1:])) if found else None
 
 
 @rule("multiply")
-def multiply_constants(g: Graph, n: Call) -> RelaxExpr | None:
+def multiply_constants(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """(x * c1) * c2  =  x * (c1 * c2)   where no product over- or underflows"""
     found = _twice(g, n)
     if not found:
@@ -132,13 +132,13 @@ def multiply_constants(g: Graph, n: Call) -> RelaxExpr | None:
     return g.call("multiply", x, c)
 
 
-def _joined(g: Graph, fn: Any, a: Constant, b: Constant) -> Constant:
+def _joined(g: GraphRewriter, fn: Any, a: Constant, b: Constant) -> Constant:
     if is_float(a):
         return g.constant(fn(g.exact(a), g.exact(b)), dtype_of(a))
     return g.constant(fn(a.data, b.data), dtype_of(a))
 
 
-def _twice(g: Graph, n: Call) -> tuple[RelaxExpr, Constant, Constant] | None:
+def _twice(g: GraphRewriter, n: Call) -> tuple[RelaxExpr, Constant, Constant] | None:
     """(x, c1, c2) of op(op(x, c1), c2), where the constants together are no larger than apart."""
     outer = constant_operand(n)
     y = outer[0] if outer else None
@@ -151,7 +151,7 @@ def _twice(g: Graph, n: Call) -> tuple[RelaxExpr, Constant, Constant] | None:
 
 
 @rule("divide")
-def divide_exactly(g: Graph, n: Call) -> RelaxExpr | None:
+def divide_exactly(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x / c  =  x * (1 / c)   where every element of c is a power of two"""
     found = constant_operand(n)
     if not found or not is_float(n):
@@ -164,7 +164,7 @@ def divide_exactly(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("divide")
-def one_over(g: Graph, n: Call) -> RelaxExpr | None:
+def one_over(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """1 / x  =  reciprocal(x)"""
     if scalar_of(n.args[0]) == 1.0 and is_float(n) and type_is(n.args[1], n):
         return g.call("reciprocal", n.args[1])
@@ -175,7 +175,7 @@ def one_over(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("power")
-def power_of(g: Graph, n: Call) -> RelaxExpr | None:
+def power_of(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x ** 2  =  x * x        x ** 0.5  =  sqrt(x)        x ** -1  =  1 / x        x ** -0.5"""
     x, k = n.args[0], scalar_of(n.args[1])
     if k is None or x is None or not type_is(x, n):
@@ -187,13 +187,13 @@ def power_of(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("square")
-def square(g: Graph, n: Call) -> RelaxExpr | None:
+def square(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """square(x)  =  x * x"""
     return g.call("multiply", n.args[0], n.args[0])
 
 
 @rule("reciprocal", "sqrt")
-def reciprocal_root(g: Graph, n: Call) -> RelaxExpr | None:
+def reciprocal_root(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """1 / sqrt(x)  =  sqrt(1 / x)  =  rsqrt(x)        1 / (1 / x)  =  x        1 / rsqrt(x)"""
     (x,) = n.args
     if is_op(n, "reciprocal") and is_op(x, "reciprocal"):
@@ -206,7 +206,7 @@ def reciprocal_root(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("multiply")
-def multiply_reciprocal(g: Graph, n: Call) -> RelaxExpr | None:
+def multiply_reciprocal(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x * (1 / y)  =  x / y   where y is not repeated along x"""
     for x, y in (n.args, n.args[::-1]):
         if is_op(y, "reciprocal") and g.single(y) and x is not y and type_is(y, n) and is_float(n):
@@ -215,7 +215,7 @@ def multiply_reciprocal(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("divide")
-def divide_reciprocal(g: Graph, n: Call) -> RelaxExpr | None:
+def divide_reciprocal(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x / (1 / y)  =  x * y        x / sqrt(y)  =  x * rsqrt(y)   where y is repeated along x"""
     x, y = n.args
     if is_op(y, "reciprocal") and g.single(y) and is_float(n):
@@ -239,7 +239,7 @@ def _bounds(x: RelaxExpr | None) -> tuple[float, float] | None:
 
 
 @rule("relu", "clip")
-def clip_clip(g: Graph, n: Call) -> RelaxExpr | None:
+def clip_clip(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """clip(clip(x, a, b), c, d)  =  clip(x, a', b')   with a and b cut at c and d; relu is clip
     from 0 on"""
     outer, inner = _bounds(n), _bounds(n.args[0])
@@ -252,7 +252,7 @@ def clip_clip(g: Graph, n: Call) -> RelaxExpr | None:
     return _clip(g, x.args[0], low, high)
 
 
-def _clip(g: Graph, x: RelaxExpr | None, low: float, high: float) -> RelaxExpr:
+def _clip(g: GraphRewriter, x: RelaxExpr | None, low: float, high: float) -> RelaxExpr:
     if low == 0.0 and high == math.inf:
         return g.call("relu", x)
     return g.call("clip", x, min=None if low == -math.inf else low,
@@ -260,7 +260,7 @@ def _clip(g: Graph, x: RelaxExpr | None, low: float, high: float) -> RelaxExpr:
 
 
 @rule("clip")
-def clip_one_side(g: Graph, n: Call) -> RelaxExpr | None:
+def clip_one_side(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """clip(x, None, None)  =  x        clip(x, 0, None)  =  relu(x)"""
     bounds = _bounds(n)
     if bounds == (-math.inf, math.inf):
@@ -269,7 +269,7 @@ def clip_one_side(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("minimum", "maximum")
-def clip_by_number(g: Graph, n: Call) -> RelaxExpr | None:
+def clip_by_number(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """max(x, k)  =  clip(x, k, None)        min(x, k)  =  clip(x, None, k)"""
     found = other_scalar(n)
     if not found or not is_float(n) or not math.isfinite(found[1]) or not type_is(found[0], n):
@@ -280,7 +280,7 @@ def clip_by_number(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("abs", "floor", "ceil", "trunc", "round")
-def idempotent(g: Graph, n: Call) -> RelaxExpr | None:
+def idempotent(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """f(f(x))  =  f(x)        |-x|  =  |x|        |relu(x)|  =  relu(x)"""
     (x,) = n.args
     if is_op(x, n.callee) or (is_op(n, "abs") and is_op(x, "relu")):
@@ -309,7 +309,7 @@ def _holds(wide: str, narrow: str) -> bool:
 
 
 @rule("cast")
-def cast_cast(g: Graph, n: Call) -> RelaxExpr | None:
+def cast_cast(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """cast(x, its type)  =  x        cast(cast(x, a), b)  =  cast(x, b)   where a loses nothing"""
     (x,) = n.args
     if type_is(x, n):
@@ -320,14 +320,14 @@ def cast_cast(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("logical_not", "bitwise_not")
-def not_not(g: Graph, n: Call) -> RelaxExpr | None:
+def not_not(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """not not x  =  x"""
     (x,) = n.args
     return x.args[0] if is_op(x, n.callee) else None
 
 
 @rule("logical_and", "logical_or")
-def logic_constant(g: Graph, n: Call) -> RelaxExpr | None:
+def logic_constant(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x and True  =  x        x or False  =  x"""
     found = constant_operand(n)
     return (
@@ -338,7 +338,7 @@ def logic_constant(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("where")
-def where_known(g: Graph, n: Call) -> RelaxExpr | None:
+def where_known(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """where(True, a, b)  =  a        where(False, a, b)  =  b        where(c, a, a)  =  a"""
     c, a, b = n.args
     chosen = a if a is b else None
@@ -350,7 +350,7 @@ def where_known(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("where")
-def where_not(g: Graph, n: Call) -> RelaxExpr | None:
+def where_not(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """where(not c, a, b)  =  where(c, b, a)"""
     c, a, b = n.args
     return g.call("where", c.args[0], b, a) if is_op(c, "logical_not") else None
@@ -360,7 +360,7 @@ def where_not(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("batch_norm")
-def batch_norm(g: Graph, n: Call) -> RelaxExpr | None:
+def batch_norm(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """batch_norm(x, scale, bias, mean, var)  =  x * s + (bias - mean * s)
     with s = scale / sqrt(var + epsilon), all four constants"""
     x, *statistics = n.args

@@ -18,7 +18,7 @@ from smelt.relax.nodes import Call, Constant, RelaxExpr, renewed_call, tensor_ty
 from smelt.relax.views import transpose_axes
 from smelt.topi.conv import CONVOLUTIONS
 
-from .engine import Graph, RuleSet
+from .engine import GraphRewriter, RuleSet
 from .match import dims, given, is_op, op_name, shape_of, type_is
 from .reshape_through import reshaped
 
@@ -36,7 +36,7 @@ def axes_of_transpose(n: Call) -> tuple[int, ...]:
 
 @rule("reshape", "broadcast_to", "tile", "transpose", "flip", "pad", "strided_slice", "concat",
       "expand_dims", "squeeze")  # fmt: skip
-def no_move(g: Graph, n: Call) -> RelaxExpr | None:
+def no_move(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """A move that changes neither shape nor order  =  x"""
     x = n.args[0]
     if len(n.args) != 1 or not type_is(x, n):
@@ -57,27 +57,27 @@ def no_move(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("expand_dims", "squeeze")
-def as_reshape(g: Graph, n: Call) -> RelaxExpr | None:
+def as_reshape(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """expand_dims, squeeze  =  reshape"""
     return g.call("reshape", n.args[0], shape=shape_of(n))
 
 
 @rule("reshape")
-def reshape_reshape(g: Graph, n: Call) -> RelaxExpr | None:
+def reshape_reshape(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """reshape(reshape(x, s1), s2)  =  reshape(x, s2)"""
     (x,) = n.args
     return g.call("reshape", x.args[0], shape=shape_of(n)) if is_op(x, "reshape") else None
 
 
 @rule("reshape")
-def reshape_cancels(g: Graph, n: Call) -> RelaxExpr | None:
+def reshape_cancels(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """reshape(f(reshape(x, s1)), s2)  =  f(x)   where f works row by row and x has shape s2"""
     (x,) = given(n)
     return reshaped(g, x, shape_of(n), 8) if not is_op(x, "reshape") else None
 
 
 @rule("transpose")
-def transpose_transpose(g: Graph, n: Call) -> RelaxExpr | None:
+def transpose_transpose(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """transpose(transpose(x, a), b)  =  transpose(x, a[b])"""
     (x,) = n.args
     if not is_op(x, "transpose"):
@@ -87,7 +87,7 @@ def transpose_transpose(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("transpose")
-def transpose_of_ones(g: Graph, n: Call) -> RelaxExpr | None:
+def transpose_of_ones(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """transpose(x, a)  =  reshape(x)   where a moves extents of 1 only"""
     sizes = dims(n.args[0])
     moved = [a for a in axes_of_transpose(n) if sizes[a] != 1]
@@ -117,7 +117,7 @@ def _runs(old: Sequence[Expr], new: Sequence[Expr]) -> list[list[int]] | None:
 
 
 @rule("reshape")
-def transpose_between_reshapes(g: Graph, n: Call) -> RelaxExpr | None:
+def transpose_between_reshapes(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """reshape(transpose(reshape(x, s1), a), s2)  =  reshape(transpose(x, a'), s2)
     where s1 only joins dimensions of x"""
     (t,) = n.args
@@ -134,7 +134,7 @@ def transpose_between_reshapes(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("matmul")
-def transpose_into_matmul(g: Graph, n: Call) -> RelaxExpr | None:
+def transpose_into_matmul(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """matmul(a, b transposed)  =  matmul(a, b, transpose_b=True); a likewise"""
     operands, attrs = list(n.args), dict(n.attrs)
     for i, name in enumerate(("transpose_a", "transpose_b")):
@@ -150,7 +150,7 @@ def transpose_into_matmul(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("broadcast_to")
-def broadcast_broadcast(g: Graph, n: Call) -> RelaxExpr | None:
+def broadcast_broadcast(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """broadcast_to(broadcast_to(x))  =  broadcast_to(x)"""
     (x,) = n.args
     return (
@@ -159,7 +159,7 @@ def broadcast_broadcast(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule(lambda op: op.variadic or len(op.operands) > 1)
-def broadcast_dropped(g: Graph, n: Call) -> RelaxExpr | None:
+def broadcast_dropped(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """op(broadcast_to(x), y)  =  op(x, y)    op([[k]], y)  =  op(k, y)
     where y has the extents already"""
     for i, x in enumerate(n.args):
@@ -199,14 +199,16 @@ def _slices(n: Call) -> dict[int, tuple[int, int, int]] | None:
     return found
 
 
-def _slice(g: Graph, x: RelaxExpr | None, cuts: dict[int, tuple[int, int, int]]) -> RelaxExpr:
+def _slice(
+    g: GraphRewriter, x: RelaxExpr | None, cuts: dict[int, tuple[int, int, int]]
+) -> RelaxExpr:
     axes = sorted(cuts)
     begin, end, strides = zip(*[cuts[a] for a in axes], strict=True)
     return g.call("strided_slice", x, axes=tuple(axes), begin=begin, end=end, strides=strides)
 
 
 @rule("strided_slice")
-def slice_slice(g: Graph, n: Call) -> RelaxExpr | None:
+def slice_slice(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """A slice of a slice  =  one slice"""
     (x,) = n.args
     if not is_op(x, "strided_slice"):
@@ -221,7 +223,7 @@ def slice_slice(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("strided_slice")
-def slice_of_concat(g: Graph, n: Call) -> RelaxExpr | None:
+def slice_of_concat(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """A slice of concat that lies in one part  =  a slice of that part"""
     (x,) = n.args
     cuts = _slices(n)
@@ -243,7 +245,7 @@ def slice_of_concat(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("concat")
-def concat_concat(g: Graph, n: Call) -> RelaxExpr | None:
+def concat_concat(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """concat(concat(a, b), c)  =  concat(a, b, c)   along one axis"""
     rank = tensor_type_of(n).rank
     axis = n.attrs["axis"] % rank
@@ -259,7 +261,7 @@ def concat_concat(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("flip")
-def flip_flip(g: Graph, n: Call) -> RelaxExpr | None:
+def flip_flip(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """flip(flip(x, a), a)  =  x"""
     (x,) = n.args
     rank = tensor_type_of(n).rank
@@ -271,7 +273,7 @@ def flip_flip(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("gather")
-def gather_known(g: Graph, n: Call) -> RelaxExpr | None:
+def gather_known(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """gather(x, k)  =  reshape(slice k of x)        gather(x, [k, k + 1, ...])  =  a slice of x"""
     x, indices = n.args
     if not isinstance(indices, Constant) or isinstance(x, Constant) or indices.data.ndim > 1:
@@ -301,7 +303,7 @@ def _pads(n: Call) -> list[tuple[int, int]] | None:
 
 
 @rule(*CONVOLUTIONS)
-def pad_into_conv(g: Graph, n: Call) -> RelaxExpr | None:
+def pad_into_conv(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """conv(pad(x, 0), w, pads=p)  =  conv(x, w, pads=p + the pad)   where the pad is spatial"""
     y, w = n.args
     found = _border(y, 0.0)
@@ -324,7 +326,7 @@ def _border(y: RelaxExpr | None, value: float) -> list[tuple[int, int]] | None:
 
 
 @rule("pad")
-def pad_pad(g: Graph, n: Call) -> RelaxExpr | None:
+def pad_pad(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """pad(pad(x, p), q)  =  pad(x, p + q)   with one value, neither cutting"""
     (x,) = n.args
     if not is_op(x, "pad") or n.attrs["mode"] != "constant" or x.attrs["mode"] != "constant":
@@ -343,7 +345,7 @@ def pad_pad(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("mean", "sum", "max", "min", "prod")
-def reduce_nothing(g: Graph, n: Call) -> RelaxExpr | None:
+def reduce_nothing(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """A reduction over extents of 1  =  reshape"""
     (x,) = n.args
     sizes = dims(x)

@@ -20,7 +20,7 @@ from smelt.ir.build import value_of
 from smelt.ir.module import IRModule
 from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
 
-from .engine import Graph, RuleSet, apply_rules
+from .engine import GraphRewriter, RuleSet, apply_rules
 from .match import Array, dtype_of, is_float
 
 SPLIT_RULES = RuleSet()
@@ -51,7 +51,7 @@ class _Axis(NamedTuple):
 
 
 @rule("conv_transpose")
-def by_phases(g: Graph, n: Call) -> RelaxExpr | None:
+def by_phases(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """conv_transpose(x, w)  =  depth_to_space(concat(conv(x, w1), conv(x, w2), ...))"""
     x, w = n.args
     if not isinstance(w, Constant) or not is_float(n) or dtype_of(n) != dtype_of(w):
@@ -122,7 +122,7 @@ def _filters(
     return made.reshape(-1, *made.shape[3:])
 
 
-def _cut(g: Graph, n: Call, y: RelaxExpr) -> RelaxExpr:
+def _cut(g: GraphRewriter, n: Call, y: RelaxExpr) -> RelaxExpr:
     """The result without what the last rows and columns have too much."""
     if tensor_type_of(y) is tensor_type_of(n):
         return y

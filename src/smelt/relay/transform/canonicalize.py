@@ -11,7 +11,7 @@ from smelt.ir.node import Node, postorder
 from smelt.relax.graph import transform, uses_of
 from smelt.relax.graph_op import kind_of
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple
-from smelt.relax.transform.engine import Graph, RuleSet
+from smelt.relax.transform.engine import GraphRewriter, RuleSet
 from smelt.relax.transform.match import dtype_of, given, rank_of
 from smelt.relax.transform.rewriting import map_functions
 from smelt.topi.registry import Op
@@ -30,7 +30,7 @@ def CanonicalizeOps() -> Pass:
 
 
 @BIAS_RULES.rule("nn.bias_add")
-def plain_add(g: Graph, n: Call) -> RelaxExpr | None:
+def plain_add(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """nn.bias_add(x, b, axis)  =  x + expand_dims(b)"""
     x, b = given(n)
     return make("add", x, along(b, n.attrs["axis"], rank_of(x)))
@@ -50,7 +50,7 @@ def FastMath() -> Pass:
 
 
 @FAST_RULES.rule(*FAST)
-def approximated(g: Graph, n: Call) -> RelaxExpr | None:
+def approximated(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """f(x)  =  fast_f(x), roughly"""
     return make(FAST[n.callee], *n.args, **n.attrs) if dtype_of(n) == "float32" else None
 
@@ -115,7 +115,7 @@ def SplitArgs(max_function_args: int) -> Pass:
     rules = RuleSet(dialect=RELAY)
 
     @rules.rule("concatenate")
-    def in_parts(g: Graph, n: Call) -> RelaxExpr | None:
+    def in_parts(g: GraphRewriter, n: Call) -> RelaxExpr | None:
         """concatenate(a, b, c, d)  =  concatenate(concatenate(a, b), concatenate(c, d))"""
         items = n.args[0].items if isinstance(n.args[0], Tuple) else ()
         if len(items) <= max_function_args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.relax.nodes import Call, RelaxExpr, Tuple
-from smelt.relax.transform.engine import Graph, RuleSet
+from smelt.relax.transform.engine import GraphRewriter, RuleSet
 from smelt.relax.transform.match import dims, dtype_of, given, rank_of
 from smelt.transform import Pass
 
@@ -31,7 +31,7 @@ def along(vector: RelaxExpr, axis: int, rank: int) -> RelaxExpr:
 
 
 @rule("nn.batch_norm")
-def batch_norm(g: Graph, n: Call) -> RelaxExpr | None:
+def batch_norm(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """batch_norm(x, gamma, beta, mean, var)  =  x * scale + shift
 
     scale = gamma / sqrt(var + epsilon),  shift = beta - mean * scale
@@ -50,7 +50,7 @@ def batch_norm(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("nn.dropout")
-def dropout(g: Graph, n: Call) -> RelaxExpr | None:
+def dropout(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """dropout(x)  =  (x, ones)"""
     x = n.args[0]
     if x is None or None in dims(x):
@@ -76,7 +76,7 @@ def _affine(n: Call, y: RelaxExpr, axis: int) -> RelaxExpr:
 
 
 @rule("nn.layer_norm")
-def layer_norm(g: Graph, n: Call) -> RelaxExpr | None:
+def layer_norm(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """layer_norm(x, gamma, beta)  =  normalized(x) * gamma + beta   over one axis"""
     x = given(n)[0]
     axis = n.attrs["axis"] % rank_of(x)
@@ -84,7 +84,7 @@ def layer_norm(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("nn.instance_norm")
-def instance_norm(g: Graph, n: Call) -> RelaxExpr | None:
+def instance_norm(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """instance_norm(x, gamma, beta)  =  normalized(x) * gamma + beta   over all but two axes"""
     x = given(n)[0]
     axis = n.attrs["axis"] % rank_of(x)
@@ -93,7 +93,7 @@ def instance_norm(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("nn.group_norm")
-def group_norm(g: Graph, n: Call) -> RelaxExpr | None:
+def group_norm(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """group_norm(x, gamma, beta)  =  normalized(x in groups) * gamma + beta"""
     x = given(n)[0]
     shape, axis = dims(x), n.attrs["axis"] % rank_of(x)
@@ -107,7 +107,7 @@ def group_norm(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("nn.l2_normalize")
-def l2_normalize(g: Graph, n: Call) -> RelaxExpr | None:
+def l2_normalize(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """l2_normalize(x)  =  x / sqrt(max(sum of x * x, eps))"""
     x = given(n)[0]
     total = make("sum", make("multiply", x, x), axis=n.attrs["axis"], keepdims=True)

@@ -8,7 +8,7 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.relax.nodes import Call, RelaxExpr
-from smelt.relax.transform.engine import Graph, Rule, RuleSet, apply_rules
+from smelt.relax.transform.engine import GraphRewriter, Rule, RuleSet, apply_rules
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
@@ -56,7 +56,7 @@ def Legalize(legalize_map_attr_name: str = FTVM) -> Pass:
 
 
 def _rule(fn: Legalization) -> Rule:
-    def legal(g: Graph, n: Call) -> RelaxExpr | None:
+    def legal(g: GraphRewriter, n: Call) -> RelaxExpr | None:
         """What the registered function says"""
         types = [None if a is None else a.type for a in n.args]
         made = fn(n.attrs, list(n.args), [*types, n.type])

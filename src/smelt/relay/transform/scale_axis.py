@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from smelt.relax.compose.common import array_of
 from smelt.relax.nodes import Call, Constant, RelaxExpr, renewed_call
-from smelt.relax.transform.engine import Graph, RuleSet
+from smelt.relax.transform.engine import GraphRewriter, RuleSet
 from smelt.relax.transform.match import dims, given, is_float, rank_of
 from smelt.transform import Pass
 
@@ -89,7 +89,7 @@ def _weight_scaled(n: Call, vector: RelaxExpr, letter: str) -> RelaxExpr | None:
 
 
 @BACKWARD.rule("multiply")
-def scale_behind(g: Graph, n: Call) -> RelaxExpr | None:
+def scale_behind(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """f(conv(x, w)) * c  =  f(conv(x, w * c))"""
     if not is_float(n):
         return None
@@ -121,7 +121,7 @@ def _source_channel(x: RelaxExpr) -> int | None:
     return None
 
 
-def _scaled(g: Graph, x: RelaxExpr, c: RelaxExpr, axis: int) -> RelaxExpr | None:
+def _scaled(g: GraphRewriter, x: RelaxExpr, c: RelaxExpr, axis: int) -> RelaxExpr | None:
     """A value times a vector along an axis, with the factor in some weights; None: no way."""
     if not isinstance(x, Call) or not g.single(x):
         return None
@@ -153,7 +153,9 @@ def _commutes(x: Call, axis: int) -> bool:
     return pool or is_call(x, "nn.relu", "nn.leaky_relu")
 
 
-def _term_scaled(g: Graph, a: RelaxExpr, whole: Call, c: RelaxExpr, axis: int) -> RelaxExpr | None:
+def _term_scaled(
+    g: GraphRewriter, a: RelaxExpr, whole: Call, c: RelaxExpr, axis: int
+) -> RelaxExpr | None:
     """One term of a sum times a vector: a constant along the channels, or a product."""
     known = channel_vector(a, whole, axis)
     if known is not None:
@@ -166,7 +168,7 @@ def _term_scaled(g: Graph, a: RelaxExpr, whole: Call, c: RelaxExpr, axis: int) -
 
 
 @FORWARD.rule(*CONVS, "nn.dense")
-def scale_in_front(g: Graph, n: Call) -> RelaxExpr | None:
+def scale_in_front(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """conv(f(x * c), w)  =  conv(f(x), w * c)"""
     x = given(n)[0]
     if not is_float(n):
@@ -181,7 +183,7 @@ def scale_in_front(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 def _without_scale(
-    g: Graph, x: RelaxExpr, axis: int, positive: bool
+    g: GraphRewriter, x: RelaxExpr, axis: int, positive: bool
 ) -> tuple[RelaxExpr, RelaxExpr] | None:
     """(a value, the vector that x is it times); positive: only positive factors count."""
     if not isinstance(x, Call) or not g.single(x):

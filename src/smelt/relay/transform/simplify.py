@@ -7,7 +7,7 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.relax.compose.common import array_of
 from smelt.relax.nodes import Call, RelaxExpr, Tuple
-from smelt.relax.transform.engine import Graph, RuleSet
+from smelt.relax.transform.engine import GraphRewriter, RuleSet
 from smelt.relax.transform.match import all_are, dims, dtype_of, is_float, rank_of, type_is
 from smelt.transform import Pass
 
@@ -24,7 +24,7 @@ def SimplifyExpr() -> Pass:
 
 
 @rule("add", "subtract", "multiply", "divide", "power")
-def neutral(g: Graph, n: Call) -> RelaxExpr | None:
+def neutral(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x + 0  =  x - 0  =  x * 1  =  x / 1  =  x ** 1  =  x"""
     op = n.callee
     one = 0.0 if op in ("add", "subtract") else 1.0
@@ -35,7 +35,7 @@ def neutral(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("reshape")
-def reshape_twice(g: Graph, n: Call) -> RelaxExpr | None:
+def reshape_twice(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """reshape(reshape(x))  =  reshape(x);  reshape to the same shape  =  x"""
     x = n.args[0]
     if type_is(x, n):
@@ -52,7 +52,7 @@ def _axes(n: Call) -> tuple[int, ...]:
 
 
 @rule("transpose")
-def transpose_twice(g: Graph, n: Call) -> RelaxExpr | None:
+def transpose_twice(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """transpose(transpose(x, p), q)  =  transpose(x, p[q]);  in the order it has  =  x"""
     x, axes = n.args[0], _axes(n)
     if axes == tuple(range(len(axes))):
@@ -64,7 +64,7 @@ def transpose_twice(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("layout_transform")
-def layout_twice(g: Graph, n: Call) -> RelaxExpr | None:
+def layout_twice(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """layout_transform back and forth  =  x;  to the same layout  =  x"""
     x, a = n.args[0], n.attrs
     if a["src_layout"] == a["dst_layout"]:
@@ -83,7 +83,7 @@ def layout_twice(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("cast")
-def cast_twice(g: Graph, n: Call) -> RelaxExpr | None:
+def cast_twice(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """cast to the type it has  =  x;  cast(cast(x))  =  cast(x) where the inner one keeps all"""
     x = n.args[0]
     if type_is(x, n):
@@ -103,7 +103,7 @@ def _keeps(a: str, b: str) -> bool:
 
 
 @rule("squeeze", "expand_dims", "broadcast_to", "nn.batch_flatten")
-def nothing_moved(g: Graph, n: Call) -> RelaxExpr | None:
+def nothing_moved(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """A change of shape that changes no shape, or undoes the one before  =  x"""
     x = n.args[0]
     if is_call(x, "reshape", "squeeze", "expand_dims") and type_is(x.args[0], n):
@@ -112,20 +112,20 @@ def nothing_moved(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("concatenate")
-def concatenate_one(g: Graph, n: Call) -> RelaxExpr | None:
+def concatenate_one(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """concatenate((x,))  =  x"""
     items = n.args[0].items if isinstance(n.args[0], Tuple) else ()
     return items[0] if len(items) == 1 else None
 
 
 @rule("copy", "annotation.stop_fusion", "annotation.cast_hint")
-def copied(g: Graph, n: Call) -> RelaxExpr | None:
+def copied(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """copy(x)  =  x"""
     return n.args[0] if is_call(n, "copy") else None
 
 
 @rule("multiply")
-def scales_together(g: Graph, n: Call) -> RelaxExpr | None:
+def scales_together(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """(x * a) * b  =  x * (a * b)   for constants a, b"""
     x, b = n.args
     if not is_call(x, "multiply") or not g.single(x) or not is_float(n):
@@ -138,7 +138,7 @@ def scales_together(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("divide")
-def divided_by_root(g: Graph, n: Call) -> RelaxExpr | None:
+def divided_by_root(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x / sqrt(y)  =  x * rsqrt(y)"""
     x, y = n.args
     if is_call(y, "sqrt") and g.single(y):
@@ -154,7 +154,7 @@ def _number(x: RelaxExpr | None) -> float | None:
 
 
 @rule("minimum")
-def clipped_above(g: Graph, n: Call) -> RelaxExpr | None:
+def clipped_above(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """minimum(maximum(x, a), b)  =  clip(x, a, b)   for numbers a <= b"""
     low = n.args[0]
     high = _number(n.args[1])
@@ -167,7 +167,7 @@ def clipped_above(g: Graph, n: Call) -> RelaxExpr | None:
 
 
 @rule("clip")
-def clip_twice(g: Graph, n: Call) -> RelaxExpr | None:
+def clip_twice(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """clip(clip(x, a, b), c, d)  =  clip(x, max(a, c), min(b, d))   where these are in order"""
     x = n.args[0]
     if not is_call(x, "clip"):
@@ -188,7 +188,7 @@ def DivToMul() -> Pass:
 
 
 @DIVISION_RULES.rule("divide")
-def by_the_inverse(g: Graph, n: Call) -> RelaxExpr | None:
+def by_the_inverse(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x / c  =  x * (1 / c)   for a constant c of floats without a zero"""
     c = array_of(n.args[1])
     if c is None or not is_float(n) or bool(np.any(c == 0)):

@@ -8,7 +8,7 @@ from typing import Any
 from smelt.ir.module import IRModule
 from smelt.relax.graph import free_vars
 from smelt.relax.nodes import Call, RelaxExpr, renewed_call
-from smelt.relax.transform.engine import Graph, RuleSet
+from smelt.relax.transform.engine import GraphRewriter, RuleSet
 from smelt.relax.transform.match import all_are
 from smelt.transform import Pass
 
@@ -26,7 +26,7 @@ def FoldExplicitPadding() -> Pass:
 
 
 @PADDING_RULES.rule(*CONVS, *POOLS)
-def folded_padding(g: Graph, n: Call) -> RelaxExpr | None:
+def folded_padding(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """conv(pad(x), padding=p)  =  conv(x, padding=p + pad)   for padding with what p means"""
     x = n.args[0]
     if not is_call(x, "nn.pad") or x.attrs["pad_mode"] != "constant":
@@ -64,7 +64,7 @@ def FlattenAtrousConv() -> Pass:
 
 
 @ATROUS_RULES.rule("nn.batch_to_space_nd")
-def dilated(g: Graph, n: Call) -> RelaxExpr | None:
+def dilated(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """batch_to_space(conv2d(space_to_batch(x, d)), d)  =  conv2d(x, dilation=d)"""
     conv = n.args[0]
     first = conv.args[0] if is_call(conv, "nn.conv2d") else None
@@ -106,14 +106,14 @@ def _turned(mod: IRModule, names: tuple[str, ...]) -> IRModule:
     rules = RuleSet(dialect=RELAY)
 
     @rules.rule("nn.dense")
-    def plain(g: Graph, n: Call) -> RelaxExpr | None:
+    def plain(g: GraphRewriter, n: Call) -> RelaxExpr | None:
         """dense(x, transpose(w))  =  dense(x, w.T)"""
         w = n.args[1]
         if not is_call(w, "transpose") or w.args[0] not in new:
             return None
         return renewed_call(n, n.args[0], new[w.args[0]])
 
-    made = Graph(rules, share=False, whole=True).run(main)
+    made = GraphRewriter(rules, share=False, whole=True).run(main)
     used = set(free_vars(made.body))
     params = [
         v

@@ -25,7 +25,7 @@ from smelt.relax.nodes import (
 from smelt.topi.registry import Op
 
 from ..combine_parallel_matmul import combine_parallel_matmul
-from ..engine import Graph
+from ..engine import GraphRewriter
 from ..fake_quantization import fake_quantization_to_integer
 from ..fold_scale import PRODUCTS, scale_after_product
 from ..match import dims, dtype_of, is_op
@@ -58,7 +58,7 @@ def FoldBatchnormToConv2D() -> Pass:
     )
 
 
-def _batch_norm_of_conv(g: Graph, n: Call) -> RelaxExpr | None:
+def _batch_norm_of_conv(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     x = n.args[0]
     if not is_op(x, "conv2d") or not isinstance(x.args[1], Constant) or not g.single(x):
         return None
@@ -99,7 +99,7 @@ def _multiplications(a: RelaxExpr | None, b: RelaxExpr | None, c: RelaxExpr | No
     return m * k * n + m * n * p, k * n * p + m * k * p
 
 
-def _other_order(g: Graph, n: Call) -> RelaxExpr | None:
+def _other_order(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """(a b) c  =  a (b c), and back"""
     for first, y in zip((True, False), n.args, strict=True):
         if not _plain_product(n) or not _plain_product(y) or not isinstance(y, Call):
@@ -120,7 +120,7 @@ def ExpandMatmulOfSum() -> Pass:
     return ruled("ExpandMatmulOfSum", {"matmul": [_product_of_sum]})
 
 
-def _product_of_sum(g: Graph, n: Call) -> RelaxExpr | None:
+def _product_of_sum(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     x, y = n.args
     if not _plain_product(n) or not is_op(y, "add") or not g.single(y):
         return None
@@ -135,7 +135,7 @@ def ReorderTakeAfterMatmul() -> Pass:
     return ruled("ReorderTakeAfterMatmul", {"matmul": [_columns_of_product]})
 
 
-def _columns_of_product(g: Graph, n: Call) -> RelaxExpr | None:
+def _columns_of_product(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     x, y = n.args
     if not _plain_product(n) or not is_op(y, "gather") or not g.single(y):
         return None
@@ -152,7 +152,7 @@ def ReorderPermuteDimsAfterConcat() -> Pass:
     return ruled("ReorderPermuteDimsAfterConcat", {"concat": [_concat_of_transposed]})
 
 
-def _concat_of_transposed(g: Graph, n: Call) -> RelaxExpr | None:
+def _concat_of_transposed(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     first = n.args[0]
     if not is_op(first, "transpose") or len(n.args) < 2:
         return None
@@ -176,7 +176,7 @@ def _vector(x: RelaxExpr | None, v: RelaxExpr | None) -> RelaxExpr:
     return call("reshape", v, shape=(*shape, *(1,) * (tensor_type_of(x).rank - 2)))
 
 
-def _batch_norm_taken_apart(g: Graph, n: Call) -> RelaxExpr | None:
+def _batch_norm_taken_apart(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     x, *vectors = n.args
     scale, bias, mean, var = (_vector(x, v) for v in vectors)
     eps = constant(np.asarray(n.attrs["epsilon"], dt.to_numpy(dtype_of(x))))
@@ -185,7 +185,7 @@ def _batch_norm_taken_apart(g: Graph, n: Call) -> RelaxExpr | None:
     return g.call("add", g.call("multiply", y, scale), bias)
 
 
-def _layer_norm_taken_apart(g: Graph, n: Call) -> RelaxExpr | None:
+def _layer_norm_taken_apart(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     x, scale, *bias = n.args
     rank = tensor_type_of(x).rank
     if n.attrs["axis"] % rank != rank - 1:
@@ -212,7 +212,7 @@ def _decomposing(name: str, func_name: str | None, rules: dict[str, Sequence[Any
     return named(name, run)
 
 
-def _by_running_statistics(g: Graph, n: Call) -> RelaxExpr | None:
+def _by_running_statistics(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """batch_norm as arithmetic; one of the batch's own statistics is no inference."""
     mean = n.args[3]
     if is_op(mean, "reshape") and is_op(mean.args[0], "mean"):
@@ -250,7 +250,7 @@ FAST = {"exp": "fast_exp", "tanh": "fast_tanh", "erf": "fast_erf"}
 def FastMath() -> Pass:
     """exp, tanh and erf of float32 by approximations."""
 
-    def faster(g: Graph, n: Call) -> RelaxExpr | None:
+    def faster(g: GraphRewriter, n: Call) -> RelaxExpr | None:
         assert isinstance(n.op, Op)
         return g.call(FAST[n.op.name], n.args[0]) if dtype_of(n) == "float32" else None
 
