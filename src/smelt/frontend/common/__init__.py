@@ -7,14 +7,6 @@ from .values import Operand, SequenceValue, Value
 from .walk import Environment, Importer
 
 __all__ = [
-    "Build",
-    "Environment",
-    "Graph",
-    "Importer",
-    "Input",
-    "NeedsValues",
-    "Operand",
-    "SequenceValue",
-    "Step",
-    "Value",
+    "Build", "Environment", "Graph", "Importer", "Input", "NeedsValues", "Operand", "SequenceValue",
+    "Step", "Value",
 ]  # fmt: skip
