@@ -55,9 +55,9 @@ with tempfile.TemporaryDirectory() as folder:
     print(sum(file.stat().st_size for file in os.scandir(folder)) / 1e6)
 """
 MEASURES = {
-    "graph passes": (PASSES, "{:.1f} ms", 7),
-    "cold compile": (COLD, "{:.2f} s", 7),
-    "call": (CALL, "{:.3f} ms", 7),
+    "graph passes": (PASSES, "{:.1f} ms", 4),
+    "cold compile": (COLD, "{:.2f} s", 4),
+    "call": (CALL, "{:.3f} ms", 4),
     "library": (SIZE, "{:.2f} MB", 1),
 }
 """A program that prints a number, how the number is written, how often it is run."""
