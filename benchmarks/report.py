@@ -25,7 +25,7 @@ SECTIONS = {
     "tensor_level": "Schedules by hand, and the scheduler's speed",
     "graph_level": "Relay programs: passes, patterns, levels",
     "compile_time": "Compile time, import and call",
-    "pipeline_cost": "What the way through the compiler costs, and what it gives, beside another version",
+    "pipeline_cost": "The way through the compiler, beside another version",
     "peak": "The machine's limits",
 }
 
