@@ -120,9 +120,8 @@ def same(
     )
     body.__doc__ = op.__doc__
     order = "layout" if images else order
-    RELAY.op(*name.split(), results=results, prepare=prepare, order=order)(
-        body
-    ).commutative = op.commutative
+    enter = RELAY.op(*name.split(), results=results, prepare=prepare, order=order)
+    enter(body).commutative = op.commutative
     SAME.setdefault(op.name, row(name.split()[0], op.name, renamed, attributes, formed, fixed))
 
 

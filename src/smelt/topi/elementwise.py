@@ -70,8 +70,6 @@ sqrt = _function("sqrt", np.sqrt, "The square root of x.")
 rsqrt = _function("rsqrt", lambda x: 1 / np.sqrt(x), "1 / sqrt(x).")
 tanh = _function("tanh", np.tanh, "The hyperbolic tangent of x.")
 sigmoid = _function("sigmoid", logistic, "1 / (1 + exp(-x)).")
-
-
 erf = _function("erf", erf_array, "The error function of x.")
 sin = _function("sin", np.sin, "The sine of x, in radians.")
 cos = _function("cos", np.cos, "The cosine of x, in radians.")
