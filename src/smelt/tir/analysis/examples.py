@@ -13,9 +13,9 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.walk import substitute
 from smelt.tir.interpret import InterpretError, interpret
-from smelt.tir.nodes import Buffer, BufferLoad, For, IfThenElse, LetStmt, PrimFunc, Stmt, walk
-from smelt.tir.rewrite import loads
-from smelt.tir.script_ops import expr_nodes, shape_vars
+from smelt.tir.nodes import Buffer, For, IfThenElse, LetStmt, PrimFunc, Stmt, walk
+from smelt.tir.rewrite import loads, own_loads
+from smelt.tir.script_ops import shape_vars
 
 SIZE = 5
 """The value of symbolic sizes that nobody chooses."""
@@ -149,9 +149,6 @@ def _choices(s: Stmt) -> list[Expr]:
         found.append(s.condition)
     elif isinstance(s, LetStmt):
         found.append(s.value)
-    for c in s.children():
-        if isinstance(c, Expr):
-            for n in expr_nodes(c):
-                if isinstance(n, BufferLoad):
-                    found += n.indices
+    for load in own_loads(s):
+        found += load.indices
     return [*found, *getattr(s, "indices", ())]
