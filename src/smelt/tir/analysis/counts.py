@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import value_of
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.expr import INDEX, Call, Expr, IntImm, Var, const
+from smelt.ir.expr import INDEX, Call, Expr, Var, const
 from smelt.ir.module import IRModule
-from smelt.ir.walk import free_vars, substitute
+from smelt.ir.walk import free_vars
+from smelt.tir.interpret_expr import known_number
 from smelt.tir.script_ops import expr_nodes, expressions
 from smelt.tir.script_ops import is_pure as is_pure
 from smelt.tir.threads import BARRIER
@@ -99,8 +99,7 @@ def _number(e: Expr, sizes: Mapping[str, int] | None, what: str) -> int:
         raise TypeMismatch(
             f"{what} depends on {', '.join(missing)}; say sizes={{{missing[0]!r}: ...}}"
         )
-    values: dict[Var, Expr] = {v: IntImm(v.type, (sizes or {})[v.name]) for v in free}
-    found = value_of(substitute(e, values))
+    found = known_number(e, {v: (sizes or {})[v.name] for v in free})
     if found is None:
         raise TypeMismatch(f"{what} is not a number: {e}")
     return found
