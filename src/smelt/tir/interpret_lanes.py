@@ -26,14 +26,13 @@ from smelt.ir.expr import (
     cast,
     const,
 )
-from smelt.ir.node import Node
 
 from . import nodes
 from .intrin.inline import Direct, element_of, inlined, innermost_call, known, lanes_buffer
 from .named_calls import NAMED_CALLS
 from .printer import script
 from .rewrite import Rewriter, loads
-from .script_ops import expr_nodes, operands
+from .script_ops import expr_nodes, expressions, operands
 
 
 def lane(e: Expr, index: Expr, vectors: dict[Var, nodes.Buffer]) -> Expr:
@@ -148,12 +147,7 @@ class _Scalarize(Rewriter):
         """Whether vectors or instructions stand in an expression."""
         if root not in self.found:
             for e in expr_nodes(root):
-                vector = isinstance(e, Var | Ramp | Broadcast | Shuffle) and _lanes(e) > 1
-                self.found[e] = (
-                    vector
-                    or (isinstance(e, Call) and e.op in NAMED_CALLS)
-                    or any(self.found[x] for x in operands(e))
-                )
+                self.found[e] = _is_special(e) or any(self.found[x] for x in operands(e))
         return self.found[root]
 
     def stmt(self, s: nodes.Stmt) -> nodes.Stmt:
@@ -314,6 +308,13 @@ class _Scalarize(Rewriter):
         return put(const(0, INDEX)) if _size(own) == 1 else self.each(_size(own), (a,), put)
 
 
+def _is_special(e: Expr) -> bool:
+    """Whether an expression is a vector or an instruction, whatever its operands are."""
+    if isinstance(e, Var | Ramp | Broadcast | Shuffle):
+        return _lanes(e) > 1
+    return isinstance(e, Call) and e.op in NAMED_CALLS
+
+
 def _with_exprs(s: nodes.BufferStore | nodes.LetStmt | nodes.Evaluate, r: Rewriter) -> nodes.Stmt:
     """A statement with its own expressions rewritten; a binding's body stays."""
     if isinstance(s, nodes.LetStmt):
@@ -344,7 +345,7 @@ def scalarized(
 
     Loops over lanes are not in the table; it is empty where nothing had to be done.
     """
-    if not _has_vectors(func.body):
+    if not any(_is_special(e) for e in expressions(*nodes.walk(func.body))):
         return func, {}
     rewriter = _Scalarize(direct)
     try:
@@ -352,22 +353,3 @@ def scalarized(
     except Unsupported as e:
         marked = script(func, {} if rewriter.at is None else {rewriter.at: "here"})
         raise Unsupported(f"{func.name}: {e}\n{marked}") from None
-
-
-def _has_vectors(body: nodes.Stmt) -> bool:
-    """Whether a program computes with vectors anywhere."""
-    seen: set[Node] = set()
-    stack: list[Node] = [body]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, Expr):
-            if n in seen:
-                continue
-            seen.add(n)
-            if isinstance(n, Ramp | Broadcast | Shuffle | Var) and _lanes(n) > 1:
-                return True
-            if isinstance(n, Call) and n.op in NAMED_CALLS:
-                return True
-        if not isinstance(n, nodes.Buffer):
-            stack.extend(n.children())
-    return False
