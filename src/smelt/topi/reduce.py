@@ -417,7 +417,7 @@ def scan(
 ) -> Tensor:  # fmt: skip
     """The elements before each one along `axis` joined; narrow floats meet in float32."""
     common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
-    lanes = Lanes(x, common.axis_of(axis, len(x.shape)))
+    lanes = Lanes(x.shape, common.axis_of(axis, len(x.shape)))
     so_far = Cell(common.wide(x.dtype), "so_far")
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
