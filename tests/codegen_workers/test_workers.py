@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from smelt.codegen import worker_process
-from smelt.codegen.frames import FrameBuffer, frame
+from smelt.codegen.frames import frame, read_frame
 from smelt.codegen.workers import WorkerPool, default_pool
 from smelt.ir.errors import CompileError, InternalError, ScheduleError
 from tests.codegen_workers import jobs
@@ -71,12 +71,21 @@ def run(*arguments: str, path: str, cwd: Path) -> subprocess.CompletedProcess[st
 def test_frames_are_cut_out_of_any_pieces() -> None:
     stream = frame(1, b"one") + frame(2, b"") + frame(3, b"x" * 5000)
     for step in (1, 7, 100_000):
-        buffer, found = FrameBuffer(), []
-        for at in range(0, len(stream), step):
-            buffer.feed(stream[at : at + step])
-            while (f := buffer.pop()) is not None:
-                found.append(f)
+        source, sink = os.pipe()
+
+        def write(sink: int = sink, step: int = step) -> None:
+            for at in range(0, len(stream), step):
+                os.write(sink, stream[at : at + step])
+            os.close(sink)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        found = [read_frame(source) for _ in range(3)]
         assert found == [(1, b"one"), (2, b""), (3, b"x" * 5000)]
+        with pytest.raises(EOFError):
+            read_frame(source)
+        writer.join()
+        os.close(source)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
