@@ -433,7 +433,7 @@ class FunctionText(MemoryOps):
         status = self.assign(
             f'call i32 {run}(ptr {pool}, ptr @"{name}", ptr {closure}, i64 {count})'
         )
-        self.check(self.assign(f"icmp eq i32 {status}, 0"), status)
+        self.succeed(status)
         self._after(s.body)
 
     # ------------------------------------------------------------------------------ effects
@@ -444,8 +444,9 @@ class FunctionText(MemoryOps):
             return
         if not isinstance(e, Call):
             raise InternalError(f"{self.name}: an expression without effect is evaluated")
-        if e.op == "smelt.call_kernel":
-            self.call_kernel(e)
+        if e.op in ("smelt.call_kernel", "smelt.call_packed"):
+            call = self.call_named if isinstance(e.args[0], StringImm) else self.call_packed
+            call(e)
         elif e.op == "smelt.probe":
             self.probe(e)
         elif e.op in NAMED_CALLS:
@@ -460,16 +461,26 @@ class FunctionText(MemoryOps):
             at = self.assign(f"getelementptr inbounds i8, ptr %host, i64 {offset}")
         return self.assign(f"load ptr, ptr {at}")
 
-    def call_kernel(self, e: Call) -> None:
-        """Call another program of the module; a nonzero status ends this one."""
-        name, *args = e.args
-        kinds = ["ptr", *["ptr" if a.dtype == "handle" else llvm_type(a.dtype) for a in args]]
-        values = ["%host", *map(self.value, args)]
+    def call_named(self, e: Call) -> None:
+        """Call a function by name: a kernel, which gets the host services first, or C code."""
+        name, *operands = e.args
         assert isinstance(name, StringImm)
-        symbol = f'@"{name.value}"'
-        self.module.declare(symbol, f"declare i32 {symbol}({', '.join(kinds)})")
-        given = ", ".join([f"{k} {v}" for k, v in zip(kinds, values, strict=True)])
-        status = self.assign(f"call i32 {symbol}({given})")
+        args = [("ptr", "%host")] if e.op == "smelt.call_kernel" else []
+        args += [(llvm_type(a.dtype), self.value(a)) for a in operands]
+        self.succeed(self.named(f'@"{name.value}"', "i32", args))
+
+    def call_packed(self, e: Call) -> None:
+        """Call a function of the host's table; without a table that is not supported."""
+        number, operands, sizes = (self.value(a) for a in e.args)
+        table = self.from_host("externals")
+        there = self.assign(f"icmp ne ptr {table}, null")
+        self.check(there, f"{Status.UNSUPPORTED:d}")
+        slot = self.assign(f"getelementptr inbounds ptr, ptr {table}, i64 {number}")
+        function = self.assign(f"load ptr, ptr {slot}")
+        self.succeed(self.assign(f"call i32 {function}(ptr {operands}, ptr {sizes})"))
+
+    def succeed(self, status: str) -> None:
+        """Leave the function with a status unless it is 0."""
         self.check(self.assign(f"icmp eq i32 {status}, 0"), status)
 
     def probe(self, e: Call) -> None:
