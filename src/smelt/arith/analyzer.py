@@ -14,7 +14,7 @@ from . import compare as _compare
 from .answer import Answer, ConstIntBound, ModularSet
 from .bounds import deep, expr_bounds, poly_bounds, precompute, residue
 from .context import Bounds, Context
-from .facts import learn
+from .facts import learn, under
 from .interval_set import IntervalSet
 from .poly import INTS, Poly, add, constant, subtract
 from .simplify import merge
@@ -113,13 +113,8 @@ class Analyzer:
         if isinstance(c, IntImm):
             yield self
             return
-        child = self.context.children.get((c, True))
-        if child is None:
-            child = new = self.context.extended()
-            deep(new, lambda: learn(new, c), c)
-            self.context.children[c, True] = child
-        self._stack.append(child)
-        self.context = child
+        self.context = under(self.context, c, True)
+        self._stack.append(self.context)
         try:
             yield self
         finally:
