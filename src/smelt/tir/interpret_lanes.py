@@ -180,8 +180,8 @@ class _Scalarize(Rewriter):
         return nodes.For(var, const(0, INDEX), const(count, INDEX), one(var))
 
     def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
-        """All lanes of the value are known before the first is stored."""
-        everything = (s.value, *s.indices)
+        """What is read of the buffer is known before the first lane is stored."""
+        everything = [s.value, *s.indices]
         if not any(self.special(e) for e in everything):
             # below a vector condition, what every lane would store in the same place
             return s if self.mask is None else self.each(_size(self.mask), (), lambda _: s)
@@ -189,19 +189,28 @@ class _Scalarize(Rewriter):
             call = innermost_call(e)
             if call is not None:
                 return self.instruction(call, s)
-        count = _lanes(*everything)
+        own: list[nodes.Buffer] = []
+        before: list[nodes.Stmt] = []
+        for n, e in enumerate(everything):
+            if any(load.buffer is s.buffer for load in loads(e)):
+                own.append(lanes_buffer("lanes", e.dtype))
+                before.append(self.fill(own[-1], e))
+                everything[n] = self.of_lanes(own[-1], e)
+        value, *indices = everything
 
-        def store(value: Expr, at: Expr) -> nodes.Stmt:
-            target = tuple([lane(i, at, self.vectors) for i in s.indices])
-            return nodes.BufferStore(s.buffer, value, target)
+        def store(at: Expr) -> nodes.Stmt:
+            target = tuple([lane(i, at, self.vectors) for i in indices])
+            return nodes.BufferStore(s.buffer, lane(value, at, self.vectors), target)
 
-        if all(load.buffer is not s.buffer for e in everything for load in loads(e)):
-            return self.each(
-                count, everything, lambda at: store(lane(s.value, at, self.vectors), at)
-            )
-        whole = lanes_buffer("lanes", dt.vector(s.buffer.type, count))
-        back = self.each(count, everything, lambda at: store(whole[at], at))
-        return _allocated([whole], self.fill(whole, s.value), back)
+        return _allocated(own, *before, self.each(_lanes(*everything), tuple(everything), store))
+
+    def of_lanes(self, own: nodes.Buffer, e: Expr) -> Expr:
+        """What stands for an expression whose lanes are in a buffer."""
+        if dt.lanes(e.dtype) == 1:
+            return own[0]
+        made = Var(own.name, e.dtype)
+        self.vectors[made] = own
+        return made
 
     def visit_LetStmt(self, s: nodes.LetStmt) -> nodes.Stmt:
         """A vector variable is a buffer of its lanes."""
@@ -281,9 +290,7 @@ class _Scalarize(Rewriter):
         else:
             before.append(inlined(made, places, own[-1]))
         rest = Rewriter()
-        rest.memo[e] = value = own[-1][0] if dt.lanes(e.type) == 1 else Var("r", e.type)
-        if isinstance(value, Var):
-            self.vectors[value] = own[-1]
+        rest.memo[e] = self.of_lanes(own[-1], e)
         return _allocated(own, *before, self.stmt(_with_exprs(s, rest)))
 
     def in_memory(self, a: Expr) -> nodes.BufferLoad | None:
@@ -317,7 +324,7 @@ def _with_exprs(s: nodes.BufferStore | nodes.LetStmt | nodes.Evaluate, r: Rewrit
 
 def _allocated(buffers: list[nodes.Buffer], *stmts: nodes.Stmt) -> nodes.Stmt:
     """Statements with local buffers around them."""
-    body: nodes.Stmt = nodes.Seq(stmts)
+    body = nodes.seq(*stmts)
     for b in reversed(buffers):
         body = nodes.Allocate(b, body)
     return body
