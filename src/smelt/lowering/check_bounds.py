@@ -95,13 +95,7 @@ class _Check(RangeRewriter):
 
     def visit_IfThenElse(self, s: tir.IfThenElse) -> tir.Stmt:
         checks = self.before(s.condition)
-        with self.analyzer.assume(s.condition):
-            yes = self.stmt(s.then_body)
-        no = None
-        if s.else_body is not None:
-            with self.analyzer.assume(logical_not(s.condition)):
-                no = self.stmt(s.else_body)
-        return tir.seq(*checks, tir.IfThenElse(s.condition, yes, no))
+        return tir.seq(*checks, tir.IfThenElse(s.condition, *self.branches(s, s.condition)))
 
     def visit_BlockRealize(self, s: tir.BlockRealize) -> tir.Stmt:
         checks = self.before(*s.values, s.predicate)
