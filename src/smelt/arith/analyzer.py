@@ -365,7 +365,7 @@ def _bind(cx: Context, var: Var, first: Poly | None, last: Poly | None) -> None:
     if first is not None and last is not None and (first.terms or last.terms):
         ends = (first, last)
     if met:
-        if cx.ranges.get(var) == (lowest, highest) and _same(cx.symbolic.get(var), ends):
+        if cx.ranges.get(var) == (lowest, highest) and cx.symbolic.get(var) == ends:
             return
         cx.drop(var)
     cx.ranges[var] = (lowest, highest)
@@ -374,9 +374,3 @@ def _bind(cx: Context, var: Var, first: Poly | None, last: Poly | None) -> None:
     cx.children.clear()
     if met:
         cx.forget()
-
-
-def _same(a: tuple[Poly, Poly] | None, b: tuple[Poly, Poly] | None) -> bool:
-    if a is None or b is None:
-        return a is b
-    return a[0].same(b[0]) and a[1].same(b[1])
