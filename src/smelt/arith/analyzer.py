@@ -14,7 +14,7 @@ from . import compare as _compare
 from .answer import Answer, ConstIntBound, ModularSet
 from .bounds import deep, expr_bounds, poly_bounds, precompute, residue
 from .context import Bounds, Context
-from .facts import learn
+from .facts import learn, under
 from .interval_set import IntervalSet
 from .poly import INTS, Poly, add, constant, subtract
 from .simplify import merge
@@ -113,13 +113,8 @@ class Analyzer:
         if isinstance(c, IntImm):
             yield self
             return
-        child = self.context.children.get((c, True))
-        if child is None:
-            child = new = self.context.extended()
-            deep(new, lambda: learn(new, c), c)
-            self.context.children[c, True] = child
-        self._stack.append(child)
-        self.context = child
+        self.context = under(self.context, c, True)
+        self._stack.append(self.context)
         try:
             yield self
         finally:
@@ -370,7 +365,7 @@ def _bind(cx: Context, var: Var, first: Poly | None, last: Poly | None) -> None:
     if first is not None and last is not None and (first.terms or last.terms):
         ends = (first, last)
     if met:
-        if cx.ranges.get(var) == (lowest, highest) and _same(cx.symbolic.get(var), ends):
+        if cx.ranges.get(var) == (lowest, highest) and cx.symbolic.get(var) == ends:
             return
         cx.drop(var)
     cx.ranges[var] = (lowest, highest)
@@ -379,9 +374,3 @@ def _bind(cx: Context, var: Var, first: Poly | None, last: Poly | None) -> None:
     cx.children.clear()
     if met:
         cx.forget()
-
-
-def _same(a: tuple[Poly, Poly] | None, b: tuple[Poly, Poly] | None) -> bool:
-    if a is None or b is None:
-        return a is b
-    return a[0].same(b[0]) and a[1].same(b[1])

@@ -7,6 +7,7 @@ from typing import Any
 from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, any_of, logical_not
 from smelt.ir.expr import EQ, GE, GT, LE, LT, NE, And, Compare, Expr, FloorDiv, IntImm, Not, Or, Var
+from smelt.ir.walk import joined
 
 from .answer import Answer
 from .bounds import expr_bounds, poly_bounds, residue
@@ -213,7 +214,7 @@ def _or(cx: Context, e: Or) -> Expr:
     """a or b = not (not a and not b), for what the conjunction decides."""
     if dt.lanes(e.dtype) > 1:
         return rebuild(cx, e)
-    parts = [x for c in _operands(e, Or) for x in _operands(cx.simplify(c), Or)]
+    parts = [x for c in joined(e, Or) for x in joined(cx.simplify(c), Or)]
     kept = list(dict.fromkeys(parts))
     if any(c is TRUE or logical_not(c) in kept for c in kept):
         return TRUE
@@ -257,7 +258,7 @@ def prove(cx: Context, condition: Expr) -> Answer:
     if isinstance(condition, IntImm):
         return Answer.of(condition.value)
     if kind is And or kind is Or:
-        answers = {prove(cx, c) for c in _operands(condition, kind)}
+        answers = {prove(cx, c) for c in joined(condition, kind)}
         decisive = Answer.NO if kind is And else Answer.YES
         if decisive in answers:
             return decisive
@@ -273,16 +274,3 @@ def prove(cx: Context, condition: Expr) -> Answer:
         return below_zero(cx, p)
     simple = cx.simplify(condition)
     return Answer.of(simple.value) if isinstance(simple, IntImm) else Answer.UNKNOWN
-
-
-def _operands(e: Expr, kind: type) -> list[Expr]:
-    """What a chain of `and` (or `or`) joins."""
-    out: list[Expr] = []
-    stack = [e]
-    while stack:
-        c = stack.pop()
-        if type(c) is kind:
-            stack += (c.b, c.a)  # type: ignore[attr-defined]
-        else:
-            out.append(c)
-    return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from smelt.ir import expr
 from smelt.ir.build import logical_not
 
-from .bounds import intersect
+from .bounds import deep, intersect
 from .context import Context
 from .poly import INTS, Poly, scale, subtract
 
@@ -84,7 +84,8 @@ def under(cx: Context, condition: expr.Expr, value: bool) -> Context:
     key = (condition, value)
     child = cx.children.get(key)
     if child is None:
-        child = cx.extended()
-        learn(child, condition if value else logical_not(condition))
+        child = new = cx.extended()
+        known = condition if value else logical_not(condition)
+        deep(new, lambda: learn(new, known), known)
         cx.children[key] = child
     return child

@@ -43,11 +43,9 @@ class IterMapLevel(IntEnum):
     @staticmethod
     def of(level: IterMapLevel | int | str) -> IterMapLevel:
         """A level by its name, in any case, with or without underscore, or by its number."""
+        wanted = level.replace("_", "").upper() if isinstance(level, str) else level
         for known in IterMapLevel:
-            if level in (known, known.name) or (
-                isinstance(level, str)
-                and level.replace("_", "").upper() == known.name.replace("_", "")
-            ):
+            if wanted in (known, known.name.replace("_", "")):
                 return known
         names = ", ".join(known.name.lower() for known in IterMapLevel)
         raise ValueError(f"check_level is {level!r}; legal: {names}")

@@ -29,9 +29,11 @@ class Poly:
     def __repr__(self) -> str:
         return f"Poly({self.terms}, {self.const})"
 
-    def same(self, other: Poly) -> bool:
+    def __eq__(self, other: object) -> bool:
         """Whether both have the same value identically."""
-        return self.const == other.const and self.terms == other.terms
+        return isinstance(other, Poly) and (self.const, self.terms) == (other.const, other.terms)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def content(self) -> int:
         """The greatest common divisor of the coefficients; 0 for a constant."""

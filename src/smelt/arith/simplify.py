@@ -35,18 +35,11 @@ def _var(cx: Context, e: expr.Var) -> Poly:
     return constant(low) if low is not None and low == high else atom(e)
 
 
-@integer_rule(expr.Add, plain=True)
-def _add(cx: Context, e: expr.Add) -> Poly:
+@integer_rule(expr.Add, expr.Sub, plain=True)
+def _sum(cx: Context, e: expr.Add | expr.Sub) -> Poly:
     known = cx.polys.get
     a, b = known(e.a) or cx.poly(e.a), known(e.b) or cx.poly(e.b)
-    return merge(cx, add(a, b), e.dtype)
-
-
-@integer_rule(expr.Sub, plain=True)
-def _sub(cx: Context, e: expr.Sub) -> Poly:
-    known = cx.polys.get
-    a, b = known(e.a) or cx.poly(e.a), known(e.b) or cx.poly(e.b)
-    return merge(cx, subtract(a, b), e.dtype)
+    return merge(cx, add(a, b, 1 if type(e) is expr.Add else -1), e.dtype)
 
 
 @integer_rule(expr.Mul, plain=True)

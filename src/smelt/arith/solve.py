@@ -87,7 +87,7 @@ class _Walk:
         if al is not None and bl is not None and nonnegative(cx, al) and nonnegative(cx, bl):
             return mul(al, bl), None if ah is None or bh is None else mul(ah, bh)
         for (x, y), (ul, uh) in ((a, b), (b, a)):
-            if x is not None and y is not None and x.same(y):
+            if x is not None and y is not None and x == y:
                 if nonnegative(cx, x):
                     return None if ul is None else mul(x, ul), None if uh is None else mul(x, uh)
                 if nonnegative(cx, scale(x, -1)):
@@ -101,7 +101,7 @@ class _Walk:
         items = list(polys)
         result = items[0]
         for p in items[1:]:
-            if not p.same(result):
+            if p != result:
                 result = self.cx.poly(cls(self.expr(result), self.expr(p)))
         return result
 
@@ -149,7 +149,7 @@ def _floor_mod(w: _Walk, e: FloorMod) -> Interval:
         return None, None
     low, high = w.of(e.a)
     if low is not None and high is not None:
-        if quotient(w.cx, low, d, w.dtype).same(quotient(w.cx, high, d, w.dtype)):
+        if quotient(w.cx, low, d, w.dtype) == quotient(w.cx, high, d, w.dtype):
             return remainder(w.cx, low, d, w.dtype), remainder(w.cx, high, d, w.dtype)
         if nonnegative(w.cx, low):
             return ZERO, w.least(high, Poly(d.terms, d.const - 1))

@@ -64,6 +64,19 @@ def refold(e: expr.Expr) -> expr.Expr:
     return e
 
 
+def joined(e: expr.Expr, *kinds: type[expr.Expr]) -> list[expr.Expr]:
+    """What nested binary operations of some kinds join, from the left: a, b, c of a + b + c."""
+    found: list[expr.Expr] = []
+    stack = [e]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, expr.Binary) and type(x) in kinds:
+            stack += (x.b, x.a)
+        else:
+            found.append(x)
+    return found
+
+
 def free_vars(e: Node) -> set[expr.Var]:
     """The variables that occur in an expression."""
     found: set[expr.Var] = set()

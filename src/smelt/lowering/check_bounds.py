@@ -71,43 +71,24 @@ class _Check(RangeRewriter):
 
     # -------------------------------------------------------------------------- statements
 
+    def stmt(self, s: tir.Stmt) -> tir.Stmt:
+        """A statement behind the checks of what it evaluates first."""
+        exprs = (*s.indices, s.value) if isinstance(s, tir.BufferStore) else tir.own_exprs(s)
+        return tir.seq(*self.before(*exprs), super().stmt(s))
+
     def visit_BufferStore(self, s: tir.BufferStore) -> tir.Stmt:
-        checks = self.before(*s.indices, s.value)
-        own = [c for _, c in self.inside(s.buffer, s.indices)]
-        return tir.seq(*checks, *own, s)
-
-    def visit_Evaluate(self, s: tir.Evaluate) -> tir.Stmt:
-        return tir.seq(*self.before(s.value), s)
-
-    def visit_AssertStmt(self, s: tir.AssertStmt) -> tir.Stmt:
-        return tir.seq(*self.before(s.condition), s)
-
-    def visit_LetStmt(self, s: tir.LetStmt) -> tir.Stmt:
-        return tir.seq(*self.before(s.value), super().visit_LetStmt(s))
-
-    def loop(self, s: tir.For) -> tir.Stmt:
-        return tir.seq(*self.before(s.min, s.extent), super().loop(s))
+        return tir.seq(*[check for _, check in self.inside(s.buffer, s.indices)], s)
 
     def visit_While(self, s: tir.While) -> tir.Stmt:
         """The condition is evaluated before each iteration, so its checks stand there as well."""
-        checks = self.before(s.condition)
-        return tir.seq(*checks, tir.While(s.condition, tir.seq(self.stmt(s.body), *checks)))
+        return tir.While(s.condition, tir.seq(self.stmt(s.body), *self.before(s.condition)))
 
     def visit_IfThenElse(self, s: tir.IfThenElse) -> tir.Stmt:
-        checks = self.before(s.condition)
-        with self.analyzer.assume(s.condition):
-            yes = self.stmt(s.then_body)
-        no = None
-        if s.else_body is not None:
-            with self.analyzer.assume(logical_not(s.condition)):
-                no = self.stmt(s.else_body)
-        return tir.seq(*checks, tir.IfThenElse(s.condition, yes, no))
+        return tir.IfThenElse(s.condition, *self.branches(s, s.condition))
 
     def visit_BlockRealize(self, s: tir.BlockRealize) -> tir.Stmt:
-        checks = self.before(*s.values, s.predicate)
         with self.analyzer.assume(s.predicate):
-            made = super().visit_BlockRealize(s)
-        return tir.seq(*checks, made)
+            return super().visit_BlockRealize(s)
 
 
 def _ends(index: Expr, b: tir.Buffer) -> tuple[Expr, Expr]:

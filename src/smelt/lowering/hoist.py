@@ -78,14 +78,11 @@ class _Hoist(Rewriter):
         stack: list[tuple[tir.Stmt, frozenset[Var]]] = [(s.body, frozenset([s.var]))]
         while stack:
             x, bound = stack.pop()
+            found = _choices(x) if self.choices else []
             if self.branches and isinstance(x, tir.IfThenElse):
-                for c in conjuncts(x.condition):
-                    if _leaves(c, bound):
-                        return c
-            if self.choices:
-                for c in _choices(x):
-                    if _leaves(c, bound):
-                        return c
+                found = conjuncts(x.condition) + found
+            if leaving := [c for c in found if _leaves(c, bound)]:
+                return leaving[0]
             if isinstance(x, tir.LetStmt):
                 bound = bound | {x.var}
             if not isinstance(

@@ -9,14 +9,18 @@ lower_opaque_blocks       blocks go
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from smelt.arith import Analyzer
 from smelt.ir.build import is_const
 from smelt.ir.errors import CompileError
-from smelt.ir.expr import const
+from smelt.ir.expr import Expr, const
 from smelt.tir import nodes as tir
 from smelt.tir.facts import Facts
 from smelt.tir.names import unique_name
 from smelt.tir.regions import accesses, refresh_regions
-from smelt.tir.rewrite import Rewriter, loads, map_stmts
+from smelt.tir.rewrite import Rewriter, map_stmts
+from smelt.tir.threads import around_uses
 
 from .accesses import uses
 from .blocks import Realize, Shift, allocations, shrunk, with_init
@@ -73,68 +77,6 @@ def convert_blocks_to_opaque(func: tir.PrimFunc) -> tir.PrimFunc:
 # ----------------------------------------------------------------------------------- locations
 
 
-class _Place:
-    """Moves one buffer inwards."""
-
-    def __init__(self, func: tir.PrimFunc, buffer: tir.Buffer) -> None:
-        self.buffer, self.sizes, self.facts = buffer, sizes_of(func), Facts(func)
-        self.names = {s.name for s in tir.walk(func.body) if isinstance(s, tir.Block)}
-        self.analyzer = analyzer_of(self.sizes)
-        for s in tir.walk(func.body):
-            if isinstance(s, tir.For):
-                self.analyzer.bind(s.var, s.min, s.extent)
-
-    def block(self, s: tir.Block) -> tir.Block:
-        """A block that holds all uses, with the buffer in it or deeper."""
-        inner = self.deeper(s.body) if s.init is None or not uses(s.init, self.buffer) else None
-        if inner is not None:
-            return s.replace(body=inner)
-        return s.replace(alloc_buffers=(*s.alloc_buffers, self.buffer))
-
-    def deeper(self, s: tir.Stmt) -> tir.Stmt | None:
-        """A statement that holds all uses, with the buffer inside it; None: it is used in parts."""
-        match s:
-            case tir.Seq(stmts):
-                users = [x for x in stmts if uses(x, self.buffer)]
-                inner = self.deeper(users[0]) if len(users) == 1 else None
-                if inner is None:
-                    return None
-                return tir.seq(*[inner if x is users[0] else x for x in stmts])
-            case tir.BlockRealize(values, predicate, block):
-                if self.buffer in [x.buffer for e in (*values, predicate) for x in loads(e)]:
-                    return None
-                return s.replace(block=self.without(self.block(block)))
-            case tir.For():
-                return self.in_loop(s)
-        return None
-
-    def in_loop(self, s: tir.For) -> tir.Stmt | None:
-        if s.kind in ("vectorized", "unrolled"):
-            return None
-        plain = Realize(self.sizes).stmt(s)
-        assert isinstance(plain, tir.For)
-        if carries(plain, self.buffer, self.analyzer):
-            return None
-        inner = self.deeper(s.body)
-        if inner is not None:
-            return s.replace(body=inner)
-        body = s.body
-        if isinstance(body, tir.BlockRealize) and not body.block.iter_vars:
-            return s.replace(body=body.replace(block=self.block(body.block)))
-        name = unique_name(f"{self.buffer.name}_alloc", self.names)
-        block = tir.Block(name, (), (), (), body, None, (self.buffer,))
-        block = refresh_regions(self.facts, block)
-        return s.replace(body=tir.BlockRealize((), const(True), block))
-
-    def without(self, s: tir.Block) -> tir.Block:
-        """A block whose regions do not mention the buffer, which lives inside it now."""
-
-        def kept(regions: tuple[tir.BufferRegion, ...]) -> tuple[tir.BufferRegion, ...]:
-            return tuple([r for r in regions if r.buffer is not self.buffer])
-
-        return s.replace(reads=kept(s.reads), writes=kept(s.writes))
-
-
 def plan_buffer_locations(func: tir.PrimFunc) -> tir.PrimFunc:
     """Intermediate buffers move into the smallest block or loop body that holds all their uses.
 
@@ -142,15 +84,70 @@ def plan_buffer_locations(func: tir.PrimFunc) -> tir.PrimFunc:
     on values stays outside of that loop.
     """
     for buffer in allocations(func.body):
-        place = _Place(func, buffer)
-
-        def moved(s: tir.Block, place: _Place = place) -> tir.Stmt:
-            rest = tuple([b for b in s.alloc_buffers if b is not place.buffer])
-            mine = len(rest) < len(s.alloc_buffers)
-            return place.block(s.replace(alloc_buffers=rest)) if mine else s
-
-        func = func.replace(body=map_stmts(func.body, tir.Block, moved))
+        func = _moved_in(func, buffer)
     return func
+
+
+def _moved_in(func: tir.PrimFunc, buffer: tir.Buffer) -> tir.PrimFunc:
+    """A program with one buffer as far inside as it may be."""
+    path = around_uses(func.body).get(buffer, ())
+    sizes = sizes_of(func)
+    analyzer = analyzer_of(sizes)
+    owners = [isinstance(s, tir.Block) and buffer in s.alloc_buffers for s in path]
+    owner = home = owners.index(True) if any(owners) else len(path)
+    for n, s in enumerate(path):
+        if isinstance(s, tir.For):
+            analyzer.bind(s.var, s.min, s.extent)
+        if n > owner and not _may_enter(s, buffer, sizes, analyzer):
+            break
+        if n > owner and isinstance(s, tir.For | tir.Block):
+            home = n
+    if home == owner:
+        return func
+    below, new = path[home], _allocating(func, path[home], buffer)
+    for s in reversed(path[:home]):
+        below, new = s, _without(_exchanged(s, below, new), buffer)
+    return func.replace(body=new)
+
+
+def _may_enter(
+    s: tir.Stmt, buffer: tir.Buffer, sizes: Mapping[Expr, int], analyzer: Analyzer
+) -> bool:
+    """Whether a buffer whose uses are all in a statement may live inside of it."""
+    if not isinstance(s, tir.For):
+        return isinstance(s, tir.Seq | tir.BlockRealize | tir.Block)
+    plain = Realize(sizes).stmt(s)
+    assert isinstance(plain, tir.For)
+    return s.kind not in ("vectorized", "unrolled") and not carries(plain, buffer, analyzer)
+
+
+def _exchanged(s: tir.Stmt, old: tir.Stmt, new: tir.Stmt) -> tir.Stmt:
+    made: tir.Stmt = s.with_children(lambda c: new if c is old else c)
+    return made
+
+
+def _allocating(func: tir.PrimFunc, s: tir.Stmt, buffer: tir.Buffer) -> tir.Stmt:
+    """A block that allocates a buffer, or a loop whose body is such a block."""
+    if isinstance(s, tir.Block):
+        return _without(s, buffer).replace(alloc_buffers=(*s.alloc_buffers, buffer))
+    assert isinstance(s, tir.For)
+    names = {x.name for x in tir.walk(func.body) if isinstance(x, tir.Block)}
+    name = unique_name(f"{buffer.name}_alloc", names)
+    block = tir.Block(name, (), (), (), s.body, None, (buffer,))
+    whole = refresh_regions(Facts(func), block)
+    return s.replace(body=tir.BlockRealize((), const(True), whole))
+
+
+def _without(s: tir.Stmt, buffer: tir.Buffer) -> tir.Stmt:
+    """A block that does not mention a buffer, which lives inside it now; others as they are."""
+    if not isinstance(s, tir.Block):
+        return s
+
+    def kept(regions: tuple[tir.BufferRegion, ...]) -> tuple[tir.BufferRegion, ...]:
+        return tuple([r for r in regions if r.buffer is not buffer])
+
+    others = tuple([b for b in s.alloc_buffers if b is not buffer])
+    return s.replace(reads=kept(s.reads), writes=kept(s.writes), alloc_buffers=others)
 
 
 # ----------------------------------------------------------------------------------- compaction

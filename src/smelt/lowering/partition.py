@@ -17,7 +17,7 @@ from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, maximum, minimum
 from smelt.ir.expr import GE, GT, INDEX, LE, LT, And, Call, Compare, Expr, IntImm, Or, Var, const
-from smelt.ir.walk import free_vars
+from smelt.ir.walk import free_vars, joined
 from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statements, walk
 from smelt.tir.rewrite import loads, renamed
 from smelt.tir.script_ops import expressions
@@ -133,9 +133,8 @@ def _conditions(
 
 
 def _comparisons(e: Expr) -> list[Expr]:
-    if isinstance(e, And | Or):
-        return _comparisons(e.a) + _comparisons(e.b)
-    return [e] if isinstance(e, LT | LE | GT | GE) and dt.is_int(e.a.dtype) else []
+    kinds = LT | LE | GT | GE
+    return [x for x in joined(e, And, Or) if isinstance(x, kinds) and dt.is_int(x.a.dtype)]
 
 
 def _worst(e: Expr, domains: Mapping[Var, tuple[Expr, Expr]], analyzer: Analyzer) -> Expr | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from smelt.ir.build import logical_not
 from smelt.ir.expr import Expr
 from smelt.tir.facts import analyzer_of as analyzer_of
 from smelt.tir.facts import sizes_of as sizes_of
-from smelt.tir.nodes import Block, For, IterVar, Stmt
+from smelt.tir.nodes import Block, For, IfThenElse, IterVar, Stmt
 from smelt.tir.rewrite import Rewriter, each, updated
 
 
@@ -27,6 +28,15 @@ class RangeRewriter(Rewriter):
     def loop(self, s: For) -> Stmt:
         """A loop whose range is known."""
         return super().visit_For(s)
+
+    def branches(self, s: IfThenElse, condition: Expr) -> tuple[Stmt, Stmt | None]:
+        """Both sides of a branch, each with what its condition says there."""
+        with self.analyzer.assume(condition):
+            yes = self.stmt(s.then_body)
+        if s.else_body is None:
+            return yes, None
+        with self.analyzer.assume(logical_not(condition)):
+            return yes, self.stmt(s.else_body)
 
     def visit_Block(self, s: Block) -> Block:
         """A block, whose variables' domains are known from here on."""

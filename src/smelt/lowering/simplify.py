@@ -58,13 +58,8 @@ class Simplify(RangeRewriter):
             if c.value:
                 return self.stmt(s.then_body)
             return tir.no_op() if s.else_body is None else self.stmt(s.else_body)
-        with self.analyzer.assume(c):
-            yes = self.stmt(s.then_body)
-        no = None
-        if s.else_body is not None:
-            with self.analyzer.assume(logical_not(c)):
-                no = self.stmt(s.else_body)
-            no = None if tir.is_no_op(no) else no
+        yes, no = self.branches(s, c)
+        no = None if no is None or tir.is_no_op(no) else no
         if tir.is_no_op(yes):
             return tir.no_op() if no is None else tir.IfThenElse(logical_not(c), no)
         return tir.IfThenElse(c, yes, no)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from smelt.arith import Analyzer, Answer
 from smelt.ir.build import all_of, is_const, maximum, minimum
 from smelt.ir.expr import INDEX, And, Expr, FloorDiv, IntImm, Min, Mul, Var, const
-from smelt.ir.walk import free_vars, substitute
+from smelt.ir.walk import free_vars, joined, substitute
 from smelt.tir.nodes import Block, Buffer, BufferStore, Evaluate, For, PrimFunc, Range, walk
 from smelt.tir.rewrite import loads
 
@@ -174,7 +174,7 @@ def sizes_of(func: PrimFunc) -> dict[Expr, int]:
     found: dict[Expr, int] = {}
     for b in func.buffers:
         for e in b.shape:
-            found.update(dict.fromkeys(_factors(e), 0))
+            found.update({x: 0 for x in joined(e, Mul) if isinstance(x, Var)})
         for e in b.strides:
             sizes = sorted(free_vars(e), key=lambda v: v.name)
             found.update(dict.fromkeys(sizes, 0))
@@ -228,14 +228,6 @@ def written_parameters(func: PrimFunc) -> list[Buffer]:
     return [b for b in func.buffers[:own] if b in found]
 
 
-def _factors(e: Expr) -> list[Var]:
-    if isinstance(e, Mul):
-        return _factors(e.a) + _factors(e.b)
-    return [e] if isinstance(e, Var) else []
-
-
 def conjuncts(e: Expr) -> list[Expr]:
-    """The conditions that `and` joins."""
-    if isinstance(e, And):
-        return conjuncts(e.a) + conjuncts(e.b)
-    return [] if is_const(e) and e.value else [e]  # type: ignore[attr-defined]
+    """The conditions that `and` joins, without those that are true."""
+    return [c for c in joined(e, And) if not isinstance(c, IntImm) or not c.value]

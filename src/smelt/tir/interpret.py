@@ -187,18 +187,13 @@ def _explained(
 _CACHE: weakref.WeakKeyDictionary[PrimFunc, dict[Any, _Translation]] = weakref.WeakKeyDictionary()
 
 
-def _translated(func: PrimFunc, call: _Call, observed: bool = False) -> _Translation:
+def _translated(func: PrimFunc, call: _Call, observed: bool) -> _Translation:
     """The Python source of a program for the sizes of a call."""
     known = _CACHE.setdefault(func, {})
     key = (observed, call.key())
     if key not in known:
         known[key] = _Translation(func, call, observed)
     return known[key]
-
-
-def python_source(func: PrimFunc, *args: Any) -> str:
-    """The Python source that `interpret` runs for these arguments (to look at)."""
-    return _translated(func, _Call(func, args)).source
 
 
 def interpret(

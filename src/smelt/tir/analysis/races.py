@@ -10,6 +10,7 @@ apart, and one of them is a store. What is reported did happen; another input ma
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -159,7 +160,7 @@ class _Memory:
     memory: Any
     buffer: Buffer
     common: bool
-    cells: dict[int, _Cell] = field(default_factory=dict)
+    cells: defaultdict[int, _Cell] = field(default_factory=lambda: defaultdict(_Cell))
 
 
 class _Recorder(Observer):
@@ -265,9 +266,7 @@ class _Recorder(Observer):
     def reads(self, place: int, memory: Any, at: int, index: Point) -> None:
         """An element is loaded."""
         own = self.memories[id(memory)]
-        cell = own.cells.get(at)
-        if cell is None:
-            cell = own.cells[at] = _Cell()
+        cell = own.cells[at]
         path = self.phased if own.common else self.plain
         between = None
         for w in cell.writers:
@@ -285,9 +284,7 @@ class _Recorder(Observer):
     def writes(self, place: int, memory: Any, at: int, index: Point) -> None:
         """An element has been stored."""
         own = self.memories[id(memory)]
-        cell = own.cells.get(at)
-        if cell is None:
-            cell = own.cells[at] = _Cell()
+        cell = own.cells[at]
         mark = _Mark(self.phased if own.common else self.plain, place, True, memory[at])
         together: list[_Mark] = []
         for w in cell.writers:

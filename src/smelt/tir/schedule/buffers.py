@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
@@ -261,9 +262,8 @@ def _say(
     note = key.format(kind)
     known = [*block.annotations.get(note, []), *names]
     annotations = {**block.annotations, note: list(dict.fromkeys(known))}
-    changed = block.replace(annotations=annotations)
-    parts = {"reads" if kind == "read" else "writes": tuple(regions)}
-    s.replace({block: changed.replace(**parts)})
+    new: dict[str, Any] = {"annotations": annotations, f"{kind}s": tuple(regions)}
+    s.replace({block: block.replace(**new)})
 
 
 class _Retyped(Relayout):

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import is_const, value_of
-from smelt.ir.expr import INDEX, Add, And, Binary, Cast, Expr, Max, Min, Mul, Or, Ramp, Var
+from smelt.ir.expr import INDEX, Add, And, Cast, Expr, Max, Min, Mul, Or, Ramp, Var
 from smelt.ir.node import Node
-from smelt.ir.walk import free_vars, substitute
+from smelt.ir.walk import free_vars, joined, substitute
 from smelt.tir.rewrite import loads
 
 from .. import nodes
@@ -228,7 +228,7 @@ class Matching:
     def _terms(self, d: Expr, t: Expr) -> None:
         """Operands in any order: each of the description's finds one of the tile's."""
         cls = type(d)
-        mine, theirs = list(_operands(cls, d)), list(_operands(cls, t))
+        mine, theirs = joined(d, cls), joined(t, cls)
         if len(mine) != len(theirs):
             raise self._differ(f"{len(theirs)} operands stand where {len(mine)} should", d, t)
         if self._assign(mine, theirs):
@@ -385,15 +385,6 @@ def _ends(p: Place, b: nodes.Buffer, dim: int) -> tuple[Expr, Expr]:
         reach = (extent - 1) * step
         low, high = (low + reach, high) if step < 0 else (low, high + reach)
     return low, high
-
-
-def _operands(cls: type[Expr], e: Expr) -> Iterator[Expr]:
-    """The operands of nested operations of one kind."""
-    if isinstance(e, Binary) and type(e) is cls:
-        yield from _operands(cls, e.a)
-        yield from _operands(cls, e.b)
-    else:
-        yield e
 
 
 def _narrowed(e: Expr) -> Expr:

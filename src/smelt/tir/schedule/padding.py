@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from smelt.ir.build import all_of
-from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Call, FloatImm, IntImm
 from smelt.ir.walk import substitute
 from smelt.tir.facts import conjuncts
@@ -81,9 +80,4 @@ class PaddingPrimitives(Base):
 
     def can_decompose_padding(self, block: str, loop: str) -> bool:
         """Whether decompose_padding would take a block and a loop. A question: not in the trace."""
-        trial = self.copy()  # type: ignore[attr-defined]
-        try:
-            trial.decompose_padding(block, loop)
-        except ScheduleError:
-            return False
-        return True
+        return self._would_take("decompose_padding", block, loop)

@@ -59,6 +59,14 @@ class Base:
         """What is worked on, and the block of a name in it."""
         return self.state, self.state.realize(block)
 
+    def _would_take(self, name: str, *args: object) -> bool:
+        """Whether a primitive of that name would take these arguments: tried on a copy."""
+        try:
+            getattr(self.copy(), name)(*args)  # type: ignore[attr-defined]
+        except ScheduleError:
+            return False
+        return True
+
     def _enter_function_of(self, args: Iterable[Any]) -> None:
         """Work on the function that the handles among the arguments belong to."""
         owners: dict[str, str] = {}

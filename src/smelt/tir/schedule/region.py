@@ -45,12 +45,10 @@ def solve(
     Returns the ranges found, and those variables among them whose range is exact: every value in it
     touches the box and no other does. A variable that is missing may have any value.
     """
-    known = set(variables)
-    domain: Domain = {}
-    exact: set[Var] = set()
+    solution = _Solution(facts, set(variables))
     for e, (low, high), precise in _joined(facts, indices, box):
-        _solve_one(facts, e, low, high, precise, known, domain, exact)
-    return domain, exact
+        solution.add(e, low, high, precise)
+    return solution.domain, solution.exact
 
 
 def inverted(
@@ -84,54 +82,52 @@ def _joined(
         items = [x for k, x in enumerate(items) if k not in (quotient, rest)] + [new]
 
 
-def _solve_one(
-    facts: Facts,
-    e: Expr,
-    low: Expr,
-    high: Expr,
-    precise: bool,
-    known: set[Var],
-    domain: Domain,
-    exact: set[Var],
-) -> None:
-    seen = free_vars(e) & known
-    if not seen:
-        return
-    if len(seen) > 1:
-        _solve_digits(facts, e, low, high, known, domain)
-        return
-    (v,) = seen
-    offset = facts.simplify(e - v)
-    if v in free_vars(offset):
-        _solve_digits(facts, e, low, high, known, domain)
-        return
-    bounds = (facts.simplify(low - offset), facts.simplify(high - offset))
-    if v in domain:
-        if facts.equal(domain[v][0], bounds[0]) and facts.equal(domain[v][1], bounds[1]):
-            return
-        exact.discard(v)
-        old = domain[v]
-        if facts.prove(old[1] - old[0] <= bounds[1] - bounds[0]):
-            return
-    domain[v] = bounds
-    if precise:
-        exact.add(v)
+class _Solution:
+    """The ranges of some variables, as far as indices that lie between bounds tell them."""
 
+    def __init__(self, facts: Facts, known: set[Var]) -> None:
+        self.facts, self.known = facts, known
+        self.domain: Domain = {}
+        self.exact: set[Var] = set()
 
-def _solve_digits(
-    facts: Facts, e: Expr, low: Expr, high: Expr, known: set[Var], domain: Domain
-) -> None:
-    """c * v + rest with 0 <= rest < c: v from low // c to high // c; the rest stays free."""
-    terms = facts.linear(e, tuple(sorted(free_vars(e) & known, key=lambda v: v.name)))
-    if not terms:
-        return
-    v, c = max(terms, key=lambda t: t[1])
-    rest = facts.simplify(substitute(e, {v: const(0, INDEX)}))
-    if c > 0 and facts.prove(rest >= 0) and facts.prove(rest < c):
-        domain[v] = (facts.simplify(low // c), facts.simplify(high // c))
-        if facts.equal(low, high):
-            below = facts.simplify(low % c)
-            _solve_one(facts, rest, below, below, False, known, domain, set())
+    def add(self, e: Expr, low: Expr, high: Expr, precise: bool) -> None:
+        """low <= e <= high. precise: every value between is one of e."""
+        facts, domain = self.facts, self.domain
+        seen = free_vars(e) & self.known
+        if len(seen) != 1:
+            self.add_digits(e, low, high)
+            return
+        (v,) = seen
+        offset = facts.simplify(e - v)
+        if v in free_vars(offset):
+            self.add_digits(e, low, high)
+            return
+        bounds = (facts.simplify(low - offset), facts.simplify(high - offset))
+        if v in domain:
+            old = domain[v]
+            if facts.equal(old[0], bounds[0]) and facts.equal(old[1], bounds[1]):
+                return
+            self.exact.discard(v)
+            if facts.prove(old[1] - old[0] <= bounds[1] - bounds[0]):
+                return
+        domain[v] = bounds
+        if precise:
+            self.exact.add(v)
+
+    def add_digits(self, e: Expr, low: Expr, high: Expr) -> None:
+        """c * v + rest with 0 <= rest < c: v from low // c to high // c; the rest stays free."""
+        facts = self.facts
+        known = sorted(free_vars(e) & self.known, key=lambda v: v.name)
+        terms = facts.linear(e, tuple(known))
+        if not terms:
+            return
+        v, c = max(terms, key=lambda t: t[1])
+        rest = facts.simplify(substitute(e, {v: const(0, INDEX)}))
+        if c > 0 and facts.prove(rest >= 0) and facts.prove(rest < c):
+            self.domain[v] = (facts.simplify(low // c), facts.simplify(high // c))
+            if facts.equal(low, high):
+                below = facts.simplify(low % c)
+                self.add(rest, below, below, False)
 
 
 def refreshed(state: State, block: nodes.Stmt) -> nodes.Block:

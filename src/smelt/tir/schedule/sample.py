@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import prod
 
 from smelt.ir.build import value_of
-from smelt.ir.errors import ScheduleError
 
 from .handles import ExprRV, LoopRV
 from .primitive import Base, primitive
@@ -151,14 +150,8 @@ class SamplePrimitives(Base):
         s, b = self._at(block)
         consumers = s.consumers(b)
         loops = s.loops_above(consumers[0]) if consumers else []
-        legal = []
-        for k, x in enumerate(loops):
-            trial = self.copy()  # type: ignore[attr-defined]
-            try:
-                trial.compute_at(block, x.var.name)
-            except ScheduleError:
-                continue
-            legal.append(k)
+        names = [x.var.name for x in loops]
+        legal = [k for k, x in enumerate(names) if self._would_take("compute_at", block, x)]
         if not legal:
             s.fail(
                 f"{b.block.name} can be computed at no loop of a consumer",
@@ -169,7 +162,7 @@ class SamplePrimitives(Base):
         if decision not in legal:
             s.fail(f"position {decision} is no legal place for {b.block.name}", legal=str(legal))
         s.call.args["decision"] = decision
-        return LoopRV(loops[decision].var.name)
+        return LoopRV(names[decision])
 
     def _decided(self, factors: Sequence[int]) -> list[ExprRV]:
         self.state.call.args["decision"] = list(factors)

@@ -169,11 +169,8 @@ class Trace:
     def copy(self) -> Trace:
         """An independent trace with the same instructions."""
         other = Trace(self.insts)
-        other._count, other._names, other._values = (
-            self._count,
-            dict(self._names),
-            dict(self._values),
-        )
+        other._count = self._count
+        other._names, other._values = dict(self._names), dict(self._values)
         return other
 
     # ------------------------------------------------------------------------------- editing
@@ -334,11 +331,7 @@ def _nearest(name: str, sch: Any) -> str:
 
 
 def _has_ref(v: Any) -> bool:
-    return (
-        next(trace_text.refs_in(v), None) is not None
-        if not isinstance(v, trace_text.Formula)
-        else False
-    )
+    return not isinstance(v, trace_text.Formula) and any(trace_text.refs_in(v))
 
 
 def _before_postproc(insts: Sequence[Instruction]) -> list[Instruction]:
