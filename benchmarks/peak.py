@@ -1,15 +1,14 @@
 """The machine's limits, as `python -m benchmarks.peak` prints them and as the others divide by."""
 
 import platform
-from typing import Any
 
 import llvmlite.binding as llvm
 
 from benchmarks.report import Results, table, write
+from smelt.codegen.llvm import resolve
 from smelt.codegen.peak import Peak, Registers
 from smelt.runtime.native import cores
-
-_engines: list[Any] = []  # code lives as long as its engine
+from smelt.target import Target
 
 
 def registers() -> Registers:
@@ -20,24 +19,9 @@ def registers() -> Registers:
     return Registers(512, 32) if features.get("avx512f") else Registers(256, 16)
 
 
-def load(text: str, symbol: str) -> int:
-    """The address of a function of IR text, compiled for this CPU."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    module = llvm.parse_assembly(text)
-    module.verify()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
-    )
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    _engines.append(engine)
-    return int(engine.get_function_address(symbol))
-
-
 def probe(threads: int) -> Peak:
     """A peak that can be measured again and again, between other measurements."""
-    return Peak(threads, load, registers())
+    return Peak(threads, resolve(Target("llvm -mcpu=native")), registers())
 
 
 def measure() -> Results:
