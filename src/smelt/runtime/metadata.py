@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from smelt.runtime.dtypes import C_DTYPES
@@ -181,18 +182,27 @@ def parse_interface(data: Mapping[str, Any]) -> tuple[Any, ...]:
     return (*made, tuple(data["groups"]))
 
 
-def open_artifact(path: str | os.PathLike[str]) -> BinaryIO:
-    """A file to read. Raises LoadError where there is none, or something that is no plain file."""
+@contextmanager
+def open_artifact(path: str | os.PathLike[str], *damages: type[Exception]) -> Iterator[BinaryIO]:
+    """A file to read. Where there is none, or something that is no plain file, or something is
+    found wrong while it is open, a LoadError says so and names it.
+
+    damages  further errors that a damaged file leads to
+    """
+    found: tuple[type[Exception], ...] = (LoadError, OSError, ValueError, EOFError, *damages)
     try:
         # Not to wait for somebody at the other end of a pipe.
-        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise LoadError(f"cannot load {path}: {reason}") from None
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        return file
-    file.close()
-    raise LoadError(f"cannot load {path}: it is no regular file")
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise LoadError("it is no regular file")
+            yield file
+    except found as error:
+        if str(error).startswith(_START):  # of a file that this one needs
+            raise
+        raise LoadError(f"{_START}{path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+_START = "cannot load "
 
 
 def parse_json(text: bytes) -> Any:
@@ -203,7 +213,7 @@ def parse_json(text: bytes) -> Any:
         return None
 
 
-def parse_metadata(path: str | os.PathLike[str], text: bytes) -> dict[str, Any]:
+def parse_metadata(text: bytes) -> dict[str, Any]:
     """The metadata of a library or archive. Raises LoadError where they have another form."""
     found = parse_json(text)
     try:
@@ -211,7 +221,7 @@ def parse_metadata(path: str | os.PathLike[str], text: bytes) -> dict[str, Any]:
         if found.get("kind") == "program":
             _check_program(found)
     except LoadError as error:
-        raise LoadError(f"cannot load {path}: its metadata is damaged: {error}") from None
+        raise LoadError(f"its metadata is damaged: {error}") from None
     return dict(found)
 
 
@@ -232,7 +242,7 @@ def _check_program(found: Mapping[str, Any]) -> None:
 # ---- code --------------------------------------------------------------------------------------
 
 
-def check_code(path: str | os.PathLike[str], metadata: Mapping[str, Any], info: ModelInfo) -> None:
+def check_code(metadata: Mapping[str, Any], info: ModelInfo) -> None:
     """Refuses metadata that say other things than the code does of what it reads and writes."""
     symbols = metadata.get("symbols", [])
     said: dict[str, Any] = {
@@ -251,8 +261,7 @@ def check_code(path: str | os.PathLike[str], metadata: Mapping[str, Any], info: 
     }
     for what, value in said.items():
         if value != true[what]:
-            raise LoadError(f"cannot load {path}: its metadata is damaged: {what}: "
-                            "its code says something else")  # fmt: skip
+            raise LoadError(f"its metadata is damaged: {what}: its code says something else")
 
 
 def _c(text: str) -> bytes:
