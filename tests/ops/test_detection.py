@@ -159,6 +159,15 @@ def test_all_classes_of_unknown_sizes_and_native() -> None:
     Case("all_class_non_max_suppression", *half, iou_threshold=0.4).check()
 
 
+def test_scores_that_are_no_numbers_come_last() -> None:
+    scores = SCORES.copy()
+    scores[:, :, ::3] = np.nan
+    attrs: dict[str, Any] = {"iou_threshold": 0.4, "score_threshold": 0.2}
+    case = Case("all_class_non_max_suppression", BOXES, scores, **attrs)
+    case.check()
+    case.check_native()
+
+
 REGULAR: list[dict[str, Any]] = [
     {"max_detections_per_class": 4, "max_detections": 6, "num_classes": 3},
     {"max_detections_per_class": 1, "max_detections": 9, "num_classes": 2},

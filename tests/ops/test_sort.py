@@ -38,6 +38,7 @@ def test_sorting(descending: bool) -> None:
         Case("argsort", data((2, 33), "uint8"), symbolic={0: {1: "n"}}, **more),
         *[Case("sort", STRANGE[:n], **more) for n in (1, 2, 3, 4, 5, 9)],
         Case("argsort", np.zeros((0, 3), np.float32), axis=0, **more),
+        Case("sort", np.zeros((2, 0), np.float32), symbolic={0: {1: "n"}}, **more),
     ])  # fmt: skip
 
 

@@ -238,7 +238,7 @@ def proposal(
     places = (anchors, feature_stride, iou_loss)
     boxes = _predicted(cls_prob, bbox_pred, im_info, places, rpn_min_size)
     score = tensor((b, n), lambda i, j: boxes[i, j, 4], "score")
-    order = sorted_order(score, tensor((b,), lambda i: n, "all"))
+    order = sorted_order(score)
     rows = tensor((b, n, 4), lambda i, j, k: boxes[i, order[i, j], k], "sorted_boxes")
     top = n if rpn_pre_nms_top_n <= 0 else build.minimum(n, rpn_pre_nms_top_n)
 

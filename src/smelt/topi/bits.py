@@ -74,18 +74,13 @@ def bitpack(
 
 @bitpack.numpy
 def _(x: Array, *, bits: int, pack_axis: int, bit_axis: int, pack_type: str) -> Array:
-    """Words from strings of binary digits."""
-    width, axis = np.dtype(pack_type).itemsize * 8, pack_axis % x.ndim
-    last = np.moveaxis(x, axis, -1)
-    words = last.reshape(*last.shape[:-1], -1, width)
-    planes = []
-    for b in range(bits):
-        digits = (words.astype(object) >> b) & 1
-        values = np.zeros(words.shape[:-1], object)
-        for k in range(width):
-            values = values * 2 + digits[..., k]
-        planes.append(np.moveaxis(values.astype(pack_type), -1, axis))
-    return np.stack(planes, bit_axis % (x.ndim + 1))
+    """numpy's packed bytes, read as words whose first byte is the highest."""
+    width, axis = np.dtype(pack_type).itemsize, pack_axis % x.ndim
+    last = np.moveaxis(x.astype(np.int64), axis, -1)
+    planes = [np.packbits((last >> b & 1).astype(bool), -1).view(f">u{width}") for b in range(bits)]
+    return np.stack(
+        [np.moveaxis(p.astype(pack_type), -1, axis) for p in planes], bit_axis % (x.ndim + 1)
+    )
 
 
 @op
@@ -121,17 +116,13 @@ def bitunpack(x: Tensor, *, pack_axis: int = 1, bit_axis: int = 2, dtype: str = 
 
 @bitunpack.numpy
 def _(x: Array, *, pack_axis: int, bit_axis: int, dtype: str) -> Array:
-    """Integers from strings of binary digits."""
-    width, axis = x.dtype.itemsize * 8, pack_axis % (x.ndim - 1)
-    out: Array | None = None
+    """numpy's digits of bytes, each plane's times its power of two."""
+    axis = pack_axis % (x.ndim - 1)
+    total = np.zeros((), np.int64)
     for b, plane in enumerate(np.moveaxis(x, bit_axis, 0)):
-        last = np.moveaxis(plane, axis, -1).astype(object)
-        digits = np.stack([(last >> (width - 1 - k)) & 1 for k in range(width)], -1)
-        values = digits.reshape(*last.shape[:-1], -1) << b
-        out = values if out is None else out + values
-    assert out is not None
-    wrapped = out.astype(np.uint64).astype(dtype)
-    return np.moveaxis(wrapped, -1, axis)
+        words = np.ascontiguousarray(np.moveaxis(plane, axis, -1)).astype(x.dtype.newbyteorder(">"))
+        total = total + (np.unpackbits(words.view(np.uint8), -1).astype(np.int64) << b)
+    return np.moveaxis(total.astype(dtype), -1, axis)
 
 
 def _without(items: Sequence[Expr], d: int) -> list[Expr]:

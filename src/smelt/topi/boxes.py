@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from smelt.ir.build import if_then_else, maximum, minimum, select
 from smelt.ir.expr import INDEX, Expr, ExprLike, const
-from smelt.te.tensor import Tensor, extern
-from smelt.tir.nodes import Stmt, While
+from smelt.te.tensor import Tensor, min_value
+from smelt.tir.nodes import Stmt
 
-from .common import extents
-from .statements import add, at, loop, put, seq, when
+from .program import Cell, add_to, cleared, loop, loops, once, program, seq, store, when
+from .sort import order_of
 
 Corners = Sequence[Expr]
 """A box: left, top, right, bottom."""
@@ -18,53 +18,18 @@ Box = Callable[[int], Expr]
 """A box with what belongs to it: its column of this number."""
 
 
-def sorted_order(key: Tensor, count: Tensor) -> Tensor:
+def sorted_order(key: Tensor, count: Tensor | None = None) -> Tensor:
     """[r, n]: where the elements of each row of key [r, n] stand when the first count [r] of them
-    are sorted, largest first; equal ones keep their order, and the rest stays where it is.
+    (None: all) are sorted, largest first and NaN last; equal ones keep their order, and the rest
+    stays where it is."""
+    low = min_value(key.dtype)
 
-    Runs of sorted elements are merged in pairs until one is left.
-    """
-    rows, n = key.shape
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        return loops(key.shape, lambda i: store(outs[0], i, select(key[i] > low, key[i], low)))
 
-    def program(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        order, spare, values, state = outs
-        left, right, width = 0, 1, 2
-
-        def value(r: Expr, run: int) -> Expr:
-            return at(values, at(order, r, at(state, run)))
-
-        def step(r: Expr, k: Expr, middle: Expr, end: Expr) -> Stmt:
-            i, j = at(state, left), at(state, right)
-            # the second run's element goes first only where it is larger
-            later = if_then_else(j < end, value(r, right) > value(r, left), False)
-            second = if_then_else(i < middle, later, True)
-            return when(
-                second,
-                seq(put(spare, at(order, r, j), k), add(state, 1, right)),
-                seq(put(spare, at(order, r, i), k), add(state, 1, left)),
-            )
-
-        def pair(r: Expr, p: Expr) -> Stmt:
-            size, total = at(state, width), at(count, r)
-            begin = p * 2 * size
-            middle, end = minimum(begin + size, total), minimum(begin + 2 * size, total)
-            merged = loop("k", end - begin, lambda k: step(r, k, middle, end), begin)
-            return seq(put(state, begin, left), put(state, middle, right), merged)
-
-        def row(r: Expr) -> Stmt:
-            total, size = at(count, r), at(state, width)
-            pairs = (total + (2 * size - 1)) // maximum(2 * size, 1)
-            back = loop("k", total, lambda k: put(order, at(spare, k), r, k))
-            merge = seq(loop("p", pairs, lambda p: pair(r, p)), back, put(state, size * 2, width))
-            start = loop("k", n, lambda k: seq(put(order, k, r, k), put(values, at(key, r, k), k)))
-            return seq(start, put(state, 1, width), While(at(state, width) < total, merge))
-
-        return loop("r", rows, row)
-
-    shapes = [list(key.shape), [n], [n], list(extents([3]))]
-    types = [INDEX, INDEX, key.dtype, INDEX]
-    order: Tensor = extern(shapes, [key, count], program, "order", types)[0]
-    return order
+    # a program and no expression: every score is computed once, however often it is compared
+    scores = program([key.shape], [key.dtype], [key], body, "scores")[0]
+    return order_of(scores, 1, descending=True, count=count)
 
 
 def packed(chosen: Tensor) -> tuple[Tensor, Tensor]:
@@ -72,22 +37,21 @@ def packed(chosen: Tensor) -> tuple[Tensor, Tensor]:
     they are [r]."""
     rows, n = chosen.shape
 
-    def program(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
         places, count = outs
 
         def row(r: Expr) -> Stmt:
             def visit(j: Expr) -> Stmt:
-                take = seq(put(places, j, r, at(count, r)), add(count, 1, r))
-                return when(at(chosen, r, j), take)
+                take = seq(store(places, (r, count[r]), j), add_to(count, (r,), 1))
+                return when(chosen[r, j], take)
 
-            take = loop("j", n, visit)
-            rest = loop("j", n - at(count, r), lambda j: put(places, -1, r, j), at(count, r))
-            return seq(put(count, 0, r), take, rest)
+            rest = loop(n - count[r], lambda j: store(places, (r, count[r] + j), -1), "j")
+            return seq(store(count, (r,), 0), loop(n, visit, "j"), rest)
 
-        return loop("r", rows, row)
+        return loop(rows, row, "r")
 
-    shapes = [list(chosen.shape), [rows]]
-    places, count = extern(shapes, [chosen], program, "packed", [INDEX] * 2)
+    shapes = [chosen.shape, chosen.shape[:1]]
+    places, count = program(shapes, [INDEX] * 2, [chosen], body, "packed")
     return places, count
 
 
@@ -106,40 +70,40 @@ def suppressed(
               then 0; [r] how many they are
     """
     rows, n, width = boxes.shape
+    alive = Cell(name="alive")
 
-    def program(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
         # copies of this box and of the kept ones: each is read again and again
-        state, kept, total, alive, own, before = outs
+        state, kept, total, own, before = outs
 
         def this(k: int) -> Expr:
-            return at(own, k)
+            return own[k]
 
         def check(m: Expr) -> Stmt:
-            near = if_then_else(at(alive, 0) > 0, overlaps(this, lambda k: at(before, m, k)), False)
-            return when(near, put(alive, 0, 0))
+            near = if_then_else(alive.value > 0, overlaps(this, lambda k: before[m, k]), False)
+            return when(near, alive.set(0))
 
         def visit(r: Expr, j: Expr) -> Stmt:
-            m = at(total, r)
+            m = total[r]
             keep = seq(
-                loop("k", width, lambda k: put(before, at(own, k), m, k)),
-                put(kept, j, r, m), put(state, True, r, j), add(total, 1, r),
+                loop(width, lambda k: store(before, (m, k), own[k]), "k"),
+                store(kept, (r, m), j), store(state, (r, j), True), add_to(total, (r,), 1),
             )  # fmt: skip
-            compared = seq(put(alive, 1, 0), loop("m", m, check), when(at(alive, 0) > 0, keep))
+            compared = seq(alive.set(1), loop(m, check, "m"), when(alive.value > 0, keep))
             if counts is not None:
-                compared = when(counts(this), compared, put(state, True, r, j))
-            copy = loop("k", width, lambda k: put(own, at(boxes, r, j, k), k))
+                compared = when(counts(this), compared, store(state, (r, j), True))
+            copy = loop(width, lambda k: store(own, (k,), boxes[r, j, k]), "k")
             return when(m < limit, seq(copy, compared))
 
         def row(r: Expr) -> Stmt:
-            nothing = loop("j", n, lambda j: seq(put(state, False, r, j), put(kept, 0, r, j)))
-            every = loop("j", at(count, r), lambda j: visit(r, j))
-            return seq(put(total, 0, r), nothing, every)
+            return loop(count[r], lambda j: visit(r, j), "j")
 
-        return loop("r", rows, row)
+        nothing = cleared(state, kept, total)
+        return once([alive], (ins, outs), *nothing, loop(rows, row, "r"))
 
-    shapes = [[rows, n], [rows, n], [rows], list(extents([1])), [width], [n, width]]
-    types = ["bool", INDEX, INDEX, INDEX, boxes.dtype, boxes.dtype]
-    state, kept, total, *_ = extern(shapes, [boxes, count], program, "suppress", types)
+    shapes = [(rows, n), (rows, n), (rows,), (width,), (n, width)]
+    types = ["bool", INDEX, INDEX, boxes.dtype, boxes.dtype]
+    state, kept, total, *_ = program(shapes, types, [boxes, count], body, "suppress")
     return state, kept, total
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from smelt.ir.build import all_of, equal, if_then_else, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
-from smelt.te.tensor import Tensor, extern, min_value, reduce_axis
+from smelt.te.tensor import Tensor, min_value, reduce_axis
 from smelt.te.tensor import sum as te_sum
-from smelt.tir.nodes import Stmt
 
 from .boxes import Box, Corners, corners, iou, packed, sorted_order, suppressed
 from .common import (
@@ -21,6 +20,7 @@ from .common import (
     named,
     number,
     one_of,
+    pick,
     require,
     stored,
     take_dimensions,
@@ -30,7 +30,6 @@ from .common import (
 )
 from .reference import Array, box_overlap, descending
 from .registry import op
-from .statements import add, at, loop, put, seq
 
 ZERO, ONE = const(0, INDEX), const(1, INDEX)
 
@@ -372,37 +371,33 @@ def _collected(
     images, classes, n = scores.shape
     single = output_format == "onnx"
     lists, rows = (ONE, images * classes) if single else (images, classes)
-    blank = [-1, -1, -1] if single else [0, 0]
+    counts = tensor((lists, rows * n), lambda k, q: q % n < total[k * rows + q // n], "counts")
+    places, count = packed(counts)
 
-    def program(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        out, *values, count = outs
+    def listed(k: Expr, i: Expr, value: Callable[[Expr, Expr], Expr], blank: int) -> Expr:
+        """The value of box i of a list, given its row and its number; `blank` behind the last."""
+        q = maximum(places[k, i], 0)
+        r = k * rows + q // n
+        e = value(r, order[r, kept[r, q % n]])
+        return if_then_else(i < count[k], e, number(blank, e.dtype))
 
-        def listed(k: Expr) -> Stmt:
-            lead = () if single else (k,)
+    def box(k: Expr, i: Expr, e: Expr) -> Expr:
+        lead = [lambda r, _: r // classes] if single else []
+        cells = [*lead, lambda r, _: r % classes, lambda _, j: j]
+        return pick(e, [listed(k, i, cell, -1 if single else 0) for cell in cells])
 
-            def write(row: Expr, cells: Sequence[ExprLike], value: Expr) -> Stmt:
-                own = [put(out, cell, *lead, row, e) for e, cell in enumerate(cells)]
-                return seq(*own, *[put(t, value, *lead, row) for t in values])
+    if single:
+        found = tensor((rows * n, 3), lambda i, e: box(const(0, INDEX), i, e), "selected")
+        return found, count
 
-            def take(c: Expr, m: Expr) -> Stmt:
-                r = k * rows + c
-                found = at(order, r, at(kept, r, m))
-                cells = [c // classes, c % classes, found] if single else [c, found]
-                return seq(write(at(count, k), cells, at(scores, k, c, found)), add(count, 1, k))
+    def score(k: Expr, i: Expr) -> Expr:
+        return listed(k, i, lambda r, j: scores[k, r % classes, j], 0)
 
-            every = loop("c", rows, lambda c: loop(
-                "m", at(total, k * rows + c), lambda m: take(c, m)))  # fmt: skip
-            zero = number(0, scores.dtype)
-            rest = loop("row", rows * n - at(count, k), lambda row: write(row, blank, zero),
-                        at(count, k))  # fmt: skip
-            return seq(put(count, 0, k), every, rest)
-
-        return loop("k", lists, listed)
-
-    room: list[Expr] = [rows * n] if single else [images, rows * n]
-    shapes = [[*room, const(len(blank), INDEX)], *([] if single else [room]), [lists]]
-    types = ["int64", *([] if single else [scores.dtype]), "int64"]
-    return tuple(extern(shapes, [scores, order, kept, total], program, "selected", types))
+    return (
+        tensor((images, rows * n, 2), box, "selected"),
+        tensor((images, rows * n), score, "selected_scores"),
+        count,
+    )
 
 
 def _class_scores(scores: Tensor, classes: int) -> Tensor:
@@ -462,7 +457,7 @@ def regular_non_max_suppression(
         return select(m < total[r], score[r, place[r, m]], min_value(scores.dtype))
 
     every = tensor((images, n * num_classes), candidate, "candidates")
-    ranked = sorted_order(every, tensor((images,), lambda b: n * num_classes, "all"))
+    ranked = sorted_order(every)
     c = reduce_axis((0, num_classes), "c")
     count = tensor((images,), lambda b: te_sum(total[b * num_classes + c.var], [c]), "count")
     sizes = (images, const(most, INDEX))
@@ -523,7 +518,7 @@ def _kept_by_class(
     """For every image's class, whose scores are a row of score [r, n]: the boxes, best first
     [r, n], which places in that order are kept [r, n], and how many they are [r]."""
     rows, n = score.shape
-    order = sorted_order(score, tensor((rows,), lambda r: n, "all"))
+    order = sorted_order(score)
     to = wide(boxes.dtype)
 
     def sorted_box(r: Expr, j: Expr, k: Expr) -> Expr:

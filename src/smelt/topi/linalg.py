@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from smelt.ir.build import call, not_equal
+from smelt.ir.build import all_of, any_of, call, equal, if_then_else, minimum, not_equal, select
 from smelt.ir.expr import INDEX, Expr, cast, convert
-from smelt.te.tensor import Tensor
+from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import Stmt
 
-from .common import agree, float_only, named, stored, take_form, take_matrices, wide
-from .program import Cell, let, loop, loop_nest, product, program, seq, sharing, store, when
+from . import common
+from .program import Cell, let, loop, loop_nest, loops, product, program, seq, sharing, store, when
 from .reference import Array, widened
 from .registry import op
 
 
 class _Elimination:
-    """Gauss's elimination of one matrix, whose elements it overwrites.
+    """Gauss's elimination of one matrix of n rows, whose elements it overwrites.
 
     pivot, total  cells: the row with the largest element of a column, the product of these
     """
 
     def __init__(self, work: Tensor, batch: Sequence[Expr], pivot: Cell, total: Cell) -> None:
-        self.work, self.batch, self.n = work, tuple(batch), work.shape[-1]
+        self.work, self.batch, (self.n, self.columns) = work, tuple(batch), work.shape[-2:]
         self.pivot, self.total = pivot, total
 
     def at(self, i: Expr, j: Expr) -> Expr:
@@ -46,7 +46,7 @@ class _Elimination:
             return let(self.at(k, j), both)
 
         negative = convert(0, self.work.dtype) - self.total.value
-        return seq(loop(self.n, swapped, "j"), self.total.set(negative))
+        return seq(loop(self.columns, swapped, "j"), self.total.set(negative))
 
     def cleared(self, k: Expr, row: Expr) -> Stmt:
         """A row minus what makes its element in column k 0."""
@@ -56,7 +56,7 @@ class _Elimination:
                 column = k + 1 + j
                 return self.put(row, column, self.at(row, column) - factor * self.at(k, column))
 
-            return loop(self.n - 1 - k, one, "j")
+            return loop(self.columns - 1 - k, one, "j")
 
         return let(self.at(row, k) / self.at(k, k), minus, "factor")
 
@@ -79,19 +79,11 @@ class _Elimination:
         )
 
 
-@op
-def det(x: Tensor) -> Tensor:
-    """The determinants of square matrices.
-
-    Shapes  x [..., n, n]; result [...]
-
-    Gauss's elimination, with the largest element of a column as its pivot.
-    """
-    float_only(x)
-    rank = len(x.shape)
-    take_matrices(x=x)
-    n = agree(x.shape[-2], x.shape[-1], f"{named(x=x)} has to hold square matrices")
-    to, outer = wide(x.dtype), x.shape[: rank - 2]
+def _eliminated(
+    x: Tensor, shape: Sequence[Expr], last: Callable[[_Elimination, Tensor], Stmt], name: str
+) -> Tensor:
+    """What `last` writes to a tensor of a shape when the matrices x [..., n, m] are triangular."""
+    (*outer, n, _), to = x.shape, common.wide(x.dtype)
     pivot, total = Cell(INDEX, "pivot"), Cell(to, "total")
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
@@ -100,20 +92,38 @@ def det(x: Tensor) -> Tensor:
         def one(b: tuple[Expr, ...]) -> Stmt:
             matrix = _Elimination(work, b, pivot, total)
 
-            def copied(i: Expr) -> Stmt:
-                return loop(n, lambda j: matrix.put(i, j, cast(to, x[(*b, i, j)])), "j")
+            def copied(i: tuple[Expr, ...]) -> Stmt:
+                return store(work, (*b, *i), cast(to, x[(*b, *i)]))
 
             return seq(
-                loop(n, copied, "i"),
+                loops(x.shape[-2:], copied),
                 total.set(1),
                 loop(n, matrix.step, "k"),
-                store(result, b, total.value),
+                last(matrix, result),
             )
 
         kind = sharing(product(outer) * n * n * n)
         return loop_nest(outer, [pivot, total], (ins, outs), one, kind, "matrix")
 
-    return stored(program([outer, x.shape], [to, to], [x], body, "det")[0], x.dtype)
+    return program([shape, x.shape], [to, to], [x], body, name)[0]
+
+
+@op
+def det(x: Tensor) -> Tensor:
+    """The determinants of square matrices.
+
+    Shapes  x [..., n, n]; result [...]
+
+    Gauss's elimination, with the largest element of a column as its pivot.
+    """
+    common.float_only(x)
+    common.take_matrices(x=x)
+    common.agree(x.shape[-2], x.shape[-1], f"{common.named(x=x)} has to hold square matrices")
+
+    def last(matrix: _Elimination, result: Tensor) -> Stmt:
+        return store(result, matrix.batch, matrix.total.value)
+
+    return common.stored(_eliminated(x, x.shape[:-2], last, "det"), x.dtype)
 
 
 @det.numpy
@@ -122,112 +132,59 @@ def _(x: Array) -> Array:
     return np.asarray(np.linalg.det(widened(x).astype(np.float64))).astype(x.dtype)
 
 
-SWEEPS = 100
-"""Of the iteration over the classes; it gains several digits with each ten."""
+def _substituted(matrix: _Elimination, result: Tensor) -> Stmt:
+    """The solution of the equations whose last column is the right side, from the last row on."""
+    n, total = matrix.n, matrix.total
+
+    def row(k: Expr) -> Stmt:
+        i = n - 1 - k
+
+        def minus(j: Expr) -> Stmt:
+            known = result[(*matrix.batch, i + 1 + j)]
+            return total.set(total.value - matrix.at(i, i + 1 + j) * known)
+
+        solved = store(result, (*matrix.batch, i), total.value / matrix.at(i, i))
+        return seq(total.set(matrix.at(i, n)), loop(k, minus, "j"), solved)
+
+    return loop(n, row, "k")
 
 
-class _Coupling:
-    """The iteration for one row: p' q p shall become smallest, where the p have the sum 1.
-
-    qp                 q times p
-    whole, move, part  cells: p' q p, how much an element moves, a sum
-    """
-
-    def __init__(
-        self, row: Expr, tensors: Sequence[Tensor], cells: tuple[Cell, Cell, Cell]
-    ) -> None:
-        self.row, (self.x, self.p, self.q, self.qp) = row, tensors
-        self.whole, self.move, self.part = cells
-        self.k, self.to = self.p.shape[1], self.p.dtype
-
-    def begun(self, i: Expr) -> Stmt:
-        """Row i of q, and equal shares."""
-        r = self.row
-
-        def pair(j: Expr) -> Stmt:
-            own, other = cast(self.to, self.x[r, j, i]), cast(self.to, self.x[r, i, j])
-            negative = convert(0, self.to) - own * other
-            both = seq(
-                store(self.q, (r, i, j), negative), self.part.set(self.part.value + own * own)
-            )
-            return when(not_equal(i, j), both)
-
-        return seq(
-            self.part.set(0),
-            loop(self.k, pair, "j"),
-            store(self.q, (r, i, i), self.part.value),
-            store(self.p, (r, i), 1 / cast(self.to, self.k)),
-        )
-
-    def multiplied(self, i: Expr) -> Stmt:
-        """Element i of q p, and what it adds to p' q p."""
-        r = self.row
-
-        def add(j: Expr) -> Stmt:
-            return self.part.set(self.part.value + self.q[r, i, j] * self.p[r, j])
-
-        return seq(
-            self.part.set(0),
-            loop(self.k, add, "j"),
-            store(self.qp, (r, i), self.part.value),
-            self.whole.set(self.whole.value + self.p[r, i] * self.part.value),
-        )
-
-    def moved(self, t: Expr) -> Stmt:
-        """The best place of element t, and all divided by the new sum."""
-        r, step = self.row, self.move.value
-        scale, own = 1 + step, self.q[r, t, t]
-
-        def others(j: Expr) -> Stmt:
-            return seq(
-                store(self.qp, (r, j), (self.qp[r, j] + step * self.q[r, t, j]) / scale),
-                store(self.p, (r, j), self.p[r, j] / scale),
-            )
-
-        grown = self.whole.value + step * (step * own + 2 * self.qp[r, t])
-        return seq(
-            self.move.set((self.whole.value - self.qp[r, t]) / own),
-            self.whole.set(grown / (scale * scale)),
-            store(self.p, (r, t), self.p[r, t] + step),
-            loop(self.k, others, "j"),
-        )
-
-    def run(self) -> Stmt:
-        """All sweeps."""
-
-        def sweep(_: Expr) -> Stmt:
-            fresh = seq(self.whole.set(0), loop(self.k, self.multiplied, "i"))
-            return seq(fresh, loop(self.k, self.moved, "t"))
-
-        return seq(loop(self.k, self.begun, "i"), loop(SWEEPS, sweep, "sweep"))
-
-
-@op
+@op(kind="opaque")
 def pairwise_coupling(x: Tensor) -> Tensor:
     """Probabilities of classes from those of each one against each other one.
 
     Shapes  x [rows, classes, classes], of which x[r, i, j] says how likely class i is where it is
             i or j, above 0 for i != j; result [rows, classes]
     Source  T.-F. Wu, C.-J. Lin and R. C. Weng, "Probability estimates for multi-class
-            classification by pairwise coupling", 2004, algorithm 2
+            classification by pairwise coupling", 2004, the equations of its theorem 2
 
-    p is what makes the sum over all pairs of (x[j, i] p[i] - x[i, j] p[j])^2 smallest.
+    p is what makes the sum over all pairs of (x[j, i] p[i] - x[i, j] p[j])^2 smallest, where the p
+    have the sum 1.
     """
-    float_only(x)
-    take_form("[rows, classes, classes]", x=x)
-    k = agree(x.shape[1], x.shape[2], f"{named(x=x)} has to hold square matrices")
-    to, rows = wide(x.dtype), x.shape[0]
-    cells = (Cell(to, "whole"), Cell(to, "move"), Cell(to, "part"))
+    common.float_only(x)
+    common.take_form("[rows, classes, classes]", x=x)
+    k = common.agree(x.shape[1], x.shape[2], f"{common.named(x=x)} has to hold square matrices")
+    rows, other = x.shape[0], reduce_axis((0, k), "other")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        def one(at: tuple[Expr, ...]) -> Stmt:
-            return _Coupling(at[0], (*ins, *outs), cells).run()
+    def pair(r: Expr, i: Expr, j: Expr) -> Expr:
+        return cast("float64", x[r, j, i]) * cast("float64", x[r, i, j])
 
-        kind = sharing(rows * k * k * SWEEPS)
-        return loop_nest([rows], cells, (ins, outs), one, kind, "row")
+    def square(r: Expr, i: Expr) -> Expr:
+        own = cast("float64", x[r, other.var, i])
+        return select(equal(other.var, i), 0.0, own * own)
 
-    shapes = [(rows, k), x.shape, (rows, k)]
-    return stored(program(shapes, [to] * 3, [x], body, "pairwise_coupling")[0], x.dtype)
+    squares = common.sum_over((rows, k), square, [other], "squares")
+
+    def equation(r: Expr, i: Expr, j: Expr) -> Expr:
+        """q p + m = 0 in each of the first rows, the sum of p = 1 in the last one."""
+        own = select(equal(i, j), squares[r, minimum(i, k - 1)], -pair(r, i, minimum(j, k - 1)))
+        inside = all_of(i < k, j < k)
+        edge = any_of(all_of(i < k, equal(j, k)), all_of(equal(i, k), not_equal(j, k)))
+        return if_then_else(inside, own, cast("float64", edge))
+
+    system = common.tensor((rows, k + 1, k + 2), equation, "equations")
+    found = _eliminated(system, (rows, k + 1), _substituted, "pairwise_coupling")
+    return common.tensor((rows, k), lambda r, i: cast(x.dtype, found[r, i]), "coupled")
 
 
 @pairwise_coupling.numpy

@@ -54,6 +54,12 @@ def store(buffer: Buffer, indices: Sequence[ExprLike], value: ExprLike) -> Stmt:
     )
 
 
+def add_to(buffer: Buffer, indices: Sequence[ExprLike], value: ExprLike) -> Stmt:
+    """buffer[indices] += value."""
+    at = tuple([convert(i, INDEX) for i in indices])
+    return store(buffer, at, BufferLoad(buffer, at) + value)
+
+
 def loop(
     extent: ExprLike, body: Callable[[Expr], Stmt], name: str = "i", kind: str = "serial"
 ) -> Stmt:
@@ -238,11 +244,11 @@ class Lanes:
     size   elements of a lane
     """
 
-    def __init__(self, x: Tensor, axis: int) -> None:
-        """axis  counted from the front."""
-        self.axis, self.shape = axis, x.shape
-        self.others = [e for d, e in enumerate(x.shape) if d != axis]
-        self.count, self.size = product(self.others), x.shape[axis]
+    def __init__(self, shape: Sequence[Expr], axis: int) -> None:
+        """The tensor's shape, and the axis counted from the front."""
+        self.axis, self.shape = axis, tuple(shape)
+        self.others = [e for d, e in enumerate(shape) if d != axis]
+        self.count, self.size = product(self.others), shape[axis]
 
     def each(
         self, cells: Sequence[Cell], touched: Sequence[Sequence[Tensor]],

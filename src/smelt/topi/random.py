@@ -16,6 +16,7 @@ that was used or split must not be used again: the results hold its successors.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -58,12 +59,11 @@ def _word(value: int) -> Expr:
     return const(value, WORD)
 
 
-def _hashed(words: Sequence[Cell], key: Sequence[Expr]) -> Stmt:
+def _hashed(words: Sequence[Cell], key: Tensor) -> Stmt:
     """The words replaced by their hash."""
-    fifth = _word(PARITY)
-    for k in key:
-        fifth = call("bitwise_xor", fifth, k)
-    schedule, order = [*key, fifth], list(words)
+    own = [key[j] for j in range(BLOCK)]
+    fifth = functools.reduce(functools.partial(call, "bitwise_xor"), [_word(PARITY), *own])
+    schedule, order = [*own, fifth], list(words)
     steps = []
 
     def inject(s: int) -> None:
@@ -100,7 +100,7 @@ def _blocks(key: Tensor, count: Expr) -> Tensor:
             start = [key[4], key[5], key[6] + cast(WORD, low < key[7]), low]
             return seq(
                 *[w.set(v) for w, v in zip(words, start, strict=True)],
-                _hashed(words, [key[j] for j in range(4)]),
+                _hashed(words, key),
                 *[store(result, (i[0], j), w.value) for j, w in enumerate(words)],
             )
 
@@ -190,38 +190,33 @@ def threefry_split(key: Tensor) -> tuple[Tensor, Tensor]:
     _key(key)
     words = _cells()
 
-    def rehashed(key: Tensor, left: Tensor, right: Tensor) -> list[Stmt]:
-        """Fresh keys with the first bit of the path 0 and 1."""
-        fill = [w.set(key[4 + j]) for j, w in enumerate(words)]
-        steps = [*fill, _hashed(words, [key[j] for j in range(4)])]
-        for target, first in ((left, 0), (right, 1)):
-            tail = [first << TOP, 0, 0, 0, 1 << (TOP - 1), 0]
-            steps += [store(target, (j,), w.value) for j, w in enumerate(words)]
-            steps += [store(target, (4 + j,), _word(v)) for j, v in enumerate(tail)]
-        return steps
-
-    def appended(key: Tensor, left: Tensor, right: Tensor) -> list[Stmt]:
-        """A bit is appended to the path."""
-        steps = []
-        carry = call("shift_left", key[8], _word(TOP))
-        moved = [
-            call("shift_right", key[8], _word(1)),
-            call("bitwise_or", call("shift_right", key[9], _word(1)), carry),
-        ]
-        for target, bit in ((left, False), (right, True)):
-            for j in range(8):
-                path = bit and j in (4, 5)
-                value = call("bitwise_or", key[j], key[j + 4]) if path else key[j]
-                steps.append(store(target, (j,), value))
-            steps += [store(target, (8 + j,), v) for j, v in enumerate(moved)]
-        return steps
-
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (key,), (left, right) = ins, outs
-        full = all_of(equal(key[8], _word(0)), equal(key[9], _word(0)))
+        (key,) = ins
 
-        fresh, longer = rehashed(key, left, right), appended(key, left, right)
-        return once(words, (ins, outs), when(full, seq(*fresh), seq(*longer)))
+        def written(*keys: Sequence[Expr]) -> list[Stmt]:
+            pairs = zip(outs, keys, strict=True)
+            return [store(out, (j,), v) for out, own in pairs for j, v in enumerate(own)]
+
+        def fresh(first: int) -> list[Expr]:
+            """The key that is the hash, with this first bit of the path."""
+            tail = [first << TOP, 0, 0, 0, 1 << (TOP - 1), 0]
+            return [*[w.value for w in words], *map(_word, tail)]
+
+        def longer(path: Sequence[Expr]) -> list[Expr]:
+            """The same key with this path and the next bit to write."""
+            carry = call("shift_left", key[8], _word(TOP))
+            high, low = [call("shift_right", key[j], _word(1)) for j in (8, 9)]
+            kept = [*[key[j] for j in range(4)], *path, key[6], key[7]]
+            return [*kept, high, call("bitwise_or", low, carry)]
+
+        path = [key[4], key[5]]
+        marked = [call("bitwise_or", key[j], key[j + 4]) for j in (4, 5)]
+        hashed = [*[w.set(key[4 + j]) for j, w in enumerate(words)], _hashed(words, key)]
+        full = all_of(equal(key[8], _word(0)), equal(key[9], _word(0)))
+        split = seq(*written(longer(path), longer(marked)))
+        return once(
+            words, (ins, outs), when(full, seq(*hashed, *written(fresh(0), fresh(1))), split)
+        )
 
     left, right = program([(KEY_WORDS,)] * 2, [WORD] * 2, [key], body, "threefry_split")
     return left, right
@@ -251,13 +246,22 @@ def _fraction(word: Expr, dtype: str, digits: int, least: int = 0) -> Expr:
     return cast(dtype, top) * const(2.0**-digits, dtype)
 
 
-def _parameters(
-    sizes: Sequence[Expr], dtype: str, names: tuple[str, str], first: Tensor, second: Tensor
-) -> None:
+def _fractions_of(
+    key: Tensor, shape: Sequence[ExprLike], dtype: str, each: int, **parameters: Tensor
+) -> tuple[tuple[Expr, ...], Tensor, Callable[..., Expr]]:
+    """The extents, the key's successor, and random numbers by index: of so many to an element,
+    (index, which one, digits added) -> `_fraction`."""
+    sizes = extents(shape)
     one_of(DIGITS, dtype=dtype)
-    for name, t in zip(names, (first, second), strict=True):
+    for name, t in parameters.items():
         require(t.dtype == dtype, f"{name} is {t.dtype}; dtype={dtype!r} needs {dtype}")
         lies_over(shape=sizes, **{name: t.shape})
+    successor, word = _generated(key, product(sizes) * each)
+
+    def fraction(i: Sequence[Expr], which: int = 0, least: int = 0) -> Expr:
+        return _fraction(word(row_major(sizes, i) * each + which), dtype, DIGITS[dtype], least)
+
+    return sizes, successor, fraction
 
 
 @op
@@ -272,14 +276,11 @@ def uniform(
     Number i is low + u * (high - low), where u is made of the first 24 (float64: 53) binary digits
     of word i. u is below 1; rounding may nevertheless give `high`.
     """
-    sizes = extents(shape)
-    _parameters(sizes, dtype, ("low", "high"), low, high)
-    successor, word = _generated(key, product(sizes))
+    sizes, successor, fraction = _fractions_of(key, shape, dtype, 1, low=low, high=high)
 
     def body(*i: Expr) -> Expr:
-        u = _fraction(word(row_major(sizes, i)), dtype, DIGITS[dtype])
         begin, end = at(low, sizes, i), at(high, sizes, i)
-        return begin + u * (end - begin)
+        return begin + fraction(i) * (end - begin)
 
     return successor, tensor(sizes, body, "uniform")
 
@@ -312,16 +313,11 @@ def normal(
     Number i is mean + scale * sqrt(-2 log u) cos(2 pi v), by Box and Muller, with u above 0 and up
     to 1 from word 2 i and v below 1 from word 2 i + 1: 24 (float64: 53) binary digits of each.
     """
-    sizes = extents(shape)
-    _parameters(sizes, dtype, ("mean", "scale"), mean, scale)
-    successor, word = _generated(key, product(sizes) * 2)
+    sizes, successor, fraction = _fractions_of(key, shape, dtype, 2, mean=mean, scale=scale)
 
     def body(*i: Expr) -> Expr:
-        place = row_major(sizes, i) * 2
-        u = _fraction(word(place), dtype, DIGITS[dtype], 1)
-        v = _fraction(word(place + 1), dtype, DIGITS[dtype])
-        radius = call("sqrt", const(-2.0, dtype) * call("log", u))
-        z = radius * call("cos", v * const(2 * math.pi, dtype))
+        radius = call("sqrt", const(-2.0, dtype) * call("log", fraction(i, 0, 1)))
+        z = radius * call("cos", fraction(i, 1) * const(2 * math.pi, dtype))
         return at(mean, sizes, i) + at(scale, sizes, i) * z
 
     return successor, tensor(sizes, body, "normal")

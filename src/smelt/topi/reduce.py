@@ -239,15 +239,7 @@ def reduce_log_sum_exp(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -
     )
 
 
-def _log_sum_exp(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
-    largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
-    largest = np.where(np.isfinite(largest), largest, 0)
-    total = np.log(np.sum(np.exp(x - largest), axis=axis, keepdims=True)) + largest
-    gone = tuple(range(x.ndim)) if axis is None else axis
-    return np.asarray(total if keepdims else np.squeeze(total, gone))
-
-
-reduce_log_sum_exp.numpy(_reduction(_log_sum_exp))
+reduce_log_sum_exp.numpy(_reduction(np.logaddexp.reduce))
 
 
 # ------------------------------------------------------------------------------- where it stands
@@ -417,7 +409,7 @@ def scan(
 ) -> Tensor:  # fmt: skip
     """The elements before each one along `axis` joined; narrow floats meet in float32."""
     common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
-    lanes = Lanes(x, common.axis_of(axis, len(x.shape)))
+    lanes = Lanes(x.shape, common.axis_of(axis, len(x.shape)))
     so_far = Cell(common.wide(x.dtype), "so_far")
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:

@@ -12,16 +12,14 @@ import numpy as np
 
 from smelt.ir.build import all_of, call, ceildiv, if_then_else, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, cast, const
-from smelt.te.tensor import Tensor, extern, min_value, reduce_axis
+from smelt.te.tensor import Tensor, min_value, reduce_axis
 from smelt.tir.nodes import Stmt
 
 from . import common
 from .conv import Window, agree_on_channels
-from .program import lets, loop_nest, sharing
-from .program import program as statement
+from .program import lets, loop, loop_nest, loops, product, program, seq, sharing, store, when
 from .reference import Array, Index
 from .registry import op
-from .statements import at, loop, put, seq, when
 
 ALIGN_MODES = ("avg", "max", "max_pixel")
 WORK_OF_A_PART = 16
@@ -60,51 +58,118 @@ def _image(x: Tensor, rois: Tensor, k: Expr) -> Expr:
 
 
 class _Region:
-    """The regions' places on the image.
+    """Region k of roi_align: its place on the image, and its part of the result `out`.
 
-    begin, bin  of one region and dimension (0: y, 1: x): where it begins, and the extent of one
-                of its `size` parts, in pixels
-    count       how many points are read in one part
+    Of dimensions, 0 is y and 1 is x.
     """
 
     def __init__(
-        self, x: Tensor, rois: Tensor, size: Sequence[int], scale: float, samples: int,
+        self, x: Tensor, rois: Tensor, out: Tensor, k: Expr, scale: float, samples: int, mode: str,
         half_pixel: bool,
     ) -> None:  # fmt: skip
-        self.x, self.rois, self.size, self.samples = x, rois, size, samples
-        self.scale, self.half_pixel, self.to = scale, half_pixel, common.wide(rois.dtype)
+        self.x, self.rois, self.out, self.k = x, rois, out, k
+        self.scale, self.samples, self.mode, self.half_pixel = scale, samples, mode, half_pixel
+        self.to = common.wide(rois.dtype)
 
-    def corner(self, k: Expr, d: int, end: bool) -> Expr:
-        place = cast(self.to, self.rois[k, 2 - d + 2 * end]) * self.scale
+    def corner(self, d: int, end: bool) -> Expr:
+        """Where the region begins or ends, in pixels."""
+        place = cast(self.to, self.rois[self.k, 2 - d + 2 * end]) * self.scale
         return place - 0.5 if self.half_pixel else place
 
-    def bin(self, k: Expr, d: int) -> Expr:
-        extent = self.corner(k, d, True) - self.corner(k, d, False)
+    def bin(self, d: int) -> Expr:
+        """The extent of a part, in pixels."""
+        extent = self.corner(d, True) - self.corner(d, False)
         if not self.half_pixel:
             extent = maximum(extent, const(1.0, self.to))
-        return extent / float(self.size[d])
+        return extent / cast(self.to, self.out.shape[2 + d])
 
-    def count(self, k: Expr, d: int) -> Expr:
+    def count(self, d: int) -> Expr:
+        """How many points are read in a part."""
         if self.samples > 0:
             return const(self.samples, INDEX)
-        return maximum(cast(INDEX, call("ceil", self.bin(k, d))), 0)
+        return maximum(cast(INDEX, call("ceil", self.bin(d))), 0)
 
-    def point(self, k: Expr, d: int, part: Expr, i: Expr, count: Expr) -> Expr:
-        step = self.bin(k, d)
-        inner = (cast(self.to, i) + 0.5) * step / cast(self.to, count)
-        return self.corner(k, d, False) + cast(self.to, part) * step + inner
+    def point(self, d: int, part: Expr, i: Expr, count: Expr) -> Expr:
+        """The coordinate of one of the points of a part."""
+        step = self.bin(d)
+        inner = (cast(self.to, i) + 0.5) * step / cast(self.to, maximum(count, 1))
+        return self.corner(d, False) + cast(self.to, part) * step + inner
 
-    def inside(self, v: Expr, d: int) -> Expr:
-        """Whether a coordinate lies on the image or less than a pixel beside it."""
-        return all_of(v >= -1.0, v <= cast(self.to, self.x.shape[2 + d]))
+    def mixed(self, v: Expr, d: int, body: Callable[[Sequence[Expr]], Stmt]) -> Stmt:
+        """The body with what a coordinate is mixed from: whether it lies on the image or less than
+        a pixel beside it, two pixels, two weights."""
+        extent = self.x.shape[2 + d]
 
-    def around(self, v: Expr, d: int) -> list[tuple[Expr, Expr]]:
-        """The two pixels of a dimension around a coordinate, and their weights."""
-        last = self.x.shape[2 + d] - 1
-        held = maximum(minimum(v, cast(self.to, last)), const(0.0, self.to))
-        down = call("floor", held)
-        first, f = cast(INDEX, down), cast(common.wide(self.x.dtype), held - down)
-        return [(first, 1.0 - f), (minimum(first + 1, last), f)]
+        def parts(known: Sequence[Expr]) -> Stmt:
+            (v,) = known
+            inside = all_of(v >= -1.0, v <= cast(self.to, extent))
+            held = maximum(minimum(v, cast(self.to, extent - 1)), const(0.0, self.to))
+            down = call("floor", held)
+            first, f = cast(INDEX, down), cast(self.out.dtype, held - down)
+            pixels = [first, minimum(first + 1, extent - 1)]
+            return lets([cast(INDEX, inside), *pixels, 1.0 - f, f], body)
+
+        return lets([v], parts)
+
+    def row(self, p: Expr) -> Stmt:
+        """All parts of one row, in all channels."""
+        out, columns, avg = self.out, self.out.shape[3], self.mode == "avg"
+        start, zero = const(0.0, out.dtype) if avg else min_value(out.dtype), const(0.0, out.dtype)
+
+        def everywhere(value: Callable[[Expr], Expr]) -> Stmt:
+            def one(i: tuple[Expr, ...]) -> Stmt:
+                at = (self.k, i[0], p, i[1])
+                return store(out, at, value(out[at]))
+
+            return loops((out.shape[1], columns), one)
+
+        def joined(known: Sequence[Expr]) -> Stmt:
+            image, ny, nx = known
+
+            def line(i: Expr) -> Stmt:
+                def part(q: Expr, found: Sequence[Expr]) -> Stmt:
+                    def point(j: Expr) -> Stmt:
+                        return self.add(image, (p, q), found, self.point(1, q, j, nx))
+
+                    return loop(nx, point, "sx")
+
+                y = self.point(0, p, i, ny)
+                return self.mixed(y, 0, lambda found: loop(columns, lambda q: part(q, found), "q"))
+
+            mean = everywhere(lambda v: v / cast(out.dtype, maximum(ny * nx, 1)))
+            blank = when(ny * nx < 1, everywhere(lambda _: zero))
+            return seq(everywhere(lambda _: start), loop(ny, line, "sy"), mean if avg else blank)
+
+        return lets([_image(self.x, self.rois, self.k), self.count(0), self.count(1)], joined)
+
+    def add(self, image: Expr, part: tuple[Expr, Expr], row: Sequence[Expr], z: Expr) -> Stmt:
+        """What a point, whose row is known and whose column coordinate is z, adds to a part."""
+        out, avg = self.out, self.mode == "avg"
+
+        def each(value: Callable[[Expr], Expr]) -> Stmt:
+            """A value for each channel joined with what is there."""
+
+            def one(c: Expr) -> Stmt:
+                at = (self.k, c, *part)
+                return store(out, at, (operator.add if avg else maximum)(out[at], value(c)))
+
+            return loop(out.shape[1], one, "c")
+
+        def known(column: Sequence[Expr]) -> Stmt:
+            def inside(weights: Sequence[Expr]) -> Stmt:
+                def value(c: Expr) -> Expr:
+                    pixels = [self.x[image, c, r, s] for r in row[1:3] for s in column[1:3]]
+                    parts = [cast(out.dtype, e) * w for e, w in zip(pixels, weights, strict=True)]
+                    mix = maximum if self.mode == "max_pixel" else operator.add
+                    return functools.reduce(mix, parts)
+
+                return each(value)
+
+            then = lets([a * b for a in row[3:] for b in column[3:]], inside)
+            outside = None if avg else each(lambda _: const(0.0, out.dtype))
+            return when(row[0] * column[0] > 0, then, outside)
+
+        return self.mixed(z, 1, known)
 
 
 @op(kind="opaque")
@@ -123,8 +188,20 @@ def roi_align(
     """
     _regions(x, rois, size)
     common.one_of(ALIGN_MODES, mode=mode)
-    region = _Region(x, rois, size, scale, samples, half_pixel)
-    return common.stored(_aligned(region, mode), x.dtype)
+    rows = size[0]
+    shape = common.extents((rois.shape[0], x.shape[1], *size))
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        # rows of parts are shared out: what a point is mixed from serves all channels
+        def row(v: tuple[Expr, ...]) -> Stmt:
+            k, p = v[0] // rows, v[0] % rows
+            return _Region(x, rois, outs[0], k, scale, samples, mode, half_pixel).row(p)
+
+        kind = sharing(product(shape) * WORK_OF_A_PART)
+        return loop_nest([rois.shape[0] * rows], [], (ins, outs), row, kind)
+
+    (made,) = program([shape], [common.wide(x.dtype)], [x, rois], body, "roi_align")
+    return common.stored(made, x.dtype)
 
 
 def _pixel_parts(image: Array, y: float, x: float, held: bool) -> list[Array]:
@@ -174,102 +251,6 @@ def _(
     return out.astype(x.dtype)
 
 
-def _aligned(region: _Region, mode: str) -> Tensor:
-    """Rows of parts, shared out: what a point is mixed from serves all channels."""
-    x, rois = region.x, region.rois
-    rows, columns = [const(n, INDEX) for n in region.size]
-    shape = (rois.shape[0], x.shape[1], rows, columns)
-
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        kind = sharing(functools.reduce(operator.mul, shape) * WORK_OF_A_PART)
-        return loop_nest(
-            [rois.shape[0] * rows], [], (ins, outs),
-            lambda v: _row_of_parts(region, mode, outs[0], v[0] // rows, v[0] % rows), kind,
-        )  # fmt: skip
-
-    (made,) = statement([shape], [common.wide(x.dtype)], [x, rois], body, "roi_align")
-    return made
-
-
-def _row_of_parts(region: _Region, mode: str, out: Tensor, k: Expr, p: Expr) -> Stmt:
-    """All parts of one row of a region, in all channels."""
-    channels, columns = out.shape[1], out.shape[3]
-    zero = const(0.0, out.dtype)
-
-    def everywhere(value: Callable[[Expr, Expr], Expr]) -> Stmt:
-        return loop("c", channels, lambda c: loop(
-            "q", columns, lambda q: put(out, value(c, q), k, c, p, q)))  # fmt: skip
-
-    def joined(image: Expr, ny: Expr, nx: Expr) -> Stmt:
-        step = _Step(region, mode, out, image, k, p)
-
-        def line(i: Expr) -> Stmt:
-            y = region.point(k, 0, p, i, maximum(ny, 1))
-
-            def part(q: Expr, found: Sequence[Expr]) -> Stmt:
-                def point(j: Expr) -> Stmt:
-                    return step.add(q, found, region.point(k, 1, q, j, maximum(nx, 1)))
-
-                return loop("sx", nx, point)
-
-            return step.mixed(y, 0, lambda found: loop("q", columns, lambda q: part(q, found)))
-
-        start = everywhere(lambda c, q: zero if mode == "avg" else min_value(out.dtype))
-        count = ny * nx
-        mean = everywhere(lambda c, q: at(out, k, c, p, q) / cast(out.dtype, maximum(count, 1)))
-        blank = when(count < 1, everywhere(lambda c, q: zero))
-        return seq(start, loop("sy", ny, line), mean if mode == "avg" else blank)
-
-    image = _image(region.x, region.rois, k)
-    counts = [region.count(k, d) for d in (0, 1)]
-    return lets([image, *counts], lambda v: joined(v[0], v[1], v[2]))
-
-
-class _Step:
-    """What one point adds to a part, in all channels."""
-
-    def __init__(
-        self, region: _Region, mode: str, out: Tensor, image: Expr, k: Expr, p: Expr
-    ) -> None:
-        self.region, self.mode, self.out = region, mode, out
-        self.image, self.k, self.p = image, k, p
-
-    def mixed(self, v: Expr, d: int, body: Callable[[Sequence[Expr]], Stmt]) -> Stmt:
-        """The body with what a coordinate is mixed from: whether it is inside, two pixels, two
-        weights."""
-
-        def parts(v: Expr) -> Stmt:
-            (a, f), (b, g) = self.region.around(v, d)
-            return lets([cast(INDEX, self.region.inside(v, d)), a, b, f, g], body)
-
-        return lets([v], lambda found: parts(found[0]))
-
-    def add(self, q: Expr, row: Sequence[Expr], z: Expr) -> Stmt:
-        """The point at a row that is known and at the column coordinate z."""
-        x, out, join = self.region.x, self.out, operator.add if self.mode == "avg" else maximum
-
-        def own(c: Expr, value: Expr) -> Stmt:
-            place = (self.k, c, self.p, q)
-            return put(out, join(at(out, *place), value), *place)
-
-        def inside(column: Sequence[Expr], weights: Sequence[Expr]) -> Stmt:
-            def one(c: Expr) -> Stmt:
-                pixels = [x[self.image, c, r, s] for r in row[1:3] for s in column[1:3]]
-                parts = [cast(out.dtype, e) * w for e, w in zip(pixels, weights, strict=True)]
-                mix = maximum if self.mode == "max_pixel" else operator.add
-                return own(c, functools.reduce(mix, parts))
-
-            return loop("c", out.shape[1], one)
-
-        def known(column: Sequence[Expr]) -> Stmt:
-            products = [a * b for a in row[3:] for b in column[3:]]
-            then = lets(products, lambda weights: inside(column, weights))
-            outside = loop("c", out.shape[1], lambda c: own(c, const(0.0, out.dtype)))
-            return when(row[0] * column[0] > 0, then, None if self.mode == "avg" else outside)
-
-        return self.mixed(z, 1, known)
-
-
 @op(kind="opaque")
 def roi_pool(x: Tensor, rois: Tensor, *, size: tuple[int, ...], scale: float = 1.0) -> Tensor:
     """Regions of images cut into size[0] x size[1] parts of whole pixels: the largest of each, 0
@@ -300,30 +281,30 @@ def roi_pool(x: Tensor, rois: Tensor, *, size: tuple[int, ...], scale: float = 1
     rows, columns = bounds(0), bounds(1)
     image = common.tensor((rois.shape[0],), lambda k: _image(x, rois, k), "roi_image")
 
-    def program(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
         (out,) = outs
 
-        def part(k: Expr, c: Expr, p: Expr, q: Expr) -> Stmt:
-            tall, broad = [at(t, k, v, 1) - at(t, k, v, 0) for t, v in ((rows, p), (columns, q))]
-            empty = minimum(tall, broad) < 1
-            start = select(empty, common.number(0, x.dtype), min_value(x.dtype))
+        def part(at: tuple[Expr, ...]) -> Stmt:
+            k, c, p, q = at
 
-            def visit(y: Expr, z: Expr) -> Stmt:
-                value = x[at(image, k), c, y, z]
-                return put(out, maximum(at(out, k, c, p, q), value), k, c, p, q)
+            def pooled(edges: Sequence[Expr]) -> Stmt:
+                picture, top, bottom, left, right = edges
+                empty = minimum(bottom - top, right - left) < 1
+                start = select(empty, common.number(0, x.dtype), min_value(x.dtype))
 
-            return seq(
-                put(out, start, k, c, p, q),
-                loop("y", tall, lambda y: loop(
-                    "z", broad, lambda z: visit(y, z), at(columns, k, q, 0)), at(rows, k, p, 0)),
-            )  # fmt: skip
+                def visit(i: tuple[Expr, ...]) -> Stmt:
+                    value = x[picture, c, top + i[0], left + i[1]]
+                    return store(out, at, maximum(out[at], value))
 
-        return loop("k", rois.shape[0], lambda k: loop("c", x.shape[1], lambda c: loop(
-            "p", size[0], lambda p: loop("q", size[1], lambda q: part(k, c, p, q)))))  # fmt: skip
+                return seq(store(out, at, start), loops((bottom - top, right - left), visit))
 
-    shape = (rois.shape[0], x.shape[1], *size)
-    made: Tensor = extern(shape, [x, rows, columns, image], program, "roi_pool", x.dtype)
-    return made
+            ends = [t[k, v, e] for t, v in ((rows, p), (columns, q)) for e in (0, 1)]
+            return lets([image[k], *ends], pooled)
+
+        return loops(out.shape, part)
+
+    shape = common.extents((rois.shape[0], x.shape[1], *size))
+    return program([shape], [x.dtype], [x, rows, columns, image], body, "roi_pool")[0]
 
 
 @roi_pool.numpy

@@ -6,44 +6,105 @@ is possible, 0 in the rest, and the number is a result of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import all_of, equal, logical_not, maximum, not_equal, select
+from smelt.ir.build import all_of, equal, maximum, not_equal, select
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
 from .common import extents, integers_only, named, number, require, take_dimensions, tensor
-from .program import Cell, cleared, let, loop, loops, once, product, program, seq, store, when
+from .program import (
+    Cell,
+    Lanes,
+    add_to,
+    cleared,
+    let,
+    loop,
+    loops,
+    once,
+    product,
+    program,
+    seq,
+    store,
+    when,
+)
 from .reference import Array
 from .registry import op
-from .sort import before, order_of
+from .sort import before, merged_order, order_of
+
+
+def _compared(x: Tensor, i: Expr, j: Expr, sign: Cell) -> Stmt:
+    """sign = -1, 0 or 1 where element (or row) i of x comes before number j, is equal, or comes
+    behind."""
+
+    def at(k: tuple[Expr, ...]) -> Stmt:
+        a, b = x[(i, *k)], x[(j, *k)]
+        found = when(before(a, b), sign.set(-1), when(before(b, a), sign.set(1)))
+        return when(equal(sign.value, 0), found)
+
+    return seq(sign.set(0), loops(x.shape[1:], at))
 
 
 def _firsts(x: Tensor, order: Tensor) -> Tensor:
-    """Where the first element stands that equals each one."""
-    n = x.shape[0]
+    """Where the first element (or row) stands that equals each one."""
+    sign = Cell(name="sign")
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
         (x, order), (first,) = ins, outs
 
         def step(k: Expr) -> Stmt:
-            here, last = order[k], order[maximum(k - 1, 0)]
-            again = all_of(k > 0, logical_not(before(x[last], x[here])))
-            return let(
-                here, lambda i: when(again, store(first, (i,), first[last]), store(first, (i,), i))
+            last = order[maximum(k - 1, 0)]
+
+            def put(i: Expr) -> Stmt:
+                again = all_of(k > 0, equal(sign.value, 0))
+                same = when(again, store(first, (i,), first[last]), store(first, (i,), i))
+                return seq(_compared(x, last, i, sign), same)
+
+            return let(order[k], put)
+
+        return once([sign], (ins, outs), loop(order.shape[0], step, "k"))
+
+    return program([order.shape], [INDEX], [x, order], body, "first")[0]
+
+
+def _distinct(x: Tensor, order: Tensor, sorted: bool, name: str) -> tuple[Tensor, ...]:
+    """The results of `unique`, of elements or rows that come in this order when sorted."""
+    first, filled = _firsts(x, order), Cell(name="filled")
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        (x, order, first), (values, indices, inverse, counts, count) = ins, outs
+
+        def fresh(i: Expr) -> Stmt:
+            at = filled.value
+            return seq(
+                loops(x.shape[1:], lambda k: store(values, (at, *k), x[(i, *k)])),
+                store(indices, (at,), i), store(inverse, (i,), at), filled.set(at + 1),
+            )  # fmt: skip
+
+        def member(i: Expr) -> Stmt:
+            slot = inverse[first[i]]
+            return seq(
+                when(not_equal(first[i], i), store(inverse, (i,), slot), fresh(i)),
+                add_to(counts, (inverse[i],), 1),
             )
 
-        return loop(n, step, "k")
+        def step(k: Expr) -> Stmt:
+            return let(order[k], member, "i") if sorted else member(k)
 
-    return program([x.shape], [INDEX], [x, order], body, "first")[0]
+        clear = [*cleared(values, indices, counts), filled.set(0)]
+        end = store(count, (), filled.value)
+        return once([filled], (ins, outs), *clear, loop(x.shape[0], step, "k"), end)
+
+    shapes: list[Sequence[ExprLike]] = [x.shape, *[x.shape[:1]] * 3, ()]
+    return program(shapes, [x.dtype, *[INDEX] * 4], [x, order, first], body, name)
 
 
 @op
-def unique(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def unique(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, ...]:
     """The distinct elements of a vector: (values, indices, inverse, counts, count).
 
     Shapes   x, values, indices, inverse, counts [n]; count []
@@ -55,37 +116,7 @@ def unique(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tensor, T
     """
     require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
     require(len(x.shape) == 1, f"{named(x=x)} has to have one dimension; reshape it")
-    order = order_of(x, 0)
-    first, filled = _firsts(x, order), Cell(name="filled")
-
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x, order, first), (values, indices, inverse, counts, count) = ins, outs
-
-        def fresh(i: Expr) -> Stmt:
-            at = filled.value
-            return seq(
-                store(values, (at,), x[i]), store(indices, (at,), i), store(inverse, (i,), at),
-                filled.set(at + 1),
-            )  # fmt: skip
-
-        def member(i: Expr) -> Stmt:
-            slot = inverse[first[i]]
-            return seq(
-                when(not_equal(first[i], i), store(inverse, (i,), slot), fresh(i)),
-                store(counts, (inverse[i],), counts[inverse[i]] + 1),
-            )
-
-        def step(k: Expr) -> Stmt:
-            return let(order[k], member, "i") if sorted else member(k)
-
-        clear = [*cleared(values, indices, counts), filled.set(0)]
-        end = store(count, (), filled.value)
-        return once([filled], (ins, outs), *clear, loop(x.shape[0], step, "k"), end)
-
-    shapes: list[Sequence[ExprLike]] = [*[x.shape] * 4, ()]
-    made = program(shapes, [x.dtype, *[INDEX] * 4], [x, order, first], body, "unique")
-    values, indices, inverse, counts, count = made
-    return values, indices, inverse, counts, count
+    return _distinct(x, order_of(x, 0), sorted, "unique")
 
 
 @unique.numpy
@@ -105,90 +136,8 @@ def _(x: Array, *, sorted: bool) -> tuple[Array, ...]:
     return found, first, inverse.astype(np.int64), often, np.asarray(values.size, np.int64)
 
 
-class _DistinctRows:
-    """The search for one matrix: a row gets a number when it is first seen.
-
-    firsts, often  where the row with a number came first, and how often it came
-    ranked         the numbers in the order of the rows
-    """
-
-    def __init__(self, ins: Sequence[Tensor], outs: Sequence[Tensor], cells: list[Cell]) -> None:
-        (self.x,), self.outs = ins, outs
-        self.firsts, self.often, self.ranked = outs[5:8]
-        self.inverse = outs[2]
-        self.made, self.low, self.high, self.sign = cells
-
-    def compared(self, i: Expr, j: Expr) -> Stmt:
-        """sign = -1, 0 or 1 where row i comes before row j, is equal, or comes behind."""
-
-        def at(k: Expr) -> Stmt:
-            a, b = self.x[i, k], self.x[j, k]
-            found = when(before(a, b), self.sign.set(-1), when(before(b, a), self.sign.set(1)))
-            return when(equal(self.sign.value, 0), found)
-
-        return seq(self.sign.set(0), loop(self.x.shape[1], at, "k"))
-
-    def halved(self, i: Expr) -> Stmt:
-        """One step of the search for row i; high = -1 where it was found at `low`."""
-
-        def at(middle: Expr) -> Stmt:
-            found = seq(self.low.set(middle), self.high.set(-1))
-            missed = when(self.sign.value > 0, self.low.set(middle + 1), self.high.set(middle))
-            same = when(equal(self.sign.value, 0), found, missed)
-            return seq(self.compared(i, self.firsts[self.ranked[middle]]), same)
-
-        middle = (self.low.value + self.high.value) // 2
-        return when(self.low.value < self.high.value, let(middle, at, "middle"))
-
-    def fresh(self, i: Expr) -> Stmt:
-        """A new number, put in at `low`."""
-        number = self.made.value
-
-        def moved(k: Expr) -> Stmt:
-            return store(self.ranked, (number - k,), self.ranked[number - k - 1])
-
-        return seq(
-            loop(number - self.low.value, moved, "k"),
-            store(self.ranked, (self.low.value,), number), store(self.firsts, (number,), i),
-            store(self.often, (number,), 1), store(self.inverse, (i,), number),
-            self.made.set(number + 1),
-        )  # fmt: skip
-
-    def member(self, i: Expr) -> Stmt:
-        """Row i: seen before or not."""
-        slot = self.ranked[self.low.value]
-        more = store(self.often, (slot,), self.often[slot] + 1)
-        again = seq(store(self.inverse, (i,), slot), more)
-        return seq(
-            self.low.set(0), self.high.set(self.made.value), loop(64, lambda _: self.halved(i)),
-            when(self.high.value < 0, again, self.fresh(i)),
-        )  # fmt: skip
-
-    def written(self, sorted: bool) -> Stmt:
-        """The results, in the order of the rows or in that of their numbers."""
-        values, indices, inverse, counts, count = self.outs[:5]
-        place = self.outs[8]
-
-        def one(k: Expr) -> Stmt:
-            slot = self.ranked[k] if sorted else k
-
-            def copied(j: Expr) -> Stmt:
-                return store(values, (k, j), self.x[self.firsts[slot], j])
-
-            return seq(
-                loop(self.x.shape[1], copied, "j"), store(indices, (k,), self.firsts[slot]),
-                store(counts, (k,), self.often[slot]), store(place, (slot,), k),
-            )  # fmt: skip
-
-        return seq(
-            loop(self.made.value, one, "k"),
-            loop(self.x.shape[0], lambda i: store(inverse, (i,), place[inverse[i]]), "i"),
-            store(count, (), self.made.value),
-        )
-
-
 @op
-def unique_rows(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def unique_rows(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, ...]:
     """The distinct rows of a matrix: (values, indices, inverse, counts, count).
 
     Shapes   x, values [n, m]; indices, inverse, counts [n]; count []
@@ -198,20 +147,13 @@ def unique_rows(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tens
     """
     require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
     require(len(x.shape) == 2, f"{named(x=x)} has to have two dimensions; reshape it")
-    n = x.shape[0]
-    cells = [Cell(name=name) for name in ("made", "low", "high", "sign")]
+    sign = Cell(name="sign")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        rows = _DistinctRows(ins, outs, cells)
+    def compared(_: Expr, i: Expr, j: Expr, act: Callable[[Expr], Stmt]) -> Stmt:
+        return seq(_compared(x, i, j, sign), act(sign.value < 0))
 
-        clear = cleared(*[t for t in outs if t.shape])
-        search = seq(rows.made.set(0), loop(n, rows.member, "i"))
-        return once(cells, (ins, outs), *clear, search, rows.written(sorted))
-
-    shapes: list[Sequence[ExprLike]] = [x.shape, *[(n,)] * 3, (), *[(n,)] * 4]
-    found = program(shapes, [x.dtype, *[INDEX] * 8], [x], body, "unique_rows")
-    values, indices, inverse, counts, count = found[:5]
-    return values, indices, inverse, counts, count
+    order = merged_order(Lanes(x.shape[:1], 0), [x], compared, [sign])
+    return _distinct(x, order, sorted, "unique_rows")
 
 
 @unique_rows.numpy

@@ -5,16 +5,31 @@ NaN counts as larger than every number, as in numpy; equal elements keep their o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from smelt.ir import build
 from smelt.ir import dtype as dt
-from smelt.ir.expr import INDEX, Expr, cast, const
+from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
 from .common import agree, axis_of, named, require, same_dtype, tensor
-from .program import Cell, Lanes, let, loop, loop_nest, product, program, seq, sharing, store, when
+from .program import (
+    Cell,
+    Lanes,
+    let,
+    lets,
+    loop,
+    loop_nest,
+    product,
+    program,
+    seq,
+    sharing,
+    store,
+    when,
+)
 from .reference import Array, widened
 from .registry import op
 
@@ -38,61 +53,115 @@ def _passes(n: Expr) -> Expr:
     known = build.value_of(n)
     if known is not None:
         return const(max(known - 1, 0).bit_length(), INDEX)
-    return 64 - build.call("clz", n - 1)
+    return 64 - build.call("clz", build.maximum(n, 1) - 1)
 
 
-def order_of(x: Tensor, axis: int, descending: bool = False) -> Tensor:
-    """Where the elements along `axis` stand that come first, second, ... when sorted (int64).
+Comparison = Callable[[Expr, Expr, Expr, Callable[[Expr], Stmt]], Stmt]
+"""(lane, i, j, act) -> act(whether element i of a lane has to stand in front of element j)."""
 
-    Merging of runs whose length doubles, from one half of a workspace to the other.
-    """
-    lanes = Lanes(x, axis)
-    n, passes = lanes.size, _passes(lanes.size)
-    left, right = Cell(name="left"), Cell(name="right")
 
-    def merged(x: Tensor, work: Tensor, lane: Expr, turn: Expr) -> Stmt:
-        """One pass over a lane: from the half `turn % 2` to the other."""
-        run = build.call("shift_left", const(1, INDEX), turn)
-        source = turn % 2
+def _merged(
+    work: Tensor, lane: Expr, n: Expr, turn: Expr, compared: Comparison, left: Cell, right: Cell
+) -> Stmt:
+    """Pairs of sorted runs of 2 ** turn elements merged: from the half `turn % 2` to the other."""
+    run, source = build.call("shift_left", const(1, INDEX), turn), turn % 2
 
-        def step(k: Expr) -> Stmt:
-            begin = k - k % (run * 2)
-            middle, end = build.minimum(begin + run, n), build.minimum(begin + run * 2, n)
-            a = work[lane, source, build.minimum(left.value, n - 1)]
-            b = work[lane, source, build.minimum(right.value, n - 1)]
-            return seq(
-                when(build.equal(k, begin), seq(left.set(k), right.set(build.minimum(k + run, n)))),
-                let(a, lambda i: let(b, lambda j: chosen(i, j, middle, end, k), "j"), "i"),
-            )
-
-        def chosen(i: Expr, j: Expr, middle: Expr, end: Expr, k: Expr) -> Stmt:
-            later = before(x[lanes.at(lane, j)], x[lanes.at(lane, i)], descending)
-            take = build.any_of(left.value >= middle, build.all_of(right.value < end, later))
-            return let(take, lambda r: moved(r, i, j, k), "take")
-
-        def moved(take: Expr, i: Expr, j: Expr, k: Expr) -> Stmt:
+    def step(k: Expr, middle: Expr, end: Expr) -> Stmt:
+        def moved(i: Expr, j: Expr, take: Expr) -> Stmt:
             return seq(
                 store(work, (lane, 1 - source, k), build.select(take, j, i)),
                 when(take, right.set(right.value + 1), left.set(left.value + 1)),
             )
 
-        return loop(n, step, "k")
+        def met(i: Expr, j: Expr) -> Stmt:
+            def chosen(earlier: Expr) -> Stmt:
+                later = build.all_of(right.value < end, earlier)
+                take = build.any_of(left.value >= middle, later)
+                return let(take, lambda t: moved(i, j, t), "take")
+
+            return compared(lane, j, i, chosen)
+
+        first = [work[lane, source, build.minimum(c.value, n - 1)] for c in (left, right)]
+        return lets(first, lambda found: met(*found))
+
+    def pair(p: Expr) -> Stmt:
+        def joined(known: Sequence[Expr]) -> Stmt:
+            begin, middle, end = known
+            every = loop(end - begin, lambda k: step(begin + k, middle, end), "k")
+            return seq(left.set(begin), right.set(middle), every)
+
+        begin = p * (run * 2)
+        ends = [build.minimum(begin + size, n) for size in (run, run * 2)]
+        return lets([begin, *ends], joined)
+
+    return loop(build.ceildiv(n, run * 2), pair, "pair")
+
+
+def merged_order(
+    lanes: Lanes, inputs: Sequence[Tensor], compared: Comparison, cells: Sequence[Cell] = (),
+    count: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Where the elements of each lane stand that come first, second, ... when sorted (int64).
+
+    inputs  what the comparison reads, with `cells` of its own
+    count   [lanes] how many of a lane are sorted, the rest stays where it is; None: all
+
+    Merging of runs whose length doubles, from one half of a workspace to the other.
+    """
+    left, right = Cell(name="left"), Cell(name="right")
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x,), (result, work) = ins, outs
+        result, work = outs
 
-        def one(lane: Expr) -> Stmt:
-            last = passes % 2
+        def put(lane: Expr, k: Expr, i: Expr) -> Stmt:
+            return store(result, lanes.at(lane, k), i)
+
+        def first(lane: Expr, n: Expr) -> Stmt:
+            def turn(t: Expr) -> Stmt:
+                return _merged(work, lane, n, t, compared, left, right)
+
+            passes = _passes(n)
             return seq(
                 loop(n, lambda k: store(work, (lane, 0, k), k), "k"),
-                loop(passes, lambda turn: merged(x, work, lane, turn), "turn"),
-                loop(n, lambda k: store(result, lanes.at(lane, k), work[lane, last, k]), "k"),
+                loop(passes, turn, "turn"),
+                loop(n, lambda k: put(lane, k, work[lane, passes % 2, k]), "k"),
             )
 
-        return lanes.each([left, right], (ins, outs), one, 16)
+        def all_but_the_rest(lane: Expr, n: Expr) -> Stmt:
+            rest = loop(lanes.size - n, lambda k: put(lane, n + k, n + k), "k")
+            return seq(first(lane, n), rest)
 
-    shapes = [x.shape, (lanes.count, const(2, INDEX), n)]
-    return program(shapes, [INDEX, INDEX], [x], body, "order")[0]
+        def each(lane: Expr) -> Stmt:
+            if count is None:
+                return first(lane, lanes.size)
+            return let(count[lane], lambda n: all_but_the_rest(lane, n), "n")
+
+        return lanes.each([left, right, *cells], (ins, outs), each, 16)
+
+    shapes = [lanes.shape, (lanes.count, const(2, INDEX), lanes.size)]
+    operands = [*inputs, *([] if count is None else [count])]
+    return program(shapes, [INDEX, INDEX], operands, body, "order")[0]
+
+
+def order_of(x: Tensor, axis: int, descending: bool = False, count: Tensor | None = None) -> Tensor:
+    """`merged_order` of the elements along `axis`."""
+    lanes = Lanes(x.shape, axis)
+
+    def compared(lane: Expr, i: Expr, j: Expr, act: Callable[[Expr], Stmt]) -> Stmt:
+        return act(before(x[lanes.at(lane, i)], x[lanes.at(lane, j)], descending))
+
+    return merged_order(lanes, [x], compared, count=count)
+
+
+def halving(low: Cell, high: Cell, turns: ExprLike, behind: Callable[[Expr], Expr]) -> Stmt:
+    """`low` becomes the first place from it on, below `high`, that `behind` does not hold for; if
+    there is none, `high`. The interval is halved so many times."""
+
+    def step(middle: Expr) -> Stmt:
+        return when(behind(middle), low.set(middle + 1), high.set(middle))
+
+    half = (low.value + high.value) // 2
+    return loop(turns, lambda _: when(low.value < high.value, let(half, step, "middle")), "turn")
 
 
 def first_of(x: Tensor, axis: int, count: int, descending: bool = False) -> Tensor:
@@ -101,7 +170,7 @@ def first_of(x: Tensor, axis: int, count: int, descending: bool = False) -> Tens
     Each element that belongs to the best so far is put into their list: for few of many, most
     elements are only compared with the last one there.
     """
-    lanes = Lanes(x, axis)
+    lanes = Lanes(x.shape, axis)
     n, k = lanes.size, const(count, INDEX)
     held, low, high = Cell(name="held"), Cell(name="low"), Cell(name="high")
 
@@ -111,21 +180,17 @@ def first_of(x: Tensor, axis: int, count: int, descending: bool = False) -> Tens
         def listed(lane: Expr, place: Expr) -> Expr:
             return x[lanes.at(lane, result[lanes.at(lane, place)])]
 
-        def halved(lane: Expr, value: Expr) -> Stmt:
-            def closer(m: Expr) -> Stmt:
-                earlier = before(value, listed(lane, m), descending)
-                return when(earlier, high.set(m), low.set(m + 1))
-
-            return when(low.value < high.value, let((low.value + high.value) // 2, closer, "m"))
-
         def inserted(lane: Expr, j: Expr, value: Expr) -> Stmt:
+            def behind(m: Expr) -> Expr:
+                return build.logical_not(before(value, listed(lane, m), descending))
+
             def moved(last: Expr) -> Stmt:
                 return loop(last - low.value, lambda s: one_down(lane, last - s), "s")
 
             return seq(
                 low.set(0),
                 high.set(held.value),
-                loop(count.bit_length(), lambda _: halved(lane, value), "turn"),
+                halving(low, high, count.bit_length(), behind),
                 let(build.minimum(held.value, k - 1), moved, "last"),
                 store(result, lanes.at(lane, low.value), j),
                 held.set(build.minimum(held.value + 1, k)),
@@ -214,21 +279,18 @@ def searchsorted(
     n, passes = sorted.shape[-1], _passes(sorted.shape[-1] + 1)
     low, high = Cell(name="low"), Cell(name="high")
 
-    def halved(row: tuple[Expr, ...], sequence: Tensor, value: Expr) -> Stmt:
-        middle = (low.value + high.value) // 2
-        element = sequence[(*row, build.minimum(middle, n - 1))]
-        behind = build.logical_not(before(value, element)) if right else before(element, value)
-        return when(
-            low.value < high.value,
-            let(middle, lambda m: when(behind, low.set(m + 1), high.set(m)), "middle"),
-        )
-
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
         (sequence, values), (result,) = ins, outs
 
         def one(i: tuple[Expr, ...]) -> Stmt:
-            halving = loop(passes, lambda _: halved(i[:rows], sequence, values[i]), "turn")
-            return seq(low.set(0), high.set(n), halving, store(result, i, cast(dtype, low.value)))
+            def behind(middle: Expr) -> Expr:
+                element = sequence[(*i[:rows], middle)]
+                if right:
+                    return build.logical_not(before(values[i], element))
+                return before(element, values[i])
+
+            found = halving(low, high, passes, behind)
+            return seq(low.set(0), high.set(n), found, store(result, i, cast(dtype, low.value)))
 
         kind = sharing(product(values.shape) * 16)
         return loop_nest(values.shape, [low, high], (ins, outs), one, kind, "search")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -345,17 +346,13 @@ def pad(x: Tensor, *, pads: Extents, mode: str = "constant", value: float = 0.0)
 
 @pad.numpy
 def _(x: Array, *, pads: Sequence[int], mode: str, value: float) -> Array:
-    """A border, after cutting where numbers are negative."""
-    front, back = pads[: x.ndim], pads[x.ndim :]
-    cut = [slice(max(-f, 0), n - max(-b, 0)) for f, b, n in zip(front, back, x.shape, strict=True)]
-    border = [(max(f, 0), max(b, 0)) for f, b in zip(front, back, strict=True)]
-    if mode == "constant":
-        return np.pad(x[tuple(cut)], border, constant_values=value)
-    kept = np.pad(x, border, mode=mode)  # type: ignore[call-overload]
-    skip = [
-        slice(max(-f, 0), n - max(-b, 0)) for f, b, n in zip(front, back, kept.shape, strict=True)
-    ]
-    return np.asarray(kept[tuple(skip)])
+    """numpy's border; then elements are cut off where numbers are negative."""
+    ends = list(zip(pads[: x.ndim], pads[x.ndim :], strict=True))
+    border = [(max(f, 0), max(b, 0)) for f, b in ends]
+    options: Any = {"constant_values": value} if mode == "constant" else {}
+    kept = np.pad(x, border, mode, **options)  # type: ignore[call-overload]
+    cut = [slice(max(-f, 0), n - max(-b, 0)) for (f, b), n in zip(ends, kept.shape, strict=True)]
+    return np.asarray(kept[tuple(cut)])
 
 
 def _has_elements(x: Tensor, front: Sequence[Expr], back: Sequence[Expr], mode: str) -> list[Expr]:
@@ -494,11 +491,9 @@ def _(x: Array, *, block: int, mode: str) -> Array:
     """Channels to pixels."""
     n, depth, h, w = x.shape
     c = depth // block**2
-    if mode == "DCR":
-        y = x.reshape(n, block, block, c, h, w).transpose(0, 3, 4, 1, 5, 2)
-    else:
-        y = x.reshape(n, c, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
-    return y.reshape(n, c, h * block, w * block)
+    depths = (block, block, c) if mode == "DCR" else (c, block, block)
+    order = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
+    return x.reshape(n, *depths, h, w).transpose(order).reshape(n, c, h * block, w * block)
 
 
 @op(channels_last=True)
