@@ -1,27 +1,16 @@
 """The machine's limits, as `python -m benchmarks.peak` prints them and as the others divide by."""
 
-import platform
-
-import llvmlite.binding as llvm
-
 from benchmarks.report import Results, table, write
-from smelt.codegen.llvm import resolve
-from smelt.codegen.peak import Peak, Registers
+from smelt.codegen.llvm import cpu_features, resolve
+from smelt.codegen.peak import Peak
 from smelt.runtime.native import cores
-from smelt.target import Target
-
-
-def registers() -> Registers:
-    """The vector registers of this CPU."""
-    if platform.machine() in ("aarch64", "arm64"):
-        return Registers(128, 32)
-    features = llvm.get_host_cpu_features()
-    return Registers(512, 32) if features.get("avx512f") else Registers(256, 16)
+from smelt.target import Target, hardware_of
 
 
 def probe(threads: int) -> Peak:
     """A peak that can be measured again and again, between other measurements."""
-    return Peak(threads, resolve(Target("llvm -mcpu=native")), registers())
+    target = resolve(Target("llvm -mcpu=native"))
+    return Peak(threads, target, hardware_of(target, cpu_features(target)))
 
 
 def measure() -> Results:

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -31,46 +30,34 @@ FMA, READ = "smelt_peak_fma", "smelt_peak_read"
 STREAMS = 8  # vectors read in one turn of the loop, each into its own sum
 # Batches are as short as kernels are, so that interruptions meet both alike.
 BATCH_SECONDS, BATCH_BYTES, BATCHES = 0.001, 1 << 26, 9
-ALIGNMENT = 64
+ALIGNMENT, FLOAT = 64, 4  # bytes
 MEMORY = 128 * 10**6  # bytes that few caches hold
 ROUNDS = 5
 
 
-@dataclass(frozen=True)
-class Registers:
-    """The vector registers of a CPU."""
-
-    bits: int = 512
-    count: int = 32
-
-    @property
-    def lanes(self) -> int:
-        """Floats in one register."""
-        return self.bits // 32
-
-    @property
-    def chains(self) -> int:
-        """Independent sums that hide the latency and leave registers for the operands."""
-        return self.count * 3 // 4
+def _chains(hardware: Hardware) -> int:
+    """Independent sums that hide the latency and leave registers for the operands."""
+    return hardware.vector_registers * 3 // 4
 
 
-def fma_text(registers: Registers) -> str:
+def fma_text(hardware: Hardware) -> str:
     """`fma(i64 turns, float x, ptr total)`: a turn is one multiply-add a chain, in registers."""
     turns, x = Var("turns", INDEX), Var("x", "float32")
-    wide = Broadcast(x, registers.lanes)
-    total = tir.Buffer("total", (const(registers.lanes),))
+    lanes = hardware.lanes(FLOAT)
+    wide = Broadcast(x, lanes)
+    total = tir.Buffer("total", (const(lanes),))
 
     def multiply(chain: int, so_far: Expr, turn: Expr) -> Expr:
         return Call(so_far.dtype, "fma", (wide, wide, so_far))
 
     # Chains that begin alike would be one.
-    starts = [float(c) for c in range(registers.chains)]
+    starts = [float(c) for c in range(_chains(hardware))]
     return _sums(FMA, (turns, x, total), (turns,), starts, multiply)
 
 
-def read_text(registers: Registers) -> str:
+def read_text(hardware: Hardware) -> str:
     """`read(i64 passes, i64 turns, ptr data, ptr total)`: sums up consecutive vectors."""
-    passes, turns, lanes = Var("passes", INDEX), Var("turns", INDEX), registers.lanes
+    passes, turns, lanes = Var("passes", INDEX), Var("turns", INDEX), hardware.lanes(FLOAT)
     data = tir.Buffer("data", (turns * (STREAMS * lanes),))
     total = tir.Buffer("total", (const(lanes),))
 
@@ -118,22 +105,22 @@ def _sums(
 class Peak:
     """Measures, again and again, what `threads` cores can do at most."""
 
-    def __init__(self, threads: int, target: Target, registers: Registers | None = None) -> None:
+    def __init__(self, threads: int, target: Target, hardware: Hardware) -> None:
         """Make the code, for a (resolved) target. No two threads share a core."""
         affine = hasattr(os, "sched_setaffinity")
         self._cores = sorted(os.sched_getaffinity(0)) if affine else []
         self.threads = min(threads, len(self._cores) or os.cpu_count() or 1)
-        self.registers = registers or Registers()
+        self.hardware = hardware
         compiler = ObjectCompiler(target)
         objects = [
-            compiler.object(fma_text(self.registers), FMA),
-            compiler.object(read_text(self.registers), READ),
+            compiler.object(fma_text(hardware), FMA),
+            compiler.object(read_text(hardware), READ),
         ]
         addresses, self._alive = link_in_process(objects, [FMA, READ])
         size, pointer = ctypes.c_int64, ctypes.c_void_p
         self._fma = ctypes.CFUNCTYPE(None, size, ctypes.c_float, pointer)(addresses[FMA])
         self._read = ctypes.CFUNCTYPE(None, size, size, pointer, pointer)(addresses[READ])
-        self._vectors = np.empty((self.threads, self.registers.lanes), np.float32)
+        self._vectors = np.empty((self.threads, hardware.lanes(FLOAT)), np.float32)
         self._data = np.ones(0, np.float32)
         self._turns = 1 << 12
         while (seconds := self.threads / self._rate(self._multiply)) < BATCH_SECONDS:
@@ -141,7 +128,7 @@ class Peak:
 
     def gflops(self) -> float:
         """Billions of float operations a second in short batches; a multiply-add counts two."""
-        operations = 2 * self.registers.lanes * self.registers.chains * self._turns
+        operations = 2 * self.hardware.lanes(FLOAT) * _chains(self.hardware) * self._turns
         return operations * self._rate(self._multiply) / 1e9
 
     def gigabytes(self, size: int = MEMORY) -> float:
@@ -149,7 +136,7 @@ class Peak:
 
         The first pass, which is not timed, brings the bytes near.
         """
-        turn = STREAMS * self.registers.bits // 8
+        turn = STREAMS * self.hardware.vector_bytes
         turns = max(1, size // (turn * self.threads))
         part = turns * turn
         if self._data.nbytes < part * self.threads + ALIGNMENT:
@@ -200,8 +187,7 @@ def machine_limits(
     at_least(1, "machine_limits", threads=1 if threads is None else threads, rounds=rounds)
     target = resolve(Target("llvm -mcpu=native"))
     hardware = hardware_of(target, cpu_features(target))
-    registers = Registers(hardware.vector_bytes * 8, hardware.vector_registers)
-    peak = Peak(threads or Options().cores, target, registers)
+    peak = Peak(threads or Options().cores, target, hardware)
     sizes = _working_sets(hardware, peak.threads)
     rows = []
     for turn in range(rounds):
