@@ -1,43 +1,16 @@
 """The machine's limits, as `python -m benchmarks.peak` prints them and as the others divide by."""
 
-import platform
-from typing import Any
-
-import llvmlite.binding as llvm
-
 from benchmarks.report import Results, table, write
-from smelt.codegen.peak import Peak, Registers
+from smelt.codegen.llvm import cpu_features, resolve
+from smelt.codegen.peak import Peak
 from smelt.runtime.native import cores
-
-_engines: list[Any] = []  # code lives as long as its engine
-
-
-def registers() -> Registers:
-    """The vector registers of this CPU."""
-    if platform.machine() in ("aarch64", "arm64"):
-        return Registers(128, 32)
-    features = llvm.get_host_cpu_features()
-    return Registers(512, 32) if features.get("avx512f") else Registers(256, 16)
-
-
-def load(text: str, symbol: str) -> int:
-    """The address of a function of IR text, compiled for this CPU."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    module = llvm.parse_assembly(text)
-    module.verify()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
-    )
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    _engines.append(engine)
-    return int(engine.get_function_address(symbol))
+from smelt.target import Target, hardware_of
 
 
 def probe(threads: int) -> Peak:
     """A peak that can be measured again and again, between other measurements."""
-    return Peak(threads, load, registers())
+    target = resolve(Target("llvm -mcpu=native"))
+    return Peak(threads, target, hardware_of(target, cpu_features(target)))
 
 
 def measure() -> Results:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias, Unpack
 
@@ -232,9 +232,9 @@ def compile(
     context = checked_context("smelt.compile", options, values=keywords)
     plain, sizes = plain_shapes(shapes)
 
-    compiler = _Compiler(resolved, context, progress, sizes)
+    compiled = partial(_compiled, target=resolved, context=context, progress=progress, sizes=sizes)
     if isinstance(model, IRModule | RelaxExpr):
-        return compiler.any(import_model(model, plain, values=values, operators=operators), ())
+        return compiled(import_model(model, plain, values=values, operators=operators), ())
     loaded, known = load_model(model), by_name("values", values, "'x': array")
 
     def read(forms: Mapping[str, Any]) -> IRModule | Needs:
@@ -243,48 +243,41 @@ def compile(
         except NeedsValues as e:
             return Needs(e.inputs, e.shapes)
 
-    compiled = partial(compiler.any, outputs=loaded.graph.outputs)
+    form = partial(compiled, outputs=loaded.graph.outputs)
     found = read({})
     if isinstance(found, IRModule):
-        return compiled(found)
+        return form(found)
     given = {i.name: i.shape for i in loaded.graph.inputs} | dict(plain or {})
     left = [i for i in loaded.graph.inputs if i.name not in known]
     inputs = [TensorInfo(i.name, i.dtype, known_shape(i.name, given[i.name]), i.kind) for i in left]
-    return Model(loaded.name, inputs, loaded.graph.outputs, read, compiled, found)
+    return Model(loaded.name, inputs, loaded.graph.outputs, read, form, found)
 
 
-@dataclass(frozen=True)
-class _Compiler:
-    """How `compile` compiles modules; sizes: what its user declared of them."""
+def _compiled(
+    mod: IRModule,
+    outputs: Sequence[str],
+    target: Target,
+    context: PassContext,
+    progress: Progress | None,
+    sizes: Mapping[str, Size],
+) -> Executable:
+    """A module, which may decide while it runs.
 
-    target: Target
-    context: PassContext
-    progress: Progress | None
-    sizes: Mapping[str, Size]
-
-    def any(self, mod: IRModule, outputs: Sequence[str]) -> Executable:
-        """A module, which may decide while it runs; outputs: the names of its results, if known."""
-        if "main" not in mod.functions:
-            raise CompileError(f"no function 'main' to compile; it has: {', '.join(mod.functions)}")
-        main = mod["main"]
-        grouped = isinstance(main, Function) and bool(main.attrs.get("output_groups"))
-        if not grouped and vm_construct(mod) is None:
-            return self.straight(mod)
-        return compile_program(mod, self.target, self.context, ("main",), self._segment, outputs)
-
-    def straight(self, mod: IRModule) -> NativeExecutable:
-        """A module that does not decide."""
-        return load(_whole(mod, self.target, self.context, self.progress, self.sizes))
-
-    def _segment(self, mod: IRModule) -> NativeExecutable:
-        """A straight part of a module that decides."""
-        if self.sizes:
-            raise CompileError(
-                f"shapes declares {', '.join(map(repr, self.sizes.values()))}, and the model "
-                "decides while it runs: only models that run straight through have ranges and "
-                "variants; give the sizes' names instead"
-            )
-        return load(_whole(mod, self.target, self.context, self.progress, None))
+    outputs  the names of its results, if known; sizes: what its user declared of them
+    """
+    if "main" not in mod.functions:
+        raise CompileError(f"no function 'main' to compile; it has: {', '.join(mod.functions)}")
+    main = mod["main"]
+    grouped = isinstance(main, Function) and bool(main.attrs.get("output_groups"))
+    if not grouped and vm_construct(mod) is None:
+        return load(_whole(mod, target, context, progress, sizes))
+    if sizes:
+        raise CompileError(
+            f"shapes declares {', '.join(map(repr, sizes.values()))}, and the model decides while "
+            "it runs: only models that run straight through have ranges and variants; give the "
+            "sizes' names instead"
+        )
+    return compile_program(mod, target, context, ("main",), outputs, progress)
 
 
 def compile_artifact(
@@ -351,22 +344,21 @@ def compile_program(
     target: Target,
     context: PassContext,
     entries: Sequence[str] = ("main",),
-    segment: Callable[[IRModule], NativeExecutable] | None = None,
     outputs: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> VMExecutable:
     """Some functions of a module, and what they call, as a program for the virtual machine.
 
-    segment  compiles a straight part; None: as any module
     outputs  the names of main's results
     """
     check_native(target, ELSEWHERE)
 
     def straight(one: IRModule) -> NativeExecutable:
-        return load(_whole(one, target, context, None, None))
+        return load(_whole(one, target, context, progress, None))
 
     if not mod.attrs.get("typed"):  # importers may say all types themselves
         mod = run_steps(VM, mod, context)
-    program = compile_vm(mod, segment or straight, entries, outputs)
+    program = compile_vm(mod, straight, entries, outputs)
     return VMExecutable(program, save_program, str(mod.attrs.get("name", "main")))
 
 

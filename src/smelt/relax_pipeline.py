@@ -6,6 +6,7 @@ mod = relax.get_pipeline("zero")(mod)
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from smelt.ir.errors import CompileError
@@ -15,16 +16,12 @@ from smelt.relax import transform
 from smelt.runtime.errors import nearest
 
 
-def _made(name: str) -> Callable[[], Pass]:
-    """A function that makes the pass of one of the pipelines that smelt has."""
-
-    def make() -> Pass:
-        return Sequential([getattr(transform, p)() for p in RELAX_PIPELINES[name]], name=name)
-
-    return make
+def _made(name: str) -> Pass:
+    """The pass of one of the pipelines that smelt has."""
+    return Sequential([getattr(transform, p)() for p in RELAX_PIPELINES[name]], name=name)
 
 
-_PIPELINES: dict[str, Callable[..., Any]] = {name: _made(name) for name in RELAX_PIPELINES}
+_PIPELINES: dict[str, Callable[..., Any]] = {n: partial(_made, n) for n in RELAX_PIPELINES}
 
 
 def get_pipeline(name: str = "zero", **options: Any) -> Any:

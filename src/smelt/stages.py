@@ -91,7 +91,8 @@ def stage_module(
     if stage == "layout":
         return mod
     resolved = resolve(as_target(target))
-    specs = {s.symbol: s for s in kernel_specs(plan_graph(mod), resolved, context.options)}
+    own = kernel_specs(plan_graph(mod), resolved, context.options)
+    specs = {s.symbol: s for s in own if s is not None}
     named = {str(s.group.attrs.get("name", s.symbol)): s for s in specs.values()}
     if kernel is not None and kernel not in named:
         near = nearest(kernel, named)

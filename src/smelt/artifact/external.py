@@ -17,12 +17,11 @@ from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, Var, const
 from smelt.ir.types import TensorType, Type
 from smelt.ir.walk import free_vars
-from smelt.relax.nodes import Call, Function, GlobalVar, tensor_types
+from smelt.relax.nodes import Function, tensor_types
 from smelt.relax.shapes import BaseCheckResult, struct_info_base_check
-from smelt.relax.transform.engine import order
 from smelt.relax.views import dense
 
-from .graph import Launch, Place, Storage
+from .graph import Launch, Place, Storage, calls_in
 from .host import KernelCall
 
 
@@ -95,14 +94,10 @@ def check_types(launch: Launch, made: External, symbols: Mapping[str, Var]) -> N
 def operators_of(func: Function, functions: Mapping[str, Any]) -> list[str]:
     """What a function calls, by name; composites by theirs."""
     names = []
-    for v in order(func.body):  # inside composites nobody looks
-        if not isinstance(v, Call):
-            continue
-        callee = functions.get(v.op.name) if isinstance(v.op, GlobalVar) else v.op
-        if isinstance(callee, Function):
-            names.append(str(callee.attrs.get("Composite", getattr(v.op, "name", "function"))))
-        else:
-            names.append(str(getattr(v.op, "name", "function")))
+    for call, callee in calls_in(func, functions):
+        name = getattr(call.op, "name", "function")
+        composite = isinstance(callee, Function)
+        names.append(str(callee.attrs.get("Composite", name) if composite else name))
     return names
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -169,16 +170,20 @@ class _Planner:
 
     def nodes(self, group: relax.Function) -> Iterator[str]:
         """The names of the calls in a function, and in the functions that it calls."""
-        for v in order(group.body):
-            if not isinstance(v, relax.Call):
-                continue
-            callee = (
-                self.mod.functions.get(v.op.name) if isinstance(v.op, relax.GlobalVar) else v.op
-            )
+        for call, callee in calls_in(group, self.mod.functions):
             if isinstance(callee, relax.Function):
                 yield from self.nodes(callee)
-            if v.name:
-                yield v.name
+            if call.name:
+                yield call.name
+
+
+def calls_in(
+    func: relax.Function, functions: Mapping[str, Any]
+) -> Iterator[tuple[relax.Call, Any]]:
+    """The calls in a function, not those inside what it calls, and what each of them calls."""
+    for v in order(func.body):
+        if isinstance(v, relax.Call):
+            yield v, functions.get(v.op.name) if isinstance(v.op, relax.GlobalVar) else v.op
 
 
 def symbol_of(func: relax.Function, name: str) -> str:

@@ -115,10 +115,10 @@ def _plain(p: Place) -> bool:
     return p.view.strides == fresh.strides and p.view.offset is fresh.offset
 
 
-def kernel_specs(plan: GraphPlan, target: Target, options: Options) -> list[KernelSpec]:
-    """One spec a launch that is smelt's to compile."""
+def kernel_specs(plan: GraphPlan, target: Target, options: Options) -> list[KernelSpec | None]:
+    """One spec a launch; None for those that are not smelt's to compile."""
     made: dict[Any, Prepared] = {}
-    return [spec_of(x, target, options, made) for x in plan.launches if not x.external]
+    return [None if x.external else spec_of(x, target, options, made) for x in plan.launches]
 
 
 def compile_fused(
@@ -193,8 +193,7 @@ def compile_graph(
     plan = plan_graph(mod)
     symbols = {v.name: v for v in plan.symbols}
     outside = _externals(plan, externals or {}, symbols)
-    specs = iter(kernel_specs(plan, target, options))
-    own = [None if x.external else next(specs) for x in plan.launches]
+    own = kernel_specs(plan, target, options)
     unique = {s.symbol: s for s in own if s is not None}
     artifacts = kernels(list(unique.values()))
     table = [s for s, (made, _) in outside.items() if not made.object]

@@ -11,6 +11,7 @@ import numpy as np
 
 from smelt.artifact.external import External, sizes_of
 from smelt.artifact.graph import symbol_of
+from smelt.codegen.c_helpers import STORED
 from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
 from smelt.ir.module import IRModule
@@ -96,14 +97,7 @@ def signature(
     return f"int {symbol}({', '.join(params)})"
 
 
-_C_TYPES = {
-    "bool": "uint8_t",
-    **{f"{s}int{n}": f"{s}int{n}_t" for s in ("", "u") for n in (8, 16, 32, 64)},
-    "float16": "uint16_t",
-    "bfloat16": "uint16_t",
-    "float32": "float",
-    "float64": "double",
-}
+_C_TYPES = {name: c for name, c in STORED.items() if name != "handle"}
 
 
 def _c_type(t: Any) -> str:

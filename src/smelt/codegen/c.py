@@ -57,7 +57,7 @@ from smelt.tir.printer import script
 from smelt.tir.rewrite import loads
 from smelt.tir.script_ops import shape_vars
 
-from .c_helpers import C_TYPE, MATH, STORED, Helpers, suffix
+from .c_helpers import C_TYPE, MATH, NARROW, STORED, Helpers, suffix
 from .features import require
 
 _STACK_BYTES = 16 << 10
@@ -182,10 +182,7 @@ class _CPrinter:
                 for x in stmts:
                     yield from self.stmt(x)
             case tir.BufferStore(buffer, value, indices):
-                text = self.text(value)
-                if buffer.type in ("float16", "bfloat16"):
-                    text = f"smelt_store_{buffer.type}({text})"
-                    self.helpers.fixed(buffer.type)
+                text = self.helpers.narrow("store", buffer.type, self.text(value))
                 yield f"{self.element(buffer, indices)} = {text};"
             case tir.For():
                 yield from self.loop(s)
@@ -307,18 +304,14 @@ class _CPrinter:
             case Select(c, a, b):               return self.ternary(c, a, b)
             case Call(_, "if_then_else", (c, a, b)): return self.ternary(c, a, b)
             case Cast(kind, value):             return self.cast(kind, value)
-            case Min(a, b):                     return self.two(self.extreme("min", a), a, b)
-            case Max(a, b):                     return self.two(self.extreme("max", a), a, b)
+            case Min(a, b) | Max(a, b):
+                return self.two(self.helpers.extreme(type(e), a.dtype), a, b)
             case FloorDiv() | FloorMod():       return self.floor(e)
             case Binary():                      return self.binary(e)
             case Call(_, "smelt.address_of", (tir.BufferLoad(b, ix),)): return self.address(b, ix)
             case Call():                        return self.call(e)
         # fmt: on
         raise self.fail(f"C has no form for {type(e).__name__}")
-
-    def extreme(self, which: str, a: Expr) -> str:
-        """The helper for min or max."""
-        return self.helpers.extreme(which, a.dtype)
 
     def two(self, name: str, a: Expr, b: Expr) -> _Text:
         """A call of two operands."""
@@ -359,17 +352,12 @@ class _CPrinter:
 
     def load(self, b: tir.Buffer, indices: tuple[Expr, ...]) -> str:
         """One element as a value."""
-        text = self.element(b, indices)
-        if b.type in ("float16", "bfloat16"):
-            self.helpers.fixed(b.type)
-            return f"smelt_load_{b.type}({text})"
-        return text
+        return self.helpers.narrow("load", b.type, self.element(b, indices))
 
     def rounded(self, text: str, level: int, dtype: str) -> _Text:
         """The result of arithmetic as a value of its type."""
-        if dtype in ("float16", "bfloat16"):
-            self.helpers.fixed(dtype)
-            return f"smelt_round_{dtype}({text})", _ATOM
+        if dtype in NARROW:
+            return self.helpers.narrow("round", dtype, text), _ATOM
         if dtype in ("int8", "int16", "uint8", "uint16"):
             return f"({C_TYPE[dtype]})({text})", _UNARY
         return text, level
@@ -412,7 +400,7 @@ class _CPrinter:
         source = value.dtype
         if kind == "bool":
             return f"{self.text(value, _SHIFT)} != 0", _EQUAL
-        if kind in ("float16", "bfloat16"):
+        if kind in NARROW:
             return self.rounded(self.text(value), 0, kind)
         if dt.is_float(source) and not dt.is_float(kind):
             return f"{self.helpers.to_int(kind)}({self.text(value)})", _ATOM
@@ -445,7 +433,7 @@ class _CPrinter:
                 return self.rounded(f"{name}({args[0]})", _ATOM, dtype)
             case "rsqrt":
                 return self.rounded(f"(1 / sqrt{suffix(dtype)}({args[0]}))", _ATOM, dtype)
-            case "reinterpret" if not {source, dtype} & {"float16", "bfloat16"}:
+            case "reinterpret" if not NARROW & {source, dtype}:
                 return f"{self.helpers.reinterpret(source, dtype)}({args[0]})", _ATOM
             case "popcount" | "clz":
                 bits = f", {dt.bits(source)}" if e.op == "clz" else ""

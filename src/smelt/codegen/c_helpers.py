@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import Expr, IntImm
+from smelt.ir.expr import Expr, IntImm, Min
 from smelt.tir.intrin.registry import Instruction
 from smelt.tir.nodes import Buffer
 
@@ -24,6 +24,9 @@ C_TYPE = {
 
 STORED = {**C_TYPE, "float16": "uint16_t", "bfloat16": "uint16_t"}
 """The type of a buffer's elements."""
+
+NARROW = frozenset({"float16", "bfloat16"})
+"""The floats that are stored as bits."""
 
 _MATH_H = """exp exp2 log log2 log10 log1p expm1 sqrt tanh erf sin cos tan asin acos atan sinh cosh
 asinh acosh atanh floor ceil trunc atan2 pow fmod copysign nextafter hypot fma"""
@@ -133,22 +136,28 @@ class Helpers:
 
     def fixed(self, name: str) -> None:
         """Ask for one of the helpers above."""
-        if name in ("float16", "bfloat16"):
+        if name in NARROW:
             self.texts.setdefault("round", _ROUND)
         self.texts.setdefault(name, _FIXED[name])
+
+    def narrow(self, what: str, dtype: str, text: str) -> str:
+        """A narrow float that is stored, loaded or rounded; another value as it is."""
+        if dtype not in NARROW:
+            return text
+        self.fixed(dtype)
+        return f"smelt_{what}_{dtype}({text})"
 
     def add(self, name: str, kind: str, params: str, body: str) -> str:
         """A one-line function of its own; gives its name."""
         self.texts.setdefault(name, f"static inline {kind} {name}({params}) {{ {body} }}\n")
         return name
 
-    def extreme(self, which: str, dtype: str) -> str:
+    def extreme(self, which: type[Expr], dtype: str) -> str:
         """The smaller or larger of two; a NaN wins."""
-        kind, op = C_TYPE[dtype], "<" if which == "min" else ">"
+        kind, op = C_TYPE[dtype], "<" if which is Min else ">"
         nan = " || a != a" if dt.is_float(dtype) else ""
-        return self.add(
-            f"smelt_{which}_{dtype}", kind, f"{kind} a, {kind} b", f"return a {op} b{nan} ? a : b;"
-        )
+        name = f"smelt_{which.__name__.lower()}_{dtype}"
+        return self.add(name, kind, f"{kind} a, {kind} b", f"return a {op} b{nan} ? a : b;")
 
     def to_int(self, dtype: str) -> str:
         """Truncation of a float; values outside become the nearest one, a NaN 0."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -202,9 +202,7 @@ def one_object(target: Target, texts: Sequence[str], kept: Sequence[str]) -> byt
     return ObjectCompiler(target).joined(texts, kept)
 
 
-def link_in_process(
-    objects: Iterable[bytes], symbols: Iterable[str], imports: Mapping[str, int] | None = None
-) -> tuple[dict[str, int], Any]:
+def link_in_process(objects: Iterable[bytes], symbols: Iterable[str]) -> tuple[dict[str, int], Any]:
     """Load objects into this process; the addresses of some symbols, and what keeps them alive."""
     _initialize()
     jit = llvm.create_lljit_compiler(use_jit_link=True)
@@ -212,8 +210,6 @@ def link_in_process(
     for o in objects:
         builder.add_object_img(o)
     builder.add_current_process()
-    for name, address in (imports or {}).items():
-        builder.import_symbol(name, address)
     for s in symbols:
         builder.export_symbol(s)
     library = builder.link(jit, "smelt.model")

@@ -1,168 +1,126 @@
 """The limits of a machine, measured: multiply-adds from registers, reading caches and memory.
 
-Only text is made here; `load` turns it into code: it takes IR text and the name of a function in
-it, and gives the function's address.
+What is timed is written as tensor programs: sums in registers that loops update.
 """
 
 import ctypes
+import functools
+import operator
 import os
 import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from smelt.ir.expr import INDEX, Broadcast, Call, Expr, FloatImm, Ramp, Var, const
 from smelt.ir.options import Options
 from smelt.runtime.errors import at_least
 from smelt.runtime.limits import Bandwidth, MachineLimits
 from smelt.target import Hardware, Target, hardware_of
+from smelt.tir import nodes as tir
 
 from .llvm import ObjectCompiler, cpu_features, link_in_process, resolve
-
-Load = Callable[[str, str], int]
+from .llvm_text import emit_module
 
 FMA, READ = "smelt_peak_fma", "smelt_peak_read"
 STREAMS = 8  # vectors read in one turn of the loop, each into its own sum
 # Batches are as short as kernels are, so that interruptions meet both alike.
 BATCH_SECONDS, BATCH_BYTES, BATCHES = 0.001, 1 << 26, 9
-ALIGNMENT = 64
+ALIGNMENT, FLOAT = 64, 4  # bytes
 MEMORY = 128 * 10**6  # bytes that few caches hold
 ROUNDS = 5
 
 
-@dataclass(frozen=True)
-class Registers:
-    """The vector registers of a CPU."""
-
-    bits: int = 512
-    count: int = 32
-
-    @property
-    def lanes(self) -> int:
-        """Floats in one register."""
-        return self.bits // 32
-
-    @property
-    def chains(self) -> int:
-        """Independent sums that hide the latency and leave registers for the operands."""
-        return self.count * 3 // 4
+def _chains(hardware: Hardware) -> int:
+    """Independent sums that hide the latency and leave registers for the operands."""
+    return hardware.vector_registers * 3 // 4
 
 
-def fma_text(registers: Registers) -> str:
-    """`void fma(i64 turns, ptr vector)`: a turn is one multiply-add a chain, in registers."""
-    vector, chains = f"<{registers.lanes} x float>", range(registers.chains)
-    intrinsic = f"@llvm.fma.v{registers.lanes}f32"
+def fma_text(hardware: Hardware) -> str:
+    """`fma(i64 turns, float x, ptr total)`: a turn is one multiply-add a chain, in registers."""
+    turns, x = Var("turns", INDEX), Var("x", "float32")
+    lanes = hardware.lanes(FLOAT)
+    wide = Broadcast(x, lanes)
+    total = tir.Buffer("total", (const(lanes),))
 
-    def splat(value: float) -> str:
-        return f"<{', '.join([f'float {value}'] * registers.lanes)}>"
+    def multiply(chain: int, so_far: Expr, turn: Expr) -> Expr:
+        return Call(so_far.dtype, "fma", (wide, wide, so_far))
 
-    sums = [
-        f"  %a{c} = phi {vector} [ {splat(float(c))}, %entry ], [ %b{c}, %loop ]" for c in chains
-    ]
-    adds = [
-        f"  %b{c} = call {vector} {intrinsic}({vector} %x, {vector} %x, {vector} %a{c})"
-        for c in chains
-    ]
-    return "\n".join(
-        [
-            f"declare {vector} {intrinsic}({vector}, {vector}, {vector})",
-            f"define void @{FMA}(i64 %turns, ptr %out) {{",
-            "entry:",
-            f"  %x = load {vector}, ptr %out, align 4",
-            "  br label %loop",
-            "loop:",
-            "  %i = phi i64 [ 0, %entry ], [ %next, %loop ]",
-            *sums,
-            *adds,
-            "  %next = add i64 %i, 1",
-            "  %more = icmp ult i64 %next, %turns",
-            "  br i1 %more, label %loop, label %done",
-            "done:",
-            *_total(vector, registers.chains),
-            "  ret void",
-            "}",
-            "",
-        ]
+    # Chains that begin alike would be one.
+    starts = [float(c) for c in range(_chains(hardware))]
+    return _sums(FMA, (turns, x, total), (turns,), starts, multiply)
+
+
+def read_text(hardware: Hardware) -> str:
+    """`read(i64 passes, i64 turns, ptr data, ptr total)`: sums up consecutive vectors."""
+    passes, turns, lanes = Var("passes", INDEX), Var("turns", INDEX), hardware.lanes(FLOAT)
+    data = tir.Buffer("data", (turns * (STREAMS * lanes),))
+    total = tir.Buffer("total", (const(lanes),))
+
+    def add(stream: int, so_far: Expr, turn: Expr) -> Expr:
+        at = turn * (STREAMS * lanes) + stream * lanes
+        return so_far + tir.BufferLoad(data, (Ramp(at, const(1), lanes),))
+
+    loops = (passes, turns)
+    return _sums(READ, (*loops, data, total), loops, [0.0] * STREAMS, add)
+
+
+def _sums(
+    name: str,
+    params: tuple[tir.Buffer | Var, ...],
+    loops: Sequence[Var],
+    starts: Sequence[float],
+    update: Callable[[int, Expr, Expr], Expr],
+) -> str:
+    """LLVM text of loops that update vectors in registers, as often as `loops` say together.
+
+    params  the last one gets the total, so that none of the work is dead
+    update  (which vector, its value, the innermost loop's turn) -> its next value
+    """
+    total = params[-1]
+    assert isinstance(total, tir.Buffer)
+    (lanes,) = total.fixed_shape() or ()
+    sums = tir.Buffer("sums", (const(lanes * len(starts)),), scope="local")
+    places = [(Ramp(const(lanes * n), const(1), lanes),) for n in range(len(starts))]
+    values: list[Expr] = [tir.BufferLoad(sums, p) for p in places]
+    turns = [Var(f"turn{n}", INDEX) for n in range(len(loops))]
+    body = tir.seq(
+        *[tir.BufferStore(sums, update(n, v, turns[-1]), places[n]) for n, v in enumerate(values)]
     )
-
-
-def read_text(registers: Registers) -> str:
-    """`void read(i64 passes, i64 turns, ptr data, ptr vector)`: sums up consecutive vectors."""
-    vector, streams = f"<{registers.lanes} x float>", range(STREAMS)
-    step = registers.bits // 8
-    outer = [
-        f"  %z{c} = phi {vector} [ zeroinitializer, %entry ], [ %b{c}, %again ]" for c in streams
+    for turn, count in zip(reversed(turns), reversed(loops), strict=True):
+        body = tir.For(turn, const(0), count, body)
+    begin = [
+        tir.BufferStore(sums, Broadcast(FloatImm("float32", x), lanes), p)
+        for x, p in zip(starts, places, strict=True)
     ]
-    sums = [f"  %a{c} = phi {vector} [ %z{c}, %pass ], [ %b{c}, %loop ]" for c in streams]
-    reads = [
-        line
-        for c in streams
-        for line in (
-            f"  %p{c} = getelementptr i8, ptr %at, i64 {c * step}",
-            f"  %v{c} = load {vector}, ptr %p{c}, align 4",
-            f"  %b{c} = fadd {vector} %a{c}, %v{c}",
-        )
-    ]
-    return "\n".join(
-        [
-            f"define void @{READ}(i64 %passes, i64 %turns, ptr %data, ptr %out) {{",
-            "entry:",
-            "  br label %pass",
-            "pass:",
-            "  %p = phi i64 [ 0, %entry ], [ %following, %again ]",
-            *outer,
-            "  br label %loop",
-            "loop:",
-            "  %i = phi i64 [ 0, %pass ], [ %next, %loop ]",
-            "  %at = phi ptr [ %data, %pass ], [ %on, %loop ]",
-            *sums,
-            *reads,
-            f"  %on = getelementptr i8, ptr %at, i64 {STREAMS * step}",
-            "  %next = add i64 %i, 1",
-            "  %more = icmp ult i64 %next, %turns",
-            "  br i1 %more, label %loop, label %again",
-            "again:",
-            "  %following = add i64 %p, 1",
-            "  %last = icmp uge i64 %following, %passes",
-            "  br i1 %last, label %done, label %pass",
-            "done:",
-            *_total(vector, STREAMS),
-            "  ret void",
-            "}",
-            "",
-        ]
-    )
-
-
-def _total(vector: str, count: int) -> list[str]:
-    """Adds %b0 … up and stores the sum, so that none of the work is dead."""
-    lines = [f"  %s0 = fadd {vector} %b0, %b1"]
-    lines += [f"  %s{c - 1} = fadd {vector} %s{c - 2}, %b{c}" for c in range(2, count)]
-    return [*lines, f"  store {vector} %s{count - 2}, ptr %out, align 4"]
+    end = tir.BufferStore(total, functools.reduce(operator.add, values), places[0])
+    stmt = tir.Allocate(sums, tir.seq(*begin, body, end))
+    return emit_module([tir.PrimFunc(params, stmt, {"name": name, "plain": True})])
 
 
 class Peak:
     """Measures, again and again, what `threads` cores can do at most."""
 
-    def __init__(self, threads: int, load: Load, registers: Registers | None = None) -> None:
-        """Make the code; `load` may come from any code generator. No two threads share a core."""
+    def __init__(self, threads: int, target: Target, hardware: Hardware) -> None:
+        """Make the code, for a (resolved) target. No two threads share a core."""
         affine = hasattr(os, "sched_setaffinity")
         self._cores = sorted(os.sched_getaffinity(0)) if affine else []
         self.threads = min(threads, len(self._cores) or os.cpu_count() or 1)
-        self.registers = registers or Registers()
-        self._fma = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(
-            load(fma_text(self.registers), FMA)
-        )
-        sizes, pointers = [ctypes.c_int64] * 2, [ctypes.c_void_p] * 2
-        self._read = ctypes.CFUNCTYPE(None, *sizes, *pointers)(
-            load(read_text(self.registers), READ)
-        )
-        self._vectors = np.full((self.threads, self.registers.lanes), 0.5, np.float32)
+        self.hardware = hardware
+        compiler = ObjectCompiler(target)
+        objects = [
+            compiler.object(fma_text(hardware), FMA),
+            compiler.object(read_text(hardware), READ),
+        ]
+        addresses, self._alive = link_in_process(objects, [FMA, READ])
+        size, pointer = ctypes.c_int64, ctypes.c_void_p
+        self._fma = ctypes.CFUNCTYPE(None, size, ctypes.c_float, pointer)(addresses[FMA])
+        self._read = ctypes.CFUNCTYPE(None, size, size, pointer, pointer)(addresses[READ])
+        self._vectors = np.empty((self.threads, hardware.lanes(FLOAT)), np.float32)
         self._data = np.ones(0, np.float32)
         self._turns = 1 << 12
         while (seconds := self.threads / self._rate(self._multiply)) < BATCH_SECONDS:
@@ -170,7 +128,7 @@ class Peak:
 
     def gflops(self) -> float:
         """Billions of float operations a second in short batches; a multiply-add counts two."""
-        operations = 2 * self.registers.lanes * self.registers.chains * self._turns
+        operations = 2 * self.hardware.lanes(FLOAT) * _chains(self.hardware) * self._turns
         return operations * self._rate(self._multiply) / 1e9
 
     def gigabytes(self, size: int = MEMORY) -> float:
@@ -178,7 +136,7 @@ class Peak:
 
         The first pass, which is not timed, brings the bytes near.
         """
-        turn = STREAMS * self.registers.bits // 8
+        turn = STREAMS * self.hardware.vector_bytes
         turns = max(1, size // (turn * self.threads))
         part = turns * turn
         if self._data.nbytes < part * self.threads + ALIGNMENT:
@@ -190,13 +148,10 @@ class Peak:
             at, out = start + index * part, self._vectors[index].ctypes.data
             self._read(passes, turns, at, out)
 
-        found = passes * part * self._rate(read) / 1e9
-        self._vectors.fill(0.5)
-        return found
+        return passes * part * self._rate(read) / 1e9
 
     def _multiply(self, index: int) -> None:
-        self._vectors[index] = 0.5
-        self._fma(self._turns, self._vectors[index].ctypes.data)
+        self._fma(self._turns, 0.5, self._vectors[index].ctypes.data)
 
     def _rate(self, work: Callable[[int], None]) -> float:
         """How often a second all threads together do `work(index)`, each on a core of its own.
@@ -232,16 +187,7 @@ def machine_limits(
     at_least(1, "machine_limits", threads=1 if threads is None else threads, rounds=rounds)
     target = resolve(Target("llvm -mcpu=native"))
     hardware = hardware_of(target, cpu_features(target))
-    compiler = ObjectCompiler(target)
-    alive: list[Any] = []
-
-    def load(text: str, symbol: str) -> int:
-        addresses, keep = link_in_process([compiler.object(text, symbol)], [symbol])
-        alive.append(keep)
-        return addresses[symbol]
-
-    registers = Registers(hardware.vector_bytes * 8, hardware.vector_registers)
-    peak = Peak(threads or Options().cores, load, registers)
+    peak = Peak(threads or Options().cores, target, hardware)
     sizes = _working_sets(hardware, peak.threads)
     rows = []
     for turn in range(rounds):

@@ -46,7 +46,7 @@ class Job:
         self.deaths = 0
         self._pool = pool
         self._value: Any = None
-        self._error: SmeltError | None = None
+        self.error: SmeltError | None = None  # what `result` will raise, if the job has failed
 
     def result(self) -> Any:
         """What the function returned, or its exception; waits for it.
@@ -54,19 +54,14 @@ class Job:
         Ctrl-C meanwhile cancels everything that the pool has to do.
         """
         self._pool.wait([self])
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         return self._value
-
-    @property
-    def error(self) -> SmeltError | None:
-        """What `result` will raise, if the job has failed."""
-        return self._error
 
     def finish(self, value: Any, error: SmeltError | None) -> None:
         """For the pool: the outcome, unless there is one."""
         if not self.finished:
-            self._value, self._error, self.finished, self.payload = value, error, True, b""
+            self._value, self.error, self.finished, self.payload = value, error, True, b""
 
 
 class WorkerPool:
@@ -86,7 +81,7 @@ class WorkerPool:
         self._changed = threading.Condition()
         self._queue: deque[Job] = deque()
         self._slots: list[_Slot] = []
-        self._closed = False
+        self.closed = False  # whether `close` was called
 
     # For users -------------------------------------------------------------------------------
 
@@ -182,7 +177,7 @@ class WorkerPool:
     def close(self) -> None:
         """End the workers; what is not finished is cancelled."""
         with self._changed:
-            self._closed = True
+            self.closed = True
         self.cancel()
         for slot in list(self._slots):
             slot.thread.join()
@@ -196,11 +191,6 @@ class WorkerPool:
         self.close()
 
     @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
-
-    @property
     def pids(self) -> list[int]:
         """The numbers of the processes that run."""
         with self._changed:
@@ -212,7 +202,7 @@ class WorkerPool:
         """What a slot is to do next, None: to end; waits until there is something."""
         with self._changed:
             while True:
-                if self._closed or (slot.index >= self.count and not slot.flight):
+                if self.closed or (slot.index >= self.count and not slot.flight):
                     if slot in self._slots:
                         self._slots.remove(slot)
                     return None
@@ -244,7 +234,7 @@ class WorkerPool:
         """Let jobs that a dead worker has left be done before all others."""
         with self._changed:
             for job in reversed(jobs):
-                if self._closed:
+                if self.closed:
                     job.finish(None, _cancelled(job))
                 elif not job.finished:
                     self._queue.appendleft(job)
@@ -259,7 +249,7 @@ class WorkerPool:
             self.finish(job, None, error)
 
     def _start(self) -> None:
-        if self._closed:
+        if self.closed:
             raise InternalError("the pool of workers is closed")
         taken = {slot.index for slot in self._slots}
         for index in range(self.count):

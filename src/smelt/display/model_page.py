@@ -97,10 +97,9 @@ def model_page(
         return
     context = checked_context("smelt.display.model_page", options)
     fused = run_graph(mod, context)
-    launches = plan_graph(fused).launches
-    network = kernel_network(fused, launches)
-    specs = iter(kernel_specs(plan_graph(fused), resolve(as_target(target)), context.options))
-    own = [None if x.external else next(specs) for x in launches]
+    plan = plan_graph(fused)
+    launches, network = plan.launches, kernel_network(fused, plan.launches)
+    own = kernel_specs(plan, resolve(as_target(target)), context.options)
     unique = {s.symbol: s for s in own if s is not None}
     numbers = {symbol: n for n, symbol in enumerate(unique)}
     nodes = {b.launch: b.nodes for b in network.every() if b.launch is not None}

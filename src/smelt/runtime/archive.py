@@ -75,12 +75,12 @@ def _files(exe: linking.Exportable, folder: Path, cc: str | Sequence[str] | None
     return [folder / _METADATA, folder / _WEIGHTS, folder / _SOURCE, *sorted(folder.glob("*.o"))]
 
 
-def _parts(path: Path, folder: Path) -> linking.Parts:
+def _parts(folder: Path) -> linking.Parts:
     """What an archive holds, as linking wants it."""
     if not (folder / _METADATA).exists():
-        raise LoadError(f"cannot load {path}: its metadata is missing or damaged: no {_METADATA}")
+        raise LoadError(f"its metadata is missing or damaged: no {_METADATA}")
     text = (folder / _METADATA).read_bytes()
-    metadata = parse_metadata(path, text)
+    metadata = parse_metadata(text)
     count = len(list(folder.glob("*.o")))
     try:
         weights = np.fromfile(folder / _WEIGHTS, np.uint8)
@@ -90,45 +90,42 @@ def _parts(path: Path, folder: Path) -> linking.Parts:
     except (OSError, ValueError):
         damaged = True
     if damaged:
-        raise LoadError(f"cannot load {path}: objects or constants are missing or damaged")
+        raise LoadError("objects or constants are missing or damaged")
     return linking.Parts(metadata["name"], source, objects, text, weights.data)
 
 
-def _unpack(path: Path, folder: Path) -> None:
+def _unpack(file: BinaryIO, folder: Path) -> None:
     """Writes the members to a folder; LoadError where they are others than export_archive's.
 
     Names are compared with those that there are, and sizes with the file's: a member is no path,
     no link, no hole, and none is packed more densely than it was written.
     """
-    with open_artifact(path) as file, tarfile.open(fileobj=file, mode="r:") as tar:
-        limit = os.fstat(file.fileno()).st_size
+    limit = os.fstat(file.fileno()).st_size
+    with tarfile.open(fileobj=file, mode="r:") as tar:
         for member in tar:
             plain = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not member.issparse()
             known = _MEMBERS.fullmatch(member.name) and not (folder / member.name).exists()
             source = tar.extractfile(member) if plain and known else None
             if source is None or not 0 <= member.size <= limit:
-                raise LoadError(f"cannot load {path}: it holds {member.name!r}, which is no "
-                                "file of a model")  # fmt: skip
+                raise LoadError(f"it holds {member.name!r}, which is no file of a model")
             limit -= member.size
-            with open(folder / member.name, "xb") as file:
-                shutil.copyfileobj(source, file)
+            with open(folder / member.name, "xb") as made:
+                shutil.copyfileobj(source, made)
 
 
 def unpack_archive(path: Path, folder: Path) -> Path:
     """The shared library of an archive, in a folder: as it came, or linked now."""
-    try:
-        _unpack(path, folder)
-    except (OSError, tarfile.TarError, ValueError, EOFError) as error:
-        raise LoadError(f"cannot load {path}: {error}") from None
     library = folder / _LIBRARY
-    if library.exists():
-        return library
-    parts = _parts(path, folder)
-    try:
-        linking.link_parts(parts, library)
-    except ExportError as error:
-        raise LoadError(
-            f"cannot load {path}: a .tar is linked where it is loaded: {error}\n"
-            "  export_library(..., cc=...) links it before"
-        ) from None
+    with open_artifact(path, tarfile.TarError) as file:
+        _unpack(file, folder)
+        if library.exists():
+            return library
+        parts = _parts(folder)
+        try:
+            linking.link_parts(parts, library)
+        except ExportError as error:
+            raise LoadError(
+                f"a .tar is linked where it is loaded: {error}\n"
+                "  export_library(..., cc=...) links it before"
+            ) from None
     return library

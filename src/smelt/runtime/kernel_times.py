@@ -27,16 +27,17 @@ class KernelTime:
     @property
     def gflops(self) -> float | None:
         """Floating-point operations per nanosecond of this kernel's time."""
-        if self.flops is None or self.milliseconds == 0:
-            return None
-        return self.flops * self.calls / self.milliseconds / 1e6
+        return self._rate(self.flops)
 
     @property
     def gbytes(self) -> float | None:
         """Bytes moved per nanosecond, as the model states them."""
-        if self.bytes is None or self.milliseconds == 0:
+        return self._rate(self.bytes)
+
+    def _rate(self, count: int | None) -> float | None:
+        if count is None or self.milliseconds == 0:
             return None
-        return self.bytes * self.calls / self.milliseconds / 1e6
+        return count * self.calls / self.milliseconds / 1e6
 
 
 @dataclass(frozen=True)

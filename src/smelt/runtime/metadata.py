@@ -10,16 +10,17 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO, TypeAlias
 
 from smelt.runtime.dtypes import C_DTYPES
 from smelt.runtime.errors import LoadError
 from smelt.runtime.native import COMPUTED_DIM, ModelInfo, library
 from smelt.runtime.signature import TensorInfo
 
-Form = Callable[[Any, str], None]
-"""Refuses a value by a LoadError that names its place."""
+Form: TypeAlias = "Callable[[Any, str], None] | dict[str, Form] | list[Form]"
+"""What a value has to be like; see `_check`."""
 
 
 # ---- forms -------------------------------------------------------------------------------------
@@ -29,6 +30,39 @@ def _refuse(value: Any, at: str, legal: str) -> None:
     raise LoadError(f"{at or 'it'} is {repr(value)[:60]}; legal: {legal}")
 
 
+def _check(value: Any, form: Form, at: str = "") -> None:
+    """Refuses a value of another form by a LoadError that names its place.
+
+    {"a": form, "b?": form}  an object with these entries, of which those with ? may be missing;
+                             others, which nobody reads, do not matter
+    {"*": form}              an object of such entries
+    [form]                   a list of such
+    [form, form]             a list of just these
+    a function               refuses what is wrong by itself
+    """
+    if callable(form):
+        form(value, at)
+    elif isinstance(form, list):
+        if type(value) is not list or len(form) not in (1, len(value)):
+            _refuse(value, at, "a list" if len(form) == 1 else f"a list of {len(form)}")
+        for i, item in enumerate(value):
+            _check(item, form[i % len(form)], f"{at}[{i}]")
+    elif type(value) is not dict:
+        _refuse(value, at, "an object")
+    elif "*" in form:
+        for key, item in value.items():
+            _text(key, at)
+            _check(item, form["*"], f"{at}[{key!r}]")
+    else:
+        for key, entry in form.items():
+            name = key.removesuffix("?")
+            place = f"{at}.{name}" if at else name
+            if name in value:
+                _check(value[name], entry, place)
+            elif name == key:
+                raise LoadError(f"{place} is missing")
+
+
 def _text(value: Any, at: str) -> None:
     try:
         whole = type(value) is str and value.encode() is not None
@@ -36,6 +70,12 @@ def _text(value: Any, at: str) -> None:
         whole = False
     if not whole:
         _refuse(value, at, "a text")
+
+
+def _names(value: Any, at: str) -> None:
+    _check(value, [_text], at)
+    if len(set(value)) < len(value):
+        _refuse(value, at, "a list without repetitions")
 
 
 def _such(holds: Callable[[Any], bool], legal: str) -> Form:
@@ -54,7 +94,7 @@ _truth = _such(lambda v: type(v) is bool, "true or false")
 
 
 def _size(value: Any, at: str) -> None:
-    (_text if type(value) is str else _count)(value, at)
+    _check(value, _text if type(value) is str else _count, at)
 
 
 def _one_of(*legal: str) -> Form:
@@ -62,118 +102,66 @@ def _one_of(*legal: str) -> Form:
 
 
 def _maybe(form: Form) -> Form:
-    return lambda value, at: None if value is None else form(value, at)
+    return lambda value, at: None if value is None else _check(value, form, at)
 
 
-def _list(*forms: Form, distinct: bool = False) -> Form:
-    """One form: a list of such; several: a list of just these."""
+_TENSOR: dict[str, Form] = {"dtype": _one_of(*C_DTYPES), "shape": [_size]}
+_NAMED: dict[str, Form] = {**_TENSOR, "name": _text}
+_KERNEL: Form = {
+    "name": _text,
+    "ops?": [_text],
+    "nodes?": [_text],
+    "flops?": _maybe(_size),
+    "bytes?": _maybe(_size),
+    "variant?": {"*": _size},
+}
+_EXTERNAL: Form = {
+    "symbol": _text,
+    "compiler": _text,
+    "text": _text,
+    "symbols": _names,
+    "inputs": [_TENSOR],
+    "outputs": [_TENSOR],
+    "constants": [{**_NAMED, "shape": [_count], "offset": _count}],
+    "module?": _text,
+}
+_RESULT: Form = {**_TENSOR, "strides": [_size], "offset": _size, "output": _maybe(_count)}
+_METADATA: Form = {
+    "abi": _count,
+    "name": _text,
+    "inputs": [_NAMED],
+    "outputs": [_NAMED],
+    "target?": _text,
+    "symbols?": _names,
+    "features?": _names,
+    "kernels?": [_KERNEL],
+    "weights_bytes?": _count,
+    "workspace_bytes?": _maybe(_count),
+    "live_bytes?": _maybe(_count),
+    "size_ranges?": {"*": [_count, _maybe(_count)]},
+    "size_equations?": [[_size, _size, _text, _truth]],
+    "size_least?": [[_size, _text]],
+    "size_notes?": [_text],
+    "variants?": [{"*": _size}],
+    "externals?": [_EXTERNAL],
+    "intermediates?": [[_RESULT]],
+    "kind?": _one_of("program"),
+    "parameters?": _names,
+    "written?": _names,
+}
 
-    def check(value: Any, at: str) -> None:
-        if type(value) is not list or len(forms) not in (1, len(value)):
-            _refuse(value, at, "a list" if len(forms) == 1 else f"a list of {len(forms)}")
-        for i, item in enumerate(value):
-            forms[i % len(forms)](item, f"{at}[{i}]")
-        if distinct and len(set(value)) < len(value):
-            _refuse(value, at, "a list without repetitions")
-
-    return check
-
-
-def _table(form: Form) -> Form:
-    def check(value: Any, at: str) -> None:
-        if type(value) is not dict:
-            _refuse(value, at, "an object")
-        for key, item in value.items():
-            _text(key, at)
-            form(item, f"{at}[{key!r}]")
-
-    return check
-
-
-def _record(needed: Mapping[str, Form], more: Mapping[str, Form] | None = None) -> Form:
-    """An object with these entries; others, which nobody reads, do not matter."""
-
-    def check(value: Any, at: str) -> None:
-        if type(value) is not dict:
-            _refuse(value, at, "an object")
-        for key, form in {**needed, **(more or {})}.items():
-            place = f"{at}.{key}" if at else key
-            if key in value:
-                form(value[key], place)
-            elif key in needed:
-                raise LoadError(f"{place} is missing")
-
-    return check
-
-
-_TENSOR = {"dtype": _one_of(*C_DTYPES), "shape": _list(_size)}
-_NAMED = {**_TENSOR, "name": _text}
-_NAMES = _list(_text, distinct=True)
-_KERNEL = _record(
-    {"name": _text},
-    {
-        "ops": _list(_text),
-        "nodes": _list(_text),
-        "flops": _maybe(_size),
-        "bytes": _maybe(_size),
-        "variant": _table(_size),
-    },
-)
-_EXTERNAL = _record(
-    {
-        "symbol": _text,
-        "compiler": _text,
-        "text": _text,
-        "symbols": _NAMES,
-        "inputs": _list(_record(_TENSOR)),
-        "outputs": _list(_record(_TENSOR)),
-        "constants": _list(_record({**_NAMED, "shape": _list(_count), "offset": _count})),
-    },
-    {"module": _text},
-)
-_RESULT = _record({**_TENSOR, "strides": _list(_size), "offset": _size, "output": _maybe(_count)})
-_METADATA = _record(
-    {
-        "abi": _count,
-        "name": _text,
-        "inputs": _list(_record(_NAMED)),
-        "outputs": _list(_record(_NAMED)),
-    },
-    {
-        "target": _text,
-        "symbols": _NAMES,
-        "features": _NAMES,
-        "kernels": _list(_KERNEL),
-        "weights_bytes": _count,
-        "workspace_bytes": _maybe(_count),
-        "live_bytes": _maybe(_count),
-        "size_ranges": _table(_list(_count, _maybe(_count))),
-        "size_equations": _list(_list(_size, _size, _text, _truth)),
-        "size_least": _list(_list(_size, _text)),
-        "size_notes": _list(_text),
-        "variants": _list(_table(_size)),
-        "externals": _list(_EXTERNAL),
-        "intermediates": _list(_list(_RESULT)),
-        "kind": _one_of("program"),
-        "parameters": _NAMES,
-        "written": _NAMES,
-    },
-)
-
-_VALUE = _record(
-    {
-        "name": _text,
-        "dtype": _one_of("", "string", *C_DTYPES),
-        "shape": _list(_size),
-        "kind": _one_of("tensor", "sequence", "optional", "optional sequence", "data"),
-    }
-)
-_INTERFACE = _record({"inputs": _list(_VALUE), "outputs": _list(_VALUE), "groups": _list(_group)})
+_VALUE: Form = {
+    "name": _text,
+    "dtype": _one_of("", "string", *C_DTYPES),
+    "shape": [_size],
+    "kind": _one_of("tensor", "sequence", "optional", "optional sequence", "data"),
+}
+_INTERFACE: Form = {"inputs": [_VALUE], "outputs": [_VALUE], "groups": [_group]}
 
 
 def parse_interface(data: Mapping[str, Any]) -> tuple[Any, ...]:
     """Inputs, outputs and groups of a program. Raises LoadError where they have another form."""
-    _INTERFACE(data, "")
+    _check(data, _INTERFACE)
     made = [
         tuple([TensorInfo(v["name"], v["dtype"], tuple(v["shape"]), v["kind"]) for v in data[role]])
         for role in ("inputs", "outputs")
@@ -181,18 +169,27 @@ def parse_interface(data: Mapping[str, Any]) -> tuple[Any, ...]:
     return (*made, tuple(data["groups"]))
 
 
-def open_artifact(path: str | os.PathLike[str]) -> BinaryIO:
-    """A file to read. Raises LoadError where there is none, or something that is no plain file."""
+@contextmanager
+def open_artifact(path: str | os.PathLike[str], *damages: type[Exception]) -> Iterator[BinaryIO]:
+    """A file to read. Where there is none, or something that is no plain file, or something is
+    found wrong while it is open, a LoadError says so and names it.
+
+    damages  further errors that a damaged file leads to
+    """
+    found: tuple[type[Exception], ...] = (LoadError, OSError, ValueError, EOFError, *damages)
     try:
         # Not to wait for somebody at the other end of a pipe.
-        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise LoadError(f"cannot load {path}: {reason}") from None
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        return file
-    file.close()
-    raise LoadError(f"cannot load {path}: it is no regular file")
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise LoadError("it is no regular file")
+            yield file
+    except found as error:
+        if str(error).startswith(_START):  # of a file that this one needs
+            raise
+        raise LoadError(f"{_START}{path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+_START = "cannot load "
 
 
 def parse_json(text: bytes) -> Any:
@@ -203,15 +200,15 @@ def parse_json(text: bytes) -> Any:
         return None
 
 
-def parse_metadata(path: str | os.PathLike[str], text: bytes) -> dict[str, Any]:
+def parse_metadata(text: bytes) -> dict[str, Any]:
     """The metadata of a library or archive. Raises LoadError where they have another form."""
     found = parse_json(text)
     try:
-        _METADATA(found, "")
+        _check(found, _METADATA)
         if found.get("kind") == "program":
             _check_program(found)
     except LoadError as error:
-        raise LoadError(f"cannot load {path}: its metadata is damaged: {error}") from None
+        raise LoadError(f"its metadata is damaged: {error}") from None
     return dict(found)
 
 
@@ -226,13 +223,13 @@ def _check_program(found: Mapping[str, Any]) -> None:
         _refuse(given, "parameters", "the inputs and symbols, once each")
     if "written" not in found:
         raise LoadError("written is missing")
-    _list(_text)(written, "written")
+    _check(written, [_text], "written")
 
 
 # ---- code --------------------------------------------------------------------------------------
 
 
-def check_code(path: str | os.PathLike[str], metadata: Mapping[str, Any], info: ModelInfo) -> None:
+def check_code(metadata: Mapping[str, Any], info: ModelInfo) -> None:
     """Refuses metadata that say other things than the code does of what it reads and writes."""
     symbols = metadata.get("symbols", [])
     said: dict[str, Any] = {
@@ -251,8 +248,7 @@ def check_code(path: str | os.PathLike[str], metadata: Mapping[str, Any], info: 
     }
     for what, value in said.items():
         if value != true[what]:
-            raise LoadError(f"cannot load {path}: its metadata is damaged: {what}: "
-                            "its code says something else")  # fmt: skip
+            raise LoadError(f"its metadata is damaged: {what}: its code says something else")
 
 
 def _c(text: str) -> bytes:

@@ -46,10 +46,10 @@ class _Footer:
 def _opened(path: Path) -> Iterator[tuple[BinaryIO, _Footer]]:
     """A file with its footer: all that is read comes from this one file, whatever replaces it."""
     with open_artifact(path) as file:
-        yield file, _read_footer(path, file)
+        yield file, _read_footer(path.name, file)
 
 
-def _read_footer(path: Path, file: BinaryIO) -> _Footer:
+def _read_footer(name: str, file: BinaryIO) -> _Footer:
     """Reads and checks the last bytes of a file."""
     start = file.read(256)
     size = file.seek(0, os.SEEK_END)
@@ -58,44 +58,38 @@ def _read_footer(path: Path, file: BinaryIO) -> _Footer:
     if len(data) < FOOTER.size or not data.startswith(MAGIC):
         if start.startswith(b"\x7fELF"):
             raise LoadError(
-                f"cannot load {path}: it is a shared library, but the model at its end is missing\n"
+                "it is a shared library, but the model at its end is missing\n"
                 "  it was not written by smelt's export_library, or was truncated or stripped"
             )
-        raise _no_library(path, start)
+        raise _no_library(name, start)
     _, abi, flags, *places, export_id, file_bytes = FOOTER.unpack(data)
     if abi != ABI_VERSION:
         raise LoadError(
-            f"cannot load {path}: it has ABI version {abi}, this runtime has {ABI_VERSION}; "
-            "export the model again"
+            f"it has ABI version {abi}, this runtime has {ABI_VERSION}; export the model again"
         )
     footer = _Footer(flags, places[0], places[1], places[2], places[3], export_id)
     ends = [footer.metadata_offset + footer.metadata_bytes]
     if not flags & SIDECAR_FLAG:
         ends.append(footer.weights_offset + footer.weights_bytes)
     if size != file_bytes or max(ends) + FOOTER.size > size or flags & ~SIDECAR_FLAG:
-        raise LoadError(
-            f"cannot load {path}: it has {size} bytes, {file_bytes} expected; it is damaged"
-        )
+        raise LoadError(f"it has {size} bytes, {file_bytes} expected; it is damaged")
     return footer
 
 
-def _no_library(path: Path, start: bytes) -> LoadError:
+def _no_library(name: str, start: bytes) -> LoadError:
     """The error for another file: what it is instead, where that can be told."""
     model = ("an ONNX model", "smelt.compile takes it")
-    found = model if path.suffix == ".onnx" else foreign_file(path.name, start)
+    found = model if name.endswith(".onnx") else foreign_file(name, start)
     more = f", but {found[0]}; {found[1]}" if found else ""
-    return LoadError(
-        f"cannot load {path}: it is not a library written by smelt's export_library{more}"
-    )
+    return LoadError(f"it is not a library written by smelt's export_library{more}")
 
 
-def _read_metadata(path: Path, file: BinaryIO, footer: _Footer) -> dict[str, Any]:
+def _read_metadata(file: BinaryIO, footer: _Footer) -> dict[str, Any]:
     file.seek(footer.metadata_offset)
     text = file.read(footer.metadata_bytes)
-    metadata = parse_metadata(path, text)
+    metadata = parse_metadata(text)
     if digest_of(text) != footer.id or footer.weights_bytes != metadata.get("weights_bytes"):
-        raise LoadError(f"cannot load {path}: its metadata is damaged: they were written for "
-                        "another library")  # fmt: skip
+        raise LoadError("its metadata is damaged: they were written for another library")
     return metadata
 
 
@@ -105,10 +99,10 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises LoadError where it is missing or damaged.
     """
     with _opened(Path(path)) as (file, footer):
-        return _read_metadata(Path(path), file, footer)
+        return _read_metadata(file, footer)
 
 
-def _check_machine(path: Path, file: BinaryIO, metadata: dict[str, Any]) -> None:
+def _check_machine(file: BinaryIO, metadata: dict[str, Any]) -> None:
     """Refuses code for other machines before any of it is loaded."""
     file.seek(0)
     head = file.read(20)
@@ -117,30 +111,26 @@ def _check_machine(path: Path, file: BinaryIO, metadata: dict[str, Any]) -> None
     if head.startswith(b"\x7fELF") and machine != _MACHINES.get(here, machine):
         names = {number: name for name, number in _MACHINES.items()}
         raise LoadError(
-            f"cannot load {path}: compiled for {names.get(machine, f'ELF machine {machine}')}, "
-            f"this machine is {here}"
+            f"compiled for {names.get(machine, f'ELF machine {machine}')}, this machine is {here}"
         )
     missing = missing_features(list(metadata.get("features", ())))
     if missing:
         raise LoadError(
-            f"cannot load {path}: compiled for a CPU with {', '.join(missing)}, "
-            f"which this CPU lacks\n  target: {metadata.get('target', 'unknown')}"
+            f"compiled for a CPU with {', '.join(missing)}, which this CPU lacks\n"
+            f"  target: {metadata.get('target', 'unknown')}"
         )
 
 
 # ---- code and constants --------------------------------------------------------------------------
 
 
-def _open_code(path: Path, name: Path) -> tuple[ctypes.CDLL, ModelInfo]:
-    try:
-        code = ctypes.CDLL(str(name))
-        return code, ModelInfo.in_dll(code, "smelt_model_descriptor")
-    except (OSError, ValueError) as error:
-        raise LoadError(f"cannot load {path}: {error}") from None
+def _open_code(name: Path) -> tuple[ctypes.CDLL, ModelInfo]:
+    code = ctypes.CDLL(str(name))
+    return code, ModelInfo.in_dll(code, "smelt_model_descriptor")
 
 
 def _load_code(path: Path, footer: _Footer) -> tuple[ctypes.CDLL, ModelInfo]:
-    code, info = _open_code(path, path.resolve())
+    code, info = _open_code(path.resolve())
     if info.id == footer.id:
         return code, info
     # The system's loader knows libraries by name, and this name is a file that was replaced
@@ -148,9 +138,9 @@ def _load_code(path: Path, footer: _Footer) -> tuple[ctypes.CDLL, ModelInfo]:
     with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
         alias = Path(folder) / path.name
         alias.symlink_to(path.resolve())
-        code, info = _open_code(path, alias)
+        code, info = _open_code(alias)
     if info.id != footer.id:
-        raise LoadError(f"cannot load {path}: its code and its constants do not belong together")
+        raise LoadError("its code and its constants do not belong together")
     return code, info
 
 
@@ -162,11 +152,16 @@ def _map_weights(path: Path, file: BinaryIO, footer: _Footer) -> npt.NDArray[np.
         source = path.resolve()
         source = source.with_name(source.name + ".weights")
         if not source.exists():
-            raise LoadError(f"cannot load {path}: its constants, {source}, are missing")
+            raise LoadError(f"its constants, {source}, are missing")
         with _opened(source) as (beside, found):
-            if (found.id, found.weights_bytes, found.flags) != (footer.id, footer.weights_bytes, 0):
-                raise LoadError(f"cannot load {path}: {source} belongs to another export")
-            return _map_weights(source, beside, found)
+            own = (found.id, found.weights_bytes, found.flags) == (
+                footer.id,
+                footer.weights_bytes,
+                0,
+            )
+            if own:
+                return _map_weights(source, beside, found)
+        raise LoadError(f"{source} belongs to another export")
     try:
         mapping = mmap.mmap(
             file.fileno(),
@@ -175,7 +170,7 @@ def _map_weights(path: Path, file: BinaryIO, footer: _Footer) -> npt.NDArray[np.
             offset=footer.weights_offset,
         )
     except (OSError, ValueError) as error:
-        raise LoadError(f"cannot load {path}: mapping its constants: {error}") from None
+        raise LoadError(f"mapping its constants: {error}") from None
     return np.frombuffer(mapping, np.uint8)
 
 
@@ -224,10 +219,10 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Executa
 
 def _load(place: Path, threads: int | None) -> NativeExecutable | Module:
     with _opened(place) as (file, footer):
-        metadata = _read_metadata(place, file, footer)
-        _check_machine(place, file, metadata)
+        metadata = _read_metadata(file, footer)
+        _check_machine(file, metadata)
         weights = _map_weights(place, file, footer)
-    code, info = _load_code(place, footer)
-    check_code(place, metadata, info)
+        code, info = _load_code(place, footer)
+        check_code(metadata, info)
     exe = NativeExecutable(info.entry, info.plan, metadata, weights, code, threads)
     return Module([TensorFunction(exe, {})]) if metadata.get("kind") == "program" else exe

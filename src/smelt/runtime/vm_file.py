@@ -92,28 +92,26 @@ def load_program(path: str | os.PathLike[str], load_segment: LoadSegment) -> VME
 
     load_segment  loads one segment's library
     """
-    try:
-        with open_artifact(path) as source, zipfile.ZipFile(source) as archive:
-            return _read(os.fspath(path), archive, load_segment)
-    except (zipfile.BadZipFile, KeyError, OSError, EOFError, ValueError, RuntimeError) as e:
-        raise LoadError(f"cannot load {os.fspath(path)}: {e}") from None
+    damages = zipfile.BadZipFile, KeyError, RuntimeError
+    with open_artifact(path, *damages) as source, zipfile.ZipFile(source) as archive:
+        return _read(archive, load_segment)
 
 
-def _read(path: str, archive: zipfile.ZipFile, load_segment: LoadSegment) -> VMExecutable:
-    described = _described(path, archive)
+def _read(archive: zipfile.ZipFile, load_segment: LoadSegment) -> VMExecutable:
+    described = _described(archive)
     count = described["segments"]
     names = [f"segment{n}.so" for n in range(count)]
     found = sorted([i.filename for i in archive.infolist()])
     if found != sorted([_PROGRAM, _CONSTANTS, *names]):
-        raise LoadError(f"cannot load {path}: the file is damaged: it holds {', '.join(found)}")
+        raise LoadError(f"the file is damaged: it holds {', '.join(found)}")
     # Nothing is packed, so that nothing is larger than the file.
     if any(i.compress_type != zipfile.ZIP_STORED for i in archive.infolist()):
-        raise LoadError(f"cannot load {path}: the file is damaged: it holds compressed members")
+        raise LoadError("the file is damaged: it holds compressed members")
     try:
         program = Program([], [], [], dict(described["globals"]), *parse_interface(described))
     except LoadError as e:
-        raise LoadError(f"cannot load {path}: the file is damaged: {e}") from None
-    program.constants = _constants(path, archive, described["constants"])
+        raise LoadError(f"the file is damaged: {e}") from None
+    program.constants = _constants(archive, described["constants"])
     folder = tempfile.TemporaryDirectory(prefix="smelt-")
     for n, name in enumerate(names):
         place = program.files[n] = Path(folder.name, name)
@@ -122,45 +120,42 @@ def _read(path: str, archive: zipfile.ZipFile, load_segment: LoadSegment) -> VME
                 file.write(block)
         segment = load_segment(place)
         if not isinstance(segment, NativeExecutable):
-            raise LoadError(f"cannot load {path}: {name} is no model")
+            raise LoadError(f"{name} is no model")
         program.segments.append(segment)
-    try:
-        program.functions = of_json(described["functions"])
-        check(program)
-        unknown = {i[2] for f in program.functions for i in f.code if i[0] == "InvokeHost"}
-        if unknown := unknown - set(HOST_OPS):
-            raise LoadError(f"the program is damaged: no operator is named {sorted(unknown)[0]!r}")
-    except LoadError as e:
-        raise LoadError(f"cannot load {path}: {e}") from None
+    program.functions = of_json(described["functions"])
+    check(program)
+    unknown = {i[2] for f in program.functions for i in f.code if i[0] == "InvokeHost"}
+    if unknown := unknown - set(HOST_OPS):
+        raise LoadError(f"the program is damaged: no operator is named {sorted(unknown)[0]!r}")
     exe = VMExecutable(program, save_program, described["name"])
     exe.keepalive = folder
     return exe
 
 
-def _described(path: str, archive: zipfile.ZipFile) -> dict[str, Any]:
+def _described(archive: zipfile.ZipFile) -> dict[str, Any]:
     """The program's description, as far as its own form goes."""
     with archive.open(_PROGRAM) as member:
         text = member.read(_MOST_JSON + 1)
     if len(text) > _MOST_JSON:
-        raise LoadError(f"cannot load {path}: {_PROGRAM} is longer than {_MOST_JSON} bytes")
+        raise LoadError(f"{_PROGRAM} is longer than {_MOST_JSON} bytes")
     found = parse_json(text)
     if not isinstance(found, dict) or found.get("kind") != "vm":
-        raise LoadError(f"cannot load {path}: it holds no program of the virtual machine")
+        raise LoadError("it holds no program of the virtual machine")
     if found.get("abi") != ABI_VERSION:
         raise LoadError(
-            f"cannot load {path}: it has ABI version {found.get('abi')}, this runtime has "
-            f"{ABI_VERSION}; export the program again"
+            f"it has ABI version {found.get('abi')}, this runtime has {ABI_VERSION}; "
+            "export the program again"
         )
     wanted = {"name": str, "globals": dict, "segments": int, "constants": list, "functions": list}
     for key, kind in wanted.items():
         if type(found.get(key)) is not kind:
-            raise LoadError(f"cannot load {path}: the file is damaged: {key}")
+            raise LoadError(f"the file is damaged: {key}")
     if not 0 <= found["segments"] <= _MOST_SEGMENTS:
-        raise LoadError(f"cannot load {path}: the file is damaged: {found['segments']} segments")
+        raise LoadError(f"the file is damaged: {found['segments']} segments")
     return found
 
 
-def _constants(path: str, archive: zipfile.ZipFile, described: list[Any]) -> list[Any]:
+def _constants(archive: zipfile.ZipFile, described: list[Any]) -> list[Any]:
     """The constants, whose sizes have to be those of the member."""
     made, at = [], 0
     data = archive.read(_CONSTANTS)
@@ -177,5 +172,5 @@ def _constants(path: str, archive: zipfile.ZipFile, described: list[Any]) -> lis
     except (TypeError, ValueError):
         at = -1
     if at != len(data):
-        raise LoadError(f"cannot load {path}: the file is damaged: {_CONSTANTS}")
+        raise LoadError(f"the file is damaged: {_CONSTANTS}")
     return made
