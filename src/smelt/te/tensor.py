@@ -132,29 +132,12 @@ def _index(i: Any) -> Expr:
 
 
 def _inputs(body: Sequence[Expr]) -> list[Tensor]:
+    """The tensors that expressions read."""
     found: dict[Tensor, None] = {}
-    seen: set[Expr] = set()
-    stack: list[Any] = list(reversed(body))
-    while stack:
-        n = stack.pop()
-        if isinstance(n, Expr):
-            if n in seen:
-                continue
-            seen.add(n)
-            if isinstance(n, tir.BufferLoad):
-                if not isinstance(n.buffer, Tensor):
-                    raise TypeMismatch(
-                        f"a tensor expression reads {n.buffer.name}, which is no tensor"
-                    )
-                found[n.buffer] = None
-                stack.extend(reversed(n.indices))
-                continue
-            if isinstance(n, tir.Reduce):
-                stack.extend(reversed(n.init))
-                stack.append(n.condition)
-                stack.extend(reversed(n.sources))
-                continue
-            stack.extend(reversed(list(n.children())))
+    for n in [n for e in body for n in expr_nodes(e) if isinstance(n, tir.BufferLoad)]:
+        if not isinstance(n.buffer, Tensor):
+            raise TypeMismatch(f"a tensor expression reads {n.buffer.name}, which is no tensor")
+        found[n.buffer] = None
     return list(found)
 
 

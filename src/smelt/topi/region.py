@@ -422,9 +422,9 @@ def _moved(
 
     def body(n: Expr, c: Expr, kh: Expr, kw: Expr, p: Expr, q: Expr) -> Expr:
         tap = (c // each * kernel[0] + kh) * kernel[1] + kw
-        whole = [v - b for v, b in zip(window.pixel([p, q], [kh, kw]), window.begin, strict=True)]
         y, z = [
-            cast(place, v) + cast(place, offset[n, tap * 2 + d, p, q]) for d, v in enumerate(whole)
+            cast(place, v) + cast(place, offset[n, tap * 2 + d, p, q])
+            for d, v in enumerate(window.place([p, q], [kh, kw]))
         ]
 
         def load(r: Expr, s: Expr) -> Expr:
