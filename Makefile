@@ -39,8 +39,9 @@ pictures: $(VENV)/.pictures  ## Make the pictures of the README again, in docs/p
 bench: $(VENV)/.bench        ## Measure everything, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
-fuzz: $(VENV)/.test          ## 10,000 random models, 5,000 wrong files; can be stopped, goes on
+fuzz: $(VENV)/.test          ## 10,000 random models, 20,000 programs, 10,000 wrong files
 	$(BIN)/python -m tests.fuzz $(FUZZ)
+	$(BIN)/python -m tests.fuzz --programs 20000
 	$(BIN)/python -m tests.fuzz --artifacts 5000
 
 try: $(VENV)/.venv           ## Run the documents' commands as written, in a fresh environment

@@ -324,3 +324,14 @@ def test_a_select_computes_both_branches() -> None:
     branch = Analyzer().simplify(if_then_else(at >= 0, load, const(0.0, "float32")))
     assert isinstance(branch, Call)
     assert branch.args[1] is BufferLoad(b, (at,))
+
+
+def test_numbers_that_the_type_has_not_are_not_written() -> None:
+    big, x = 1 << 40, Var("x", "int64")
+    twice = FloorDiv(FloorDiv(x, const(big)), const(big))
+    assert Analyzer().simplify(twice) is twice
+    once = Analyzer().simplify(FloorDiv(FloorDiv(x, const(1 << 30)), const(1 << 30)))
+    assert once is FloorDiv(x, const(1 << 60))
+    shifted = Call("int32", "shift_left", (const(4, "int32"), const(29, "int32")))
+    assert Analyzer().simplify(shifted) is const(-(1 << 31), "int32")
+    assert Analyzer().simplify(Mul(const(-7, "int32"), shifted)) is const(-(1 << 31), "int32")

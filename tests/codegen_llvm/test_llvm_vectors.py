@@ -260,3 +260,17 @@ def test_functions_on_an_odd_number_of_lanes(dtype: str) -> None:
         part = slice(k * 33, k * 33 + 33)
         x, y = (v[part].astype("float64") for v in (found, expected))
         np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol / 50, err_msg=c)
+
+
+def test_where_lanes_are_stored_is_read_before_the_first_is() -> None:
+    source = (
+        'def f(A: T.Buffer((4, 4), "int64"), B: T.Buffer((4,), "int64")):\n'
+        "    A[A[2, 2] % 4, T.ramp(0, 1, 4)] = T.broadcast(T.int64(9), 4)\n"
+        "    B[B[T.ramp(0, 1, 4)]] = B[T.ramp(0, 1, 4)] + T.broadcast(T.int64(10), 4)\n"
+    )
+    rows = np.arange(16, dtype="int64").reshape(4, 4)
+    a, b = agree(source, rows.copy(), np.array([1, 2, 3, 0]))
+    expected = rows.copy()
+    expected[2] = 9
+    np.testing.assert_array_equal(a, expected)
+    np.testing.assert_array_equal(b, [10, 11, 12, 13])

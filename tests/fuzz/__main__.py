@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import mutate_models
+from . import mutate_models, programs
 from .artifacts import Artifacts
 from .campaign import Campaign
 
@@ -35,10 +35,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--fresh", action="store_true", help="do not go on from the summary")
     parser.add_argument("--minimise", type=float, default=60.0, help="seconds for each failure")
     parser.add_argument("--artifacts", type=int, default=0, help="mutate so many artifacts instead")
+    parser.add_argument("--programs", type=int, default=0, help="so many tensor programs instead")
     parser.add_argument("--coverage", action="store_true", help="lines of the C runtime (gcov)")
     a = parser.parse_args(arguments)
     if a.artifacts:
         return Artifacts(a.seed, a.artifacts, a.coverage).run(a.workers)
+    if a.programs:
+        return programs.run(a.seed, a.programs, a.workers, a.out.with_name("programs"))
     campaign = Campaign(a.seed, a.graphs, a.out, a.regressions, a.minimise)
     if not a.fresh:
         campaign.resume()

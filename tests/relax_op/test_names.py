@@ -9,7 +9,7 @@ import pytest
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.types import tensor_type
 from smelt.relax import op
-from smelt.relax.nodes import Tuple, TupleGetItem, Var
+from smelt.relax.nodes import Call, Tuple, TupleGetItem, Var, values
 
 CORE = """
 assert_op call_builtin_with_ctx call_dps_packed call_inplace_packed call_pure_packed call_tir
@@ -85,6 +85,12 @@ def test_errors_name_the_builder() -> None:
         op.reshape(x, Var("s", tensor_type((2,), "int64")))
     with pytest.raises(Unsupported, match=r"relax\.op\.unique: .* depends on the data"):
         op.unique(x)
+
+
+def test_attributes_are_given_by_name_in_any_order() -> None:
+    x = Var("x", tensor_type((2, 3)))
+    (made,) = [c for c in values(op.sort(x, descending=True)) if isinstance(c, Call)]
+    assert dict(made.attrs) == {"axis": 1, "descending": True}
 
 
 def test_items_of_tuples() -> None:

@@ -15,6 +15,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import (
     EQ,
     GE,
+    GT,
     INDEX,
     LT,
     NE,
@@ -38,6 +39,8 @@ from smelt.ir.expr import (
     Select,
     Shuffle,
     Sub,
+    TruncDiv,
+    TruncMod,
     Var,
     const,
 )
@@ -67,11 +70,15 @@ DTYPES = (
     "bfloat16",
     "int8",
     "uint8",
+    "int16",
     "int32",
     "int64",
     "uint32",
+    "uint64",
     "bool",
 )
+INTEGERS = tuple([d for d in DTYPES if d != "bool" and not dt.is_float(d)])
+INTS = ("int32", "int64")
 KINDS = ("serial", "serial", "parallel", "vectorized", "unrolled")
 TRUE = const(True)
 
@@ -104,6 +111,7 @@ class Maker:
         self.buffers: list[Buffer] = []
         self.vars: list[tuple[Var, int]] = []
         self.lets: list[Var] = []
+        self.in_index = False
 
     def name(self, stem: str) -> str:
         self.count += 1
@@ -133,13 +141,18 @@ class Maker:
         n = extent.value if isinstance(extent, IntImm) else 1
         fits = [v for v, e in self.vars if e <= n]
         if fits and self.number(0, 2):
-            found: Expr = self.pick(fits)
-            return found
+            return _index(self.pick(fits))
         if self.vars and self.number(0, 1):
             v, _ = self.pick(self.vars)
             return FloorMod(
-                Add(Mul(v, const(self.number(2, 3))), const(self.number(0, 3))), const(n)
+                Add(Mul(_index(v), const(self.number(2, 3))), const(self.number(0, 3))), const(n)
             )
+        loadable = [b for b in self.buffers if b.type in INTEGERS and not self.in_index]
+        if loadable and self.number(0, 4) == 0:
+            self.in_index = True
+            loaded = self.load(self.pick(loadable).type)
+            self.in_index = False
+            return _index(FloorMod(loaded, IntImm(loaded.dtype, n)))
         return const(self.number(0, n - 1))
 
     def load(self, dtype: str) -> Expr:
@@ -182,18 +195,42 @@ class Maker:
                 dtype, self.pick(["floor", "ceil", "abs", "trunc"]), (self.expr(dtype, depth - 1),)
             )
         if choice == 5:
-            divide: type[Binary] = self.pick([FloorDiv, FloorMod])
-            return divide(self.expr(dtype, depth - 1), IntImm(dtype, self.number(1, 7)))
+            return self.quotient(dtype, depth)
+        if choice == 6 and not dt.is_float(dtype):
+            return self.bits(dtype, depth)
         cls: type[Binary] = self.pick([Add, Sub, Mul, Min, Max, Add, Mul])
-        return cls(self.expr(dtype, depth - 1), self.expr(dtype, depth - 1))
+        second = self.constant(dtype) if cls is Mul and dtype in INTS else None
+        return cls(self.expr(dtype, depth - 1), second or self.expr(dtype, depth - 1))
+
+    def kept(self, dtype: str, depth: int = 3) -> Expr:
+        """A value to be stored: int32 and int64 stay small, their overflow has no meaning."""
+        value = self.expr(dtype, depth)
+        return FloorMod(value, IntImm(dtype, 101)) if dtype in INTS else value
+
+    def quotient(self, dtype: str, depth: int) -> Expr:
+        """A quotient or remainder of integers: by a number, or by a value where it is positive."""
+        divide: type[Binary] = self.pick([FloorDiv, FloorMod, TruncDiv, TruncMod])
+        x = self.expr(dtype, depth - 1)
+        if self.number(0, 2):
+            return divide(x, IntImm(dtype, self.number(1, 7)))
+        by = self.load(dtype)
+        safe = GT(by, IntImm(dtype, 0))
+        return Call(dtype, "if_then_else", (safe, divide(x, by), self.constant(dtype)))
+
+    def bits(self, dtype: str, depth: int) -> Expr:
+        """Bits moved or joined."""
+        x = self.expr(dtype, depth - 1)
+        op = self.pick(["shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor"])
+        if op.startswith("shift"):
+            most = 3 if dtype in INTS and op == "shift_left" else dt.bits(dtype) - 1
+            return Call(dtype, op, (x, IntImm(dtype, self.number(0, most))))
+        return Call(dtype, op, (x, self.expr(dtype, depth - 1)))
 
     def cast(self, dtype: str, depth: int) -> Expr:
         """A conversion that is defined for every value."""
-        sources = (
-            ("int8", "uint8", "bool")
-            if not dt.is_float(dtype)
-            else ("int8", "uint8", "bool", "float16")
-        )
+        sources: tuple[str, ...] = ("int8", "uint8", "int16", "bool")
+        sources += ("int32", "float16") if dt.is_float(dtype) else ()
+        sources += INTEGERS if dtype not in (*INTS, "float16") else ()
         source = self.pick([s for s in sources if s != dtype])
         return Cast(dtype, self.expr(source, depth - 1))
 
@@ -219,7 +256,7 @@ class Maker:
             and b.type != "bool"
         ):
             return self.vector_store(b)
-        return BufferStore(b, self.expr(b.type), tuple([self.index(e) for e in b.shape]))
+        return BufferStore(b, self.kept(b.type), tuple([self.index(e) for e in b.shape]))
 
     def vector_store(self, b: Buffer) -> Stmt:
         lanes = 2 if _size(b.shape[-1]) < 4 else 4
@@ -233,6 +270,8 @@ class Maker:
                 value = Shuffle(
                     value, own, tuple([self.number(0, 2 * lanes - 1) for _ in range(lanes)])
                 )
+        if b.type in INTS:
+            value = FloorMod(value, Broadcast(IntImm(b.type, 101), lanes))
         return BufferStore(b, value, (*head, where))
 
     def body(self, depth: int) -> Stmt:
@@ -243,14 +282,15 @@ class Maker:
         if choice <= 2:
             return self.store()
         if choice <= 4:
-            var, low, extent = Var(self.name("i")), self.pick([0, 0, 2]), self.number(1, 4)
+            dtype = self.pick([INDEX, INDEX, "int32", "int8"])
+            var, low, extent = Var(self.name("i"), dtype), self.pick([0, 0, 2]), self.number(1, 4)
             self.vars.append((var, low + extent))
             body = self.body(depth - 1)
             self.vars.pop()
             return For(
                 var,
-                const(low),
-                const(extent),
+                const(low, dtype),
+                const(extent, dtype),
                 body,
                 self.pick(KINDS),
                 None,
@@ -260,9 +300,9 @@ class Maker:
             no = self.body(depth - 1) if self.number(0, 1) else None
             return IfThenElse(self.expr("bool", 2), self.body(depth - 1), no)
         if choice == 6:
-            dtype = self.pick(["float32", "int32", INDEX])
+            dtype = self.pick(["float32", "int32", "int8", "uint8", INDEX])
             var = Var(self.name("x"), dtype)
-            value = self.expr(dtype, 2)
+            value = self.kept(dtype, 2)
             self.lets.append(var)
             body = self.body(depth - 1)
             self.lets.pop()
@@ -289,7 +329,7 @@ class Maker:
                 IterVar(Var(self.name("v")), Range(const(0), const(extents[-1])), "reduce")
             )
         self.vars += [(it.var, n) for it, n in zip(iters, extents, strict=True)]
-        body = BufferStore(b, self.expr(b.type), point)
+        body = BufferStore(b, self.kept(b.type), point)
         del self.vars[len(self.vars) - len(iters) :]
         one = const(1)
         block = Block(
@@ -309,6 +349,10 @@ class Maker:
         return stmt
 
 
+def _index(value: Expr) -> Expr:
+    return value if value.dtype == INDEX else Cast(INDEX, value)
+
+
 def _size(e: Expr) -> int:
     assert isinstance(e, IntImm)
     return e.value
@@ -326,18 +370,22 @@ def _filled(b: Buffer, value: Expr, name: Any) -> Stmt:
 @st.composite
 def programs(draw: st.DrawFn, *, flat: bool | None = None, vectors: bool = True) -> PrimFunc:
     """A valid program; `flat` asks for one with (False) or without (True) blocks."""
-    m = Maker(draw, vectors)
+    return program(Maker(draw, vectors), flat)
+
+
+def program(m: Maker, flat: bool | None = None, name: str = "random") -> PrimFunc:
+    """The program that a maker draws."""
     m.buffers = [m.buffer(s) for s in ("A", "B", "C")]
     params = tuple(m.buffers)
     flat = bool(m.number(0, 1)) if flat is None else flat
     if flat:
-        return PrimFunc(params, m.body(3), {"name": "random"})
+        return PrimFunc(params, m.body(3), {"name": name})
     own = m.buffer("D", "local")
     fill = _block_fill(m, own)
     m.buffers.append(own)
     body = seq(fill, *[m.block(m.pick(m.buffers)) for _ in range(m.number(1, 3))])
     root = Block("root", (), (), (), body, None, (own,), {})
-    return PrimFunc(params, BlockRealize((), TRUE, root), {"name": "random", "kind": 3})
+    return PrimFunc(params, BlockRealize((), TRUE, root), {"name": name, "kind": 3})
 
 
 def _block_fill(m: Maker, b: Buffer) -> Stmt:

@@ -11,6 +11,7 @@ from smelt.ir import expr
 from smelt.ir.node import postorder
 
 from .context import Bounds, Context
+from .interval_set import of_both, of_either
 from .poly import INTS, Poly, factors
 
 
@@ -24,16 +25,12 @@ def type_bounds(dtype: str) -> Bounds:
 
 def intersect(a: Bounds, b: Bounds) -> Bounds:
     """What lies in both."""
-    low = a[0] if b[0] is None else b[0] if a[0] is None else max(a[0], b[0])
-    high = a[1] if b[1] is None else b[1] if a[1] is None else min(a[1], b[1])
-    return low, high
+    return of_either(max, a[0], b[0]), of_either(min, a[1], b[1])
 
 
 def union(a: Bounds, b: Bounds) -> Bounds:
     """What contains both."""
-    low = None if a[0] is None or b[0] is None else min(a[0], b[0])
-    high = None if a[1] is None or b[1] is None else max(a[1], b[1])
-    return low, high
+    return of_both(min, a[0], b[0]), of_both(max, a[1], b[1])
 
 
 def multiply(a: Bounds, b: Bounds) -> Bounds:

@@ -149,28 +149,28 @@ def _compare_other(cx: Context, e: Compare) -> Expr:
     new = e if a is e.a and b is e.b else type(e)(a, b)
     if dt.kind(a.dtype) in ("int", "uint", "bool"):
         (al, ah), (bl, bh) = expr_bounds(cx, a), expr_bounds(cx, b)
-        answer = _by_bounds(type(e), al, ah, bl, bh)
-        if answer is not Answer.UNKNOWN:
-            return TRUE if answer is Answer.YES else FALSE
+        if al is not None and ah is not None and bl is not None and bh is not None:
+            answer = _by_bounds(type(e), al - bh, ah - bl)
+            if answer is not Answer.UNKNOWN:
+                return TRUE if answer is Answer.YES else FALSE
         if a is b:
             return TRUE if type(e) in (EQ, LE, GE) else FALSE
     return _known(cx, new)
 
 
-def _by_bounds(
-    kind: type, al: int | None, ah: int | None, bl: int | None, bh: int | None
-) -> Answer:
-    if al is None or ah is None or bl is None or bh is None:
-        return Answer.UNKNOWN
-    if kind in (GT, GE):
-        kind, al, ah, bl, bh = (LT if kind is GT else LE), bl, bh, al, ah
-    if kind in (EQ, NE):
-        if ah < bl or bh < al:
-            return Answer.of(kind is NE)
-        return Answer.of(kind is EQ) if al == ah == bl == bh else Answer.UNKNOWN
-    if kind is LT:
-        return Answer.YES if ah < bl else Answer.NO if al >= bh else Answer.UNKNOWN
-    return Answer.YES if ah <= bl else Answer.NO if al > bh else Answer.UNKNOWN
+def _by_bounds(kind: type, low: int, high: int) -> Answer:
+    """A comparison of two numbers whose difference lies between two others."""
+    if kind in _NEGATIONS:
+        return _by_bounds(_NEGATIONS[kind], low, high).negate()
+    if kind is EQ:
+        yes, no = low == high == 0, low > 0 or high < 0
+    else:
+        most = -1 if kind is LT else 0
+        yes, no = high <= most, low > most
+    return Answer.YES if yes else Answer.NO if no else Answer.UNKNOWN
+
+
+_NEGATIONS: dict[type, type] = {NE: EQ, GE: LT, GT: LE}
 
 
 # ---------------------------------------------------------------------------------- connectives

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import gcd
 
+from smelt.ir import dtype as dt
 from smelt.ir.expr import Div, Expr, FloorDiv, FloorMod, IntImm, TruncDiv, TruncMod
 
 from .bounds import poly_bounds, residue
@@ -99,9 +100,10 @@ def _proper_quotient(cx: Context, r: Poly, c: int, dtype: str) -> Poly:
             s = k // c if k > 0 else -(-k // c)
             return add(atom(t, s), _quotient(cx, Poly({t: k - s * c}, r.const), c, dtype))
         if k == 1 and type(t) is FloorDiv and isinstance(t.b, IntImm) and t.b.value > 0:
-            # (x // a + m) // c  =  (x + m*a) // (a*c)
+            # (x // a + m) // c  =  (x + m*a) // (a*c), where a*c is a number of the type
             inner = add(Poly({}, r.const * t.b.value), cx.poly(t.a))
-            return _quotient(cx, inner, c * t.b.value, dtype)
+            if c * t.b.value <= dt.limits(dtype)[1]:
+                return _quotient(cx, inner, c * t.b.value, dtype)
         if (
             k == 1
             and type(t) is FloorMod

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from smelt.ir.build import maximum, minimum
 from smelt.ir.expr import Expr, ExprLike, IntImm, convert
+
+E = TypeVar("E")
+
+
+def of_either(fold: Callable[[E, E], E], a: E | None, b: E | None) -> E | None:
+    """What a function makes of two ends; where one of them is missing, the other one."""
+    return b if a is None else a if b is None else fold(a, b)
+
+
+def of_both(fold: Callable[[E, E], E], a: E | None, b: E | None) -> E | None:
+    """What a function makes of two ends; None where one of them is missing."""
+    return None if a is None or b is None else fold(a, b)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,19 +74,13 @@ class IntervalSet:
         if self.is_nothing() or other.is_nothing():
             return other if self.is_nothing() else self
         return IntervalSet(
-            None
-            if self.min_value is None or other.min_value is None
-            else minimum(self.min_value, other.min_value),
-            None
-            if self.max_value is None or other.max_value is None
-            else maximum(self.max_value, other.max_value),
+            of_both(minimum, self.min_value, other.min_value),
+            of_both(maximum, self.max_value, other.max_value),
         )
 
     def intersect(self, other: IntervalSet) -> IntervalSet:
         """What lies in both."""
-        lows = [e for e in (self.min_value, other.min_value) if e is not None]
-        highs = [e for e in (self.max_value, other.max_value) if e is not None]
         return IntervalSet(
-            maximum(lows[0], lows[-1]) if lows else None,
-            minimum(highs[0], highs[-1]) if highs else None,
+            of_either(maximum, self.min_value, other.min_value),
+            of_either(minimum, self.max_value, other.max_value),
         )

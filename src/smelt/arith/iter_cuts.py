@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from smelt.ir.expr import Expr
 
-from .iter_nodes import IterMark, IterSplit, IterSum, Sizes, value
+from .iter_nodes import IterMark, IterSplit, Sizes, value
 from .text import text_of
 
 
@@ -101,12 +101,11 @@ class Cuts:
         None for a part whose digits are not known, or do not fill it: only the topmost one may have
         more digits than values.
         """
-        assert isinstance(mark.source, IterSum)
         out = []
-        for s in mark.source.args:
+        for s in mark.parts:
             digits = self.digits(s)
             size = self.product(d for d, _ in digits)
-            if digits and size is not s.extent and s is not mark.source.args[0]:
+            if digits and size is not s.extent and s is not mark.parts[0]:
                 text = text_of(value(self.sizes, s.source))
                 self.conflict = self.conflict or f"{text} is not divided evenly"
                 digits = []
@@ -141,11 +140,10 @@ def _index(chain: list[Expr], at: Expr) -> int | None:
 def resolved(z: Sizes, s: IterSplit) -> list[IterSplit] | None:
     """A split of a fused mark as splits of its parts; None where it divides one unevenly."""
     mark = s.source
-    assert isinstance(mark.source, IterSum)
     start, end = s.lower_factor, z.times(s.lower_factor, s.extent)
     top = z.at_least(end, mark.extent)
     out: list[IterSplit] = []
-    for a in mark.source.args:
+    for a in mark.parts:
         stop = z.times(a.scale, a.extent)
         if (z.at_least(a.scale, end) and not top) or z.at_least(start, stop):
             continue
@@ -153,7 +151,7 @@ def resolved(z: Sizes, s: IterSplit) -> list[IterSplit] | None:
         high = stop if top or z.at_least(end, stop) else end
         skip, count, scale = z.exact(low, a.scale), z.exact(high, low), z.exact(low, start)
         # below the end of its own mark a part has nothing above it that could be cut off
-        open_end = a is mark.source.args[0] and z.at_least(
+        open_end = a is mark.parts[0] and z.at_least(
             z.times(a.lower_factor, a.extent), a.source.extent
         )
         even = high is stop or open_end or z.divides(high, stop)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from smelt.ir.expr import Expr
 
 from .iter_cuts import Cuts, Digit, resolved
-from .iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
+from .iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, outer_first, value
 from .iter_parse import Parser
 from .text import text_of
 
@@ -50,7 +50,8 @@ class Digits:
         self.sums = list(sums)
         for _ in range(_ROUNDS):
             self.refused: str | None = None
-            self.marks = self._reachable()
+            used = [s.source for total in self.sums for s in total.args]
+            self.marks = outer_first([*parser.constrained, *used])
             self.cuts = Cuts(self.sizes, self.marks, self._splits())
             self.owners = self._owners()
             if not (self._resolve() or self._join_marks() or self._lift()):
@@ -62,45 +63,19 @@ class Digits:
             raise NotAffine(reason)
         self.uses = self._used_once()
 
-    def _reachable(self) -> list[IterMark]:
-        done: list[IterMark] = []
-        open_marks: set[IterMark] = set()
-
-        def visit(m: IterMark) -> None:
-            if m in open_marks:
-                raise NotAffine("the digits of the map depend on each other in a circle")
-            if m in done:
-                return
-            open_marks.add(m)
-            if isinstance(m.source, IterSum):
-                for s in m.source.args:
-                    visit(s.source)
-            open_marks.discard(m)
-            done.append(m)
-
-        for m in self.parser.constrained:
-            visit(m)
-        for total in self.sums:
-            for s in total.args:
-                visit(s.source)
-        done.reverse()
-        return done
-
     def _splits(self) -> Iterator[IterSplit]:
         for total in self.sums:
             yield from total.args
         for m in self.marks:
-            if isinstance(m.source, IterSum):
-                yield from m.source.args
+            yield from m.parts
 
     def _owners(self) -> dict[Digit, list[_Place]]:
         """The fused marks that have a digit as a part."""
         owners: dict[Digit, list[_Place]] = {}
         for m in self.marks:
-            if isinstance(m.source, IterSum):
-                for part in self.cuts.parts(m):
-                    for d, weight in part:
-                        owners.setdefault(d, []).append(_Place(m, weight))
+            for part in self.cuts.parts(m):
+                for d, weight in part:
+                    owners.setdefault(d, []).append(_Place(m, weight))
         return owners
 
     def _shift(self, mark: IterMark) -> Expr:
@@ -149,7 +124,7 @@ class Digits:
     def _resolve(self) -> bool:
         """A mark whose digits in use are all digits of its parts is used no more."""
         for m in self.marks:
-            if not isinstance(m.source, IterSum):
+            if not m.parts:
                 continue
             uses = [s for s in self._splits() if s.source is m]
             if self._plain(m):
@@ -193,8 +168,7 @@ class Digits:
     def _turned(self, s: IterSplit) -> tuple[list[IterSplit], Expr] | None:
         """A digit of extent - 1 - d as a digit of d turned round; None for all of them."""
         z = self.sizes
-        assert isinstance(s.source.source, IterSum)
-        (a,) = s.source.source.args
+        (a,) = s.source.parts
         top = self.parser.reaches_end(s)
         lower, upper = s.lower_factor, z.times(s.lower_factor, s.extent)
         if (top and lower is z.one) or not z.divides(lower if top else upper, a.extent):
@@ -343,7 +317,7 @@ class Digits:
         if not parts:
             return False
         total = self._rewritten(outer.source, parts)
-        around = [m for m in self.marks if _behind(m, outer) and isinstance(m.source, IterSum)]
+        around = [m for m in self.marks if _behind(m, outer) and m.parts]
         while (lifted := self._lifted_once(total, around)) is not None:
             total = lifted
         outer.source = total
@@ -400,11 +374,10 @@ class Digits:
     def _within(self, s: IterSplit, mark: IterMark) -> IterSplit | None:
         """A split as one of a mark that has it as a part, or a part of a part."""
         z = self.sizes
-        assert isinstance(mark.source, IterSum)
         if mark in self.parser.flipped or self._shift(mark) is not z.zero:
             return None
         end = z.times(s.lower_factor, s.extent)
-        for a in mark.source.args:
+        for a in mark.parts:
             if a.source is not s.source:
                 continue
             skip = z.exact(s.lower_factor, a.lower_factor)
@@ -415,7 +388,7 @@ class Digits:
             if not (self.parser.reaches_end(a) or (even and z.at_least(stop, end))):
                 continue
             lower = z.times(a.scale, skip)
-            top = self.parser.reaches_end(s) and a is mark.source.args[0]
+            top = self.parser.reaches_end(s) and a is mark.parts[0]
             extent = z.ceil(mark.extent, lower) if top else s.extent
             return IterSplit(mark, lower, extent, s.scale)
         return None
@@ -466,6 +439,4 @@ class Digits:
 
 def _behind(inner: IterMark, outer: IterMark) -> bool:
     """Whether a mark is made of digits of another one, directly or not."""
-    if not isinstance(outer.source, IterSum):
-        return False
-    return any(s.source is inner or _behind(inner, s.source) for s in outer.source.args)
+    return any(s.source is inner or _behind(inner, s.source) for s in outer.parts)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from smelt.ir.expr import Expr, ExprLike, Var, convert
 
 from .analyzer import Analyzer
-from .iter_nodes import IterMark, IterSplit, IterSum
+from .iter_nodes import IterMark, IterSum, outer_first
 
 
 def inverse_affine_iter_map(
@@ -24,55 +24,24 @@ def inverse_affine_iter_map(
     values = [convert(e) for e in outputs]
     if len(values) != len(iter_map):
         raise ValueError(f"the map has {len(iter_map)} indices, {len(values)} values given")
-    return _Inverse(an).of(iter_map, values)
+    known: dict[IterMark, Expr] = {}
+    for total, value in zip(iter_map, values, strict=True):
+        _spread(an, known, total, value)
+    found: dict[Var, Expr] = {}
+    for mark in outer_first(s.source for total in iter_map for s in total.args):
+        e = known[mark] + mark.low
+        if isinstance(mark.source, IterSum):
+            _spread(an, known, mark.source, e)
+        else:
+            found[mark.source] = an.simplify(e)
+    return found
 
 
-class _Inverse:
-    """The values of marks: the sum of those of their digits."""
-
-    def __init__(self, an: Analyzer) -> None:
-        self.an = an
-        self.values: dict[IterMark, Expr] = {}
-
-    def of(self, sums: Sequence[IterSum], outputs: Sequence[Expr]) -> dict[Var, Expr]:
-        for total, output in zip(sums, outputs, strict=True):
-            self.spread(total, output)
-        out: dict[Var, Expr] = {}
-        for mark in _outer_first(sums):
-            e = self.values[mark] + mark.low
-            if isinstance(mark.source, IterSum):
-                self.spread(mark.source, e)
-            else:
-                out[mark.source] = self.an.simplify(e)
-        return out
-
-    def spread(self, total: IterSum, output: Expr) -> None:
-        """Gives each mark of a sum its digits of the value."""
-        e = self.an.simplify(output - total.base)
-        for at, s in enumerate(total.args):
-            digit = self.an.simplify(_digit(e, s, at == 0)) * s.lower_factor
-            known = self.values.get(s.source)
-            self.values[s.source] = digit if known is None else known + digit
-
-
-def _digit(e: Expr, s: IterSplit, top: bool) -> Expr:
-    """The digit at a scale; the topmost one has nothing above it to be cut off."""
-    digit = e // s.scale
-    return digit if top else digit % s.extent
-
-
-def _outer_first(sums: Sequence[IterSum]) -> list[IterMark]:
-    """The marks behind sums, each before those that it is made of."""
-    done: dict[IterMark, None] = {}
-
-    def visit(mark: IterMark) -> None:
-        if mark not in done:
-            if isinstance(mark.source, IterSum):
-                for s in mark.source.args:
-                    visit(s.source)
-            done[mark] = None
-
-    for total in sums:
-        for s in total.args:
-            visit(s.source)
-    return list(reversed(done))
+def _spread(an: Analyzer, known: dict[IterMark, Expr], total: IterSum, value: Expr) -> None:
+    """Adds to what is known of each mark of a sum its digits of the sum's value."""
+    e = an.simplify(value - total.base)
+    for at, s in enumerate(total.args):
+        # the topmost digit has nothing above it to be cut off
+        digit = e // s.scale if at == 0 else e // s.scale % s.extent
+        part = an.simplify(digit) * s.lower_factor
+        known[s.source] = known[s.source] + part if s.source in known else part

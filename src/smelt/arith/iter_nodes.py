@@ -8,7 +8,7 @@ sum     splits, the one with the largest scale first, plus a base
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from smelt.ir.expr import Add, Binary, Expr, FloorDiv, IntImm, Max, Min, Mul, Sub, Var
@@ -37,6 +37,11 @@ class IterMark:
     low: Expr
     left: Expr
 
+    @property
+    def parts(self) -> tuple[IterSplit, ...]:
+        """What a fused mark is the sum of; none for an iterator."""
+        return self.source.args if isinstance(self.source, IterSum) else ()
+
     def variables(self) -> set[Var]:
         """The iterators behind the mark."""
         return self.source.variables() if isinstance(self.source, IterSum) else {self.source}
@@ -62,6 +67,26 @@ class IterSum:
     def variables(self) -> set[Var]:
         """The iterators that the sum depends on."""
         return {v for s in self.args for v in s.source.variables()}
+
+
+def outer_first(marks: Iterable[IterMark]) -> list[IterMark]:
+    """Marks and what they are made of, each before its own parts; NotAffine for a circle."""
+    done: dict[IterMark, None] = {}
+    open_marks: set[IterMark] = set()
+
+    def visit(m: IterMark) -> None:
+        if m in open_marks:
+            raise NotAffine("the digits of the map depend on each other in a circle")
+        if m not in done:
+            open_marks.add(m)
+            for s in m.parts:
+                visit(s.source)
+            open_marks.discard(m)
+            done[m] = None
+
+    for m in marks:
+        visit(m)
+    return list(reversed(done))
 
 
 class Sizes:

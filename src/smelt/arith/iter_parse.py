@@ -117,12 +117,11 @@ class Parser:
     ) -> Expr:
         """A constrained sum becomes its mark where the whole sum occurs; the new base."""
         z = self.sizes
-        assert isinstance(mark.source, IterSum)
-        keys = [(s.source, s.lower_factor, s.extent) for s in mark.source.args]
+        keys = [(s.source, s.lower_factor, s.extent) for s in mark.parts]
         if any(key not in scales for key in keys):
             return base
         by = scales[keys[-1]]
-        wanted = [z.times(s.scale, by) for s in mark.source.args]
+        wanted = [z.times(s.scale, by) for s in mark.parts]
         if any(scales[key] is not w for key, w in zip(keys, wanted, strict=True)):
             return base
         for key in keys:
@@ -135,12 +134,10 @@ class Parser:
         z = self.sizes
         scale = z.less(z.zero, s.scale)
         if s.source in self.flipped and s.extent is s.source.extent:
-            assert isinstance(s.source.source, IterSum)
-            (inner,) = s.source.source.args
+            (inner,) = s.source.parts
             return IterSplit(inner.source, inner.lower_factor, inner.extent, scale)
         for mark in self.flipped:
-            assert isinstance(mark.source, IterSum)
-            (a,) = mark.source.args
+            (a,) = mark.parts
             if (a.source, a.lower_factor, a.extent) == (s.source, s.lower_factor, s.extent):
                 return IterSplit(mark, z.one, mark.extent, scale)
         inner = IterSplit(s.source, s.lower_factor, s.extent, z.of(-1))
@@ -274,8 +271,8 @@ class Parser:
     def _origin(self, mark: IterMark) -> tuple[list[IterSplit], Expr]:
         """The splits and the shift that a mark was fused of; the mark itself otherwise."""
         z = self.sizes
-        if isinstance(mark.source, IterSum) and mark.low is not z.zero and mark.left is not z.zero:
-            return list(mark.source.args), z.less(z.zero, mark.low)
+        if mark.parts and mark.low is not z.zero and mark.left is not z.zero:
+            return list(mark.parts), z.less(z.zero, mark.low)
         return [self.all_of(mark)], z.zero
 
     def fuse(self, args: Sequence[IterSplit], shift: Expr) -> IterMark:

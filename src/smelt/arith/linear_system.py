@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from smelt.ir.build import equal, maximum, minimum
 from smelt.ir.expr import EQ, INDEX, Expr, ExprLike, IntImm, Var, const, convert
@@ -15,7 +18,7 @@ from .facts import conjuncts, negative_forms
 from .poly import INTS, Poly
 
 Ranges = Mapping[Var, tuple[Expr, Expr]]
-Matrix = list[list[int]]
+Matrix = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,17 +73,24 @@ def _system(
     return IntConstraints(unknowns, known, tuple(relations))
 
 
-def _linear(an: Analyzer, e: Expr, variables: Sequence[Var]) -> tuple[list[int], Expr] | None:
-    """Constant coefficients of the variables, and the rest; None where there are none such."""
+class _Linear(NamedTuple):
+    """row * unknowns + rest."""
+
+    row: list[int]
+    rest: Expr
+
+
+def _linear(an: Analyzer, e: Expr, variables: Sequence[Var]) -> _Linear | None:
+    """A sum with constant coefficients of the variables; None where it is none."""
     form = an.linear(e, variables)
     if form is None:
         return None
     row = [form[0].get(v, const(0)) for v in variables]
     numbers = [c.value for c in row if isinstance(c, IntImm)]
-    return (numbers, form[1]) if len(numbers) == len(row) else None
+    return _Linear(numbers, form[1]) if len(numbers) == len(row) else None
 
 
-def _combined(row: Sequence[int], values: Sequence[Expr], start: Expr) -> Expr:
+def _combined(row: Iterable[int], values: Sequence[Expr], start: Expr) -> Expr:
     """start + the sum of the products."""
     for c, e in zip(row, values, strict=True):
         if c:
@@ -115,44 +125,34 @@ def solve_linear_equations(
     src = _system(equations, variables, ranges)
     plain = Analyzer()
     zero = const(0, src.variables[0].dtype if src.variables else INDEX)
-    rows, right, rest = [], [], []
+    forms: list[_Linear] = []
+    rest: list[Expr] = []
     for c in src.relations:
         form = _linear(plain, c.a - c.b, src.variables) if isinstance(c, EQ) else None
         if form is None:
             rest.append(c)
         else:
-            rows.append(form[0])
-            right.append(0 - form[1])
-    d = _Diagonal(rows, len(src.variables))
+            forms.append(form)
+    d = _Diagonal([form.row for form in forms], len(src.variables))
+    right = [0 - form.rest for form in forms]
     sides = [plain.simplify(_combined(u, right, zero)) for u in d.left]
-    conditions: list[Expr] = []
-    values: list[Expr] = []
-    for k, side in enumerate(sides):
-        factor = d.factors[k] if k < len(d.factors) else 0
-        if factor:
-            conditions.append(equal(side % abs(factor), 0))
-            values.append(plain.simplify(side // factor))
-        else:
-            conditions.append(equal(side, 0))
-    free = len(src.variables) - len(values)
-    new = tuple([Var(f"n{k}", zero.dtype) for k in range(free)])
-    values += new
+    rank = len(d.factors)
+    solved = list(zip(sides, d.factors, strict=False))
+    conditions = [equal(side % abs(factor), 0) for side, factor in solved]
+    conditions += [equal(side, 0) for side in sides[rank:]]
+    new = tuple([Var(f"n{k}", zero.dtype) for k in range(len(src.variables) - rank)])
+    values = [*[plain.simplify(side // factor) for side, factor in solved], *new]
     src_to_dst = {
         v: plain.simplify(_combined(row, values, zero))
         for v, row in zip(src.variables, d.right, strict=True)
     }
-    back = d.right_inverse[len(values) - free :]
     dst_to_src = {
         v: plain.simplify(_combined(row, src.variables, zero))
-        for v, row in zip(new, back, strict=True)
+        for v, row in zip(new, d.right_inverse[rank:], strict=True)
     }
     found = _ranges_of(src, dst_to_src)
     inside = Analyzer({**{v: r for v, r in src.ranges.items() if v not in src_to_dst}, **found})
-    for v, (low, extent) in src.ranges.items():
-        if v in src_to_dst:
-            x, first = src_to_dst[v], substitute(low, src_to_dst)
-            conditions += [x >= first, x < first + substitute(extent, src_to_dst)]
-    conditions += [substitute(c, src_to_dst) for c in rest]
+    conditions += [substitute(c, src_to_dst) for c in [*_range_conditions(src), *rest]]
     dst = IntConstraints(new, found, _kept(inside, conditions))
     return IntConstraintsTransform(src, dst, src_to_dst, dst_to_src)
 
@@ -162,11 +162,9 @@ def _ranges_of(src: IntConstraints, made: Mapping[Var, Expr]) -> dict[Var, tuple
     an, plain = Analyzer(src.ranges), Analyzer()
     found: dict[Var, tuple[Expr, Expr]] = {}
     for v, e in made.items():
-        ends = an.int_set(e, src.ranges)
-        if ends.min_value is not None and ends.max_value is not None:
-            low, high = ends.min_value, ends.max_value
-            if not (free_vars(low) | free_vars(high)) & set(src.variables):
-                found[v] = (low, plain.simplify(high - low + 1))
+        ends = an.interval(e, src.ranges)
+        if ends is not None and not any(free_vars(x) & set(src.variables) for x in ends):
+            found[v] = (ends[0], plain.simplify(ends[1] - ends[0] + 1))
     return found
 
 
@@ -179,70 +177,48 @@ class _Diagonal:
     """
 
     def __init__(self, rows: Sequence[Sequence[int]], count: int) -> None:
-        self.a: Matrix = [list(row) for row in rows]
-        self.left = _identity(len(rows))
-        self.right = _identity(count)
-        self.right_inverse = _identity(count)
+        self.a: Matrix = np.array(rows, object).reshape(len(rows), count)
+        self.left: Matrix = np.eye(len(rows), dtype=object)
+        self.right: Matrix = np.eye(count, dtype=object)
+        self.right_inverse: Matrix = np.eye(count, dtype=object)
         rank = 0
         while rank < min(len(rows), count) and self._pivot(rank):
             while self._clear(rank):
                 pass
             rank += 1
-        self.factors = [self.a[k][k] for k in range(rank)]
+        self.factors = [self.a[k, k] for k in range(rank)]
 
     def _pivot(self, at: int) -> bool:
         """Puts the smallest entry that is not 0 at (at, at)."""
-        entries = [
-            (abs(x), i, j)
-            for i, row in enumerate(self.a[at:], at)
-            for j, x in enumerate(row[at:], at)
-            if x
-        ]
+        entries = [(abs(x), *place) for place, x in np.ndenumerate(self.a[at:, at:]) if x]
         if not entries:
             return False
         _, i, j = min(entries)
+        rows, columns = [at, at + i], [at, at + j]
         for m in (self.a, self.left):
-            m[at], m[i] = m[i], m[at]
+            m[rows] = m[rows[::-1]]
         for m in (self.a, self.right):
-            for row in m:
-                row[at], row[j] = row[j], row[at]
-        inverse = self.right_inverse
-        inverse[at], inverse[j] = inverse[j], inverse[at]
+            m[:, columns] = m[:, columns[::-1]]
+        self.right_inverse[columns] = self.right_inverse[columns[::-1]]
         return True
 
     def _clear(self, at: int) -> bool:
         """Reduces the row and the column of a pivot by it; true where a remainder is left."""
-        pivot = self.a[at][at]
-        left_over = False
+        pivot = self.a[at, at]
         for i in range(at + 1, len(self.a)):
-            q = self.a[i][at] // pivot
+            q = self.a[i, at] // pivot
             for m in (self.a, self.left):
-                m[i] = [x - q * y for x, y in zip(m[i], m[at], strict=True)]
-            left_over = left_over or self.a[i][at] != 0
+                m[i] -= q * m[at]
         for j in range(at + 1, len(self.right)):
-            q = self.a[at][j] // pivot
+            q = self.a[at, j] // pivot
             for m in (self.a, self.right):
-                for row in m:
-                    row[j] -= q * row[at]
-            inverse = self.right_inverse
-            inverse[at] = [x + q * y for x, y in zip(inverse[at], inverse[j], strict=True)]
-            left_over = left_over or self.a[at][j] != 0
-        return left_over and self._pivot(at)
-
-
-def _identity(size: int) -> Matrix:
-    return [[int(i == j) for j in range(size)] for i in range(size)]
+                m[:, j] -= q * m[:, at]
+            self.right_inverse[at] += q * self.right_inverse[j]
+        left_over = self.a[at + 1 :, at].any() or self.a[at, at + 1 :].any()
+        return bool(left_over) and self._pivot(at)
 
 
 # ------------------------------------------------------------------------------- inequalities
-
-
-@dataclass(frozen=True, eq=False)
-class _Below:
-    """coefficients * unknowns + rest <= 0."""
-
-    row: tuple[int, ...]
-    rest: Expr
 
 
 def solve_linear_inequalities(
@@ -263,7 +239,7 @@ def solve_linear_inequalities(
     """
     src = _system(inequalities, variables, ranges)
     plain = Analyzer()
-    below: list[_Below] = []
+    below: list[_Linear] = []  # what is <= 0
     rest: list[Expr] = []
     for c in [*src.relations, *_range_conditions(src)]:
         forms = _below_zero(plain, c, src.variables)
@@ -301,21 +277,20 @@ def _range_conditions(c: IntConstraints) -> list[Expr]:
     return out
 
 
-def _below_zero(an: Analyzer, c: Expr, variables: Sequence[Var]) -> list[_Below] | None:
+def _below_zero(an: Analyzer, c: Expr, variables: Sequence[Var]) -> list[_Linear] | None:
     """The forms p <= 0 of a comparison; None where it has none that are linear."""
     cx = an.context
     forms = [
         _linear(an, cx.build(Poly(p.terms, p.const + 1), c.a.dtype), variables)  # type: ignore[attr-defined]
         for p in negative_forms(cx, c)
     ]
-    if not forms or None in forms:
-        return None
-    return [_Below(tuple(form[0]), form[1]) for form in forms if form is not None]
+    found = [form for form in forms if form is not None]
+    return found if found and len(found) == len(forms) else None
 
 
 def _eliminate(
-    an: Analyzer, below: Sequence[_Below], k: int, variables: Sequence[Var]
-) -> tuple[list[Expr], list[Expr], list[_Below]]:
+    an: Analyzer, below: Sequence[_Linear], k: int, variables: Sequence[Var]
+) -> tuple[list[Expr], list[Expr], list[_Linear]]:
     """Lower and upper ends of unknown k, and what follows for those before it."""
     lows: list[Expr] = []
     highs: list[Expr] = []
@@ -331,8 +306,8 @@ def _eliminate(
     for low in [b for b in below if b.row[k] < 0]:
         for high in [b for b in below if b.row[k] > 0]:
             x, y = high.row[k], -low.row[k]
-            row = tuple([x * p + y * q for p, q in zip(low.row, high.row, strict=True)])
-            left.append(_Below(row, an.simplify(low.rest * x + high.rest * y)))
+            row = [x * p + y * q for p, q in zip(low.row, high.row, strict=True)]
+            left.append(_Linear(row, an.simplify(low.rest * x + high.rest * y)))
     return lows, highs, left
 
 

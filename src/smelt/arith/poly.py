@@ -197,7 +197,7 @@ class Order:
             else:
                 result = Sub(result, _multiple(t, -c, dtype))
         if result is None:
-            return IntImm(dtype, const)
+            return IntImm(dtype, const if abs(const) <= most else _wrapped(const, most))
         while most < abs(const) <= 4 * most:
             step = most if const > 0 else -most
             result, const = Add(result, IntImm(dtype, step)), const - step
@@ -208,6 +208,11 @@ class Order:
 
 _LARGEST: Final = {"int64": (1 << 63) - 1, "int32": (1 << 31) - 1}
 """Larger constants are put together from several: what is not reached must not be unwritable."""
+
+
+def _wrapped(value: int, most: int) -> int:
+    """What a number wraps to in the type whose largest is `most`."""
+    return (value + most + 1) % (2 * most + 2) - most - 1
 
 
 def _multiple(t: Expr, c: int, dtype: str) -> Expr:

@@ -16,6 +16,7 @@ from .context import Context
 from .depend import Dependence
 from .divide import quotient, remainder
 from .facts import conjuncts, negative_forms
+from .interval_set import of_both, of_either
 from .poly import INTS, ZERO, Poly, add, atom, constant, factors, scale, subtract
 from .prove import nonnegative, positive, split_by
 
@@ -104,6 +105,12 @@ class _Walk:
                 result = self.cx.poly(cls(self.expr(result), self.expr(p)))
         return result
 
+    def least(self, a: Poly, b: Poly) -> Poly:
+        return self.fold(Min, (a, b))
+
+    def most(self, a: Poly, b: Poly) -> Poly:
+        return self.fold(Max, (a, b))
+
     def expr(self, p: Poly) -> Expr:
         return self.cx.build(p, self.dtype)
 
@@ -131,11 +138,8 @@ def _floor_div(w: _Walk, e: FloorDiv) -> Interval:
     d = w.cx.poly(e.b)
     if w.varies(e.b) or not positive(w.cx, d):
         return None, None
-    low, high = w.of(e.a)
-    return (
-        None if low is None else quotient(w.cx, low, d, w.dtype),
-        None if high is None else quotient(w.cx, high, d, w.dtype),
-    )
+    low, high = [None if p is None else quotient(w.cx, p, d, w.dtype) for p in w.of(e.a)]
+    return low, high
 
 
 def _floor_mod(w: _Walk, e: FloorMod) -> Interval:
@@ -148,27 +152,21 @@ def _floor_mod(w: _Walk, e: FloorMod) -> Interval:
         if quotient(w.cx, low, d, w.dtype).same(quotient(w.cx, high, d, w.dtype)):
             return remainder(w.cx, low, d, w.dtype), remainder(w.cx, high, d, w.dtype)
         if nonnegative(w.cx, low):
-            return ZERO, w.fold(Min, [high, Poly(d.terms, d.const - 1)])
+            return ZERO, w.least(high, Poly(d.terms, d.const - 1))
     return ZERO, Poly(d.terms, d.const - 1)
 
 
 def _extreme(w: _Walk, e: Min | Max) -> Interval:
     """min and max grow with both operands."""
     (al, ah), (bl, bh) = w.of(e.a), w.of(e.b)
-    low_known = [p for p in (al, bl) if p is not None]
-    high_known = [p for p in (ah, bh) if p is not None]
-    cls = type(e)
-    low = w.fold(cls, low_known) if len(low_known) > (cls is Min) else None
-    high = w.fold(cls, high_known) if len(high_known) > (cls is Max) else None
-    return low, high
+    if type(e) is Min:
+        return of_both(w.least, al, bl), of_either(w.least, ah, bh)
+    return of_either(w.most, al, bl), of_both(w.most, ah, bh)
 
 
 def _union(w: _Walk, a: Expr, b: Expr) -> Interval:
     (al, ah), (bl, bh) = w.of(a), w.of(b)
-    return (
-        None if al is None or bl is None else w.fold(Min, (al, bl)),
-        None if ah is None or bh is None else w.fold(Max, (ah, bh)),
-    )
+    return of_both(w.least, al, bl), of_both(w.most, ah, bh)
 
 
 def _select(w: _Walk, e: Select) -> Interval:
@@ -185,11 +183,9 @@ def _cast(w: _Walk, e: Cast) -> Interval:
     if inner not in INTS or not (e.type == "int64" or fits(atom_bounds(w.cx, e.value), e.type)):
         return None, None
     below = _Walk(w.cx, w.domains, inner)
-    low, high = below.of(e.value)
-    return (
-        None if low is None else w.cx.poly(Cast(e.type, below.expr(low))),
-        None if high is None else w.cx.poly(Cast(e.type, below.expr(high))),
-    )
+    ends = [None if p is None else below.expr(p) for p in below.of(e.value)]
+    low, high = [None if x is None else w.cx.poly(Cast(e.type, x)) for x in ends]
+    return low, high
 
 
 _INTERVALS: dict[type, Callable[[_Walk, Any], Interval]] = {
@@ -248,44 +244,31 @@ def linear(cx: Context, p: Poly, variables: Iterable[Var]) -> tuple[dict[Var, Po
 
 def solve_bounds(cx: Context, condition: Expr, v: Var) -> Interval | None:
     """The half-open interval of `v` in which every comparison of a conjunction holds."""
-    result: Interval = (None, None)
-    for c in conjuncts(condition):
-        simple = cx.simplify(c)
-        parts = conjuncts(simple)
-        ends = solve_bounds(cx, simple, v) if len(parts) > 1 else _solve_one(cx, simple, v)
-        if ends is None:
-            return None
-        result = _meet(cx, result, ends, v.dtype)
-    return result
+    return _met(cx, (_solve_one(cx, cx.simplify(c), v) for c in conjuncts(condition)), v)
 
 
 def _solve_one(cx: Context, c: Expr, v: Var) -> Interval | None:
     """The same for one simplified condition."""
+    if len(conjuncts(c)) > 1:
+        return solve_bounds(cx, c, v)
     if isinstance(c, IntImm):
         return (None, None) if c.value else (ZERO, ZERO)
     below = negative_forms(cx, c)
     if not below or c.a.dtype != v.dtype:  # type: ignore[attr-defined]
         return None
-    return _all_negative(cx, below, v)
+    return _met(cx, (_solve_negative(cx, p, v) for p in below), v)
 
 
-def _all_negative(cx: Context, polys: Iterable[Poly], v: Var) -> Interval | None:
-    result: Interval = (None, None)
-    for p in polys:
-        ends = _solve_negative(cx, p, v)
+def _met(cx: Context, found: Iterable[Interval | None], v: Var) -> Interval | None:
+    """What lies in all of some intervals of a variable; None where one is not known."""
+    w = _Walk(cx, {}, v.dtype)
+    low: Poly | None = None
+    high: Poly | None = None
+    for ends in found:
         if ends is None:
             return None
-        result = _meet(cx, result, ends, v.dtype)
-    return result
-
-
-def _meet(cx: Context, a: Interval, b: Interval, dtype: str) -> Interval:
-    w = _Walk(cx, {}, dtype)
-    (al, ah), (bl, bh) = a, b
-    return (
-        bl if al is None else al if bl is None else w.fold(Max, (al, bl)),
-        bh if ah is None else ah if bh is None else w.fold(Min, (ah, bh)),
-    )
+        low, high = of_either(w.most, low, ends[0]), of_either(w.least, high, ends[1])
+    return low, high
 
 
 def _solve_negative(cx: Context, p: Poly, v: Var) -> Interval | None:
@@ -319,7 +302,8 @@ def _solve_nested(cx: Context, p: Poly, v: Var) -> Interval | None:
     t, c = inside[0]
     rest = subtract(p, atom(t, c))
     if (isinstance(t, Max) and c > 0) or (isinstance(t, Min) and c < 0):
-        return _all_negative(cx, [add(rest, cx.poly(x), c) for x in (t.a, t.b)], v)
+        sides = [add(rest, cx.poly(x), c) for x in (t.a, t.b)]
+        return _met(cx, (_solve_negative(cx, p, v) for p in sides), v)
     if isinstance(t, FloorDiv) and abs(c) == 1:
         d, x = cx.poly(t.b), cx.poly(t.a)
         if positive(cx, d):

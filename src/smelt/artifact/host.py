@@ -31,6 +31,7 @@ class KernelCall:
     places      memory of its buffers, with packed constants in place of plain ones
     scalars     symbolic sizes it takes, by name
     workspaces  its scratch buffers
+    number      where an external function that Python code runs stands in the host's table
     """
 
     launch: Launch
@@ -38,6 +39,7 @@ class KernelCall:
     places: Sequence[Place]
     scalars: Sequence[str]
     workspaces: Sequence[Storage] = ()
+    number: int | None = None
 
 
 def array_of(name: str, size: int, dtype: str) -> tir.Buffer:
@@ -108,18 +110,34 @@ def _launches(
     by_name = {v.name: v for v in b.plan.symbols}
     body: list[tir.Stmt] = []
     for n, c in enumerate(b.calls, first):
-        args: list[Expr] = [StringImm(c.symbol), *[pointer(p) for p in c.places]]
-        args += [by_name[name] for name in c.scalars]
-        for w in c.workspaces:
-            start, offset = base(w)
-            args.append(Call("handle", "smelt.tensor_view", (start, offset)))
+        pointers, scalars = [pointer(p) for p in c.places], [by_name[n] for n in c.scalars]
+        scratch = [Call("handle", "smelt.tensor_view", base(w)) for w in c.workspaces]
         call = tir.seq(
             _call("smelt.probe", const(n), const(0, "int32")),
-            _call("smelt.call_kernel", *args),
+            _external(c, pointers, scalars)
+            if c.launch.external
+            else _call("smelt.call_kernel", StringImm(c.symbol), *pointers, *scalars, *scratch),
             _call("smelt.probe", const(n), const(1, "int32")),
         )
         body.append(where_not_empty([p.view.shape for p in c.launch.outputs], call))
     return tir.seq(*body)
+
+
+def _external(c: KernelCall, pointers: Sequence[Expr], sizes: Sequence[Expr]) -> tir.Stmt:
+    """The call of an external function: of C code with its operands and 64-bit sizes, of Python
+    code with arrays of both."""
+    wide = [cast(INDEX, s) for s in sizes]
+    if c.number is None:
+        return _call("smelt.call_packed", StringImm(c.symbol), *pointers, *wide)
+    operands = array_of("operands", len(pointers), "handle")
+    extents = array_of("extents", len(wide), INDEX)
+    stores = [
+        tir.BufferStore(array, v, (const(i),))
+        for array, values in ((operands, pointers), (extents, wide))
+        for i, v in enumerate(values)
+    ]
+    call = _call("smelt.call_packed", const(c.number), address_of(operands), address_of(extents))
+    return tir.Allocate(operands, tir.Allocate(extents, tir.seq(*stores, call)))
 
 
 def where_not_empty(shapes: Sequence[Sequence[Expr]], stmt: tir.Stmt) -> tir.Stmt:

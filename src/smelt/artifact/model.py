@@ -162,8 +162,6 @@ def compile_fused(
     if folder := dump_folder(options):
         write_text(Path(folder, "host.txt"), f"{script(entry)}\n\n{script(plan)}\n")
     texts = {"host": emit_module([entry, plan], target)}
-    if model.externals:
-        texts["externals"] = "\n".join(_wrappers(model, target))
     made = {s: k for m in [model, *others] for s, k in m.artifacts.items()}
     if text:
         texts |= {s: k.text for s, k in made.items()}
@@ -199,8 +197,10 @@ def compile_graph(
     own = [None if x.external else next(specs) for x in plan.launches]
     unique = {s.symbol: s for s in own if s is not None}
     artifacts = kernels(list(unique.values()))
+    table = [s for s, (made, _) in outside.items() if not made.object]
+    numbers = {s: n for n, s in enumerate(table)}
     calls = [
-        external.external_call(launch, *outside[launch.name])
+        external.external_call(launch, *outside[launch.name], numbers.get(launch.name))
         if s is None
         else _call(launch, artifacts[s.symbol], s.symbol, n, symbols)
         for n, (launch, s) in enumerate(zip(plan.launches, own, strict=True))
@@ -243,17 +243,6 @@ def _externals(
                 ],
             )
     return found
-
-
-def _wrappers(model: ModelCode, target: Target) -> list[str]:
-    """LLVM text between the host program and the external functions."""
-    symbols = {v.name: v for v in model.plan.symbols}
-    table = [s for s, (made, _) in model.externals.items() if not made.object]
-    first = {c.launch.name: c for c in model.calls if c.launch.external}
-    return [
-        external.wrapper(made, first[s], table.index(s) if s in table else -1, symbols, target)
-        for s, (made, _) in model.externals.items()
-    ]
 
 
 def _external_entries(model: ModelCode, places: Mapping[Storage, int]) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ import os
 import pickle
 import struct
 import traceback
-from collections import deque
 from typing import Any
 
 from smelt.ir.errors import InternalError, SmeltError
@@ -31,28 +30,21 @@ def marker(number: int) -> bytes:
     return b"\x1e%d\x1e" % number
 
 
-class FrameBuffer:
-    """Cuts a stream of bytes into frames."""
+def read_frame(source: int) -> tuple[int, bytes]:
+    """The next frame's number and payload. Raises EOFError where the other end is gone."""
+    number, length = _HEADER.unpack(_exactly(source, _HEADER.size))
+    return number, _exactly(source, length)
 
-    def __init__(self) -> None:
-        """Start empty."""
-        self._bytes = bytearray()
-        self._frames: deque[tuple[int, bytes]] = deque()
 
-    def feed(self, data: bytes) -> None:
-        """Append what was read."""
-        self._bytes += data
-        while len(self._bytes) >= _HEADER.size:
-            number, length = _HEADER.unpack_from(self._bytes)
-            end = _HEADER.size + length
-            if len(self._bytes) < end:
-                return
-            self._frames.append((number, bytes(self._bytes[_HEADER.size : end])))
-            del self._bytes[:end]
-
-    def pop(self) -> tuple[int, bytes] | None:
-        """The oldest complete frame, if there is one."""
-        return self._frames.popleft() if self._frames else None
+def _exactly(source: int, count: int) -> bytes:
+    """So many bytes, however little a pipe gives at a time."""
+    data = bytearray()
+    while len(data) < count:
+        piece = os.read(source, count - len(data))
+        if not piece:
+            raise EOFError
+        data += piece
+    return bytes(data)
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Call, Expr, Var, cast
 from smelt.tir.intrin.registry import ARCHITECTURES, Instruction
@@ -16,8 +14,6 @@ from .llvm_types import llvm_type
 
 class InstructionOps(NarrowFloats):
     """The part of a function's emitter that knows instructions by name."""
-
-    named: Callable[..., str]
 
     def named_call(self, e: Call) -> str:
         """An instruction, or an LLVM intrinsic by its own name."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from typing import Any
 
 from smelt.ir import dtype as dt
@@ -17,38 +16,8 @@ from .llvm_ops import ScalarOps
 from .llvm_types import llvm_type, mangled, mem_type
 
 
-class LoopScope:
-    """Straight-line code under construction, and the values known in it.
-
-    loads  values that depend on memory: an expression, and what else they depend on
-    """
-
-    __slots__ = ("lines", "loads", "values")
-
-    def __init__(self) -> None:
-        """An empty scope."""
-        self.lines: list[str] = []
-        self.values: dict[object, str] = {}
-        self.loads: dict[tuple[Expr, *tuple[object, ...]], str] = {}
-
-
 class MemoryOps(ScalarOps):
     """The part of a function's emitter that knows memory."""
-
-    scopes: list[LoopScope]
-    pointer: dict[Buffer, str]
-    pointer_depth: dict[Buffer, int]
-    mask: str | None
-    line: Callable[..., None]
-    where: Callable[[str], AbstractContextManager[None]]
-    depth: Callable[[Expr], int]
-    buffers_read: dict[Expr, frozenset[Buffer]]
-    _has_load: Callable[[Expr], bool]
-
-    @property
-    def scope(self) -> LoopScope:
-        """The innermost scope."""
-        return self.scopes[-1]
 
     def address(self, buffer: Buffer, index: Expr) -> str:
         """The pointer to an element: steps by scope depth, the constant last."""
@@ -60,7 +29,7 @@ class MemoryOps(ScalarOps):
                 continue
             d = len(self.scopes) - 1 if self._has_load(term) else self.depth(term)
             steps[d] = term if d not in steps else Add(steps[d], term)
-        pointer, at = self.pointer[buffer], self.pointer_depth[buffer]
+        pointer, at = self.names[buffer], self.depths[buffer]
         element = mem_type(buffer.type)
         for d in sorted(steps):
             at = max(at, d)
@@ -131,7 +100,7 @@ class MemoryOps(ScalarOps):
     def _masked_load(self, pointer: str, mask: str, lanes: int, scalar: str) -> str:
         """A vector of which only some lanes are loaded, the others are zero."""
         kind, name = f"<{lanes} x {mem_type(scalar)}>", _masked("load", scalar, lanes)
-        self.module.declare(name, f"declare {kind} {name}(ptr, <{lanes} x i1>, {kind})")
+        self.module.declared[name] = f"declare {kind} {name}(ptr, <{lanes} x i1>, {kind})"
         return self.assign(
             f"call {kind} {name}(ptr align {dt.bytes_of(scalar)} {pointer}, "
             f"<{lanes} x i1> {mask}, {kind} zeroinitializer)"
@@ -196,7 +165,7 @@ class MemoryOps(ScalarOps):
         if isinstance(index, Ramp):
             yield from (self.address(buffer, index.base + index.stride * i) for i in range(lanes))
             return
-        vector, start = self.value(index), self.pointer[buffer]
+        vector, start = self.value(index), self.names[buffer]
         for i in range(lanes):
             at = self.assign(f"extractelement <{lanes} x i64> {vector}, i64 {i}")
             yield self.assign(
@@ -230,7 +199,7 @@ class MemoryOps(ScalarOps):
                 self.line(f"store {kind} {value}, ptr {pointer}, align {dt.bytes_of(scalar)}")
             else:
                 name = _masked("store", scalar, lanes)
-                self.module.declare(name, f"declare void {name}({kind}, ptr, <{lanes} x i1>)")
+                self.module.declared[name] = f"declare void {name}({kind}, ptr, <{lanes} x i1>)"
                 self.line(
                     f"call void {name}({kind} {value}, ptr align {dt.bytes_of(scalar)} {pointer}, "
                     f"<{lanes} x i1> {mask})"

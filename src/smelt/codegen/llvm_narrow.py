@@ -7,18 +7,12 @@ every operation gives what an exact operation would.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Binary, Call, Cast, Compare, Expr, Not, Select
 from smelt.tir.named_calls import NAMED_CALLS
-from smelt.tir.nodes import Buffer
 
+from .llvm_emitter import Emitter
 from .llvm_types import each_lane, literal
-
-if TYPE_CHECKING:
-    from .llvm_text import ModuleText
 
 _MOVES = ("if_then_else", "reinterpret", "likely")
 
@@ -28,19 +22,8 @@ def is_bfloat(dtype: str) -> bool:
     return dt.scalar(dtype) == "bfloat16"
 
 
-class NarrowFloats:
+class NarrowFloats(Emitter):
     """The part of an emitter that knows bfloat16, and float64 to 16 bits."""
-
-    # what all parts of an emitter have
-    name: str
-    module: ModuleText
-    guard: str | None
-    guard_lanes: int
-    effects: int
-    at: int
-    pointer: dict[Buffer, str]
-    value: Callable[[Expr], str]
-    assign: Callable[..., str]
 
     def widened(self, e: Expr) -> Expr | None:
         """An operation on bfloat16 as one on float32; None where it only moves values."""

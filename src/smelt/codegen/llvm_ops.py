@@ -270,16 +270,6 @@ class ScalarOps(InstructionOps):
 
     # ------------------------------------------------------------------------- intrinsics
 
-    def intrinsic(self, name: str, dtype: str, values: list[str]) -> str:
-        """An LLVM intrinsic on operands of one type."""
-        t = llvm_type(dtype)
-        return self.named(f"@llvm.{name}.{mangled(dtype)}", t, [(t, v) for v in values])
-
-    def named(self, symbol: str, result: str, args: list[tuple[str, str]]) -> str:
-        """A call of a function that is declared on the way."""
-        self.module.declare(symbol, f"declare {result} {symbol}({', '.join(t for t, _ in args)})")
-        return self.assign(f"call {result} {symbol}({', '.join(f'{t} {v}' for t, v in args)})")
-
     def intrinsic_call(self, e: expr.Call) -> str:
         """A Call: LLVM's own intrinsics, bits, guards, or an expansion into arithmetic."""
         op, scalar = e.op, dt.scalar(e.dtype)
@@ -313,7 +303,7 @@ class ScalarOps(InstructionOps):
         if op == "smelt.address_of":
             load = e.args[0]
             assert isinstance(load, BufferLoad)
-            return self.pointer[load.buffer]
+            return self.names[load.buffer]
         return self.expansion(e, scalar)
 
     def expansion(self, e: expr.Call, scalar: str) -> str:

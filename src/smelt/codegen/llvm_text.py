@@ -8,8 +8,7 @@ steps, outermost loop first, with the constant last, where it folds into the ins
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable
 from math import prod
 
 from smelt.ir import dtype as dt
@@ -17,11 +16,11 @@ from smelt.ir.errors import InternalError
 from smelt.ir.expr import Binary, Call, Cast, Expr, FloatImm, IntImm, Select, StringImm, Var, cast
 from smelt.runtime.abi import HOST, Status
 from smelt.target import Target
-from smelt.target.processor import lacks, pointer_bytes
 from smelt.tir import nodes as tir
 from smelt.tir.named_calls import NAMED_CALLS
 
-from .llvm_memory import LoopScope, MemoryOps
+from .llvm_emitter import LoopScope, ModuleText
+from .llvm_memory import MemoryOps
 from .llvm_types import float_literal, llvm_type, mem_type
 
 _CHAIN = 80
@@ -35,30 +34,6 @@ REUSE = 64
 """Loaded values remembered at a time: more would not stay in registers anyway."""
 
 
-class ModuleText:
-    """A module under construction: functions, and the intrinsics they declare."""
-
-    def __init__(self, target: Target | None) -> None:
-        """An empty module."""
-        self.pointer_bytes = 8 if target is None else pointer_bytes(target)
-        self.lacks = () if target is None else lacks(target)
-        self.functions: list[str] = []
-        self.declared: dict[str, str] = {}
-        self.needs: dict[str, None] = {}  # comments about the processor, see features.py
-        self.zeros = 64  # bytes of zeros that loads whose guard fails read
-
-    def declare(self, name: str, signature: str) -> str:
-        """Note that `name` is used; `signature` is its declaration."""
-        self.declared[name] = signature
-        return name
-
-    def text(self) -> str:
-        """The whole module."""
-        zero = f"@smelt.zero = private constant [{self.zeros} x i8] zeroinitializer, align 64\n"
-        head = "".join([f"{line}\n" for line in self.needs])
-        return head + zero + "\n".join(self.declared.values()) + "\n\n" + "\n".join(self.functions)
-
-
 def emit_module(funcs: Iterable[tir.PrimFunc], target: Target | None = None) -> str:
     """The IR text of a module holding some flat programs, one exported function each.
 
@@ -66,75 +41,12 @@ def emit_module(funcs: Iterable[tir.PrimFunc], target: Target | None = None) -> 
     """
     module = ModuleText(target)
     for f in funcs:
-        FunctionText(module, f.name, f.params, exported=True).finish(
-            f.body, plain=bool(f.attrs.get("plain"))
-        )
+        FunctionText(module, f.name, f.params).finish(f.body, plain=bool(f.attrs.get("plain")))
     return module.text()
 
 
 class FunctionText(MemoryOps):
     """One function. Parameters: the host services, then buffers and scalars in order."""
-
-    def __init__(
-        self,
-        module: ModuleText,
-        name: str,
-        params: Sequence[tir.Buffer | Var],
-        exported: bool,
-        in_task: bool = False,
-    ) -> None:
-        """Name the parameters; `in_task` makes parallel loops serial."""
-        self.module, self.name, self.exported, self.in_task = module, name, exported, in_task
-        self.params = tuple(params)
-        self.count = 0
-        self.allocas: list[str] = []
-        self.scopes: list[LoopScope] = [LoopScope()]
-        self.at = -1  # the scope that instructions go to
-        self.var_value: dict[Var, str] = {}
-        self.var_depth: dict[Var, int] = {}
-        self.pointer: dict[tir.Buffer, str] = {}
-        self.pointer_depth: dict[tir.Buffer, int] = {}
-        self.depths: dict[Expr, int] = {}
-        self.has_load: dict[Expr, bool] = {}
-        self.buffers_read: dict[Expr, frozenset[tir.Buffer]] = {}
-        self.effects = 0  # calls emitted so far that do something besides computing a value
-        self.guard: str | None = None
-        self.guard_lanes = 1
-        self.mask: str | None = None
-        for i, p in enumerate(self.params):
-            if isinstance(p, tir.Buffer):
-                self.pointer[p], self.pointer_depth[p] = f"%p{i}", 0
-            else:
-                self.var_value[p], self.var_depth[p] = f"%s{i}", 0
-
-    # ------------------------------------------------------------------------------ plumbing
-
-    def fresh(self, stem: str = "v") -> str:
-        """A new local name."""
-        self.count += 1
-        return f"%{stem}{self.count}"
-
-    def line(self, *texts: str) -> None:
-        """Instructions at the end of the innermost scope."""
-        self.scope.lines += texts
-
-    def assign(self, text: str, at: int | None = None) -> str:
-        """One instruction, in the scope that is worked on, whose result gets a new name."""
-        name = self.fresh()
-        self.scopes[self.at if at is None else at].lines.append(f"{name} = {text}")
-        return name
-
-    def labels(self, count: int) -> list[str]:
-        """New names of basic blocks."""
-        return [self.fresh("L")[1:] for _ in range(count)]
-
-    @contextmanager
-    def where(self, bit: str) -> Iterator[None]:
-        """What is emitted meanwhile runs where a bit is set."""
-        yes, after = self.labels(2)
-        self.line(f"br i1 {bit}, label %{yes}, label %{after}", f"{yes}:")
-        yield
-        self.line(f"br label %{after}", f"{after}:")
 
     def finish(self, body: tir.Stmt, plain: bool = False) -> None:
         """Emit the body and put the function into the module; a plain one takes no host."""
@@ -145,7 +57,7 @@ class FunctionText(MemoryOps):
                 params.append(f"ptr noalias %p{i}")
             else:
                 params.append(f"{llvm_type(p.dtype)} %s{i}")
-        linkage = "" if self.exported else "internal "
+        linkage = "internal " if self.in_task else ""
         text = [
             f'define {linkage}i32 @"{self.name}"({", ".join(params)}) #0 {{',
             "entry:",
@@ -156,37 +68,6 @@ class FunctionText(MemoryOps):
         ]
         self.module.functions.append("\n".join(text))
 
-    # ------------------------------------------------------------------------------ depth
-
-    def depth(self, e: Expr) -> int:
-        """The outermost scope in which a pure expression can be computed."""
-        found = self.depths.get(e)
-        if found is None:
-            if isinstance(e, Var):
-                return self._depth_of_var(e)
-            if isinstance(e, tir.BufferLoad):  # only its address is taken
-                return self.pointer_depth[e.buffer]
-            found = max([self.depth(c) for c in e.children() if isinstance(c, Expr)], default=0)
-            self.depths[e] = found
-        return found
-
-    def _has_load(self, e: Expr) -> bool:
-        found = self.has_load.get(e)
-        if found is None:
-            address = isinstance(e, Call) and e.op == "smelt.address_of"
-            stays = isinstance(e, tir.BufferLoad) or _has_effect(e)
-            found = self.has_load[e] = stays or (
-                not address and any(self._has_load(c) for c in e.children() if isinstance(c, Expr))
-            )
-        return found
-
-    def _depth_of_var(self, v: Var) -> int:
-        if v not in self.var_depth:
-            raise InternalError(
-                f"{self.name}: the variable {v.name} is used where it is not defined"
-            )
-        return self.var_depth[v]
-
     # ------------------------------------------------------------------------------ values
 
     def value(self, e: Expr) -> str:
@@ -194,9 +75,8 @@ class FunctionText(MemoryOps):
         if isinstance(e, IntImm):
             return str(e.value) if e.type != "bool" else ("true" if e.value else "false")
         if isinstance(e, Var):
-            if e not in self.var_value:
-                self._depth_of_var(e)
-            return self.var_value[e]
+            self.depth(e)
+            return self.names[e]
         if isinstance(e, FloatImm):
             return float_literal(e.type, e.value)
         if e not in self.has_load:
@@ -259,7 +139,7 @@ class FunctionText(MemoryOps):
             case tir.Allocate():
                 self.allocate(s)
             case tir.LetStmt(var, value, body):
-                self.var_value[var], self.var_depth[var] = self.value(value), len(self.scopes) - 1
+                self.names[var], self.depths[var] = self.value(value), len(self.scopes) - 1
                 self.stmt(body)
             case tir.Evaluate(value):
                 self.evaluate(value)
@@ -287,14 +167,14 @@ class FunctionText(MemoryOps):
             return
         low, extent = self.value(s.min), self.value(s.extent)
         if isinstance(s.min, IntImm) and isinstance(s.extent, IntImm) and s.extent.value == 1:
-            self.var_value[s.var], self.var_depth[s.var] = low, len(self.scopes) - 1
+            self.names[s.var], self.depths[s.var] = low, len(self.scopes) - 1
             self.stmt(s.body)
             return
         high, kind = self.value(s.min + s.extent), llvm_type(s.var.type)
         sign = "u" if dt.kind(s.var.type) == "uint" else "s"
         name, after = self.fresh("i"), self.fresh("n")
         pre, head, done = self.labels(3)
-        self.var_value[s.var], self.var_depth[s.var] = name, len(self.scopes)
+        self.names[s.var], self.depths[s.var] = name, len(self.scopes)
         body = self.nested(s.body)
         parent = self.scope.lines
         parent += [f"br label %{pre}", f"{pre}:"]
@@ -397,7 +277,7 @@ class FunctionText(MemoryOps):
         self.allocas.append(
             f"{name} = alloca [{prod(shape)} x {mem_type(s.buffer.type)}], align 64"
         )
-        self.pointer[s.buffer], self.pointer_depth[s.buffer] = name, 0
+        self.names[s.buffer], self.depths[s.buffer] = name, 0
         self.stmt(s.body)
 
     # ------------------------------------------------------------------------------ parallel
@@ -410,9 +290,7 @@ class FunctionText(MemoryOps):
         name = f"{self.name}.{self.fresh('task')[1:]}"
         params: list[tir.Buffer | Var] = [c for c in captured if isinstance(c, tir.Buffer)]
         params += [c for c in captured if isinstance(c, Var)]
-        FunctionText(
-            self.module, name + ".body", [*params, index], exported=False, in_task=True
-        ).finish(body)
+        FunctionText(self.module, name + ".body", [*params, index], in_task=True).finish(body)
         fields = [
             "ptr",
             *["ptr" if isinstance(p, tir.Buffer) else llvm_type(p.dtype) for p in params],
@@ -421,10 +299,7 @@ class FunctionText(MemoryOps):
         kind = "{ " + ", ".join(fields) + " }"
         closure = self.fresh("c")
         self.allocas.append(f"{closure} = alloca {kind}, align 16")
-        held = [
-            "%host",
-            *[self.pointer[p] if isinstance(p, tir.Buffer) else self.value(p) for p in params],
-        ]
+        held = ["%host", *[self.names[p] for p in params]]
         for i, (field, v) in enumerate(zip(fields, held, strict=True)):
             slot = self.assign(f"getelementptr inbounds {kind}, ptr {closure}, i32 0, i32 {i}")
             self.line(f"store {field} {v}, ptr {slot}")
@@ -433,7 +308,7 @@ class FunctionText(MemoryOps):
         status = self.assign(
             f'call i32 {run}(ptr {pool}, ptr @"{name}", ptr {closure}, i64 {count})'
         )
-        self.check(self.assign(f"icmp eq i32 {status}, 0"), status)
+        self.succeed(status)
         self._after(s.body)
 
     # ------------------------------------------------------------------------------ effects
@@ -444,8 +319,9 @@ class FunctionText(MemoryOps):
             return
         if not isinstance(e, Call):
             raise InternalError(f"{self.name}: an expression without effect is evaluated")
-        if e.op == "smelt.call_kernel":
-            self.call_kernel(e)
+        if e.op in ("smelt.call_kernel", "smelt.call_packed"):
+            call = self.call_named if isinstance(e.args[0], StringImm) else self.call_packed
+            call(e)
         elif e.op == "smelt.probe":
             self.probe(e)
         elif e.op in NAMED_CALLS:
@@ -460,16 +336,26 @@ class FunctionText(MemoryOps):
             at = self.assign(f"getelementptr inbounds i8, ptr %host, i64 {offset}")
         return self.assign(f"load ptr, ptr {at}")
 
-    def call_kernel(self, e: Call) -> None:
-        """Call another program of the module; a nonzero status ends this one."""
-        name, *args = e.args
-        kinds = ["ptr", *["ptr" if a.dtype == "handle" else llvm_type(a.dtype) for a in args]]
-        values = ["%host", *map(self.value, args)]
+    def call_named(self, e: Call) -> None:
+        """Call a function by name: a kernel, which gets the host services first, or C code."""
+        name, *operands = e.args
         assert isinstance(name, StringImm)
-        symbol = f'@"{name.value}"'
-        self.module.declare(symbol, f"declare i32 {symbol}({', '.join(kinds)})")
-        given = ", ".join([f"{k} {v}" for k, v in zip(kinds, values, strict=True)])
-        status = self.assign(f"call i32 {symbol}({given})")
+        args = [("ptr", "%host")] if e.op == "smelt.call_kernel" else []
+        args += [(llvm_type(a.dtype), self.value(a)) for a in operands]
+        self.succeed(self.named(f'@"{name.value}"', "i32", args))
+
+    def call_packed(self, e: Call) -> None:
+        """Call a function of the host's table; without a table that is not supported."""
+        number, operands, sizes = (self.value(a) for a in e.args)
+        table = self.from_host("externals")
+        there = self.assign(f"icmp ne ptr {table}, null")
+        self.check(there, f"{Status.UNSUPPORTED:d}")
+        slot = self.assign(f"getelementptr inbounds ptr, ptr {table}, i64 {number}")
+        function = self.assign(f"load ptr, ptr {slot}")
+        self.succeed(self.assign(f"call i32 {function}(ptr {operands}, ptr {sizes})"))
+
+    def succeed(self, status: str) -> None:
+        """Leave the function with a status unless it is 0."""
         self.check(self.assign(f"icmp eq i32 {status}, 0"), status)
 
     def probe(self, e: Call) -> None:
@@ -480,11 +366,6 @@ class FunctionText(MemoryOps):
         with self.where(listens):
             sink = self.from_host("probe_sink")
             self.line(f"call void {hook}(ptr {sink}, i64 {kernel}, i32 {end})")
-
-
-def _has_effect(e: Expr) -> bool:
-    """Whether a node does something besides computing its value."""
-    return isinstance(e, Call) and e.op == "call_llvm_intrin"
 
 
 def _spine(e: Expr) -> Expr | None:

@@ -28,7 +28,6 @@ from typing import Any
 
 from . import frames
 
-_CHUNK = 1 << 20
 _Requests = queue.SimpleQueue[tuple[int, bytes]]
 
 
@@ -74,11 +73,9 @@ def _take_pipes() -> tuple[int, int]:
 
 def _read(source: int, requests: _Requests) -> None:
     """Pass requests on until the parent is gone, and then end at once, even amid a job."""
-    buffer = frames.FrameBuffer()
-    while data := os.read(source, _CHUNK):
-        buffer.feed(data)
-        while (request := buffer.pop()) is not None:
-            requests.put(request)
+    with suppress(EOFError):
+        while True:
+            requests.put(frames.read_frame(source))
     os._exit(0)
 
 

@@ -18,7 +18,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from smelt.codegen.cache import cache_folder, make_private
-from smelt.codegen.frames import HELLO, SETUP, FrameBuffer, frame, marker, pack, write_all
+from smelt.codegen.frames import HELLO, SETUP, frame, marker, pack, read_frame, write_all
 
 _PIPE = 1 << 20  # an object fits, so that a worker need not wait until its parent reads
 _LISTEN_MS = 100  # how often its standard error is read amid a job
@@ -109,7 +109,6 @@ class WorkerProcess:
         self._poll = select.poll()
         self._poll.register(self._out, select.POLLIN)
         os.set_blocking(self._err, False)
-        self._frames = FrameBuffer()
         self._said = b""
         self._imports = 0
         self.ready = False  # it has said hello
@@ -139,25 +138,15 @@ class WorkerProcess:
     def receive(self) -> bytes:
         """The next answer, in the order of the requests; waits for it."""
         while True:
-            answer = self._frames.pop()
-            if answer is None:
-                self._wait()
-            elif answer[0] == HELLO:
-                self.ready = True
-            else:
-                return answer[1]
-
-    def _wait(self) -> None:
-        if not self._poll.poll(_LISTEN_MS):
-            self._listen()
-            return
-        try:
-            data = os.read(self._out, _PIPE)
-        except OSError:
-            data = b""
-        if not data:
-            raise WorkerDied
-        self._frames.feed(data)
+            while not self._poll.poll(_LISTEN_MS):
+                self._listen()
+            try:
+                number, answer = read_frame(self._out)
+            except (OSError, EOFError):
+                raise WorkerDied from None
+            if number != HELLO:
+                return answer
+            self.ready = True
 
     def _listen(self) -> None:
         """Keep the end of what it has said."""

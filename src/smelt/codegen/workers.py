@@ -7,15 +7,14 @@
     code = job.result()
 
 Workers are plain child processes that import smelt afresh (`worker`), never `multiprocessing`,
-which runs users' unguarded scripts again. A thread for each worker hands out jobs, the largest
-first; while many wait, it sends a small one ahead, so that a worker need not wait for a parent
-that is busy with its own work.
+which runs users' unguarded scripts again. A thread for each worker hands out jobs; while many
+wait, it sends one ahead, so that a worker need not wait for a parent that is busy with its own
+work.
 """
 
 from __future__ import annotations
 
 import atexit
-import heapq
 import itertools
 import os
 import pickle
@@ -40,11 +39,9 @@ _IDLE_SECONDS = 30.0  # a worker without work ends; starting one again takes a t
 class Job:
     """A submitted call."""
 
-    def __init__(
-        self, pool: WorkerPool, number: int, name: str, payload: bytes, weight: float
-    ) -> None:
+    def __init__(self, pool: WorkerPool, number: int, name: str, payload: bytes) -> None:
         """For the pool."""
-        self.name, self.number, self.payload, self.weight = name, number, payload, weight
+        self.name, self.number, self.payload = name, number, payload
         self.finished = False
         self.deaths = 0
         self._pool = pool
@@ -87,16 +84,14 @@ class WorkerPool:
 
     def _reset(self) -> None:
         self._changed = threading.Condition()
-        self._queue: list[tuple[float, int, Job]] = []
+        self._queue: deque[Job] = deque()
         self._slots: list[_Slot] = []
         self._closed = False
 
     # For users -------------------------------------------------------------------------------
 
-    def submit(
-        self, function: str, arguments: tuple[Any, ...], name: str, weight: float = 0.0
-    ) -> Job:
-        """Call `package.module:function` in a worker; the heaviest waiting job goes first.
+    def submit(self, function: str, arguments: tuple[Any, ...], name: str) -> Job:
+        """Call `package.module:function` in a worker.
 
         `name` says what the job is, for messages: "kernel conv1".
         """
@@ -109,8 +104,9 @@ class WorkerPool:
                 f"{name}: the job cannot be sent to a worker: {type(e).__name__}: {e}"
             ) from e
         with self._changed:
-            job = Job(self, next(self._numbers), name, payload, weight)
-            self._put(job, weight)
+            job = Job(self, next(self._numbers), name, payload)
+            self._queue.append(job)
+            self._changed.notify_all()
             self._start()
         return job
 
@@ -120,22 +116,17 @@ class WorkerPool:
         jobs: Sequence[tuple[Any, ...]],
         names: Sequence[str],
         progress: Progress | None = None,
-        weights: Sequence[float] | None = None,
     ) -> list[Any]:
         """Call a function for each tuple of arguments; the results in the same order.
 
         Every job is finished before the first error is raised. `progress(done, total)` is called
         in the caller's thread.
         """
-        if not len(jobs) == len(names) == len(jobs if weights is None else weights):
-            raise InternalError(f"{len(jobs)} jobs of {function}, but {len(names)} names")
-        sizes = weights if weights is not None else [0.0] * len(jobs)
-        by_number: dict[int, Job] = {}
-        for i in sorted(range(len(jobs)), key=lambda i: -sizes[i]):
-            by_number[i] = self.submit(function, jobs[i], names[i], sizes[i])
+        submitted: list[Job] = []
+        for arguments, name in zip(jobs, names, strict=True):
+            submitted.append(self.submit(function, arguments, name))
             if progress is not None and self.count == 0:
-                progress(len(by_number), len(jobs))
-        submitted = [by_number[i] for i in range(len(jobs))]
+                progress(len(submitted), len(jobs))
         self.wait(submitted, progress if self.count else None)
         failed = [job for job in submitted if job.error is not None]
         if len(failed) > 1:
@@ -171,8 +162,7 @@ class WorkerPool:
     def cancel(self) -> None:
         """Give up every job, and end the workers; the pool can be used on."""
         with self._changed:
-            waiting = [job for _, _, job in self._queue]
-            waiting += [job for slot in self._slots for job in list(slot.flight)]
+            waiting = [*self._queue, *[job for slot in self._slots for job in list(slot.flight)]]
             self._queue.clear()
             for job in waiting:
                 job.finish(None, _cancelled(job))
@@ -229,9 +219,10 @@ class WorkerPool:
                 if slot.wanted:
                     return slot.start
                 if self._queue and not slot.flight:
-                    return slot.have(heapq.heappop(self._queue)[2])
-                if len(slot.flight) == 1 and self._work_abounds(slot.flight[0]):
-                    return slot.have(self._lightest())
+                    return slot.have(self._queue.popleft())
+                # A worker is surely needed again after the job that it is at.
+                if len(slot.flight) == 1 and len(self._queue) >= 2 * self.count:
+                    return slot.have(self._queue.popleft())
                 if slot.flight:
                     return slot.receive
                 seconds = None if slot.process is None else self.idle_seconds
@@ -252,37 +243,20 @@ class WorkerPool:
     def again(self, jobs: Sequence[Job]) -> None:
         """Let jobs that a dead worker has left be done before all others."""
         with self._changed:
-            for job in jobs:
+            for job in reversed(jobs):
                 if self._closed:
                     job.finish(None, _cancelled(job))
                 elif not job.finished:
-                    self._put(job, float("inf"))
+                    self._queue.appendleft(job)
             self._changed.notify_all()
 
     def fail(self, jobs: Sequence[Job], error: SmeltError) -> None:
         """No worker can be started: nothing that waits can be done."""
         with self._changed:
-            waiting = [*jobs, *(job for _, _, job in self._queue)]
+            waiting = [*jobs, *self._queue]
             self._queue.clear()
         for job in waiting:
             self.finish(job, None, error)
-
-    def _put(self, job: Job, weight: float) -> None:
-        heapq.heappush(self._queue, (-weight, job.number, job))
-        self._changed.notify_all()
-
-    def _work_abounds(self, running: Job) -> bool:
-        """Whether a worker will surely be needed again after the job that it is at."""
-        if len(self._queue) < 2 * self.count:
-            return False
-        return running.weight * self.count <= sum(job.weight for _, _, job in self._queue)
-
-    def _lightest(self) -> Job:
-        """The job to wait behind another one: a heavy one would be missed at the end."""
-        entry = max(self._queue, key=lambda e: (e[0], -e[1]))
-        self._queue.remove(entry)
-        heapq.heapify(self._queue)
-        return entry[2]
 
     def _start(self) -> None:
         if self._closed:
@@ -295,7 +269,7 @@ class WorkerPool:
                 slot.thread.start()
 
     def _here(self, function: str, arguments: tuple[Any, ...], name: str) -> Job:
-        job = Job(self, next(self._numbers), name, b"", 0.0)
+        job = Job(self, next(self._numbers), name, b"")
         try:
             job.finish(call(function, arguments), None)
         except Exception as e:
@@ -306,7 +280,7 @@ class WorkerPool:
         """In a forked child: the threads are gone, the workers are the parent's."""
         slots, queue = self._slots, self._queue
         self._reset()
-        for job in [*(job for _, _, job in queue), *(job for s in slots for job in s.flight)]:
+        for job in [*queue, *[job for s in slots for job in s.flight]]:
             job.finish(None, CompileError(f"{job.name}: given up, as the process was forked"))
         for slot in slots:
             if slot.process is not None:

@@ -14,7 +14,7 @@ import inspect
 import struct
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import methodcaller
+from operator import is_not, methodcaller
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -106,7 +106,9 @@ def _generate(cls: NodeMeta) -> None:
     _generate_walks(cls, annotations)
 
 
-_PLAIN = frozenset({"str", "int", "float", "bool", "tuple[int, ...]", "tuple[str, ...]"})
+_PLAIN = frozenset(
+    {"str", "int", "float", "bool", "tuple[int, ...]", "tuple[str, ...]", "Mapping[str, Any]"}
+)
 _NODE_NAMES: set[str] = set()
 """The node classes there are, as annotations name them."""
 
@@ -125,18 +127,29 @@ def _generate_walks(cls: NodeMeta, annotations: Mapping[str, str]) -> None:
         if kind in _NODE_NAMES:
             found += f"self.{f}, "
             made += f"    new_{f} = fn(self.{f})\n"
+        elif _NODE_NAMES.issuperset(_items(kind)):
+            found += f"*self.{f}, "
+            made += f"    new_{f} = _map_all(self.{f}, fn)\n"
+        elif {"None", *_NODE_NAMES}.issuperset(_items(kind)):
+            found += f"*[c for c in self.{f} if c is not None], "
+            made += f"    new_{f} = _map_all(self.{f}, fn)\n"
         else:
-            many = kind.removeprefix("tuple[").removesuffix(", ...]") in _NODE_NAMES
-            found += f"*self.{f}, " if many else f"*_nodes(self.{f}), "
+            found += f"*_nodes(self.{f}), "
             made += f"    new_{f} = _map(self.{f}, fn)\n"
         same += f" and new_{f} is self.{f}"
     source = f"def children(self):\n    return ({found})\n"
     source += f"def with_children(self, fn):\n{made}    if {same}:\n        return self\n"
     source += f"    return type(self)({', '.join([f'new_{f}' for f in cls.__match_args__])})\n"
-    scope: dict[str, Any] = {"_map": _map, "_nodes": _nodes}
+    scope: dict[str, Any] = {"_map": _map, "_map_all": _map_all, "_nodes": _nodes}
     exec(source, scope)
     for name in ("children", "with_children"):
         type.__setattr__(cls, name, scope[name])
+
+
+def _items(kind: str) -> list[str]:
+    """What the items of a field are that is a tuple: the alternatives of its annotation."""
+    inner = kind.removeprefix("tuple[").removesuffix(", ...]")
+    return [kind] if inner == kind else inner.split(" | ")
 
 
 def _dropper(pool: dict[Any, Any]) -> Callable[[Any], Callable[[Any], None]]:
@@ -193,10 +206,13 @@ def _nodes(value: object) -> Iterator[Node]:
 def _map(value: Any, fn: Callable[[Any], Any]) -> Any:
     if isinstance(value, Node):
         return fn(value)
-    if type(value) is tuple and value:
-        new = tuple([_map(v, fn) for v in value])
-        return new if any(a is not b for a, b in zip(new, value, strict=True)) else value
-    return value
+    return _map_all(value, lambda v: _map(v, fn)) if type(value) is tuple else value
+
+
+def _map_all(value: tuple[Any, ...], fn: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """A tuple with `fn` applied to each item that is not None; the same where nothing changed."""
+    new = tuple([None if v is None else fn(v) for v in value])
+    return new if any(map(is_not, new, value)) else value
 
 
 def postorder(root: Node) -> Iterator[Node]:

@@ -10,7 +10,7 @@ from smelt.ir.build import logical_not
 from smelt.ir.expr import Expr, Var
 from smelt.tir.facts import conjuncts
 from smelt.tir.nodes import Buffer, BufferLoad, BufferStore, For, IfThenElse, Stmt, sub_statements
-from smelt.tir.rewrite import Indices, Rewriter, loads
+from smelt.tir.rewrite import Indices, Rewriter, own_loads
 
 Domains = Mapping[Var, tuple[Expr, Expr]]
 """The first value and the extent of loops."""
@@ -32,10 +32,8 @@ def accesses(
     """All loads and stores, in the order in which they happen."""
     if isinstance(s, For):
         domains = {**domains, s.var: (s.min, s.extent)}
-    for c in s.children():
-        if isinstance(c, Expr):
-            for x in loads(c):
-                yield Access(x.buffer, x.indices, domains, False, guards)
+    for x in own_loads(s):
+        yield Access(x.buffer, x.indices, domains, False, guards)
     if isinstance(s, BufferStore):
         yield Access(s.buffer, s.indices, domains, True, guards)
     if isinstance(s, IfThenElse):

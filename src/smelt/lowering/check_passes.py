@@ -6,21 +6,19 @@ with PassContext(instruments=[CheckInstrument()]):
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from smelt.ir.build import value_of
 from smelt.ir.errors import InternalError, SmeltError
-from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.module import IRModule
 from smelt.ir.transform import PassInfo
 from smelt.ir.types import TensorType
-from smelt.ir.walk import free_vars, substitute
+from smelt.ir.walk import free_vars
 from smelt.relax.interpret import interpret as interpret_graph
 from smelt.relax.nodes import Function
 from smelt.tir.analysis.examples import random_array
+from smelt.tir.interpret_expr import known_number
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.verify import verify
 
@@ -115,19 +113,9 @@ def _inputs(function: Function) -> list[Array] | None:
     for p in function.params:
         if not isinstance(p.type, TensorType):
             return None
-        shape = _shape(p.type.shape)
-        if shape is None:
+        known = [known_number(e, dict.fromkeys(free_vars(e), _SIZE)) for e in p.type.shape]
+        shape = [n for n in known if n is not None]
+        if len(shape) < len(known):
             return None
         out.append(random_array(rng, p.type.dtype, shape, (0, 2)))
     return out
-
-
-def _shape(extents: Sequence[Expr]) -> tuple[int, ...] | None:
-    shape = []
-    for e in extents:
-        sizes = {v: IntImm(v.type, _SIZE) for v in free_vars(e) if isinstance(v, Var)}
-        n = value_of(substitute(e, sizes))
-        if n is None:
-            return None
-        shape.append(n)
-    return tuple(shape)

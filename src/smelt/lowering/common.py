@@ -81,7 +81,7 @@ def _shared(s: Stmt, defined: frozenset[Var]) -> list[Expr]:
 
 def _own(s: Stmt) -> list[Expr]:
     """A statement's own expressions, each as often as it stands there."""
-    return [c for c in s.children() if isinstance(c, Expr) and not isinstance(c, Var)]
+    return [e for e in nodes.own_exprs(s) if not isinstance(e, Var)]
 
 
 class _Fits:

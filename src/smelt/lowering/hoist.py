@@ -14,7 +14,7 @@ from smelt.ir.walk import free_vars
 from smelt.tir import nodes as tir
 from smelt.tir.facts import conjuncts
 from smelt.tir.rewrite import Rewriter, renamed
-from smelt.tir.script_ops import expr_nodes
+from smelt.tir.script_ops import expressions
 
 from .blocks import drop_empty
 from .safe import is_speculable, require_flat
@@ -107,11 +107,10 @@ def _leaves(condition: Expr, bound: frozenset[Var] | set[Var]) -> bool:
 def _choices(s: tir.Stmt) -> list[Expr]:
     """The conditions that choose between values in a statement's own expressions."""
     found: list[Expr] = []
-    for root in s.children():
-        for e in expr_nodes(root) if isinstance(root, Expr) else ():
-            match e:
-                case Select(c, _, _) | Call(_, "if_then_else", (c, _, _)):
-                    found += conjuncts(c)
+    for e in expressions(s):
+        match e:
+            case Select(c, _, _) | Call(_, "if_then_else", (c, _, _)):
+                found += conjuncts(c)
     return found
 
 

@@ -12,15 +12,14 @@ import numpy as np
 
 from smelt.arith import Answer
 from smelt.ir import dtype as dt
-from smelt.ir.build import value_of
 from smelt.ir.errors import CompileError, InternalError, VerifyError
-from smelt.ir.expr import Expr, IntImm, Var
+from smelt.ir.expr import Var
 from smelt.ir.options import Options
-from smelt.ir.walk import substitute
 from smelt.tir.analysis import check_races, find_races, parallel_verdict
-from smelt.tir.analysis.examples import integer_ranges, random_array
+from smelt.tir.analysis.examples import integer_ranges, random_array, size_values
 from smelt.tir.analysis.races import Race
 from smelt.tir.interpret import InterpretError, interpret
+from smelt.tir.interpret_expr import known_number
 from smelt.tir.interpret_threads import Order
 from smelt.tir.nodes import Buffer, BufferStore, For, PrimFunc, Stmt, While, sub_statements
 from smelt.tir.printer import script
@@ -118,7 +117,7 @@ class Check:
 
     def begin(self, func: PrimFunc, sizes: Mapping[str, int], most: int) -> None:
         """Run the first stage for some sizes, and remember what comes out."""
-        values = _values(func, sizes)
+        values = size_values(func, sizes)
         layouts = [_layout(p, values) for p in func.buffers]
         if any(x is None for x in layouts):
             self.reason = self.reason or "a parameter's elements have gaps between them"
@@ -190,12 +189,12 @@ class _Trial:
         rng = np.random.default_rng(7)
         memory: list[Array] = []
         given: list[Any] = []
-        values = _values(func, self.sizes)
+        values = size_values(func, self.sizes)
         for p in func.params:
             if isinstance(p, Var):
                 given.append(0.75 if dt.is_float(p.type) else self.sizes[p.name])
                 continue
-            shape = tuple([value_of(substitute(e, values)) or 0 for e in p.shape])
+            shape = tuple([known_number(e, values) or 0 for e in p.shape])
             if len(memory) == len(self.layouts):
                 given.append(np.zeros(shape, dt.to_numpy(p.type)))
                 continue
@@ -220,16 +219,10 @@ class _Trial:
 _Layout = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def _values(func: PrimFunc, sizes: Mapping[str, int]) -> dict[Var, Expr]:
-    """The symbolic sizes of a stage as constants."""
-    free = [p for p in func.params if isinstance(p, Var)] + shape_vars(func.params)
-    return {v: IntImm(v.type, sizes.get(v.name, _SIZES[0])) for v in free}
-
-
-def _layout(b: Buffer, values: Mapping[Var, Expr]) -> _Layout | None:
+def _layout(b: Buffer, values: Mapping[Var, int]) -> _Layout | None:
     """Shape and strides in elements; None where there are gaps between the elements."""
-    shape = [value_of(substitute(e, values)) for e in b.shape]
-    strides = [value_of(substitute(e, values)) for e in b.strides]
+    shape = [known_number(e, values) for e in b.shape]
+    strides = [known_number(e, values) for e in b.strides]
     if any(e is None for e in (*shape, *strides)):
         return None
     extents = tuple([e or 0 for e in shape])
@@ -263,7 +256,7 @@ def differs(a: Array, b: Array) -> float:
     return worst if worst > max(_TOLERANCE, rounding) else 0.0
 
 
-def _stores(s: Stmt, values: Mapping[Var, Expr], iterations: int = 1) -> int:
+def _stores(s: Stmt, values: Mapping[Var, int], iterations: int = 1) -> int:
     """About how many elements a program stores; a loop without constant bounds counts as few."""
     if iterations > _STORES:
         return iterations
@@ -274,6 +267,6 @@ def _stores(s: Stmt, values: Mapping[Var, Expr], iterations: int = 1) -> int:
             _stores(x, values, iterations * _WHILE) for x in sub_statements(s)
         )
     if isinstance(s, For):
-        extent = value_of(substitute(s.extent, values))
+        extent = known_number(s.extent, values)
         iterations *= _SIZES[0] if extent is None else extent
     return sum(_stores(x, values, iterations) for x in sub_statements(s))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from smelt.ir.walk import rebuild_binary, refold
 from smelt.tir import nodes as tir
 from smelt.tir.printer import script
 from smelt.tir.rewrite import Rewriter
-from smelt.tir.script_ops import INTRINSICS
+from smelt.tir.script_ops import INTRINSICS, expressions
 
 from .minifloat import decoded, encoded, odd_single
 
@@ -218,25 +218,11 @@ def legalize_storage(func: tir.PrimFunc, narrow: tuple[str, ...], who: str) -> t
 # ------------------------------------------------------------------------------------- pipeline
 
 
-class _Search(Rewriter):
-    """Whether an expression of one of the types stands anywhere."""
-
-    def __init__(self, types: Collection[str]) -> None:
-        super().__init__()
-        self.types, self.found = types, False
-
-    def visit_expr(self, e: expr.Expr) -> expr.Expr:
-        self.found = self.found or dt.scalar(e.dtype) in self.types
-        return e if self.found else super().visit_expr(e)
-
-
 def legalize_narrow(func: tir.PrimFunc) -> tir.PrimFunc:
     """Types that code generators do not know, as integers of their bits: those of at most 8 bits,
     and float16 where the target lacks conversions."""
     lacking = [t for t in func.attrs.get("lacks", ()) if t == "float16"]
     wide = {**_WIDE, **dict.fromkeys(lacking, "float32")}
-    search = _Search(wide)
-    search.stmt(func.body)
-    if not search.found:
+    if all(dt.scalar(e.dtype) not in wide for e in expressions(*tir.walk(func.body))):
         return func
     return legalize_storage(legalize_compute(func, wide), tuple(wide), "legalize_narrow")

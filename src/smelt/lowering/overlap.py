@@ -21,10 +21,11 @@ from smelt.ir.expr import Expr, IntImm, Var, const
 from smelt.ir.walk import substitute
 from smelt.tir import nodes as tir
 from smelt.tir.rewrite import Indices, Rewriter, renamed
+from smelt.tir.script_ops import is_pure
 
 from .accesses import Access, accesses
 from .ranges import RangeRewriter, sizes_of
-from .safe import is_pure, require_flat
+from .safe import require_flat
 
 STAGE, ORDER = "software_pipeline_stage", "software_pipeline_order"
 DOUBLE_BUFFER = "double_buffer_scope"

@@ -20,7 +20,7 @@ from smelt.ir.expr import GE, GT, INDEX, LE, LT, And, Call, Compare, Expr, IntIm
 from smelt.ir.walk import free_vars
 from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statements, walk
 from smelt.tir.rewrite import loads, renamed
-from smelt.tir.script_ops import expr_nodes
+from smelt.tir.script_ops import expressions
 
 from .ranges import RangeRewriter, sizes_of
 from .simplify import Simplify
@@ -123,13 +123,10 @@ def _conditions(
     found: list[tuple[Expr, Mapping[Var, tuple[Expr, Expr]]]] = []
     if isinstance(s, For):
         domains = {**domains, s.var: (s.min, s.extent)}
-    for c in s.children():
-        if isinstance(c, Expr):
-            roots = [c] if isinstance(s, IfThenElse) else []
-            nodes = [n for n in expr_nodes(c) if isinstance(n, Call) and n.op == "if_then_else"]
-            roots += [n.args[0] for n in nodes]
-            for root in roots:
-                found.extend((x, domains) for x in _comparisons(root))
+    roots = [s.condition] if isinstance(s, IfThenElse) else []
+    choices = [n for n in expressions(s) if isinstance(n, Call) and n.op == "if_then_else"]
+    for root in [*roots, *[n.args[0] for n in choices]]:
+        found.extend((x, domains) for x in _comparisons(root))
     for x in sub_statements(s):
         found.extend(_conditions(x, domains))
     return found

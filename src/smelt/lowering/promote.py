@@ -44,9 +44,8 @@ class _Uses:
         self._visit(body, True)
 
     def _visit(self, s: tir.Stmt, surely: bool) -> None:
-        for e in s.children():
-            if isinstance(e, Expr):
-                self._expr(e)
+        for e in tir.own_exprs(s):
+            self._expr(e)
         match s:
             case tir.BufferStore():
                 places = self.stored.setdefault(s.buffer, {})

@@ -8,11 +8,11 @@ from smelt.ir.build import is_const, logical_not
 from smelt.ir.expr import Call
 from smelt.ir.walk import free_vars
 from smelt.tir import nodes as tir
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.rewrite import map_stmts
+from smelt.tir.script_ops import is_pure
 
 from .accesses import is_self, uses
 from .ranges import RangeRewriter, sizes_of
-from .safe import is_pure
 
 
 class _Remove(RangeRewriter):
@@ -68,22 +68,16 @@ def remove_no_op(func: tir.PrimFunc) -> tir.PrimFunc:
     return _Remove(sizes_of(func)).program(func)
 
 
-class _Drop(Rewriter):
-    """Takes out the statements that a question is answered with yes for."""
-
-    def __init__(self, dropped: Callable[[tir.Stmt], bool]) -> None:
-        super().__init__()
-        self.dropped = dropped
-
-    def stmt(self, s: tir.Stmt) -> tir.Stmt:
-        return tir.no_op() if self.dropped(s) else super().stmt(s)
-
-    def visit_Seq(self, s: tir.Seq) -> tir.Stmt:
-        return tir.without_no_ops(s, map(self.stmt, s.stmts))
-
-
 def _without(func: tir.PrimFunc, dropped: Callable[[tir.Stmt], bool]) -> tir.PrimFunc:
-    return _Drop(dropped).program(func)
+    """A program without the statements that a question is answered with yes for."""
+
+    def kept(s: tir.Stmt) -> tir.Stmt:
+        if isinstance(s, tir.Seq):
+            return tir.without_no_ops(s, s.stmts)
+        return tir.no_op() if dropped(s) else s
+
+    body = map_stmts(func.body, tir.Stmt, kept)
+    return func if body is func.body else func.replace(body=body)
 
 
 def remove_assume(func: tir.PrimFunc) -> tir.PrimFunc:

@@ -10,11 +10,6 @@ from smelt.tir.nodes import Allocate, BlockRealize, BufferLoad, PrimFunc, walk
 from smelt.tir.script_ops import INTRINSICS, expr_nodes
 
 
-def is_pure(e: expr.Expr) -> bool:
-    """Whether evaluating an expression has no effect, so that it may be left out."""
-    return all(not isinstance(n, expr.Call) or n.op in INTRINSICS for n in expr_nodes(e))
-
-
 def is_speculable(e: expr.Expr) -> bool:
     """Whether an expression may be computed where the program would not: nothing in it can fail.
 

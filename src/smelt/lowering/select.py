@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from smelt.ir import dtype as dt
 from smelt.ir.expr import Call, Div, Expr, FloorDiv, FloorMod, Select, TruncDiv, TruncMod
 from smelt.tir.nodes import BufferLoad, PrimFunc
 from smelt.tir.script_ops import expr_nodes
@@ -21,17 +20,16 @@ class _Choose(RangeRewriter):
 
     def safe(self, e: Expr) -> bool:
         """Whether a value can be computed whatever the condition is."""
-        for x in expr_nodes(e):
-            match x:
-                case BufferLoad():
-                    if not in_bounds(x, self.analyzer):
-                        return False
-                case FloorDiv(a, b) | FloorMod(a, b) | TruncDiv(a, b) | TruncMod(a, b) | Div(a, b):
-                    if not dt.is_float(a.dtype) and not self.analyzer.can_prove(b > 0):
-                        return False
-                case _ if not is_total(x):
-                    return False
-        return True
+        return all(is_total(x) or self.proved(x) for x in expr_nodes(e))
+
+    def proved(self, e: Expr) -> bool:
+        """Whether a load is in bounds, or a divisor positive, under the ranges of loops."""
+        match e:
+            case BufferLoad():
+                return in_bounds(e, self.analyzer)
+            case FloorDiv(_, b) | FloorMod(_, b) | TruncDiv(_, b) | TruncMod(_, b) | Div(_, b):
+                return self.analyzer.can_prove(b > 0)
+        return False
 
 
 def rewrite_unsafe_select(func: PrimFunc) -> PrimFunc:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from smelt.ir.expr import Expr, IntImm
 from smelt.tir import nodes as tir
-from smelt.tir.rewrite import Rewriter, loads, map_stmts, replace_buffers
+from smelt.tir.rewrite import Rewriter, map_stmts, own_loads, replace_buffers
 
 from .safe import require_one_dimension
 
@@ -90,9 +90,7 @@ def _lives(scope: tir.Stmt) -> list[_Life]:
                 found[s.buffer] = _Life(s.buffer, size.value, loops)
         if isinstance(s, tir.BufferStore):
             uses.append((s.buffer, at, loops))
-        for c in s.children():
-            if isinstance(c, Expr):
-                uses.extend((x.buffer, at, loops) for x in loads(c))
+        uses.extend((x.buffer, at, loops) for x in own_loads(s))
         inner = (*loops, s) if isinstance(s, tir.For | tir.While) else loops
         own = not (isinstance(s, tir.For) and s.kind in ("parallel", "thread_binding"))
         for x in tir.sub_statements(s):

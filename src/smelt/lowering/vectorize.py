@@ -11,7 +11,7 @@ from smelt.ir.walk import free_vars, rebuild_binary
 from smelt.tir import nodes as tir
 from smelt.tir.printer import script
 from smelt.tir.rewrite import Rewriter, loads, renamed, substitute_stmt
-from smelt.tir.script_ops import expr_nodes
+from smelt.tir.script_ops import expressions
 
 from .ranges import RangeRewriter, sizes_of
 
@@ -204,8 +204,7 @@ class _Vectorize(RangeRewriter):
 def _is_vector(s: tir.Stmt) -> bool:
     """An inner vector loop, or a statement that has lanes already, such as an instruction's."""
     if isinstance(s, tir.BufferStore | tir.LetStmt | tir.Evaluate):
-        exprs = [e for e in s.children() if isinstance(e, expr.Expr)]
-        return any(dt.lanes(n.dtype) > 1 for e in exprs for n in expr_nodes(e))
+        return any(dt.lanes(e.dtype) > 1 for e in expressions(s))
     return isinstance(s, tir.For) and s.kind == "vectorized" and not is_const(s.extent, 1)
 
 

@@ -33,11 +33,12 @@ def resolve_match_cast(mod: IRModule) -> IRModule:
     Raises a CompileError where a claim cannot hold, or cannot be checked at entry.
     """
     functions = {n: f for n, f in mod.functions.items() if isinstance(f, Function)}
-    called = {n.name for f in functions.values() for n in postorder(f) if isinstance(n, GlobalVar)}
+    found = {name: list(postorder(f)) for name, f in functions.items()}
+    called = {n.name for inside in found.values() for n in inside if isinstance(n, GlobalVar)}
     made = {
         name: _Resolver(name, f, name in called).resolved()
         for name, f in functions.items()
-        if any(isinstance(n, MatchCast) for n in postorder(f))
+        if any(isinstance(n, MatchCast) for n in found[name])
     }
     return mod.with_functions(made) if made else mod
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch
+from smelt.ir.expr import Expr
 from smelt.ir.module import VARIABLES
-from smelt.ir.node import Node, postorder
+from smelt.ir.node import Node, ordered, postorder
 from smelt.ir.operators import Arithmetic
 from smelt.ir.text import Scripted, script
 from smelt.ir.types import (
@@ -481,6 +482,15 @@ def values(root: RelaxExpr) -> Iterator[RelaxExpr]:
 
     Names of the module's functions are none.
     """
-    for node in postorder(root):
+    start: tuple[Node, ...] = (root,)
+    for node in ordered(start, _below):
         if isinstance(node, RelaxExpr) and not isinstance(node, GlobalVar):
             yield node
+
+
+def _below(node: Node) -> list[Node]:
+    """What a node is made of, without what has no values in it."""
+    return [c for c in node.children() if not isinstance(c, _NO_VALUES)]
+
+
+_NO_VALUES = (Type, Expr)

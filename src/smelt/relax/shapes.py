@@ -28,20 +28,27 @@ from smelt.ir.walk import free_vars, substitute
 from .nodes import Function, incomplete
 
 
-def show_type(t: Type) -> str:
-    """A type as people write it: float32[n, 3], (float32[1], int64[1])."""
-    if isinstance(t, TupleType):
-        return f"({', '.join([show_type(i) for i in t.items])})"
-    if isinstance(t, FuncType):
-        return f"fn ({', '.join([show_type(a) for a in t.arg_types])}) -> {show_type(t.ret_type)}"
-    if isinstance(t, TypeCall):
-        args = ", ".join([show_type(a) for a in t.args])
-        return f"{t.func.name}[{args}]" if args else t.func.name
-    if isinstance(t, TypeVar | GlobalTypeVar):
-        return t.name
-    if not isinstance(t, TensorType):
-        return "a type not known yet" if isinstance(t, IncompleteType) else repr(t)
-    return f"{t.dtype}[{', '.join([_show(e) for e in t.shape])}]"
+def show_type(t: Type, unknown: str = "a type not known yet") -> str:
+    """A type as people write it: float32[n, 3], (float32[1], int64[1]).
+
+    unknown  what stands for a part that is not known
+    """
+
+    def each(parts: Iterable[Type]) -> str:
+        return ", ".join([show_type(p, unknown) for p in parts])
+
+    match t:
+        case TensorType(shape, dtype):
+            return f"{dtype}[{', '.join([_show(e) for e in shape])}]"
+        case TupleType(items):
+            return f"({each(items)})"
+        case FuncType(arg_types, ret_type):
+            return f"fn ({each(arg_types)}) -> {show_type(ret_type, unknown)}"
+        case TypeCall(func, args):
+            return f"{func.name}[{each(args)}]" if args else func.name
+        case TypeVar(name) | GlobalTypeVar(name):
+            return name
+    return unknown
 
 
 def _show(e: Expr) -> str:

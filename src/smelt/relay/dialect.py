@@ -12,9 +12,8 @@ import numpy as np
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax import nodes as relax
-from smelt.relax.compose.common import axes_of, items_of, normal_axis, one_of, rank_of
-from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.operands import const, value
+from smelt.relax.compose.rows import declared, row_body
 from smelt.relax.compose.shapes import known_sizes
 from smelt.relax.graph_op import Dialect, GraphOp, Results
 from smelt.relax.nodes import RelaxExpr
@@ -23,7 +22,7 @@ from smelt.topi import get_op
 from smelt.topi.registry import Op
 
 __all__ = ["FUNCTIONS", "RELAY", "SAME", "SIZED", "alias", "attributes", "builder", "const",
-           "find_builder", "floats", "is_call", "known_attribute", "make", "names", "registering",
+           "find_builder", "is_call", "known_attribute", "make", "names", "registering",
            "relay_function", "relay_op", "row", "same", "sized", "value", "wrapped"]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,48 +69,25 @@ def row(
 
 
 def same(
-    name: str, operands: str, /, *, core: str = "", renamed: str = "", idle: str = "",
-    along: str = "", images: bool = False, forms: Mapping[str, Any] | None = None,
-    fixed: Mapping[str, Any] | None = None, results: Results = 1,
-    prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None, required: str = "",
-    order: str = "", **attributes: Any,
+    name: str, operands: str, /, *, core: str = "", renamed: str = "", images: bool = False,
+    forms: Mapping[str, Any] | None = None, fixed: Mapping[str, Any] | None = None,
+    results: Results = 1, prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    required: str = "", order: str = "", idle: str = "", along: str = "", **attributes: Any,
 ) -> None:  # fmt: skip
     """Enter an operator that is one of the core's, and how to go back.
 
     name        Relay's; several in one text share the row, the first is the one to go back to
     operands    their names
     core        the core's name, where it is another one
-    renamed     attributes with other names: "reps=repeats" where the core calls reps repeats
-    idle        attributes that say nothing to the core
-    along       an attribute that names dimensions of the first operand, counted from either end
-    images      the first operand and the result are images in the attribute `layout`
-    forms       {attribute: {Relay's value: the core's}, or what makes the core's form of a value},
-                where that is not plain from the type that the core declares
-    fixed       attributes that Relay's operator does not have; others have their usual values
     results     how many there are, prepare and order: as of Dialect.op; of images it is "layout"
     required    attributes that have to be given
     attributes  those behind them, with their defaults
+
+    renamed, images, forms, fixed, idle and along are those of row_body.
     """
-    attributes = {**dict.fromkeys(required.split(), inspect.Parameter.empty), **attributes}
-    op, formed, fixed = get_op(core or name), forms or {}, fixed or {}
-    mine = dict(pair.split("=") for pair in renamed.split())
-    left_out = {*idle.split(), *["layout"] * images}
-    kinds = {n: str(p.annotation).removesuffix(" | None") for n, p in op.attributes.items()}
-    usual = {n: _KINDS.get(kinds.get(mine.get(n, n), "")) for n in attributes}
-
-    def body(*given: RelaxExpr, **attrs: Any) -> Any:
-        found = {n: _formed(n, v, formed.get(n) or usual.get(n)) for n, v in attrs.items()}
-        if along:
-            found[along] = _counted(found[along], rank_of(given[0]), mine.get(along, along))
-        own = {mine.get(n, n): v for n, v in found.items() if n not in left_out}
-        if images:
-            first, *rest = given
-            x = spread(first, attrs["layout"], "layout", "NCHW")
-            y = relax.call(op, x, *rest, **own)
-            return gathered(y, "NCHW", attrs["layout"], "layout")
-        made = relax.call(op, *given, **fixed, **own)
-        return items_of(made) if isinstance(made.type, TupleType) else made
-
+    op, attributes = get_op(core or name), declared(required, attributes)
+    body = row_body(op, attributes, renamed=renamed, images=images, forms=forms, fixed=fixed,
+                    idle=idle, along=along)  # fmt: skip
     vars(body)["__signature__"] = inspect.Signature(
         [
             *[inspect.Parameter(o, _OPERAND) for o in operands.split()],
@@ -122,33 +98,7 @@ def same(
     order = "layout" if images else order
     enter = RELAY.op(*name.split(), results=results, prepare=prepare, order=order)
     enter(body).commutative = op.commutative
-    SAME.setdefault(op.name, row(name.split()[0], op.name, renamed, attributes, formed, fixed))
-
-
-def _number(kind: type) -> Callable[[Any], Any]:
-    return lambda value: kind(value) if isinstance(value, Number) else value
-
-
-def floats(values: Any) -> tuple[float, ...]:
-    """Numbers, or one, as floats."""
-    return tuple([float(v) for v in (values if isinstance(values, tuple) else (values,))])
-
-
-_KINDS = {"float": _number(float), "int": _number(int), "tuple[float, ...]": floats}
-"""What brings a value into the form of an attribute that the core declares with a type."""
-
-
-def _formed(name: str, given: Any, form: Any) -> Any:
-    """The core's form of an attribute's value."""
-    if isinstance(form, Mapping):
-        one_of(name, given, *form)
-        return form[given]
-    return given if form is None else form(given)
-
-
-def _counted(axis: Any, rank: int, name: str) -> Any:
-    """One dimension or, where the core calls them so, axes, counted from the front."""
-    return axes_of(axis, rank) if name == "axes" else normal_axis(axis, rank)
+    SAME.setdefault(op.name, row(name.split()[0], op.name, renamed, attributes, forms, fixed))
 
 
 SIZED: dict[str, Mapping[int, str]] = {}

@@ -10,6 +10,7 @@ import numpy as np
 from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule, as_function
 from smelt.ir.types import TupleType
+from smelt.relax.compose.operands import const
 from smelt.relax.graph import bind
 from smelt.relax.interpret import interpret
 from smelt.relax.nodes import Function, GlobalVar, RelaxExpr, constant
@@ -134,9 +135,7 @@ def _plain(x: Any) -> Any:
     if isinstance(x, list | tuple):
         return tuple([_plain(i) for i in x])
     if isinstance(x, bool | int | float):
-        narrow = {"float64": "float32", "int64": "int32"}
-        made = np.asarray(x)
-        return made.astype(narrow.get(str(made.dtype), made.dtype))
+        return const(x).data
     return x if isinstance(x, ADT) else np.asarray(x)
 
 

@@ -18,7 +18,8 @@ from smelt.relax import nodes as core
 from smelt.relax.nodes import CallAttrs, RelaxExpr
 from smelt.topi.registry import Op
 
-from .dialect import RELAY, make, value
+from . import dialect
+from .dialect import RELAY, make
 from .dialect import const as const
 from .ty import checked_type
 
@@ -36,10 +37,6 @@ def Any() -> SizeVar:
     A new symbolic size.
     """
     return SizeVar("any", INDEX)
-
-
-def _node(given: Anything, where: str) -> RelaxExpr:
-    return value(given, where)
 
 
 @classic_class(RelaxExpr)
@@ -86,7 +83,7 @@ def Call(
     """
     if isinstance(op, Op):
         return make(op, *args, **dict(attrs or {}))
-    given = [_node(a, "relay.Call: an operand") for a in args]
+    given = [dialect.value(a, "relay.Call: an operand") for a in args]
     made = core.call_function(op, given)
     return made if not attrs else made.replace(attrs=CallAttrs("a function", dict(attrs)))
 
@@ -94,13 +91,13 @@ def Call(
 @classic_class(core.Tuple)
 def Tuple(fields: Sequence[Anything], span: object = None) -> core.Tuple:
     """Several values together: `relay.Tuple([a, b])`."""
-    return core.Tuple(tuple([_node(f, "relay.Tuple: a field") for f in fields]))
+    return core.Tuple(tuple([dialect.value(f, "relay.Tuple: a field") for f in fields]))
 
 
 @classic_class(core.TupleGetItem)
 def TupleGetItem(tuple_value: Anything, index: int, span: object = None) -> core.TupleGetItem:
     """One value of a tuple: `relay.TupleGetItem(t, 0)`."""
-    whole = _node(tuple_value, "relay.TupleGetItem: the tuple")
+    whole = dialect.value(tuple_value, "relay.TupleGetItem: the tuple")
     t = whole.type
     if isinstance(t, TupleType) and not 0 <= index < len(t.items):
         raise TypeMismatch(f"relay.TupleGetItem: item {index} of a tuple of {len(t.items)}")
@@ -128,7 +125,7 @@ def Function(
     if len(set(params)) < len(params):
         twice = next(p.name for p in params if list(params).count(p) > 1)
         raise TypeMismatch(f"relay.Function: the parameter {twice!r} is given twice")
-    made = _node(body, "relay.Function: the body")
+    made = dialect.value(body, "relay.Function: the body")
     if ret_type is not None and not core.incomplete(made.type) and made.type is not ret_type:
         raise TypeMismatch(f"relay.Function: the body has another type than ret_type={ret_type}")
     given = dict(attrs or {})
@@ -145,15 +142,15 @@ def If(
 
     A branch on a scalar bool; both sides have one type.
     """
-    yes = _node(true_branch, "relay.If: true_branch")
-    no = _node(false_branch, "relay.If: false_branch")
+    yes = dialect.value(true_branch, "relay.If: true_branch")
+    no = dialect.value(false_branch, "relay.If: false_branch")
     types = [t for t in (yes.type, no.type) if not core.incomplete(t)]
     if len(types) == 2 and types[0] is not types[1]:
         raise TypeMismatch(
             f"relay.If: the branches have different types: {types[0]} and {types[1]}"
         )
     t = types[0] if types else IncompleteType()
-    condition = _node(cond, "relay.If: cond")
+    condition = dialect.value(cond, "relay.If: cond")
     return core.If(condition, core.Function((), yes), core.Function((), no), t)
 
 
@@ -163,7 +160,9 @@ def Let(variable: core.Var, value: Anything, body: Anything, span: object = None
 
     A named value; a Function may call itself by the variable.
     """
-    return core.Let(variable, _node(value, "relay.Let: the value"), _node(body, "relay.Let"))
+    return core.Let(
+        variable, dialect.value(value, "relay.Let: the value"), dialect.value(body, "relay.Let")
+    )
 
 
 def var(

@@ -87,24 +87,13 @@ def sizes_of(value: Any) -> Iterable[expr.Var]:
             yield value
         case expr.Expr():
             yield from [n for n in postorder(value) if isinstance(n, expr.Var)] * 2
-        case types.TensorType(shape):
-            for e in shape:
-                yield from sizes_of(e)
-        case types.TupleType(items):
-            for t in items:
-                yield from sizes_of(t)
-        case types.FuncType(arg_types, ret_type):
-            for t in (*arg_types, ret_type):
-                yield from sizes_of(t)
         case tuple() | list():
             for v in value:
                 yield from sizes_of(v)
         case Mapping():
-            for v in value.values():
-                yield from sizes_of(v)
+            yield from sizes_of(list(value.values()))
         case types.Type():
-            for c in value.children():
-                yield from sizes_of(c)
+            yield from sizes_of(list(value.children()))
 
 
 class Words:
@@ -117,7 +106,7 @@ class Words:
         """No sizes named yet."""
         self.anonymous = frozenset(anonymous)
         self._sizes: dict[expr.Var, str] = {}
-        self._taken: set[str] = set()
+        self._taken = set(RESERVED)
         self._types: dict[types.Type, str] = {}
         self.new_scope()
 
@@ -184,18 +173,10 @@ class Words:
         return json.dumps(script(e).strip()), 3  # type: ignore[arg-type]
 
     def _size(self, v: expr.Var, name: str) -> str:
-        known = self._sizes.get(v)
-        if known is None:
-            base, n = re.sub(r"\W", "_", name, flags=re.ASCII) or "n", 0
-            base = "n" + base if base[0].isdigit() or base in RESERVED else base
-            known = base
-            while known in self._taken:
-                n += 1
-                known = f"{base}_{n}"
-            self._taken.add(known)
-            known += "" if v.dtype == expr.INDEX else f": {v.dtype}"
-            self._sizes[v] = known
-        return known
+        if v not in self._sizes:
+            kind = "" if v.dtype == expr.INDEX else f": {v.dtype}"
+            self._sizes[v] = fresh_name(name, self._taken) + kind
+        return self._sizes[v]
 
     def value(self, value: Any, many: str = "[]") -> str:
         """An attribute: numbers, texts in double quotes, lists, mappings, sizes.

@@ -18,8 +18,7 @@ from typing import Any
 from smelt.ir.errors import CompileError
 from smelt.relax.nodes import RelaxExpr, Var
 
-from . import expr
-from .dialect import value
+from . import dialect, expr
 from .expr import RelayVar
 
 _LET: Any = expr.Let
@@ -44,7 +43,7 @@ class ScopeBuilder:
 
     def let(self, var: Var | str, value: Any) -> Var:
         """Name a value; gives the variable."""
-        made = _node(value, "ScopeBuilder.let: the value")
+        made = dialect.value(value, "ScopeBuilder.let: the value")
         if isinstance(var, str):
             var = RelayVar(var, made.type)
         self._open("let").bindings.append((var, made))
@@ -53,13 +52,13 @@ class ScopeBuilder:
     def ret(self, value: Any) -> None:
         """The value of the block."""
         scope = self._open("ret")
-        scope.result = _node(value, "ScopeBuilder.ret: the value")
+        scope.result = dialect.value(value, "ScopeBuilder.ret: the value")
 
     @contextmanager
     def if_scope(self, cond: Any) -> Iterator[None]:
         """The block of the true branch; an else_scope has to follow."""
         self._open("if_scope")
-        condition = _node(cond, "ScopeBuilder.if_scope: the condition")
+        condition = dialect.value(cond, "ScopeBuilder.if_scope: the condition")
         self._scopes.append(_Scope())
         yield
         self._waiting = condition, self._closed(self._scopes.pop(), "if_scope")
@@ -101,8 +100,3 @@ class ScopeBuilder:
         for var, bound in reversed(scope.bindings):
             body = _LET(var, bound, body)
         return body
-
-
-def _node(given: Any, where: str) -> RelaxExpr:
-    made: RelaxExpr = value(given, where)
-    return made

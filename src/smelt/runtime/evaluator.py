@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from smelt.runtime.bound import BoundCall
+from smelt.runtime.device import Device
 from smelt.runtime.errors import InputError, at_least
 from smelt.runtime.report import BenchmarkResult, TimeEvaluation
 
@@ -50,6 +54,46 @@ def evaluate_times(
             np.ones(cache_flush_bytes, np.uint8).sum()
         results.append(timed(number) / 1e3)
     return TimeEvaluation(tuple(results))
+
+
+class Timed(ABC):
+    """What can time its functions, as classic modules do."""
+
+    @abstractmethod
+    def bound_for(self, func_name: str, dev: Device | None) -> Callable[..., BoundCall]:
+        """What fixes a function's arguments. Raises InputError for an unknown name or device."""
+
+    def time_evaluator(
+        self,
+        func_name: str = "run",
+        dev: Device | None = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0,
+        f_preproc: str = "",
+    ) -> Callable[..., TimeEvaluation]:
+        """A function of a function's arguments that times it, in seconds; see `evaluate_times`.
+
+        One run before the measurements is not timed. On the `.module` of a GraphModule the inputs
+        are left out: those that were set count.
+        """
+        bind = self.bound_for(func_name, dev)
+        no_preparation(f_preproc)
+
+        def evaluate(*args: Any) -> TimeEvaluation:
+            call = bind(*args)
+            call()
+            return evaluate_times(
+                "time_evaluator", call.time, number, repeat, min_repeat_ms,
+                limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown,
+                cache_flush_bytes,
+            )  # fmt: skip
+
+        return evaluate
 
 
 def wall_clock(run: Callable[[], object]) -> Callable[[int], float]:

@@ -20,7 +20,7 @@ from smelt.runtime.archive import export_archive
 from smelt.runtime.bound import BoundCall, Frame, Plan
 from smelt.runtime.device import Device, cpu
 from smelt.runtime.dtypes import numpy_dtype
-from smelt.runtime.evaluator import evaluate_times, no_preparation, timed_runs
+from smelt.runtime.evaluator import Timed, timed_runs
 from smelt.runtime.executable import Executable, Metadata, Results
 from smelt.runtime.expression import evaluate
 from smelt.runtime.external import Externals
@@ -28,7 +28,7 @@ from smelt.runtime.files import LIBRARY, check_target
 from smelt.runtime.linking import Linker, export_library, header_text, write_header
 from smelt.runtime.ndarray import Memory, NDArray
 from smelt.runtime.profiler import Probe, measured, report
-from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport, TimeEvaluation
+from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
 from smelt.runtime.signature import Signature, TensorInfo, listing
 
 from . import errors, native
@@ -42,7 +42,7 @@ _PLAN_TYPE = ctypes.CFUNCTYPE(
 )
 
 
-class NativeExecutable(Executable):
+class NativeExecutable(Executable, Timed):
     """A model that runs straight through, in one native call."""
 
     def __init__(
@@ -378,40 +378,13 @@ class NativeExecutable(Executable):
         call = self._bound_copy(args, named)
         return timed_runs(call.time, repeat, number)
 
-    def time_evaluator(
-        self,
-        func_name: str = "run",
-        dev: Device | None = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float = 0,
-        limit_zero_time_iterations: int = 100,
-        cooldown_interval_ms: float = 0,
-        repeats_to_cooldown: int = 1,
-        cache_flush_bytes: int = 0,
-        f_preproc: str = "",
-    ) -> Callable[..., TimeEvaluation]:
-        """A function of the inputs that times runs, in seconds; see `evaluate_times`.
-
-        On the `.module` of a GraphModule the inputs are left out: those that were set count.
-        """
+    def bound_for(self, func_name: str, dev: Device | None) -> Callable[..., BoundCall]:
+        """What binds inputs, or gives the call of the GraphModule whose `.module` this is."""
         if func_name not in ("run", "default", self.name):
             raise errors.InputError(f"time_evaluator: no function {func_name!r}; functions: run")
-        no_preparation(f_preproc)
         self._on(self._device if dev is None else dev)
         user = self._user()
-
-        def evaluate(*args: Any) -> TimeEvaluation:
-            known = user is not None and not args
-            call = user.bound() if known else self._bound_copy(args, {})
-            call()
-            return evaluate_times(
-                "time_evaluator", call.time, number, repeat, min_repeat_ms,
-                limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown,
-                cache_flush_bytes,
-            )  # fmt: skip
-
-        return evaluate
+        return lambda *args: self._bound_copy(args, {}) if args or user is None else user.bound()
 
     def probe(self) -> Probe:
         """A host for `bind` that notes the times of the kernels."""

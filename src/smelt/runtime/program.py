@@ -12,7 +12,7 @@ from smelt.runtime.bound import BoundCall
 from smelt.runtime.device import Device
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import ExportError, InputError, nearest
-from smelt.runtime.evaluator import evaluate_times, no_preparation
+from smelt.runtime.evaluator import Timed
 from smelt.runtime.linking import Linker
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.report import TimeEvaluation
@@ -93,34 +93,13 @@ class TensorFunction:
                 )
 
     def time_evaluator(
-        self,
-        device: Device | None = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float = 0,
-        cooldown_interval_ms: float = 0,
-        repeats_to_cooldown: int = 1,
-        cache_flush_bytes: int = 0,
+        self, device: Device | None = None, **how: Any
     ) -> Callable[..., TimeEvaluation]:
         """A function of the program's arguments that times it, in seconds a run.
 
-        number             runs that make one measurement, after one run that is not timed
-        repeat             measurements
-        min_repeat_ms      take more runs where a measurement is shorter
-        cache_flush_bytes  bytes to write before each measurement, so that it starts cold
+        how  as of `Module.time_evaluator`, by name: number, repeat, min_repeat_ms, ...
         """
-        if device is not None:
-            self.exe["default"](device)
-
-        def evaluate(*args: Any) -> TimeEvaluation:
-            call = self.bind(*args)
-            call()
-            return evaluate_times(
-                "time_evaluator", call.time, number, repeat, min_repeat_ms, 0,
-                cooldown_interval_ms, repeats_to_cooldown, cache_flush_bytes,
-            )  # fmt: skip
-
-        return evaluate
+        return Module([self]).time_evaluator(self.name, device, **how)
 
     def get_source(self, fmt: str = "tir") -> str:
         """What it was compiled from: "tir" (flat loops), "ll" (LLVM IR) or "asm" (assembly)."""
@@ -132,7 +111,7 @@ class TensorFunction:
         return self.sources[fmt]()
 
 
-class Module:
+class Module(Timed):
     """Compiled tensor programs by name. Calling it runs the first (or "main")."""
 
     def __init__(self, functions: Sequence[TensorFunction]) -> None:
@@ -169,28 +148,12 @@ class Module:
 
     __getitem__ = get_function
 
-    def time_evaluator(
-        self,
-        func_name: str,
-        dev: Device | None = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float = 0,
-        limit_zero_time_iterations: int = 100,
-        cooldown_interval_ms: float = 0,
-        repeats_to_cooldown: int = 1,
-        cache_flush_bytes: int = 0,
-        f_preproc: str = "",
-    ) -> Callable[..., TimeEvaluation]:
-        """`TensorFunction.time_evaluator` with the classic arguments.
-
-        limit_zero_time_iterations is there for the signature: our clock tells every run.
-        """
-        no_preparation(f_preproc)
-        return self.get_function(func_name).time_evaluator(
-            dev, number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown,
-            cache_flush_bytes,
-        )  # fmt: skip
+    def bound_for(self, func_name: str, dev: Device | None) -> Callable[..., BoundCall]:
+        """What binds a function's arguments."""
+        function = self.get_function(func_name)
+        if dev is not None:
+            function.exe["default"](dev)
+        return function.bind
 
     def get_source(self, fmt: str = "tir") -> str:
         """The sources of all functions: "tir", "ll" or "asm"."""

@@ -26,14 +26,13 @@ from smelt.ir.expr import (
     cast,
     const,
 )
-from smelt.ir.node import Node
 
 from . import nodes
 from .intrin.inline import Direct, element_of, inlined, innermost_call, known, lanes_buffer
 from .named_calls import NAMED_CALLS
 from .printer import script
 from .rewrite import Rewriter, loads
-from .script_ops import expr_nodes, operands
+from .script_ops import expr_nodes, expressions, operands
 
 
 def lane(e: Expr, index: Expr, vectors: dict[Var, nodes.Buffer]) -> Expr:
@@ -148,12 +147,7 @@ class _Scalarize(Rewriter):
         """Whether vectors or instructions stand in an expression."""
         if root not in self.found:
             for e in expr_nodes(root):
-                vector = isinstance(e, Var | Ramp | Broadcast | Shuffle) and _lanes(e) > 1
-                self.found[e] = (
-                    vector
-                    or (isinstance(e, Call) and e.op in NAMED_CALLS)
-                    or any(self.found[x] for x in operands(e))
-                )
+                self.found[e] = _is_special(e) or any(self.found[x] for x in operands(e))
         return self.found[root]
 
     def stmt(self, s: nodes.Stmt) -> nodes.Stmt:
@@ -186,8 +180,8 @@ class _Scalarize(Rewriter):
         return nodes.For(var, const(0, INDEX), const(count, INDEX), one(var))
 
     def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
-        """All lanes of the value are known before the first is stored."""
-        everything = (s.value, *s.indices)
+        """What is read of the buffer is known before the first lane is stored."""
+        everything = [s.value, *s.indices]
         if not any(self.special(e) for e in everything):
             # below a vector condition, what every lane would store in the same place
             return s if self.mask is None else self.each(_size(self.mask), (), lambda _: s)
@@ -195,19 +189,28 @@ class _Scalarize(Rewriter):
             call = innermost_call(e)
             if call is not None:
                 return self.instruction(call, s)
-        count = _lanes(*everything)
+        own: list[nodes.Buffer] = []
+        before: list[nodes.Stmt] = []
+        for n, e in enumerate(everything):
+            if any(load.buffer is s.buffer for load in loads(e)):
+                own.append(lanes_buffer("lanes", e.dtype))
+                before.append(self.fill(own[-1], e))
+                everything[n] = self.of_lanes(own[-1], e)
+        value, *indices = everything
 
-        def store(value: Expr, at: Expr) -> nodes.Stmt:
-            target = tuple([lane(i, at, self.vectors) for i in s.indices])
-            return nodes.BufferStore(s.buffer, value, target)
+        def store(at: Expr) -> nodes.Stmt:
+            target = tuple([lane(i, at, self.vectors) for i in indices])
+            return nodes.BufferStore(s.buffer, lane(value, at, self.vectors), target)
 
-        if all(load.buffer is not s.buffer for e in everything for load in loads(e)):
-            return self.each(
-                count, everything, lambda at: store(lane(s.value, at, self.vectors), at)
-            )
-        whole = lanes_buffer("lanes", dt.vector(s.buffer.type, count))
-        back = self.each(count, everything, lambda at: store(whole[at], at))
-        return _allocated([whole], self.fill(whole, s.value), back)
+        return _allocated(own, *before, self.each(_lanes(*everything), tuple(everything), store))
+
+    def of_lanes(self, own: nodes.Buffer, e: Expr) -> Expr:
+        """What stands for an expression whose lanes are in a buffer."""
+        if dt.lanes(e.dtype) == 1:
+            return own[0]
+        made = Var(own.name, e.dtype)
+        self.vectors[made] = own
+        return made
 
     def visit_LetStmt(self, s: nodes.LetStmt) -> nodes.Stmt:
         """A vector variable is a buffer of its lanes."""
@@ -287,9 +290,7 @@ class _Scalarize(Rewriter):
         else:
             before.append(inlined(made, places, own[-1]))
         rest = Rewriter()
-        rest.memo[e] = value = own[-1][0] if dt.lanes(e.type) == 1 else Var("r", e.type)
-        if isinstance(value, Var):
-            self.vectors[value] = own[-1]
+        rest.memo[e] = self.of_lanes(own[-1], e)
         return _allocated(own, *before, self.stmt(_with_exprs(s, rest)))
 
     def in_memory(self, a: Expr) -> nodes.BufferLoad | None:
@@ -307,6 +308,13 @@ class _Scalarize(Rewriter):
         return put(const(0, INDEX)) if _size(own) == 1 else self.each(_size(own), (a,), put)
 
 
+def _is_special(e: Expr) -> bool:
+    """Whether an expression is a vector or an instruction, whatever its operands are."""
+    if isinstance(e, Var | Ramp | Broadcast | Shuffle):
+        return _lanes(e) > 1
+    return isinstance(e, Call) and e.op in NAMED_CALLS
+
+
 def _with_exprs(s: nodes.BufferStore | nodes.LetStmt | nodes.Evaluate, r: Rewriter) -> nodes.Stmt:
     """A statement with its own expressions rewritten; a binding's body stays."""
     if isinstance(s, nodes.LetStmt):
@@ -316,7 +324,7 @@ def _with_exprs(s: nodes.BufferStore | nodes.LetStmt | nodes.Evaluate, r: Rewrit
 
 def _allocated(buffers: list[nodes.Buffer], *stmts: nodes.Stmt) -> nodes.Stmt:
     """Statements with local buffers around them."""
-    body: nodes.Stmt = nodes.Seq(stmts)
+    body = nodes.seq(*stmts)
     for b in reversed(buffers):
         body = nodes.Allocate(b, body)
     return body
@@ -337,7 +345,7 @@ def scalarized(
 
     Loops over lanes are not in the table; it is empty where nothing had to be done.
     """
-    if not _has_vectors(func.body):
+    if not any(_is_special(e) for e in expressions(*nodes.walk(func.body))):
         return func, {}
     rewriter = _Scalarize(direct)
     try:
@@ -345,22 +353,3 @@ def scalarized(
     except Unsupported as e:
         marked = script(func, {} if rewriter.at is None else {rewriter.at: "here"})
         raise Unsupported(f"{func.name}: {e}\n{marked}") from None
-
-
-def _has_vectors(body: nodes.Stmt) -> bool:
-    """Whether a program computes with vectors anywhere."""
-    seen: set[Node] = set()
-    stack: list[Node] = [body]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, Expr):
-            if n in seen:
-                continue
-            seen.add(n)
-            if isinstance(n, Ramp | Broadcast | Shuffle | Var) and _lanes(n) > 1:
-                return True
-            if isinstance(n, Call) and n.op in NAMED_CALLS:
-                return True
-        if not isinstance(n, nodes.Buffer):
-            stack.extend(n.children())
-    return False

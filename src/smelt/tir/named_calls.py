@@ -7,11 +7,11 @@ T.call_llvm_intrin("int32", "llvm.some.effect", x)      # evaluated where it sta
 
 from __future__ import annotations
 
-from smelt.ir.expr import Call, Expr, ExprLike, StringImm, convert
+from smelt.ir.expr import Call, ExprLike, StringImm, convert
 
 from .nodes import PrimFunc, walk
 from .script_ops import NAMED_CALLS as NAMED_CALLS
-from .script_ops import expr_nodes
+from .script_ops import expressions
 
 
 def call_llvm(dtype: str, name: str, *args: ExprLike) -> Call:
@@ -27,10 +27,5 @@ def name_of(e: Call) -> str:
 
 def named_calls(func: PrimFunc) -> tuple[Call, ...]:
     """The calls of instructions and LLVM intrinsics in a program, each once, in order."""
-    found: dict[Call, None] = {}
-    for s in walk(func.body):
-        for c in s.children():
-            for e in expr_nodes(c) if isinstance(c, Expr) else ():
-                if isinstance(e, Call) and e.op in NAMED_CALLS:
-                    found[e] = None
-    return tuple(found)
+    inside = expressions(*walk(func.body))
+    return tuple([e for e in inside if isinstance(e, Call) and e.op in NAMED_CALLS])

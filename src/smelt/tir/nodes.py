@@ -378,6 +378,11 @@ def is_block(s: Stmt) -> bool:
     return isinstance(s, BlockRealize)
 
 
+def own_exprs(s: Stmt) -> list[Expr]:
+    """The expressions directly in a statement: not those of the statements below it."""
+    return [c for c in s.children() if isinstance(c, Expr)]
+
+
 def sub_statements(s: Stmt) -> list[Stmt]:
     """The statements directly below one."""
     found = [c for c in s.children() if isinstance(c, Stmt)]

@@ -25,12 +25,12 @@ from .nodes import (
     While,
     seq,
 )
-from .parser_block import with_regions
 from .parser_buffer import BUFFER
 from .parser_expr import Source
 from .parser_let import Binding, LetParser
 from .parser_source import describe, unquoted
 from .parser_values import View, plain
+from .regions import with_regions
 from .script_names import BINDING, CONTEXT, STATEMENT, complaint, entries, entry
 from .script_ops import is_dtype, shape_vars
 

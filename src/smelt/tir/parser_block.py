@@ -9,13 +9,10 @@ from typing import Any
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, Var, cast, const
 
-from .facts import Facts
-from .nodes import Block, BlockRealize, Buffer, BufferRegion, IterVar, PrimFunc, Range, Stmt
+from .nodes import Block, BlockRealize, Buffer, BufferRegion, IterVar, Range, Stmt
 from .parser_buffer import OPTIONS, BufferParser
 from .parser_source import Source, describe
 from .parser_values import is_number, plain
-from .regions import accesses
-from .rewrite import Rewriter
 from .script_names import BINDING, CONTEXT, STATEMENT, entry
 
 _KINDS = ("spatial", "reduce", "opaque")
@@ -269,35 +266,3 @@ def _init(p: BlockParser, node: ast.Call, target: Any, body: list[ast.stmt]) -> 
     if target is not None:
         p.fail(target, "T.init() has no value")
     p.in_block(node).init = p.suite(body)
-
-
-# --------------------------------------------------------------------------------------- regions
-
-
-def with_regions(func: PrimFunc, bare: Mapping[Block, tuple[bool, bool]]) -> PrimFunc:
-    """A program whose blocks list what they touch where the text does not say it.
-
-    bare  which of (reads, writes) are to be read off a block's body
-    """
-    return func.replace(body=_Regions(Facts(func), bare).stmt(func.body))
-
-
-class _Regions(Rewriter):
-    """Innermost blocks first: those around them touch what they touch."""
-
-    def __init__(self, facts: Facts, bare: Mapping[Block, tuple[bool, bool]]) -> None:
-        super().__init__()
-        self.facts, self.bare = facts, bare
-
-    def visit_expr(self, e: Expr) -> Expr:
-        return e
-
-    def visit_Block(self, s: Block) -> Block:
-        new = self.block_parts(s)
-        if s not in self.bare:
-            return new
-        reads, writes = accesses(self.facts, new)
-        no_reads, no_writes = self.bare[s]
-        return new.replace(
-            reads=reads if no_reads else s.reads, writes=writes if no_writes else s.writes
-        )

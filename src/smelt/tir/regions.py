@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Broadcast, Expr, IntImm, Ramp, const
@@ -55,6 +55,37 @@ def refresh_regions(facts: Facts, block: nodes.Block) -> nodes.Block:
     """A block with its reads and writes read off its body again."""
     reads, writes = accesses(facts, block)
     return block.replace(reads=reads, writes=writes)
+
+
+def with_regions(
+    func: nodes.PrimFunc, bare: Mapping[nodes.Block, tuple[bool, bool]]
+) -> nodes.PrimFunc:
+    """A program whose blocks list what they touch where that has not been said.
+
+    bare  which of (reads, writes) are to be read off a block's body
+    """
+    return func.replace(body=_Regions(Facts(func), bare).stmt(func.body))
+
+
+class _Regions(Rewriter):
+    """Innermost blocks first: those around them touch what they touch."""
+
+    def __init__(self, facts: Facts, bare: Mapping[nodes.Block, tuple[bool, bool]]) -> None:
+        super().__init__()
+        self.facts, self.bare = facts, bare
+
+    def visit_expr(self, e: Expr) -> Expr:
+        return e
+
+    def visit_Block(self, s: nodes.Block) -> nodes.Block:
+        new = self.block_parts(s)
+        if s not in self.bare:
+            return new
+        reads, writes = accesses(self.facts, new)
+        no_reads, no_writes = self.bare[s]
+        return new.replace(
+            reads=reads if no_reads else s.reads, writes=writes if no_writes else s.writes
+        )
 
 
 class _Scan(AccessWalk[nodes.For]):

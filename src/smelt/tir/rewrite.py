@@ -270,6 +270,11 @@ def map_stmts(s: nodes.Stmt, kind: type[S], fn: Callable[[S], nodes.Stmt]) -> no
     return _MapStmts(kind, fn).stmt(s)
 
 
+def own_loads(s: nodes.Stmt) -> list[nodes.BufferLoad]:
+    """The loads in the expressions directly in a statement."""
+    return [x for e in nodes.own_exprs(s) for x in loads(e)]
+
+
 def loads(root: Node) -> list[nodes.BufferLoad]:
     """All distinct loads in a statement or expression."""
     found: dict[nodes.BufferLoad, None] = {}

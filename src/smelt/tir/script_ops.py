@@ -12,7 +12,7 @@ from smelt.ir import dtype as dt
 from smelt.ir import expr
 from smelt.ir.node import Node, ordered
 
-from .nodes import Buffer, BufferLoad
+from .nodes import Buffer, BufferLoad, Stmt, own_exprs
 
 # ------------------------------------------------------------------------------------ intrinsics
 
@@ -118,6 +118,19 @@ def is_dtype(name: str) -> bool:
 def expr_nodes(root: expr.Expr) -> Iterator[expr.Expr]:
     """Every expression in one, once, operands first; buffers are not entered. Iterative."""
     return ordered([root], operands)
+
+
+def expressions(*stmts: Stmt) -> Iterator[expr.Expr]:
+    """Every expression in those directly in some statements, once, operands first."""
+    return ordered([e for s in stmts for e in own_exprs(s)], operands)
+
+
+def is_pure(e: expr.Expr) -> bool:
+    """Whether an expression only computes: it calls nothing but known intrinsics.
+
+    Loads count as pure: their value depends on memory, but nothing changes.
+    """
+    return all(not isinstance(n, expr.Call) or n.op in INTRINSICS for n in expr_nodes(e))
 
 
 def operands(e: expr.Expr) -> list[expr.Expr]:

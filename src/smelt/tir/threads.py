@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from smelt.ir.expr import Call, Expr, StringImm, Var
+from smelt.ir.expr import Call, StringImm, Var
 from smelt.ir.walk import free_vars
 
-from .nodes import Block, BlockRealize, Buffer, BufferStore, Evaluate, For, Stmt, walk
-from .rewrite import loads
+from .nodes import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferStore,
+    Evaluate,
+    For,
+    Stmt,
+    sub_statements,
+    walk,
+)
+from .rewrite import own_loads
 
 _INDICES = [f"{index}.{axis}" for index in ("blockIdx", "threadIdx") for axis in "xyz"]
 THREAD_AXES = (*_INDICES, "vthread", "vthread.x", "vthread.y", "vthread.z")
@@ -66,11 +76,38 @@ def barrier_scope(s: Stmt) -> str | None:
 
 def touched_buffers(s: Stmt) -> set[Buffer]:
     """The buffers that a statement itself loads or stores, not those of the statements in it."""
-    found = {s.buffer} if isinstance(s, BufferStore) else set()
-    for c in s.children():
-        if isinstance(c, Expr):
-            found.update([load.buffer for load in loads(c)])
+    found = {load.buffer for load in own_loads(s)}
+    return found | {s.buffer} if isinstance(s, BufferStore) else found
+
+
+def around_uses(body: Stmt) -> dict[Buffer, tuple[Stmt, ...]]:
+    """For every buffer that is used: the statements that hold all its uses, outermost first."""
+    around: dict[Buffer, tuple[Stmt, ...]] = {}
+    stack: list[tuple[Stmt, tuple[Stmt, ...]]] = [(body, ())]
+    while stack:
+        s, path = stack.pop()
+        path = (*path, s)
+        for b in touched_buffers(s):
+            old = around.get(b, path)
+            around[b] = tuple([x for x, y in zip(old, path, strict=False) if x is y])
+        stack.extend((x, path) for x in sub_statements(s))
+    return around
+
+
+def private_loops(body: Stmt) -> dict[Buffer, set[Stmt]]:
+    """The loops inside a block that hold all uses of one of the block's own buffers.
+
+    Each iteration has such a buffer for itself, as it will be when the program is lowered.
+    """
+    found: dict[Buffer, set[Stmt]] = {}
+    for b, path in around_uses(body).items():
+        owner = [isinstance(s, Block) and b in s.alloc_buffers for s in path]
+        inside = path[owner.index(True) :] if any(owner) else ()
+        found[b] = {s for s in inside if isinstance(s, For) and s.kind in _AT_ONCE}
     return found
+
+
+_AT_ONCE = ("parallel", "thread_binding")
 
 
 def communal_buffers(kernel: For) -> set[Buffer]:
@@ -97,15 +134,8 @@ def collective_blocks(kernel: For) -> list[BlockRealize]:
         if not is_grid_axis(axis)
         for loop in loops
     }
-    found = []
-    for s in walk(kernel):
-        if isinstance(s, BlockRealize) and _reduces_over(s, s.block, threads):
-            found.append(s)
-    return found
+    return [s for s in walk(kernel) if isinstance(s, BlockRealize) and _reduces_over(s, threads)]
 
 
-def _reduces_over(s: BlockRealize, block: Block, threads: set[Var]) -> bool:
-    return any(
-        it.kind == "reduce" and bool(free_vars(value) & threads)
-        for it, value in zip(block.iter_vars, s.values, strict=False)
-    )
+def _reduces_over(s: BlockRealize, threads: set[Var]) -> bool:
+    return any(it.kind == "reduce" and free_vars(value) & threads for it, value in s.bindings)

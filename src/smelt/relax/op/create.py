@@ -12,7 +12,7 @@ from smelt.ir.expr import Expr
 from ..compose.common import cast_to, dtype_of, legal, number_of, rank_of, shape_of
 from ..compose.operands import const
 from ..nodes import RelaxExpr, call, constant
-from .entry import entry, number_given, shape_given, size_given
+from .entry import entry, number_given, same, shape_given, size_given
 
 
 def _filled(shape: Any, fill_value: Any, dtype: str | None) -> RelaxExpr:
@@ -37,15 +37,12 @@ def full_like(x: RelaxExpr, fill_value: Any, dtype: str | None = None) -> RelaxE
 
 
 def _all(name: str, value: float) -> None:
-    def build(shape: Any, dtype: str = "float32") -> RelaxExpr:
-        return call("full", shape=shape_given(shape), value=value, dtype=dtype)
-
     def like(x: RelaxExpr, dtype: str | None = None) -> RelaxExpr:
         return call("full", shape=shape_of(x), value=value, dtype=dtype or dtype_of(x))
 
-    build.__doc__ = f"All {value:g}."
     like.__doc__ = f"All {value:g}, in the shape (and type, where dtype is None) of a tensor."
-    entry(name, core="full")(build)
+    same(name, "", core="full", fixed={"value": value}, forms={"shape": shape_given},
+         required="shape", dtype="float32")  # fmt: skip
     entry(f"{name}_like", core="full")(like)
 
 
@@ -104,16 +101,5 @@ def hamming_window(
     return constant((np.ones(count) if count == 1 else made).astype(dtype))
 
 
-def _triangle(name: str, upper: bool) -> None:
-    def build(x: RelaxExpr, k: Any = 0) -> RelaxExpr:
-        return call("trilu", x, k=size_given(k), upper=upper)
-
-    build.__doc__ = (
-        f"The {'upper' if upper else 'lower'} triangle of matrices, zeros elsewhere; k is the "
-        "diagonal that still belongs to it."
-    )
-    entry(name, core="trilu")(build)
-
-
-_triangle("tril", False)
-_triangle("triu", True)
+for _name, _upper in (("tril", False), ("triu", True)):
+    same(_name, "x", core="trilu", fixed={"upper": _upper}, forms={"k": size_given}, k=0)

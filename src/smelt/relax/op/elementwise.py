@@ -41,10 +41,7 @@ def clip(x: RelaxExpr, min: float, max: float) -> RelaxExpr:
     return call("clip", x, min=low, max=high)
 
 
-@entry("astype", core="cast")
-def astype(x: RelaxExpr, dtype: str) -> RelaxExpr:
-    """Another element type."""
-    return call("cast", x, dtype=str(dtype))
+same("astype", "x", core="cast", forms={"dtype": str}, required="dtype")
 
 
 @entry("wrap_param")

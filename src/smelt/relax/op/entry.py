@@ -20,10 +20,11 @@ from smelt.ir.types import TensorType, TupleType, Type
 from smelt.runtime.errors import nearest
 from smelt.topi import get_op
 
-from ..compose.common import array_of, items_of, legal, normal_axis, number_of, rank_of, sizes
+from ..compose.common import array_of, items_of, legal, number_of, sizes
 from ..compose.operands import Indices as Indices
 from ..compose.operands import const, value
-from ..nodes import Constant, RelaxExpr, Tuple, call
+from ..compose.rows import declared, row_body
+from ..nodes import Constant, RelaxExpr, Tuple
 from .registry import BUILDERS, builder
 
 CORE_NAMES: dict[str, str] = {}
@@ -56,6 +57,7 @@ def entry(*names: str, core: str = "") -> Callable[[Callable[..., Any]], Callabl
                 bound = signature.bind(*args, **named)
             except TypeError as e:
                 raise TypeMismatch(f"{where}: {e}; signature: {signature}") from e
+            bound.apply_defaults()
             _convert(bound.arguments, kinds, where)
             try:
                 made = fn(*bound.args, **bound.kwargs)
@@ -75,35 +77,41 @@ def entry(*names: str, core: str = "") -> Callable[[Callable[..., Any]], Callabl
 
 
 def same(
-    name: str, operands: str, *, core: str = "", fixed: Mapping[str, Any] | None = None,
+    names: str, operands: str, *, core: str = "", required: str = "", renamed: str = "",
+    images: bool = False, forms: Mapping[str, Any] | None = None,
+    fixed: Mapping[str, Any] | None = None, along: str = "", several: bool = False,
     **attributes: Any,
 ) -> None:  # fmt: skip
-    """Enter a builder of one of the core's operators, with the core's attributes.
+    """Enter a builder of one of the core's operators.
 
+    names       the builder's; several in one text are one builder
     operands    their names; "indices:Indices" where numbers are not of the others' type
     core        the core's name, where it is another one
-    fixed       attributes that the builder does not take; others have their usual values
-    attributes  those that it takes, with their defaults; an axis is one of the first operand's
+    required    attributes that have to be given
+    several     whether there are several results
+    attributes  those behind them, with their defaults; an axis is one of the first operand's
+
+    renamed, images, forms, fixed and along are those of row_body.
     """
-    op = get_op(core or name)
+    op, attributes = get_op(core or names), declared(required, attributes)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parts = [o.partition(":") for o in operands.split()]
-    names = [(n, annotation or "RelaxExpr") for n, _, annotation in parts]
+    along = along or "axis" * ("axis" in attributes)
+    body = row_body(op, attributes, renamed=renamed, images=images, forms=forms, fixed=fixed,
+                    along=along)  # fmt: skip
 
-    def build(*given: Any) -> RelaxExpr:
-        taken = {**attributes, **dict(zip(attributes, given[len(names) :], strict=False))}
-        if "axis" in taken:
-            taken["axis"] = normal_axis(taken["axis"], rank_of(given[0]))
-        return call(op, *given[: len(names)], **{**(fixed or {}), **taken})
+    def build(*given: Any) -> Any:
+        attrs = dict(zip(attributes, given[len(parts) :], strict=True))
+        return body(*given[: len(parts)], **attrs)
 
     vars(build)["__signature__"] = inspect.Signature(
         [
-            *[inspect.Parameter(n, kind, annotation=a) for n, a in names],
+            *[inspect.Parameter(n, kind, annotation=a or "RelaxExpr") for n, _, a in parts],
             *[inspect.Parameter(a, kind, default=d) for a, d in attributes.items()],
         ]
     )
-    build.__name__, build.__doc__ = name, op.__doc__
-    entry(name, core=op.name)(build)
+    build.__name__, build.__doc__ = names.split()[0], op.__doc__
+    entry(*names.split(), core="" if images or several else op.name)(build)
 
 
 def _convert(given: dict[str, Any], kinds: dict[str, str], where: str) -> None:

@@ -50,22 +50,10 @@ def _reduction(value: str) -> str:
     return "none" if value == "update" else value
 
 
-@entry("scatter_elements", core="scatter_elements")
-def scatter_elements(
-    data: RelaxExpr, indices: Indices, updates: RelaxExpr, axis: int = 0,
-    reduction: str = "update",
-) -> RelaxExpr:  # fmt: skip
-    """The data with each update written where its index replaces its own place along an axis."""
-    return call("scatter_elements", data, indices, updates, axis=normal_axis(axis, rank_of(data)),
-                reduction=_reduction(reduction))  # fmt: skip
-
-
-@entry("scatter_nd", core="scatter_nd")
-def scatter_nd(
-    data: RelaxExpr, indices: Indices, updates: RelaxExpr, reduction: str = "update"
-) -> RelaxExpr:
-    """The data with updates written where rows of indices say: indices [..., depth]."""
-    return call("scatter_nd", data, indices, updates, reduction=_reduction(reduction))
+same("scatter_elements", "data indices:Indices updates", forms={"reduction": _reduction}, axis=0,
+     reduction="update")  # fmt: skip
+same("scatter_nd", "data indices:Indices updates", forms={"reduction": _reduction},
+     reduction="update")  # fmt: skip
 
 
 @entry("index_tensor")

@@ -5,13 +5,9 @@ from __future__ import annotations
 from ..compose.common import extents, legal, rank_of, reshaped, shape_of
 from ..compose.einsum import einsum as sum_of_products
 from ..nodes import RelaxExpr, call
-from .entry import Operands, entry
+from .entry import Operands, entry, same
 
-
-@entry("matmul", core="matmul")
-def matmul(x1: RelaxExpr, x2: RelaxExpr, out_dtype: str | None = None) -> RelaxExpr:
-    """A product of matrices; dimensions in front broadcast."""
-    return call("matmul", x1, x2, out_dtype=out_dtype or "")
+same("matmul", "x1 x2", forms={"out_dtype": lambda dtype: dtype or ""}, out_dtype=None)
 
 
 @entry("linear")

@@ -34,12 +34,7 @@ same("nn.log_softmax", "data", core="log_softmax", axis=-1)
 same("nn.gelu_tanh", "data", core="gelu", fixed={"approximate": "tanh"})
 
 
-@entry("nn.leakyrelu", "nn.leaky_relu", core="leaky_relu")
-def leakyrelu(data: RelaxExpr, alpha: float = 0.01) -> RelaxExpr:
-    """x where it is positive, alpha * x elsewhere."""
-    return call("leaky_relu", data, alpha=float(alpha))
-
-
+same("nn.leakyrelu nn.leaky_relu", "data", core="leaky_relu", alpha=0.01)
 entry("nn.prelu")(index.prelu)
 
 

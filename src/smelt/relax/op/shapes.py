@@ -82,10 +82,7 @@ def expand_dims(x: RelaxExpr, axis: Any) -> RelaxExpr:
     return call("expand_dims", x, axes=axes)
 
 
-@entry("broadcast_to", core="broadcast_to")
-def broadcast_to(x: RelaxExpr, shape: Any) -> RelaxExpr:
-    """A larger shape that the tensor is repeated into."""
-    return call("broadcast_to", x, shape=shape_given(shape))
+same("broadcast_to", "x", forms={"shape": shape_given}, required="shape")
 
 
 @entry("collapse_sum_to")
@@ -214,12 +211,7 @@ def tile(data: RelaxExpr, repeats: Any) -> RelaxExpr:
     return tiled(data, many)
 
 
-@entry("flip", core="flip")
-def flip(data: RelaxExpr, axis: Any) -> RelaxExpr:
-    """Backwards along an axis."""
-    return call("flip", data, axes=axes_of(axis, rank_of(data)))
-
-
+same("flip", "data", renamed="axis=axes", required="axis")
 same("reverse_sequence", "data seq_lengths", seq_axis=1, batch_axis=0)
 
 

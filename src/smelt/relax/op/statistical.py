@@ -24,17 +24,8 @@ from ..compose.common import (
 from ..nodes import RelaxExpr, call
 from .entry import Indices, entry, same, size_given
 
-
-def _reduction(name: str) -> None:
-    def build(x: RelaxExpr, axis: Any = None, keepdims: bool = False) -> RelaxExpr:
-        return call(name, x, axes=axes_of(axis, rank_of(x)), keepdims=keepdims)
-
-    build.__doc__ = get_op(name).__doc__
-    entry(name, core=name)(build)
-
-
 for _name in ("sum", "prod", "min", "max", "mean", "all", "any"):
-    _reduction(_name)
+    same(_name, "x", renamed="axis=axes", axis=None, keepdims=False)
 
 
 def _index(name: str) -> None:

@@ -15,42 +15,33 @@ from ..compose.common import (
     items_of,
     legal,
     numbers,
-    one_of,
     reshaped,
     scalar,
     shape_of,
 )
-from ..compose.layout import gathered, spread
 from ..nodes import RelaxExpr, call, constant
-from .entry import Indices, entry, namespace, number_given
+from .entry import Indices, entry, namespace, number_given, same
 
 __getattr__, __dir__ = namespace("vision")
 
 
-@entry("vision.all_class_non_max_suppression")
-def all_class_non_max_suppression(
-    boxes: RelaxExpr, scores: RelaxExpr, max_output_boxes_per_class: Any = -1,
-    iou_threshold: Any = -1.0, score_threshold: Any = -1.0, output_format: str = "onnx",
-) -> list[RelaxExpr]:  # fmt: skip
-    """The kept boxes of every class, as "onnx" or "tensorflow" give them, and how many."""
-    one_of("output_format", output_format, "onnx", "tensorflow")
-    return items_of(call(
-        "all_class_non_max_suppression", boxes, scores,
-        max_output_boxes_per_class=int(number_given(max_output_boxes_per_class)),
-        iou_threshold=float(number_given(iou_threshold)),
-        score_threshold=float(number_given(score_threshold)), output_format=output_format,
-    ))  # fmt: skip
+def _float(given: Any) -> float:
+    return float(number_given(given))
 
 
-@entry("vision.get_valid_counts")
-def get_valid_counts(
-    data: RelaxExpr, score_threshold: Any = 0.0, id_index: int = 0, score_index: int = 1
-) -> list[RelaxExpr]:
-    """(how many boxes have a score above the threshold, those first, where they stood)."""
-    return items_of(call(
-        "get_valid_counts", data, score_threshold=float(number_given(score_threshold)),
-        id_index=id_index, score_index=score_index,
-    ))  # fmt: skip
+def _int(given: Any) -> int:
+    return int(number_given(given))
+
+
+same(
+    "vision.all_class_non_max_suppression", "boxes scores", core="all_class_non_max_suppression",
+    several=True,
+    forms={"max_output_boxes_per_class": _int, "iou_threshold": _float, "score_threshold": _float,
+           "output_format": {f: f for f in ("onnx", "tensorflow")}},
+    max_output_boxes_per_class=-1, iou_threshold=-1.0, score_threshold=-1.0, output_format="onnx",
+)  # fmt: skip
+same("vision.get_valid_counts", "data", core="get_valid_counts", several=True,
+     forms={"score_threshold": _float}, score_threshold=0.0, id_index=0, score_index=1)  # fmt: skip
 
 
 @entry("vision.non_max_suppression")
@@ -67,10 +58,10 @@ def non_max_suppression(
     legal(soft_nms_sigma == 0, f"soft_nms_sigma={soft_nms_sigma} is not supported; legal: 0.0")
     made = call(
         "non_max_suppression", data, valid_count, indices,
-        max_output_size=int(number_given(max_output_size)),
-        iou_threshold=float(number_given(iou_threshold)), force_suppress=force_suppress,
-        top_k=top_k, coord_start=coord_start, score_index=score_index, id_index=id_index,
-        return_indices=return_indices, invalid_to_bottom=invalid_to_bottom,
+        max_output_size=_int(max_output_size), iou_threshold=_float(iou_threshold),
+        force_suppress=force_suppress, top_k=top_k, coord_start=coord_start,
+        score_index=score_index, id_index=id_index, return_indices=return_indices,
+        invalid_to_bottom=invalid_to_bottom,
     )  # fmt: skip
     return items_of(made) if return_indices else made
 
@@ -116,25 +107,16 @@ def multibox_transform_loc(
     return [call("clip", boxes, min=0.0, max=1.0) if clip else boxes, scores]
 
 
-@entry("vision.roi_align")
-def roi_align(
-    data: RelaxExpr, rois: RelaxExpr, pooled_size: Any, spatial_scale: float,
-    sample_ratio: int = -1, aligned: bool = False, layout: str = "NCHW", mode: str = "avg",
-) -> RelaxExpr:  # fmt: skip
-    """Regions [k, 5] of images, each pooled from interpolated points; 0 or -1 samples: by size."""
-    y = call(
-        "roi_align", spread(data, layout, "layout", "NCHW"), rois,
-        size=numbers("pooled_size", 2)(pooled_size), scale=float(spatial_scale),
-        samples=max(sample_ratio, 0), mode=mode, half_pixel=bool(aligned),
-    )  # fmt: skip
-    return gathered(y, "NCHW", layout, "layout")
-
-
-@entry("vision.roi_pool")
-def roi_pool(
-    data: RelaxExpr, rois: RelaxExpr, pooled_size: Any, spatial_scale: float, layout: str = "NCHW"
-) -> RelaxExpr:
-    """Regions [k, 5] of images, the largest element of each part."""
-    y = call("roi_pool", spread(data, layout, "layout", "NCHW"), rois,
-             size=numbers("pooled_size", 2)(pooled_size), scale=float(spatial_scale))  # fmt: skip
-    return gathered(y, "NCHW", layout, "layout")
+_REGIONS = {"pooled_size": numbers("pooled_size", 2)}
+same(
+    "vision.roi_align", "data rois", core="roi_align", images=True,
+    renamed="pooled_size=size spatial_scale=scale sample_ratio=samples aligned=half_pixel",
+    forms={**_REGIONS, "sample_ratio": lambda value: max(value, 0)},
+    required="pooled_size spatial_scale", sample_ratio=-1, aligned=False, layout="NCHW",
+    mode="avg",
+)  # fmt: skip
+same(
+    "vision.roi_pool", "data rois", core="roi_pool", images=True, forms=_REGIONS,
+    renamed="pooled_size=size spatial_scale=scale", required="pooled_size spatial_scale",
+    layout="NCHW",
+)  # fmt: skip

@@ -8,7 +8,7 @@ called in place with "Primitive" or "Composite", are kernels as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
@@ -30,16 +30,19 @@ _INLINE_BYTES = 8
 
 
 class Groups:
-    """Which operators go together. Each group ends in one operator, whose result leaves it."""
+    """Which operators go together. Each group ends in one operator, whose result leaves it.
+
+    values  the function's, operands first
+    held    those of them that stand in functions called in place
+    """
 
     def __init__(self, main: nodes.Function, join: bool, views: bool = True) -> None:
         """join: whether groups may be of several; views: what may be a view keeps out of them."""
-        self.held = held_values(main)
-        self.order = [
-            v for v in nodes.values(main.body) if isinstance(v, nodes.Call) and v not in self.held
-        ]
+        self.values = list(nodes.values(main.body))
+        self.held = _held(self.values)
+        self.order = [v for v in self.values if isinstance(v, nodes.Call) and v not in self.held]
         self.users = users_of(
-            [*nodes.values(main.body), main], lambda v: main.results() if v is main else parts_of(v)
+            [*self.values, main], lambda v: main.results() if v is main else parts_of(v)
         )
         self.kind = {id(c): _kind(c, views) for c in self.order}
         self.leader = Leaders({id(c): id(c) for c in self.order})
@@ -138,9 +141,9 @@ def _names(calls: Sequence[nodes.Call]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([c.name for c in calls if c.name]))
 
 
-def held_values(f: nodes.Function) -> set[nodes.RelaxExpr]:
+def _held(values: Iterable[nodes.RelaxExpr]) -> set[nodes.RelaxExpr]:
     """What stands in functions called in place that are units already."""
-    kept = [v for v in nodes.values(f) if isinstance(v, nodes.Function) and is_unit(v)]
+    kept = [v for v in values if isinstance(v, nodes.Function) and is_unit(v)]
     return {v for k in kept for v in nodes.values(k)}
 
 
@@ -208,7 +211,7 @@ class _Builder:
         self.by_form: dict[str, str] = {}
 
     def build(self) -> IRModule:
-        for v in nodes.values(self.main.body):
+        for v in self.groups.values:
             if v in self.groups.held:
                 continue
             if isinstance(v, nodes.Call) and isinstance(v.op, nodes.Function):

@@ -10,7 +10,7 @@ from smelt.ir.node import Node
 from smelt.relax.graph import is_unit
 from smelt.relax.nodes import Function, RelaxExpr, Var, call_function, values
 
-from .fuse_ops import Groups, held_values, outlined
+from .fuse_ops import Groups, outlined
 from .normal_form import dissolved
 from .rewriting import map_functions
 
@@ -34,13 +34,12 @@ def _grouped(f: Function, join: bool) -> Function:
     if is_unit(f):
         return f
     groups = Groups(f, join, views=False)
-    inside = held_values(f)
     variable = next((type(v) for v in values(f) if isinstance(v, Var)), Var)
     done: dict[Node, RelaxExpr] = {}
     for v in values(f):
         group = groups.of(v)
         if not group:
-            done[v] = v if v in inside else v.with_children(lambda c: done.get(c, c))
+            done[v] = v if v in groups.held else v.with_children(lambda c: done.get(c, c))
         elif group[-1] is v:
             made, given = outlined(group, lambda c: c.data.ndim == 0, variable)
             unit = made.replace(attrs=PRIMITIVE)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from smelt.ir.expr import Expr
 from smelt.relax.graph_op import by_element
 from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
@@ -12,12 +10,43 @@ from .engine import GraphRewriter
 from .match import is_op, op_name, shape_of
 
 
-def reshaped(g: GraphRewriter, x: RelaxExpr, shape: Sequence[Expr], depth: int) -> RelaxExpr | None:
-    """reshape(x, shape) without a reshape: by undoing those that x was made with; or None."""
-    plan: dict[RelaxExpr, RelaxExpr] = {}
-    if not _possible(g, x, tuple(shape), depth, root=True):
+def reshaped(
+    g: GraphRewriter, x: RelaxExpr, shape: tuple[Expr, ...], depth: int, root: bool = True
+) -> RelaxExpr | None:
+    """reshape(x, shape) without a reshape: by undoing those that x was made with; or None.
+
+    root  whether x is what is reshaped: then having the shape already is no gain
+    """
+    if shape_of(x) == shape:
+        return None if root else x
+    if is_op(x, "reshape"):
+        return x.args[0] if shape_of(x.args[0]) == shape else None
+    if depth == 0 or not isinstance(x, Call) or not x.args or not g.single(x):
         return None
-    return _build(g, x, tuple(shape), plan)
+    if _any_shape(x):
+        return _elements_reshaped(g, x, shape, depth)
+    inner, first = _operand_shape(x, shape), x.args[0]
+    new = None if inner is None or first is None else reshaped(g, first, inner, depth - 1, False)
+    if new is None:
+        return None
+    axis = {"axis": len(shape) - 1} if "axis" in x.attrs else {}
+    return g.call(op_name(x), new, *x.args[1:], **{**x.attrs, **axis})
+
+
+def _elements_reshaped(
+    g: GraphRewriter, x: Call, shape: tuple[Expr, ...], depth: int
+) -> RelaxExpr | None:
+    """`reshaped` of an operator that works element by element."""
+    args: list[RelaxExpr | None] = []
+    for a in x.args:
+        new = a
+        if a is not None and not _row_constant(a, x, shape):
+            same = shape_of(a) == shape_of(x)
+            new = reshaped(g, a, shape, depth - 1, False) if same else None
+            if new is None:
+                return None
+        args.append(new)
+    return g.again(x, *args) if args != list(x.args) else None
 
 
 def _same_rows(x: RelaxExpr, shape: tuple[Expr, ...]) -> bool:
@@ -31,30 +60,11 @@ def _any_shape(x: Call) -> bool:
     return by_element(x) and not any(isinstance(v, tuple) for v in x.attrs.values())
 
 
-def _row_constant(c: RelaxExpr | None, n: Call, shape: tuple[Expr, ...]) -> bool:
+def _row_constant(c: RelaxExpr, n: Call, shape: tuple[Expr, ...]) -> bool:
     """Whether an operand broadcasts alike under both shapes: a number, or a constant row."""
-    if c is None or not shape_of(c):
+    if not shape_of(c):
         return True
     return isinstance(c, Constant) and c.data.ndim == 1 and _same_rows(n, shape)
-
-
-def _possible(
-    g: GraphRewriter, x: RelaxExpr, shape: tuple[Expr, ...], depth: int, root: bool
-) -> bool:
-    """Whether the reshape ends in reshapes that it undoes, along every path."""
-    if shape_of(x) == shape:
-        return not root
-    if is_op(x, "reshape"):
-        return shape_of(x.args[0]) == shape
-    if depth == 0 or not isinstance(x, Call) or not x.args or not g.single(x):
-        return False
-    if _any_shape(x):
-        tall = [a for a in x.args if a is not None and not _row_constant(a, x, shape)]
-        return bool(tall) and all(
-            shape_of(a) == shape_of(x) and _possible(g, a, shape, depth - 1, False) for a in tall
-        )
-    inner, first = _operand_shape(x, shape), x.args[0]
-    return inner is not None and first is not None and _possible(g, first, inner, depth - 1, False)
 
 
 def _operand_shape(x: Call, shape: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
@@ -71,33 +81,3 @@ def _operand_shape(x: Call, shape: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
         if x.attrs["axis"] % rank == rank - 1 and _same_rows(x, shape) and plain:
             return shape
     return None
-
-
-def _build(
-    g: GraphRewriter, x: RelaxExpr, shape: tuple[Expr, ...], done: dict[RelaxExpr, RelaxExpr]
-) -> RelaxExpr:
-    """What `_possible` found possible."""
-    if shape_of(x) == shape:
-        return x
-    assert isinstance(x, Call)
-    assert x.args[0] is not None
-    if is_op(x, "reshape"):
-        return x.args[0]
-    if x in done:
-        return done[x]
-    if _any_shape(x):
-        new = g.again(
-            x,
-            *[
-                a if a is None or _row_constant(a, x, shape) else _build(g, a, shape, done)
-                for a in x.args
-            ],
-        )
-    else:
-        inner, attrs = _operand_shape(x, shape), dict(x.attrs)
-        assert inner is not None
-        if "axis" in attrs:
-            attrs["axis"] = len(shape) - 1
-        new = g.call(op_name(x), _build(g, x.args[0], inner, done), *x.args[1:], **attrs)
-    done[x] = new
-    return new

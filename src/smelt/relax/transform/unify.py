@@ -6,7 +6,7 @@ tells. Two numbers that differ are an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from smelt.arith import Analyzer
@@ -15,6 +15,7 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, IntImm
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.walk import free_vars, substitute
+from smelt.relax.shapes import show_type
 
 
 class Unknown(types.Type, interned=False):
@@ -224,24 +225,6 @@ def unknowns(t: types.Type) -> Iterator[Unknown]:
             stack += types.parts_of(part)
 
 
-_SHOWN: dict[type, Callable[[Any], str]] = {
-    Unknown: lambda t: "?",
-    types.IncompleteType: lambda t: "?",
-    types.TypeVar: lambda t: str(t.name),
-    types.GlobalTypeVar: lambda t: str(t.name),
-    types.TupleType: lambda t: f"({', '.join(map(show, t.items))})",
-    types.TypeCall: lambda t: t.func.name + (f"[{', '.join(map(show, t.args))}]" if t.args else ""),
-    types.FuncType: lambda t: f"fn ({', '.join(map(show, t.arg_types))}) -> {show(t.ret_type)}",
-    types.TensorType: lambda t: f"{t.dtype}[{', '.join(map(_extent_text, t.shape))}]",
-}
-
-
 def show(t: types.Type) -> str:
     """A type as people write it: float32[n, 3], List[int32[]], ? where it is not known."""
-    return _SHOWN[type(t)](t)
-
-
-def _extent_text(e: Expr) -> str:
-    if isinstance(e, IntImm):
-        return str(e.value)
-    return e.name if isinstance(e, SizeVar) else "..."
+    return show_type(t, "?")

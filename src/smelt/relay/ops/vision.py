@@ -7,9 +7,10 @@ from typing import Any
 
 from smelt.ir.build import value_of
 from smelt.relax.compose.common import legal, number_of, numbers, reshaped, shape_of
+from smelt.relax.compose.rows import floats
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import floats, relay_op, same
+from ..dialect import relay_op, same
 
 
 def plain_numbers(*names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:

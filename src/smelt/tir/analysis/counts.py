@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import value_of
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.expr import INDEX, Call, Expr, IntImm, Var, const
+from smelt.ir.expr import INDEX, Call, Expr, Var, const
 from smelt.ir.module import IRModule
-from smelt.ir.walk import free_vars, substitute
-from smelt.tir.script_ops import INTRINSICS, expr_nodes
+from smelt.ir.walk import free_vars
+from smelt.tir.interpret_expr import known_number
+from smelt.tir.script_ops import expr_nodes, expressions
+from smelt.tir.script_ops import is_pure as is_pure
 from smelt.tir.threads import BARRIER
 
 from .. import nodes
@@ -35,18 +36,14 @@ class Counts:
 def count_nodes(program: nodes.PrimFunc | nodes.Stmt | Expr) -> Counts:
     """The statements and expressions of a program by class name: "For", "BufferStore", "Add"."""
     statements: Counter[str] = Counter()
-    expressions: Counter[str] = Counter()
+    found: Counter[str] = Counter()
     if isinstance(program, Expr):
-        expressions.update(type(n).__name__ for n in expr_nodes(program))
-        return Counts(statements, expressions)
+        found.update(type(n).__name__ for n in expr_nodes(program))
+        return Counts(statements, found)
     for s in nodes.walk(program.body if isinstance(program, nodes.PrimFunc) else program):
         statements[type(s).__name__] += 1
-        seen: set[Expr] = set()
-        for c in s.children():
-            if isinstance(c, Expr):
-                seen.update(expr_nodes(c))
-        expressions.update(type(n).__name__ for n in seen)
-    return Counts(statements, expressions)
+        found.update(type(n).__name__ for n in expressions(s))
+    return Counts(statements, found)
 
 
 def estimate_flops(
@@ -102,22 +99,13 @@ def _number(e: Expr, sizes: Mapping[str, int] | None, what: str) -> int:
         raise TypeMismatch(
             f"{what} depends on {', '.join(missing)}; say sizes={{{missing[0]!r}: ...}}"
         )
-    values: dict[Var, Expr] = {v: IntImm(v.type, (sizes or {})[v.name]) for v in free}
-    found = value_of(substitute(e, values))
+    found = known_number(e, {v: (sizes or {})[v.name] for v in free})
     if found is None:
         raise TypeMismatch(f"{what} is not a number: {e}")
     return found
 
 
 # -------------------------------------------------------------------------------------- effects
-
-
-def is_pure(e: Expr) -> bool:
-    """Whether an expression only computes: it calls nothing but known intrinsics.
-
-    Loads count as pure: their value depends on memory, but nothing changes.
-    """
-    return all(not isinstance(n, Call) or n.op in INTRINSICS for n in expr_nodes(e))
 
 
 def is_pure_function(func: nodes.PrimFunc) -> bool:
@@ -135,10 +123,7 @@ def is_pure_function(func: nodes.PrimFunc) -> bool:
             isinstance(s, nodes.BufferStore) and s.buffer not in own
         ):
             return False
-        for c in s.children():
-            if isinstance(c, Expr) and not _harmless(c):
-                return False
-    return True
+    return all(_harmless(e) for s in nodes.walk(func.body) for e in nodes.own_exprs(s))
 
 
 def _harmless(e: Expr) -> bool:

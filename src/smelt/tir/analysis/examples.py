@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import value_of
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.expr import Expr, IntImm, Var
-from smelt.ir.walk import substitute
+from smelt.ir.expr import Expr, Var
 from smelt.tir.interpret import InterpretError, interpret
-from smelt.tir.nodes import Buffer, BufferLoad, For, IfThenElse, LetStmt, PrimFunc, Stmt, walk
-from smelt.tir.rewrite import loads
-from smelt.tir.script_ops import expr_nodes, shape_vars
+from smelt.tir.interpret_expr import known_number
+from smelt.tir.nodes import Buffer, For, IfThenElse, LetStmt, PrimFunc, Stmt, walk
+from smelt.tir.rewrite import loads, own_loads
+from smelt.tir.script_ops import shape_vars
 
 SIZE = 5
 """The value of symbolic sizes that nobody chooses."""
@@ -115,15 +114,19 @@ def integer_ranges(
     return found
 
 
+def size_values(func: PrimFunc, sizes: Mapping[str, int]) -> dict[Var, int]:
+    """The symbolic sizes and scalars of a program as numbers; SIZE where nobody chooses one."""
+    free = [p for p in func.params if isinstance(p, Var)] + shape_vars(func.params)
+    return {v: sizes.get(v.name, SIZE) for v in free}
+
+
 def _shape(b: Buffer, func: PrimFunc, sizes: Mapping[str, int] | None) -> tuple[int, ...]:
     """A parameter's shape for given sizes."""
-    known = sizes or {}
-    free = [p for p in func.params if isinstance(p, Var)] + shape_vars(func.params)
-    values: dict[Var, Expr] = {v: IntImm(v.type, known.get(v.name, SIZE)) for v in free}
-    shape = [value_of(substitute(e, values)) for e in b.shape]
-    if any(n is None for n in shape):
+    known = size_values(func, sizes or {})
+    shape = [n for e in b.shape if (n := known_number(e, known)) is not None]
+    if len(shape) < b.rank:
         raise TypeMismatch(f"{func.name}: the shape of {b.name} does not follow from the sizes")
-    return tuple([n or 0 for n in shape])
+    return tuple(shape)
 
 
 def _deciding(func: PrimFunc) -> list[Buffer]:
@@ -149,9 +152,6 @@ def _choices(s: Stmt) -> list[Expr]:
         found.append(s.condition)
     elif isinstance(s, LetStmt):
         found.append(s.value)
-    for c in s.children():
-        if isinstance(c, Expr):
-            for n in expr_nodes(c):
-                if isinstance(n, BufferLoad):
-                    found += n.indices
+    for load in own_loads(s):
+        found += load.indices
     return [*found, *getattr(s, "indices", ())]

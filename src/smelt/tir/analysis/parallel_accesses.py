@@ -89,14 +89,13 @@ class ParallelAccesses(AccessWalk[Loop]):
     def __init__(self, func: nodes.PrimFunc) -> None:
         """Walk the program; nothing is looked at outside of concurrent loops."""
         super().__init__()
-        self.func = func
         self.accesses: list[Access] = []
         self.made: dict[nodes.Buffer, int] = {}
-        self.owned: set[nodes.Buffer] = set()
         self.written: set[nodes.Buffer] = set()
         for s in filter(_is_concurrent, nodes.walk(func.body, _is_concurrent)):
             self.written |= {x.buffer for x in nodes.walk(s) if isinstance(x, nodes.BufferStore)}
             self.written |= {b for x in nodes.walk(s) for b in _given_away(x)}
+        self.private = threads.private_loops(func.body) if self.written else {}
         self.kernel: Kernel | None = None
         self.bound: frozenset[str] = frozenset()
         self.block: nodes.BlockRealize | None = None
@@ -130,11 +129,7 @@ class ParallelAccesses(AccessWalk[Loop]):
 
     def is_private(self, b: nodes.Buffer, loop: Loop) -> bool:
         """Whether a buffer of a block is used in one concurrent loop only: lowering moves it in."""
-        if b not in self.owned or loop.kind == "vectorized":
-            return False
-        return all(loop in a.loops for a in self.accesses if a.buffer is b) and not any(
-            b in threads.touched_buffers(s) for s in _outside(self.func.body, loop.source)
-        )
+        return loop.source in self.private.get(b, ())
 
     # -------------------------------------------------------------------------- statements
 
@@ -194,10 +189,8 @@ class ParallelAccesses(AccessWalk[Loop]):
         self.block = outside
 
     def allocate(self, buffers: Iterable[nodes.Buffer]) -> None:
-        """Buffers live in what comes next: those of a block, or of the statement that is walked."""
+        """Buffers live in what comes next."""
         self.made.update(dict.fromkeys(buffers, len(self.nest)))
-        if not isinstance(self.at, nodes.Allocate):
-            self.owned.update(buffers)
 
     # -------------------------------------------------------------------------- expressions
 
@@ -250,11 +243,6 @@ def _given_away(s: nodes.Stmt) -> set[nodes.Buffer]:
     ):
         return set()
     return {n.buffer for n in expr_nodes(s.value) if isinstance(n, nodes.BufferLoad)}
-
-
-def _outside(body: nodes.Stmt, loop: nodes.Stmt) -> Iterator[nodes.Stmt]:
-    """The statements of a program that are not in a loop."""
-    return (s for s in nodes.walk(body, lambda s: s is loop) if s is not loop)
 
 
 def _distinct(b: nodes.Buffer) -> bool:

@@ -20,9 +20,9 @@ from smelt.ir.errors import TypeMismatch
 from smelt.tir.interpret import interpret
 from smelt.tir.interpret_stmt import Place
 from smelt.tir.interpret_threads import Observer, Point
-from smelt.tir.nodes import Block, Buffer, For, PrimFunc, Stmt, sub_statements
+from smelt.tir.nodes import Buffer, For, PrimFunc, Stmt
 from smelt.tir.printer import script
-from smelt.tir.threads import communal_buffers, is_grid_axis, kernels, touched_buffers
+from smelt.tir.threads import communal_buffers, is_grid_axis, kernels, private_loops
 
 from .examples import example_arguments
 
@@ -167,7 +167,7 @@ class _Recorder(Observer):
 
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
-        self.private = _private_loops(func)
+        self.private = private_loops(func.body)
         self.communal = {b for k in kernels(func.body) for b in communal_buffers(k)}
         self.places: Sequence[Place] = ()
         self.races: list[Race] = []
@@ -316,10 +316,9 @@ class _Recorder(Observer):
         """Whether each iteration has the buffer for itself, once the program is lowered."""
         found = self.instances[between]
         loops = self.private.get(buffer, set())
-        if found.kind == "grid":
-            return any(is_grid_axis(str(x.thread)) for x in loops if x.thread)
-        if found.kind == "threads":
-            return any(not is_grid_axis(str(x.thread)) for x in loops if x.thread)
+        if found.kind in ("grid", "threads"):
+            axes = [x.thread for x in loops if isinstance(x, For) and x.thread]
+            return any(is_grid_axis(a) == (found.kind == "grid") for a in axes)
         return self.places[found.place].stmt in loops
 
     def report(self, own: _Memory, index: Point, between: int, a: _Mark, b: _Mark) -> None:
@@ -356,23 +355,3 @@ class _Recorder(Observer):
         if found.kind == "threads":
             return "the threads of a block"
         return f"iterations of the {found.kind} loop {self.loop_name(found)}"
-
-
-def _private_loops(func: PrimFunc) -> dict[Buffer, set[For]]:
-    """The loops inside a block that hold all uses of one of the block's own buffers."""
-    around: dict[Buffer, list[For]] = {}
-    made: dict[Buffer, int] = {}
-    stack: list[tuple[Stmt, list[For]]] = [(func.body, [])]
-    while stack:
-        s, loops = stack.pop()
-        if isinstance(s, Block):
-            made.update(dict.fromkeys(s.alloc_buffers, len(loops)))
-        for b in touched_buffers(s):
-            old = around.setdefault(b, loops)
-            around[b] = [x for x, y in zip(old, loops, strict=False) if x is y]
-        inside = [*loops, s] if isinstance(s, For) else loops
-        stack.extend((x, inside) for x in sub_statements(s))
-    return {
-        b: {x for x in around.get(b, [])[depth:] if x.kind in ("parallel", "thread_binding")}
-        for b, depth in made.items()
-    }

@@ -27,7 +27,7 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.regions import accesses
 from smelt.tir.script_ops import expr_nodes
-from smelt.tir.threads import touched_buffers
+from smelt.tir.threads import around_uses
 from smelt.tir.verify import verify
 
 
@@ -134,17 +134,7 @@ def _use(exprs: Iterable[Expr], defined: set[Node], found: dict[Node, None]) -> 
 
 def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Stmt]:
     """For every buffer that is used: the innermost statement that holds all its uses."""
-    around: dict[Buffer, tuple[Stmt, ...]] = {}
-    stack: list[tuple[Stmt, tuple[Stmt, ...]]] = [(func.body, ())]
-    while stack:
-        s, path = stack.pop()
-        path = (*path, s)
-        for b in touched_buffers(s):
-            old = around.get(b, path)
-            same = [x for x, y in zip(old, path, strict=False) if x is y]
-            around[b] = tuple(same)
-        stack.extend((x, path) for x in sub_statements(s))
-    return {b: path[-1] for b, path in around.items()}
+    return {b: path[-1] for b, path in around_uses(func.body).items()}
 
 
 def get_block_access_region(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from smelt.ir.expr import Expr, FloatImm, IntImm, StringImm
 from smelt.ir.walk import free_vars
-from smelt.tir.nodes import BlockRealize, For
+from smelt.tir.nodes import Block, BlockRealize, For
 
 from .loops import find
 from .primitive import Base, primitive
@@ -38,9 +37,9 @@ class AnnotatePrimitives(Base):
         Needs   None, a number, text, an expression over sizes, or a list or dict of these.
         """
         s = self.state
-        target = find(s, block_or_loop)
+        node = _noted(find(s, block_or_loop))
         value = _attribute(s, ann_val)
-        _set_annotations(s, target, {**_annotations(target), ann_key: value})
+        s.replace({node: node.replace(annotations={**node.annotations, ann_key: value})})
 
     @primitive
     def unannotate(self, block_or_loop: str, ann_key: str) -> None:
@@ -61,7 +60,8 @@ class AnnotatePrimitives(Base):
         """
         s = self.state
         target = find(s, block_or_loop)
-        old = dict(_annotations(target))
+        node = _noted(target)
+        old = dict(node.annotations)
         if ann_key not in old:
             s.fail(
                 f"{block_or_loop} has no annotation {ann_key!r}",
@@ -69,18 +69,12 @@ class AnnotatePrimitives(Base):
                 legal=", ".join(old) or "it has none",
             )
         del old[ann_key]
-        _set_annotations(s, target, old)
+        s.replace({node: node.replace(annotations=old)})
 
 
-def _annotations(target: For | BlockRealize) -> Mapping[str, Any]:
-    return target.annotations if isinstance(target, For) else target.block.annotations
-
-
-def _set_annotations(s: State, target: For | BlockRealize, new: dict[str, Any]) -> None:
-    if isinstance(target, For):
-        s.replace({target: target.replace(annotations=new)})
-    else:
-        s.replace({target.block: target.block.replace(annotations=new)})
+def _noted(target: For | BlockRealize) -> For | Block:
+    """What has the annotations of a loop or a block."""
+    return target if isinstance(target, For) else target.block
 
 
 def _attribute(s: State, v: Any) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from smelt.ir.build import all_of, is_const, product
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars
 from smelt.tir.facts import Box
 from smelt.tir.regions import element, full
-from smelt.tir.rewrite import Indices
+from smelt.tir.rewrite import Indices, replace_buffers
 
 from .. import nodes
 from .check import recheck
@@ -63,7 +64,8 @@ class CachePrimitives(Base):
         name = s.fresh_block(cached.name)
         inside, place, behind = _between(s, scope, writers, chosen)
         nest = copy_nest(s, name, buffer, cached, _needed(s, buffer, chosen, inside))
-        stage(s, buffer, cached, chosen, nest, place, behind)
+        swap = partial(replace_buffers, buffers={buffer: cached})
+        stage(s, cached, chosen, swap, nest, place, behind)
         recheck(s, s.realize(name))
         return BlockRV(name)
 
@@ -106,7 +108,8 @@ class CachePrimitives(Base):
         cached = copy_of(s, buffer, storage_scope, buffer.strides)
         name = s.fresh_block(cached.name)
         nest = copy_nest(s, name, cached, buffer, *written_box(s, b, buffer))
-        stage(s, buffer, cached, (b, *consumers), nest, s.top(b, scope.block), True)
+        swap = partial(replace_buffers, buffers={buffer: cached})
+        stage(s, cached, (b, *consumers), swap, nest, s.top(b, scope.block), True)
         return BlockRV(name)
 
     @primitive
@@ -216,7 +219,7 @@ def written_box(s: State, b: nodes.BlockRealize, buffer: nodes.Buffer) -> tuple[
     region = next(w for w in b.block.writes if w.buffer is buffer)
     loops = s.loops_above(b)
     box = touched(s, b, region, loops)
-    domains = domain_loops(b.block)
+    domains = domain_loops(b.block.iter_vars)
     limits = s.facts.box(region.region, buffer.shape, domains)
     outlives = buffer not in s.scope(b).block.alloc_buffers
     if outlives and not _fills(s, b, region, box, limits):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Var
 from smelt.ir.walk import free_vars
-from smelt.tir.facts import Facts
-from smelt.tir.nodes import Block, BlockRealize, For, LetStmt, PrimFunc, Stmt, walk
-from smelt.tir.regions import refresh_regions
-from smelt.tir.rewrite import Rewriter, UniqueNames
+from smelt.tir.nodes import Block, BlockRealize, For, LetStmt, PrimFunc, walk
+from smelt.tir.regions import with_regions
+from smelt.tir.rewrite import UniqueNames
 
 
 def canonicalize(func: PrimFunc) -> PrimFunc:
@@ -19,19 +18,20 @@ def canonicalize(func: PrimFunc) -> PrimFunc:
             "(a lowered program cannot be scheduled)"
         )
     body = func.body
-    if _repeated(func):
+    if any(len(set(names)) < len(names) for names in bound_names(func)):
         root = UniqueNames({p.name for p in func.params}).stmt(body.block)
         assert isinstance(root, Block)
         body = body.replace(block=root)
-    if any(_bare(s) for s in walk(body)):
-        new = _Regions(Facts(func.replace(body=body))).stmt(body)
-        assert isinstance(new, BlockRealize)
-        body = new
     func = func if body is func.body else func.replace(body=body)
-    for s in walk(body):
-        if isinstance(s, Block) and s.name != "root":
-            _check_closed(func, s)
+    if bare := [s for s in _inner_blocks(func) if not s.reads and not s.writes]:
+        func = with_regions(func, dict.fromkeys(bare, (True, True)))
+    for s in _inner_blocks(func):
+        _check_closed(func, s)
     return func
+
+
+def _inner_blocks(func: PrimFunc) -> list[Block]:
+    return [s for s in walk(func.body) if isinstance(s, Block) and s.name != "root"]
 
 
 def _check_closed(func: PrimFunc, block: Block) -> None:
@@ -52,7 +52,8 @@ def _check_closed(func: PrimFunc, block: Block) -> None:
         )
 
 
-def _repeated(func: PrimFunc) -> bool:
+def bound_names(func: PrimFunc) -> tuple[list[str], list[str]]:
+    """The names of what a function binds, those of blocks apart, as often as they are bound."""
     names: list[str] = [p.name for p in func.params]
     blocks: list[str] = []
     for s in walk(func.body):
@@ -61,20 +62,4 @@ def _repeated(func: PrimFunc) -> bool:
         elif isinstance(s, Block):
             names += [i.var.name for i in s.iter_vars] + [b.name for b in s.alloc_buffers]
             blocks.append(s.name)
-    return len(set(names)) < len(names) or len(set(blocks)) < len(blocks)
-
-
-def _bare(s: Stmt) -> bool:
-    return isinstance(s, Block) and s.name != "root" and not s.reads and not s.writes
-
-
-class _Regions(Rewriter):
-    """Gives blocks without regions those that their bodies touch, innermost first."""
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__()
-        self.facts = facts
-
-    def visit_Block(self, s: Block) -> Block:
-        new = self.block_parts(s)
-        return refresh_regions(self.facts, new) if _bare(s) else new
+    return names, blocks

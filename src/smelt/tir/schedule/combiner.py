@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from smelt.ir import expr
-from smelt.ir.walk import free_vars, rebuild_binary, refold, substitute
-from smelt.tir.rewrite import loads
+from smelt.ir.walk import free_vars, substitute
+from smelt.tir.rewrite import Rewriter, loads
 
 from .. import nodes
 from .state import State
@@ -61,43 +61,12 @@ class Update:
         own: Mapping[expr.Var, expr.Expr],
     ) -> nodes.Stmt:
         """The step on other results with other terms, `own` put in place of the variables."""
-        values: dict[expr.Expr, expr.Expr] = dict(zip(self.terms, terms, strict=True))
-        for old, new_buffer in zip(self.buffers, buffers, strict=True):
-            values[nodes.BufferLoad(old, self.point)] = nodes.BufferLoad(new_buffer, point)
-        parts = zip(self.values, self.buffers, self.terms, strict=True)
-        results = [
-            _replaced(value, nodes.BufferLoad(old, self.point), term, values, dict(own))
-            for value, old, term in parts
-        ]
+        swap = Rewriter(own)
+        swap.memo.update(zip(self.terms, terms, strict=True))
+        for old, new in zip(self.buffers, buffers, strict=True):
+            swap.memo[nodes.BufferLoad(old, self.point)] = nodes.BufferLoad(new, point)
+        results = [swap.expr(v) for v in self.values]
         return nodes.stored_together(buffers, results, point, s.fresh)
-
-
-def _replaced(
-    value: expr.Expr,
-    old: nodes.BufferLoad,
-    term: expr.Expr,
-    values: Mapping[expr.Expr, expr.Expr],
-    own: dict[expr.Var, expr.Expr],
-) -> expr.Expr:
-    """A result with the operands exchanged; the two of an elementwise step by their place."""
-    if isinstance(value, _ELEMENTWISE):
-        a, b = (values[x] if x is old else values[term] for x in (value.a, value.b))
-        return rebuild_binary(type(value), a, b)
-    return _exchange(value, values, own)
-
-
-def _exchange(
-    e: expr.Expr, values: Mapping[expr.Expr, expr.Expr], own: dict[expr.Var, expr.Expr]
-) -> expr.Expr:
-    """Whole operands replaced from the top down, other variables substituted."""
-    if e in values:
-        return values[e]
-    if isinstance(e, expr.Var):
-        return own.get(e, e)
-    if isinstance(e, expr.Binary):
-        return rebuild_binary(type(e), _exchange(e.a, values, own), _exchange(e.b, values, own))
-    new = e.with_children(lambda c: _exchange(c, values, own) if isinstance(c, expr.Expr) else c)
-    return e if new is e else refold(new)
 
 
 # ---------------------------------------------------------------------------------- recognition
@@ -190,15 +159,17 @@ def _ordered(
     terms: Sequence[expr.Expr],
 ) -> bool:
     """Whether equal candidates are told apart by their order; refuses what is no choice."""
-    chosen = [k for k, v in enumerate(values) if isinstance(v, expr.Select)]
+    chosen = {k: v for k, v in enumerate(values) if isinstance(v, expr.Select)}
     if not chosen:
         return False
     if len(set(terms)) < len(terms):
         _refuse(s, b, "two of its terms are the same")
     lhs = [expr.Var(f"l{k}", e.dtype) for k, e in enumerate(olds)]
     rhs = [expr.Var(f"r{k}", e.dtype) for k, e in enumerate(terms)]
-    names: dict[expr.Expr, expr.Expr] = dict(zip((*terms, *olds), (*rhs, *lhs), strict=True))
-    choices = {_choice(values[k], olds[k], names) for k in chosen}
+    named = Rewriter()
+    named.memo.update(zip((*terms, *olds), (*rhs, *lhs), strict=True))
+    # the condition that chooses, and whether the result so far is kept where it holds
+    choices = {(named.expr(v.condition), v.true_value is olds[k]) for k, v in chosen.items()}
     if len(choices) > 1:
         _refuse(s, b, "its results are chosen by different conditions")
     condition, keeps = choices.pop()
@@ -211,14 +182,6 @@ def _ordered(
         if k not in chosen and not (k == key and isinstance(v, best)):
             _refuse(s, b, f"{olds[k].buffer.name} is not chosen together with the others")
     return position is None or len(values) > 2
-
-
-def _choice(
-    value: expr.Expr, old: nodes.BufferLoad, names: Mapping[expr.Expr, expr.Expr]
-) -> tuple[expr.Expr, bool]:
-    """The condition that chooses, and whether the result so far is kept where it holds."""
-    assert isinstance(value, expr.Select)
-    return _exchange(value.condition, names, {}), value.true_value is old
 
 
 def _comparison(

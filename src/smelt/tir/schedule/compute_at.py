@@ -443,9 +443,9 @@ def _check_all_made(
 
     One that reads beyond it, under a condition, would belong to no iteration of the loop.
     """
-    made = s.facts.box(w.region, w.buffer.shape, domain_loops(p.block))
+    made = s.facts.box(w.region, w.buffer.shape, domain_loops(p.block.iter_vars))
     for e, (low, high) in zip(indices, made, strict=True):
-        ends = s.facts.relax(e, domain_loops(b.block))
+        ends = s.facts.relax(e, domain_loops(b.block.iter_vars))
         if ends is None or not (s.facts.prove(ends[0] >= low) and s.facts.prove(ends[1] <= high)):
             s.cannot_prove(
                 f"{b.block.name} reads only elements of {w.buffer.name} that {p.block.name} makes: "

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Sequence
 
-from smelt.tir.rewrite import Indices, Rewriter, replace_buffers
+from smelt.tir.rewrite import Indices, Rewriter
 
 from .. import nodes
 from .region import refreshed
@@ -83,17 +82,18 @@ def _exchange(
 
 def stage(
     s: State,
-    old: nodes.Buffer,
     new: nodes.Buffer,
-    users: Iterable[nodes.BlockRealize],
+    users: Sequence[nodes.BlockRealize],
+    swap: Change,
     nest: nodes.Stmt,
     place: nodes.Stmt,
     behind: bool,
 ) -> None:
-    """Let blocks of a scope use a copy of a buffer, which a nest beside a place fills or reads."""
-    blocks = list(users)
-    swap = partial(replace_buffers, buffers={old: new})
-    changes: dict[nodes.Stmt, Change] = {b.block: swap for b in blocks}
+    """Let blocks of a scope use a copy of a buffer, which a nest beside a place fills or reads.
+
+    swap  what becomes of these blocks
+    """
+    changes: dict[nodes.Stmt, Change] = {b.block: swap for b in users}
     changes[place] = lambda x: nodes.seq(x, nest) if behind else nodes.seq(nest, x)
-    changes[s.scope(blocks[0]).block] = allocating(new)
+    changes[s.scope(users[0]).block] = allocating(new)
     s.replace(changes)

@@ -11,8 +11,9 @@ from smelt.ir.build import is_const
 from smelt.ir.expr import INDEX, Expr, Var
 from smelt.ir.node import Node
 from smelt.ir.walk import free_vars
-from smelt.tir.nodes import BlockRealize, For, no_op
+from smelt.tir.nodes import BlockRealize, For
 
+from .region import domain_loops
 from .state import State
 
 
@@ -42,7 +43,7 @@ def rewriting_loops(state: State, w: BlockRealize) -> list[For]:
     """The loops whose iterations may put other values into the elements that a block writes."""
     bound: set[Var] = set()
     spatial = [i for i in w.block.iter_vars if i.kind == "spatial"]
-    domains = [For(i.var, i.dom.min, i.dom.extent, no_op()) for i in spatial]
+    domains = domain_loops(spatial)
     for region in w.block.writes:
         at = [d.min for d in region.region]
         plain = {i.var for i in spatial} <= set(at)

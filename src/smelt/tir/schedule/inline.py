@@ -14,7 +14,7 @@ from .. import nodes
 from .injective import injective
 from .predicate import own_conditions, require_unguarded
 from .primitive import Base, primitive
-from .region import domain_loops, refreshed, solve
+from .region import domain_loops, inverted, refreshed
 from .require import Kind, require_kind, require_operands_stay, require_store
 from .state import State
 
@@ -70,14 +70,13 @@ class InlinePrimitives(Base):
         store = require_store(s, b)
         _require_inlinable(s, b, store.buffer)
         _require_consumers_only(s, b, store.buffer)
-        inverse = _inverse(s, b, store.indices)
         bound = {i.var for i in b.block.iter_vars}
 
         whole = _covers(s, b, store.buffer)
         guard = own_conditions(s, b)
 
         def value(indices: tuple[Expr, ...]) -> Expr:
-            values = inverse(indices)
+            values = _instance(s, b, store.indices, indices)
             needed = [substitute(c, values) for c in guard]
             for i in b.block.iter_vars:
                 needed += [] if whole else _inside(i.var, i.dom.min, i.dom.extent, values)
@@ -133,7 +132,7 @@ class InlinePrimitives(Base):
         require_unguarded(s, c, f"{p.block.name} would store more elements")
         require_unguarded(s, p, f"{c.block.name} would store fewer elements")
         indices = _read_indices(s, c, made.buffer)
-        values = _inverse(s, c, indices)(made.indices)
+        values = _instance(s, c, indices, made.indices)
 
         inline = ReplaceLoads(s, made.buffer, lambda _: made.value)
         value = inline.expr(substitute(store.value, values))
@@ -195,7 +194,7 @@ def _onto(
 ) -> bool:
     """Whether the producer's iterations give each of the consumer's exactly once."""
     here = [values[i.var] for i in c.block.iter_vars]
-    return s.facts.equal(_runs(p), _runs(c)) and injective(s, here, domain_loops(p.block))
+    return s.facts.equal(_runs(p), _runs(c)) and injective(s, here, domain_loops(p.block.iter_vars))
 
 
 def _inside(v: Var, low: Expr, extent: Expr, values: Mapping[Var, Expr]) -> list[Expr]:
@@ -255,34 +254,24 @@ def _require_consumers_only(s: State, b: nodes.BlockRealize, buffer: nodes.Buffe
                 )
 
 
-def _inverse(
-    s: State, b: nodes.BlockRealize, indices: Sequence[Expr]
-) -> Callable[[tuple[Expr, ...]], dict[Var, Expr]]:
-    """From the indices of an element to the block's variables."""
+def _instance(
+    s: State, b: nodes.BlockRealize, indices: Sequence[Expr], at: Sequence[Expr]
+) -> dict[Var, Expr]:
+    """The values of a block's variables with which `indices` are the indices `at`."""
     variables = [i.var for i in b.block.iter_vars]
-
-    def values(at: tuple[Expr, ...]) -> dict[Var, Expr]:
-        found: dict[Var, Expr] = {}
-        for e, a in zip(indices, at, strict=True):
-            if isinstance(e, Var) and e in variables and e not in found:
-                found[e] = a
-        if len(found) < len(variables):
-            domain, _ = solve(s.facts, indices, [(a, a) for a in at], variables)
-            for v, (low, high) in domain.items():
-                if s.facts.equal(low, high):
-                    found.setdefault(v, low)
-        for i in b.block.iter_vars:
-            if i.var not in found and is_const(i.dom.extent, 1):
-                found[i.var] = i.dom.min
-        missing = [v.name for v in variables if v not in found]
-        if missing:
-            s.cannot_prove(
-                f"the indices of an element determine {', '.join(missing)} of {b.block.name}",
-                legal="a store at indices that are the block's variables",
-            )
-        return found
-
-    return values
+    found: dict[Var, Expr] = {}
+    for e, a in zip(indices, at, strict=True):
+        if isinstance(e, Var) and e in variables:
+            found.setdefault(e, a)
+    if len(found) < len(variables):
+        found = inverted(s.facts, indices, at, b.block.iter_vars) | found
+    missing = [v.name for v in variables if v not in found]
+    if missing:
+        s.cannot_prove(
+            f"the indices of an element determine {', '.join(missing)} of {b.block.name}",
+            legal="a store at indices that are the block's variables",
+        )
+    return found
 
 
 def _only_producer(s: State, c: nodes.BlockRealize) -> nodes.BlockRealize:

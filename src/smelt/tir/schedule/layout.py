@@ -16,7 +16,7 @@ from .exchange import Relayout, replace_buffer, transform_accesses
 from .loops import sequence
 from .maps import IndexFunction, Mapped, read_map
 from .primitive import Base, primitive
-from .region import refreshed, solve
+from .region import inverted, refreshed
 from .state import State
 from .trace_text import expr_text, formula
 
@@ -75,7 +75,11 @@ class LayoutPrimitives(Base):
         filling = _padding_value(s, b, pad_value, new)
         padded = not s.facts.equal(product(shape), product(old.shape))
         writers = s.writers(s.scope(b), old)
-        transform_accesses(s, old, new, Relayout(old, new, lambda at: layout.at(s, at)))
+
+        def moved(at: Indices) -> Indices:
+            return tuple([s.facts.simplify(e) for e in layout.at(at)])
+
+        transform_accesses(s, old, new, Relayout(old, new, moved))
         if padded and writers and filling is not None:
             last = max((s.realize(w.block.name) for w in writers), key=lambda w: s.index.order[w])
             _fill_padding(s, last, old, new, layout, filling)
@@ -115,10 +119,7 @@ class LayoutPrimitives(Base):
             "the index map leaves no gaps",
             legal="a map onto as many values",
         )
-        to_own: dict[Var, Expr] = {
-            x: i.var - i.dom.min for x, i in zip(layout.variables, b.block.iter_vars, strict=True)
-        }
-        own = [substitute(r, to_own) for r in layout.results]
+        own = layout.at([i.var - i.dom.min for i in b.block.iter_vars])
         kinds = [_one_kind(s, b, e) for e in own]
         new = [
             nodes.IterVar(s.new_var(f"v{k}", 0, e), nodes.Range(const(0, INDEX), e), kind)
@@ -210,18 +211,15 @@ def _inverted(
     s: State, b: nodes.BlockRealize, own: Sequence[Expr], new: Sequence[nodes.IterVar]
 ) -> dict[Var, Expr]:
     """A block's variables in terms of the new ones that are functions of them."""
-    variables = [i.var for i in b.block.iter_vars]
-    domain, _ = solve(s.facts, own, [(i.var, i.var) for i in new], variables)
+    found = inverted(s.facts, own, [i.var for i in new], b.block.iter_vars)
     for i in b.block.iter_vars:
-        if i.var not in domain and is_const(i.dom.extent, 1):
-            domain[i.var] = (i.dom.min, i.dom.min)
-        if i.var not in domain or not s.facts.equal(*domain[i.var]):
+        if i.var not in found:
             s.cannot_prove(
                 "the index map can be inverted",
                 mark={b: f"{i.var.name} is not determined"},
                 legal="a map from whose results each variable follows",
             )
-    return {v: domain[v][0] for v in variables}
+    return found
 
 
 def _one_kind(s: State, b: nodes.BlockRealize, e: Expr) -> str:
@@ -265,17 +263,15 @@ def _fill_padding(
 ) -> None:
     """Write the padding behind the nest that writes the buffer."""
     iters = s.iter_vars(full(new).region)
-    domain, _ = solve(s.facts, layout.results, [(i.var, i.var) for i in iters], layout.variables)
-    inside = []
-    for v, extent in zip(layout.variables, old.shape, strict=True):
-        if v not in domain or not s.facts.equal(*domain[v]):
-            s.cannot_prove(
-                f"the index map of {old.name} can be inverted, to find its padding",
-                mark={writer: f"writes {old.name}"},
-                legal="no pad_value",
-            )
-        inside.append(domain[v][0] < extent)
     point: Indices = tuple([i.var for i in iters])
+    origin = inverted(s.facts, layout.results, point, layout.iters)
+    if len(origin) < len(layout.iters):
+        s.cannot_prove(
+            f"the index map of {old.name} can be inverted, to find its padding",
+            mark={writer: f"writes {old.name}"},
+            legal="no pad_value",
+        )
+    inside = [origin[v] < n for v, n in zip(layout.variables, old.shape, strict=True)]
     name = s.fresh_block(f"{old.name}_padding")
     store = nodes.BufferStore(new, filling(point), point)
     outside = logical_not(all_of([s.facts.simplify(c) for c in inside if not s.facts.prove(c)]))

@@ -13,9 +13,10 @@ from smelt.ir.expr import INDEX, Expr, FloorMod, IntImm, Var, const, convert
 from smelt.ir.node import Node
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.names import unique_name
-from smelt.tir.nodes import BlockRealize, For, no_op
+from smelt.tir.nodes import BlockRealize, IterVar, Range
 
 from .injective import injective
+from .region import domain_loops
 from .state import State
 from .trace_text import Formula, expr_text, formula
 
@@ -28,14 +29,13 @@ class Mapped:
     """An index map on variables of known extents.
 
     block       whose buffer or variables are mapped
-    variables   run from 0 over `extents`
+    iters       the variables, which run from 0
     results     the new indices
     separators  how many results stand before each AXIS_SEPARATOR
     """
 
     block: BlockRealize
-    variables: list[Var]
-    extents: list[Expr]
+    iters: list[IterVar]
     results: list[Expr]
     separators: tuple[int, ...]
 
@@ -49,24 +49,21 @@ class Mapped:
         names = ", ".join(expr_text(v) for v in own.values())
         return formula(f"lambda {names}: ({', '.join(items)},)")
 
-    def at(self, s: State, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+    @property
+    def variables(self) -> list[Var]:
+        """What the results are expressions of."""
+        return [i.var for i in self.iters]
+
+    def at(self, indices: Sequence[Expr]) -> tuple[Expr, ...]:
         """Where an element goes."""
         values = dict(zip(self.variables, indices, strict=True))
-        return tuple([s.facts.simplify(substitute(r, values)) for r in self.results])
-
-    def loops(self, among: Sequence[Var] | None = None) -> list[For]:
-        """The variables (or some of them) as loops, for questions about ranges."""
-        return [
-            For(v, const(0, INDEX), e, no_op())
-            for v, e in zip(self.variables, self.extents, strict=True)
-            if among is None or v in among
-        ]
+        return tuple([substitute(r, values) for r in self.results])
 
     def image(
         self,
         s: State,
         what: str,
-        among: Sequence[Var] | None = None,
+        among: Sequence[IterVar] | None = None,
         padded: bool = False,
         assume_injective: bool = False,
     ) -> tuple[Expr, ...]:
@@ -77,7 +74,7 @@ class Mapped:
                           elements there are
         assume_injective  the caller answers for different places
         """
-        loops = self.loops(among)
+        loops = domain_loops(self.iters if among is None else among)
         mark: dict[Node, str] = {self.block: "this block"}
         if not assume_injective and not injective(s, self.results, loops):
             s.cannot_prove(
@@ -88,7 +85,7 @@ class Mapped:
             )
         shape = []
         for r in self.results:
-            ends = s.facts.relax(r, self.loops())
+            ends = s.facts.relax(r, domain_loops(self.iters))
             if ends is None:
                 s.cannot_prove(
                     f"the index map of {what} has bounds", mark=mark, legal="affine indices"
@@ -135,13 +132,12 @@ def read_map(
         )
     if len(names) != len(extents):
         names = [f"i{k}" for k in range(len(extents))]
-    variables = []
-    for name, extent in zip(names, extents, strict=True):
-        v = Var(name)
-        s.facts.bind(v, const(0, INDEX), extent)
-        variables.append(v)
+    zero = const(0, INDEX)
+    iters = [IterVar(Var(n), Range(zero, e)) for n, e in zip(names, extents, strict=True)]
+    for i in iters:
+        s.facts.bind(i.var, zero, i.dom.extent)
     try:
-        out = function(*variables)
+        out = function(*[i.var for i in iters])
     except TypeError as e:
         s.fail(
             f"the index map does not take {len(extents)} indices: {e}",
@@ -153,7 +149,7 @@ def read_map(
         if not isinstance(item, Expr | int) and not hasattr(item, "as_expr"):
             s.fail(f"the index map gives {item!r}", mark=mark, legal="indices, and AXIS_SEPARATOR")
     results = [convert(item, INDEX) for item in outputs]
-    return Mapped(b, variables, list(extents), results, tuple(separators))
+    return Mapped(b, iters, results, tuple(separators))
 
 
 def _of_index_map(m: IndexMap) -> Callable[..., Any]:

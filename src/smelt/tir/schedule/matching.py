@@ -258,14 +258,11 @@ class Matching:
 
     def _fits(self, d: Expr, t: Expr) -> bool:
         """Whether two operands are the same, taken alone."""
-        saved = dict(self.places)
-        try:
-            self._expr(d, t)
-        except Difference:
-            return False
-        finally:
-            self.places = saved
-        return True
+        saved = self.places
+        self.places = dict(saved)
+        found = self._assign([d], [t])
+        self.places = saved
+        return found
 
     # -------------------------------------------------------------------------------- places
 

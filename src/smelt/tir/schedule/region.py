@@ -29,9 +29,9 @@ def touched(
     return state.facts.box(own.region, region.buffer.shape, loops)
 
 
-def domain_loops(block: nodes.Block) -> list[nodes.For]:
-    """A block's variables as loops over their domains, for questions about ranges."""
-    return [nodes.For(i.var, i.dom.min, i.dom.extent, nodes.no_op()) for i in block.iter_vars]
+def domain_loops(iters: Iterable[nodes.IterVar]) -> list[nodes.For]:
+    """Variables as loops over their domains, for questions about ranges."""
+    return [nodes.For(i.var, i.dom.min, i.dom.extent, nodes.no_op()) for i in iters]
 
 
 # ------------------------------------------------------------------------------------ inverting
@@ -51,6 +51,15 @@ def solve(
     for e, (low, high), precise in _joined(facts, indices, box):
         _solve_one(facts, e, low, high, precise, known, domain, exact)
     return domain, exact
+
+
+def inverted(
+    facts: Facts, indices: Sequence[Expr], at: Sequence[Expr], iters: Sequence[nodes.IterVar]
+) -> dict[Var, Expr]:
+    """Those variables that `indices` determine, where the values of `indices` are `at`."""
+    domain, _ = solve(facts, indices, [(e, e) for e in at], [i.var for i in iters])
+    found = {v: low for v, (low, high) in domain.items() if facts.equal(low, high)}
+    return {i.var: i.dom.min for i in iters if is_const(i.dom.extent, 1)} | found
 
 
 def _joined(

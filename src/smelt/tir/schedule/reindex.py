@@ -10,7 +10,7 @@ from smelt.ir.walk import free_vars, substitute
 
 from .. import nodes
 from .cache import buffer_at
-from .exchange import Relayout, is_outer
+from .exchange import Relayout, is_outer, stage
 from .handles import BlockRV
 from .layout import named_buffer
 from .maps import IndexFunction, read_map
@@ -24,7 +24,7 @@ from .require import (
     require_producers_apart,
     require_top,
 )
-from .state import Change, State, allocating
+from .state import State
 
 
 class ReindexPrimitives(Base):
@@ -173,14 +173,10 @@ class _Staging:
         extents = [i.dom.extent for i in b.block.iter_vars]
         layout = read_map(s, b, index_map, extents)
         s.call.args["index_map"] = layout.text()
-        own: dict[Var, Expr] = {
-            x: i.var - i.dom.min for x, i in zip(layout.variables, b.block.iter_vars, strict=True)
-        }
         used = {i.var for i in self.used}
-        chosen = [
-            x for x, i in zip(layout.variables, b.block.iter_vars, strict=True) if i.var in used
-        ]
-        point = tuple([substitute(r, own) for r in layout.results])
+        pairs = zip(layout.iters, b.block.iter_vars, strict=True)
+        chosen = [x for x, i in pairs if i.var in used]
+        point = layout.at([i.var - i.dom.min for i in b.block.iter_vars])
         other = [i.var.name for i in b.block.iter_vars if i.var not in used]
         for e in point:
             bad = free_vars(e) & {i.var for i in b.block.iter_vars} - used
@@ -199,14 +195,11 @@ class _Staging:
         """Change the program; returns the name of the copying block."""
         s, b, old, writes = self.s, self.b, self.old, self.writes
         name, nest = _copy(s, self.used, old, new, self.indices, point, writes)
-        inner = refreshed(s, Relayout(old, new, lambda _: point).stmt(b.block))
-        place = s.top(b, s.scope(b).block)
-        changes: dict[nodes.Stmt, Change] = {
-            b.block: inner,
-            place: lambda x: nodes.seq(x, nest) if writes else nodes.seq(nest, x),
-            s.scope(b).block: allocating(new),
-        }
-        s.replace(changes)
+
+        def swap(block: nodes.Block) -> nodes.Block:
+            return refreshed(s, Relayout(old, new, lambda _: point).stmt(block))
+
+        stage(s, new, [b], swap, nest, s.top(b, s.scope(b).block), writes)
         return name
 
 
@@ -235,7 +228,7 @@ def _require_inside(
     s: State, b: nodes.BlockRealize, buffer: nodes.Buffer, indices: Sequence[Expr]
 ) -> None:
     """Refuse a copy over a block's whole domain where only a condition keeps it in the buffer."""
-    loops = domain_loops(b.block)
+    loops = domain_loops(b.block.iter_vars)
     for e, extent in zip(indices, buffer.shape, strict=True):
         ends = s.facts.relax(e, loops)
         if ends is None or not (s.facts.prove(ends[0] >= 0) and s.facts.prove(ends[1] < extent)):

@@ -20,7 +20,7 @@ from smelt.tir.facts import Facts
 from smelt.tir.names import unique_name
 
 from .. import nodes
-from .canonical import canonicalize
+from .canonical import bound_names, canonicalize
 from .region import refreshed, told_by_body
 from .show import show
 from .trace_text import expr_text
@@ -89,10 +89,7 @@ class State:
         func = canonicalize(func)
         self.func = func
         self.facts = Facts(func)
-        self.names = _variable_names(func)
-        self.block_names = {
-            s.block.name for s in nodes.walk(func.body) if isinstance(s, nodes.BlockRealize)
-        }
+        self.names, self.block_names = map(set, bound_names(func))
         self.call = Call("Schedule", {})
         self.render = "detail"
         self.history: list[tuple[Call, nodes.PrimFunc]] = []
@@ -406,14 +403,3 @@ def block_names(func: nodes.PrimFunc) -> dict[str, str]:
 
 def _and(items: Sequence[str]) -> str:
     return " and ".join(([", ".join(items[:-1])] if len(items) > 1 else []) + list(items[-1:]))
-
-
-def _variable_names(func: nodes.PrimFunc) -> set[str]:
-    names = {p.name for p in func.params}
-    for s in nodes.walk(func.body):
-        if isinstance(s, nodes.For | nodes.LetStmt):
-            names.add(s.var.name)
-        elif isinstance(s, nodes.Block):
-            names.update(i.var.name for i in s.iter_vars)
-            names.update(b.name for b in s.alloc_buffers)
-    return names

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.ir.errors import VerifyError
-from smelt.ir.expr import Expr
 from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass, PassContext, PassInfo
 from smelt.target import Target
 from smelt.tir.nodes import BufferStore, PrimFunc
 from smelt.tir.printer import script
-from smelt.tir.rewrite import loads
+from smelt.tir.rewrite import own_loads
 from smelt.tir.threads import outside_kernels
 
 from .blocks import unchanged
@@ -95,7 +94,7 @@ def _verified(func: PrimFunc) -> PrimFunc:
         return func
     for s in outside_kernels(func.body):
         touched = [s.buffer] if isinstance(s, BufferStore) else []
-        touched += [x.buffer for c in s.children() if isinstance(c, Expr) for x in loads(c)]
+        touched += [x.buffer for x in own_loads(s)]
         if touched:
             raise VerifyError(
                 f"VerifyMemory: {func.name} is for {target}, but {touched[0].name} is touched "

@@ -1,0 +1,156 @@
+"""LLVM IR text under construction: a module, and what all parts of a function's emitter share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from smelt.ir.errors import InternalError
+from smelt.ir.expr import Call, Expr, Var
+from smelt.target import Target
+from smelt.target.processor import lacks, pointer_bytes
+from smelt.tir import nodes as tir
+
+from .llvm_types import llvm_type, mangled
+
+
+class ModuleText:
+    """A module under construction: functions, and the intrinsics they declare."""
+
+    def __init__(self, target: Target | None) -> None:
+        """An empty module."""
+        self.pointer_bytes = 8 if target is None else pointer_bytes(target)
+        self.lacks = () if target is None else lacks(target)
+        self.functions: list[str] = []
+        self.declared: dict[str, str] = {}  # by the names that are used
+        self.needs: dict[str, None] = {}  # comments about the processor, see features.py
+        self.zeros = 64  # bytes of zeros that loads whose guard fails read
+
+    def text(self) -> str:
+        """The whole module."""
+        zero = f"@smelt.zero = private constant [{self.zeros} x i8] zeroinitializer, align 64\n"
+        head = "".join([f"{line}\n" for line in self.needs])
+        return head + zero + "\n".join(self.declared.values()) + "\n\n" + "\n".join(self.functions)
+
+
+class LoopScope:
+    """Straight-line code under construction, and the values known in it.
+
+    loads  values that depend on memory: an expression, and what else they depend on
+    """
+
+    __slots__ = ("lines", "loads", "values")
+
+    def __init__(self) -> None:
+        """An empty scope."""
+        self.lines: list[str] = []
+        self.values: dict[object, str] = {}
+        self.loads: dict[tuple[Expr, *tuple[object, ...]], str] = {}
+
+
+class Emitter:
+    """One function: its lines so far, what is known in each scope, the guards in force."""
+
+    value: Callable[[Expr], str]
+
+    def __init__(
+        self,
+        module: ModuleText,
+        name: str,
+        params: Sequence[tir.Buffer | Var],
+        in_task: bool = False,
+    ) -> None:
+        """Name the parameters; a task's parallel loops are serial, and it is the module's own."""
+        self.module, self.name, self.in_task = module, name, in_task
+        self.params = tuple(params)
+        self.count = 0
+        self.allocas: list[str] = []
+        self.scopes: list[LoopScope] = [LoopScope()]
+        self.at = -1  # the scope that instructions go to
+        self.names: dict[Var | tir.Buffer, str] = {}  # of variables, of buffers' pointers
+        self.depths: dict[Expr | tir.Buffer, int] = {}
+        self.has_load: dict[Expr, bool] = {}
+        self.buffers_read: dict[Expr, frozenset[tir.Buffer]] = {}
+        self.effects = 0  # calls emitted so far that do something besides computing a value
+        self.guard: str | None = None
+        self.guard_lanes = 1
+        self.mask: str | None = None
+        for i, p in enumerate(self.params):
+            letter = "p" if isinstance(p, tir.Buffer) else "s"
+            self.names[p], self.depths[p] = f"%{letter}{i}", 0
+
+    # ------------------------------------------------------------------------------ lines
+
+    def fresh(self, stem: str = "v") -> str:
+        """A new local name."""
+        self.count += 1
+        return f"%{stem}{self.count}"
+
+    def line(self, *texts: str) -> None:
+        """Instructions at the end of the innermost scope."""
+        self.scope.lines += texts
+
+    def assign(self, text: str, at: int | None = None) -> str:
+        """One instruction, in the scope that is worked on, whose result gets a new name."""
+        name = self.fresh()
+        self.scopes[self.at if at is None else at].lines.append(f"{name} = {text}")
+        return name
+
+    def labels(self, count: int) -> list[str]:
+        """New names of basic blocks."""
+        return [self.fresh("L")[1:] for _ in range(count)]
+
+    @contextmanager
+    def where(self, bit: str) -> Iterator[None]:
+        """What is emitted meanwhile runs where a bit is set."""
+        yes, after = self.labels(2)
+        self.line(f"br i1 {bit}, label %{yes}, label %{after}", f"{yes}:")
+        yield
+        self.line(f"br label %{after}", f"{after}:")
+
+    @property
+    def scope(self) -> LoopScope:
+        """The innermost scope."""
+        return self.scopes[-1]
+
+    def intrinsic(self, name: str, dtype: str, values: list[str]) -> str:
+        """An LLVM intrinsic on operands of one type."""
+        t = llvm_type(dtype)
+        return self.named(f"@llvm.{name}.{mangled(dtype)}", t, [(t, v) for v in values])
+
+    def named(self, symbol: str, result: str, args: list[tuple[str, str]]) -> str:
+        """A call of a function that is declared on the way."""
+        kinds = ", ".join([t for t, _ in args])
+        self.module.declared[symbol] = f"declare {result} {symbol}({kinds})"
+        return self.assign(f"call {result} {symbol}({', '.join(f'{t} {v}' for t, v in args)})")
+
+    # ------------------------------------------------------------------------------ expressions
+
+    def depth(self, e: Expr) -> int:
+        """The outermost scope in which a pure expression can be computed."""
+        found = self.depths.get(e)
+        if found is None:
+            if isinstance(e, Var):
+                raise InternalError(
+                    f"{self.name}: the variable {e.name} is used where it is not defined"
+                )
+            if isinstance(e, tir.BufferLoad):  # only its address is taken
+                return self.depths[e.buffer]
+            found = max([self.depth(c) for c in e.children() if isinstance(c, Expr)], default=0)
+            self.depths[e] = found
+        return found
+
+    def _has_load(self, e: Expr) -> bool:
+        found = self.has_load.get(e)
+        if found is None:
+            address = isinstance(e, Call) and e.op == "smelt.address_of"
+            stays = isinstance(e, tir.BufferLoad) or _has_effect(e)
+            found = self.has_load[e] = stays or (
+                not address and any(self._has_load(c) for c in e.children() if isinstance(c, Expr))
+            )
+        return found
+
+
+def _has_effect(e: Expr) -> bool:
+    """Whether a node does something besides computing its value."""
+    return isinstance(e, Call) and e.op == "call_llvm_intrin"
