@@ -74,10 +74,13 @@ def loops(extents: Sequence[ExprLike], body: Callable[[tuple[Expr, ...]], Stmt])
     return _nested(point, extents, body(point))
 
 
-def _nested(point: Sequence[Var], extents: Sequence[ExprLike], stmt: Stmt) -> Stmt:
-    """Serial loops around a statement, the first one outermost."""
+def _nested(
+    point: Sequence[Var], extents: Sequence[ExprLike], stmt: Stmt, kind: str = "serial"
+) -> Stmt:
+    """Loops around a statement, the first one outermost and of a kind."""
     for v, e in reversed(list(zip(point, extents, strict=True))):
-        stmt = For(v, const(0, INDEX), convert(e, INDEX), stmt)
+        own = kind if v is point[0] else "serial"
+        stmt = For(v, const(0, INDEX), convert(e, INDEX), stmt, own)
     return stmt
 
 
@@ -161,10 +164,7 @@ def loop_nest(
         name, tuple(own), (*ins, *outs), outs, body(tuple([i.var for i in own])), None,
         tuple([c.buffer for c in cells]),
     )  # fmt: skip
-    stmt: Stmt = BlockRealize(tuple(outer), const(True), block)
-    for d, (v, e) in reversed(list(enumerate(zip(outer, sizes, strict=True)))):
-        stmt = For(v, const(0, INDEX), e, stmt, "serial" if d else kind)
-    return stmt
+    return _nested(outer, sizes, BlockRealize(tuple(outer), const(True), block), kind)
 
 
 def once(cells: Sequence[Cell], touched: Sequence[Sequence[Tensor]], *statements: Stmt) -> Stmt:

@@ -45,10 +45,7 @@ def _regions(x: Tensor, rois: Tensor, size: Sequence[int]) -> None:
     common.float_only(x)
     common.float_only(rois, "rois")
     common.take_form("[n, c, h, w]", x=x)
-    common.require(
-        len(rois.shape) == 2 and value_of(rois.shape[1]) in (5, None),
-        f"{common.named(rois=rois)} have to be [k, 5]",
-    )
+    common.take_form("[k, 5]", rois=rois)
     common.require(len(size) == 2 and min(size) >= 1, f"size={size} has to be two positive numbers")
 
 
