@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from smelt.ir.build import all_of, value_of
 from smelt.ir.build import product as product
-from smelt.ir.build import value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, cast, const, convert
 from smelt.te.tensor import Tensor, extern
 from smelt.tir.facts import Facts
@@ -127,6 +127,12 @@ def lets(values: Sequence[Expr], body: Callable[[list[Expr]], Stmt]) -> Stmt:
     if not values:
         return body([])
     return let(values[0], lambda first: lets(values[1:], lambda rest: body([first, *rest])))
+
+
+def inside(index: Expr, extent: ExprLike, act: Callable[[Expr], Stmt], name: str) -> Stmt:
+    """What is done with an index, if it is one of a dimension."""
+    at = cast(INDEX, index)
+    return when(all_of(at >= 0, at < extent), let(at, act, name))
 
 
 class Cell:
