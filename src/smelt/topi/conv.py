@@ -127,9 +127,9 @@ class Window:
             return x
         size = [h + (a + b) for h, a, b in zip(x.shape[2:], self.begin, self.end, strict=True)]
 
-        def body(n: Expr, c: Expr, *y: Expr) -> Expr:
-            at = [v - b for v, b in zip(y, self.begin, strict=True)]
-            return if_then_else(self.guards(at, x.shape[2:]), x[(n, c, *at)], value)
+        def body(*i: Expr) -> Expr:
+            at = [v - b for v, b in zip(i[2:], self.begin, strict=True)]
+            return if_then_else(self.guards(at, x.shape[2:]), x[(i[0], i[1], *at)], value)
 
         return common.tensor((*x.shape[:2], *size), body, name)
 
