@@ -137,6 +137,14 @@ def test_a_larger_shape_is_kept() -> None:
     assert op_names(made) == ["add"]
 
 
+@pytest.mark.parametrize(("dtype", "left"), [("int32", ["cast"]), ("int64", ["cast", "cast"])])
+def test_casts_through_a_type_that_rounds_are_kept(dtype: str, left: list[str]) -> None:
+    x = relay.var("x", shape=(4,), dtype=dtype)
+    body = relay.cast(relay.cast(x, "float64"), "int8")
+    mod = smelt.IRModule.from_expr(relay.Function([x], body))
+    assert op_names(T.SimplifyExpr()(mod)["main"]) == left
+
+
 def test_rules_know_whose_operators_they_are_about() -> None:
     x = image()
     mixed = call("add", x + 0.0, relay.const(np.float32(0)))

@@ -6,7 +6,7 @@ around all its uses, so that what two sides share is computed before the branch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from smelt.ir.errors import Unsupported
 from smelt.ir.node import Node, postorder
@@ -18,11 +18,39 @@ from .nodes import Call, Constant, Function, Let, RelaxExpr
 _DEEPEST = 90
 """How deep blocks may be nested: Python's parser takes 100 levels, the module's class included."""
 
+MET, LINE, DONE = range(3)
+"""Of a value: first seen; of a Let: where its line stands; all that a value is made of is done."""
+
+
+def walked(
+    root: RelaxExpr, tail: Container[RelaxExpr] | None = None
+) -> Iterator[tuple[RelaxExpr, int]]:
+    """The values of an expression and their stages, operands first.
+
+    tail  Lets whose line stands behind their value, otherwise in front of it; None: all
+    """
+    seen: set[RelaxExpr] = set()
+    stack = [(root, MET)]
+    while stack:
+        node, stage = stack.pop()
+        if stage == MET:
+            if node in seen:
+                continue
+            seen.add(node)
+            if isinstance(node, Let):
+                first = [(node, LINE), (node.value, MET)]
+                stack += [(node, DONE), (node.body, MET)]
+                stack += first if tail is None or node in tail else reversed(first)
+            elif not isinstance(node, LEAVES):
+                stack.append((node, DONE))
+                stack += [(c, MET) for c in reversed(parts_of(node))]
+        yield node, stage
+
 
 class TextBlock(Scope):
     """The statements of a function, a closure or a side of a branch.
 
-    steps   values in order of evaluation; a Let stands where its variable gets its value
+    steps   values in order of evaluation; (Let, True) where its variable gets its value
     result  the value of the block
     """
 
@@ -30,10 +58,6 @@ class TextBlock(Scope):
         """No statements yet."""
         super().__init__(parent)
         self.result = result
-        if self.depth > _DEEPEST:
-            raise Unsupported(
-                f"a block in {_DEEPEST} others has no text form: Python reads no more"
-            )
         self.steps: list[tuple[RelaxExpr, bool]] = []
 
 
@@ -51,7 +75,6 @@ class BlockTree:
     def __init__(self, f: Function) -> None:
         """Find the blocks and fill them."""
         self.inner: dict[Node, list[TextBlock]] = {}
-        self.constants: list[Constant] = []
         self.tail: set[Let] = set()
         self.named: set[Let] = set()
         self.uses = uses_of(f.body, parts_of)
@@ -60,11 +83,14 @@ class BlockTree:
             if isinstance(told, Match | Constructor):
                 raise Unsupported(f"a {type(told).__name__} has no text form; astext() has Relay's")
         self._mark_tail([f.body, *[r for n in self.uses for r in regions(n)]])
-        order = list(self._order(f.body))
+        order = list(walked(f.body, self.tail))
+        met = [n for n, stage in order if stage == MET]
+        self.constants = [n for n in met if isinstance(n, Constant) and not is_number(n)]
         self.root = TextBlock(None, f.body)
-        block = placed([n for n, binding in order if not binding], self.root, self._uses)
-        for node, binding in order:
-            block[node].steps.append((node, binding))
+        block = placed([n for n, stage in order if stage == DONE], self.root, self._uses)
+        for node, stage in order:
+            if stage != MET:
+                block[node].steps.append((node, stage == LINE))
         self._settle(self.root)
         for blocks in self.inner.values():
             for b in blocks:
@@ -82,29 +108,13 @@ class BlockTree:
                 self.tail.add(node)
                 node = node.body
 
-    def _order(self, root: RelaxExpr) -> Iterator[tuple[RelaxExpr, bool]]:
-        """Values operands first; (Let, True) where the variable has its value, or is declared."""
-        seen: set[Node] = set()
-        stack: list[tuple[RelaxExpr, int]] = [(root, 0)]
-        while stack:
-            node, stage = stack.pop()
-            if stage:
-                yield node, stage == 2
-            elif node not in seen:
-                seen.add(node)
-                if isinstance(node, Constant) and not is_number(node):
-                    self.constants.append(node)
-                elif isinstance(node, Let):
-                    first = [(node, 2), (node.value, 0)]
-                    stack += [(node, 1), (node.body, 0)]
-                    stack += first if node in self.tail else reversed(first)
-                elif not isinstance(node, LEAVES):
-                    stack.append((node, 1))
-                    stack += [(c, 0) for c in reversed(parts_of(node))]
-
     def _uses(self, node: RelaxExpr, block: TextBlock) -> Iterator[tuple[RelaxExpr, TextBlock]]:
         """What a value uses stands in its block; the results of blocks inside, in these."""
         if inside := regions(node):
+            if block.depth >= _DEEPEST:
+                raise Unsupported(
+                    f"a block in {_DEEPEST} others has no text form: Python reads no more"
+                )
             self.inner[node] = [TextBlock(block, r) for r in inside]
             yield from [(b.result, b) for b in self.inner[node]]
         yield from [(o, block) for o in operands(node)]

@@ -21,7 +21,7 @@ from smelt.runtime.errors import nearest
 from smelt.topi import get_op
 from smelt.topi.registry import Op
 
-__all__ = ["FUNCTIONS", "RELAY", "SAME", "SIZED", "alias", "attributes", "builder", "const",
+__all__ = ["FUNCTIONS", "RELAY", "SAME", "SIZED", "alias", "builder", "const",
            "find_builder", "is_call", "known_attribute", "make", "names", "registering",
            "relay_function", "relay_op", "row", "same", "sized", "value", "wrapped"]  # fmt: skip
 
@@ -117,19 +117,6 @@ def relay_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., An
         return fn
 
     return enter
-
-
-def attributes(**defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare the attributes of an operator's body, in order, where it takes them as `**attrs`."""
-
-    def declare(fn: Callable[..., Any]) -> Callable[..., Any]:
-        own = inspect.signature(fn).parameters.values()
-        operands = [p for p in own if p.kind == _OPERAND]
-        given = [inspect.Parameter(n, _ATTRIBUTE, default=d) for n, d in defaults.items()]
-        vars(fn)["__signature__"] = inspect.Signature([*operands, *given])
-        return fn
-
-    return declare
 
 
 def alias(

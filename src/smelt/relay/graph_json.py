@@ -7,6 +7,7 @@ share bytes of the workspace when they are never alive together.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from smelt.artifact.graph import GraphPlan, Launch, Storage
@@ -20,7 +21,7 @@ from .printer import size_text
 
 def graph_json(plan: GraphPlan) -> str:
     """The launches of a plan with their inputs, shapes and storages."""
-    return json.dumps(_Graph(plan).data(), indent=2)
+    return json.dumps(_graph(plan), indent=2)
 
 
 def graph_params(plan: GraphPlan) -> dict[str, NDArray]:
@@ -42,73 +43,56 @@ def _extents(shape: tuple[Expr, ...]) -> list[int | str]:
     return [e.value if isinstance(e, IntImm) else size_text(e) for e in shape]
 
 
-class _Graph:
+def _graph(plan: GraphPlan) -> dict[str, Any]:
     """Nodes, and the entries that they produce."""
+    nodes: list[dict[str, Any]] = []
+    rows = [0]
+    results: list[tuple[Storage, list[int | str]]] = []
+    entry: dict[Storage, list[int]] = {}
 
-    def __init__(self, plan: GraphPlan) -> None:
-        self.plan = plan
-        self.nodes: list[dict[str, Any]] = []
-        self.arguments: list[int] = []
-        self.rows = [0]
-        self.shapes: list[list[int | str]] = []
-        self.dtypes: list[str] = []
-        self.storages: list[int] = []
-        self.entry: dict[Storage, list[int]] = {}
-        self.numbers: dict[Storage, int] = {}
+    def add(node: dict[str, Any], *made: tuple[Storage, list[int | str]]) -> None:
+        entry.update({s: [len(nodes), i, 0] for i, (s, _) in enumerate(made)})
+        results.extend(made)
+        nodes.append(node)
+        rows.append(len(results))
 
-    def data(self) -> dict[str, Any]:
-        """Everything."""
-        constants = _constants(self.plan)
-        first = {
-            p.storage: _extents(p.view.shape)
-            for launch in reversed(self.plan.launches)
-            for p in reversed(launch.inputs)
-        }
-        for s in self.plan.inputs:
-            self.argument(s, s.name, first.get(s, []))
-        for s, name in constants.items():
-            self.argument(s, name, list(s.data.shape) if s.data is not None else first[s])
-        shown = node_names([launch.name for launch in self.plan.launches])
-        for name, launch in zip(shown, self.plan.launches, strict=True):
-            self.launch(name, launch)
-        return {
-            "nodes": self.nodes,
-            "arg_nodes": self.arguments,
-            "heads": [self.entry[s] for s in self.plan.outputs],
-            "attrs": {
-                "dltype": ["list_str", self.dtypes],
-                "device_index": ["list_int", [1] * len(self.dtypes)],
-                "storage_id": ["list_int", self.storages],
-                "shape": ["list_shape", self.shapes],
-                "constants": ["list_str", [digest(s.data) for s in constants]],
-            },
-            "node_row_ptr": self.rows,
-        }
+    constants = _constants(plan)
+    first = {
+        p.storage: _extents(p.view.shape)
+        for launch in reversed(plan.launches)
+        for p in reversed(launch.inputs)
+    }
+    given = {**{s: s.name for s in plan.inputs}, **constants}
+    for s, name in given.items():
+        shape = first.get(s, []) if s.data is None else list(s.data.shape)
+        add({"op": "null", "name": name, "inputs": []}, (s, shape))
+    shown = node_names([launch.name for launch in plan.launches])
+    for name, launch in zip(shown, plan.launches, strict=True):
+        made = [(p.storage, _extents(p.view.shape)) for p in launch.outputs]
+        add(_launch(name, launch, entry), *made)
+    numbers = {s: n for n, s in enumerate(dict.fromkeys([s for s, _ in results]))}
+    return {
+        "nodes": nodes,
+        "arg_nodes": list(range(len(given))),
+        "heads": [entry[s] for s in plan.outputs],
+        "attrs": {
+            "dltype": ["list_str", [s.dtype for s, _ in results]],
+            "device_index": ["list_int", [1] * len(results)],
+            "storage_id": ["list_int", [numbers[s] for s, _ in results]],
+            "shape": ["list_shape", [shape for _, shape in results]],
+            "constants": ["list_str", [digest(s.data) for s in constants]],
+        },
+        "node_row_ptr": rows,
+    }
 
-    def result(self, s: Storage, shape: list[int | str], index: int) -> None:
-        """One more entry."""
-        self.entry[s] = [len(self.nodes), index, 0]
-        self.storages.append(self.numbers.setdefault(s, len(self.numbers)))
-        self.shapes.append(shape)
-        self.dtypes.append(s.dtype)
 
-    def argument(self, s: Storage, name: str, shape: list[int | str]) -> None:
-        """An input or a constant."""
-        self.result(s, shape, 0)
-        self.arguments.append(len(self.nodes))
-        self.nodes.append({"op": "null", "name": name, "inputs": []})
-        self.rows.append(len(self.shapes))
-
-    def launch(self, name: str, launch: Launch) -> None:
-        """A kernel call under a name of its own."""
-        given = [self.entry[p.storage] for p in launch.inputs]
-        for i, p in enumerate(launch.outputs):
-            self.result(p.storage, _extents(p.view.shape), i)
-        attrs = {
-            "func_name": launch.name,
-            "num_inputs": str(len(launch.inputs)),
-            "num_outputs": str(len(launch.outputs)),
-            "flatten_data": "0",
-        }
-        self.nodes.append({"op": "tvm_op", "name": name, "attrs": attrs, "inputs": given})
-        self.rows.append(len(self.shapes))
+def _launch(name: str, launch: Launch, entry: Mapping[Storage, list[int]]) -> dict[str, Any]:
+    """A kernel call under a name of its own."""
+    attrs = {
+        "func_name": launch.name,
+        "num_inputs": str(len(launch.inputs)),
+        "num_outputs": str(len(launch.outputs)),
+        "flatten_data": "0",
+    }
+    inputs = [entry[p.storage] for p in launch.inputs]
+    return {"op": "tvm_op", "name": name, "attrs": attrs, "inputs": inputs}

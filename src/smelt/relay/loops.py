@@ -8,13 +8,7 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch
 from smelt.relax.nodes import RelaxExpr, Var, incomplete
 
-from . import expr
-from .expr import RelayVar
-
-_FUNCTION: Any = expr.Function
-_TUPLE: Any = expr.Tuple
-_IF: Any = expr.If
-_LET: Any = expr.Let
+from .expr import Function, If, Let, RelayVar, Tuple
 
 
 def while_loop(
@@ -32,12 +26,12 @@ def while_loop(
             raise TypeMismatch("while_loop: loop_vars are variables with types: "
                                'relay.var("i", shape=(), dtype="int32")')  # fmt: skip
     fresh = [RelayVar(v.name, v.type) for v in given]
-    result = _TUPLE(fresh)
-    me = RelayVar("while_loop", _FUNCTION(fresh, result).type)
+    result = Tuple(fresh)
+    me = RelayVar("while_loop", Function(fresh, result).type)
     following = loop_bodies(*fresh)
     if len(following) != len(fresh):
         raise TypeMismatch(
             f"while_loop: loop_bodies gives {len(following)} values, the loop has {len(fresh)}"
         )
-    body = _IF(cond(*fresh), me(*following), result)
-    return _LET(me, _FUNCTION(fresh, body), me)  # type: ignore[no-any-return]
+    body = If(cond(*fresh), me(*following), result)
+    return Let(me, Function(fresh, body), me)  # type: ignore[no-any-return]

@@ -27,7 +27,6 @@ from .parser_lexer import Text, tokens_of
 from .parser_types import TypeReader
 
 _INT = types.tensor_type((), "int32")
-RELAY_IF: Any = expr.If
 
 
 class Prelude:
@@ -169,7 +168,7 @@ class Prelude:
             lambda f, xs: self._case(
                 xs,
                 self.nil(),
-                lambda h, t: RELAY_IF(f(h), self.cons(h, _g("filter")(f, t)), _g("filter")(f, t)),
+                lambda h, t: expr.If(f(h), self.cons(h, _g("filter")(f, t)), _g("filter")(f, t)),
             ),
         )  # fmt: skip
 
@@ -257,7 +256,7 @@ def _clause(c: adt.Constructor, fields: Sequence[Var], value: RelaxExpr) -> adt.
 
 
 def _if_zero(n: Var, yes: RelaxExpr, no: RelaxExpr) -> Any:
-    return RELAY_IF(make("equal", n, const(0)), yes, no)
+    return expr.If(make("equal", n, const(0)), yes, no)
 
 
 def _plus(a: RelaxExpr, b: RelaxExpr) -> Call:

@@ -46,6 +46,7 @@ from smelt.relax.nodes import (
     dialect_of,
 )
 from smelt.relax.printer import same_data
+from smelt.relax.printer_blocks import TextBlock
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
 from smelt.topi.registry import Op
@@ -53,7 +54,7 @@ from smelt.topi.registry import Op
 from .dialect import RELAY
 from .metadata import metadata_text
 from .op import name_of
-from .printer_scopes import BlockTree, TextBlock
+from .printer_scopes import BlockTree
 from .printer_words import (
     ANY,
     Words,
@@ -189,9 +190,9 @@ class _Printer:
 
     def block(self, block: TextBlock) -> Iterator[Piece]:
         """The lines of a block: its values, then the result."""
-        for node in block.values:
+        for node, named in block.steps:
             yield _LINE
-            if isinstance(node, Let) and self.layout.lets[node] is block:
+            if isinstance(node, Let) and named:
                 yield f"let {self.typed(node.var)} = "
                 yield from self.worded(node.value)
             else:

@@ -18,11 +18,8 @@ from typing import Any
 from smelt.ir.errors import CompileError
 from smelt.relax.nodes import RelaxExpr, Var
 
-from . import dialect, expr
-from .expr import RelayVar
-
-_LET: Any = expr.Let
-_IF: Any = expr.If
+from . import dialect
+from .expr import If, Let, RelayVar
 
 
 class _Scope:
@@ -73,7 +70,7 @@ class ScopeBuilder:
         self._scopes.append(_Scope())
         yield
         no = self._closed(self._scopes.pop(), "else_scope")
-        self.ret(_IF(condition, yes, no))
+        self.ret(If(condition, yes, no))
 
     def type_of(self, expr: RelaxExpr) -> Any:
         """The type of a value."""
@@ -98,5 +95,5 @@ class ScopeBuilder:
             raise CompileError(f"ScopeBuilder: {what} has no ret; every block ends with one")
         body = scope.result
         for var, bound in reversed(scope.bindings):
-            body = _LET(var, bound, body)
+            body = Let(var, bound, body)
         return body

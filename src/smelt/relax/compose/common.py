@@ -186,3 +186,19 @@ def to_layout(layout: str, legal: Sequence[str], what: str) -> str:
 def reshaped(x: RelaxExpr, shape: Sequence[Any]) -> RelaxExpr:
     """A tensor with another shape of as many elements."""
     return call("reshape", x, shape=tuple(shape))
+
+
+def is_vector(name: str, x: RelaxExpr, data: RelaxExpr, axis: int) -> None:
+    """The rule that an operand is a vector along an axis of the data."""
+    legal(rank_of(x) == 1, f"{name} has {rank_of(x)} dimensions; one is legal")
+    count, have = extents(x)[0], extents(data)[normal_axis(axis, rank_of(data))]
+    legal(
+        count == have or None in (count, have),
+        f"{name} has {count} elements, axis={axis} of the data has {have}; they have to be equal",
+    )
+
+
+def against(vector: RelaxExpr, data: RelaxExpr, axis: int) -> RelaxExpr:
+    """A vector in a shape that broadcasts along an axis of the data."""
+    behind = rank_of(data) - normal_axis(axis, rank_of(data)) - 1
+    return reshaped(vector, (shape_of(vector)[0], *(1,) * behind)) if behind else vector

@@ -1,4 +1,4 @@
-"""Elements chosen by tensors of indices, by their rank, by a slope."""
+"""Elements chosen by tensors of indices, by their rank, by a slope; those next to each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from smelt.ir.build import value_of
 
 from ..nodes import RelaxExpr, call
 from .common import (
+    against,
     cast_to,
+    count_of,
+    dtype_of,
     extents,
     items_of,
     legal,
@@ -54,7 +57,7 @@ def largest(
     return found if ret_type == "values" else indices
 
 
-def prelu(data: RelaxExpr, alpha: RelaxExpr, axis: int = 1) -> RelaxExpr:
+def prelu(data: RelaxExpr, alpha: RelaxExpr, *, axis: int = 1) -> RelaxExpr:
     """x where it is positive, alpha * x elsewhere; alpha varies along an axis."""
     at = normal_axis(axis, rank_of(data))
     legal(rank_of(alpha) == 1, f"alpha has {rank_of(alpha)} dimensions; one is legal")
@@ -63,5 +66,31 @@ def prelu(data: RelaxExpr, alpha: RelaxExpr, axis: int = 1) -> RelaxExpr:
         count in (1, have) or None in (count, have),
         f"alpha has {count} elements, axis={axis} of the data has {have}",
     )
-    rest = rank_of(data) - at - 1
-    return call("prelu", data, reshaped(alpha, (shape_of(alpha)[0], *(1,) * rest)))
+    return call("prelu", data, against(alpha, data, axis))
+
+
+def scan(
+    name: str, data: RelaxExpr, axis: int | None, dtype: str | None, exclusive: Any
+) -> RelaxExpr:
+    """Running sums or products along an axis; None: of all elements in order."""
+    x = cast_to(data, dtype or ("int32" if dtype_of(data) == "bool" else ""))
+    if axis is None:
+        x, axis = reshaped(x, (count_of(x),)), 0
+    return call(name, x, axis=normal_axis(axis, rank_of(x)), exclusive=bool(exclusive))
+
+
+def position(
+    name: str, data: RelaxExpr, axis: int | None, keepdims: bool, **attrs: Any
+) -> RelaxExpr:
+    """argmax or argmin along an axis; None: of all elements in order."""
+    if axis is not None:
+        return call(name, data, axis=axis, keepdims=keepdims, **attrs)
+    found = call(name, reshaped(data, (count_of(data),)), axis=0, keepdims=False, **attrs)
+    return reshaped(found, (1,) * rank_of(data)) if keepdims else found
+
+
+def stacked(items: Sequence[RelaxExpr], axis: int) -> RelaxExpr:
+    """Tensors behind each other along a new axis."""
+    legal(bool(items), "no tensor is given; at least one is needed")
+    at = normal_axis(axis, rank_of(items[0]) + 1)
+    return call("concat", *[call("expand_dims", x, axes=(at,)) for x in items], axis=at)

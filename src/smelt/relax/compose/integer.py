@@ -19,6 +19,7 @@ from smelt.relax.folding import folded
 from smelt.relax.nodes import RelaxExpr, call, constant
 
 from .common import (
+    against,
     array_of,
     cast_to,
     dtype_of,
@@ -82,9 +83,7 @@ def _to_channels(sums: RelaxExpr, groups: int, channels: int) -> RelaxExpr:
 
 def _by_channel(zero_point: RelaxExpr, x: RelaxExpr) -> RelaxExpr:
     """A zero point of output channels in a shape that broadcasts against the result."""
-    if rank_of(zero_point) == 0:
-        return zero_point
-    return reshaped(zero_point, (shape_of(zero_point)[0], *(1,) * (rank_of(x) - 2)))
+    return against(zero_point, x, 1) if rank_of(zero_point) else zero_point
 
 
 def conv_sums(
@@ -98,9 +97,8 @@ def conv_sums(
     zw = _by_channel(zw, x)
     offset, size = known(za), extents(w)
     if offset is None or known(zw) is None or None in size:
-        wide = centred(w, reshaped(zw, (shape_of(zw)[0],) + (1,) * (rank_of(w) - 1))
-                       if rank_of(zw) else zw)  # fmt: skip
-        return _convolution(centred(x, za), wide, groups, a)
+        own = reshaped(zw, (shape_of(zw)[0], *(1,) * (rank_of(w) - 1))) if rank_of(zw) else zw
+        return _convolution(centred(x, za), centred(w, own), groups, a)
     number, spatial = int(offset.reshape(-1)[0]), rank_of(x) - 2
     if number and any(a["pads"]):
         pads = a["pads"]

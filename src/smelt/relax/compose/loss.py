@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from ..nodes import RelaxExpr, call
-from .common import dtype_of, filled, one_of, rank_of, scalar
+from .common import dtype_of, extents, filled, legal, one_of, rank_of, scalar
 from .operands import Indices
+
+
+def per_image(data: RelaxExpr, products: RelaxExpr) -> RelaxExpr:
+    """Minus the sum of all products, divided by the batch of the data, [n, classes]."""
+    total = call("negative", call("sum", products, axes=None, keepdims=False))
+    count = extents(data)[0]
+    legal(count is not None, "the first extent of the predictions has to be known")
+    return call("divide", total, scalar(count or 1, dtype_of(data)))
 
 
 def _weight(
@@ -22,7 +30,7 @@ def _weight(
 
 
 def nll_loss(
-    predictions: RelaxExpr, targets: Indices, weights: RelaxExpr | None = None,
+    predictions: RelaxExpr, targets: Indices, weights: RelaxExpr | None = None, *,
     reduction: str = "mean", ignore_index: int = -100,
 ) -> RelaxExpr:  # fmt: skip
     """Minus the weighted prediction of each target's class.

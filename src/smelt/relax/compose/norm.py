@@ -1,4 +1,4 @@
-"""Norms over axes that the core wants at a place of their own."""
+"""Norms over axes that the core wants at a place of their own, and dropout."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..nodes import RelaxExpr, call
-from .common import filled, normal_axis, rank_of
+from .common import filled, legal, normal_axis, rank_of
 
 
 def moved(x: RelaxExpr, axis: int, to: int, fn: Callable[[RelaxExpr], RelaxExpr]) -> RelaxExpr:
@@ -33,3 +33,9 @@ def norm(
     factors = gamma if scale else filled(gamma, 1.0)
     summands = beta if center else filled(beta, 0.0)
     return moved(data, axis, to, lambda x: call(name, x, factors, summands, *statistics, **attrs))
+
+
+def dropped(data: RelaxExpr, *, rate: float = 0.5) -> list[RelaxExpr]:
+    """(the data, a mask of ones): nothing is dropped at inference."""
+    legal(0 <= rate < 1, f"rate={rate}; legal: from 0 to below 1")
+    return [data, filled(data, 1.0)]

@@ -19,6 +19,7 @@ from smelt.relax.nodes import Constant, RelaxExpr, call
 from smelt.topi.reference import Array
 
 from .common import (
+    against,
     array_of,
     cast_to,
     dtype_of,
@@ -29,7 +30,6 @@ from .common import (
     rank_of,
     reshaped,
     scalar,
-    shape_of,
 )
 from .integer import centred, is_zero, known
 
@@ -70,10 +70,8 @@ def along_axis(name: str, x: RelaxExpr, data: RelaxExpr, axis: int) -> RelaxExpr
     """A scale or a zero point in a shape that broadcasts against the data."""
     if extents(x) in ((), (1,)):
         return parameter(name, x, 0)
-    at = normal_axis(axis, rank_of(data))
-    x = parameter(name, x, extents(data)[at] or 0)
-    rest = rank_of(data) - at - 1
-    return reshaped(x, (shape_of(x)[0], *(1,) * rest)) if rest else x
+    count = extents(data)[normal_axis(axis, rank_of(data))]
+    return against(parameter(name, x, count or 0), data, axis)
 
 
 def saturated(x: RelaxExpr, dtype: str) -> RelaxExpr:
@@ -168,9 +166,7 @@ def rescaled(
                     shift=int(a.reshape(-1)[0]) - int(b.reshape(-1)[0]), rounding=mode)  # fmt: skip
     axes: tuple[int, ...] = (normal_axis(axis, rank_of(x)),) if rank_of(ratio) else ()
     if narrow:
-        rest = rank_of(x) - axes[0] - 1 if axes else 0
-        shape = (shape_of(left)[0], *(1,) * rest) if axes else ()
-        x = _within(x, folded(reshaped(left, shape)) if rest else left)
+        x = _within(x, folded(against(left, x, axis)) if axes else left)
     return call(
         "fixed_point_multiply_per_axis", x, number, left, right, axes=axes, rounding=mode,
         is_lshift_required=a is None or bool(np.any(a)),

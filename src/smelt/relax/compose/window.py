@@ -5,7 +5,7 @@ The core knows one layout, channels behind the batch; operands and results are t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..nodes import RelaxExpr, call
@@ -31,7 +31,7 @@ def window(rank: int, *names: str) -> Callable[[dict[str, Any]], dict[str, Any]]
     return prepare
 
 
-def check_weight(weight: RelaxExpr, channels: Any, kernel_size: Any, have: int | None) -> None:
+def _check_weight(weight: RelaxExpr, channels: Any, kernel_size: Any, have: int | None) -> None:
     """The attributes that repeat what the weight's shape says."""
     size = extents(weight)[2:]
     legal(
@@ -44,7 +44,7 @@ def check_weight(weight: RelaxExpr, channels: Any, kernel_size: Any, have: int |
     )
 
 
-def check_channels(x: RelaxExpr, w: RelaxExpr, groups: int, transposed: bool = False) -> None:
+def _check_channels(x: RelaxExpr, w: RelaxExpr, groups: int, transposed: bool = False) -> None:
     """The data's channels have to be those that the weight reads."""
     legal(groups >= 1, f"groups={groups}; it has to be at least 1")
     have, own = extents(x)[1], extents(w)[0 if transposed else 1]
@@ -74,6 +74,30 @@ def _even(have: tuple[int | None, ...], size: tuple[int, ...]) -> bool:
     return all(h is not None and h % n == 0 for h, n in zip(have, size, strict=True))
 
 
+def sliding(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """What places windows, by the core's names."""
+    return {"strides": attrs["strides"], "pads": attrs["padding"], "dilations": attrs["dilation"]}
+
+
+def matched(
+    rank: int, data: RelaxExpr, weight: RelaxExpr, attrs: Mapping[str, Any], transposed: str = ""
+) -> tuple[RelaxExpr, RelaxExpr, dict[str, Any]]:
+    """Data and weight of a convolution in the core's layouts, and what the core's call is told.
+
+    attrs, transposed  as of `conv`
+    """
+    first, kernel = "NC" + SPATIAL[rank], transposed or "OI" + SPATIAL[rank]
+    x = spread(data, attrs["data_layout"] or first, "data_layout", first)
+    w = spread(weight, attrs["kernel_layout"] or kernel, "kernel_layout", kernel)
+    groups = attrs["groups"]
+    own = extents(w)[1 if transposed else 0]
+    have = own * groups if transposed and own is not None else own
+    _check_weight(w, attrs.get("channels"), attrs.get("kernel_size"), have)
+    _check_channels(x, w, groups, transposed=bool(transposed))
+    more = {"output_padding": attrs["output_padding"]} if transposed else {}
+    return x, w, {**sliding(attrs), "groups": groups, **more}
+
+
 def conv(
     rank: int, data: RelaxExpr, weight: RelaxExpr, attrs: dict[str, Any], transposed: str = ""
 ) -> RelaxExpr:
@@ -85,21 +109,9 @@ def conv(
     transposed  the letters of a transposed convolution's weight [the data's channels, the
                 result's / groups, ...] where no kernel_layout is given
     """
-    first = "NC" + SPATIAL[rank]
-    kernel = transposed or "OI" + SPATIAL[rank]
-    x = spread(data, attrs["data_layout"] or first, "data_layout", first)
-    w = spread(weight, attrs["kernel_layout"] or kernel, "kernel_layout", kernel)
-    groups = attrs["groups"]
-    own = extents(w)[1 if transposed else 0]
-    have = own * groups if transposed and own is not None else own
-    check_weight(w, attrs.get("channels"), attrs.get("kernel_size"), have)
-    check_channels(x, w, groups, transposed=bool(transposed))
-    more = {"output_padding": attrs["output_padding"]} if transposed else {}
-    y = call(
-        "conv_transpose" if transposed else f"conv{rank}d", x, w, strides=attrs["strides"],
-        pads=attrs["padding"], dilations=attrs["dilation"], groups=groups,
-        out_dtype=attrs["out_dtype"] or "", **more,
-    )  # fmt: skip
+    x, w, place = matched(rank, data, weight, attrs, transposed)
+    name, first = "conv_transpose" if transposed else f"conv{rank}d", "NC" + SPATIAL[rank]
+    y = call(name, x, w, out_dtype=attrs["out_dtype"] or "", **place)
     out = attrs["out_layout"] or attrs["data_layout"] or first
     return gathered(y, first, out, "out_layout")
 
@@ -115,6 +127,20 @@ def pool(
         pads = ceiled(x, attrs["kernel"], attrs["strides"], attrs["pads"], attrs["dilations"])
         attrs = {**attrs, "pads": pads}
     return gathered(call(f"{kind}_pool", x, **attrs), first, out_layout or layout, "out_layout")
+
+
+def pool_grad(
+    kind: str, grad: RelaxExpr, data: RelaxExpr, layout: str, out_layout: str, ceil_mode: bool,
+    attrs: dict[str, Any],
+) -> RelaxExpr:  # fmt: skip
+    """The derivative of `pool` over two dimensions by the data, times that of its result."""
+    x = spread(data, layout, "layout", "NCHW")
+    g = spread(grad, out_layout or layout, "out_layout", "NCHW")
+    if ceil_mode:
+        pads = ceiled(x, attrs["kernel"], attrs["strides"], attrs["pads"],
+                      attrs.get("dilations", (1, 1)))  # fmt: skip
+        attrs = {**attrs, "pads": pads}
+    return gathered(call(f"{kind}_pool_grad", g, x, **attrs), "NCHW", layout, "layout")
 
 
 def adaptive_pool(

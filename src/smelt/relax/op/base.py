@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from smelt.ir import dtype as dt
-from smelt.ir.build import value_of
 from smelt.ir.errors import TypeMismatch
 
-from ..compose.common import count_of, dtype_of, extents, legal, reshaped, scalar, shape_of
+from ..compose import create
+from ..compose.common import count_of, dtype_of, extents, legal, scalar, shape_of
 from ..compose.operands import value
-from ..nodes import Call, Function, GlobalVar, RelaxExpr, Tuple, call, call_function, constant
+from ..nodes import Call, Function, GlobalVar, RelaxExpr, Tuple, call_function
 from ..nodes import call_tir as call_program
 from .entry import entry, refused, shape_given, size_given, type_given
 from .registry import builder
@@ -95,18 +92,7 @@ def make_closure(func: Any, args: Any) -> Function:
 @entry("shape_of")
 def shape_of_(expr: RelaxExpr) -> RelaxExpr:
     """The extents as a vector of int64."""
-    return _vector(shape_of(expr))
-
-
-def _vector(shape: Sequence[Any]) -> RelaxExpr:
-    known = [value_of(e) for e in shape]
-    if None not in known:
-        return constant(np.asarray(known, "int64"))
-    return call("concat", *[_size(e) for e in shape], axis=0)
-
-
-def _size(e: Any) -> RelaxExpr:
-    return call("arange", start=e, step=1, count=1, dtype="int64")
+    return create.size_vector(shape_of(expr), "int64")
 
 
 @builder("shape_to_tensor")
@@ -114,7 +100,7 @@ def shape_to_tensor(expr: Any) -> RelaxExpr:
     """A shape (a tuple of sizes, or a vector already) as a vector of int64."""
     if isinstance(expr, RelaxExpr) and not hasattr(expr, "values") and not isinstance(expr, Tuple):
         return expr
-    return _vector(shape_given(expr))
+    return create.size_vector(shape_given(expr), "int64")
 
 
 @entry("tensor_to_shape")
@@ -127,12 +113,7 @@ def tensor_to_shape(expr: RelaxExpr) -> RelaxExpr:
 @entry("size")
 def size(x: RelaxExpr) -> RelaxExpr:
     """The number of elements, a scalar of int64."""
-    return _scalar(count_of(x))
-
-
-def _scalar(e: Any) -> RelaxExpr:
-    known = value_of(e)
-    return reshaped(_size(e), ()) if known is None else scalar(known, "int64")
+    return create.size_scalar(count_of(x), "int64")
 
 
 @entry("inspect.tensor_shape_i")
@@ -140,7 +121,7 @@ def tensor_shape_i(expr: RelaxExpr, axis: int) -> RelaxExpr:
     """An extent, a scalar of int64."""
     at = size_given(axis)
     legal(0 <= at < len(extents(expr)), f"axis={at} of a tensor of {len(extents(expr))} dimensions")
-    return _scalar(shape_of(expr)[at])
+    return create.size_scalar(shape_of(expr)[at], "int64")
 
 
 @entry("inspect.tensor_stride_i")
@@ -151,7 +132,7 @@ def tensor_stride_i(expr: RelaxExpr, axis: int) -> RelaxExpr:
     step: Any = 1
     for e in shape_of(expr)[at + 1 :]:
         step = e * step
-    return scalar(step, "int64") if isinstance(step, int) else _scalar(step)
+    return create.size_scalar(step, "int64")
 
 
 @entry("inspect.tensor_ndim")

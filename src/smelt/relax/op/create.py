@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from smelt.ir.expr import Expr
 
-from ..compose.common import cast_to, dtype_of, legal, number_of, rank_of, shape_of
+from ..compose import create
+from ..compose.common import dtype_of, legal, rank_of, shape_of
 from ..compose.operands import const
 from ..nodes import RelaxExpr, call, constant
 from .entry import entry, number_given, same, shape_given, size_given
 
 
-def _filled(shape: Any, fill_value: Any, dtype: str | None) -> RelaxExpr:
-    given = fill_value if isinstance(fill_value, RelaxExpr) else const(fill_value, dtype or None)
-    legal(rank_of(given) == 0, f"fill_value has {rank_of(given)} dimensions; a scalar is legal")
-    known, kind = number_of(given), dtype or dtype_of(given)
-    if known is not None:
-        return call("full", shape=shape, value=known, dtype=kind)
-    return call("broadcast_to", cast_to(given, kind), shape=shape)
-
-
 @entry("full")
 def full(shape: Any, fill_value: Any, dtype: str | None = None) -> RelaxExpr:
     """A tensor of one value, a number or a scalar; dtype None: of its type."""
-    return _filled(shape_given(shape), fill_value, dtype)
+    return create.full(shape_given(shape), _value(fill_value, dtype), dtype)
 
 
 @entry("full_like")
 def full_like(x: RelaxExpr, fill_value: Any, dtype: str | None = None) -> RelaxExpr:
     """One value in the shape (and type, where dtype is None) of a tensor."""
-    return _filled(shape_of(x), fill_value, dtype or dtype_of(x))
+    kind = dtype or dtype_of(x)
+    return create.full(shape_of(x), _value(fill_value, kind), kind)
+
+
+def _value(given: Any, dtype: str | None) -> RelaxExpr:
+    return given if isinstance(given, RelaxExpr) else const(given, dtype or None)
 
 
 def _all(name: str, value: float) -> None:
@@ -74,17 +70,9 @@ def arange(start: Any, end: Any = None, step: Any = 1, dtype: str | None = None)
     """
     if end is None:
         start, end = 0, start
-    given = [number_given(v) for v in (start, end, step)]
-    first, last, by = given
-    whole = all(isinstance(v, int | Expr) for v in given)
-    if any(isinstance(v, Expr) for v in given):
-        legal(isinstance(by, int) and by > 0, f"step={by}; beside symbolic sizes: an integer > 0")
-        count = (last - first + (by - 1)) // by
-    else:
-        legal(by != 0, "step=0; it has to be another number")
-        count = max(0, math.ceil((last - first) / by))
-    return call("arange", start=first, step=by, count=count,
-                dtype=dtype or ("int64" if whole else "float32"))  # fmt: skip
+    first, last, by = (number_given(v) for v in (start, end, step))
+    whole = all(isinstance(v, int | Expr) for v in (first, last, by))
+    return create.arange(first, last, by, dtype or ("int64" if whole else "float32"))
 
 
 @entry("hamming_window")

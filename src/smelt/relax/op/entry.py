@@ -39,11 +39,17 @@ KINDS = {"RelaxExpr": "value", "Indices": "index", "Operands": "many"}
 def entry(*names: str, core: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a function as the builder `relax.op.<name>`, under each of the names.
 
+    Builders take all arguments by position, too, those that the function has as keywords alone.
+
     core  the operator of the one call that the builder makes, where it always makes one
     """
 
     def enter(fn: Callable[..., Any]) -> Callable[..., Any]:
-        signature = inspect.signature(fn)
+        own = inspect.signature(fn)
+        signature = own.replace(parameters=[
+            p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind == p.KEYWORD_ONLY else p
+            for p in own.parameters.values()
+        ])  # fmt: skip
         kinds = {
             p.name: KINDS[str(p.annotation).removesuffix(" | None")]
             for p in signature.parameters.values()
@@ -59,14 +65,16 @@ def entry(*names: str, core: str = "") -> Callable[[Callable[..., Any]], Callabl
                 raise TypeMismatch(f"{where}: {e}; signature: {signature}") from e
             bound.apply_defaults()
             _convert(bound.arguments, kinds, where)
+            given = inspect.BoundArguments(own, bound.arguments)
             try:
-                made = fn(*bound.args, **bound.kwargs)
+                made = fn(*given.args, **given.kwargs)
             except SmeltError as e:
                 if str(e).startswith("relax.op."):
                     raise
                 raise type(e)(f"{where}: {e}") from e
             return Tuple(tuple(made)) if isinstance(made, list) else made
 
+        vars(build)["__signature__"] = signature
         for name in names:
             builder(name)(build)
             if core:

@@ -6,6 +6,7 @@ from typing import Any
 
 from smelt.ir.build import value_of
 
+from ..compose import create
 from ..compose.common import (
     cast_to,
     count_of,
@@ -99,11 +100,7 @@ def one_hot(
     on, off, count = number_given(on_value), number_given(off_value), size_given(depth)
     dtype = "int64" if isinstance(on, int) and isinstance(off, int) else "float32"
     dtype = getattr(on_value, "dtype", None) or dtype
-    rank = rank_of(indices) + 1
-    at = normal_axis(axis, rank)
-    place: RelaxExpr = call("arange", start=0, step=1, count=count, dtype=dtype_of(indices))
-    place = reshaped(place, [count if d == at else 1 for d in range(rank)])
-    hit = call("equal", call("expand_dims", indices, axes=(at,)), place)
+    hit = create.hot(indices, count, normal_axis(axis, rank_of(indices) + 1))
     return call("where", hit, scalar(on, str(dtype)), scalar(off, str(dtype)))
 
 

@@ -9,8 +9,6 @@ from ..compose.common import (
     axes_of,
     cast_to,
     dtype_of,
-    extents,
-    filled,
     legal,
     normal_axis,
     rank_of,
@@ -18,7 +16,7 @@ from ..compose.common import (
     scalar,
     shape_of,
 )
-from ..compose.norm import norm
+from ..compose.norm import dropped, norm
 from ..nodes import RelaxExpr, call
 from . import elementwise, linear_algebra, nn_window  # noqa: F401
 from .entry import entry, namespace, refused, same
@@ -49,11 +47,7 @@ def softplus(data: RelaxExpr, beta: float = 1.0, threshold: float = 20.0) -> Rel
     return call("where", call("greater", inner, most), data, curve)
 
 
-@entry("nn.dropout")
-def dropout(data: RelaxExpr, rate: float = 0.5) -> list[RelaxExpr]:
-    """(the data, a mask of ones): nothing is dropped at inference."""
-    legal(0 <= rate < 1, f"rate={rate}; legal: from 0 to below 1")
-    return [data, filled(data, 1.0)]
+entry("nn.dropout")(dropped)
 
 
 # -------------------------------------------------------------------------------- normalisation
@@ -182,12 +176,9 @@ def cross_entropy_with_logits(predictions: RelaxExpr, labels: RelaxExpr) -> Rela
     """-sum(predictions * labels), divided by the batch where there is one; the predictions are
     logarithms."""
     products = call("multiply", predictions, labels)
-    total = call("negative", call("sum", products, axes=None, keepdims=False))
     if rank_of(predictions) < 2:
-        return total
-    count = extents(predictions)[0]
-    legal(count is not None, "the first extent of the predictions has to be known")
-    return call("divide", total, scalar(count or 1, dtype_of(predictions)))
+        return call("negative", call("sum", products, axes=None, keepdims=False))
+    return loss.per_image(predictions, products)
 
 
 entry("nn.nll_loss")(loss.nll_loss)

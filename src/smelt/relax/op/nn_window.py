@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..compose.common import legal, numbers, one_of, pad_numbers, rank_of, shape_of
-from ..compose.layout import gathered, spread
-from ..compose.window import SPATIAL, adaptive_pool, ceiled, conv, pool
+from ..compose.rows import attributes
+from ..compose.window import SPATIAL, adaptive_pool, conv, pool, pool_grad
 from ..compose.window import window as prepared
 from ..nodes import RelaxExpr, call
 from .entry import entry, number_given
@@ -22,40 +22,32 @@ def _plain(given: Any) -> Any:
     return int(number_given(many))
 
 
+def _numbers(attrs: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a window, with their numbers as such."""
+    names = ("strides", "padding", "dilation", "output_padding")
+    return {n: _plain(v) if n in names else v for n, v in attrs.items()}
+
+
 def _conv(rank: int) -> None:
-    first, kernel = "NC" + SPATIAL[rank], "OI" + SPATIAL[rank]
     prepare = prepared(rank, "strides", "dilation")
 
-    def build(
-        data: RelaxExpr, weight: RelaxExpr, strides: Any = 1, padding: Any = 0, dilation: Any = 1,
-        groups: int = 1, data_layout: str = first, kernel_layout: str = kernel,
-        out_layout: str | None = None, out_dtype: str | None = None,
-    ) -> RelaxExpr:  # fmt: skip
-        return conv(rank, data, weight, prepare({
-            "strides": _plain(strides), "padding": _plain(padding), "dilation": _plain(dilation),
-            "groups": groups, "data_layout": data_layout, "kernel_layout": kernel_layout,
-            "out_layout": out_layout, "out_dtype": out_dtype,
-        }))  # fmt: skip
+    @attributes(strides=1, padding=0, dilation=1, groups=1, data_layout="NC" + SPATIAL[rank],
+                kernel_layout="OI" + SPATIAL[rank], out_layout=None, out_dtype=None)  # fmt: skip
+    def build(data: RelaxExpr, weight: RelaxExpr, **attrs: Any) -> RelaxExpr:
+        return conv(rank, data, weight, prepare(_numbers(attrs)))
 
     build.__doc__ = f"A convolution over {rank} dimension{'s' * (rank > 1)}."
     entry(f"nn.conv{rank}d")(build)
 
 
 def _conv_transpose(rank: int) -> None:
-    first, kernel = "NC" + SPATIAL[rank], "IO" + SPATIAL[rank]
-    prepare = prepared(rank, "strides", "dilation", "output_padding")
+    kernel, prepare = "IO" + SPATIAL[rank], prepared(rank, "strides", "dilation", "output_padding")
 
-    def build(
-        data: RelaxExpr, weight: RelaxExpr, strides: Any = 1, padding: Any = 0,
-        output_padding: Any = 0, dilation: Any = 1, groups: int = 1, data_layout: str = first,
-        kernel_layout: str = kernel, out_layout: str | None = None, out_dtype: str | None = None,
-    ) -> RelaxExpr:  # fmt: skip
-        return conv(rank, data, weight, prepare({
-            "strides": _plain(strides), "padding": _plain(padding), "dilation": _plain(dilation),
-            "output_padding": _plain(output_padding), "groups": groups,
-            "data_layout": data_layout, "kernel_layout": kernel_layout, "out_layout": out_layout,
-            "out_dtype": out_dtype,
-        }), kernel)  # fmt: skip
+    @attributes(strides=1, padding=0, output_padding=0, dilation=1, groups=1,
+                data_layout="NC" + SPATIAL[rank], kernel_layout=kernel, out_layout=None,
+                out_dtype=None)  # fmt: skip
+    def build(data: RelaxExpr, weight: RelaxExpr, **attrs: Any) -> RelaxExpr:
+        return conv(rank, data, weight, prepare(_numbers(attrs)), kernel)
 
     build.__doc__ = f"A transposed convolution over {rank} dimension{'s' * (rank > 1)}."
     entry(f"nn.conv{rank}d_transpose")(build)
@@ -64,15 +56,13 @@ def _conv_transpose(rank: int) -> None:
 def _pool(kind: str, rank: int) -> None:
     first = "NC" + SPATIAL[rank]
 
+    @attributes(pool_size=1, strides=None, padding=0, dilation=1, ceil_mode=False,
+                count_include_pad=False, layout=first, out_layout=None)  # fmt: skip
     def build(
-        data: RelaxExpr, pool_size: Any = 1, strides: Any = None, padding: Any = 0,
-        dilation: Any = 1, ceil_mode: bool = False, count_include_pad: bool = False,
-        layout: str = first, out_layout: str | None = None,
-    ) -> RelaxExpr:  # fmt: skip
-        attrs = _window(rank, pool_size, strides, padding, dilation)
-        if kind == "avg":
-            attrs["count_include_pad"] = bool(count_include_pad)
-        return pool(kind, rank, data, layout, out_layout or "", bool(ceil_mode), attrs)
+        data: RelaxExpr, *, ceil_mode: bool, layout: str, out_layout: str | None, **attrs: Any
+    ) -> RelaxExpr:
+        how = _window(kind, rank, **attrs)
+        return pool(kind, rank, data, layout, out_layout or "", bool(ceil_mode), how)
 
     build.__doc__ = f"""The {kind} of each window over {rank} dimension{"s" * (rank > 1)}.
 
@@ -91,31 +81,30 @@ def _pool(kind: str, rank: int) -> None:
     entry(f"nn.adaptive_{kind}_pool{rank}d")(adaptive)
 
 
-def _window(rank: int, size: Any, strides: Any, padding: Any, dilation: Any) -> dict[str, Any]:
-    """The attributes of a window as the core names them."""
-    kernel = numbers("pool_size", rank)(_plain(size))
+def _window(
+    kind: str, rank: int, pool_size: Any, strides: Any, padding: Any, dilation: Any,
+    count_include_pad: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """The attributes of a pool as the core names them."""
+    kernel = numbers("pool_size", rank)(_plain(pool_size))
     steps = kernel if strides is None else numbers("strides", rank)(_plain(strides))
+    counting = {"count_include_pad": bool(count_include_pad)} if kind == "avg" else {}
     return {
         "kernel": kernel, "strides": steps, "pads": pad_numbers(_plain(padding), rank),
-        "dilations": numbers("dilation", rank)(_plain(dilation)),
+        "dilations": numbers("dilation", rank)(_plain(dilation)), **counting,
     }  # fmt: skip
 
 
 def _pool_backward(kind: str) -> None:
+    @attributes(pool_size=(1, 1), strides=None, padding=(0, 0, 0, 0), dilation=(1, 1),
+                ceil_mode=False, count_include_pad=False, layout="NCHW",
+                out_layout=None)  # fmt: skip
     def build(
-        output_grad: RelaxExpr, data: RelaxExpr, pool_size: Any = (1, 1), strides: Any = None,
-        padding: Any = (0, 0, 0, 0), dilation: Any = (1, 1), ceil_mode: bool = False,
-        count_include_pad: bool = False, layout: str = "NCHW", out_layout: str | None = None,
+        output_grad: RelaxExpr, data: RelaxExpr, *, ceil_mode: bool, layout: str,
+        out_layout: str | None, **attrs: Any,
     ) -> RelaxExpr:  # fmt: skip
-        attrs = _window(2, pool_size, strides, padding, dilation)
-        x = spread(data, layout, "layout", "NCHW")
-        g = spread(output_grad, out_layout or layout, "out_layout", "NCHW")
-        if ceil_mode:
-            attrs["pads"] = ceiled(x, attrs["kernel"], attrs["strides"], attrs["pads"],
-                                   attrs["dilations"])  # fmt: skip
-        if kind == "avg":
-            attrs["count_include_pad"] = bool(count_include_pad)
-        return gathered(call(f"{kind}_pool_grad", g, x, **attrs), "NCHW", layout, "layout")
+        how = _window(kind, 2, **attrs)
+        return pool_grad(kind, output_grad, data, layout, out_layout or "", ceil_mode, how)
 
     build.__doc__ = f"The derivative of nn.{kind}_pool2d."
     entry(f"grad.{kind}_pool2d_backward")(build)

@@ -26,6 +26,7 @@ from ..compose.common import (
     scalar,
     shape_of,
 )
+from ..compose.index import stacked
 from ..compose.shapes import (
     FAR,
     batch_flattened,
@@ -113,10 +114,7 @@ def concat(tensors: Operands, axis: int | None = 0) -> RelaxExpr:
 @entry("stack")
 def stack(tensors: Operands, axis: int = 0) -> RelaxExpr:
     """Tensors behind each other along a new axis."""
-    items = list(tensors)
-    legal(bool(items), "no tensor is given; at least one is needed")
-    at = normal_axis(axis, rank_of(items[0]) + 1)
-    return call("concat", *[call("expand_dims", x, axes=(at,)) for x in items], axis=at)
+    return stacked(list(tensors), axis)
 
 
 @entry("split")

@@ -30,10 +30,8 @@ for _name in ("sum", "prod", "min", "max", "mean", "all", "any"):
 
 def _index(name: str) -> None:
     def build(x: RelaxExpr, axis: int | None = None, keepdims: bool = False) -> RelaxExpr:
-        if axis is not None:
-            return call(name, x, axis=normal_axis(axis, rank_of(x)), keepdims=keepdims)
-        found = call(name, reshaped(x, (count_of(x),)), axis=0, keepdims=False)
-        return reshaped(found, (1,) * rank_of(x)) if keepdims else found
+        at = None if axis is None else normal_axis(axis, rank_of(x))
+        return index.position(name, x, at, keepdims)
 
     build.__doc__ = f"{get_op(name).__doc__} int64; axis None: in the order of memory."
     entry(name)(build)
@@ -89,10 +87,7 @@ def _scan(name: str) -> None:
     def build(
         data: RelaxExpr, axis: int | None = None, dtype: str | None = None, exclusive: bool = False
     ) -> RelaxExpr:
-        x = cast_to(data, dtype or ("int32" if dtype_of(data) == "bool" else ""))
-        if axis is None:
-            x, axis = reshaped(x, (count_of(x),)), 0
-        return call(name, x, axis=normal_axis(axis, rank_of(x)), exclusive=bool(exclusive))
+        return index.scan(name, data, axis, dtype, exclusive)
 
     build.__doc__ = f"{get_op(name).__doc__} axis None: of all elements in order."
     entry(name)(build)

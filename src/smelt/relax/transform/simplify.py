@@ -294,7 +294,7 @@ _MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 _EXPONENT = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11}
 
 
-def _holds(wide: str, narrow: str) -> bool:
+def holds(wide: str, narrow: str) -> bool:
     """Whether every value of one element type is one of another."""
     if narrow == "bool" or wide == narrow:
         return True
@@ -314,7 +314,7 @@ def cast_cast(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     (x,) = n.args
     if type_is(x, n):
         return x
-    if is_op(x, "cast") and _holds(dtype_of(x), dtype_of(x.args[0])):
+    if is_op(x, "cast") and holds(dtype_of(x), dtype_of(x.args[0])):
         return g.call("cast", x.args[0], dtype=n.attrs["dtype"])
     return None
 

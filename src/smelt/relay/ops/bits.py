@@ -7,6 +7,7 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch
 from smelt.relax.compose.common import cast_to, pad_numbers, rank_of, scalar
 from smelt.relax.compose.layout import gathered, spread
+from smelt.relax.compose.rows import attributes
 from smelt.relax.compose.window import window
 from smelt.relax.nodes import RelaxExpr, call
 
@@ -58,24 +59,14 @@ def bitserial_dense(
 
 
 @relay_op("nn.bitserial_conv2d", prepare=window(2, "strides", "kernel_size"))
-def bitserial_conv2d(
-    data: RelaxExpr,
-    weight: RelaxExpr,
-    *,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    channels: int | None = None,
-    kernel_size: Any = (3, 3),
-    activation_bits: int = 1,
-    weight_bits: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    pack_dtype: str = "uint32",
-    out_dtype: str = "int16",
-    unipolar: bool = True,
-) -> RelaxExpr:
+@attributes(strides=(1, 1), padding=(0, 0), channels=None, kernel_size=(3, 3), activation_bits=1,
+            weight_bits=1, data_layout="NCHW", kernel_layout="OIHW", pack_dtype="uint32",
+            out_dtype="int16", unipolar=True)  # fmt: skip
+def bitserial_conv2d(data: RelaxExpr, weight: RelaxExpr, **a: Any) -> RelaxExpr:
     """A convolution of integers of few bits."""
-    x = spread(_digits(data, activation_bits), data_layout, "data_layout", "NCHW")
-    w = spread(_weight(weight, weight_bits, unipolar, 4), kernel_layout, "kernel_layout", "OIHW")
-    y = call("conv2d", x, w, strides=strides, pads=padding)
-    return cast_to(gathered(y, "NCHW", data_layout, "data_layout"), out_dtype)
+    layout, own = a["data_layout"], a["kernel_layout"]
+    x = spread(_digits(data, a["activation_bits"]), layout, "data_layout", "NCHW")
+    w = _weight(weight, a["weight_bits"], a["unipolar"], 4)
+    y = call("conv2d", x, spread(w, own, "kernel_layout", "OIHW"), strides=a["strides"],
+             pads=a["padding"])  # fmt: skip
+    return cast_to(gathered(y, "NCHW", layout, "data_layout"), a["out_dtype"])

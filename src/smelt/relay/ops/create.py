@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-
-from smelt.ir.build import value_of
-from smelt.ir.expr import Expr
+from smelt.relax.compose import create
 from smelt.relax.compose.common import (
     array_of,
     cast_to,
+    count_of,
     dtype_of,
     filled,
     items_of,
@@ -24,7 +21,7 @@ from smelt.relax.compose.common import (
     shape_of,
 )
 from smelt.relax.compose.shapes import meshed
-from smelt.relax.nodes import RelaxExpr, call, constant
+from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import alias, const, make, relay_function, relay_op, same
 
@@ -48,11 +45,7 @@ for _name, _value in (("zeros", 0.0), ("ones", 1.0)):
 @relay_op("full", prepare=with_shape)
 def full(fill_value: RelaxExpr, *, shape: Any = (), dtype: str = "") -> RelaxExpr:
     """All fill_value, a scalar; dtype "": of its type."""
-    legal(rank_of(fill_value) == 0, f"fill_value has {rank_of(fill_value)} dimensions; 0 are legal")
-    known, dtype = number_of(fill_value), dtype or dtype_of(fill_value)
-    if known is not None:
-        return call("full", shape=shape, value=known, dtype=dtype)
-    return call("broadcast_to", cast_to(fill_value, dtype), shape=shape)
+    return create.full(shape, fill_value, dtype)
 
 
 @relay_op("zeros_like")
@@ -98,18 +91,7 @@ def arange(
     if end is not None:
         start, stop, step = number_of(begin), number_of(end), number_of(by)
         legal(None not in (start, stop, step), "start, stop and step have to be one number each")
-    legal(step != 0, "step=0; it has to be another number")
-    return call("arange", start=start, step=step, count=_steps(start, stop, step), dtype=dtype)
-
-
-def _steps(start: Any, stop: Any, step: Any) -> Any:
-    if not any(isinstance(v, Expr) for v in (start, stop, step)):
-        return max(0, math.ceil((stop - start) / step))
-    legal(
-        isinstance(step, int) and step > 0,
-        f"step={step}; beside sizes that are not known it has to be a whole number above 0",
-    )
-    return (stop - start + (step - 1)) // step
+    return create.arange(start, stop, step, dtype)
 
 
 @relay_function("arange")
@@ -156,10 +138,7 @@ def one_hot(
     if on is not None and off is not None and _outside(indices):
         return call("one_hot", indices, depth=depth, axis=axis, on_value=on, off_value=off,
                     dtype=dtype)  # fmt: skip
-    rank = rank_of(indices) + 1
-    place: RelaxExpr = call("arange", start=0, step=1, count=depth, dtype=dtype_of(indices))
-    place = reshaped(place, [depth if d == axis else 1 for d in range(rank)])
-    hit = call("equal", call("expand_dims", indices, axes=(axis,)), place)
+    hit = create.hot(indices, depth, axis)
     return call("where", hit, cast_to(on_value, dtype), cast_to(off_value, dtype))
 
 
@@ -178,24 +157,13 @@ alias("one_hot", "indices on_value off_value depth axis dtype", numbers="dtype")
 @relay_op("shape_of", "vm.shape_of")
 def shape_of_(data: RelaxExpr, *, dtype: str = "int32") -> RelaxExpr:
     """The extents as a vector."""
-    shape = shape_of(data)
-    known = [value_of(e) for e in shape]
-    if None not in known:
-        return constant(np.asarray(known, dtype))
-    return call("concat", *[size(e, dtype) for e in shape])
-
-
-def size(e: Any, dtype: str) -> RelaxExpr:
-    """An extent as a vector of one element."""
-    return call("arange", start=e, step=1, count=1, dtype=dtype)
+    return create.size_vector(shape_of(data), dtype)
 
 
 @relay_op("ndarray_size")
 def ndarray_size(data: RelaxExpr, *, dtype: str = "int32") -> RelaxExpr:
     """The number of elements, a scalar."""
-    total = data.type.elements()  # type: ignore[attr-defined]
-    known = value_of(total)
-    return reshaped(size(total, dtype), ()) if known is None else scalar(known, dtype)
+    return create.size_scalar(count_of(data), dtype)
 
 
 # --------------------------------------------------------------------------------- diagonals

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
+from inspect import Parameter
 from typing import Any
 
-from smelt.relax.compose.common import (
-    cast_to,
-    dtype_of,
-    extents,
-    legal,
-    numbers,
-    one_of,
-    pad_numbers,
-    rank_of,
-)
-from smelt.relax.compose.image import resized
+from smelt.relax.compose import image
+from smelt.relax.compose.common import cast_to, dtype_of, extents, legal, numbers, one_of
 from smelt.relax.compose.layout import gathered, spread
-from smelt.relax.compose.window import SPATIAL
+from smelt.relax.compose.rows import attributes
+from smelt.relax.compose.window import SPATIAL, window
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import RELAY, relay_op
@@ -24,8 +17,6 @@ from .layout import on_images
 
 
 def _resize(rank: int) -> None:
-    layout_ = "NC" + SPATIAL[rank]
-
     def prepare(attrs: dict[str, Any]) -> dict[str, Any]:
         size = attrs["size"]
         attrs["size"] = tuple(size) if isinstance(size, tuple | list) else (size,) * rank
@@ -35,25 +26,9 @@ def _resize(rank: int) -> None:
         attrs["roi"] = tuple([float(r) for r in roi])
         return attrs
 
-    def body(
-        data: RelaxExpr,
-        *,
-        size: Any,
-        roi: Any = None,
-        layout: str = layout_,
-        method: str = "linear",
-        coordinate_transformation_mode: str = "half_pixel",
-        rounding_method: str = "",
-        cubic_alpha: float = -0.5,
-        cubic_exclude: int = 0,
-        extrapolation_value: float = 0.0,
-        out_dtype: str | None = None,
-    ) -> RelaxExpr:
-        y = resized(
-            data, size, layout, method, coordinate_transformation_mode, rounding_method,
-            cubic_alpha, bool(cubic_exclude), roi, extrapolation_value,
-        )  # fmt: skip
-        return cast_to(y, out_dtype)
+    @attributes(size=Parameter.empty, **image.resizing(rank, "", -0.5))
+    def body(data: RelaxExpr, **attrs: Any) -> RelaxExpr:
+        return image.resized(data, **attrs)
 
     body.__doc__ = f"Images with {rank} spatial dimension{'s' * (rank > 1)} of another size."
     RELAY.op(f"image.resize{rank}d", prepare=prepare, order="layout")(body)
@@ -98,55 +73,21 @@ def affine_grid(data: RelaxExpr, *, target_shape: Any) -> RelaxExpr:
     return call("transpose", found, axes=(0, 3, 1, 2))
 
 
-@relay_op("image.grid_sample")
-def grid_sample(
-    data: RelaxExpr,
-    grid: RelaxExpr,
-    *,
-    method: str = "bilinear",
-    layout: str = "NCHW",
-    padding_mode: str = "zeros",
-    align_corners: bool = True,
-) -> RelaxExpr:
-    """Images read at the points of a grid [n, 2 or 3, size...], x first."""
-    one_of("method", method, "bilinear", "nearest", "bicubic")
-    rank = rank_of(data) - 2
-    legal(rank in (2, 3), f"the data has {rank_of(data)} dimensions; 4 or 5 are legal")
-    want = "NC" + SPATIAL[rank]
-    x = spread(data, layout, "layout", want)
-    points = call("transpose", grid, axes=(0, *range(2, rank + 2), 1))
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(method, method)
-    y = call("grid_sample", x, points, mode=mode, padding_mode=padding_mode,
-             align_corners=align_corners)  # fmt: skip
-    return gathered(y, want, layout, "layout")
+relay_op("image.grid_sample")(image.grid_sample)
 
 
-def _dilation(attrs: dict[str, Any]) -> dict[str, Any]:
-    for name in ("strides", "dilations"):
-        attrs[name] = numbers(name, 2)(attrs[name])
-    attrs["padding"] = pad_numbers(attrs["padding"], 2)
-    return attrs
-
-
-@relay_op("image.dilation2d", prepare=_dilation)
-def dilation2d(
-    data: RelaxExpr,
-    weight: RelaxExpr,
-    *,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    dilations: Any = (1, 1),
-    data_layout: str = "NCHW",
-    kernel_layout: str = "IHW",
-    out_dtype: str = "",
-) -> RelaxExpr:
+@relay_op("image.dilation2d", prepare=window(2, "strides", "dilations"))
+@attributes(strides=(1, 1), padding=(0, 0), dilations=(1, 1), data_layout="NCHW",
+            kernel_layout="IHW", out_dtype="")  # fmt: skip
+def dilation2d(data: RelaxExpr, weight: RelaxExpr, **a: Any) -> RelaxExpr:
     """The largest sum of a window's pixels and the weight's, for each channel."""
-    x = spread(data, data_layout, "data_layout", "NCHW")
-    w = spread(weight, kernel_layout, "kernel_layout", "IHW")
+    x = spread(data, a["data_layout"], "data_layout", "NCHW")
+    w = spread(weight, a["kernel_layout"], "kernel_layout", "IHW")
     have, want = extents(w)[0], extents(x)[1]
     legal(
         have == want or None in (have, want),
         f"the weight has {have} channels, the data {want}; they have to be equal",
     )
-    y = call("dilation2d", x, w, strides=strides, pads=padding, dilations=dilations)
-    return cast_to(gathered(y, "NCHW", data_layout, "data_layout"), out_dtype or dtype_of(data))
+    y = call("dilation2d", x, w, strides=a["strides"], pads=a["padding"], dilations=a["dilations"])
+    t = a["out_dtype"] or dtype_of(data)
+    return cast_to(gathered(y, "NCHW", a["data_layout"], "data_layout"), t)

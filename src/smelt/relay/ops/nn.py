@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from smelt.ir.build import value_of
 from smelt.relax.compose import loss
 from smelt.relax.compose.common import (
+    against,
     along,
-    dtype_of,
     extents,
-    filled,
+    is_vector,
     legal,
     normal_axis,
     rank_of,
-    reshaped,
-    scalar,
     shape_of,
     turned,
 )
 from smelt.relax.compose.layout import parse_layout, whole_dims
+from smelt.relax.compose.norm import dropped
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import alias, make, relay_function, relay_op, same, wrapped
@@ -108,16 +106,8 @@ alias("nn.contrib_dense_pack", "data weight weight_layout units out_dtype", weig
 @relay_op("nn.bias_add", order="axis")
 def bias_add(data: RelaxExpr, bias: RelaxExpr, *, axis: int = 1) -> RelaxExpr:
     """A vector added along an axis."""
-    at = normal_axis(axis, rank_of(data))
-    legal(rank_of(bias) == 1, f"the bias has {rank_of(bias)} dimensions; one is legal")
-    count, have = extents(bias)[0], extents(data)[at]
-    legal(
-        count == have or None in (count, have),
-        f"the bias has {count} elements, axis={axis} of the data has {have}; they have to be equal",
-    )
-    rest = rank_of(data) - at - 1
-    wide = reshaped(bias, (shape_of(bias)[0], *(1,) * rest)) if rest else bias
-    return call("add", data, wide)
+    is_vector("the bias", bias, data, axis)
+    return call("add", data, against(bias, data, axis))
 
 
 # ---------------------------------------------------------------------------------- activations
@@ -129,11 +119,7 @@ same("nn.log_softmax", "data", core="log_softmax", along="axis", order="axis",
      axis=-1)  # fmt: skip
 
 
-@relay_op("nn.dropout", results=2)
-def dropout(data: RelaxExpr, *, rate: float = 0.5) -> list[RelaxExpr]:
-    """At inference: (the data, a mask of ones)."""
-    legal(0 <= rate < 1, f"rate={rate}; legal: from 0 to below 1")
-    return [data, filled(data, 1.0)]
+relay_op("nn.dropout", results=2)(dropped)
 
 
 @relay_function("nn.dropout")
@@ -156,39 +142,16 @@ def fifo_buffer(data: RelaxExpr, buffer: RelaxExpr, *, axis: int) -> RelaxExpr:
 # --------------------------------------------------------------------------------------- losses
 
 
-def _per_image(data: RelaxExpr, products: RelaxExpr) -> RelaxExpr:
-    """Minus the sum of all products, divided by the batch."""
-    total = call("negative", call("sum", products, axes=None, keepdims=False))
-    count = value_of(shape_of(data)[0])
-    legal(count is not None, "the first extent of the predictions has to be known")
-    return call("divide", total, scalar(count or 1, dtype_of(data)))
-
-
 @relay_op("nn.cross_entropy")
 def cross_entropy(predictions: RelaxExpr, targets: RelaxExpr) -> RelaxExpr:
     """-sum(targets * log(predictions)) for each image of a batch, on average; [n, classes]."""
-    return _per_image(predictions, call("multiply", targets, call("log", predictions)))
+    return loss.per_image(predictions, call("multiply", targets, call("log", predictions)))
 
 
 @relay_op("nn.cross_entropy_with_logits")
 def cross_entropy_with_logits(predictions: RelaxExpr, targets: RelaxExpr) -> RelaxExpr:
     """cross_entropy of predictions that are logarithms already."""
-    return _per_image(predictions, call("multiply", targets, predictions))
+    return loss.per_image(predictions, call("multiply", targets, predictions))
 
 
-@relay_op("nn.nll_loss")
-def nll_loss(
-    predictions: RelaxExpr,
-    targets: RelaxExpr,
-    weights: RelaxExpr,
-    *,
-    reduction: str = "mean",
-    ignore_index: int = -100,
-) -> RelaxExpr:
-    """Minus the weighted prediction of each target's class.
-
-    Shapes     predictions [n, classes, ...] or [classes]; targets without the classes;
-               weights [classes]
-    reduction  "none", "sum", or "mean": divided by the sum of the targets' weights
-    """
-    return loss.nll_loss(predictions, targets, weights, reduction, ignore_index)
+relay_op("nn.nll_loss")(loss.nll_loss)

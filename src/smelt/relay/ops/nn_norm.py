@@ -8,29 +8,23 @@ from typing import Any
 from smelt.relax.compose.common import (
     axes_of,
     dtype_of,
-    extents,
+    is_vector,
     legal,
     normal_axis,
     rank_of,
     scalar,
 )
 from smelt.relax.compose.norm import moved, norm
+from smelt.relax.compose.rows import attributes
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import attributes, relay_op
+from ..dialect import relay_op
 
 
 def _vectors(data: RelaxExpr, axis: int, **given: RelaxExpr) -> None:
     """Vectors along an axis."""
-    have = extents(data)[normal_axis(axis, rank_of(data))]
     for name, x in given.items():
-        legal(rank_of(x) == 1, f"{name} has {rank_of(x)} dimensions; one is legal")
-        count = extents(x)[0]
-        legal(
-            count == have or None in (count, have),
-            f"{name} has {count} elements, axis={axis} of the data has {have}; they have to be "
-            "equal",
-        )
+        is_vector(name, x, data, axis)
 
 
 @relay_op("nn.batch_norm", kind="opaque", results=3, order="axis")

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from smelt.relax.compose.common import numbers
-from smelt.relax.compose.layout import gathered, spread
-from smelt.relax.compose.window import SPATIAL, adaptive_pool, ceiled, pool, window
-from smelt.relax.nodes import RelaxExpr, call
+from smelt.relax.compose.rows import attributes
+from smelt.relax.compose.window import SPATIAL, adaptive_pool, pool, pool_grad, window
+from smelt.relax.nodes import RelaxExpr
 
-from ..dialect import RELAY, attributes, make, relay_function
+from ..dialect import RELAY, make, relay_function
 
 _COUNTING: Mapping[str, Mapping[str, Any]] = {"max": {}, "avg": {"count_include_pad": False}}
 """What only one kind has."""
@@ -45,11 +45,7 @@ def _grad(kind: str) -> None:
         out_grad: RelaxExpr, data: RelaxExpr, *, layout: str, out_layout: str, ceil_mode: bool,
         **attrs: Any,
     ) -> RelaxExpr:  # fmt: skip
-        x, a = spread(data, layout, "layout", "NCHW"), _of_core(attrs)
-        g = spread(out_grad, out_layout or layout, "layout", "NCHW")
-        if ceil_mode:
-            a["pads"] = ceiled(x, a["kernel"], a["strides"], a["pads"], (1, 1))
-        return gathered(call(f"{kind}_pool_grad", g, x, **a), "NCHW", layout, "layout")
+        return pool_grad(kind, out_grad, data, layout, out_layout, ceil_mode, _of_core(attrs))
 
     body.__doc__ = f"The derivative of nn.{kind}_pool2d."
     RELAY.op(f"nn.{kind}_pool2d_grad", prepare=window(2, "pool_size", "strides"))(body)

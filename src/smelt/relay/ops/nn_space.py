@@ -177,7 +177,8 @@ def upsampling(
     one_of("method", method, "nearest_neighbor", "bilinear", "bicubic")
     size = scaled(data, layout, "NCHW", (scale_h, scale_w))
     mode = "align_corners" if align_corners else "asymmetric"
-    return resized(data, size, layout, METHODS[method], mode, "", -0.5)
+    return resized(data, size, layout=layout, method=METHODS[method],
+                   coordinate_transformation_mode=mode)  # fmt: skip
 
 
 @relay_op("nn.upsampling3d", order="layout")
@@ -194,4 +195,5 @@ def upsampling3d(
     """A volume so many times as deep, high and wide."""
     one_of("method", method, "nearest_neighbor", "trilinear")
     size = scaled(data, layout, "NCDHW", (scale_d, scale_h, scale_w))
-    return resized(data, size, layout, METHODS[method], coordinate_transformation_mode, "", -0.5)
+    return resized(data, size, layout=layout, method=METHODS[method],
+                   coordinate_transformation_mode=coordinate_transformation_mode)  # fmt: skip

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from smelt.relax.compose.common import cast_to, extents, legal
+from smelt.relax.compose.common import cast_to, legal
 from smelt.relax.compose.layout import gathered, spread
-from smelt.relax.compose.window import SPATIAL, check_channels, check_weight, conv, window
+from smelt.relax.compose.rows import attributes
+from smelt.relax.compose.window import SPATIAL, conv, matched, sliding, window
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import RELAY, attributes, relay_op
+from ..dialect import RELAY, relay_op
 
 
 def placed(rank: int) -> dict[str, Any]:
@@ -62,53 +63,26 @@ for _rank in SPATIAL:
 
 
 @relay_op("nn.conv2d_backward_weight", prepare=window(2, "strides", "dilation", "kernel_size"))
-def conv2d_backward_weight(
-    grad: RelaxExpr,
-    data: RelaxExpr,
-    *,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    dilation: Any = (1, 1),
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: Any = None,
-    grad_layout: str = "NCHW",
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_dtype: str = "",
-) -> RelaxExpr:
+@attributes(**placed(2), groups=1, channels=None, kernel_size=None, grad_layout="NCHW",
+            data_layout="NCHW", kernel_layout="OIHW", out_dtype="")  # fmt: skip
+def conv2d_backward_weight(grad: RelaxExpr, data: RelaxExpr, **a: Any) -> RelaxExpr:
     """The derivative of conv2d by its weight; kernel_size has to be given."""
-    legal(kernel_size is not None, "kernel_size has to be given")
-    g = spread(grad, grad_layout, "grad_layout", "NCHW")
-    x = spread(data, data_layout, "data_layout", "NCHW")
-    w = call("conv_backward_weight", g, x, kernel=kernel_size, strides=strides, pads=padding,
-             dilations=dilation, groups=groups)  # fmt: skip
-    return cast_to(gathered(w, "OIHW", kernel_layout, "kernel_layout"), out_dtype)
+    legal(a["kernel_size"] is not None, "kernel_size has to be given")
+    g = spread(grad, a["grad_layout"], "grad_layout", "NCHW")
+    x = spread(data, a["data_layout"], "data_layout", "NCHW")
+    w = call(
+        "conv_backward_weight", g, x, kernel=a["kernel_size"], groups=a["groups"], **sliding(a)
+    )
+    return cast_to(gathered(w, "OIHW", a["kernel_layout"], "kernel_layout"), a["out_dtype"])
 
 
 @relay_op("nn.deformable_conv2d", prepare=window(2, "strides", "dilation", "kernel_size"))
-def deformable_conv2d(
-    data: RelaxExpr,
-    offset: RelaxExpr,
-    weight: RelaxExpr,
-    *,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    dilation: Any = (1, 1),
-    deformable_groups: int = 1,
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: Any = None,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_layout: str = "",
-    out_dtype: str = "",
-) -> RelaxExpr:
+@attributes(**placed(2), deformable_groups=1, groups=1, channels=None, kernel_size=None,
+            data_layout="NCHW", kernel_layout="OIHW", out_layout="", out_dtype="")  # fmt: skip
+def deformable_conv2d(data: RelaxExpr, offset: RelaxExpr, weight: RelaxExpr, **a: Any) -> RelaxExpr:
     """A convolution whose kernel elements meet the image at points moved by offsets."""
-    x, moved = (spread(v, data_layout, "data_layout", "NCHW") for v in (data, offset))
-    w = spread(weight, kernel_layout, "kernel_layout", "OIHW")
-    check_weight(w, channels, kernel_size, extents(w)[0])
-    check_channels(x, w, groups)
-    y = call("deformable_conv2d", x, moved, w, None, strides=strides, pads=padding,
-             dilations=dilation, groups=groups, offset_groups=deformable_groups)  # fmt: skip
-    return cast_to(gathered(y, "NCHW", out_layout or data_layout, "out_layout"), out_dtype)
+    layout = a["data_layout"]
+    x, w, place = matched(2, data, weight, a)
+    moved = spread(offset, layout, "data_layout", "NCHW")
+    y = call("deformable_conv2d", x, moved, w, None, offset_groups=a["deformable_groups"], **place)
+    return cast_to(gathered(y, "NCHW", a["out_layout"] or layout, "out_layout"), a["out_dtype"])

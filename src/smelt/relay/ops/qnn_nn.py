@@ -11,10 +11,11 @@ from smelt.relax.compose.affine import integers, one_number
 from smelt.relax.compose.common import cast_to, extents, legal, one_of, rank_of
 from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.quantize import parameter
-from smelt.relax.compose.window import ceiled, check_channels, check_weight, window
+from smelt.relax.compose.rows import attributes
+from smelt.relax.compose.window import ceiled, matched, sliding, window
 from smelt.relax.nodes import RelaxExpr
 
-from ..dialect import attributes, relay_op
+from ..dialect import relay_op
 from .nn_window import placed
 
 FACTORS = ("int8", "uint8", "int16", "uint16")
@@ -45,24 +46,18 @@ def _conv(
     input_zero_point, kernel_zero_point, input_scale, kernel_scale = numbers
     transposed, groups = "output_padding" in a, a["groups"]
     za = _operands(data, kernel, a["out_dtype"], input_scale, input_zero_point)
-    x = spread(data, a["data_layout"], "data_layout", "NCHW")
-    w = spread(kernel, a["kernel_layout"], "kernel_layout", "IOHW" if transposed else "OIHW")
-    own = extents(w)[int(transposed)]
-    outputs = own * groups if transposed and own is not None else own
-    check_weight(w, a["channels"], a["kernel_size"], outputs)
-    check_channels(x, w, groups, transposed=transposed)
-    zw = parameter("kernel_zero_point", kernel_zero_point, own or 0)
-    place = {"strides": a["strides"], "pads": a["padding"], "dilations": a["dilation"]}
+    x, w, place = matched(2, data, kernel, a, "IOHW" if transposed else "")
+    own = extents(w)[int(transposed)] or 0
+    zw = parameter("kernel_zero_point", kernel_zero_point, own)
     if transposed:
         legal(
             not rank_of(zw) or groups == 1,
             f"kernel_zero_point is a vector and groups={groups}; legal: a scalar, or groups=1",
         )
-        place["output_padding"] = a["output_padding"]
-        y = integer.conv_transpose_sums(x, w, za, zw, groups=groups, **place)
+        y = integer.conv_transpose_sums(x, w, za, zw, **place)
     else:
-        parameter("kernel_scale", kernel_scale, own or 0)
-        y = integer.conv_sums(x, w, za, zw, groups, place)
+        parameter("kernel_scale", kernel_scale, own)
+        y = integer.conv_sums(x, w, za, zw, groups, sliding(a))
     y = cast_to(y, a["out_dtype"])
     return gathered(y, "NCHW", a["out_layout"] or a["data_layout"], "out_layout")
 
@@ -163,30 +158,20 @@ def batch_matmul(
 
 
 @relay_op("qnn.avg_pool2d", prepare=window(2, "pool_size", "strides", "dilation"), order="layout")
+@attributes(pool_size=Parameter.empty, strides=Parameter.empty, padding=(0, 0), dilation=(1, 1),
+            ceil_mode=False, count_include_pad=True, layout="NHWC", out_layout="")  # fmt: skip
 def avg_pool2d(
-    data: RelaxExpr,
-    input_scale: RelaxExpr,
-    input_zero_point: RelaxExpr,
-    output_scale: RelaxExpr,
-    output_zero_point: RelaxExpr,
-    *,
-    pool_size: Any,
-    strides: Any,
-    padding: Any = (0, 0),
-    dilation: Any = (1, 1),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    layout: str = "NHWC",
-    out_layout: str = "",
-) -> RelaxExpr:
+    data: RelaxExpr, input_scale: RelaxExpr, input_zero_point: RelaxExpr, output_scale: RelaxExpr,
+    output_zero_point: RelaxExpr, **a: Any,
+) -> RelaxExpr:  # fmt: skip
     """The average of each window; halves are rounded up.
 
     The sum of differences is divided by the count to the nearest integer, which is requantized.
     The border stands for 0 and counts where count_include_pad says so.
     """
-    x = spread(data, layout, "layout", "NCHW")
-    pads = ceiled(x, pool_size, strides, padding, dilation) if ceil_mode else padding
-    a = {"strides": strides, "pads": pads, "dilations": dilation}
+    x, size, place = spread(data, a["layout"], "layout", "NCHW"), a["pool_size"], sliding(a)
+    if a["ceil_mode"]:
+        place["pads"] = ceiled(x, size, *place.values())
     numbers, output = (input_scale, input_zero_point), (output_scale, output_zero_point)
-    y = affine.average(x, numbers, output, pool_size, a, count_include_pad)
-    return gathered(y, "NCHW", out_layout or layout, "out_layout")
+    y = affine.average(x, numbers, output, size, place, a["count_include_pad"])
+    return gathered(y, "NCHW", a["out_layout"] or a["layout"], "out_layout")

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from smelt.relax.compose.common import (
-    axes_of,
-    cast_to,
-    count_of,
-    dtype_of,
-    extents,
-    legal,
-    rank_of,
-    reshaped,
-    scalar,
-)
+from smelt.relax.compose import index
+from smelt.relax.compose.common import axes_of, dtype_of, extents, legal, rank_of, scalar
 from smelt.relax.nodes import RelaxExpr, call
 from smelt.topi import get_op
 
@@ -54,17 +45,9 @@ def _enter_index(name: str) -> None:
             f"axis={axis}, exclude={exclude} of a tensor of {rank} dimensions; one axis, or all "
             "of them, are legal",
         )
-        whole = len(axes) != 1
-        x = reshaped(data, (count_of(data),)) if whole else data
-        found = call(
-            name,
-            x,
-            axis=0 if whole else axes[0],
-            keepdims=keepdims and not whole,
-            select_last_index=select_last_index,
-        )
-        made = call("cast", found, dtype="int32")
-        return reshaped(made, (1,) * rank) if keepdims and whole else made
+        one = axes[0] if len(axes) == 1 else None
+        found = index.position(name, data, one, keepdims, select_last_index=select_last_index)
+        return call("cast", found, dtype="int32")
 
     body.__doc__ = f"{get_op(name).__doc__} The indices are int32; no axis: in the order of memory."
     RELAY.op(name)(body)
@@ -78,11 +61,7 @@ def _enter_scan(name: str) -> None:
     def body(
         data: RelaxExpr, *, axis: int | None = None, dtype: str = "", exclusive: bool = False
     ) -> RelaxExpr:
-        kept = dtype or ("int32" if dtype_of(data) == "bool" else "")
-        x = cast_to(data, kept)
-        if axis is None:
-            x, axis = reshaped(x, (count_of(x),)), 0
-        return call(name, x, axis=axis, exclusive=bool(exclusive))
+        return index.scan(name, data, axis, dtype, exclusive)
 
     body.__doc__ = f"{get_op(name).__doc__} axis None: of all elements in order."
     RELAY.op(name, prepare=_no_none)(body)

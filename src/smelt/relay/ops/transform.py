@@ -22,6 +22,7 @@ from smelt.relax.compose.common import (
     reshaped,
     shape_of,
 )
+from smelt.relax.compose.index import stacked
 from smelt.relax.compose.shapes import (
     FAR,
     batch_flattened,
@@ -183,11 +184,7 @@ def concatenate(data: RelaxExpr, *, axis: int = 0) -> RelaxExpr:
 @relay_op("stack")
 def stack(data: RelaxExpr, *, axis: int = 0) -> RelaxExpr:
     """The tensors of a tuple behind each other along a new axis."""
-    items = items_of(data)
-    legal(bool(items), "the tuple has no item; at least one is needed")
-    at = normal_axis(axis, rank_of(items[0]) + 1)
-    wide = [call("expand_dims", x, axes=(at,)) for x in items]
-    return call("concat", *wide, axis=at)
+    return stacked(items_of(data), axis)
 
 
 def _parts(made: Call) -> int:
@@ -316,10 +313,7 @@ def sliding_window(data: RelaxExpr, *, axis: int, window_shape: Any, strides: An
     return call("transpose", x, axes=order)
 
 
-@relay_op("nn.batch_flatten")
-def batch_flatten(data: RelaxExpr) -> RelaxExpr:
-    """All dimensions but the first as one."""
-    return batch_flattened(data)
+relay_op("nn.batch_flatten")(batch_flattened)
 
 
 def flat(data: RelaxExpr) -> RelaxExpr:

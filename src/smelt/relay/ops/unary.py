@@ -44,10 +44,7 @@ same("fixed_point_multiply_per_axis", "x y lshift rshift", along="axes", is_lshi
      is_rshift_required=False, axes=())  # fmt: skip
 
 
-@relay_op("nn.prelu", order="axis")
-def prelu(data: RelaxExpr, alpha: RelaxExpr, *, axis: int = 1) -> RelaxExpr:
-    """x where it is positive, alpha * x elsewhere; alpha varies along an axis."""
-    return index.prelu(data, alpha, axis)
+relay_op("nn.prelu", order="axis")(index.prelu)
 
 
 @relay_op("device_copy")
