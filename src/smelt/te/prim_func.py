@@ -94,18 +94,8 @@ def _sizes(tensors: Sequence[Tensor], ops: Sequence[Operation]) -> list[Var]:
         for axis in op.reduce_axis:
             note(free_vars(axis.dom.extent))
         for body in op.body:
-            note(_body_vars(body) - bound)
+            note({n for n in expr_nodes(body) if isinstance(n, Var)} - bound)
     return list(found)
-
-
-def _body_vars(e: Expr) -> set[Var]:
-    """Free variables of a body, without those that a combiner binds."""
-    if isinstance(e, tir.Reduce):
-        out = free_vars(e.condition)
-        for s in (*e.sources, *e.init):
-            out |= _body_vars(s)
-        return out
-    return {n for n in expr_nodes(e) if isinstance(n, Var)}
 
 
 def _compute(op: Operation, buffers: dict[Tensor, tir.Buffer], names: set[str]) -> tir.Stmt:
@@ -162,24 +152,9 @@ def _block_name(base: str, names: set[str]) -> str:
 
 def _reads(op: ComputeOp, rewrite: Rewriter) -> tuple[tir.BufferRegion, ...]:
     """The elements read, one region a load (whole dimensions where an index is data-dependent)."""
-    found: dict[tuple[tir.Buffer, tuple[Expr, ...]], tir.BufferRegion] = {}
-    stack: list[Expr] = []
-    for e in op.body:
-        stack.extend((*e.sources, e.condition, *e.init) if isinstance(e, tir.Reduce) else (e,))
-    seen: set[Expr] = set()
-    while stack:
-        n = stack.pop()
-        if n in seen:
-            continue
-        seen.add(n)
-        if isinstance(n, tir.BufferLoad):
-            stack.extend(n.indices)
-            load = rewrite.expr(n)
-            assert isinstance(load, tir.BufferLoad)
-            found.setdefault((load.buffer, load.indices), _region(load))
-        else:
-            stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return tuple(found.values())
+    found = [rewrite.expr(x) for e in reversed(op.body) for x in loads(e)]
+    own = {(x.buffer, x.indices): _region(x) for x in found if isinstance(x, tir.BufferLoad)}
+    return tuple(own.values())
 
 
 def _region(load: tir.BufferLoad) -> tir.BufferRegion:

@@ -7,6 +7,7 @@ load and a computation becomes a tensor program by replacing tensors with plain 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -132,29 +133,12 @@ def _index(i: Any) -> Expr:
 
 
 def _inputs(body: Sequence[Expr]) -> list[Tensor]:
+    """The tensors that expressions read."""
     found: dict[Tensor, None] = {}
-    seen: set[Expr] = set()
-    stack: list[Any] = list(reversed(body))
-    while stack:
-        n = stack.pop()
-        if isinstance(n, Expr):
-            if n in seen:
-                continue
-            seen.add(n)
-            if isinstance(n, tir.BufferLoad):
-                if not isinstance(n.buffer, Tensor):
-                    raise TypeMismatch(
-                        f"a tensor expression reads {n.buffer.name}, which is no tensor"
-                    )
-                found[n.buffer] = None
-                stack.extend(reversed(n.indices))
-                continue
-            if isinstance(n, tir.Reduce):
-                stack.extend(reversed(n.init))
-                stack.append(n.condition)
-                stack.extend(reversed(n.sources))
-                continue
-            stack.extend(reversed(list(n.children())))
+    for n in [n for e in body for n in expr_nodes(e) if isinstance(n, tir.BufferLoad)]:
+        if not isinstance(n.buffer, Tensor):
+            raise TypeMismatch(f"a tensor expression reads {n.buffer.name}, which is no tensor")
+        found[n.buffer] = None
     return list(found)
 
 
@@ -350,11 +334,8 @@ def comm_reducer(
         combiner = _combiner(name, fcombine, fidentity, tuple([s.dtype for s in sources]))
         condition = const(True) if where is None else convert(where)
         start = () if init is None else init if isinstance(init, list | tuple) else (init,)
-        first = (
-            tuple([convert(v, s.dtype) for v, s in zip(start, sources, strict=True)])
-            if start
-            else ()
-        )
+        pairs = zip(start, sources if start else (), strict=True)
+        first = tuple([convert(v, s.dtype) for v, s in pairs])
         outs = tuple(
             [tir.Reduce(combiner, sources, axes, condition, i, first) for i in range(len(sources))]
         )
@@ -393,16 +374,12 @@ def _combiner(
 
 def min_value(dtype: str) -> Expr:
     """The smallest value of a type (minus infinity for floats)."""
-    if dt.is_float(dtype):
-        return const(float("-inf"), dtype)
-    return const(dt.limits(dtype)[0], dtype)
+    return const(-math.inf if dt.is_float(dtype) else dt.limits(dtype)[0], dtype)
 
 
 def max_value(dtype: str) -> Expr:
     """The largest value of a type (infinity for floats)."""
-    if dt.is_float(dtype):
-        return const(float("inf"), dtype)
-    return const(dt.limits(dtype)[1], dtype)
+    return const(math.inf if dt.is_float(dtype) else dt.limits(dtype)[1], dtype)
 
 
 sum = comm_reducer(lambda a, b: a + b, lambda d: const(0, d), name="sum")

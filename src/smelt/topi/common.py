@@ -85,10 +85,15 @@ def row_major(shape: Sequence[ExprLike], point: Sequence[Expr]) -> Expr:
 
 
 def take_form(form: str, **operands: Tensor) -> None:
-    """TypeMismatch unless operands have the dimensions of a form, "[n, c, h, w]"."""
+    """TypeMismatch unless operands have the dimensions of a form, "[n, c, h, w]" or "[k, 4]"."""
+    sizes = form[1:-1].split(", ")
     for name, t in operands.items():
-        verb = "have" if name.endswith("s") else "has"
-        require(len(t.shape) == form.count(",") + 1, f"{named(**{name: t})} {verb} to be {form}")
+        rule = f"{named(**{name: t})} {'have' if name.endswith('s') else 'has'} to be {form}"
+        require(len(t.shape) == len(sizes), rule)
+        for size, e in zip(sizes, t.shape, strict=True):
+            if size.isdigit():
+                require(value_of(e) in (None, int(size)), rule)
+                take_equal(e, const(int(size), INDEX))
 
 
 def take_dimensions(count: int, **operands: Tensor) -> None:

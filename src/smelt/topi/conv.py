@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -96,6 +96,18 @@ class Window:
             for y, t, s, d in zip(point, taps, self.strides, self.dilations, strict=True)
         ]
 
+    def place(self, point: Sequence[Expr], taps: Sequence[Expr]) -> list[Expr]:
+        """The same place of the image without its border."""
+        return [v - b for v, b in zip(self.pixel(point, taps), self.begin, strict=True)]
+
+    def guards(self, at: Sequence[Expr], size: Sequence[Expr]) -> Expr:
+        """Whether a place is one of the image, as far as the border leaves it open."""
+        conditions: list[Expr] = []
+        for y, b, e, h in zip(at, self.begin, self.end, size, strict=True):
+            conditions += [y >= 0] if b > 0 else []
+            conditions += [y < h] if e > 0 else []
+        return all_of(conditions)
+
     def covering(
         self, pixel: Sequence[Expr], taps: Sequence[IterVar], size: Sequence[Expr]
     ) -> tuple[list[Expr], list[Expr]]:
@@ -114,16 +126,12 @@ class Window:
         if not self.padded:
             return x
         size = [h + (a + b) for h, a, b in zip(x.shape[2:], self.begin, self.end, strict=True)]
-        return common.tensor((*x.shape[:2], *size), lambda *i: self.inside(x, i, value), name)
 
-    def inside(self, x: Tensor, i: Sequence[Expr], value: Expr) -> Expr:
-        """x at a position of the padded image, `value` in the border."""
-        at = [y - b for y, b in zip(i[2:], self.begin, strict=True)]
-        conditions: list[Expr] = []
-        for y, b, e, h in zip(at, self.begin, self.end, x.shape[2:], strict=True):
-            conditions += [y >= 0] if b > 0 else []
-            conditions += [y < h] if e > 0 else []
-        return if_then_else(all_of(conditions), x[(i[0], i[1], *at)], value)
+        def body(*i: Expr) -> Expr:
+            at = [v - b for v, b in zip(i[2:], self.begin, strict=True)]
+            return if_then_else(self.guards(at, x.shape[2:]), x[(i[0], i[1], *at)], value)
+
+        return common.tensor((*x.shape[:2], *size), body, name)
 
 
 def _text(e: Expr) -> str:
@@ -160,32 +168,31 @@ def kernel_axes(kernel: Sequence[ExprLike]) -> list[IterVar]:
 
 
 def _convolve(
-    x: Tensor, w: Tensor, window: Window, groups: int, size: Sequence[Expr], types: tuple[str, str]
-) -> Tensor:
-    """The reduction over kernel elements, then input channels; x is padded already.
+    x: Tensor, w: Tensor, shape: Sequence[Expr], inputs: Expr, groups: int,
+    pixel: Callable[[Sequence[Expr], Sequence[Expr]], list[Expr]],
+    factor: Callable[[Expr, Expr, Expr, Sequence[Expr]], Expr], types: tuple[str, str],
+) -> Tensor:  # fmt: skip
+    """The reduction over kernel elements, then the `inputs` channels of a group; x is padded.
 
-    types  of sums and of the result
+    shape   of the result
+    pixel   (place, kernel element) -> where x is read
+    factor  (output channel, input channel in its group and in x, kernel element) -> what of w
+    types   of sums and of the result
     """
-    n, outputs, inputs = x.shape[0], w.shape[0], w.shape[1]
-    taps = kernel_axes(w.shape[2:])
-    to, dtype = types
+    outputs, (to, dtype) = shape[1], types
+    taps, ic = kernel_axes(w.shape[2:]), reduce_axis((0, inputs), "ic")
     depthwise = groups > 1 and value_of(outputs) == groups and is_const(inputs, 1)
-    ic = reduce_axis((0, inputs), "ic")
+    own: Expr = const(0, INDEX) if depthwise else ic.var
 
     def body(b: Expr, oc: Expr, *y: Expr) -> Expr:
-        at = window.pixel(y, [t.var for t in taps])
-        kernel = [t.var for t in taps]
-        if depthwise:
-            left, right = x[(b, oc, *at)], w[(oc, const(0, INDEX), *kernel)]
-        elif groups == 1:
-            left, right = x[(b, ic.var, *at)], w[(oc, ic.var, *kernel)]
-        else:
-            g = oc // (outputs // groups)
-            left, right = x[(b, g * inputs + ic.var, *at)], w[(oc, ic.var, *kernel)]
-        return cast(to, left) * cast(to, right)
+        tap = [t.var for t in taps]
+        channel = oc
+        if not depthwise:
+            channel = own if groups == 1 else (oc // (outputs // groups)) * inputs + own
+        return cast(to, x[(b, channel, *pixel(y, tap))]) * cast(to, factor(oc, own, channel, tap))
 
     axes = taps if depthwise else [*taps, ic]
-    return common.stored(common.sum_over((n, outputs, *size), body, axes, "conv"), dtype)
+    return common.stored(common.sum_over(shape, body, axes, "conv"), dtype)
 
 
 def _conv(
@@ -200,8 +207,13 @@ def _conv(
         outputs is None or outputs % groups == 0,
         f"{common.named(w=w)}: {outputs} output channels cannot be split into groups={groups}",
     )
-    size = window.result(x.shape[2:])
-    return _convolve(window.pad(x, common.number(0, x.dtype)), w, window, groups, size, types)
+    shape = (x.shape[0], w.shape[0], *window.result(x.shape[2:]))
+    padded = window.pad(x, common.number(0, x.dtype))
+
+    def factor(oc: Expr, own: Expr, _: Expr, tap: Sequence[Expr]) -> Expr:
+        return w[(oc, own, *tap)]
+
+    return _convolve(padded, w, shape, w.shape[1], groups, window.pixel, factor, types)
 
 
 @op(channels_last=True)
@@ -372,7 +384,17 @@ def conv_transpose(
             (value_of(e) or 0) >= (0 if value_of(h) == 0 else 1) or value_of(e) is None,
             f"spatial dimension {d}: the padding leaves {_text(e)} of the result's pixels",
         )
-    return _transposed(_spread(x, window, size), w, window, groups, size, types)
+    shape = (x.shape[0], w.shape[1] * groups, *size)
+
+    def pixel(place: Sequence[Expr], tap: Sequence[Expr]) -> list[Expr]:
+        return [v + t * d for v, t, d in zip(place, tap, window.dilations, strict=True)]
+
+    def factor(oc: Expr, _: Expr, channel: Expr, tap: Sequence[Expr]) -> Expr:
+        turned = [e - 1 - t for e, t in zip(w.shape[2:], tap, strict=True)]
+        return w[(channel, oc if groups == 1 else oc % w.shape[1], *turned)]
+
+    spread, inputs = _spread(x, window, size), w.shape[0] // groups
+    return _convolve(spread, w, shape, inputs, groups, pixel, factor, types)
 
 
 @conv_transpose.numpy
@@ -415,29 +437,3 @@ def _spread(x: Tensor, window: Window, size: Sequence[Expr]) -> Tensor:
 
     padded = [e + r for e, r in zip(size, reach, strict=True)]
     return common.tensor((*x.shape[:2], *padded), body, "pad")
-
-
-def _transposed(
-    x: Tensor, w: Tensor, window: Window, groups: int, size: Sequence[Expr], types: tuple[str, str]
-) -> Tensor:
-    inputs, outputs = w.shape[0] // groups, w.shape[1]
-    taps = kernel_axes(w.shape[2:])
-    ic = reduce_axis((0, inputs), "ic")
-    to, dtype = types
-    depthwise = groups > 1 and value_of(inputs) == 1 and is_const(outputs, 1)
-
-    def body(b: Expr, oc: Expr, *y: Expr) -> Expr:
-        at = [v + t.var * d for v, t, d in zip(y, taps, window.dilations, strict=True)]
-        turned = [e - 1 - t.var for e, t in zip(w.shape[2:], taps, strict=True)]
-        if depthwise:
-            left, right = x[(b, oc, *at)], w[(oc, const(0, INDEX), *turned)]
-        elif groups == 1:
-            left, right = x[(b, ic.var, *at)], w[(ic.var, oc, *turned)]
-        else:
-            channel = (oc // outputs) * inputs + ic.var
-            left, right = x[(b, channel, *at)], w[(channel, oc % outputs, *turned)]
-        return cast(to, left) * cast(to, right)
-
-    axes = taps if depthwise else [*taps, ic]
-    shape = (x.shape[0], outputs * groups, *size)
-    return common.stored(common.sum_over(shape, body, axes, "conv"), dtype)

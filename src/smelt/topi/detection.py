@@ -48,11 +48,11 @@ def _rows_of_boxes(x: Tensor, **columns: int) -> None:
 
 
 def _moved(x: Tensor, places: Tensor, name: str) -> Tensor:
-    """The rows of x [b, n, e] at the places [b, n], -1 where a place is -1."""
+    """The rows of x [b, n, ...] at the places [b, n], -1 where a place is -1."""
 
-    def body(b: Expr, j: Expr, k: Expr) -> Expr:
+    def body(b: Expr, j: Expr, *k: Expr) -> Expr:
         at = places[b, j]
-        return if_then_else(at >= 0, x[b, maximum(at, 0), k], number(-1, x.dtype))
+        return if_then_else(at >= 0, x[(b, maximum(at, 0), *k)], number(-1, x.dtype))
 
     return tensor(x.shape, body, name)
 
@@ -251,13 +251,8 @@ def _kept_indices(order: Tensor, kept: Tensor, indices: Tensor | None) -> tuple[
 
     names = tensor(order.shape, name, "nms_names")
     places, count = packed(tensor(order.shape, lambda b, j: names[b, j] >= 0, "nms_valid"))
-
-    def body(b: Expr, j: Expr) -> Expr:
-        at = places[b, j]
-        return if_then_else(at >= 0, names[b, maximum(at, 0)], number(-1, dtype))
-
     one = tensor((order.shape[0], ONE), lambda b, _: cast("int32", count[b]), "nms_count")
-    return tensor(order.shape, body, "nms_indices"), one
+    return _moved(names, places, "nms_indices"), one
 
 
 def _boxes_and_scores(boxes: Tensor, scores: Tensor, name: str, number_of: int) -> None:
@@ -365,7 +360,7 @@ def _(
 
 
 def _collected(
-    scores: Tensor, order: Tensor, kept: Tensor, total: Tensor, output_format: str
+    scores: Tensor, kept: Tensor, total: Tensor, output_format: str
 ) -> tuple[Tensor, ...]:
     """The kept boxes of all images and classes in one list ("onnx"), or in one for each image."""
     images, classes, n = scores.shape
@@ -378,7 +373,7 @@ def _collected(
         """The value of box i of a list, given its row and its number; `blank` behind the last."""
         q = maximum(places[k, i], 0)
         r = k * rows + q // n
-        e = value(r, order[r, kept[r, q % n]])
+        e = value(r, kept[r, q % n])
         return if_then_else(i < count[k], e, number(blank, e.dtype))
 
     def box(k: Expr, i: Expr, e: Expr) -> Expr:
@@ -446,11 +441,10 @@ def regular_non_max_suppression(
     )
     images, n = boxes.shape[:2]
     score, limit = _class_scores(scores, num_classes), number(score_threshold, scores.dtype)
-    order, kept, total = _kept_by_class(
+    place, total = _kept_by_class(
         boxes, score, num_classes, lambda v: v >= limit, max_detections_per_class,
         _solid_overlap(iou_threshold),
     )  # fmt: skip
-    place = tensor(score.shape, lambda r, m: order[r, kept[r, m]], "kept_places")
 
     def candidate(b: Expr, q: Expr) -> Expr:
         r, m = b * num_classes + q // n, q % n
@@ -514,9 +508,9 @@ def _(
 def _kept_by_class(
     boxes: Tensor, score: Tensor, classes: Expr | int, passes: Callable[[Expr], Expr],
     most: ExprLike, overlaps: Callable[[Box, Box], Expr],
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """For every image's class, whose scores are a row of score [r, n]: the boxes, best first
-    [r, n], which places in that order are kept [r, n], and how many they are [r]."""
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """For every image's class, whose scores are a row of score [r, n]: the boxes that are kept,
+    best first [r, n], and how many they are [r]."""
     rows, n = score.shape
     order = sorted_order(score)
     to = wide(boxes.dtype)
@@ -526,4 +520,4 @@ def _kept_by_class(
 
     found = tensor((rows, n, 4), sorted_box, "sorted_boxes")
     _, kept, total = suppressed(found, _above(score, passes), most, overlaps)
-    return order, kept, total
+    return tensor(score.shape, lambda r, m: order[r, kept[r, m]], "kept_places"), total

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import all_of, equal, if_then_else, is_const, maximum, minimum, select, value_of
+from smelt.ir.build import all_of, equal, if_then_else, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
@@ -45,7 +45,7 @@ def _clipped(i: Expr, extent: Expr) -> Expr:
 def _held(x: Tensor, axes: Iterable[int], element: Expr) -> Expr:
     """An element of x; 0 where x has none along the axes that it is chosen from."""
     some = all_of([x.shape[a] > 0 for a in axes])
-    return element if is_const(some, 1) else if_then_else(some, element, common.number(0, x.dtype))
+    return if_then_else(some, element, common.number(0, x.dtype))
 
 
 _MODES: dict[str, Callable[[Expr, Expr], Expr]] = {

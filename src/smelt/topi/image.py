@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from smelt.ir.build import all_of, call, if_then_else, value_of
+from smelt.ir.build import call, if_then_else, value_of
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, min_value, reduce_axis
 from smelt.te.tensor import max as te_max
@@ -52,16 +52,10 @@ def dilation2d(
 
     def body(n: Expr, c: Expr, *y: Expr) -> Expr:
         k = [t.var for t in taps]
-        at = [v - b for v, b in zip(window.pixel(y, k), window.begin, strict=True)]
-        inside = [
-            condition
-            for v, e, b, a in zip(at, x.shape[2:], window.begin, window.end, strict=True)
-            for condition in ([v >= 0] if b > 0 else []) + ([v < e] if a > 0 else [])
-        ]
+        at = window.place(y, k)
         value = x[(n, c, *at)] + w[(c, *k)]
-        if inside:
-            value = if_then_else(all_of(inside), value, min_value(x.dtype))
-        largest: Expr = te_max(value, taps)
+        inside = window.guards(at, x.shape[2:])
+        largest: Expr = te_max(if_then_else(inside, value, min_value(x.dtype)), taps)
         return largest
 
     return tensor((*x.shape[:2], *size), body, "dilation2d")

@@ -84,11 +84,16 @@ def _statistics(
         d = cast(to, x[tuple(index(i, j))]) - mean[i]
         return d * d
 
-    spread = common.sum_over(shape, squared, j, "norm_squares")
-    scale = common.tensor(
-        shape, lambda *i: 1.0 / call("sqrt", spread[i] / n + epsilon), "norm_scale"
-    )
-    return mean, scale
+    return mean, _factor(shape, squared, j, n, epsilon)
+
+
+def _factor(
+    shape: Sequence[Expr], squared: Callable[..., Expr], axes: Sequence[IterVar], n: Expr,
+    epsilon: float,
+) -> Tensor:  # fmt: skip
+    """1 / sqrt(mean + epsilon), the mean of n squares each."""
+    total = common.sum_over(shape, squared, axes, "norm_squares")
+    return common.tensor(shape, lambda *i: 1.0 / call("sqrt", total[i] / n + epsilon), "norm_scale")
 
 
 def _statistics_from(x: Tensor, axis: int, epsilon: float) -> tuple[Tensor, Tensor]:
@@ -178,11 +183,7 @@ def rms_norm(x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5)
         v = cast(to, x[(*i, *[a.var for a in k])])
         return v * v
 
-    squares = common.sum_over(x.shape[:axis], squared, k, "norm_squares")
-    n = cast(to, product(x.shape[axis:]))
-    factor = common.tensor(
-        squares.shape, lambda *i: 1.0 / call("sqrt", squares[i] / n + epsilon), "norm_scale"
-    )
+    factor = _factor(x.shape[:axis], squared, k, cast(to, product(x.shape[axis:])), epsilon)
 
     def body(*i: Expr) -> Expr:
         return cast(

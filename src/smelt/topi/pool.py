@@ -187,13 +187,9 @@ def _first_largest(
 
     def largest(n: Expr, c: Expr, *y: Expr) -> Any:
         tap = [t.var for t in taps]
-        at = [v - b for v, b in zip(window.pixel(y, tap), window.begin, strict=True)]
+        at = window.place(y, tap)
         own = number_of(tap, at)
-        if not window.padded:
-            return FIRST_MAX((own, x[(n, c, *at)]), taps)
-        inside = build.all_of(
-            [build.all_of(v >= 0, v < e) for v, e in zip(at, x.shape[2:], strict=True)]
-        )
+        inside = window.guards(at, x.shape[2:])
         value = build.if_then_else(inside, x[(n, c, *at)], min_value(x.dtype))
         return FIRST_MAX((build.select(inside, own, nowhere), value), taps)
 
@@ -299,7 +295,7 @@ def _in_window(
     at = [c.begin(v) + t.var for c, v, t in zip(cuts, i[2:], taps, strict=True)]
     inside = [t.var < c.length(v) for c, v, t in zip(cuts, i[2:], taps, strict=True) if not c.exact]
     e: Expr = x[(i[0], i[1], *at)]
-    return build.if_then_else(build.all_of(inside), e, blank) if inside else e
+    return build.if_then_else(build.all_of(inside), e, blank)
 
 
 @op(chooses=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from smelt.ir.build import all_of, value_of
 from smelt.ir.build import product as product
-from smelt.ir.build import value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, cast, const, convert
 from smelt.te.tensor import Tensor, extern
 from smelt.tir.facts import Facts
@@ -74,10 +74,13 @@ def loops(extents: Sequence[ExprLike], body: Callable[[tuple[Expr, ...]], Stmt])
     return _nested(point, extents, body(point))
 
 
-def _nested(point: Sequence[Var], extents: Sequence[ExprLike], stmt: Stmt) -> Stmt:
-    """Serial loops around a statement, the first one outermost."""
+def _nested(
+    point: Sequence[Var], extents: Sequence[ExprLike], stmt: Stmt, kind: str = "serial"
+) -> Stmt:
+    """Loops around a statement, the first one outermost and of a kind."""
     for v, e in reversed(list(zip(point, extents, strict=True))):
-        stmt = For(v, const(0, INDEX), convert(e, INDEX), stmt)
+        own = kind if v is point[0] else "serial"
+        stmt = For(v, const(0, INDEX), convert(e, INDEX), stmt, own)
     return stmt
 
 
@@ -126,6 +129,12 @@ def lets(values: Sequence[Expr], body: Callable[[list[Expr]], Stmt]) -> Stmt:
     return let(values[0], lambda first: lets(values[1:], lambda rest: body([first, *rest])))
 
 
+def inside(index: Expr, extent: ExprLike, act: Callable[[Expr], Stmt], name: str) -> Stmt:
+    """What is done with an index, if it is one of a dimension."""
+    at = cast(INDEX, index)
+    return when(all_of(at >= 0, at < extent), let(at, act, name))
+
+
 class Cell:
     """A number that a program changes: a buffer of one element."""
 
@@ -161,10 +170,7 @@ def loop_nest(
         name, tuple(own), (*ins, *outs), outs, body(tuple([i.var for i in own])), None,
         tuple([c.buffer for c in cells]),
     )  # fmt: skip
-    stmt: Stmt = BlockRealize(tuple(outer), const(True), block)
-    for d, (v, e) in reversed(list(enumerate(zip(outer, sizes, strict=True)))):
-        stmt = For(v, const(0, INDEX), e, stmt, "serial" if d else kind)
-    return stmt
+    return _nested(outer, sizes, BlockRealize(tuple(outer), const(True), block), kind)
 
 
 def once(cells: Sequence[Cell], touched: Sequence[Sequence[Tensor]], *statements: Stmt) -> Stmt:

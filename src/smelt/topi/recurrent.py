@@ -76,6 +76,7 @@ class _Layer:
     ) -> None:  # fmt: skip
         """gates: columns of x and of r for each hidden unit."""
         inputs, own = gates
+        self.x, self.r, self.lengths, self.reverse, self.bound = x, r, lengths, reverse, clip
         require(clip >= 0, f"clip={clip}; legal: numbers from 0")
         given = {k: v for k, v in {"x": x, "r": r, **states}.items() if v is not None}
         self.dtype = same_dtype(**given)
@@ -99,7 +100,7 @@ class _Layer:
             agree(self.batch, lengths.shape[0], "lengths needs one number per row of x")
         columns = self.hidden * inputs
         agree(columns, x.shape[2], f"{named(x=x)} needs {inputs} columns per hidden unit")
-        self.reverse, self.bound = reverse, clip
+        self.gates = scratch([self.batch, self.columns], self.dtype, "gates")
 
     @property
     def states(self) -> list[Expr]:
@@ -121,29 +122,30 @@ class _Layer:
         """The operand of a gate's activation."""
         return minimum(maximum(v, -self.bound), self.bound) if self.bound else v
 
-    def place(self, t: Expr, b: Expr, lengths: Tensor | None) -> Expr:
-        """The time at which row b is read and written in step t."""
-        if not self.reverse:
-            return t
-        return (self.length if lengths is None else self.count(lengths, b)) - 1 - t
+    def product(self, h: Tensor) -> Stmt:
+        """gates = h r."""
+        return _dot(self.gates, self, self.columns, h, self.r, "product")
 
-    def count(self, lengths: Tensor, b: Expr) -> Expr:
+    def gate(self, k: int, place: Expr, b: Expr, j: Expr) -> Expr:
+        """What gate k of a unit gets from the input and from the state."""
+        at = j + self.hidden * k
+        return self.x[place, b, at] + BufferLoad(self.gates, (b, at))
+
+    def count(self, b: Expr) -> Expr:
         """How many time steps a row has."""
-        return minimum(cast(INDEX, lengths[b]), self.length)
+        if self.lengths is None:
+            return self.length
+        return minimum(cast(INDEX, self.lengths[b]), self.length)
 
-    def each(
-        self, t: Expr, y: Tensor, lengths: Tensor | None, name: str,
-        body: Callable[[Expr, Expr, Expr], Stmt],
-    ) -> Stmt:  # fmt: skip
-        """body(place, b, j) for every unit of the rows that are not over; y is 0 in the others."""
+    def each(self, t: Expr, y: Tensor, name: str, body: Callable[[Expr, Expr, Expr], Stmt]) -> Stmt:
+        """body(place, b, j) for every unit of the rows that are not over, where place is the time
+        that is read and written in step t; y is 0 in the others."""
 
         def one(b: Expr, j: Expr) -> Stmt:
-            inner = body(self.place(t, b, lengths), b, j)
-            if lengths is None:
+            inner = body(self.count(b) - 1 - t if self.reverse else t, b, j)
+            if self.lengths is None:
                 return inner
-            return when(
-                t < self.count(lengths, b), inner, store(y, (t, b, j), number(0, self.dtype))
-            )
+            return when(t < self.count(b), inner, store(y, (t, b, j), number(0, self.dtype)))
 
         return block(name, self.states, one)
 
@@ -159,18 +161,19 @@ def _dot(target: Buffer, layer: _Layer, columns: Expr, state: Buffer, r: Tensor,
 
 def _recurrence(
     layer: _Layer, operands: Sequence[Tensor | None], given: Sequence[Tensor | None],
-    own: Sequence[Buffer], step: Callable[..., Stmt], name: str,
+    step: Callable[..., Stmt], name: str, own: Sequence[Buffer] = (),
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """y and the last states.
 
     given  what each state is before the first step; None: 0
-    own    buffers that live in one step
     step   (time, y, states...) -> what is done
+    own    buffers beside the gates that live in one step
     """
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
         first = layer.first(list(zip(outs[1:], given, strict=True)), "first")
-        return seq(first, steps(layer.length, own, (ins, outs), lambda t: step(t, *outs)))
+        buffers = [layer.gates, *own]
+        return seq(first, steps(layer.length, buffers, (ins, outs), lambda t: step(t, *outs)))
 
     shapes = [[layer.length, layer.batch, layer.hidden], *[layer.states] * len(given)]
     present = [t for t in operands if t is not None]
@@ -186,17 +189,15 @@ def rnn(
     """h = f(x[t] + h r): (y, the last h). See the module for operands and attributes."""
     layer = _Layer(x, r, {"h0": h0}, lengths, (1, 1), reverse, clip)
     (f,) = _functions(activations, alpha, beta, 1)
-    inner = scratch(layer.states, layer.dtype, "inner")
 
     def step(t: Expr, y: Tensor, h: Tensor) -> Stmt:
         def cell(place: Expr, b: Expr, j: Expr) -> Stmt:
-            value = f(layer.clip(x[place, b, j] + BufferLoad(inner, (b, j))))
+            value = f(layer.clip(layer.gate(0, place, b, j)))
             return let(value, lambda v: seq(store(h, (b, j), v), store(y, (place, b, j), v)))
 
-        product = _dot(inner, layer, layer.columns, h, r, "product")
-        return seq(product, layer.each(t, y, lengths, "cell", cell))
+        return seq(layer.product(h), layer.each(t, y, "cell", cell))
 
-    y, h = _recurrence(layer, [x, r, h0, lengths], [h0], [inner], step, "rnn")
+    y, h = _recurrence(layer, [x, r, h0, lengths], [h0], step, "rnn")
     return y, h
 
 
@@ -285,14 +286,12 @@ def gru(
     hidden = layer.hidden
     _check_reset(layer, r, candidate, bias)
     f, g = _functions(activations, alpha, beta, 2)
-    gates = scratch([layer.batch, layer.columns], layer.dtype, "gates")
     kept = scratch(layer.states, layer.dtype, "kept")
     last = scratch(layer.states, layer.dtype, "last")
 
     def step(t: Expr, y: Tensor, h: Tensor) -> Stmt:
         def gate(k: int, place: Expr, b: Expr, j: Expr) -> Expr:
-            v = x[place, b, j + hidden * k] + BufferLoad(gates, (b, j + hidden * k))
-            return f(layer.clip(v))
+            return f(layer.clip(layer.gate(k, place, b, j)))
 
         def reset(place: Expr, b: Expr, j: Expr) -> Stmt:
             return store(kept, (b, j), gate(1, place, b, j) * h[b, j])
@@ -300,7 +299,7 @@ def gru(
         def inner(place: Expr, b: Expr, j: Expr) -> Expr:
             if candidate is not None:
                 return BufferLoad(last, (b, j))
-            own = BufferLoad(gates, (b, j + hidden * 2))
+            own = BufferLoad(layer.gates, (b, j + hidden * 2))
             return gate(1, place, b, j) * (own if bias is None else own + bias[j])
 
         def cell(place: Expr, b: Expr, j: Expr) -> Stmt:
@@ -312,15 +311,15 @@ def gru(
 
             return let(gate(0, place, b, j), end, "z")
 
-        parts = [_dot(gates, layer, layer.columns, h, r, "product")]
+        parts = [layer.product(h)]
         if candidate is not None:
-            parts.append(layer.each(t, y, lengths, "reset", reset))
+            parts.append(layer.each(t, y, "reset", reset))
             parts.append(_dot(last, layer, hidden, kept, candidate, "inner"))
-        return seq(*parts, layer.each(t, y, lengths, "cell", cell))
+        return seq(*parts, layer.each(t, y, "cell", cell))
 
-    own = [gates] if candidate is None else [gates, kept, last]
+    own = [] if candidate is None else [kept, last]
     operands = [x, r, candidate, bias, h0, lengths]
-    y, h = _recurrence(layer, operands, [h0], own, step, "gru")
+    y, h = _recurrence(layer, operands, [h0], step, "gru", own)
     return y, h
 
 
@@ -370,12 +369,11 @@ def lstm(
         same_dtype(r=r, peephole=peephole)
         agree(hidden * 3, peephole.shape[-1], f"{named(peephole=peephole)} needs 3 rows")
     f, g, out = _functions(activations, alpha, beta, 3)
-    gates = scratch([layer.batch, layer.columns], layer.dtype, "gates")
 
     def step(t: Expr, y: Tensor, h: Tensor, c: Tensor) -> Stmt:
         def cell(place: Expr, b: Expr, j: Expr) -> Stmt:
             def gate(k: int, seen: Expr) -> Expr:
-                v = x[place, b, j + hidden * k] + BufferLoad(gates, (b, j + hidden * k))
+                v = layer.gate(k, place, b, j)
                 if peephole is not None and k < 3:
                     v = v + peephole[j + hidden * k] * seen
                 return layer.clip(v)
@@ -391,11 +389,10 @@ def lstm(
 
             return let(f(gate(0, c[b, j])), after, "i")
 
-        product = _dot(gates, layer, layer.columns, h, r, "product")
-        return seq(product, layer.each(t, y, lengths, "cell", cell))
+        return seq(layer.product(h), layer.each(t, y, "cell", cell))
 
     operands = [x, r, h0, c0, peephole, lengths]
-    y, h, c = _recurrence(layer, operands, [h0, c0], [gates], step, "lstm")
+    y, h, c = _recurrence(layer, operands, [h0, c0], step, "lstm")
     return y, h, c
 
 

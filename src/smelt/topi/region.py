@@ -45,10 +45,7 @@ def _regions(x: Tensor, rois: Tensor, size: Sequence[int]) -> None:
     common.float_only(x)
     common.float_only(rois, "rois")
     common.take_form("[n, c, h, w]", x=x)
-    common.require(
-        len(rois.shape) == 2 and value_of(rois.shape[1]) in (5, None),
-        f"{common.named(rois=rois)} have to be [k, 5]",
-    )
+    common.take_form("[k, 5]", rois=rois)
     common.require(len(size) == 2 and min(size) >= 1, f"size={size} has to be two positive numbers")
 
 
@@ -422,9 +419,9 @@ def _moved(
 
     def body(n: Expr, c: Expr, kh: Expr, kw: Expr, p: Expr, q: Expr) -> Expr:
         tap = (c // each * kernel[0] + kh) * kernel[1] + kw
-        whole = [v - b for v, b in zip(window.pixel([p, q], [kh, kw]), window.begin, strict=True)]
         y, z = [
-            cast(place, v) + cast(place, offset[n, tap * 2 + d, p, q]) for d, v in enumerate(whole)
+            cast(place, v) + cast(place, offset[n, tap * 2 + d, p, q])
+            for d, v in enumerate(window.place([p, q], [kh, kw]))
         ]
 
         def load(r: Expr, s: Expr) -> Expr:

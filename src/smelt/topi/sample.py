@@ -326,10 +326,7 @@ def crop_and_resize(
     common.float_only(boxes, "boxes")
     if mode == "linear":
         common.float_only(x)
-    common.require(
-        len(boxes.shape) == 2 and value_of(boxes.shape[1]) == 4,
-        f"{common.named(boxes=boxes)} have to be [k, 4]",
-    )
+    common.take_form("[k, 4]", boxes=boxes)
     common.take_form("[k]", indices=indices)
     common.agree(
         boxes.shape[0],

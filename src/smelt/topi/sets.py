@@ -22,6 +22,7 @@ from .program import (
     Lanes,
     add_to,
     cleared,
+    inside,
     let,
     loop,
     loops,
@@ -252,8 +253,7 @@ def invert_permutation(x: Tensor) -> Tensor:
         (x,), (result,) = ins, outs
 
         def one(k: Expr) -> Stmt:
-            at = cast(INDEX, x[k])
-            return when(all_of(at >= 0, at < n), store(result, (at,), cast(x.dtype, k)))
+            return inside(x[k], n, lambda at: store(result, (at,), cast(x.dtype, k)), "at")
 
         return seq(*cleared(result), loop(n, one, "k"))
 

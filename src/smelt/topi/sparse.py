@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from smelt.ir.build import all_of, equal, maximum, minimum, value_of
+from smelt.ir.build import equal, maximum, minimum, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
@@ -34,8 +34,10 @@ from .common import (
 from .gather import scatter_nd
 from .program import (
     Cell,
+    add_to,
     cleared,
     copied,
+    inside,
     let,
     loop,
     loop_nest,
@@ -108,10 +110,11 @@ def sparse_dense(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Te
 
             def block(e: Expr) -> Stmt:
                 def term(c: Expr) -> Stmt:
-                    k = cast(INDEX, indices[e]) * width + c
-                    value = cast(to, matrix.element(data, e, n % height, c))
-                    inside = all_of(k >= 0, k < x.shape[1])
-                    return when(inside, total.set(total.value + value * cast(to, x[m, k])))
+                    def add(k: Expr) -> Stmt:
+                        value = cast(to, matrix.element(data, e, n % height, c))
+                        return total.set(total.value + value * cast(to, x[m, k]))
+
+                    return inside(cast(INDEX, indices[e]) * width + c, x.shape[1], add, "k")
 
                 return loop(width, term, "c")
 
@@ -165,13 +168,12 @@ def sparse_add(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Tens
         def line(n: Expr) -> Stmt:
             def block(e: Expr) -> Stmt:
                 def one(i: tuple[Expr, ...]) -> Stmt:
-                    at = (
-                        n * matrix.block[0] + i[0],
-                        cast(INDEX, indices[e]) * matrix.block[1] + i[1],
-                    )
-                    inside = all_of(at[1] >= 0, at[1] < x.shape[1])
-                    value = result[at] + matrix.element(data, e, i[0], i[1])
-                    return when(inside, store(result, at, value))
+                    def add(column: Expr) -> Stmt:
+                        at = (n * matrix.block[0] + i[0], column)
+                        return add_to(result, at, matrix.element(data, e, i[0], i[1]))
+
+                    column = cast(INDEX, indices[e]) * matrix.block[1] + i[1]
+                    return inside(column, x.shape[1], add, "column")
 
                 return loops(matrix.block, one)
 
@@ -209,23 +211,22 @@ def sparse_transpose(
             """What is done for each element whose column exists."""
 
             def one(e: Expr) -> Stmt:
-                c = cast(INDEX, indices[e])
-                return when(all_of(c >= 0, c < count), let(c, lambda c: act(e, c), "column"))
+                return inside(indices[e], count, lambda c: act(e, c), "column")
 
             return matrix.each(indptr, data.shape[0], line, one)
 
         def counted(_: Expr, c: Expr) -> Stmt:
-            return store(begins, (c + 1,), begins[c + 1] + 1)
+            return add_to(begins, (c + 1,), 1)
 
         def summed(c: Expr) -> Stmt:
             here = store(place, (c,), cast(INDEX, begins[c]))
-            return seq(here, store(begins, (c + 1,), begins[c + 1] + begins[c]))
+            return seq(here, add_to(begins, (c + 1,), begins[c]))
 
         def moved(line: Expr) -> Callable[[Expr, Expr], Stmt]:
             return lambda e, c: seq(
                 store(values, (place[c],), data[e]),
                 store(rows, (place[c],), cast(rows.dtype, line)),
-                store(place, (c,), place[c] + 1),
+                add_to(place, (c,), 1),
             )
 
         return seq(
@@ -308,8 +309,7 @@ def _filled(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
         """What is done for each element whose row exists."""
 
         def one(i: Expr) -> Stmt:
-            row = cast(INDEX, indices[i, 0])
-            return when(all_of(row >= 0, row < rows), let(row, lambda r: act(i, r), "row"))
+            return inside(indices[i, 0], rows, lambda r: act(i, r), "row")
 
         return loop(n, one, "i")
 
@@ -331,14 +331,14 @@ def _filled(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
         return seq(
             loop(rank, lambda d: store(places, (place[r], d), indices[i, d]), "d"),
             store(kept, (place[r],), values[i]),
-            store(place, (r,), place[r] + 1),
+            add_to(place, (r,), 1),
         )
 
     return once(
         [filled],
         (ins, outs),
         *cleared(places, kept, place),
-        each(lambda _, r: store(place, (r,), place[r] + 1)),
+        each(lambda _, r: add_to(place, (r,), 1)),
         filled.set(0),
         loop(rows, begun, "r"),
         each(moved),

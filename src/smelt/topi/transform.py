@@ -332,9 +332,7 @@ def pad(x: Tensor, *, pads: Extents, mode: str = "constant", value: float = 0.0)
         moved = [v - f for v, f in zip(i, front, strict=True)]
         if mode != "constant":
             element = x[tuple([_border(v, d, x, front, back, mode) for d, v in enumerate(moved)])]
-            return (
-                if_then_else(all_of(some), element, common.number(0, x.dtype)) if some else element
-            )
+            return if_then_else(all_of(some), element, common.number(0, x.dtype))
         conditions: list[Expr] = []
         for v, f, b, e in zip(moved, front, back, x.shape, strict=True):
             conditions += [v >= 0] if _above(f, 0) else []

@@ -31,7 +31,7 @@ class BlockInfo:
         """Whether values are accumulated."""
         return bool(self.reduce)
 
-    def product(self) -> tuple[list[tir.BufferLoad], list[tir.BufferLoad]] | None:
+    def product(self) -> tuple[tir.BufferLoad, tir.BufferLoad] | None:
         """The loads of the two factors, where the block sums products."""
         if self.store is None or not self.reduce or not isinstance(self.store.value, Add):
             return None
@@ -41,7 +41,7 @@ class BlockInfo:
         if not isinstance(term, Mul):
             return None
         left, right = loads(term.a), loads(term.b)
-        return (left, right) if len(left) == 1 and len(right) == 1 else None
+        return (left[0], right[0]) if len(left) == 1 and len(right) == 1 else None
 
     def is_elementwise(self) -> bool:
         """Whether every element depends on others only at indices without reduction."""
@@ -90,11 +90,18 @@ def stride_of(
     access: tir.BufferLoad | tir.BufferStore, var: Var, analyzer: Analyzer
 ) -> Expr | None:
     """How far one step of `var` moves in memory, in elements; None where that is not constant."""
-    offset = flat_offset(access)
+    return stride_in(analyzer.simplify(flat_offset(access)), var, analyzer)
+
+
+def stride_in(offset: Expr, var: Var, analyzer: Analyzer) -> Expr | None:
+    """How much a step of `var` adds to a simplified offset; None where that is not constant."""
     if var not in free_vars(offset):
         return const(0, INDEX)
-    linear = analyzer.linear(analyzer.simplify(offset), [var])
-    return None if linear is None else linear[0].get(var)
+    linear = analyzer.linear(offset, [var])
+    if linear is None or var in free_vars(linear[1]):
+        return None
+    step = linear[0].get(var)
+    return None if step is None or var in free_vars(step) else step
 
 
 def step_of(access: tir.BufferLoad | tir.BufferStore, var: Var, analyzer: Analyzer) -> int | None:

@@ -27,7 +27,7 @@ from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import expr_nodes
 
 from .analysis import BlockInfo, analyzer_for, block_info, step_of
-from .elementwise import certain, copy_out, write_out
+from .elementwise import certain, copy_out, in_registers, write_out_sums
 from .tiles import register_tile
 
 PARALLEL_SECONDS = 4e-6
@@ -69,7 +69,7 @@ def roles_of(sch: Schedule, info: BlockInfo) -> Roles | None:
     if product is None or info.store is None or not info.spatial:
         return None
     analyzer = analyzer_for(sch.func, info.block)
-    left, right = product[0][0], product[1][0]
+    left, right = product
     in_left, in_right = _vars(left), _vars(right)
     vector = _vector_var(info, analyzer)
     if vector is None:
@@ -114,10 +114,7 @@ def schedule_contraction(
     mr, nv = _tile(roles, rows, hardware)
     lanes = hardware.lanes(4)
     _pack(sch, name, roles, nv * lanes, constants, rows, hardware)
-    if epilogue is None:
-        epilogue = sch.cache_write(name, 0, "local")
-    else:
-        sch.set_scope(name, 0, "local")
+    epilogue = in_registers(sch, name, epilogue)
     j_o, j_v, j_l = sch.split(loops[roles.vector.var], [None, nv, lanes])
     i_o: str | None = row_loop
     i_i: str | None = None
@@ -135,10 +132,7 @@ def schedule_contraction(
     at = outer[-1]
     sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
     copy_out(sch, epilogue, len(outer), lanes)
-    if reduce:
-        init = sch.decompose_reduction(name, reduce[0])
-        write_out(sch, sch.get_loops(init)[len(outer) :])
-    write_out(sch, inner)
+    write_out_sums(sch, name, reduce, inner, len(outer))
     _unroll_taps(sch, roles, loops)
     _parallel(sch, outer, hardware, roles)
     return True
@@ -306,8 +300,7 @@ def _factor(info: BlockInfo, roles: Roles) -> str:
     """The name of the buffer that B is read from now."""
     product = info.product()
     assert product is not None
-    names = [product[0][0].buffer.name, product[1][0].buffer.name]
-    return next(n for n in names if n != roles.a.buffer.name)
+    return next(x.buffer.name for x in product if x.buffer.name != roles.a.buffer.name)
 
 
 def _reduce_order(roles: Roles, loops: Mapping[Var, str]) -> list[str]:

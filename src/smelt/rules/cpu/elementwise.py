@@ -7,7 +7,7 @@ for outer dimensions, in the order of the result's memory: parallel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -23,7 +23,7 @@ from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import INTRINSICS, TRANSCENDENTAL, expr_nodes
 
-from .analysis import BlockInfo, analyzer_for, block_info, flat_offset, step_of
+from .analysis import BlockInfo, analyzer_for, block_info, flat_offset, step_of, stride_in
 
 TASK_BYTES = 64 << 10
 """Memory traffic (or as much arithmetic) that a task should have at least."""
@@ -183,17 +183,9 @@ def _steps(
         if whole is not None and not free_vars(whole[1]) & set(inside):
             found.update({v: whole[0].get(v, zero) for v in inside})
         else:
-            found.update({v: _step(offset, v, analyzer) for v in inside})
+            found.update({v: stride_in(offset, v, analyzer) for v in inside})
         out.append(found)
     return out
-
-
-def _step(offset: Expr, var: Var, analyzer: Analyzer) -> Expr | None:
-    linear = analyzer.linear(offset, [var])
-    if linear is None or var in free_vars(linear[1]):
-        return None
-    step = linear[0].get(var)
-    return None if step is None or var in free_vars(step) else step
 
 
 def output_blocks(sch: Schedule) -> list[str]:
@@ -249,6 +241,25 @@ def schedule_elementwise(sch: Schedule, hardware: Hardware) -> bool:
     for b in sch.get_child_blocks("root"):
         if not block_info(sch, b).is_reduction:
             schedule_nest(sch, b, hardware)
+    return True
+
+
+def schedule_around(
+    sch: Schedule, hardware: Hardware, rule: Callable[[str, str | None], bool]
+) -> bool:
+    """A group with one reduction, which the rule schedules with the elementwise block behind it;
+    False where there are others, or the rule does not fit."""
+    inline_blocks(sch)
+    blocks = sch.get_child_blocks("root")
+    anchors = [b for b in blocks if block_info(sch, b).is_reduction]
+    if len(anchors) != 1:
+        return False
+    at = blocks.index(anchors[0])
+    behind = blocks[at + 1 :]
+    if len(behind) > 1 or not rule(anchors[0], behind[0] if behind else None):
+        return False
+    for b in blocks[:at]:
+        schedule_nest(sch, b, hardware)
     return True
 
 
@@ -444,6 +455,25 @@ def write_out(sch: Schedule, tile: Sequence[str]) -> None:
         sch.unroll(loop)
     for loop in tile[-1:]:
         sch.vectorize(loop)
+
+
+def in_registers(sch: Schedule, name: str, epilogue: str | None) -> str:
+    """Keep a block's results in registers; the block that moves them to memory: the one behind it,
+    or a copy."""
+    if epilogue is None:
+        return sch.cache_write(name, 0, "local")
+    sch.set_scope(name, 0, "local")
+    return epilogue
+
+
+def write_out_sums(
+    sch: Schedule, name: str, reduce: Sequence[str], tile: Sequence[str], depth: int
+) -> None:
+    """The loops of a register tile inside those of a reduction, and of what starts its sums."""
+    if reduce:
+        init = sch.decompose_reduction(name, reduce[0])
+        write_out(sch, sch.get_loops(init)[depth:])
+    write_out(sch, tile)
 
 
 def copy_out(sch: Schedule, name: str, depth: int, lanes: int) -> None:

@@ -36,10 +36,7 @@ def schedule_fallback(sch: Schedule, hardware: Hardware) -> bool:
 def is_contraction(info: BlockInfo) -> bool:
     """Whether a block sums products of two different operands, neither of which slides alone."""
     product = info.product()
-    if product is None:
-        return False
-    left, right = product[0][0], product[1][0]
-    return left is not right
+    return product is not None and product[0] is not product[1]
 
 
 def schedule_blocks(sch: Schedule, hardware: Hardware, constants: frozenset[str]) -> bool:

@@ -33,23 +33,16 @@ _STEP = 4
 
 def schedule_reduce(sch: Schedule, hardware: Hardware) -> bool:
     """One reduction with elementwise work around it."""
-    elementwise.inline_blocks(sch)
-    blocks = sch.get_child_blocks("root")
-    anchors = [b for b in blocks if block_info(sch, b).is_reduction]
-    if len(anchors) != 1:
-        return False
-    at = blocks.index(anchors[0])
-    behind = blocks[at + 1 :]
-    if len(behind) > 1:
-        return False
-    for b in blocks[:at]:
-        elementwise.schedule_nest(sch, b, hardware)
-    return reduce_block(sch, anchors[0], behind[0] if behind else None, hardware)
+
+    def rule(name: str, epilogue: str | None) -> bool:
+        return reduce_block(sch, name, epilogue, hardware)
+
+    return elementwise.schedule_around(sch, hardware, rule)
 
 
 def reduce_block(sch: Schedule, name: str, epilogue: str | None, hardware: Hardware) -> bool:
     """One reduction at the root, and the elementwise block that follows it."""
-    name = _chunks(sch, name, hardware) or name
+    _chunks(sch, name, hardware)
     nest = elementwise.nest_of(sch, name)
     if nest is None:
         return False
@@ -82,20 +75,19 @@ def _contiguous(axes: list[elementwise.Axis], nest: elementwise.Nest) -> bool:
     return False
 
 
-def _chunks(sch: Schedule, name: str, hardware: Hardware) -> str | None:
+def _chunks(sch: Schedule, name: str, hardware: Hardware) -> None:
     """Cut the reduction into chunks for the cores where the result alone gives too few tasks."""
     nest = elementwise.nest_of(sch, name)
     if nest is None or hardware.cores == 1 or not _joins(nest) or not nest.reduce:
-        return None
+        return
     tasks = min(hardware.cores * 4, int(nest.cost() / elementwise.TASK_BYTES))
     rows = prod([a.size for a in nest.spatial])
     first = max(nest.reduce, key=lambda a: a.size)
     if rows * 2 > tasks or tasks < 2 or first.size < tasks or len(nest.info.block.writes) > 1:
-        return None
+        return
     outer, _ = sch.split(first.loop, [tasks, None])
     partial = sch.rfactor(outer, 0)
     reduce_block(sch, partial, None, hardware)
-    return None
 
 
 def _rows(
@@ -143,10 +135,8 @@ def _serial(sch: Schedule, name: str, nest: elementwise.Nest, hardware: Hardware
         loops = sch.get_loops(c)[len(outer) + 1 :]
         long = max(loops, key=lambda x: elementwise.guess(sch.state.loop(x).extent))
         sch.reorder(*[x for x in loops if x != long], long)
-        _vectors(sch, long, lanes)
-    init = sch.get_loops(sch.decompose_reduction(name, reduce[0]))[len(outer) + 1 :]
-    for loops in (init, [several, lane]):
-        elementwise.write_out(sch, loops)
+        into_vectors(sch, long, lanes)
+    elementwise.write_out_sums(sch, name, reduce, [several, lane], len(outer) + 1)
     elementwise.share_out(sch, [*outer, tiles], nest.cost() * 4, hardware)
 
 
@@ -243,14 +233,15 @@ def finish_lanes(sch: Schedule, name: str, depth: int, hardware: Hardware) -> No
     buffer = sch.state.realize(name).block.writes[0].buffer
     lanes = hardware.lanes(dt.bytes_of(buffer.type))
     for last in [*fresh[-1:], *spatial[-1:]]:
-        _vectors(sch, last, lanes)
+        into_vectors(sch, last, lanes)
     for x in reduce:
         extent = sch.state.loop(x).extent
         if isinstance(extent, IntImm) and extent.value <= 2 * _STEP:
             sch.unroll(x)
 
 
-def _vectors(sch: Schedule, loop: str, lanes: int) -> None:
+def into_vectors(sch: Schedule, loop: str, lanes: int) -> None:
+    """A loop in the lanes of vectors, which are unrolled where their number is known."""
     extent = sch.state.loop(loop).extent
     if not isinstance(extent, IntImm) or extent.value > lanes:
         several, loop = sch.split(loop, [None, lanes])

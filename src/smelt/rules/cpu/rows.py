@@ -23,7 +23,7 @@ from smelt.tir.schedule import Schedule
 
 from . import elementwise
 from .analysis import analyzer_for, block_info, stride_of
-from .reduce import finish_lanes, inner_loops, into_lanes, reduce_block
+from .reduce import finish_lanes, inner_loops, into_lanes, into_vectors, reduce_block
 
 
 def schedule_rows(sch: Schedule, hardware: Hardware) -> bool:
@@ -156,15 +156,8 @@ def _lanes_inside(
     sch.reorder(*others, *reduce, lane)
     if reduce:
         init = sch.get_loops(sch.decompose_reduction(name, reduce[0]))[depth:]
-        _cut(sch, init[-1], lanes)
-    _cut(sch, lane, lanes)
-
-
-def _cut(sch: Schedule, loop: str, lanes: int) -> None:
-    if _size(sch, loop) > lanes:
-        wide, loop = sch.split(loop, [None, lanes])
-        sch.unroll(wide)
-    sch.vectorize(loop)
+        into_vectors(sch, init[-1], lanes)
+    into_vectors(sch, lane, lanes)
 
 
 def _size(sch: Schedule, loop: str) -> int:

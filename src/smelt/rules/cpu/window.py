@@ -65,18 +65,11 @@ def schedule_windows(sch: Schedule, hardware: Hardware, constants: frozenset[str
 
     constants  parameters that may be laid out anew
     """
-    elementwise.inline_blocks(sch)
-    blocks = sch.get_child_blocks("root")
-    anchors = [b for b in blocks if block_info(sch, b).is_reduction]
-    if len(anchors) != 1 or blocks.index(anchors[0]) + 2 < len(blocks):
-        return False
-    name = anchors[0]
-    behind = blocks[blocks.index(name) + 1 :]
-    if not accumulate(sch, name, behind[0] if behind else None, hardware, constants):
-        return False
-    for b in blocks[: blocks.index(name)]:
-        elementwise.schedule_nest(sch, b, hardware)
-    return True
+
+    def rule(name: str, epilogue: str | None) -> bool:
+        return accumulate(sch, name, epilogue, hardware, constants)
+
+    return elementwise.schedule_around(sch, hardware, rule)
 
 
 def accumulate(
@@ -96,19 +89,14 @@ def accumulate(
         or nest.info.block.init is None
     ):
         return False
-    if epilogue is not None:
-        sch.set_scope(name, 0, "local")
-    else:
-        epilogue = sch.cache_write(name, 0, "local")
-    outer, inner, at = _tile(sch, name, nest, roles, hardware, constants)
+    epilogue = elementwise.in_registers(sch, name, epilogue)
+    outer, inner = _tile(sch, name, nest, roles, hardware, constants)
+    at = outer[-1]
     sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
     lanes = hardware.lanes(dt.bytes_of(nest.accesses[0].buffer.type))
     elementwise.copy_out(sch, epilogue, len(outer), lanes)
     reduce = [a.loop for a in _tap_order(nest, roles)]
-    init = sch.decompose_reduction(name, reduce[0])
-    fresh = sch.get_loops(init)[len(outer) :]
-    for loops in (fresh, inner):
-        elementwise.write_out(sch, loops)
+    elementwise.write_out_sums(sch, name, reduce, inner, len(outer))
     taps = None if roles.tap is None else value_of(roles.tap.extent)
     if roles.tap is not None and taps is not None and taps <= _UNROLLED:
         sch.unroll(roles.tap.loop)
@@ -171,8 +159,8 @@ def _tile(
     roles: Roles,
     hardware: Hardware,
     constants: frozenset[str],
-) -> tuple[list[str], list[str], str]:
-    """Cut columns and vectors; returns the outer loops, the tile's loops and the tile's place."""
+) -> tuple[list[str], list[str]]:
+    """Cut columns and vectors; returns the outer loops and the tile's loops."""
     lanes = hardware.lanes(dt.bytes_of(nest.accesses[0].buffer.type))
     lanes = min(lanes, elementwise.power(roles.vector.size), _whole(nest, roles, lanes))
     columns = roles.columns.size if roles.columns is not None else 1
@@ -206,7 +194,7 @@ def _tile(
     else:
         outer = [*outer, v_o]
     sch.reorder(*outer, *[a.loop for a in _tap_order(nest, roles)], *inner)
-    return outer, inner, outer[-1]
+    return outer, inner
 
 
 def _pack(

@@ -60,79 +60,43 @@ def thread_axis(
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class Relation:
+    """A step: the axes that are gone after it, and those that it makes of them."""
+
+    used: tuple[IterVar, ...] = ()
+    made: tuple[IterVar, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Split(Relation):
     """parent = outer * (extent of inner) + inner.
 
     factor, nparts  what was asked for: the extent of inner or of outer; the other one is None
     exact           neither is made smaller where the parent has fewer iterations
     """
 
-    parent: IterVar
-    outer: IterVar
-    inner: IterVar
-    factor: Expr | None
-    nparts: Expr | None
+    factor: Expr | None = None
+    nparts: Expr | None = None
     exact: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Fuse:
+class Fuse(Relation):
     """fused = outer * (extent of inner) + inner."""
 
-    outer: IterVar
-    inner: IterVar
-    fused: IterVar
 
-
-@dataclass(frozen=True, eq=False)
-class Singleton:
+class Singleton(Relation):
     """An axis of one iteration that stands for nothing."""
 
-    iter: IterVar
 
-
-@dataclass(frozen=True, eq=False)
-class Transform:
+class Transform(Relation):
     """Other axes in the place of all dimensions of a tensor: those of its new layout."""
 
-    old: tuple[IterVar, ...]
-    new: tuple[IterVar, ...]
-
 
 @dataclass(frozen=True, eq=False)
-class Reorder:
+class Reorder(Relation):
     """All leaves in their new order."""
 
-    order: tuple[IterVar, ...]
-
-
-Relation = Split | Fuse | Singleton | Transform | Reorder
-
-
-def used_by(r: Relation) -> tuple[IterVar, ...]:
-    """The axes that are gone after a step."""
-    match r:
-        case Split():
-            return (r.parent,)
-        case Fuse():
-            return (r.outer, r.inner)
-        case Transform():
-            return r.old
-    return ()
-
-
-def made_by(r: Relation) -> tuple[IterVar, ...]:
-    """The axes that a step makes."""
-    match r:
-        case Split():
-            return (r.outer, r.inner)
-        case Fuse():
-            return (r.fused,)
-        case Singleton():
-            return (r.iter,)
-        case Transform():
-            return r.new
-    return ()
+    order: tuple[IterVar, ...] = ()
 
 
 def split_axis(parent: IterVar, factor: Expr | None, nparts: Expr | None, exact: bool) -> Split:
@@ -146,14 +110,8 @@ def split_axis(parent: IterVar, factor: Expr | None, nparts: Expr | None, exact:
         outer = nparts if exact else clipped(nparts, extent)
         inner = _simple(ceildiv(extent, outer))
     name, kind = parent.var.name, parent.kind
-    return Split(
-        parent,
-        _axis(f"{name}_outer", outer, kind),
-        _axis(f"{name}_inner", inner, kind),
-        factor,
-        nparts,
-        exact,
-    )
+    made = new_axis(f"{name}_outer", outer, kind), new_axis(f"{name}_inner", inner, kind)
+    return Split((parent,), made, factor, nparts, exact)
 
 
 def clipped(count: Expr, extent: Expr) -> Expr:
@@ -167,15 +125,16 @@ def fuse_axes(outer: IterVar, inner: IterVar) -> Fuse:
     kind = "reduce" if "reduce" in (outer.kind, inner.kind) else outer.kind
     total = _simple(outer.dom.extent * inner.dom.extent)
     name = f"{outer.var.name}_{inner.var.name}_fused"
-    return Fuse(outer, inner, _axis(name, total, kind))
+    return Fuse((outer, inner), (new_axis(name, total, kind),))
 
 
 def singleton() -> Singleton:
     """A step that adds an axis of one iteration."""
-    return Singleton(_axis("singleton", const(1, INDEX), "spatial"))
+    return Singleton((), (new_axis("singleton", const(1, INDEX)),))
 
 
-def _axis(name: str, extent: Expr, kind: str) -> IterVar:
+def new_axis(name: str, extent: Expr, kind: str = "spatial") -> IterVar:
+    """An axis from 0 on."""
     return IterVar(Var(name), Range(const(0, INDEX), extent), kind)
 
 
@@ -184,12 +143,26 @@ def _simple(e: Expr) -> Expr:
     return Analyzer(dict.fromkeys(free_vars(e), (0, None))).simplify(e)
 
 
+def among(axis: IterVar, axes: Iterable[IterVar]) -> bool:
+    """Whether an axis is one of some."""
+    return any(a is axis for a in axes)
+
+
+def after(leaves: Sequence[IterVar], step: Relation) -> list[IterVar]:
+    """The leaves when a step is done: new axes stand where the first one was that it uses."""
+    if isinstance(step, Reorder):
+        return list(step.order)
+    places = [k for k, a in enumerate(leaves) if among(a, step.used)]
+    at, rest = min(places, default=0), [a for a in leaves if not among(a, step.used)]
+    return [*rest[:at], *step.made, *rest[at:]]
+
+
 def derived_from(roots: Iterable[IterVar], steps: Sequence[Relation]) -> set[IterVar]:
     """The roots and all axes that steps have made of them."""
     found = set(roots)
     for r in steps:
-        if found.intersection(used_by(r)):
-            found.update(made_by(r))
+        if found.intersection(r.used):
+            found.update(r.made)
     return found
 
 
@@ -200,13 +173,14 @@ def pass_up(steps: Sequence[Relation], values: Mapping[IterVar, Expr]) -> dict[I
     """The values of all axes, from those of the leaves; where `values` lacks some, of fewer."""
     known = dict(values)
     for r in reversed(steps):
-        if isinstance(r, Split) and r.outer in known and r.inner in known:
-            index = known[r.outer] * r.inner.dom.extent + known[r.inner]
-            known[r.parent] = r.parent.dom.min + index
-        elif isinstance(r, Fuse) and r.fused in known:
-            width = r.inner.dom.extent
-            known[r.outer] = r.outer.dom.min + known[r.fused] // width
-            known[r.inner] = r.inner.dom.min + known[r.fused] % width
+        match r:
+            case Split((parent,), (outer, inner)) if outer in known and inner in known:
+                index = known[outer] * inner.dom.extent + known[inner]
+                known[parent] = parent.dom.min + index
+            case Fuse((outer, inner), (fused,)) if fused in known:
+                width = inner.dom.extent
+                known[outer] = outer.dom.min + known[fused] // width
+                known[inner] = inner.dom.min + known[fused] % width
     return known
 
 
@@ -214,15 +188,16 @@ def pass_down(steps: Sequence[Relation], values: Mapping[IterVar, Expr]) -> dict
     """The values of all axes, from those of the roots."""
     known = dict(values)
     for r in steps:
-        if isinstance(r, Split) and r.parent in known:
-            index = known[r.parent] - r.parent.dom.min
-            known[r.outer] = index // r.inner.dom.extent
-            known[r.inner] = index % r.inner.dom.extent
-        elif isinstance(r, Fuse) and r.outer in known and r.inner in known:
-            row = (known[r.outer] - r.outer.dom.min) * r.inner.dom.extent
-            known[r.fused] = row + (known[r.inner] - r.inner.dom.min)
-        elif isinstance(r, Singleton):
-            known[r.iter] = const(0, INDEX)
+        match r:
+            case Split((parent,), (outer, inner)) if parent in known:
+                index = known[parent] - parent.dom.min
+                known[outer] = index // inner.dom.extent
+                known[inner] = index % inner.dom.extent
+            case Fuse((outer, inner), (fused,)) if outer in known and inner in known:
+                row = (known[outer] - outer.dom.min) * inner.dom.extent
+                known[fused] = row + (known[inner] - inner.dom.min)
+            case Singleton(_, (one,)):
+                known[one] = const(0, INDEX)
     return known
 
 
@@ -230,8 +205,9 @@ def bounds(steps: Sequence[Relation], values: Mapping[IterVar, Expr]) -> list[Ex
     """The conditions under which the leaves stand for iterations that there are."""
     out = []
     for r in steps:
-        if isinstance(r, Split) and r.parent in values:
-            covered = r.outer.dom.extent * r.inner.dom.extent
-            if value_of(_simple(covered - r.parent.dom.extent)) != 0:
-                out.append(values[r.parent] < r.parent.dom.min + r.parent.dom.extent)
+        match r:
+            case Split((parent,), (outer, inner)) if parent in values:
+                covered = outer.dom.extent * inner.dom.extent
+                if value_of(_simple(covered - parent.dom.extent)) != 0:
+                    out.append(values[parent] < parent.dom.min + parent.dom.extent)
     return out

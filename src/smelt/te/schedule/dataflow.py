@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.ir.build import all_of, if_then_else
-from smelt.ir.expr import INDEX, Expr, Var, const
+from smelt.ir.expr import Expr, Var, const
 from smelt.te.tensor import ComputeOp, ExternOp, Operation, Tensor
-from smelt.tir.nodes import Buffer, BufferLoad, IterVar, Range, Reduce
+from smelt.tir.nodes import Buffer, BufferLoad, IterVar, Reduce
 from smelt.tir.rewrite import loads, replace_buffers
 
-from .axes import Relation, Reorder, bounds, derived_from, made_by, pass_down, pass_up, used_by
+from .axes import Relation, Reorder, bounds, derived_from, new_axis, pass_down, pass_up
 from .call import Call, listed
 from .rewrite import made, rewritten
 from .stage import Stage, check_scope
@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 
 
 def _axes(names: Sequence[str], shape: Sequence[Expr]) -> tuple[IterVar, ...]:
-    return tuple(
-        [
-            IterVar(Var(n), Range(const(0, INDEX), e))
-            for n, e in zip(names, shape, strict=True)
-        ]
-    )  # fmt: skip
+    return tuple(map(new_axis, names, shape))
 
 
 # ---------------------------------------------------------------------------------- cache_read
@@ -87,11 +82,11 @@ def cache_write(s: Schedule, tensors: Sequence[Tensor], scope: str) -> list[Tens
         )
     reduction = derived_from(op.reduce_axis, stage.relations)
     for c, r in stage.steps:
-        if len({a in reduction for a in used_by(r)}) > 1:
+        if len({a in reduction for a in r.used}) > 1:
             call.fail(f"{c} has joined a reduction axis with another one", "cache_write first")
     # the spatial leaves become the dimensions of the cache
     leaves = [a for a in stage.leaf_iter_vars if a not in reduction]
-    steps = [r for r in stage.relations if not reduction.issuperset(used_by(r)) or not used_by(r)]
+    steps = [r for r in stage.relations if not reduction.issuperset(r.used) or not r.used]
     axes = _axes([a.var.name for a in leaves], [a.dom.extent for a in leaves])
     up = pass_up(steps, {a: new.var for a, new in zip(leaves, axes, strict=True)})
     down = pass_down(steps, {a: a.var for a in op.axis})
@@ -148,7 +143,7 @@ def rfactor(s: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int) -> lis
             f"{-len(op.axis) - 1} to {len(op.axis)}",
         )
     touched = _joined_with(call, stage, op, axis)
-    steps = [r for r in stage.relations if touched.issuperset(made_by(r))]
+    steps = [r for r in stage.relations if touched.issuperset(r.made)]
     # the axis becomes a dimension; the others that were made along with it stay reduction axes
     dims = list(_axes([a.var.name for a in op.axis], [a.dom.extent for a in op.axis]))
     values: dict[Var, Expr] = {a.var: d.var for a, d in zip(op.axis, dims, strict=True)}
@@ -217,7 +212,7 @@ def _joined_with(call: Call, stage: Stage, op: ComputeOp, axis: IterVar) -> set[
     while len(found) > size:
         size = len(found)
         for r in stage.relations:
-            tied = (*used_by(r), *made_by(r))
+            tied = (*r.used, *r.made)
             if found.intersection(tied):
                 found.update(tied)
     for a in op.axis:
@@ -265,8 +260,8 @@ def _keep(
     steps: list[tuple[Call, Relation]] = []
     for call, r in of.steps:
         if isinstance(r, Reorder):
-            steps.append((call, Reorder(order(r.order))))
-        elif axes.issuperset(made_by(r)):
+            steps.append((call, Reorder(order=order(r.order))))
+        elif axes.issuperset(r.made):
             steps.append((call, r))
     stage.steps, stage.leaf_iter_vars = steps, list(order(of.leaf_iter_vars))
     leaves = set(stage.leaf_iter_vars)

@@ -22,7 +22,7 @@ from smelt.tir.nodes import BlockRealize, For, IterVar
 from smelt.tir.schedule import BlockRV, LoopRV
 from smelt.tir.schedule import Schedule as TirSchedule
 
-from .axes import Fuse, Reorder, Singleton, Split, Transform, clipped, made_by, used_by
+from .axes import Fuse, Relation, Singleton, Split, after, clipped
 from .call import Call, listed
 from .layout import laid_out
 from .rewrite import made
@@ -145,29 +145,25 @@ class _Lowering:
             with _named(call):
                 if isinstance(step, Fuse):
                     nest = self.sorted(loops, nest, order)
-                self.step(x, call, step, loops, nest)
-            order = _after(order, step)
+                self.step(x, call, step, nest)
+            order = after(order, step)
         last = x.steps[-1][0] if x.steps else Call(repr(x), "reorder")
         with _named(last):
             self.sorted(loops, nest, order)
 
-    def step(
-        self, x: Stage, call: Call, step: Any, loops: dict[IterVar, LoopRV], nest: list[IterVar]
-    ) -> None:
+    def step(self, x: Stage, call: Call, step: Relation, nest: list[IterVar]) -> None:
         """One step; `nest` are the axes in the order of the loops as they stand."""
-        sch, (block,) = self.schedule, self.blocks[x]
+        sch, (block,), loops = self.schedule, self.blocks[x], self.loops[x]
         if isinstance(step, Split):
-            new = self.split(call, block, loops.pop(step.parent), step)
+            new = self.split(call, block, loops.pop(step.used[0]), step)
         elif isinstance(step, Fuse):
-            new = [sch.fuse(loops.pop(step.outer), loops.pop(step.inner))]
+            new = [sch.fuse(*[loops.pop(a) for a in step.used])]
         elif isinstance(step, Singleton):
             new = [sch.add_unit_loop(loops[nest[0]] if nest else block)]
         else:
             return
-        gone = used_by(step)
-        at = nest.index(gone[0]) if gone else 0
-        nest[at : at + len(gone)] = made_by(step)
-        loops.update(zip(made_by(step), new, strict=True))
+        nest[:] = after(nest, step)
+        loops.update(zip(step.made, new, strict=True))
 
     def split(self, call: Call, block: BlockRV, loop: LoopRV, step: Split) -> list[LoopRV]:
         """Cut a loop of the extent that holds here."""
@@ -296,19 +292,6 @@ def _attachment(x: Stage) -> Attachment:
     while stage is not None and stage.attachment.kind == "root":
         stage = stage.group
     return x.attachment if stage is None else stage.attachment
-
-
-def _after(order: list[IterVar], step: Any) -> list[IterVar]:
-    """The leaves after a step."""
-    if isinstance(step, Reorder):
-        return list(step.order)
-    gone, new = used_by(step), made_by(step)
-    if isinstance(step, Transform):
-        place = min([order.index(a) for a in gone], default=0)
-    else:
-        place = order.index(gone[0]) if gone else 0
-    rest = [a for a in order if a not in gone]
-    return [*rest[:place], *new, *rest[place:]]
 
 
 @contextmanager

@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from smelt.ir.build import value_of
-from smelt.ir.expr import INDEX, Expr, ExprLike, FloatImm, IntImm, StringImm, Var, const, convert
+from smelt.ir.expr import INDEX, Expr, ExprLike, FloatImm, IntImm, StringImm, Var, convert
 from smelt.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
-from smelt.tir.nodes import IterVar, Range
+from smelt.tir.nodes import IterVar
 from smelt.tir.schedule.loops import THREAD_AXES
 
 from .axes import (
-    Fuse,
     Relation,
     Reorder,
     ThreadAxis,
     Transform,
+    after,
+    among,
     fuse_axes,
-    made_by,
+    new_axis,
     singleton,
     split_axis,
-    used_by,
 )
 from .call import Call, listed
 from .layout import Layout, layout_of
@@ -118,7 +118,7 @@ class Stage:
         """The axes of the operation and all that have been made of them."""
         op = self._op
         roots = (*op.axis, *op.reduce_axis) if isinstance(op, ComputeOp) else ()
-        return [*roots, *[a for _, r in self.steps for a in made_by(r)]]
+        return [*roots, *[a for _, r in self.steps for a in r.made]]
 
     @property
     def relations(self) -> list[Relation]:
@@ -155,10 +155,7 @@ class Stage:
         """Make one axis of neighbouring ones; of none: an axis of one iteration, outermost."""
         call = self._call("fuse", *axes)
         if not axes:
-            step = singleton()
-            self.steps.append((call, step))
-            self.leaf_iter_vars.insert(0, step.iter)
-            return step.iter
+            return self._take(call, singleton())[0]
         fused = self.leaf(call, axes[0])
         for axis in axes[1:]:
             fused = self._fuse(call, fused, axis)
@@ -197,21 +194,8 @@ class Stage:
         self.layouts.append(layout)
         if not computed:
             return None
-        return self._relaid(call, layout)
-
-    def _relaid(self, call: Call, layout: Layout) -> list[IterVar]:
-        """The axes of a new layout in the place of the old ones."""
-        new = tuple(
-            [
-                IterVar(Var(f"axis{k}"), Range(const(0, INDEX), e))
-                for k, e in enumerate(layout.shape)
-            ]
-        )
-        self.steps.append((call, Transform(self.space, new)))
-        place = min([self._position(a) for a in self.space], default=0)
-        rest = [a for a in self.leaf_iter_vars if not _among(a, self.space)]
-        self.leaf_iter_vars = [*rest[:place], *new, *rest[place:]]
-        self.space = new
+        new = tuple([new_axis(f"axis{k}", e) for k, e in enumerate(layout.shape)])
+        self.space = self._take(call, Transform(self.space, new))
         return list(new)
 
     # ------------------------------------------------------------------------------- kinds
@@ -380,6 +364,12 @@ class Stage:
         """The call of a method, for messages."""
         return Call(repr(self), name, *args, **options)
 
+    def _take(self, call: Call, step: Relation) -> tuple[IterVar, ...]:
+        """Note a step; the axes that it makes."""
+        self.steps.append((call, step))
+        self.leaf_iter_vars = after(self.leaf_iter_vars, step)
+        return step.made
+
     def _position(self, axis: IterVar) -> int:
         return [a is axis for a in self.leaf_iter_vars].index(True)
 
@@ -387,18 +377,18 @@ class Stage:
         """An axis that can be worked on now; where it is none, what has become of it."""
         if not isinstance(axis, IterVar):
             call.fail(f"an axis is expected, {_kind_of(axis)} was given", self._axes())
-        if _among(axis, self.leaf_iter_vars):
+        if among(axis, self.leaf_iter_vars):
             return axis
         name = axis.var.name
         for step, r in self.steps:
-            if _among(axis, used_by(r)):
-                made = listed(made_by(r))
+            if among(axis, r.used):
+                made = listed(r.made)
                 call.fail(
                     f"{name} is no axis of {self.name} any more: {step} made {made} of it",
                     self._axes(),
                 )
         for other in self.schedule.stages:
-            if _among(axis, other.all_iter_vars):
+            if among(axis, other.all_iter_vars):
                 call.fail(f"{name} is an axis of {other.name}, not of {self.name}", self._axes())
         return call.fail(f"{name} is no axis of {self.name}", self._axes())
 
@@ -423,27 +413,22 @@ class Stage:
         if factor is not None and nparts is not None:
             call.fail("factor and nparts are both given", "one of them: the other one follows")
         width = None if factor is None else _count(call, factor)
-        step = split_axis(parent, width, None if nparts is None else _count(call, nparts), exact)
-        self.steps.append((call, step))
-        at = self._position(parent)
-        self.leaf_iter_vars[at : at + 1] = [step.outer, step.inner]
-        return step.outer, step.inner
+        parts = None if nparts is None else _count(call, nparts)
+        outer, inner = self._take(call, split_axis(parent, width, parts, exact))
+        return outer, inner
 
     def _fuse(self, call: Call, outer: IterVar, inner: IterVar) -> IterVar:
         outer, inner = self._plain_leaf(call, outer), self._plain_leaf(call, inner)
         first, second = self._position(outer), self._position(inner)
         if second + 1 == first:
-            outer, inner, first = inner, outer, second
+            outer, inner = inner, outer
         elif first + 1 != second:
             order = ", ".join([a.var.name for a in self.leaf_iter_vars])
             call.fail(
                 f"{outer.var.name} and {inner.var.name} are not neighbours in {order}",
                 "neighbouring axes, outermost first; reorder makes them neighbours",
             )
-        step: Fuse = fuse_axes(outer, inner)
-        self.steps.append((call, step))
-        self.leaf_iter_vars[first : first + 2] = [step.fused]
-        return step.fused
+        return self._take(call, fuse_axes(outer, inner))[0]
 
     def _plain_leaf(self, call: Call, axis: Any) -> IterVar:
         """A leaf of which nothing has been asked: what was would be lost with it."""
@@ -462,12 +447,11 @@ class Stage:
     def _reorder(self, call: Call, axes: Sequence[IterVar]) -> None:
         order = [self.leaf(call, a) for a in axes]
         for k, a in enumerate(order):
-            if _among(a, order[:k]):
+            if among(a, order[:k]):
                 call.fail(f"{a.var.name} is named twice", "each axis once")
-        places = sorted([self._position(a) for a in order])
-        for place, a in zip(places, order, strict=True):
-            self.leaf_iter_vars[place] = a
-        self.steps.append((call, Reorder(tuple(self.leaf_iter_vars))))
+        rest = iter(order)
+        leaves = [next(rest) if among(a, order) else a for a in self.leaf_iter_vars]
+        self._take(call, Reorder(order=tuple(leaves)))
 
     def _treat(
         self, call: Call, axis: IterVar, kind: str, thread: ThreadAxis | None = None
@@ -493,10 +477,6 @@ def check_scope(call: Call, scope: str) -> None:
     """Refuse a kind of memory that there is not."""
     if scope.split(".")[0] not in SCOPES:
         call.fail(f"there is no scope {scope!r}", ", ".join(SCOPES))
-
-
-def _among(axis: IterVar, axes: Sequence[IterVar]) -> bool:
-    return any(a is axis for a in axes)
 
 
 def _count(call: Call, value: Any) -> Expr:
