@@ -21,7 +21,7 @@ from smelt.cli.inputs import given_inputs, random_inputs, read_inputs, write_out
 from smelt.cli.peer import Peer
 from smelt.cli.resnet import resnet18
 from smelt.cli.results import largest_error
-from smelt.cli.sizes import Sizes, read_shapes
+from smelt.cli.sizes import SizeOptions, read_shapes
 from smelt.cli.timing import interleave, summary
 from smelt.frontend.common import Input
 from smelt.ir.errors import InternalError
@@ -242,17 +242,17 @@ def test_shapes() -> None:
 
 
 def test_symbolic_sizes() -> None:
-    sizes = Sizes(["x=n,3", "y=n + 1,2 * n"], ["n=..16"], ["n=1,8"])
+    sizes = SizeOptions(["x=n,3", "y=n + 1,2 * n"], ["n=..16"], ["n=1,8"])
     n = Size("n", min=1, max=16, likely=(1, 8))
     assert sizes.shapes(list) == {"x": (n, 3), "y": ("n + 1", "2 * n")}
-    assert Sizes(["x=m,3"], ["m=0..4"]).shapes(list) == {"x": (Size("m", 0, 4), 3)}
+    assert SizeOptions(["x=m,3"], ["m=0..4"]).shapes(list) == {"x": (Size("m", 0, 4), 3)}
     file = [Input("x", "float32", ("n", None, 3)), Input("y", "float32", ("m",))]
-    assert Sizes(None, ["n=..16"], ["n=1,8"]).shapes(lambda: file) == {"x": (n, "x_1", 3)}
+    assert SizeOptions(None, ["n=..16"], ["n=1,8"]).shapes(lambda: file) == {"x": (n, "x_1", 3)}
     for wrong, text in (
-        (Sizes(["x=1,3"], ["k=1..2"]), "name the size 'k', which is no extent in --shape"),
-        (Sizes([], ["mm=1..2"]), "no size of the file; nearest: m; sizes of the file: n, m"),
-        (Sizes(["x=n"], ["n=1-2"]), "not of the form NAME=FROM..TO"),
-        (Sizes(["x=n"], [], ["n=x"]), "--likely 'n=x' is not of the form"),
+        (SizeOptions(["x=1,3"], ["k=1..2"]), "name the size 'k', which is no extent in --shape"),
+        (SizeOptions([], ["mm=1..2"]), "no size of the file; nearest: m; sizes of the file: n, m"),
+        (SizeOptions(["x=n"], ["n=1-2"]), "not of the form NAME=FROM..TO"),
+        (SizeOptions(["x=n"], [], ["n=x"]), "--likely 'n=x' is not of the form"),
     ):
         with pytest.raises(UsageError, match=text):
             wrong.shapes(lambda: file)

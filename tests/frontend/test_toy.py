@@ -15,8 +15,8 @@ from smelt.frontend.common import (
     Graph,
     Importer,
     Input,
+    ModelNode,
     Operand,
-    Step,
     Value,
     dynamic,
     windows,
@@ -55,11 +55,11 @@ OPERATORS: dict[str, Callable[..., Value]] = {
 class Toy(Importer):
     """A list of dicts on its way in."""
 
-    def known(self, step: Step) -> bool:
+    def known(self, step: ModelNode) -> bool:
         return step.op in OPERATORS
 
     def convert(
-        self, step: Step, operands: Sequence[Operand | None], scope: Environment
+        self, step: ModelNode, operands: Sequence[Operand | None], scope: Environment
     ) -> Sequence[Operand]:
         return Build(step, scope).results(OPERATORS[step.op], *operands, **step.attrs)
 
@@ -73,7 +73,7 @@ def from_toy(
     for node in nodes:
         attrs = dict(node)
         op, read, made = attrs.pop("op"), tuple(attrs.pop("from").split()), attrs.pop("to")
-        steps.append(Step("", op, read, (made,), attrs))
+        steps.append(ModelNode("", op, read, (made,), attrs))
     given = [Input(n, "int64" if n == "shape" else "float32", tuple(s)) for n, s in inputs.items()]
     known = {n: np.asarray(a) for n, a in (arrays or {}).items()}
     graph = Graph("toy", given, known, steps, [nodes[-1]["to"]])

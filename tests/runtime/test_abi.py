@@ -65,7 +65,7 @@ def test_layouts_of_other_machines(target: str, tmp_path: Path) -> None:
 
 def test_python_reads_the_same() -> None:
     pairs = (
-        (abi.HOST, native.Host), (abi.VIEW, native.View), (abi.BOUND, native.Bound),
+        (abi.HOST, native.Host), (abi.VIEW, native.PoolView), (abi.BOUND, native.Bound),
         (abi.PROFILE, native.Profile), (abi.MODEL_INFO, native.ModelInfo),
     )  # fmt: skip
     here = ctypes.sizeof(ctypes.c_void_p)

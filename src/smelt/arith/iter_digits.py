@@ -24,7 +24,7 @@ _ROUNDS = 200
 """Each round joins two marks or moves one index to an outer mark; real maps take a few."""
 
 
-class _Place(NamedTuple):
+class _DigitOwner(NamedTuple):
     """Where a digit stands: in the source of a fused mark, at a weight."""
 
     mark: IterMark
@@ -69,13 +69,13 @@ class Digits:
         for m in self.marks:
             yield from m.parts
 
-    def _owners(self) -> dict[Digit, list[_Place]]:
+    def _owners(self) -> dict[Digit, list[_DigitOwner]]:
         """The fused marks that have a digit as a part."""
-        owners: dict[Digit, list[_Place]] = {}
+        owners: dict[Digit, list[_DigitOwner]] = {}
         for m in self.marks:
             for part in self.cuts.parts(m):
                 for d, weight in part:
-                    owners.setdefault(d, []).append(_Place(m, weight))
+                    owners.setdefault(d, []).append(_DigitOwner(m, weight))
         return owners
 
     def _shift(self, mark: IterMark) -> Expr:
@@ -323,7 +323,7 @@ class Digits:
         outer.source = total
         return True
 
-    def _lifts(self, total: IterSum, places: Mapping[Digit, _Place]) -> _Parts:
+    def _lifts(self, total: IterSum, places: Mapping[Digit, _DigitOwner]) -> _Parts:
         """The splits of a sum with digits that are parts of marks, said by these."""
         z = self.sizes
         out: dict[IterSplit, tuple[list[IterSplit], Expr]] = {}
@@ -347,7 +347,7 @@ class Digits:
                 out[s] = args, base
         return out
 
-    def _lifted(self, d: Digit, scale: Expr, place: _Place) -> tuple[IterSplit, Expr] | None:
+    def _lifted(self, d: Digit, scale: Expr, place: _DigitOwner) -> tuple[IterSplit, Expr] | None:
         """A digit as one of the mark that it is part of, and what must be added."""
         z = self.sizes
         digit = self.cuts.split(d, scale)

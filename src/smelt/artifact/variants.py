@@ -1,8 +1,8 @@
-"""Sizes that a model's user declared: their ranges, and variants for those that are likely.
+"""ModelSizes that a model's user declared: their ranges, and variants for those that are likely.
 
 A variant is the graph with numbers in the places of sizes, compiled like any other. The host
 program takes it where the sizes of a call are those (host.entry_program); constants that variants
-have in common stand in memory once. Sizes that broadcast make a variant too, in which they are
+have in common stand in memory once. ModelSizes that broadcast make a variant too, in which they are
 equal: only the general code can repeat an extent of 1. So does a size of 0 where the general code
 needs an element, as the number of x[:, :1] does.
 """
@@ -28,7 +28,7 @@ from smelt.relax.nodes import Function
 from smelt.relax.shapes import sizes_of_parameters
 from smelt.relax.transform.unify_sizes import NOTES, assume_equal, unify_sizes
 from smelt.runtime.errors import LoadError
-from smelt.runtime.sizes import Sizes
+from smelt.runtime.sizes import ModelSizes
 from smelt.te.broadcast import EQUATIONS, LEAST, simple
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import extent_text
@@ -170,7 +170,7 @@ def _of_nothing(
     """Variants for sizes of 0 that break equations which other sizes keep; these equations; those
     that hold in the variants instead.
 
-    Sizes that have no such variant (an element at a known place is read) keep their equations.
+    ModelSizes that have no such variant (an element at a known place is read) keep their equations.
     """
     main, made = mod["main"], dict[frozenset[str], Variant]()
     answered, kept = list[Equation](), list[tuple[frozenset[str], Equation]]()
@@ -245,7 +245,7 @@ def _check_told(mod: IRModule, names: Sequence[str]) -> None:
     shapes = [[size_text(e) for e in p.type.shape] for p in main.params]
     name = str(mod.attrs.get("name", "model"))
     try:
-        Sizes(name, {"symbols": names}, shapes)
+        ModelSizes(name, {"symbols": names}, shapes)
     except LoadError as e:
         inputs = "; ".join(
             f"{p.name} ({', '.join(map(str, s))})" for p, s in zip(main.params, shapes, strict=True)

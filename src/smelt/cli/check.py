@@ -13,7 +13,7 @@ from smelt.cli.console import UsageError, out, say, say_json
 from smelt.cli.inputs import given_inputs
 from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
-from smelt.cli.sizes import Sizes
+from smelt.cli.sizes import SizeOptions
 from smelt.frontend.onnx import Survey, survey
 from smelt.frontend.onnx import load as read_model
 from smelt.ir.sizes import plain_shapes
@@ -60,7 +60,7 @@ def check(
     code 1 where something is not supported, or where the results differ.
     """  # fmt: skip
     file = _source(model, source)
-    build = options.Build(target, Sizes(shape, range_, likely), threads, opt_level)
+    build = options.Build(target, SizeOptions(shape, range_, likely), threads, opt_level)
     if file == model:
         shapes = build.sizes.shapes(lambda: read_model(model).graph.inputs) or None
         found = survey(model, plain_shapes(shapes)[0])

@@ -9,7 +9,7 @@ import typer
 import smelt
 from smelt.cli.console import UsageError, megabytes, progress, say, say_json
 from smelt.cli.results import memory_bytes
-from smelt.cli.sizes import Sizes
+from smelt.cli.sizes import SizeOptions
 from smelt.frontend.onnx import load as read_model
 from smelt.runtime.files import LIBRARY, check_target, is_special
 
@@ -47,7 +47,7 @@ def compile_model(
         check_target(output, _ENDINGS, f"{LIBRARY[1]}, or code for any target, model.o")
     elif header:
         raise UsageError("--header writes a header beside the library: give -o FILE.so too")
-    build = options.Build(target, Sizes(shape, range_, likely), threads, opt_level)
+    build = options.Build(target, SizeOptions(shape, range_, likely), threads, opt_level)
     start = time.perf_counter()
     if output is not None and output.endswith(".o"):
         _write_object(model, build, output, json)

@@ -7,7 +7,7 @@ import typer
 
 import smelt
 from smelt.cli.console import UsageError, progress
-from smelt.cli.sizes import Sizes
+from smelt.cli.sizes import SizeOptions
 from smelt.frontend.onnx import load as read_model
 from smelt.runtime import Executable
 
@@ -71,7 +71,7 @@ class Build:
     """What a command says of how a model is compiled."""
 
     target: str | None = None
-    sizes: Sizes = field(default_factory=Sizes)
+    sizes: SizeOptions = field(default_factory=SizeOptions)
     threads: int | None = None
     opt_level: int | None = None
 

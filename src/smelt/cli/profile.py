@@ -12,7 +12,7 @@ import smelt
 from smelt.cli.console import say, say_json
 from smelt.cli.inputs import given_inputs
 from smelt.cli.results import Array
-from smelt.cli.sizes import Sizes
+from smelt.cli.sizes import SizeOptions
 from smelt.display import profile_page
 from smelt.runtime import Executable, ProfileReport
 from smelt.runtime.files import check_target, is_special, write_file
@@ -47,7 +47,7 @@ def profile(
     written = [file for file in (html, trace) if file is not None]
     for file in written:
         check_target(file)
-    exe = options.Build(target, Sizes(shape, range_, likely), threads, opt_level).load(model)
+    exe = options.Build(target, SizeOptions(shape, range_, likely), threads, opt_level).load(model)
     inputs = given_inputs(model, exe, input_file, at)
     report, limits = profiled(exe, inputs, threads)
     if html is not None:

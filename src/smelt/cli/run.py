@@ -9,7 +9,7 @@ from smelt.cli.console import UsageError, out, say, say_json
 from smelt.cli.inputs import check_output_name, given_inputs, write_outputs
 from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
-from smelt.cli.sizes import Sizes
+from smelt.cli.sizes import SizeOptions
 from smelt.cli.timing import Call, interleave, summary
 from smelt.runtime.native import cores
 
@@ -34,7 +34,7 @@ def run(
     """Run a model once."""
     if output is not None:
         check_output_name(output)
-    exe = options.Build(target, Sizes(shape, range_, likely), threads, opt_level).load(model)
+    exe = options.Build(target, SizeOptions(shape, range_, likely), threads, opt_level).load(model)
     names = [o.name for o in exe.outputs]
     values = arrays(exe(*given_inputs(model, exe, input_file, at)))
     if output is not None:
@@ -75,7 +75,7 @@ def bench(
     if against:
         options.needs_source(model)
         needs_peer()
-    exe = options.Build(target, Sizes(shape, range_, likely), threads, opt_level).load(model)
+    exe = options.Build(target, SizeOptions(shape, range_, likely), threads, opt_level).load(model)
     inputs = given_inputs(model, exe, input_file, at)
     calls: dict[str, Call] = {"smelt": lambda: exe(*inputs)}
     if against:

@@ -11,7 +11,7 @@ from smelt.cli.console import UsageError, notice, progress, say
 from smelt.cli.inputs import given_inputs
 from smelt.cli.options import Build, Model, OptLevel, Shape, Target, Threads, needs_source
 from smelt.cli.profile import profiled
-from smelt.cli.sizes import Sizes
+from smelt.cli.sizes import SizeOptions
 from smelt.codegen.llvm import is_native, resolve
 from smelt.display import Measured, model_page
 from smelt.frontend.source import import_model
@@ -53,7 +53,7 @@ def show(
 ) -> None:
     """Print a model as it stands at some stage of the compiler, or write a page of all of it."""
     needs_source(model)
-    shapes = Sizes(shape).shapes(list) or None
+    shapes = SizeOptions(shape).shapes(list) or None
     whole = stage is None and kernel is None and output is not None and output.suffix == ".html"
     if output is not None:
         check_target(output, (".html", ".txt"), "a page, e.g. model.html, or text, model.txt")

@@ -13,7 +13,7 @@ Shapes = dict[str, tuple[int | str | Size, ...]]
 
 
 @dataclass(frozen=True)
-class Sizes:
+class SizeOptions:
     """What the command line says of sizes.
 
     shape   NAME=SIZE,SIZE,…: numbers, names of symbolic sizes, expressions over them

@@ -10,7 +10,7 @@ from smelt.tir.printer import script
 
 from .element import Html, element, join
 from .source import highlighted
-from .subject import Step
+from .subject import ScheduleStep
 
 _CONTEXT = 3
 _FOLD = 8  # this many unchanged lines and more are folded
@@ -32,7 +32,7 @@ def changes(before: str, after: str) -> list[Change]:
     return out
 
 
-def steps(items: Sequence[Step], prefix: str) -> Html:
+def steps(items: Sequence[ScheduleStep], prefix: str) -> Html:
     """A list of steps; where scripts run, a slider shows one at a time."""
     shown = []
     funcs = {id(f): f for step in items for f in (step.before, step.after)}

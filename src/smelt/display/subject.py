@@ -34,7 +34,7 @@ class DisplayError(SmeltError):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScheduleStep:
     """One call of a schedule's primitive, and the program before and after it."""
 
     call: str
@@ -48,7 +48,7 @@ class Program:
 
     name: str
     func: PrimFunc
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ScheduleStep, ...] = ()
     mark: Mapping[Node, str] = field(default_factory=dict)
 
 
@@ -153,12 +153,12 @@ def _schedule(sch: Schedule, request: Request) -> Subject:
     return Subject(f"schedule of {sch.func.name}", text, "python", tuple(parts))
 
 
-def _steps(calls: Sequence[tuple[str, PrimFunc]], last: PrimFunc) -> tuple[Step, ...]:
+def _steps(calls: Sequence[tuple[str, PrimFunc]], last: PrimFunc) -> tuple[ScheduleStep, ...]:
     after = [before for _, before in calls[1:]] + [last]
-    return tuple([Step(c, b, a) for (c, b), a in zip(calls, after, strict=True)])
+    return tuple([ScheduleStep(c, b, a) for (c, b), a in zip(calls, after, strict=True)])
 
 
-def program_steps(sch: Schedule) -> tuple[Step, ...]:
+def program_steps(sch: Schedule) -> tuple[ScheduleStep, ...]:
     """The steps that led to the function a schedule works on."""
     calls = sch.steps().get(sch.func.name)
     return _steps(calls, sch.func) if calls else ()

@@ -39,7 +39,7 @@ def _parallel(s: te.Schedule, c: te.Tensor, axes: Axes, factor: int) -> None:
     s[c].parallel(axes["xo"])
 
 
-class Step(NamedTuple):
+class Lesson(NamedTuple):
     """A primitive: its name, how it is written, what it is good for, and the call."""
 
     name: str
@@ -48,35 +48,35 @@ class Step(NamedTuple):
     apply: Callable[[te.Schedule, te.Tensor, Axes, int], None]
 
 
-STEPS: tuple[Step, ...] = (
-    Step(
+STEPS: tuple[Lesson, ...] = (
+    Lesson(
         "split",
         "xo, xi = s[C].split(i, factor=F);  yo, yi = s[C].split(j, factor=F)",
         "A loop becomes two: one over tiles, one inside a tile. Nothing moves yet, so nothing is "
         "faster yet.",
         _split,
     ),
-    Step(
+    Lesson(
         "reorder",
         "s[C].reorder(xo, yo, k, xi, yi)",
         "The loops inside a tile go inside k. For one k, a strip of a column of A and a strip of a "
         "row of B now give F x F products: each element that is loaded is used F times.",
         _reorder,
     ),
-    Step(
+    Lesson(
         "vectorize",
         "s[C].vectorize(yi)",
         "The innermost loop walks over neighbours in memory: one vector instruction does many of "
         "its iterations.",
         _vectorize,
     ),
-    Step(
+    Lesson(
         "unroll",
         "s[C].unroll(xi)",
         "The loop over the rows of a tile is written out: no counter, no jump.",
         _unroll,
     ),
-    Step(
+    Lesson(
         "parallel",
         "s[C].parallel(xo)",
         "Rows of tiles are shared out to the processors. No two write the same element.",

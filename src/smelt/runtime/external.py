@@ -75,7 +75,7 @@ class Externals:
             _check(model, entry)
         self._local = threading.local()
         self._functions = [
-            _FUNCTION(_Call(entry, _loaded(model, entry, weights), self._local))
+            _FUNCTION(_ExternalCall(entry, _loaded(model, entry, weights), self._local))
             for entry in entries
         ]
         pointers = [ctypes.cast(f, ctypes.c_void_p).value for f in self._functions]
@@ -139,7 +139,7 @@ def _loaded(model: str, entry: Mapping[str, Any], weights: AnyArray | None) -> R
     return run
 
 
-class _Call:
+class _ExternalCall:
     """One external function as the host program calls it: (tensors, sizes) -> status."""
 
     def __init__(self, entry: Mapping[str, Any], run: Run, local: threading.local) -> None:

@@ -25,7 +25,7 @@ class Host(ctypes.Structure):
     _fields_ = abi.HOST.ctypes()
 
 
-class View(ctypes.Structure):
+class PoolView(ctypes.Structure):
     """smelt_pool_view of smelt.h."""
 
     _fields_ = abi.VIEW.ctypes()

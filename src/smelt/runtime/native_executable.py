@@ -76,7 +76,7 @@ class NativeExecutable(Executable, Timed):
         self._entry = entry_address
         self._keepalive = keepalive
         self._host = native.Host()
-        self._view = native.View()
+        self._view = native.PoolView()
         native.library().smelt_host_init(
             ctypes.addressof(self._host), ctypes.addressof(self._view), threads or 0
         )

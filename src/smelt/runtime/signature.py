@@ -13,7 +13,7 @@ from smelt.runtime.dtypes import accepts, numpy_dtype
 from smelt.runtime.errors import InputError, nearest
 from smelt.runtime.expression import evaluate
 from smelt.runtime.ndarray import NDArray
-from smelt.runtime.sizes import Sizes
+from smelt.runtime.sizes import ModelSizes
 
 AnyArray = npt.NDArray[Any]
 
@@ -229,7 +229,7 @@ class Signature(Interface):
         super().__init__(
             metadata["name"], _tensors(metadata["inputs"]), _tensors(metadata["outputs"])
         )
-        self.sizes = Sizes(self.name, metadata, [info.shape for info in self.inputs])
+        self.sizes = ModelSizes(self.name, metadata, [info.shape for info in self.inputs])
         self.symbols = self.sizes.symbols
 
     # ---- shapes -----------------------------------------------------------------------------

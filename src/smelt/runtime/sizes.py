@@ -19,7 +19,7 @@ from smelt.runtime.errors import LoadError
 from smelt.runtime.expression import evaluate, names_in
 
 
-class Sizes:
+class ModelSizes:
     """What is known of the sizes of one model."""
 
     def __init__(

@@ -39,7 +39,7 @@ class InterpretError(SmeltError):
 # ----------------------------------------------------------------------------------- arguments
 
 
-class _Call:
+class _Arguments:
     """The arguments of one call, matched to a program's parameters."""
 
     def __init__(self, func: PrimFunc, args: tuple[Any, ...]) -> None:
@@ -112,7 +112,7 @@ class _Call:
 class _Translation:
     """The Python source of a program for given sizes."""
 
-    def __init__(self, func: PrimFunc, call: _Call, observed: bool) -> None:
+    def __init__(self, func: PrimFunc, call: _Arguments, observed: bool) -> None:
         try:
             flat, origins = scalarized(func)
         except Unsupported as e:
@@ -187,7 +187,7 @@ def _explained(
 _CACHE: weakref.WeakKeyDictionary[PrimFunc, dict[Any, _Translation]] = weakref.WeakKeyDictionary()
 
 
-def _translated(func: PrimFunc, call: _Call, observed: bool) -> _Translation:
+def _translated(func: PrimFunc, call: _Arguments, observed: bool) -> _Translation:
     """The Python source of a program for the sizes of a call."""
     known = _CACHE.setdefault(func, {})
     key = (observed, call.key())
@@ -218,7 +218,7 @@ def interpret(
     """
     if order not in ORDERS:
         raise InterpretError(f"order is {order!r}; legal: {', '.join(ORDERS)}")
-    call = _Call(func, args)
+    call = _Arguments(func, args)
     made = _translated(func, call, observer is not None)
     c = made.compiler
     machine = Machine(order, seed, observer)

@@ -23,7 +23,7 @@ _MAX_NESTING = 15  # CPython refuses more than 20 nested loops in one function
 _EFFECTS_WITHOUT_MEANING = ("prefetch", "assume")
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A statement, and the loops around it: their names and Python expressions."""
 
     stmt: nodes.Stmt
@@ -68,7 +68,7 @@ class Compiler(interpret_expr.ExprEmitter):
         self.origins, self.sizes, self.observed = origins, sizes, observed
         self.var_text.update({v: str(n) for v, n in sizes.items()})
         self.nesting = self.yields = 0
-        self.places: list[Place] = []
+        self.places: list[Location] = []
         self.around: list[tuple[str, str]] = []
         self.buffers: list[nodes.Buffer] = []
         self.given: set[nodes.Buffer] = set()
@@ -81,7 +81,7 @@ class Compiler(interpret_expr.ExprEmitter):
         if origin is None:
             origin = self.places[-1].stmt if self.places else s
         self.place = len(self.places)
-        self.places.append(Place(origin, tuple(self.around)))
+        self.places.append(Location(origin, tuple(self.around)))
         self.emit(f"# {self.place}")
 
     # -------------------------------------------------------------------------- statements

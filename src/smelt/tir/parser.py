@@ -29,7 +29,7 @@ from .parser_buffer import BUFFER
 from .parser_expr import Source
 from .parser_let import Binding, LetParser
 from .parser_source import describe, unquoted
-from .parser_values import View, plain
+from .parser_values import BufferView, plain
 from .regions import with_regions
 from .script_names import BINDING, CONTEXT, STATEMENT, complaint, entries, entry
 from .script_ops import is_dtype, shape_vars
@@ -224,7 +224,7 @@ class FunctionParser(LetParser):
     def store(self, target: ast.Subscript, value: ast.expr) -> Stmt:
         """buffer[indices] = value."""
         base = self.value(target.value)
-        if not isinstance(base, Buffer | View):
+        if not isinstance(base, Buffer | BufferView):
             what = f"only a buffer's elements can be assigned, not those of {describe(base)}"
             self.fail(target.value, what)
         buffer, indices = self.element(base, target)

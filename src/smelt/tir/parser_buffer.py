@@ -13,7 +13,7 @@ from smelt.ir.expr import INDEX, Expr, IntImm, Var, const
 from .nodes import Buffer, BufferRegion, Range
 from .parser_expr import ExprParser
 from .parser_source import Described, describe
-from .parser_values import View
+from .parser_values import BufferView
 from .regions import full
 from .script_names import BINDING, Entry, Signature, entry
 
@@ -113,7 +113,7 @@ class BufferParser(ExprParser):
                 self.fail(node, f"expected a region, got {describe(whole)}", "A[i, 0:8]")
             return full(whole)
         base = self.value(node.value)
-        if not isinstance(base, Buffer | View):
+        if not isinstance(base, Buffer | BufferView):
             self.fail(node.value, f"expected a buffer, got {describe(base)}")
         items = self.items(base, node, "ranges")
         ranges = [self.range(i, e) for i, e in zip(items, base.shape, strict=True)]
@@ -134,7 +134,7 @@ class BufferParser(ExprParser):
         high = self.value(node.upper) if node.upper else extent
         return self.interval(node, low, high)
 
-    def view(self, name: str, node: ast.Subscript, shape: ast.expr) -> View:
+    def view(self, name: str, node: ast.Subscript, shape: ast.expr) -> BufferView:
         """B = T.match_buffer(A[0:4, j:j + 8], (4, 8)): the region under a name of its own."""
         r = self.region(node)
         extents = self.extents(shape, f"an extent of {name}")
@@ -142,7 +142,7 @@ class BufferParser(ExprParser):
         outer = all(is_const(d.extent, 1) for d in r.region[: max(skip, 0)])
         if skip < 0 or not outer or extents != tuple([d.extent for d in r.region[skip:]]):
             self.fail(node, f"the region of {r.buffer.name} has another shape than {name}")
-        return View(name, r.buffer, r.region, extents)
+        return BufferView(name, r.buffer, r.region, extents)
 
 
 @entry(BINDING, f"match_buffer(param, shape, {OPTIONS})")

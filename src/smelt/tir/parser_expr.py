@@ -43,7 +43,7 @@ from .nodes import Buffer, BufferLoad, Range
 from .parser_call import VALUES, typed
 from .parser_source import Source as Source
 from .parser_source import describe, dotted_name
-from .parser_values import BUILTINS, COMPUTED, View, is_number, is_python, plain
+from .parser_values import BUILTINS, COMPUTED, BufferView, is_number, is_python, plain
 from .script_names import VALUE, Entry, complaint, entries
 from .script_ops import DEVICE_INTRINSICS, HOST_INTRINSICS, is_dtype
 
@@ -369,7 +369,7 @@ class ExprParser:
     def load(self, node: ast.Subscript) -> Any:
         """buffer[indices], or an item of a Python sequence."""
         base = self.value(node.value)
-        if isinstance(base, Buffer | View):
+        if isinstance(base, Buffer | BufferView):
             return BufferLoad(*self.element(base, node))
         if not isinstance(base, tuple | list | dict | str | range):
             self.fail(node, f"{describe(base)} cannot be indexed")
@@ -383,12 +383,14 @@ class ExprParser:
         except (LookupError, TypeError) as e:
             self.fail(node, f"{describe(base)} has no such item: {e}")
 
-    def element(self, base: Buffer | View, node: ast.Subscript) -> tuple[Buffer, tuple[Expr, ...]]:
+    def element(
+        self, base: Buffer | BufferView, node: ast.Subscript
+    ) -> tuple[Buffer, tuple[Expr, ...]]:
         """The buffer and the indices between brackets, as many as there are dimensions."""
         indices = tuple([self.index(i) for i in self.items(base, node, "indices")])
         return (base, indices) if isinstance(base, Buffer) else (base.buffer, base.indices(indices))
 
-    def items(self, base: Buffer | View, node: ast.Subscript, what: str) -> list[ast.expr]:
+    def items(self, base: Buffer | BufferView, node: ast.Subscript, what: str) -> list[ast.expr]:
         """What stands between brackets, as many as there are dimensions."""
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         items = self.elements(items)
@@ -488,7 +490,7 @@ class ExprParser:
     def python_call(self, node: ast.Call) -> Any:
         """A function of the surrounding Python program, called now."""
         func = self.value(node.func)
-        if isinstance(func, Expr | Buffer | View) or not callable(func):
+        if isinstance(func, Expr | Buffer | BufferView) or not callable(func):
             self.fail(node.func, f"{describe(func)} cannot be called")
         args = [plain(self.value(a)) for a in self.elements(node.args)]
         options = {k.arg or "**": plain(self.value(k.value)) for k in node.keywords}

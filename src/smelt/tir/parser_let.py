@@ -13,7 +13,7 @@ from .nodes import Allocate, Buffer, LetStmt, Stmt
 from .parser_buffer import OPTIONS
 from .parser_loop import LoopParser
 from .parser_source import describe
-from .parser_values import View, plain
+from .parser_values import BufferView, plain
 from .script_names import BINDING, CONTEXT, complaint, entries, entry
 from .script_ops import is_dtype
 
@@ -91,7 +91,7 @@ class LetParser(LoopParser):
             self.define(name, value)
             return None
         before = self.names.get(name)
-        if isinstance(before, Buffer | View):
+        if isinstance(before, Buffer | BufferView):
             self.fail(s, f"{name} is a buffer; its elements are assigned", f"{name}[...] = value")
         if isinstance(before, Var) and self.lets.get(before, len(self.scopes)) < len(self.scopes):
             self.fail(

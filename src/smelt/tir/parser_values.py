@@ -50,7 +50,7 @@ def is_python(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float | str | tuple | list)
 
 
-class View(Described):
+class BufferView(Described):
     """A region of a buffer under a name of its own: `B = T.match_buffer(A[0:4, j:j + 8], ...)`."""
 
     __slots__ = ("buffer", "name", "region", "shape")

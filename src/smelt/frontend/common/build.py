@@ -18,7 +18,7 @@ from smelt.relax.host_ops import call_with_sizes, define_sizes, host_call, run_s
 from smelt.runtime.vm_strings import MOVES
 
 from . import evaluate
-from .graph import Step
+from .graph import ModelNode
 from .problems import NeedsValues
 from .values import Operand, Value, product
 from .walk import Environment, check_size
@@ -30,7 +30,7 @@ Arg = Value | float | None
 class Build:
     """One node being converted."""
 
-    def __init__(self, step: Step, walk: Environment) -> None:
+    def __init__(self, step: ModelNode, walk: Environment) -> None:
         """`walk` is the walk over the model, in the scope of the node."""
         self.step, self.walk = step, walk
 

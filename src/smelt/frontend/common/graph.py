@@ -30,7 +30,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Step:
+class ModelNode:
     """A node of the graph: an operator, the values that it reads and makes, its attributes.
 
     inputs  names of operands, "" for one that is left out; outputs likewise
@@ -60,18 +60,18 @@ class Graph:
     name: str
     inputs: list[Input]
     arrays: dict[str, np.ndarray]
-    steps: list[Step]
+    steps: list[ModelNode]
     outputs: list[str]
 
 
-def subgraphs(step: Step) -> Iterator[Graph]:
+def subgraphs(step: ModelNode) -> Iterator[Graph]:
     """The branches and loop bodies of a node."""
     for value in step.attrs.values():
         if isinstance(value, Graph):
             yield value
 
 
-def in_order(model: str, graph: Graph, outer: Iterable[str]) -> list[Step]:
+def in_order(model: str, graph: Graph, outer: Iterable[str]) -> list[ModelNode]:
     """The nodes that the results need, operands first; wrong graphs end here."""
     maker = _makers(model, graph)
     given = {*graph.arrays, *[i.name for i in graph.inputs], *outer}
@@ -96,8 +96,8 @@ def in_order(model: str, graph: Graph, outer: Iterable[str]) -> list[Step]:
 
 
 def _sorted(
-    model: str, steps: Sequence[Step], live: Sequence[int], maker: Mapping[str, int]
-) -> list[Step]:
+    model: str, steps: Sequence[ModelNode], live: Sequence[int], maker: Mapping[str, int]
+) -> list[ModelNode]:
     """Depth first in the file's order; a node met below itself lies on a cycle."""
 
     done: dict[int, None] = {}
@@ -143,7 +143,7 @@ def _makers(model: str, graph: Graph) -> dict[str, int]:
     return maker
 
 
-def uses(step: Step) -> list[str]:
+def uses(step: ModelNode) -> list[str]:
     """The values a node reads, those that its branches take from around included."""
     used = [n for n in (*step.inputs, *step.named) if n]
     for g in subgraphs(step):
@@ -153,7 +153,7 @@ def uses(step: Step) -> list[str]:
     return used
 
 
-def with_branches(steps: Iterable[Step]) -> Iterable[Step]:
+def with_branches(steps: Iterable[ModelNode]) -> Iterable[ModelNode]:
     """The nodes and those of their subgraphs."""
     for step in steps:
         yield step

@@ -8,7 +8,7 @@ from smelt.ir.errors import Unsupported
 from smelt.ir.types import tensor_type
 from smelt.relax import nodes as relax
 
-from .graph import Step
+from .graph import ModelNode
 from .values import Value
 
 
@@ -56,20 +56,20 @@ class Problems:
     def __init__(self, model: str) -> None:
         """None yet."""
         self.model = model
-        self.missing: dict[str, list[Step]] = {}
-        self.raised: list[tuple[Step, str, Unsupported]] = []
+        self.missing: dict[str, list[ModelNode]] = {}
+        self.raised: list[tuple[ModelNode, str, Unsupported]] = []
         self._steps: set[int] = set()
 
-    def unknown(self, label: str, step: Step) -> None:
+    def unknown(self, label: str, step: ModelNode) -> None:
         """Note a node of an operator that nothing knows."""
         self.missing.setdefault(label, []).append(step)
         self._steps.add(id(step))
 
-    def add(self, step: Step, label: str, error: Unsupported) -> None:
+    def add(self, step: ModelNode, label: str, error: Unsupported) -> None:
         """Note an error of a node."""
         self.raised.append((step, label, error))
 
-    def has(self, step: Step) -> bool:
+    def has(self, step: ModelNode) -> bool:
         """Whether a node is of an operator that nothing knows."""
         return id(step) in self._steps
 
@@ -91,9 +91,9 @@ class Problems:
             + "\n".join(self.lines())
         )
 
-    def by_reason(self) -> dict[tuple[str, str], list[Step]]:
+    def by_reason(self) -> dict[tuple[str, str], list[ModelNode]]:
         """The nodes by operator and what is wrong."""
-        found: dict[tuple[str, str], list[Step]] = {}
+        found: dict[tuple[str, str], list[ModelNode]] = {}
         for step, label, e in self.raised:
             found.setdefault((label, reason_of(e)), []).append(step)
         return found
@@ -117,7 +117,7 @@ def reason_of(e: Unsupported) -> str:
     return rest if found and "node " in head else str(e)
 
 
-def _nodes(steps: list[Step]) -> str:
+def _nodes(steps: list[ModelNode]) -> str:
     """How many nodes there are, and the names of some."""
     names = ", ".join([repr(s.label) for s in steps[:5]]) + (", ..." if len(steps) > 5 else "")
     return f"{len(steps)} node{'s' * (len(steps) > 1)} ({names})"

@@ -17,7 +17,7 @@ from smelt.ir.node import postorder
 from smelt.ir.types import TensorType
 from smelt.relax import nodes as relax
 
-from .graph import Graph, Step, in_order, uses, with_branches
+from .graph import Graph, ModelNode, in_order, uses, with_branches
 from .inputs import Given, Inputs, Shapes
 from .problems import Lost, Missing, Problems
 from .values import Operand, Value
@@ -44,25 +44,25 @@ class Importer(ABC):
         self.inputs = Inputs(model, graph.inputs, shapes, values)
         self.decides = False
         self.problems = Problems(model)
-        self.steps: list[Step] = []
+        self.steps: list[ModelNode] = []
         self.passed_over: set[int] = set()
         self.written_out = 0
 
     @abstractmethod
-    def known(self, step: Step) -> bool:
+    def known(self, step: ModelNode) -> bool:
         """Whether anything says what the node's operator becomes."""
 
     @abstractmethod
     def convert(
-        self, step: Step, operands: Sequence[Operand | None], scope: Environment
+        self, step: ModelNode, operands: Sequence[Operand | None], scope: Environment
     ) -> Sequence[Operand]:
         """The results of one node."""
 
-    def operator(self, step: Step, opsets: Mapping[str, int]) -> str:
+    def operator(self, step: ModelNode, opsets: Mapping[str, int]) -> str:
         """A node's operator, for messages."""
         return step.op
 
-    def label(self, step: Step) -> str:
+    def label(self, step: ModelNode) -> str:
         """A node's operator, for lists of what is not supported."""
         return self.operator(step, self.opsets)
 
@@ -111,7 +111,7 @@ class Importer(ABC):
         body = exprs[0] if len(exprs) == 1 else relax.Tuple(tuple(exprs))
         return relax.Function(tuple(self.inputs.params), body, attrs)
 
-    def run(self, steps: Iterable[Step], scope: Environment, collect: bool = False) -> None:
+    def run(self, steps: Iterable[ModelNode], scope: Environment, collect: bool = False) -> None:
         """Convert nodes in order; results enter the scope.
 
         collect  note what is not supported, and go on with the nodes that do not depend on it
@@ -153,7 +153,7 @@ class Environment:
         """Take the values, and the versions of the sets of operators here."""
         self.importer, self.names, self.opsets = importer, names, opsets
 
-    def enter(self, step: Step, results: Sequence[Operand]) -> None:
+    def enter(self, step: ModelNode, results: Sequence[Operand]) -> None:
         """Let the names of a node's results stand for them."""
         for k, n in enumerate(step.outputs):
             if n and k < len(results):
@@ -187,7 +187,7 @@ class Environment:
         """Note that the program decides while it runs."""
         self.importer.decides = True
 
-    def where(self, step: Step) -> str:
+    def where(self, step: ModelNode) -> str:
         """Model, node and operator as they stand at the head of a message."""
         operator = self.importer.operator(step, self.opsets)
         return f"{self.importer.model}: node {step.label!r} ({operator})"

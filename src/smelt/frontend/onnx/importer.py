@@ -8,7 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from smelt.frontend import common
-from smelt.frontend.common import Build, Environment, Graph, Operand, SequenceValue, Step, Value
+from smelt.frontend.common import (
+    Build,
+    Environment,
+    Graph,
+    ModelNode,
+    Operand,
+    SequenceValue,
+    Value,
+)
 from smelt.frontend.common.graph import in_order
 from smelt.frontend.common.inputs import Given, Shapes
 from smelt.frontend.common.problems import Missing
@@ -67,13 +75,13 @@ class Importer(common.Importer):
         self.custom = {n: custom_converter(n, given) for n, given in operators.items()}
         self.callers: list[tuple[str, str]] = []
 
-    def operator(self, step: Step, opsets: Mapping[str, int]) -> str:
+    def operator(self, step: ModelNode, opsets: Mapping[str, int]) -> str:
         """Operator and version, as Relu-14; only the operator where no version has it."""
         version = version_of(step.op, opsets.get(step.domain, 0), step.domain)
         op = f"{step.domain}.{step.op}" if step.domain else step.op
         return op if version is None else f"{op}-{version}"
 
-    def label(self, step: Step) -> str:
+    def label(self, step: ModelNode) -> str:
         """Operator and version, or the set of operators that lacks it."""
         opset = self.opsets.get(step.domain)
         op = self.operator(step, self.opsets)
@@ -83,7 +91,7 @@ class Importer(common.Importer):
         missing = f"{step.domain or 'ai.onnx'} {opset}" if opset else missing
         return f"{op} (not in {missing})"
 
-    def known(self, step: Step) -> bool:
+    def known(self, step: ModelNode) -> bool:
         """Whether a converter or a function body exists."""
         if (step.domain, step.op) in self.functions or _full_name(step) in self.custom:
             return True
@@ -101,7 +109,7 @@ class Importer(common.Importer):
         return not step.domain and has_body(step.op, opset)
 
     def convert(
-        self, step: Step, operands: Sequence[Operand | None], scope: Environment
+        self, step: ModelNode, operands: Sequence[Operand | None], scope: Environment
     ) -> Sequence[Operand]:
         """The results of one node."""
         g = Build(step, scope)
@@ -118,7 +126,9 @@ class Importer(common.Importer):
         _check_operands(g, converter, operands)
         return g.results(converter.fn, *operands, **attrs)
 
-    def inline(self, step: Step, body: Body, operands: Sequence[Operand | None]) -> list[Operand]:
+    def inline(
+        self, step: ModelNode, body: Body, operands: Sequence[Operand | None]
+    ) -> list[Operand]:
         """The results of a function: its nodes run with the operands under their formal names."""
         key = (step.domain, step.op)
         if key in self.callers or len(self.callers) >= NESTED:
@@ -132,7 +142,9 @@ class Importer(common.Importer):
         finally:
             self.callers.pop()
 
-    def body(self, step: Step, body: Body, operands: Sequence[Operand | None]) -> list[Operand]:
+    def body(
+        self, step: ModelNode, body: Body, operands: Sequence[Operand | None]
+    ) -> list[Operand]:
         """The results of a function's nodes."""
         inner = {n: v for n, v in zip(body.inputs, operands, strict=False) if v is not None}
         absent = {n for n in body.inputs if n not in inner}
@@ -146,7 +158,7 @@ class Importer(common.Importer):
         return [inner[o] if o in inner else Missing(absent_result) for o in body.outputs]
 
 
-def _full_name(step: Step) -> str:
+def _full_name(step: ModelNode) -> str:
     """Domain and name of a node's operator, as users write them."""
     return f"{step.domain or 'ai.onnx'}.{step.op}"
 
@@ -158,7 +170,9 @@ def _noted(v: Operand | None) -> tuple[str, Sequence[Any] | None] | None:
     return (v.dtype, None) if v is not None and v.items is not None and v.dtype else None
 
 
-def _bound(inner: Step, outer: Step, attrs: Mapping[str, Any], absent: set[str]) -> Step:
+def _bound(
+    inner: ModelNode, outer: ModelNode, attrs: Mapping[str, Any], absent: set[str]
+) -> ModelNode:
     """A node of a function with the attributes of the calling node put in."""
     given = {
         k: attrs.get(v.name) if isinstance(v, Reference) else v for k, v in inner.attrs.items()

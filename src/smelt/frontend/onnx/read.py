@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.frontend.common import Graph, Input, Step
+from smelt.frontend.common import Graph, Input, ModelNode
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.limits import DIMENSIONS
@@ -46,7 +46,7 @@ class Body:
 
     inputs: list[str]
     outputs: list[str]
-    steps: list[Step]
+    steps: list[ModelNode]
     opsets: dict[str, int]
     defaults: dict[str, Any] = field(default_factory=dict)
 
@@ -168,7 +168,7 @@ def has_body(op: str, opset: int) -> bool:
 
 
 def function_of(
-    step: Step, opset: int, types: Sequence[tuple[str, Sequence[Any] | None] | None]
+    step: ModelNode, opset: int, types: Sequence[tuple[str, Sequence[Any] | None] | None]
 ) -> Body | None:
     """The body that the onnx package gives for an operator defined as a function, or None.
 
@@ -364,7 +364,7 @@ class _Reader:
             f"{self.name}: {what} has the element type {label}\n  supported: {', '.join(dt.DTYPES)}"
         )
 
-    def step(self, proto: onnx.NodeProto) -> Step:
+    def step(self, proto: onnx.NodeProto) -> ModelNode:
         """A node."""
         where = f"node {proto.name or (proto.output[0] if proto.output else proto.op_type)!r}"
         self.texts(proto.name, proto.op_type, proto.domain, *proto.input, *proto.output)
@@ -372,7 +372,9 @@ class _Reader:
         attrs = {a.name: self.attribute(a, where) for a in proto.attribute}
         op, domain = proto.op_type, _domain(proto.domain)
         named = named_by(op, attrs)
-        return Step(proto.name, op, tuple(proto.input), tuple(proto.output), attrs, domain, named)
+        return ModelNode(
+            proto.name, op, tuple(proto.input), tuple(proto.output), attrs, domain, named
+        )
 
     def attribute(self, proto: onnx.AttributeProto, where: str) -> Any:
         """An attribute's value."""

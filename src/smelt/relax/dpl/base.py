@@ -16,7 +16,7 @@ from .context import Sequenced, enter, forget
 from .dominate import dominated, way
 from .facts import OpRegistry, attribute, looked_up, same_value
 from .graph import DataflowGraph, op_name, type_of
-from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase, Step
+from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase, Question
 from .partition import partition
 
 Check = Callable[[Any], bool]
@@ -462,14 +462,15 @@ class DominatorPattern(DFPattern):
 
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """The child, then one of the values whose uses all end in it."""
-        return (((self.child, expr, None), (Step(lambda m: self.above(expr, m)), None, None)),)
+        return (((self.child, expr, None), (Question(lambda m: self.above(expr, m)), None, None)),)
 
     def above(self, expr: Any, m: Matcher) -> Alternatives:
         """The parents to try."""
-        return [
-            ((self.parent, d, None), (Step(lambda m, d=d: self.between(expr, d, m)), None, None))  # type: ignore[misc]
-            for d in dominated(m.graph, expr)
-        ]
+
+        def then(parent: Any) -> Question:
+            return Question(lambda m: self.between(expr, parent, m))
+
+        return [((self.parent, d, None), (then(d), None, None)) for d in dominated(m.graph, expr)]
 
     def between(self, expr: Any, parent: Any, m: Matcher) -> Alternatives:
         """What lies between fits the path."""

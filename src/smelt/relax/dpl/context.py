@@ -16,7 +16,7 @@ from smelt.ir.errors import TypeMismatch
 from smelt.relax.nodes import Call, RelaxExpr
 
 from .graph import DataflowGraph, op_name, operands
-from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase, Step, parts_first
+from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase, Question, parts_first
 
 
 class Edge(NamedTuple):
@@ -125,7 +125,7 @@ class PatternContext:
         plan = self._plan()
         m = Matcher(graph)
         steps: list[Goal] = [
-            (Step(_placing(p, edges, plan[:n], refused)), None, None)
+            (Question(_placing(p, edges, plan[:n], refused)), None, None)
             for n, (p, edges) in enumerate(plan)
         ]
         whole = _All([p for p, _ in plan])
@@ -199,7 +199,7 @@ def _placing(
     def place(m: Matcher) -> Alternatives:
         nodes = _candidates(pattern, edges, m)
         return [
-            ((pattern, n, None), (Step(lambda m, n=n: check(n, m)), None, None))  # type: ignore[misc]
+            ((pattern, n, None), (Question(lambda m, n=n: check(n, m)), None, None))  # type: ignore[misc]
             for n in nodes
         ]
 

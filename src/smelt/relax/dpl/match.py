@@ -62,7 +62,7 @@ class PatternBase:
         """Look up what the pattern names, once, before the first match."""
 
 
-class Step(PatternBase):
+class Question(PatternBase):
     """A goal that is a question to a function: it answers with alternatives."""
 
     binds = False

@@ -210,7 +210,7 @@ def choose_layouts(mod: IRModule) -> IRModule:
     return _Chooser(mod).run()
 
 
-class _Place(NamedTuple):
+class _Origin(NamedTuple):
     """Where a value stands.
 
     value   the new graph's node for it
@@ -239,8 +239,8 @@ class _Chooser:
         self.mod, self.main = mod, mod["main"]
         self.analyzer = analyzer_of(dict.fromkeys(sizes_of_parameters(self.main), 0))
         self.granted: dict[Call, Order] = {}
-        self.places: dict[RelaxExpr, tuple[_Place, ...]] = {}
-        self.copies: dict[tuple[RelaxExpr, Order], _Place] = {}
+        self.places: dict[RelaxExpr, tuple[_Origin, ...]] = {}
+        self.copies: dict[tuple[RelaxExpr, Order], _Origin] = {}
         self.functions: dict[str, Function] = {}
         self.symbols: dict[Any, str] = {}
         self.names = {*mod.functions}
@@ -248,7 +248,7 @@ class _Chooser:
     def run(self) -> IRModule:
         """Visit all values, then the results."""
         for p in self.main.params:
-            self.places[p] = (_Place(p, dense(tensor_type_of(p).shape), None, False, None),)
+            self.places[p] = (_Origin(p, dense(tensor_type_of(p).shape), None, False, None),)
         nodes = [v for v in values(self.main.body) if v not in self.places]
         nodes = nodes[: -1 if isinstance(self.main.body, Tuple) else None]
         at = {v: n for n, v in enumerate(nodes)}
@@ -267,7 +267,7 @@ class _Chooser:
         """Decide where a value stands; or say which other one has to be decided anew."""
         match v:
             case Constant():
-                self.places[v] = (_Place(v, dense(v.type.shape), None, False, None),)
+                self.places[v] = (_Origin(v, dense(v.type.shape), None, False, None),)
             case Tuple(items):
                 self.places[v] = tuple([self.place(i) for i in items])
             case TupleGetItem(value, index):
@@ -283,7 +283,7 @@ class _Chooser:
                 self.alone(v)
         return None
 
-    def place(self, v: RelaxExpr) -> _Place:
+    def place(self, v: RelaxExpr) -> _Origin:
         """The place of a single value."""
         (found,) = self.places[v]
         return found
@@ -299,7 +299,7 @@ class _Chooser:
                 moved = v.callee == "transpose"
                 order = tuple([order[a] for a in transpose_axes(v.attrs, rank)]) if moved else None
             whole = at.whole and v.callee != "strided_slice"
-            self.places[v] = (_Place(self.on(v, [at]), made, at.owner, whole, order),)
+            self.places[v] = (_Origin(self.on(v, [at]), made, at.owner, whole, order),)
             return None
         if v.callee in ("reshape", "squeeze", "expand_dims") and at.order is not None:
             wish = self.wish(at.owner, at.order)
@@ -337,10 +337,10 @@ class _Chooser:
         """Note where the results of a call stand; owner: whose kernel may order a single one."""
         if not isinstance(v.type, TupleType):
             order = None if owner is None else tuple(range(len(views[0].shape)))
-            self.places[v] = (_Place(new, views[0], owner, True, order),)
+            self.places[v] = (_Origin(new, views[0], owner, True, order),)
             return
         items = [(TupleGetItem(new, i), view) for i, view in enumerate(views)]
-        self.places[v] = tuple([_Place(i, view, None, True, None) for i, view in items])
+        self.places[v] = tuple([_Origin(i, view, None, True, None) for i, view in items])
 
     def alone(self, v: Call) -> None:
         """An operator that is no view, as a kernel of its own."""
@@ -384,14 +384,14 @@ class _Chooser:
             out.append(at.value)
         return None
 
-    def channels_last(self, at: _Place) -> _Place:
+    def channels_last(self, at: _Origin) -> _Origin:
         """A value with its channels next to each other in memory, copied where they are not."""
         shape, strides = at.view.shape, at.view.strides
         if len(shape) < 3 or shape[1] is const(1) or self.analyzer.simplify(strides[1]) is const(1):
             return at
         return self.copied(at, _channels_last(len(shape)))
 
-    def copied(self, at: _Place, order: Order, again: bool = False) -> _Place:
+    def copied(self, at: _Origin, order: Order, again: bool = False) -> _Origin:
         """A value copied into memory of its own; again: even where there is such a copy."""
         found = self.copies.get((at.value, order))
         if found is not None and not again:
@@ -401,11 +401,11 @@ class _Chooser:
         p = Var("p0", t)
         op = self.function("copy", Function((p,), call("reshape", p, shape=t.shape)))
         made = Call(op, (at.value,), _attrs([order]), t)
-        place = _Place(made, dense_in_order(t.shape, order), None, True, None)
+        place = _Origin(made, dense_in_order(t.shape, order), None, True, None)
         self.copies[at.value, order] = place
         return place
 
-    def on(self, v: Call, inputs: Sequence[_Place]) -> Call:
+    def on(self, v: Call, inputs: Sequence[_Origin]) -> Call:
         """A call on the new operands."""
         found = iter([p.value for p in inputs])
         return v.replace(args=tuple([None if a is None else next(found) for a in v.args]))

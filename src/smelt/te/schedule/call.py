@@ -11,7 +11,7 @@ from smelt.te.tensor import Operation
 from smelt.tir.nodes import Buffer, IterVar
 
 
-class Call:
+class MethodCall:
     """A method of something with its arguments; its text is made only where it is shown."""
 
     __slots__ = ("args", "name", "options", "owner")

@@ -16,7 +16,7 @@ from smelt.tir.nodes import Buffer, BufferLoad, IterVar, Reduce
 from smelt.tir.rewrite import loads, replace_buffers
 
 from .axes import Relation, Reorder, bounds, derived_from, new_axis, pass_down, pass_up
-from .call import Call, listed
+from .call import MethodCall, listed
 from .rewrite import made, rewritten
 from .stage import Stage, check_scope
 
@@ -33,7 +33,7 @@ def _axes(names: Sequence[str], shape: Sequence[Expr]) -> tuple[IterVar, ...]:
 
 def cache_read(s: Schedule, tensor: Tensor, scope: str, readers: Sequence[Any]) -> Tensor:
     """See Schedule.cache_read."""
-    call = Call("s", "cache_read", tensor, scope, list(readers))
+    call = MethodCall("s", "cache_read", tensor, scope, list(readers))
     check_scope(call, scope)
     source = s[tensor]
     users = [x.name for x in s.consumers(source) if tensor in x.op.inputs]
@@ -71,7 +71,7 @@ def _reading(op: Operation, tensors: Mapping[Tensor, Tensor]) -> Operation:
 
 def cache_write(s: Schedule, tensors: Sequence[Tensor], scope: str) -> list[Tensor]:
     """See Schedule.cache_write."""
-    call = Call("s", "cache_write", tensors[0] if len(tensors) == 1 else list(tensors), scope)
+    call = MethodCall("s", "cache_write", tensors[0] if len(tensors) == 1 else list(tensors), scope)
     check_scope(call, scope)
     stage = s[tensors[0]]
     op = _computed(call, stage)
@@ -129,7 +129,7 @@ def _both(inside: Expr, condition: Expr) -> Expr:
 
 def rfactor(s: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int) -> list[Tensor]:
     """See Schedule.rfactor."""
-    call = Call("s", "rfactor", tensor, axis, factor_axis)
+    call = MethodCall("s", "rfactor", tensor, axis, factor_axis)
     stage = s[tensor]
     op = _computed(call, stage)
     first = op.body[0]
@@ -202,7 +202,7 @@ def _reduced(
     return tuple([Reduce(like.combiner, sources, axes, condition, k, init) for k in places])
 
 
-def _joined_with(call: Call, stage: Stage, op: ComputeOp, axis: IterVar) -> set[IterVar]:
+def _joined_with(call: MethodCall, stage: Stage, op: ComputeOp, axis: IterVar) -> set[IterVar]:
     """All axes that splits and fusions tie to a reduction axis."""
     if axis.kind != "reduce":
         names = ", ".join([a.var.name for a in stage.leaf_iter_vars if a.kind == "reduce"])
@@ -224,7 +224,7 @@ def _joined_with(call: Call, stage: Stage, op: ComputeOp, axis: IterVar) -> set[
 # -------------------------------------------------------------------------------------- common
 
 
-def _computed(call: Call, stage: Stage) -> ComputeOp:
+def _computed(call: MethodCall, stage: Stage) -> ComputeOp:
     """The operation of a stage, where it is one that can be rewritten."""
     if not isinstance(stage.op, ComputeOp):
         call.fail(f"{stage.name} is not given by an expression", "a tensor made by te.compute")
@@ -257,7 +257,7 @@ def _keep(
     def order(leaves: Sequence[IterVar]) -> tuple[IterVar, ...]:
         return (*before, *[a for a in leaves if a in axes], *after)
 
-    steps: list[tuple[Call, Relation]] = []
+    steps: list[tuple[MethodCall, Relation]] = []
     for call, r in of.steps:
         if isinstance(r, Reorder):
             steps.append((call, Reorder(order=order(r.order))))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.te.tensor import Operation
 
-from .call import Call, listed
+from .call import MethodCall, listed
 from .stage import Stage
 
 if TYPE_CHECKING:
@@ -43,23 +43,25 @@ class GroupStage(Stage):
     @property
     def op(self) -> Any:
         """A group has none: this is an error."""
-        return Call(repr(self), "op").fail("a group has no operation", "that of one of its stages")
+        return MethodCall(repr(self), "op").fail(
+            "a group has no operation", "that of one of its stages"
+        )
 
     def __repr__(self) -> str:
         return f"({self.name})"
 
-    def _call(self, name: str, *args: Any, **options: Any) -> Call:
+    def _call(self, name: str, *args: Any, **options: Any) -> MethodCall:
         call = super()._call(name, *args, **options)
         if name not in ("compute_at", "compute_root"):
             call.fail("a group has no operation and no axes of its own",
                       "compute_at, compute_root; anything else of one of its stages")  # fmt: skip
         return call
 
-    def _check_moves(self, call: Call) -> None:
+    def _check_moves(self, call: MethodCall) -> None:
         for m in self.stages():
             m._check_moves(call)
 
-    def _check_parent(self, call: Call, parent: Stage) -> None:
+    def _check_parent(self, call: MethodCall, parent: Stage) -> None:
         inside = self.stages()
         if any(m is parent for m in inside):
             call.fail(f"{parent.name} is one of the group", "a stage that uses the group's results")

@@ -13,7 +13,7 @@ from smelt.te.tensor import ComputeOp, Operation, Tensor
 from smelt.tir.nodes import BufferLoad
 from smelt.tir.rewrite import Rewriter
 
-from .call import Call
+from .call import MethodCall
 from .rewrite import made, rewritten
 
 if TYPE_CHECKING:
@@ -27,14 +27,18 @@ class Layout:
     shape   in the new layout
     """
 
-    call: Call
+    call: MethodCall
     map: IndexMap
     inverse: IndexMap | None
     shape: tuple[Expr, ...]
 
 
 def layout_of(
-    call: Call, function: Callable[..., Any], name: str, shape: tuple[Expr, ...], computed: bool
+    call: MethodCall,
+    function: Callable[..., Any],
+    name: str,
+    shape: tuple[Expr, ...],
+    computed: bool,
 ) -> Layout:
     """The layout that a function of indices says, of a tensor of that name and shape.
 

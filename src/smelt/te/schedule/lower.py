@@ -23,7 +23,7 @@ from smelt.tir.schedule import BlockRV, LoopRV
 from smelt.tir.schedule import Schedule as TirSchedule
 
 from .axes import Fuse, Relation, Singleton, Split, after, clipped
-from .call import Call, listed
+from .call import MethodCall, listed
 from .layout import laid_out
 from .rewrite import made
 from .schedule import Schedule
@@ -39,12 +39,12 @@ def lower_schedule(s: Schedule, args: Sequence[Tensor | Var], name: str = "main"
     Raises ScheduleError where a step cannot be shown to keep the program's meaning; the message
     names the call that asked for it.
     """
-    call = Call("te", "lower_schedule", s, list(args))
+    call = MethodCall("te", "lower_schedule", s, list(args))
     _check_args(call, s, args)
     return _Lowering(s, args, name).schedule
 
 
-def _check_args(call: Call, s: Schedule, args: Sequence[Any]) -> None:
+def _check_args(call: MethodCall, s: Schedule, args: Sequence[Any]) -> None:
     """Parameters are tensors and variables; results are stored and among them."""
     for k, a in enumerate(args):
         if not isinstance(a, Tensor | Var):
@@ -147,11 +147,11 @@ class _Lowering:
                     nest = self.sorted(loops, nest, order)
                 self.step(x, call, step, nest)
             order = after(order, step)
-        last = x.steps[-1][0] if x.steps else Call(repr(x), "reorder")
+        last = x.steps[-1][0] if x.steps else MethodCall(repr(x), "reorder")
         with _named(last):
             self.sorted(loops, nest, order)
 
-    def step(self, x: Stage, call: Call, step: Relation, nest: list[IterVar]) -> None:
+    def step(self, x: Stage, call: MethodCall, step: Relation, nest: list[IterVar]) -> None:
         """One step; `nest` are the axes in the order of the loops as they stand."""
         sch, (block,), loops = self.schedule, self.blocks[x], self.loops[x]
         if isinstance(step, Split):
@@ -165,7 +165,7 @@ class _Lowering:
         nest[:] = after(nest, step)
         loops.update(zip(step.made, new, strict=True))
 
-    def split(self, call: Call, block: BlockRV, loop: LoopRV, step: Split) -> list[LoopRV]:
+    def split(self, call: MethodCall, block: BlockRV, loop: LoopRV, step: Split) -> list[LoopRV]:
         """Cut a loop of the extent that holds here."""
         sch = self.schedule
         extent, guard = self.extent(loop), self.realize(block).predicate
@@ -202,7 +202,7 @@ class _Lowering:
                 with _named(call):
                     self.schedule.annotate(loop, f"pragma_{name}", value)
 
-    def kind(self, call: Call, loop: LoopRV, axis: IterVar, t: Treatment) -> None:
+    def kind(self, call: MethodCall, loop: LoopRV, axis: IterVar, t: Treatment) -> None:
         """The kind of one loop."""
         sch, known = self.schedule, value_of(self.extent(loop))
         if t.kind == "parallel":
@@ -231,7 +231,7 @@ class _Lowering:
         over = [a for a in x.leaf_iter_vars if a.kind == "reduce"]
         bound = [a for a in over if a in x.treatments and x.treatments[a].thread is not None]
         if over and not bound:
-            with _named(Call(repr(x), "op")):
+            with _named(MethodCall(repr(x), "op")):
                 self.schedule.decompose_reduction(self.blocks[x][0], self.loops[x][over[0]])
 
     # ------------------------------------------------------------------------------- the rest
@@ -256,7 +256,7 @@ class _Lowering:
         sch, (block,) = self.schedule, self.blocks[x]
         for k, t in enumerate(x.op.outputs):
             if x.scope not in ("", t.scope):
-                with _named(Call(repr(x), "set_scope", x.scope)):
+                with _named(MethodCall(repr(x), "set_scope", x.scope)):
                     sch.set_scope(block, k, x.scope)
             for call, axis, factor, offset in x.aligned:
                 with _named(call):
@@ -295,7 +295,7 @@ def _attachment(x: Stage) -> Attachment:
 
 
 @contextmanager
-def _named(call: Call) -> Iterator[None]:
+def _named(call: MethodCall) -> Iterator[None]:
     """Errors of primitives as errors of the call that asked for them."""
     try:
         yield

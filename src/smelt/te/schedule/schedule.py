@@ -10,7 +10,7 @@ from smelt.te.tensor import Operation, PlaceholderOp, Tensor, topological
 from smelt.tir.nodes import IterVar
 
 from . import dataflow
-from .call import Call, listed
+from .call import MethodCall, listed
 from .group import GroupStage, between, whole_groups
 from .stage import Attachment, Stage, Treatment
 
@@ -146,7 +146,7 @@ class Schedule:
         include_inputs  whether the stages of the inputs belong to it too
         """
         ends, starts = _several(outputs), _several(inputs)
-        call = Call("s", "create_group", ends, starts, include_inputs=include_inputs)
+        call = MethodCall("s", "create_group", ends, starts, include_inputs=include_inputs)
         found = between(self, [self[t] for t in ends], [self[t] for t in starts], include_inputs)
         if not found:
             call.fail(f"no stage leads from {listed(starts)} to {listed(ends)}")

@@ -24,7 +24,7 @@ from .axes import (
     singleton,
     split_axis,
 )
-from .call import Call, listed
+from .call import MethodCall, listed
 from .layout import Layout, layout_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Attachment:
     """Where a stage is computed: at the root, inline, or in each iteration of another's axis."""
 
     kind: str
-    call: Call
+    call: MethodCall
     parent: Stage | None = None
     axis: IterVar | None = None
 
@@ -62,9 +62,9 @@ class Treatment:
 
     kind: str = "serial"
     thread: ThreadAxis | None = None
-    call: Call | None = None
-    pragmas: dict[str, tuple[Call, Any]] = field(default_factory=dict)
-    intrin: tuple[Call, Any] | None = None
+    call: MethodCall | None = None
+    pragmas: dict[str, tuple[MethodCall, Any]] = field(default_factory=dict)
+    intrin: tuple[MethodCall, Any] | None = None
 
 
 class Stage:
@@ -80,11 +80,11 @@ class Stage:
         self.schedule, self.name = schedule, name
         self.group: Stage | None = None
         self.scope = ""
-        self.attachment = Attachment("root", Call(f"s[{name}]", "compute_root"))
+        self.attachment = Attachment("root", MethodCall(f"s[{name}]", "compute_root"))
         self.treatments: dict[IterVar, Treatment] = {}
-        self.aligned: list[tuple[Call, int, int, int]] = []
-        self.double: Call | None = None
-        self.rolling: Call | None = None
+        self.aligned: list[tuple[MethodCall, int, int, int]] = []
+        self.double: MethodCall | None = None
+        self.rolling: MethodCall | None = None
         self._op = self._origin = op
         self.reset()
 
@@ -93,7 +93,7 @@ class Stage:
         op = self._op
         self.space: tuple[IterVar, ...] = op.axis if isinstance(op, ComputeOp) else ()
         self.reduce: tuple[IterVar, ...] = op.reduce_axis if isinstance(op, ComputeOp) else ()
-        self.steps: list[tuple[Call, Relation]] = []
+        self.steps: list[tuple[MethodCall, Relation]] = []
         self.layouts: list[Layout] = []
         self.leaf_iter_vars: list[IterVar] = [*self.space, *self.reduce]
 
@@ -253,7 +253,7 @@ class Stage:
         parent.leaf(call, scope)
         self.attachment = Attachment("at", call, parent, scope)
 
-    def _check_parent(self, call: Call, parent: Stage) -> None:
+    def _check_parent(self, call: MethodCall, parent: Stage) -> None:
         """A stage can be computed inside one that needs it."""
         if not isinstance(parent, Stage):
             call.fail(f"the parent is a stage, not {_kind_of(parent)}", "s[...] of a tensor")
@@ -294,7 +294,7 @@ class Stage:
         """Compute all of it at once, before the first use."""
         self.attachment = Attachment("root", self._call("compute_root"))
 
-    def _check_moves(self, call: Call) -> None:
+    def _check_moves(self, call: MethodCall) -> None:
         if isinstance(self.op, PlaceholderOp):
             call.fail(f"{self.name} is given, not computed", "cache_read makes a copy of it")
         if self.is_output:
@@ -360,11 +360,11 @@ class Stage:
 
     # ------------------------------------------------------------------------------- within
 
-    def _call(self, name: str, *args: Any, **options: Any) -> Call:
+    def _call(self, name: str, *args: Any, **options: Any) -> MethodCall:
         """The call of a method, for messages."""
-        return Call(repr(self), name, *args, **options)
+        return MethodCall(repr(self), name, *args, **options)
 
-    def _take(self, call: Call, step: Relation) -> tuple[IterVar, ...]:
+    def _take(self, call: MethodCall, step: Relation) -> tuple[IterVar, ...]:
         """Note a step; the axes that it makes."""
         self.steps.append((call, step))
         self.leaf_iter_vars = after(self.leaf_iter_vars, step)
@@ -373,7 +373,7 @@ class Stage:
     def _position(self, axis: IterVar) -> int:
         return [a is axis for a in self.leaf_iter_vars].index(True)
 
-    def leaf(self, call: Call, axis: Any) -> IterVar:
+    def leaf(self, call: MethodCall, axis: Any) -> IterVar:
         """An axis that can be worked on now; where it is none, what has become of it."""
         if not isinstance(axis, IterVar):
             call.fail(f"an axis is expected, {_kind_of(axis)} was given", self._axes())
@@ -401,7 +401,7 @@ class Stage:
 
     def _split(
         self,
-        call: Call,
+        call: MethodCall,
         parent: IterVar,
         factor: ExprLike | None,
         nparts: ExprLike | None,
@@ -417,7 +417,7 @@ class Stage:
         outer, inner = self._take(call, split_axis(parent, width, parts, exact))
         return outer, inner
 
-    def _fuse(self, call: Call, outer: IterVar, inner: IterVar) -> IterVar:
+    def _fuse(self, call: MethodCall, outer: IterVar, inner: IterVar) -> IterVar:
         outer, inner = self._plain_leaf(call, outer), self._plain_leaf(call, inner)
         first, second = self._position(outer), self._position(inner)
         if second + 1 == first:
@@ -430,7 +430,7 @@ class Stage:
             )
         return self._take(call, fuse_axes(outer, inner))[0]
 
-    def _plain_leaf(self, call: Call, axis: Any) -> IterVar:
+    def _plain_leaf(self, call: MethodCall, axis: Any) -> IterVar:
         """A leaf of which nothing has been asked: what was would be lost with it."""
         leaf = self.leaf(call, axis)
         t = self.treatments.get(leaf)
@@ -444,7 +444,7 @@ class Stage:
                 )
         return leaf
 
-    def _reorder(self, call: Call, axes: Sequence[IterVar]) -> None:
+    def _reorder(self, call: MethodCall, axes: Sequence[IterVar]) -> None:
         order = [self.leaf(call, a) for a in axes]
         for k, a in enumerate(order):
             if among(a, order[:k]):
@@ -454,7 +454,7 @@ class Stage:
         self._take(call, Reorder(order=tuple(leaves)))
 
     def _treat(
-        self, call: Call, axis: IterVar, kind: str, thread: ThreadAxis | None = None
+        self, call: MethodCall, axis: IterVar, kind: str, thread: ThreadAxis | None = None
     ) -> None:
         """Say what kind of loop an axis becomes; a later word replaces an earlier one."""
         leaf = self.leaf(call, axis)
@@ -473,13 +473,13 @@ class Stage:
         t.kind, t.thread, t.call = kind, thread, call
 
 
-def check_scope(call: Call, scope: str) -> None:
+def check_scope(call: MethodCall, scope: str) -> None:
     """Refuse a kind of memory that there is not."""
     if scope.split(".")[0] not in SCOPES:
         call.fail(f"there is no scope {scope!r}", ", ".join(SCOPES))
 
 
-def _count(call: Call, value: Any) -> Expr:
+def _count(call: MethodCall, value: Any) -> Expr:
     """A factor: a positive number, or an expression of sizes."""
     if isinstance(value, IterVar) or not isinstance(value, Expr | int) or isinstance(value, bool):
         call.fail(f"a number of iterations is expected, {_kind_of(value)} was given")
@@ -501,7 +501,7 @@ def _kind_of(v: Any) -> str:
     return f"{type(v).__name__} {v!r}"
 
 
-def _plain(call: Call, v: Any) -> Any:
+def _plain(call: MethodCall, v: Any) -> Any:
     """The value of an annotation: a number or text."""
     value = v.value if isinstance(v, IntImm | FloatImm | StringImm) else v
     if not isinstance(value, str | int | float):

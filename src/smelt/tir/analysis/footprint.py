@@ -238,7 +238,7 @@ class _Measure:
         return Footprint(self.func, tuple(levels), self.names)
 
     def level(self, loop: Loop | None, outer: tuple[For, ...]) -> Level:
-        place = _Place(self.program.facts, outer, self.witness, self.names, self.found)
+        place = _Iteration(self.program.facts, outer, self.witness, self.names, self.found)
         touches = place.touches([a for a in self.accesses if place.holds(a.nest)])
         work, exact = place.operations([w for w in self.work if place.holds(w.nest)])
         touches.sort(key=lambda t: self.order[t.buffer])
@@ -278,7 +278,7 @@ def _witness(program: Accesses) -> dict[Var, Expr]:
     }
 
 
-class _Place:
+class _Iteration:
     """One iteration of the innermost of some loops: everything inside it runs once through."""
 
     def __init__(

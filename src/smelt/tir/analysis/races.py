@@ -19,7 +19,7 @@ import numpy as np
 
 from smelt.ir.errors import TypeMismatch
 from smelt.tir.interpret import interpret
-from smelt.tir.interpret_stmt import Place
+from smelt.tir.interpret_stmt import Location
 from smelt.tir.interpret_threads import Observer, Point
 from smelt.tir.nodes import Buffer, For, PrimFunc, Stmt
 from smelt.tir.printer import script
@@ -170,7 +170,7 @@ class _Recorder(Observer):
         self.func = func
         self.private = private_loops(func.body)
         self.communal = {b for k in kernels(func.body) for b in communal_buffers(k)}
-        self.places: Sequence[Place] = ()
+        self.places: Sequence[Location] = ()
         self.races: list[Race] = []
         self.known: set[tuple[object, ...]] = set()
         self.memories: dict[int, _Memory] = {}
@@ -186,7 +186,7 @@ class _Recorder(Observer):
         self.plain: _Path = ()
         self.phased: _Path = ()
 
-    def begin(self, places: Sequence[Place]) -> None:
+    def begin(self, places: Sequence[Location]) -> None:
         """Learn what the numbers of places stand for."""
         self.places = places
 

@@ -27,7 +27,7 @@ _REORDERED = (Add, Mul, Min, Max, And, Or)
 
 
 @dataclass
-class Place:
+class OperandPlace:
     """Where a description's buffer lies in the tile: index d is base[d] + sum of steps[d][k] * k.
 
     steps  per dimension of the tile's buffer, a factor for each dimension of the description's
@@ -76,7 +76,7 @@ class Matching:
     def __init__(self, state: State, name: str) -> None:
         """Nothing is known yet."""
         self.state, self.name = state, name
-        self.places: dict[nodes.Buffer, Place] = {}
+        self.places: dict[nodes.Buffer, OperandPlace] = {}
         self.written: set[nodes.Buffer] = set()
         self.inner: set[Var] = set()
         self.meaning: dict[Var, Expr] = {}
@@ -299,7 +299,7 @@ class Matching:
 
     def _aligned(
         self, d: nodes.Buffer, mine: Sequence[Expr], t: nodes.Buffer, theirs: Sequence[Expr]
-    ) -> Place | None:
+    ) -> OperandPlace | None:
         """A box: the description's dimensions are the tile's last ones."""
         skip = t.rank - d.rank
         if skip < 0:
@@ -311,11 +311,11 @@ class Matching:
                 return None
             base.append(low)
         steps = [tuple([int(k == n + skip) for n in range(d.rank)]) for k in range(t.rank)]
-        return Place(t, tuple(base), tuple(steps))
+        return OperandPlace(t, tuple(base), tuple(steps))
 
     def _spread(
         self, d: nodes.Buffer, mine: Sequence[Expr], t: nodes.Buffer, theirs: Sequence[Expr]
-    ) -> Place | None:
+    ) -> OperandPlace | None:
         """Dimensions in another order or with gaps: each index moves with one loop of its own."""
         loops = sorted(self.inner, key=lambda v: v.name)
         facts = self.state.facts
@@ -336,7 +336,7 @@ class Matching:
                 if count % form[alone[0]]:
                     return None
                 rows[k][n] = count // form[alone[0]]
-        place = Place(t, self._rest(theirs, rows, mine), tuple(map(tuple, rows)))
+        place = OperandPlace(t, self._rest(theirs, rows, mine), tuple(map(tuple, rows)))
         moved = [[k for k, row in enumerate(rows) if row[n]] for n in range(d.rank)]
         one_each = [ks for n, ks in enumerate(moved) if not is_const(d.shape[n], 1)]
         separate = all(len(ks) == 1 for ks in one_each)
@@ -369,7 +369,7 @@ class Matching:
                     None,
                 )
 
-    def _disjoint(self, a: nodes.Buffer, x: Place, b: nodes.Buffer, y: Place) -> bool:
+    def _disjoint(self, a: nodes.Buffer, x: OperandPlace, b: nodes.Buffer, y: OperandPlace) -> bool:
         for k in range(x.buffer.rank):
             low, high = _ends(x, a, k)
             first, last = _ends(y, b, k)
@@ -379,7 +379,7 @@ class Matching:
         return False
 
 
-def _ends(p: Place, b: nodes.Buffer, dim: int) -> tuple[Expr, Expr]:
+def _ends(p: OperandPlace, b: nodes.Buffer, dim: int) -> tuple[Expr, Expr]:
     low = high = p.base[dim]
     for step, extent in zip(p.steps[dim], b.shape, strict=True):
         reach = (extent - 1) * step

@@ -14,7 +14,7 @@ from smelt.tir.nodes import BlockRealize, PrimFunc
 from smelt.tir.verify import verify
 
 from .handles import BlockRV, LoopRV
-from .state import Call, State
+from .state import PrimitiveCall, State
 from .trace import Trace
 
 _MISSING = object()
@@ -113,7 +113,7 @@ def primitive(fn: F) -> F:
         state = self.state
         before, index, call = state.func, state._index, state.call
         names, blocks = set(state.names), set(state.block_names)
-        state.call = Call(name, given)
+        state.call = PrimitiveCall(name, given)
         self._depth += 1
         try:
             result = fn(self, *args, **kwargs)

@@ -7,7 +7,7 @@ from smelt.tir.nodes import Block, BlockRealize, For
 from .handles import BlockRV, ExprRV, LoopRV, StmtSRef
 from .loops import find
 from .primitive import Base, primitive
-from .state import Call
+from .state import PrimitiveCall
 
 
 class Queries(Base):
@@ -189,7 +189,7 @@ class Queries(Base):
             assert not isinstance(found, int)
             return self._sref(found)
         if rand_var_or_stmt not in self.state.index.order:
-            self.state.call = Call("get_sref", {})
+            self.state.call = PrimitiveCall("get_sref", {})
             self.state.fail(
                 "the statement is not part of the program as it is now",
                 legal="a handle, or a loop or block of sch.func",

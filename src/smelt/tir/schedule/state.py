@@ -29,7 +29,7 @@ Change = nodes.Stmt | None | Callable[[Any], nodes.Stmt]
 """What becomes of a statement: another, none, or a function of it when its parts are done."""
 
 
-class Call:
+class PrimitiveCall:
     """A call of a primitive, for messages: its text is made only where it is shown."""
 
     __slots__ = ("args", "name")
@@ -90,9 +90,9 @@ class State:
         self.func = func
         self.facts = Facts(func)
         self.names, self.block_names = map(set, bound_names(func))
-        self.call = Call("Schedule", {})
+        self.call = PrimitiveCall("Schedule", {})
         self.render = "detail"
-        self.history: list[tuple[Call, nodes.PrimFunc]] = []
+        self.history: list[tuple[PrimitiveCall, nodes.PrimFunc]] = []
         self._index: Index | None = None
         self._checked: dict[nodes.Stmt, object] = {}
 

@@ -12,7 +12,7 @@ from .. import nodes
 from .blockize import BlockizePrimitives
 from .exchange import is_outer
 from .loops import find
-from .matching import Matching, Place
+from .matching import Matching, OperandPlace
 from .primitive import primitive
 from .renamed import renamed_copy
 from .state import State
@@ -90,7 +90,7 @@ def _inner(s: nodes.Stmt) -> nodes.Stmt:
 
 
 def _placed(
-    s: State, implementation: nodes.Stmt, places: Mapping[nodes.Buffer, Place]
+    s: State, implementation: nodes.Stmt, places: Mapping[nodes.Buffer, OperandPlace]
 ) -> tuple[nodes.Stmt, tuple[nodes.Buffer, ...]]:
     """An implementation where the tile's buffers lie, with names of its own; what it allocates."""
     rewriter = _Placing(places)
@@ -105,7 +105,7 @@ def _placed(
 class _Placing(Rewriter):
     """Puts an implementation's accesses where the tile's buffers lie."""
 
-    def __init__(self, places: Mapping[nodes.Buffer, Place]) -> None:
+    def __init__(self, places: Mapping[nodes.Buffer, OperandPlace]) -> None:
         super().__init__()
         self.places = places
 
