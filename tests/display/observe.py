@@ -1,7 +1,8 @@
 """The oracle of footprints: runs a program's loops one by one and keeps what every iteration did.
 
-Index arithmetic is evaluated; what depends on data is drawn at random, since a footprint has to
-hold whatever the data are.
+Integers are evaluated; those in memory are drawn at random when they are first read, and anew when
+they have been stored to, since a footprint has to hold whatever the data are. What depends on
+floats is drawn each time.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from smelt.ir.expr import (
     EQ,
     GE,
     GT,
+    INDEX,
     LE,
     LT,
     NE,
@@ -83,6 +85,14 @@ _RULES: dict[type[Expr], Callable[[int, int], int]] = {
 }
 
 
+def wrapper(dtype: str) -> Callable[[int, int], int]:
+    """What a number becomes in a type; as a rule for two."""
+    if dt.scalar(dtype) == "bool":
+        return lambda x, _: int(bool(x))
+    low, high = dt.limits(dt.scalar(dtype))
+    return lambda x, _: (x - low) % (high - low + 1) + low
+
+
 class Unknown(Exception):
     """A value that depends on data, or is no number that the oracle can compute."""
 
@@ -134,6 +144,7 @@ class Observer:
         self.sizes = sizes or {}
         self.open: list[Record] = []
         self.lanes: list[list[bool]] = []
+        self.memory: dict[tuple[Buffer, Element], int] = {}
         self.seen: dict[For | While | None, Seen] = {}
         self.iteration(None, lambda: self.stmt(func.body))
 
@@ -162,7 +173,10 @@ class Observer:
                 self.branch(condition, yes, no)
             case LetStmt(var, value, body):
                 self.read(value)
-                self.env[var] = value
+                try:
+                    self.env[var] = self.value(value)
+                except Unknown:
+                    self.env[var] = value
                 self.stmt(body)
             case Allocate(_, body):
                 self.stmt(body)
@@ -211,16 +225,24 @@ class Observer:
         return [k for k in range(count) if all(m[k] for m in masks)]
 
     def touch(self, b: Buffer, indices: tuple[Expr, ...], count: int, write: bool) -> None:
-        try:
-            columns = [self.spread(self.value(i), count) for i in indices]
-        except Unknown:
-            shape = [self.number(e) for e in b.shape]
-            columns = [[self.random.randrange(n) for _ in range(count)] for n in shape]
-        lanes = self.on(count) if count > 1 else [0]
+        points = self.points(b, indices, count)
+        touched = [points[k] for k in (self.on(count) if count > 1 else [0])]
+        for point in touched if write else ():
+            self.memory.pop((b, point), None)
         for r in self.open:
-            points = r.elements.setdefault(b, set())
-            points.update(tuple([c[k] for c in columns]) for k in lanes)
-            (r.writes if write else r.reads)[b] += len(lanes)
+            r.elements.setdefault(b, set()).update(touched)
+            (r.writes if write else r.reads)[b] += len(touched)
+
+    def points(self, b: Buffer, indices: tuple[Expr, ...], count: int) -> list[Element]:
+        """The elements that lanes touch; what data say lies inside of the buffer."""
+        columns = []
+        for i, e in zip(indices, b.shape, strict=True):
+            extent = self.number(e)
+            try:
+                columns.append([k % extent for k in self.spread(self.value(i), count)])
+            except Unknown:
+                columns.append([self.random.randrange(extent) for _ in range(count)])
+        return [tuple([c[k] for c in columns]) for k in range(count)]
 
     def read(self, *roots: Expr) -> None:
         """The loads of expressions; equal ones under the same conditions happen once."""
@@ -327,8 +349,19 @@ class Observer:
             case And(a, b) | Or(a, b) if dt.lanes(e.dtype) == 1:
                 return self.joined(a, b, isinstance(e, Or))
             case Binary(a, b) if type(e) in _RULES and not dt.is_float(a.dtype):
-                return self.each(_RULES[type(e)], self.value(a), self.value(b))
+                found = self.each(_RULES[type(e)], self.value(a), self.value(b))
+                return found if e.dtype == INDEX else self.each(wrapper(e.dtype), found, 0)
+            case BufferLoad(b, indices) if not dt.is_float(b.type):
+                points = self.points(b, indices, dt.lanes(e.dtype))
+                found = [self.loaded(b, p) for p in points]
+                return found if len(found) > 1 else found[0]
         raise Unknown
+
+    def loaded(self, b: Buffer, point: Element) -> int:
+        """What stands in memory."""
+        most = 1 if b.type == "bool" else 100
+        low = -most if dt.is_signed(b.type) else 0
+        return self.memory.setdefault((b, point), self.random.randint(low, most))
 
     def joined(self, a: Expr, b: Expr, decisive: bool) -> int:
         """`a and b`, or `a or b`: one side may decide it without the other."""
