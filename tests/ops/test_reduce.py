@@ -19,6 +19,14 @@ def test_reductions(name: str, axes: tuple[int, ...] | None) -> None:
             Case(name, x, axes=axes, keepdims=keepdims, symbolic={0: {0: "n"}}).check()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+def test_means_of_narrow_integers_are_summed_in_wide_ones(dtype: str) -> None:
+    x = np.full((2, 300), 3 if dtype.endswith("8") else 999, dtype)
+    Case("mean", x, axes=(1,)).check()
+    (found,) = Case("mean", x, axes=(1,), keepdims=False).native()
+    np.testing.assert_array_equal(found, x[:, 0])
+
+
 @pytest.mark.parametrize("name", ["reduce_log_sum", "reduce_log_sum_exp"])
 def test_logarithms_of_sums(name: str) -> None:
     for axes in AXES:

@@ -311,6 +311,16 @@ NAMES: dict[str, Case] = {
     ),
     "sample_categorical": (matmul, lambda s: s.sample_categorical([1, 2], [1.0])),
     "sample_partitioned_tile": (matmul, lambda s: s.sample_partitioned_tile("i", 2, 1, 2)),
+    "sample_partitioned_tile_decision": (
+        chain,
+        lambda s: s.sample_partitioned_tile("i", 2, 1, 2, decision=[3, 5]),
+    ),
+    "sample_partitioned_tile_factor": (
+        chain,
+        lambda s: s.sample_partitioned_tile("i", 2, 1, 2, decision=[4, 3]),
+    ),
+    "cache_read_memory": (matmul, lambda s: s.cache_read("C", 0, "wmma.matrix_a")),
+    "set_scope_memory": (chain, lambda s: s.set_scope("B", 0, "register")),
     "work_on": (matmul, lambda s: s.work_on("other")),
     "removed": (matmul, removed),
     "stale_sref": (matmul, stale),

@@ -9,10 +9,12 @@ import pytest
 
 from smelt import te
 from smelt.ir.errors import ScheduleError
+from smelt.ir.expr import const
 from smelt.tir.interpret import interpret
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
 from smelt.tir.schedule import LoopRV, Schedule, Trace
+from smelt.tir.schedule.primitive import primitive
 
 from .support import chain, conv, matmul, program, run, same, softmax
 
@@ -303,6 +305,25 @@ def test_a_failing_primitive_changes_nothing() -> None:
     with pytest.raises(ScheduleError):
         s.split("i", [None, 0])
     assert (s.func, str(s.trace)) == before
+
+
+class Broken(Schedule):
+    """With a primitive that learns of a loop, and gives up then."""
+
+    @primitive
+    def learn(self, loop: str) -> None:
+        """Bind a variable of the program more narrowly, and fail."""
+        self.state.facts.bind(self.state.loop(loop).var, const(0), const(1))
+        self.state.fail("gives up")
+
+
+def test_a_failing_primitive_teaches_nothing() -> None:
+    s = Broken(matmul())
+    i = s.state.loop("i").var
+    with pytest.raises(ScheduleError, match="gives up"):
+        s.learn("i")
+    assert not s.state.facts.prove(i < 1)
+    assert s.state.facts.prove(i < 37)
 
 
 def test_output_in_two_blocks_of_names() -> None:

@@ -178,3 +178,14 @@ def test_host_programs() -> None:
     )
     func = verify(PrimFunc((), body, {"name": "host"}))
     assert_structural_equal(parse(script(func)), func)
+
+
+@pytest.mark.parametrize("loop", ["T.serial(100, ", "T.serial(2, 102, ", "T.unroll(100, "])
+def test_numbers_of_a_loop_are_of_its_variables_type(loop: str) -> None:
+    func = parse(
+        'def f(A: T.Buffer((102,), "float32")):\n'
+        f'    for i in {loop}dtype="int8"):\n        A[T.cast("int64", i)] = 1.0\n'
+    )
+    assert isinstance(func.body, For)
+    assert {func.body.var.dtype, func.body.min.dtype, func.body.extent.dtype} == {"int8"}
+    assert_structural_equal(parse(script(verify(func))), func)

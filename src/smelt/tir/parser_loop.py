@@ -76,10 +76,12 @@ def _one(p: LoopParser, node: ast.Call, s: ast.For, start: ast.expr, **options: 
         p.fail(s.target, "expected one loop variable", "for i, j in T.grid(m, n): for several")
     if step is not None and p.value(step) != 1:
         p.fail(step, "a loop goes in steps of 1", "a loop over the number of steps, and i * step")
-    low = None if stop is None else p.value(start)
-    dom = p.bounds(start, low, p.value(start if stop is None else stop))
-    notes = {} if annotations is None else p.attributes(annotations)
     own = None if dtype is None else p.dtype_arg(dtype)
+    ends = [p.value(e) for e in (start, stop) if e is not None]
+    if own is not None:  # plain numbers are of the variable's type
+        ends = [const(e, own) if isinstance(e, int) else e for e in ends]
+    dom = p.bounds(start, ends[0] if len(ends) > 1 else None, ends[-1])
+    notes = {} if annotations is None else p.attributes(annotations)
     loops = [(s.target.id, dom)]
     kind = "unrolled" if name == "unroll" else name
     axis = None if thread is None else p.text_arg(thread)

@@ -55,7 +55,8 @@ from .script_ops import HOST_INTRINSICS as HOST_INTRINSICS
 from .threads import THREAD_AXES
 from .verify_blocks import verify_blocks
 
-_SCOPES = ("global", "local", "shared", "constant")
+SCOPES = ("global", "local", "shared", "constant")
+"""Kinds of memory; more may follow behind a dot."""
 _COMMUTING_TYPES = ("shift_left", "shift_right", "ldexp")
 
 
@@ -134,8 +135,8 @@ class _Verifier:
 
     def buffer(self, b: Buffer) -> None:
         """A buffer's own parts."""
-        if b.scope.split(".")[0] not in _SCOPES:
-            self.fail(f"{b.name} has scope {b.scope!r}; known: {', '.join(_SCOPES)}")
+        if b.scope.split(".")[0] not in SCOPES:
+            self.fail(f"{b.name} has scope {b.scope!r}; known: {', '.join(SCOPES)}")
         if dt.lanes(b.type) != 1:
             self.fail(f"{b.name} holds {b.type}; buffers hold scalars")
         if b.strides and len(b.strides) != b.rank:

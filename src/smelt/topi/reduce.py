@@ -102,22 +102,27 @@ sum_.numpy(_reduction(lambda x, **k: np.sum(x, dtype=x.dtype, **k)))
 
 @op
 def mean(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
-    """The sum along `axes` divided by the number of elements; integers toward zero, 0 of none."""
-    total = _total(x, axes, keepdims, "sum", lambda v: v)
+    """The sum along `axes` divided by the number of elements; integers toward zero, 0 of none.
+
+    Narrow integers are summed in int64.
+    """
+    narrow = not dt.is_float(x.dtype) and dt.bits(x.dtype) < 32
+    total = _total(x, axes, keepdims, "sum", lambda v: cast("int64", v) if narrow else v)
     n = product([x.shape[a] for a in common.axes_of(axes, len(x.shape))])
 
     def body(*i: Expr) -> Expr:
         if dt.is_float(x.dtype):
             return cast(x.dtype, total[i] / cast(total.dtype, n))
-        return total[i] / cast(x.dtype, maximum(n, 1))
+        return cast(x.dtype, total[i] / cast(total.dtype, maximum(n, 1)))
 
     return common.tensor(total.shape, body, "mean")
 
 
 def _mean(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
     count = math.prod(x.shape if axis is None else [x.shape[a] for a in axis])
-    total = np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
-    return divided(np.asarray(total), np.asarray(max(count, x.dtype.kind in "iu"), x.dtype))
+    to = np.int64 if x.dtype.kind in "iu" and x.dtype.itemsize < 4 else x.dtype
+    total = np.asarray(np.sum(x, axis=axis, keepdims=keepdims, dtype=to))
+    return divided(total, np.asarray(max(count, x.dtype.kind in "iu"), to))
 
 
 mean.numpy(_reduction(_mean))

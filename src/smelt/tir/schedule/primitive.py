@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from smelt.ir.errors import ScheduleError
 from smelt.ir.module import IRModule
+from smelt.tir.facts import Facts
 from smelt.tir.nodes import BlockRealize, PrimFunc
-from smelt.tir.verify import verify
+from smelt.tir.verify import SCOPES, verify
 
 from .handles import BlockRV, LoopRV
 from .state import PrimitiveCall, State
@@ -116,12 +117,13 @@ def primitive(fn: F) -> F:
         state.call = PrimitiveCall(name, given)
         self._depth += 1
         try:
+            _check_scope(state, given.get("storage_scope", "global"))
             result = fn(self, *args, **kwargs)
             if self._verify and state.func is not before:
                 verify(state.func)
         except BaseException:
             state.func, state._index, state.names, state.block_names = before, index, names, blocks
-            state.call = call
+            state.call, state.facts = call, Facts(before)
             raise
         finally:
             self._depth -= 1
@@ -134,6 +136,11 @@ def primitive(fn: F) -> F:
 
     run.is_primitive = True  # type: ignore[attr-defined]
     return run  # type: ignore[return-value]
+
+
+def _check_scope(s: State, scope: object) -> None:
+    if not isinstance(scope, str) or scope.split(".")[0] not in SCOPES:
+        s.fail(f"there is no memory {scope!r}", legal=f"{', '.join(SCOPES)}")
 
 
 def _is_default(value: object, default: object) -> bool:

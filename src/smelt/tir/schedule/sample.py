@@ -73,13 +73,7 @@ class SamplePrimitives(Base):
         extent = self._extent(loop)
         if decision is None:
             decision = self._tile(extent, n, max_innermost_factor)
-        if len(decision) != n or prod(decision) != extent:
-            self.state.fail(
-                f"decision {list(decision)} is no factorisation of {extent} in {n}",
-                mark={self.state.loop(loop): f"extent {extent}"},
-                legal=f"{n} factors whose product is {extent}",
-            )
-        return self._decided(decision)
+        return self._decided(loop, n, decision)
 
     @primitive
     def sample_partitioned_tile(
@@ -117,7 +111,14 @@ class SamplePrimitives(Base):
             decision = self._tile(extent // inner, partition_pos, extent) + self._tile(
                 inner, n - partition_pos, extent
             )
-        return self._decided(decision)
+        factors = self._decided(loop, n, decision)
+        if prod(decision[partition_pos:]) % innerpart_factor:
+            self.state.fail(
+                f"decision {list(decision)} has no multiple of {innerpart_factor} from position "
+                f"{partition_pos} on",
+                legal=f"factors from there on whose product is a multiple of {innerpart_factor}",
+            )
+        return factors
 
     @primitive
     def sample_compute_location(self, block: str, decision: int | None = None) -> LoopRV:
@@ -164,7 +165,14 @@ class SamplePrimitives(Base):
         s.call.args["decision"] = decision
         return LoopRV(names[decision])
 
-    def _decided(self, factors: Sequence[int]) -> list[ExprRV]:
+    def _decided(self, loop: str, n: int, factors: Sequence[int]) -> list[ExprRV]:
+        extent = self._extent(loop)
+        if len(factors) != n or prod(factors) != extent:
+            self.state.fail(
+                f"decision {list(factors)} is no factorisation of {extent} in {n}",
+                mark={self.state.loop(loop): f"extent {extent}"},
+                legal=f"{n} factors whose product is {extent}",
+            )
         self.state.call.args["decision"] = list(factors)
         return [ExprRV(f) for f in factors]
 
