@@ -17,6 +17,7 @@ from smelt.ir import (
     structural_equal,
     structural_hash,
 )
+from smelt.ir import dtype as dt
 from smelt.ir.expr import Add, Expr, FloatImm, IntImm, Var, const
 from smelt.ir.text import data_text
 from smelt.ir.types import tensor_type
@@ -238,3 +239,15 @@ def test_equal_programs_have_equal_hashes() -> None:
     other = PrimFunc((), Evaluate(const(0)), {"y": 1, "x": odd_nan})
     assert structural_equal(one, other)
     assert structural_hash(one) == structural_hash(other)
+
+
+@pytest.mark.parametrize("dtype", [d for d in dt.DTYPES if dt.is_float(d)])
+def test_elements_of_arrays_are_compared_as_numbers_are(dtype: str) -> None:
+    """A NaN is any other one, in types that numpy lacks too; zeros of two signs differ."""
+    kind = dt.to_numpy(dtype)
+    nan = np.array([float("nan"), 1.0], "float32").astype(kind)
+    assert structural_equal(nan, nan.copy())
+    assert structural_equal(nan[::-1], nan[::-1].copy())
+    signs = np.array([[0.0, -0.0]], "float32").astype(kind)
+    bits = signs.view(f"u{kind.itemsize}")
+    assert structural_equal(signs[:, :1], signs[:, 1:]) == (bits[0, 0] == bits[0, 1])

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import dtype as dt
 from .expr import Expr, FloatImm, IntImm, StringImm, Var
 from .module import IRModule
 from .node import Node, float_key
@@ -244,8 +245,7 @@ class _Comparison:
         return _together(path, ours, theirs, free)
 
     def same(self, x: Any, y: Any) -> bool:
-        """Whether plain data agree: of one type, floats by their bits (any NaN is another), arrays
-        by value."""
+        """Whether plain data agree: of one type, floats by their bits (any NaN is another)."""
         x, y = (v.item() if isinstance(v, np.generic) else v for v in (x, y))
         if type(x) is not type(y):
             return False
@@ -254,9 +254,18 @@ class _Comparison:
         if isinstance(x, np.ndarray):
             if x.shape != y.shape or x.dtype != y.dtype:
                 return False
-            nan = x.dtype.kind in "fc"
-            return not self.weights or x is y or bool(np.array_equal(x, y, equal_nan=nan))
+            return not self.weights or x is y or _same_elements(x, y)
         return bool(x == y)
+
+
+def _same_elements(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
+    """Whether two arrays of one shape and type agree, floats as `_Comparison.same` says."""
+    if not dt.is_float(dt.from_numpy(x.dtype)):
+        return bool(np.array_equal(x, y))
+    bits = f"u{x.itemsize}"
+    equal = x.view(bits) == y.view(bits)
+    with np.errstate(invalid="ignore"):  # what ml_dtypes says of a signalling NaN
+        return bool(equal.all() or (equal | ((x != x) & (y != y))).all())
 
 
 _FIELDS = structure.dispatch(object)
