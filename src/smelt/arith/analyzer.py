@@ -95,6 +95,10 @@ class Analyzer:
             else:
                 _bind_value(cx, var, convert(expr, var.dtype))  # type: ignore[arg-type]
 
+    def update(self, var: Var, info: ConstIntBound, override: bool = False) -> None:
+        """`var` lies between constants; what was known of it is forgotten, `override` or not."""
+        self.bind(var, IntervalSet.of(info.min_value, info.max_value))
+
     def assume_positive(self, var: Var) -> None:
         """`var` is a size: at least 1."""
         self.bind(var, (1, None))

@@ -78,9 +78,7 @@ def device(dev_type: str | Device, dev_id: int = 0) -> Device:
         hint = nearest(word, known)
         raise InputError(f"device: no kind {word!r}{hint}; kinds: {', '.join(known)}")
     if not isinstance(dev_id, int) or isinstance(dev_id, bool) or dev_id < 0:
-        raise InputError(
-            f"device({dev_type!r}): the number is {dev_id!r}; an integer from 0 is legal"
-        )
+        raise InputError(f"device({word!r}): the number is {dev_id!r}; an integer from 0 is legal")
     return cpu(dev_id) if kind == "cpu" else Device(kind, dev_id)
 
 
