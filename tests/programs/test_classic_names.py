@@ -5,7 +5,7 @@ import importlib
 import numpy as np
 import pytest
 import tvm
-from tvm import arith, te, tir
+from tvm import arith, te, tir, topi
 from tvm.script import tir as T
 
 n, m = tir.Var("n", "int64"), tir.Var("m", "int64")
@@ -118,6 +118,7 @@ PLACES = [
     ("tvm.tir.function", "PrimFunc"),
     ("tvm.tir.generic", "floordiv"),
     ("tvm.tir.stmt", "BufferStore"),
+    ("tvm.topi.utils", "get_const_tuple"),
 ]
 
 
@@ -196,3 +197,28 @@ def test_operations_of_tensors():
     assert C.axis == C.op.axis
     assert C.op.body[0].source == C.op.body[0].sources
     assert C.op.body[0].value_index == 0
+
+
+# ---------------------------------------------------------------------------------- topi.utils
+
+OF_SHAPES = [
+    ("tuple", lambda u: u.get_const_tuple((tir.const(4), n + 1 - n, n)), (4, 1, n)),
+    ("shape", lambda u: u.get_shape(te.placeholder((4, 5)).shape), (4, 5)),
+    ("integer", lambda u: u.get_const_int(n * 0 + 3), 3),
+    ("equal", lambda u: (u.equal_const_int(n - n, 0), u.equal_const_int(n, 0)), (True, False)),
+    ("simplify", lambda u: u.simplify([n - n, 3]), (0, 3)),
+    ("factor", lambda u: u.get_max_power2_factor(48), 16),
+    ("factor below", lambda u: u.get_max_power2_factor(48, 9), 8),
+    ("ceil_div", lambda u: u.ceil_div(7, 2), 4),
+]
+
+
+@pytest.mark.parametrize(("ask", "expected"), [c[1:] for c in OF_SHAPES],
+                         ids=[c[0] for c in OF_SHAPES])  # fmt: skip
+def test_numbers_of_shapes(ask, expected):
+    assert bool(ask(topi.utils) == expected)
+
+
+def test_what_is_no_number():
+    with pytest.raises(tvm.TVMError, match="get_const_int: n is no integer that is known here"):
+        topi.utils.get_const_int(n)
