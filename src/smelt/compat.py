@@ -26,10 +26,16 @@ CLASSIC = "tvm"
 
 PLACES = {
     "_ffi": "runtime.packed",
+    "arith.int_set": "arith",
+    "arith.iter_affine_map": "arith",
+    "arith.pattern": "arith",
     "contrib.debugger": "contrib",
     "contrib.debugger.debug_runtime": "contrib.debug_executor",
     "contrib.graph_runtime": "contrib.graph_executor",
     "error": "ir.errors",
+    "ir.op": "ir",
+    "ir.tensor_type": "ir",
+    "ir.type": "ir",
     "parser": "relay.parser",
     "relay.backend.executor_factory": "relay.factory",
     "relay.backend.interpreter": "relay.executor",
@@ -38,6 +44,11 @@ PLACES = {
     "relay.frontend.pytorch": "relay.frontend",
     "relay.function": "relay.expr",
     "relay.param_dict": "runtime.params",
+    "te.operation": "te",
+    "tir.expr": "tir",
+    "tir.function": "tir",
+    "tir.generic": "tir.op",
+    "tir.stmt": "tir",
 }
 """Modules that are called otherwise here, or whose names stand in another one."""
 

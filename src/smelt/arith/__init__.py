@@ -44,7 +44,7 @@ _NAMES = {
     "analyzer": ("Analyzer", "Domain", "RangeLike"),
     "answer": ("Answer", "ConstIntBound", "ModularSet"),
     "index_map": ("AXIS_SEPARATOR", "IndexMap"),
-    "interval_set": ("IntervalSet",),
+    "interval_set": ("IntSet", "IntervalSet"),
     "iter_inverse": ("inverse_affine_iter_map",),
     "iter_map": (
         "IterMapLevel",
@@ -53,7 +53,7 @@ _NAMES = {
         "iter_map_simplify",
         "normalize_iter_map_to_expr",
     ),
-    "iter_nodes": ("IterMark", "IterSplit", "IterSum"),
+    "iter_nodes": ("IterMark", "IterSplit", "IterSplitExpr", "IterSum", "IterSumExpr"),
     "linear_system": (
         "IntConstraints",
         "IntConstraintsTransform",

@@ -78,7 +78,7 @@ class Analyzer:
 
     # ------------------------------------------------------------------------------- facts
 
-    def bind(self, var: Var, what: ExprLike | Domain, extent: ExprLike | None = None) -> None:
+    def bind(self, var: Var, expr: ExprLike | Domain, extent: ExprLike | None = None) -> None:
         """`var` runs over a range, or stands for a value; what was known of it is forgotten.
 
         bind(v, low, extent)    v is low, ..., low + extent - 1
@@ -87,13 +87,17 @@ class Analyzer:
         bind(v, value)          v is that number or expression
         """
         if extent is not None:
-            what = (what, extent)  # type: ignore[assignment]
-        ranged = isinstance(what, tuple | IntervalSet) or hasattr(what, "extent")
+            expr = (expr, extent)  # type: ignore[assignment]
+        ranged = isinstance(expr, tuple | IntervalSet) or hasattr(expr, "extent")
         for cx in self._own():
             if ranged:
-                _bind(cx, var, *_ends(cx, var, what))  # type: ignore[arg-type]
+                _bind(cx, var, *_ends(cx, var, expr))  # type: ignore[arg-type]
             else:
-                _bind_value(cx, var, convert(what, var.dtype))  # type: ignore[arg-type]
+                _bind_value(cx, var, convert(expr, var.dtype))  # type: ignore[arg-type]
+
+    def update(self, var: Var, info: ConstIntBound, override: bool = False) -> None:
+        """`var` lies between constants; what was known of it is forgotten, `override` or not."""
+        self.bind(var, IntervalSet.of(info.min_value, info.max_value))
 
     def assume_positive(self, var: Var) -> None:
         """`var` is a size: at least 1."""
@@ -121,15 +125,15 @@ class Analyzer:
             self._stack.pop()
             self.context = self._stack[-1]
 
-    def constraint_scope(self, condition: ExprLike) -> AbstractContextManager[Analyzer]:
+    def constraint_scope(self, constraint: ExprLike) -> AbstractContextManager[Analyzer]:
         """The same as `assume`."""
-        return self.assume(condition)
+        return self.assume(constraint)
 
     # ---------------------------------------------------------------------- simplification
 
-    def simplify(self, e: ExprLike) -> Expr:
+    def simplify(self, expr: ExprLike) -> Expr:
         """The simplest known form; the value never changes, floats are left alone."""
-        x = convert(e)
+        x = convert(expr)
         found = self.context.simple.get(x)
         if found is not None:
             return found
@@ -139,26 +143,26 @@ class Analyzer:
             precompute(self.context, x)
             return self.context.simplify(x)
 
-    def rewrite_simplify(self, e: ExprLike) -> Expr:
+    def rewrite_simplify(self, expr: ExprLike) -> Expr:
         """The same as `simplify`: there is one normal form."""
-        return self.simplify(e)
+        return self.simplify(expr)
 
-    def canonical_simplify(self, e: ExprLike) -> Expr:
+    def canonical_simplify(self, expr: ExprLike) -> Expr:
         """The same as `simplify`: there is one normal form."""
-        return self.simplify(e)
+        return self.simplify(expr)
 
     def bounds(self, e: ExprLike) -> Bounds:
         """Constant inclusive bounds; None where there is none."""
         x = convert(e)
         return deep(self.context, lambda: expr_bounds(self.context, x), x)
 
-    def const_int_bound(self, e: ExprLike) -> ConstIntBound:
+    def const_int_bound(self, expr: ExprLike) -> ConstIntBound:
         """The same as `bounds`, with numbers for the ends without bound."""
-        return ConstIntBound.of(*self.bounds(e))
+        return ConstIntBound.of(*self.bounds(expr))
 
-    def modular_set(self, e: ExprLike) -> ModularSet:
+    def modular_set(self, expr: ExprLike) -> ModularSet:
         """What is known of the remainders of an int32 or int64 expression."""
-        x, cx = convert(e), self.context
+        x, cx = convert(expr), self.context
         if x.dtype not in INTS:
             return ModularSet(1, 0)
         return ModularSet(*deep(cx, lambda: residue(cx, cx.poly(x)), x))
@@ -177,17 +181,17 @@ class Analyzer:
             simple = self.simplify(c)
             return Answer.of(simple.value) if isinstance(simple, IntImm) else Answer.UNKNOWN
 
-    def can_prove(self, condition: ExprLike) -> bool:
-        """Whether the condition is shown to be always true."""
-        return self.prove(condition) is Answer.YES
+    def can_prove(self, expr: ExprLike) -> bool:
+        """Whether a condition is shown to be always true."""
+        return self.prove(expr) is Answer.YES
 
-    def can_prove_equal(self, a: ExprLike, b: ExprLike) -> bool:
+    def can_prove_equal(self, lhs: ExprLike, rhs: ExprLike) -> bool:
         """Whether two values are shown to be always equal."""
-        if isinstance(a, int) and isinstance(b, int):
-            return a == b
-        x = convert(a)
-        y = convert(b, x.dtype) if isinstance(a, Expr) else convert(b)
-        x = convert(a, y.dtype)
+        if isinstance(lhs, int) and isinstance(rhs, int):
+            return lhs == rhs
+        x = convert(lhs)
+        y = convert(rhs, x.dtype) if isinstance(lhs, Expr) else convert(rhs)
+        x = convert(lhs, y.dtype)
         if x is y:
             return True
         if x.dtype not in INTS or y.dtype not in INTS:
@@ -214,24 +218,24 @@ class Analyzer:
             return None
         return found.min_value, found.max_value
 
-    def int_set(self, e: ExprLike, domains: Mapping[Var, Domain] | None = None) -> IntervalSet:
-        """An interval that holds `e` while the variables run over their domains; see `interval`.
+    def int_set(self, expr: ExprLike, dom_map: Mapping[Var, Domain] | None = None) -> IntervalSet:
+        """An interval that holds `expr` while the variables run over their domains; see `interval`.
 
-        domains  None: all variables that are bound to a range run over it
+        dom_map  None: all variables that are bound to a range run over it
         """
-        x = convert(e)
+        x = convert(expr)
         dtype = x.dtype
         if dtype not in INTS:
             return IntervalSet.everything()
         cx, ends = (
-            (self.context, _bound(self.context, x)) if domains is None else self._inside(domains)
+            (self.context, _bound(self.context, x)) if dom_map is None else self._inside(dom_map)
         )
-        known = cx.intervals.get(x) if domains is not None else None
+        known = cx.intervals.get(x) if dom_map is not None else None
         if known is None:
             found = deep(cx, lambda: interval(cx, x, ends), x)
             low, high = (None if p is None else self.simplify(cx.build(p, dtype)) for p in found)
             known = low, high
-            if domains is not None:
+            if dom_map is not None:
                 cx.intervals[x] = known
         return IntervalSet(*known)
 

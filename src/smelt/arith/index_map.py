@@ -95,15 +95,15 @@ class IndexMap:
         )
 
     @staticmethod
-    def from_func(fn: Callable[..., Any], ndim: int | None = None) -> IndexMap:
+    def from_func(mapping_function: Callable[..., Any], ndim: int | None = None) -> IndexMap:
         """The map of a Python function: `lambda n, c, h, w: (n, c // 16, h, w, c % 16)`.
 
         ndim  the number of inputs; needed where the function takes *args. The function may return
               AXIS_SEPARATOR among its outputs.
         """
-        names = _parameter_names(fn, ndim)
+        names = _parameter_names(mapping_function, ndim)
         inputs = [Var(name) for name in names]
-        return IndexMap(inputs, *without_separators(fn(*inputs)))
+        return IndexMap(inputs, *without_separators(mapping_function(*inputs)))
 
     @staticmethod
     def identity(ndim: int) -> IndexMap:
@@ -147,15 +147,15 @@ class IndexMap:
             out.append(an.simplify(ends[1] + 1))
         return tuple(out)
 
-    def is_equivalent_to(self, other: IndexMap, analyzer: Analyzer | None = None) -> bool:
+    def is_equivalent_to(self, other_map: IndexMap, analyzer: Analyzer | None = None) -> bool:
         """Whether both maps are shown to send every element to the same place."""
-        if len(self.inputs) != len(other.inputs) or len(self.outputs) != len(other.outputs):
+        if len(self.inputs) != len(other_map.inputs) or len(self.outputs) != len(other_map.outputs):
             return False
-        if self.axis_separators != other.axis_separators:
+        if self.axis_separators != other_map.axis_separators:
             return False
         an = analyzer or Analyzer()
-        mine = self.map_indices(other.inputs, an)
-        return all(an.can_prove_equal(a, b) for a, b in zip(mine, other.outputs, strict=True))
+        mine = self.map_indices(other_map.inputs, an)
+        return all(an.can_prove_equal(a, b) for a, b in zip(mine, other_map.outputs, strict=True))
 
     # ---------------------------------------------------------------------------- backwards
 

@@ -84,3 +84,6 @@ class IntervalSet:
             of_either(maximum, self.min_value, other.min_value),
             of_either(minimum, self.max_value, other.max_value),
         )
+
+
+IntSet = IntervalSet

@@ -195,14 +195,14 @@ def _narrowed(
 
 
 def detect_iter_map(
-    bindings: Iterable[ExprLike],
+    indices: Iterable[ExprLike],
     input_iters: Mapping[Var, Domain],
     predicate: ExprLike = True,
     check_level: IterMapLevel | int | str = IterMapLevel.SURJECTIVE,
     require_bijective: bool = False,
     analyzer: Analyzer | None = None,
 ) -> IterMapResult:
-    """The bindings as an affine map of the iterators.
+    """The indices as an affine map of the iterators.
 
     input_iters        the iterators and their ranges
     predicate          restricts the iterations: a conjunction of bounds of sums of iterators
@@ -213,36 +213,36 @@ def detect_iter_map(
     level = IterMapLevel.BIJECTIVE if require_bijective else IterMapLevel.of(check_level)
     try:
         d = Detection(analyzer or Analyzer(), input_iters, predicate)
-        sums, padding = d.find(bindings, level)
+        sums, padding = d.find(indices, level)
     except NotAffine as e:
         return IterMapResult((), (str(e),))
     return IterMapResult(tuple(sums), (), padding)
 
 
 def normalize_iter_map_to_expr(
-    node: IterMark | IterSplit | IterSum, analyzer: Analyzer | None = None
+    expr: IterMark | IterSplit | IterSum, analyzer: Analyzer | None = None
 ) -> Expr:
     """The expression of the iterators that a part of a map stands for."""
     an = analyzer or Analyzer()
-    size = node.base if isinstance(node, IterSum) else node.extent
-    return value(Sizes(an.context, size.dtype), node)
+    size = expr.base if isinstance(expr, IterSum) else expr.extent
+    return value(Sizes(an.context, size.dtype), expr)
 
 
 def iter_map_simplify(
-    bindings: Iterable[ExprLike],
+    indices: Iterable[ExprLike],
     input_iters: Mapping[Var, Domain],
     predicate: ExprLike = True,
     check_level: IterMapLevel | int | str = IterMapLevel.SURJECTIVE,
     analyzer: Analyzer | None = None,
 ) -> tuple[Expr, ...]:
-    """Bindings simplified under the ranges and the predicate.
+    """Indices simplified under the ranges and the predicate.
 
     Where they form a map of the level asked for, quotients and remainders are joined or resolved as
-    its digits allow; of both forms of a binding the shorter one is taken.
+    its digits allow; of both forms of an index the shorter one is taken.
     """
     an = analyzer or Analyzer()
     level = IterMapLevel.of(check_level)
-    items = [convert(e) for e in bindings]
+    items = [convert(e) for e in indices]
     inside = an.inside(input_iters)
     with inside.assume(predicate):
         plain = [inside.simplify(e) for e in items]

@@ -181,3 +181,6 @@ def _value(z: Sizes, node: IterMark | IterSplit | IterSum) -> Expr:
     if not z.at_least(z.times(node.lower_factor, node.extent), node.source.extent):
         e = e % node.extent
     return e * node.scale
+
+
+IterSplitExpr, IterSumExpr = IterSplit, IterSum

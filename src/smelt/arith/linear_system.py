@@ -222,14 +222,14 @@ class _Diagonal:
 
 
 def solve_linear_inequalities(
-    inequalities: ExprLike | Iterable[ExprLike],
+    equations: ExprLike | Iterable[ExprLike],
     variables: Iterable[Var] | None = None,
     ranges: Mapping[Var, Domain] | None = None,
     deskew_range: bool = False,
 ) -> IntConstraints | IntConstraintsTransform:
     """Ranges of unknowns, each in terms of those before it, by elimination of the last one first.
 
-    inequalities  conjunctions of comparisons; what is not linear in the unknowns stays a relation
+    equations     conjunctions of comparisons; what is not linear in the unknowns stays a relation
     variables     the unknowns, outermost first; None: all variables that occur
     ranges        where they lie
     deskew_range  new unknowns that begin at 0, as an IntConstraintsTransform
@@ -237,7 +237,7 @@ def solve_linear_inequalities(
     The ranges and relations together are equivalent to what was given. A range may be empty: that
     the eliminated unknown has a value is only required of the rational numbers.
     """
-    src = _system(inequalities, variables, ranges)
+    src = _system(equations, variables, ranges)
     plain = Analyzer()
     below: list[_Linear] = []  # what is <= 0
     rest: list[Expr] = []

@@ -94,14 +94,14 @@ def estimate_region_lower_bound(
 
 
 def detect_linear_equation(
-    e: ExprLike, variables: Iterable[Var], analyzer: Analyzer | None = None
+    expr: ExprLike, var_list: Iterable[Var], analyzer: Analyzer | None = None
 ) -> list[Expr]:
-    """[a, b, ..., rest] with e = a * x + b * y + ... + rest for the variables x, y, ...
+    """[a, b, ..., rest] with expr = a * x + b * y + ... + rest for the variables x, y, ...
 
     Empty where the expression is not linear in them.
     """
-    an, wanted = analyzer or Analyzer(), list(variables)
-    form = an.linear(e, wanted)
+    an, wanted = analyzer or Analyzer(), list(var_list)
+    form = an.linear(expr, wanted)
     if form is None:
         return []
     coefficients, rest = form
@@ -110,16 +110,16 @@ def detect_linear_equation(
 
 
 def detect_clip_bound(
-    condition: ExprLike, variables: Iterable[Var], analyzer: Analyzer | None = None
+    expr: ExprLike, var_list: Iterable[Var], analyzer: Analyzer | None = None
 ) -> list[Expr | None]:
     """[x first, x last, y first, y last, ...]: the box in which a conjunction holds.
 
     None for an end without condition. Empty where a comparison is not about one of the variables
     alone, or cannot be solved for it.
     """
-    an, wanted = analyzer or Analyzer(), list(variables)
+    an, wanted = analyzer or Analyzer(), list(var_list)
     boxes = {v: IntervalSet.everything() for v in wanted}
-    for c in conjuncts(convert(condition)):
+    for c in conjuncts(convert(expr)):
         about = free_vars(c) & boxes.keys()
         if not about and an.can_prove(c):
             continue
@@ -140,7 +140,7 @@ def _closed(low: Expr | None, end: Expr | None) -> IntervalSet:
 
 def deduce_bound(
     var: Var,
-    condition: ExprLike,
+    cond: ExprLike,
     hint_map: Mapping[Var, Domain] | None = None,
     relax_map: Mapping[Var, Domain] | None = None,
     analyzer: Analyzer | None = None,
@@ -154,7 +154,7 @@ def deduce_bound(
     relaxed = dict(relax_map or {})
     hints = {v: d for v, d in (hint_map or {}).items() if v is not var}
     an = (analyzer or Analyzer()).inside({**hints, **relaxed})
-    ends = an.solve_bounds(all_of(convert(condition)), var)
+    ends = an.solve_bounds(all_of(convert(cond)), var)
     if ends is None:
         return IntervalSet.nothing()
     low, end = ends

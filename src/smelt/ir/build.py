@@ -36,12 +36,12 @@ def maximum(a: expr.ExprLike, b: expr.ExprLike) -> expr.Expr:
     return expr.binary(expr.Max, a, b)
 
 
-def ceildiv(a: expr.ExprLike, b: expr.ExprLike) -> expr.Expr:
-    """a / b rounded up, for positive b."""
-    a, b = expr.matched(a, b)
-    if isinstance(a, expr.IntImm) and isinstance(b, expr.IntImm):
-        return expr.IntImm(a.type, -(-a.value // b.value))
-    return (a + (b - 1)) // b
+def ceildiv(lhs: expr.ExprLike, rhs: expr.ExprLike) -> expr.Expr:
+    """lhs / rhs rounded up, for positive rhs."""
+    lhs, rhs = expr.matched(lhs, rhs)
+    if isinstance(lhs, expr.IntImm) and isinstance(rhs, expr.IntImm):
+        return expr.IntImm(lhs.type, -(-lhs.value // rhs.value))
+    return (lhs + (rhs - 1)) // rhs
 
 
 def truncdiv(a: expr.ExprLike, b: expr.ExprLike) -> expr.Expr:

@@ -172,6 +172,18 @@ class IRModule(Scripted):
         for name, f in functions.items():
             self[name] = f
 
+    def update_func(self, var: Any, func: Node) -> None:
+        """Enter a function under a name, in place of what has it."""
+        self[var] = func
+
+    def functions_items(self) -> list[tuple[Any, Node]]:
+        """The functions with their names."""
+        return list(self.functions.items())
+
+    def clone(self) -> IRModule:
+        """A copy: what is entered into one is not in the other."""
+        return IRModule(self.functions, self.attrs)
+
     def with_functions(self, functions: Mapping[str, Node]) -> IRModule:
         """A copy with some functions added or replaced."""
         return IRModule({**self.functions, **functions}, self.attrs)

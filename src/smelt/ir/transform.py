@@ -16,7 +16,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any
 
-from .config import OPTIONS, check_config
+from .config import CONFIG, OPTIONS, check_config
 from .errors import CompileError
 from .module import IRModule
 from .options import Options
@@ -68,6 +68,11 @@ class PassContext:
     def current() -> PassContext:
         """The innermost context, or smelt's defaults (opt_level 3) where there is none."""
         return _CURRENT.get() or PassContext(opt_level=Options().opt_level)
+
+    @staticmethod
+    def list_configs() -> dict[str, dict[str, str]]:
+        """By key of `config`: what is legal ("type") and what it does ("meaning")."""
+        return {k.name: {"type": k.legal, "meaning": k.meaning} for k in CONFIG}
 
     @staticmethod
     def with_options(options: Options | None) -> PassContext:
@@ -274,7 +279,7 @@ def make_pass(
     return Made
 
 
-class _ModulePass(Pass):
+class ModulePass(Pass):
     """A pass on whole modules."""
 
     def apply(self, mod: Any, context: PassContext) -> Any:
@@ -324,6 +329,4 @@ def pass_decorator(
     return decorator
 
 
-module_pass = pass_decorator(
-    "module_pass", _ModulePass, "transform_module", "(mod, context) -> mod"
-)
+module_pass = pass_decorator("module_pass", ModulePass, "transform_module", "(mod, context) -> mod")

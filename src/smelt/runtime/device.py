@@ -53,32 +53,32 @@ class Device:
 _CPU = Device("cpu", 0)
 
 
-def cpu(index: int = 0) -> Device:
+def cpu(dev_id: int = 0) -> Device:
     """The host's memory."""
-    if index != 0:
-        raise InputError(f"cpu({index}): the host is one device, cpu(0)")
+    if dev_id != 0:
+        raise InputError(f"cpu({dev_id}): the host is one device, cpu(0)")
     return _CPU
 
 
-def cuda(index: int = 0) -> Device:
+def cuda(dev_id: int = 0) -> Device:
     """A graphics card by number. None can be used yet: `exist` is False."""
-    return device("cuda", index)
+    return device("cuda", dev_id)
 
 
-def device(dev: str | Device, dev_id: int = 0) -> Device:
+def device(dev_type: str | Device, dev_id: int = 0) -> Device:
     """A device by the name of its kind or of a target: "cpu", "llvm", "cuda", ..."""
-    if isinstance(dev, Device):
-        return dev
-    if not isinstance(dev, str) or not dev.split():
-        raise InputError(f"device: {dev!r} is no name of a device; e.g. 'cpu'")
-    word = dev.split()[0]
+    if isinstance(dev_type, Device):
+        return dev_type
+    if not isinstance(dev_type, str) or not dev_type.split():
+        raise InputError(f"device: {dev_type!r} is no name of a device; e.g. 'cpu'")
+    word = dev_type.split()[0]
     kind = _TARGETS.get(word, word)
     if kind not in _CODES:
         known = [*_CODES, *_TARGETS]
         hint = nearest(word, known)
         raise InputError(f"device: no kind {word!r}{hint}; kinds: {', '.join(known)}")
     if not isinstance(dev_id, int) or isinstance(dev_id, bool) or dev_id < 0:
-        raise InputError(f"device({dev!r}): the number is {dev_id!r}; an integer from 0 is legal")
+        raise InputError(f"device({word!r}): the number is {dev_id!r}; an integer from 0 is legal")
     return cpu(dev_id) if kind == "cpu" else Device(kind, dev_id)
 
 

@@ -158,9 +158,9 @@ class NDArray:
         np.copyto(target.numpy() if isinstance(target, NDArray) else target, self.numpy())
         return target
 
-    def copyfrom(self, source: npt.ArrayLike) -> Self:
+    def copyfrom(self, source_array: npt.ArrayLike) -> Self:
         """Copies elements of the same shape into this array."""
-        values = np.asarray(source)
+        values = np.asarray(source_array)
         if values.shape != self.shape:
             raise InputError(
                 f"copyfrom: the source has shape {list(values.shape)}, "
@@ -270,15 +270,15 @@ def empty(
     return NDArray(sizes, kind, Memory(math.prod(sizes) * kind.itemsize), place)
 
 
-def array(values: npt.ArrayLike | NDArray, device: Device | None = None) -> NDArray:
+def array(arr: npt.ArrayLike | NDArray, device: Device | None = None) -> NDArray:
     """A copy of an array, in memory aligned for models."""
-    source = np.asarray(values)
+    source = np.asarray(arr)
     native = source.dtype.newbyteorder("=") if not source.dtype.isnative else source.dtype
     result = empty(source.shape, native, device)
     np.copyto(result.numpy(), source)
     return result
 
 
-def from_dlpack(values: Any) -> NDArray:
+def from_dlpack(dltensor: Any) -> NDArray:
     """A copy of an array of torch, jax or anything else that speaks DLPack."""
-    return array(np.from_dlpack(values))
+    return array(np.from_dlpack(dltensor))

@@ -48,12 +48,12 @@ def save_param_dict(params: Mapping[str, Any]) -> bytearray:
     return out
 
 
-def load_param_dict(data: bytes | bytearray) -> dict[str, NDArray]:
+def load_param_dict(param_bytes: bytes | bytearray) -> dict[str, NDArray]:
     """The named arrays in some bytes."""
-    if not isinstance(data, bytes | bytearray):
-        raise InputError(f"load_param_dict: the parameters are a {type(data).__name__}; "
+    if not isinstance(param_bytes, bytes | bytearray):
+        raise InputError(f"load_param_dict: the parameters are a {type(param_bytes).__name__}; "
                          "give bytes, or a path to load_param_dict_from_file")  # fmt: skip
-    reader = _Reader(bytes(data))
+    reader = _Reader(bytes(param_bytes))
     if reader.take("<Q")[0] != _FILE:
         raise LoadError("load_param_dict: these are no parameters: the first bytes are wrong")
     reader.take("<Q")

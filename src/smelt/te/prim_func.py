@@ -29,15 +29,15 @@ class _OwnNames(UniqueNames):
         return _block_name(name, self.names)
 
 
-def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> tir.PrimFunc:
-    """The program that computes the last of `args` from the first ones.
+def create_prim_func(ops: Sequence[Tensor | Var], name: str = "main") -> tir.PrimFunc:
+    """The program that computes the last of `ops` from the first ones.
 
-    args  placeholders and results in the order of the parameters; symbolic sizes that are not
-          listed become parameters at the end, in order of first use
+    ops  placeholders and results in the order of the parameters; symbolic sizes that are not
+         listed become parameters at the end, in order of first use
     """
-    params = [a for a in args if isinstance(a, Tensor)]
+    params = [a for a in ops if isinstance(a, Tensor)]
     results = [a for a in params if not isinstance(a.op, PlaceholderOp)]
-    return program_of(args, topological(results), name)
+    return program_of(ops, topological(results), name)
 
 
 def program_of(args: Sequence[Tensor | Var], ops: Sequence[Operation], name: str) -> tir.PrimFunc:

@@ -35,6 +35,11 @@ class Operation:
         """The tensor number `index` that this operation makes."""
         return self.outputs[index]
 
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        """The tensors read."""
+        return list(self.inputs)
+
 
 class PlaceholderOp(Operation):
     """A tensor that is given from outside."""
@@ -104,6 +109,11 @@ class Tensor(Arithmetic["Tensor"], tir.Buffer):
     def value_index(self) -> int:
         """Which of the operation's outputs this is."""
         return [t is self for t in self.op.outputs].index(True)
+
+    @property
+    def axis(self) -> tuple[tir.IterVar, ...]:
+        """The indices of the operation that makes it."""
+        return self.op.axis  # type: ignore[no-any-return]
 
     @property
     def ndim(self) -> int:

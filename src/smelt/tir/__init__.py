@@ -66,6 +66,7 @@ from .nodes import (
     Seq,
     Stmt,
     While,
+    flat,
     seq,
 )
 from .op import (
@@ -148,10 +149,17 @@ if TYPE_CHECKING:
 
 _LATER = {
     **dict.fromkeys(("BlockRV", "ExprRV", "LoopRV", "Schedule", "Trace"), "smelt.tir.schedule"),
+    **dict.fromkeys(("ForKind", "PrimExpr", "ScheduleDebugMask", "SeqStmt"), "smelt.tir.classic"),
     "IndexMap": "smelt.arith",
+    "ScheduleError": "smelt.ir.errors",
+    "StmtSRef": "smelt.tir.schedule",
     "TensorIntrin": "smelt.tir.intrin",
+    "comm_reducer": "smelt.te",
     "parse": "smelt.tir.parser",
 }
+Mod, SizeVar, stmt_list, stmt_seq, pow, nearbyint = TruncMod, Var, flat, seq, power, round
+"""Other names of the field for what stands above."""
+
 _MODULES = ("analysis", "intrin", "schedule", "script", "transform")
 
 __all__ = [

@@ -35,6 +35,11 @@ class Range(Node):
             return Range(begin, end - begin)
         return Range(const(0, INDEX), convert(dom))
 
+    @staticmethod
+    def from_min_extent(min_value: ExprLike, extent: ExprLike) -> Range:
+        """A Range from its first value and the number of values."""
+        return Range(convert(min_value, INDEX), convert(extent, INDEX))
+
 
 class Buffer(Node):
     """A multi-dimensional array.
@@ -284,6 +289,21 @@ class PrimFunc(Scripted, Node):
     def with_attrs(self, **attrs: Any) -> PrimFunc:
         """A copy with some attributes set."""
         return self.replace(attrs={**self.attrs, **attrs})
+
+    def with_attr(self, attr_key_or_dict: Any, attr_value: Any = None) -> PrimFunc:
+        """A copy with one attribute set, or those of a mapping; "global_symbol" is the name."""
+        single = isinstance(attr_key_or_dict, str)
+        given = {attr_key_or_dict: attr_value} if single else dict(attr_key_or_dict)
+        names = {"name": given.pop("global_symbol")} if "global_symbol" in given else {}
+        return self.with_attrs(**{**given, **names})
+
+
+for _class, _classic, _field in (
+    (Block, "name_hint", "name"), (BlockRealize, "iter_values", "values"), (For, "loop_var", "var"),
+    (IfThenElse, "then_case", "then_body"), (IfThenElse, "else_case", "else_body"),
+    (Seq, "seq", "stmts"), (Reduce, "source", "sources"), (Reduce, "value_index", "index"),
+):  # fmt: skip
+    setattr(_class, _classic, getattr(_class, _field))  # other names of fields, read only
 
 
 def seq(*stmts: Stmt | None) -> Stmt:

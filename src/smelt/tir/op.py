@@ -151,19 +151,19 @@ def fmod(x: ExprLike, y: ExprLike) -> Expr:
     return truncmod(x, y) if dt.is_int(convert(x).dtype) else call("fmod", convert(x), convert(y))
 
 
-def div(x: ExprLike, y: ExprLike) -> Expr:
-    """x / y; the quotient of integers is rounded toward zero."""
-    return convert(x) / y
+def div(a: ExprLike, b: ExprLike) -> Expr:
+    """a / b; the quotient of integers is rounded toward zero."""
+    return convert(a) / b
 
 
-def floordiv(x: ExprLike, y: ExprLike) -> Expr:
+def floordiv(a: ExprLike, b: ExprLike) -> Expr:
     """The quotient rounded down."""
-    return convert(x) // y
+    return convert(a) // b
 
 
-def floormod(x: ExprLike, y: ExprLike) -> Expr:
+def floormod(a: ExprLike, b: ExprLike) -> Expr:
     """The remainder of the quotient rounded down."""
-    return convert(x) % y
+    return convert(a) % b
 
 
 indexdiv = floordiv
@@ -176,9 +176,9 @@ all = all_of
 any = any_of
 
 
-def likely(condition: ExprLike) -> Expr:
+def likely(cond: ExprLike) -> Expr:
     """A condition that holds nearly always."""
-    return call("likely", condition)
+    return call("likely", cond)
 
 
 def reinterpret(dtype: str, value: ExprLike) -> Expr:

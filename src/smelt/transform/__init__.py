@@ -13,12 +13,13 @@ from smelt.ir.instrument import (
     PrintBeforeAll,
     pass_instrument,
 )
-from smelt.ir.transform import Pass, PassContext, PassInfo, Sequential, module_pass
+from smelt.ir.transform import ModulePass, Pass, PassContext, PassInfo, Sequential, module_pass
 from smelt.lowering.check_passes import CheckInstrument
 
 __all__ = [
     "CheckInstrument",
     "DumpIR",
+    "ModulePass",
     "Pass",
     "PassContext",
     "PassInfo",

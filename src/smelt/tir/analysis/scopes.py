@@ -31,12 +31,12 @@ from smelt.tir.threads import around_uses
 from smelt.tir.verify import verify
 
 
-def verify_well_formed(program: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
+def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
     """Whether a tensor program, or each of a module, obeys the rules (see `verify`).
 
     assert_mode  raise the VerifyError that shows the place instead of returning False
     """
-    funcs = [program] if isinstance(program, PrimFunc) else program.functions.values()
+    funcs = [obj] if isinstance(obj, PrimFunc) else obj.functions.values()
     for f in funcs:
         if isinstance(f, PrimFunc):
             try:
@@ -56,12 +56,12 @@ def verify_ssa(func: PrimFunc) -> bool:
     return len(defined) == len(set(defined))
 
 
-def undefined_vars(node: Stmt | Expr | PrimFunc, defined: Iterable[Var] = ()) -> list[Var]:
+def undefined_vars(node: Stmt | Expr | PrimFunc, defs: Iterable[Var] = ()) -> list[Var]:
     """The variables that a program uses and does not define, in order of their first use.
 
-    defined  variables that count as defined besides
+    defs  variables that count as defined besides
     """
-    return [n for n in _undefined(node, set(defined)) if isinstance(n, Var)]
+    return [n for n in _undefined(node, set(defs)) if isinstance(n, Var)]
 
 
 def undefined_buffers(node: Stmt | Expr | PrimFunc, defined: Iterable[Buffer] = ()) -> list[Buffer]:
