@@ -312,6 +312,9 @@ NAMES: dict[str, Case] = {
         lambda s: s.sample_perfect_tile("i", 2, decision=[4, 8]),
     ),
     "sample_categorical": (matmul, lambda s: s.sample_categorical([1, 2], [1.0])),
+    "sample_perfect_tile_limit": (matmul, lambda s: s.sample_perfect_tile("i", 2, 0)),
+    "sample_categorical_weights": (matmul, lambda s: s.sample_categorical([1, 2], [0.5, -0.5])),
+    "sample_partitioned_tile_zero": (matmul, lambda s: s.sample_partitioned_tile("i", 2, 1, 0)),
     "sample_partitioned_tile": (matmul, lambda s: s.sample_partitioned_tile("i", 2, 1, 2)),
     "sample_partitioned_tile_decision": (
         chain,
