@@ -198,7 +198,7 @@ class Node(metaclass=NodeMeta):
 def _nodes(value: Any) -> Iterable[Node]:
     if isinstance(value, Node):
         return (value,)
-    if isinstance(value, Mapping):
+    if type(value) is dict:
         value = list(value.values())
     return [n for v in value for n in _nodes(v)] if type(value) in (tuple, list) else ()
 
@@ -207,7 +207,7 @@ def map_nodes(value: Any, fn: Callable[[Any], Any]) -> Any:
     """Plain data with `fn` applied to each node in it; the same object where nothing changed."""
     if isinstance(value, Node):
         return fn(value)
-    if isinstance(value, Mapping):
+    if type(value) is dict and value:
         new = map_nodes(tuple(value.values()), fn)
         same = all(map(is_, new, value.values()))
         return value if same else dict(zip(value, new, strict=True))

@@ -151,9 +151,9 @@ class Rewriter:
 
     def child(self, node: Node) -> Node:
         """A part of a node; the variables that a block or a reduction binds stay."""
+        if isinstance(node, Expr):  # most are
+            return self.expr(node)
         match node:
-            case Expr():
-                return self.expr(node)
             case nodes.Stmt():
                 return self.stmt(node)
             case nodes.Buffer():
