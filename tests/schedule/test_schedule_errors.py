@@ -13,7 +13,9 @@ import pytest
 
 from smelt import te
 from smelt.ir.errors import ScheduleError
+from smelt.ir.module import IRModule
 from smelt.tir.nodes import Block, PrimFunc
+from smelt.tir.printer import script
 from smelt.tir.schedule import BlockRV, LoopRV, Schedule, Trace
 
 from .moves import PRIMITIVES
@@ -310,6 +312,9 @@ NAMES: dict[str, Case] = {
         lambda s: s.sample_perfect_tile("i", 2, decision=[4, 8]),
     ),
     "sample_categorical": (matmul, lambda s: s.sample_categorical([1, 2], [1.0])),
+    "sample_perfect_tile_limit": (matmul, lambda s: s.sample_perfect_tile("i", 2, 0)),
+    "sample_categorical_weights": (matmul, lambda s: s.sample_categorical([1, 2], [0.5, -0.5])),
+    "sample_partitioned_tile_zero": (matmul, lambda s: s.sample_partitioned_tile("i", 2, 1, 0)),
     "sample_partitioned_tile": (matmul, lambda s: s.sample_partitioned_tile("i", 2, 1, 2)),
     "sample_partitioned_tile_decision": (
         chain,
@@ -362,6 +367,85 @@ def test_error(case: str, golden: Callable[[str], None]) -> None:
     with pytest.raises(ScheduleError) as caught:
         step(sch)
     golden(str(caught.value))
+
+
+def standing(s: Schedule) -> tuple[Any, ...]:
+    """All that a primitive may change."""
+    states = [(n, x.func, list(x.history), set(x.names), set(x.block_names))
+              for n, x in s._states.items()]  # fmt: skip
+    trace = (str(s.trace), s.trace._count, dict(s.trace._names), list(s.trace._values))
+    return states, trace, s.func_working_on, s._removed, s._depth, s.random.getstate()
+
+
+class Watched(Schedule):
+    """Knows how things stood after its last step that was no failure."""
+
+    before: tuple[Any, ...]
+
+
+def watched(name: str) -> Callable[..., Any]:
+    """A primitive that takes note of how things stand behind it."""
+    step = getattr(Schedule, name)
+
+    @functools.wraps(step)
+    def run(s: Watched, *args: Any, **kwargs: Any) -> Any:
+        result = step(s, *args, **kwargs)
+        if not s._depth:
+            s.before = standing(s)
+        return result
+
+    return run
+
+
+for _name in {*PRIMITIVES, "remove_rv"}:
+    setattr(Watched, _name, watched(_name))
+
+
+def go_on(s: Schedule) -> None:
+    """A few steps that any program takes."""
+    block = s.get_child_blocks("root")[0]
+    s.annotate(block, "chosen", s.sample_categorical([1, 2, 3, 4, 5], [0.2] * 5))
+    loops = s.state.index.loops.values()
+    for loop in [x for x in loops if x.kind == "serial" and not x.annotations][:1]:
+        s.split(loop.var.name, [None, 3])
+    s.add_unit_loop(block)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_failing_primitive_leaves_all_as_it_was(case: str) -> None:
+    make, step = CASES[case]
+    func = make()
+    s = Watched(func)
+    s.before = standing(s)
+    with pytest.raises(ScheduleError):
+        step(s)
+    assert standing(s) == s.before
+    fresh = Schedule(func)
+    Trace(s.trace.insts).apply(fresh)
+    assert script(fresh.func) == script(s.func)
+    for x in (s, fresh):
+        go_on(x)
+    assert script(fresh.func) == script(s.func)
+    assert fresh.trace == s.trace
+
+
+def test_a_failing_primitive_leaves_the_function_that_is_worked_on() -> None:
+    s = Schedule(IRModule({"one": matmul(), "two": chain()}))
+    s.work_on("two")
+    block = s.get_block("B")
+    s.work_on("one")
+    before = standing(s)
+    with pytest.raises(ScheduleError, match="factor 0 given"):
+        s.storage_align(block, 0, 0, 0, 1)
+    assert standing(s) == before
+
+
+def test_a_callback_that_fails_leaves_all_as_it_was() -> None:
+    s = Schedule(matmul())
+    before = standing(s)
+    with pytest.raises(ZeroDivisionError):
+        s.transform_layout("C", "A", lambda i, k: (i, 1 // 0))
+    assert standing(s) == before
 
 
 def texts() -> dict[str, str]:

@@ -14,7 +14,7 @@ import inspect
 import struct
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import is_not, methodcaller
+from operator import is_, is_not, methodcaller
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -135,12 +135,12 @@ def _generate_walks(cls: NodeMeta, annotations: Mapping[str, str]) -> None:
             made += f"    new_{f} = _map_all(self.{f}, fn)\n"
         else:
             found += f"*_nodes(self.{f}), "
-            made += f"    new_{f} = _map(self.{f}, fn)\n"
+            made += f"    new_{f} = map_nodes(self.{f}, fn)\n"
         same += f" and new_{f} is self.{f}"
     source = f"def children(self):\n    return ({found})\n"
     source += f"def with_children(self, fn):\n{made}    if {same}:\n        return self\n"
     source += f"    return type(self)({', '.join([f'new_{f}' for f in cls.__match_args__])})\n"
-    scope: dict[str, Any] = {"_map": _map, "_map_all": _map_all, "_nodes": _nodes}
+    scope: dict[str, Any] = {"map_nodes": map_nodes, "_map_all": _map_all, "_nodes": _nodes}
     exec(source, scope)
     for name in ("children", "with_children"):
         type.__setattr__(cls, name, scope[name])
@@ -195,18 +195,26 @@ class Node(metaclass=NodeMeta):
         return f"{type(self).__name__}({shown})"
 
 
-def _nodes(value: object) -> Iterator[Node]:
+def _nodes(value: Any) -> Iterable[Node]:
     if isinstance(value, Node):
-        yield value
-    elif type(value) is tuple:
-        for v in value:
-            yield from _nodes(v)
+        return (value,)
+    if type(value) is dict:
+        value = list(value.values())
+    return [n for v in value for n in _nodes(v)] if type(value) in (tuple, list) else ()
 
 
-def _map(value: Any, fn: Callable[[Any], Any]) -> Any:
+def map_nodes(value: Any, fn: Callable[[Any], Any]) -> Any:
+    """Plain data with `fn` applied to each node in it; the same object where nothing changed."""
     if isinstance(value, Node):
         return fn(value)
-    return _map_all(value, lambda v: _map(v, fn)) if type(value) is tuple else value
+    if type(value) is dict and value:
+        new = map_nodes(tuple(value.values()), fn)
+        same = all(map(is_, new, value.values()))
+        return value if same else dict(zip(value, new, strict=True))
+    if type(value) is list:
+        items = [map_nodes(v, fn) for v in value]
+        return items if any(map(is_not, items, value)) else value
+    return _map_all(value, lambda v: map_nodes(v, fn)) if type(value) is tuple else value
 
 
 def _map_all(value: tuple[Any, ...], fn: Callable[[Any], Any]) -> tuple[Any, ...]:

@@ -8,13 +8,16 @@ from smelt.ir.errors import InternalError
 from smelt.ir.expr import INDEX, Expr, IntImm, const
 from smelt.tir import nodes as tir
 from smelt.tir.facts import least, most
-from smelt.tir.rewrite import Indices, Rewriter, loads, updated
+from smelt.tir.rewrite import Indices, Rewriter, loads, replace_buffers, updated
 
 from .accesses import accesses, uses
 from .carried import carries
 from .first_values import start_reductions
 from .lanes import every_lane
 from .ranges import RangeRewriter, analyzer_of, sizes_of
+
+ALIGNED = "buffer_dim_align"
+"""A block's annotation: [[k, axis, factor, offset], ...] is about the k-th buffer it writes."""
 
 
 def lower_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
@@ -24,7 +27,34 @@ def lower_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
     allocated = allocations(func.body)
     for buffer in allocated:
         body = _descend(body, buffer, analyzer_of(sizes_of(func)))
-    return func.replace(body=body)
+    return with_aligned(func, body)
+
+
+def with_aligned(func: tir.PrimFunc, body: tir.Stmt) -> tir.PrimFunc:
+    """A program with another body, whose buffers have the strides that its blocks ask for."""
+    asked: dict[str, list[list[int]]] = {}
+    for s in tir.walk(func.body):
+        if isinstance(s, tir.Block):
+            written = list(dict.fromkeys(r.buffer.name for r in s.writes))
+            for k, *ask in s.annotations.get(ALIGNED, ()):
+                asked.setdefault(written[k], []).append(ask)
+    allocated = [s.buffer for s in tir.walk(body) if isinstance(s, tir.Allocate)] if asked else []
+    changes = {b: _padded(b, asked[b.name]) for b in allocated if b.name in asked}
+    return func.replace(body=replace_buffers(body, changes))
+
+
+def _padded(b: tir.Buffer, asked: list[list[int]]) -> tir.Buffer:
+    """A buffer in row-major order with gaps: for [axis, factor, offset], the stride of a dimension
+    is the next one that leaves the rest `offset` when it is divided by `factor`."""
+    strides: list[Expr] = []
+    step: Expr = const(1, INDEX)
+    for d in reversed(range(b.rank)):
+        for axis, factor, offset in asked:
+            if axis == d:
+                step = step + (offset - step) % factor
+        strides.insert(0, step)
+        step = step * b.shape[d]
+    return b.replace(strides=tuple(strides))
 
 
 def allocations(body: tir.Stmt) -> list[tir.Buffer]:

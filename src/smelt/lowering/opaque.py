@@ -23,7 +23,7 @@ from smelt.tir.rewrite import Rewriter, map_stmts
 from smelt.tir.threads import around_uses
 
 from .accesses import uses
-from .blocks import Realize, Shift, allocations, shrunk, with_init
+from .blocks import Realize, Shift, allocations, shrunk, with_aligned, with_init
 from .carried import carries
 from .overlap import DOUBLE_BUFFER
 from .ranges import RangeRewriter, analyzer_of, sizes_of
@@ -198,7 +198,8 @@ def compact_buffers(func: tir.PrimFunc) -> tir.PrimFunc:
 def lower_opaque_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
     """Blocks become their bodies, buffers allocations, predicates branches.
 
-    A block's annotation "double_buffer_scope": n marks the n-th buffer that it writes.
+    A block's annotation "double_buffer_scope": n marks the n-th buffer that it writes;
+    "buffer_dim_align" says how the strides of buffers are padded.
     """
     marked = [
         s.writes[s.annotations[DOUBLE_BUFFER]].buffer
@@ -218,4 +219,4 @@ def lower_opaque_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
             body = tir.Allocate(b, body, {DOUBLE_BUFFER: 1} if b in marked else {})
         return body if is_const(s.predicate, 1) else tir.IfThenElse(s.predicate, body)
 
-    return func.replace(body=map_stmts(func.body, tir.BlockRealize, plain))
+    return with_aligned(func, map_stmts(func.body, tir.BlockRealize, plain))

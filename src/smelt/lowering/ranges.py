@@ -8,8 +8,8 @@ from smelt.ir.build import logical_not
 from smelt.ir.expr import Expr
 from smelt.tir.facts import analyzer_of as analyzer_of
 from smelt.tir.facts import sizes_of as sizes_of
-from smelt.tir.nodes import Block, For, IfThenElse, IterVar, Stmt
-from smelt.tir.rewrite import Rewriter, each, updated
+from smelt.tir.nodes import For, IfThenElse, IterVar, Stmt
+from smelt.tir.rewrite import Rewriter
 
 
 class RangeRewriter(Rewriter):
@@ -38,12 +38,8 @@ class RangeRewriter(Rewriter):
         with self.analyzer.assume(logical_not(condition)):
             return yes, self.stmt(s.else_body)
 
-    def visit_Block(self, s: Block) -> Block:
-        """A block, whose variables' domains are known from here on."""
-
-        def known(i: IterVar) -> IterVar:
-            dom = i.dom.with_children(self.child)
-            self.analyzer.bind(i.var, dom.min, dom.extent)
-            return updated(i, dom=dom)
-
-        return super().visit_Block(updated(s, iter_vars=each(known, s.iter_vars)))
+    def iter_var(self, i: IterVar) -> IterVar:
+        """A variable of a block, whose domain is known from here on."""
+        new = super().iter_var(i)
+        self.analyzer.bind(i.var, new.dom.min, new.dom.extent)
+        return new

@@ -21,9 +21,7 @@ class _Once(RenameBound):
         return new
 
     def new_buffer(self, b: Buffer) -> Buffer:
-        shape, strides = self.exprs(b.shape), self.exprs(b.strides)
-        same = b not in self.bound and shape is b.shape and strides is b.strides
-        new = b if same else b.replace(shape=shape, strides=strides)
+        new = b.replace() if b in self.bound else b
         self.bound.add(new)
         return new
 

@@ -11,19 +11,26 @@ from smelt.ir.equal import structural_equal as structural_equal
 from smelt.ir.expr import Expr, Var
 from smelt.ir.node import Node
 
-from .nodes import Allocate, Block, Buffer, For, IterVar, LetStmt, PrimFunc, Seq, Stmt, flat
+from . import nodes
 from .printer import script
 from .script_ops import shape_vars
 
-definition.register(Buffer, parts("dtype", "scope", "shape", "strides", "axis_separators"))
+definition.register(nodes.Buffer, parts("dtype", "scope", "shape", "strides", "axis_separators"))
 structure.register(
-    For, parts("kind", "min", "extent", "thread", "annotations", "var", "body", binds=("var",))
+    nodes.For,
+    parts("kind", "min", "extent", "thread", "annotations", "var", "body", binds=("var",)),
 )
-structure.register(LetStmt, parts("value", "var", "body", binds=("var",)))
-structure.register(Allocate, parts("annotations", "buffer", "body", binds=("buffer",)))
-structure.register(IterVar, parts("kind", "dom", "var", binds=("var",)))
+structure.register(nodes.LetStmt, parts("value", "var", "body", binds=("var",)))
+structure.register(nodes.Allocate, parts("annotations", "buffer", "body", binds=("buffer",)))
 structure.register(
-    Block,
+    nodes.Reduce, parts("combiner", "axis", "sources", "condition", "index", "init")
+)  # the axes first: what is summed is in terms of them
+structure.register(
+    nodes.Combiner, parts("name", "lhs", "rhs", "result", "identity", binds=("lhs", "rhs"))
+)
+structure.register(nodes.IterVar, parts("kind", "dom", "var", binds=("var",)))
+structure.register(
+    nodes.Block,
     parts(
         "name", "iter_vars", "alloc_buffers", "annotations", "init", "body", "reads", "writes",
         binds=("alloc_buffers",),
@@ -32,19 +39,19 @@ structure.register(
 
 
 @normal.register
-def _(s: Seq) -> Stmt:
+def _(s: nodes.Seq) -> nodes.Stmt:
     """One statement is that statement, nested sequences are flat."""
-    stmts = flat(s)
+    stmts = nodes.flat(s)
     return stmts[0] if len(stmts) == 1 else s
 
 
 @structure.register
-def _(s: Seq) -> Iterable[Part]:
-    return [Part("field", f"[{i}]", x) for i, x in enumerate(flat(s))]
+def _(s: nodes.Seq) -> Iterable[Part]:
+    return [Part("field", f"[{i}]", x) for i, x in enumerate(nodes.flat(s))]
 
 
 @structure.register
-def _(f: PrimFunc) -> Iterable[Part]:
+def _(f: nodes.PrimFunc) -> Iterable[Part]:
     """Scalars first, since shapes use them; a function without a name has the default one."""
     params = [(f".params[{i}]", p) for i, p in enumerate(f.params)]
     return [
@@ -59,7 +66,7 @@ def _(f: PrimFunc) -> Iterable[Part]:
 
 def structural_hash(func: Node) -> int:
     """A number that is the same for structurally equal programs, in every process."""
-    assert isinstance(func, PrimFunc | Stmt | Expr)
+    assert isinstance(func, nodes.PrimFunc | nodes.Stmt | Expr)
     return int.from_bytes(
         hashlib.sha256(script(func, canonical=True).encode()).digest()[:8], "little"
     )

@@ -16,6 +16,11 @@ from smelt.ir.node import Node
 from smelt.ir.operators import Operators
 from smelt.ir.text import Scripted
 
+Annotations = Mapping[str, Any]
+"""Plain data by name, with expressions over sizes in it."""
+
+_NONE: Annotations = {}
+
 LOOP_KINDS = ("serial", "parallel", "vectorized", "unrolled", "thread_binding")
 
 
@@ -187,7 +192,7 @@ class For(Stmt):
     body: Stmt
     kind: str = "serial"
     thread: str | None = None
-    annotations: Mapping[str, Any] = {}
+    annotations: Annotations = _NONE
 
 
 class While(Stmt):
@@ -225,7 +230,7 @@ class Allocate(Stmt):
 
     buffer: Buffer
     body: Stmt
-    annotations: Mapping[str, Any] = {}
+    annotations: Annotations = _NONE
 
 
 class Block(Stmt):
@@ -243,7 +248,7 @@ class Block(Stmt):
     body: Stmt
     init: Stmt | None = None
     alloc_buffers: tuple[Buffer, ...] = ()
-    annotations: Mapping[str, Any] = {}
+    annotations: Annotations = _NONE
 
 
 class BlockRealize(Stmt):

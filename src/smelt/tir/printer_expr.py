@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from smelt.ir import expr
+from smelt.ir.build import is_const
 from smelt.ir.node import float_key
 from smelt.ir.text import data_text
 from smelt.ir.text import quoted as quoted
@@ -217,7 +218,10 @@ class ExprPrinter:
     def reduce(self, e: Reduce) -> str:
         """A reduction of a tensor expression (printed for the reader only)."""
         axes = ", ".join([self.name(i.var) for i in e.axis])
-        return f"T.reduce({e.combiner.name!r}, {self.text(e.sources[e.index])}, [{axes}])"
+        where = "" if is_const(e.condition, 1) else f", where={self.text(e.condition)}"
+        init = f", init={self.text(e.init[e.index])}" if e.init else ""
+        source = self.text(e.sources[e.index])
+        return f"T.reduce({e.combiner.name!r}, {source}, [{axes}]{where}{init})"
 
 
 def typed_constant(e: expr.IntImm | expr.FloatImm, expected: str | None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from smelt.ir.expr import Binary, Expr, Var
-from smelt.ir.node import Node
+from smelt.ir.node import Node, map_nodes
 from smelt.ir.walk import rebuild_binary, refold
 
 from . import nodes
@@ -32,7 +32,7 @@ class Rewriter:
     ) -> None:
         """What stands for some variables and buffers."""
         self.memo: dict[Expr, Expr] = dict(values.items()) if values else {}
-        self.buffers: Mapping[Any, nodes.Buffer] = buffers or {}
+        self.buffers: dict[Any, nodes.Buffer] = dict(buffers or {})
 
     def program(self, f: nodes.PrimFunc) -> nodes.PrimFunc:
         """A program with its body rewritten; the same one where nothing changed."""
@@ -60,7 +60,7 @@ class Rewriter:
                 if indices is e.indices and buffer is e.buffer
                 else nodes.BufferLoad(buffer, indices)
             )
-        new = e.with_children(lambda c: self.expr(c) if isinstance(c, Expr) else c)
+        new = e.with_children(self.child)
         return new if new is e else refold(new)
 
     def exprs(self, items: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -75,6 +75,15 @@ class Rewriter:
         """What stands for a buffer."""
         return self.buffers.get(b, b)
 
+    def allocated(self, b: nodes.Buffer) -> nodes.Buffer:
+        """What stands from here on for a buffer that is allocated here, its shape rewritten."""
+        new = self.buffer(b)
+        if new is b:
+            new = self.parts(b)
+        if new is not b:
+            self.buffers[b] = new
+        return new
+
     # --------------------------------------------------------------------------- statements
 
     def stmt(self, s: nodes.Stmt) -> nodes.Stmt:
@@ -83,7 +92,7 @@ class Rewriter:
         return method(s)
 
     def parts(self, s: N) -> N:
-        """A statement with its parts rewritten; the variable that it binds stays."""
+        """A node with its parts rewritten; the variable that it binds stays."""
         own = getattr(s, "var", None)
         return s.with_children(lambda c: c if c is own else self.child(c))
 
@@ -97,7 +106,12 @@ class Rewriter:
         return made
 
     visit_For = visit_While = visit_IfThenElse = visit_LetStmt = _plain
-    visit_AssertStmt = visit_Allocate = visit_Evaluate = visit_BlockRealize = _plain
+    visit_AssertStmt = visit_Evaluate = visit_BlockRealize = _plain
+
+    def visit_Allocate(self, s: nodes.Allocate) -> nodes.Stmt:
+        """A buffer, in whose shape variables may stand, and the statements that use it."""
+        buffer, annotations = self.allocated(s.buffer), self.notes(s.annotations)
+        return updated(s, buffer=buffer, annotations=annotations, body=self.stmt(s.body))
 
     def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
         """A store."""
@@ -106,16 +120,26 @@ class Rewriter:
         return updated(s, buffer=buffer, value=value, indices=indices)
 
     def visit_Block(self, s: nodes.Block) -> nodes.Block:
-        """A block, its regions included."""
+        """A block with all that is in it."""
+        iters = each(self.iter_var, s.iter_vars)
+        allocs = each(self.allocated, s.alloc_buffers)
         reads, writes = self.regions(s.reads), self.regions(s.writes)
-        new = self.block_parts(s)
-        allocs = each(self.buffer, s.alloc_buffers)
-        return updated(new, reads=reads, writes=writes, alloc_buffers=allocs)
+        new = updated(s, iter_vars=iters, reads=reads, writes=writes, alloc_buffers=allocs)
+        return self.block_parts(updated(new, annotations=self.notes(s.annotations)))
 
     def block_parts(self, s: nodes.Block) -> nodes.Block:
         """A block whose statements alone are rewritten."""
         init = None if s.init is None else self.stmt(s.init)
         return updated(s, init=init, body=self.stmt(s.body))
+
+    def iter_var(self, i: nodes.IterVar) -> nodes.IterVar:
+        """A variable of a block, its domain rewritten."""
+        return self.parts(i)
+
+    def notes(self, annotations: nodes.Annotations) -> nodes.Annotations:
+        """Annotations, with the expressions in them rewritten."""
+        made: nodes.Annotations = map_nodes(annotations, self.child)
+        return made
 
     def regions(self, items: tuple[nodes.BufferRegion, ...]) -> tuple[nodes.BufferRegion, ...]:
         """Regions with buffers and bounds rewritten."""
@@ -126,16 +150,19 @@ class Rewriter:
         return r.with_children(self.child)
 
     def child(self, node: Node) -> Node:
-        """A part of a statement or of a region; variables of blocks stay."""
+        """A part of a node; the variables that a block or a reduction binds stay."""
+        if isinstance(node, Expr):  # most are
+            return self.expr(node)
         match node:
-            case Expr():
-                return self.expr(node)
             case nodes.Stmt():
                 return self.stmt(node)
             case nodes.Buffer():
                 return self.buffer(node)
-            case nodes.Range():
-                return node.with_children(self.child)
+            case nodes.Range() | nodes.IterVar():
+                return self.parts(node)
+            case nodes.Combiner():
+                result, identity = self.exprs(node.result), self.exprs(node.identity)
+                return updated(node, result=result, identity=identity)
         return node
 
 
@@ -160,7 +187,6 @@ class RenameBound(Rewriter):
     def __init__(self) -> None:
         """Nothing is bound yet."""
         super().__init__()
-        self.buffers: dict[Any, nodes.Buffer] = {}
 
     def new_var(self, v: Var, low: Expr | None = None, extent: Expr | None = None) -> Var:
         """What stands for a variable, which runs from `low` where a loop or a block binds it."""
@@ -177,42 +203,43 @@ class RenameBound(Rewriter):
     def bind(self, v: Var, low: Expr | None = None, extent: Expr | None = None) -> Var:
         """The variable that stands for one from here on."""
         new = self.new_var(v, low, extent)
-        if self.memo.get(v, new) is not new:  # bound elsewhere, too: forget what was made of it
-            self.memo = {k: e for k, e in self.memo.items() if isinstance(k, Var)}
+        self.forget(self.memo.get(v, new), new)
         self.memo[v] = new
         return new
 
-    def own(self, b: nodes.Buffer) -> nodes.Buffer:
+    def forget(self, old: Node, new: Node) -> None:
+        """Drop what was made with another node: it is bound elsewhere, too."""
+        if old is not new:
+            self.memo = {k: e for k, e in self.memo.items() if isinstance(k, Var)}
+
+    def allocated(self, b: nodes.Buffer) -> nodes.Buffer:
         """The buffer that stands for one from here on."""
-        new = self.buffers[b] = self.new_buffer(b)
+        new = self.new_buffer(self.parts(b))
+        self.forget(self.buffers.get(b, new), new)
+        self.buffers[b] = new
         return new
 
     def visit_For(self, s: nodes.For) -> nodes.Stmt:
         """A loop over a variable of its own."""
         low, extent = self.expr(s.min), self.expr(s.extent)
         var = self.bind(s.var, low, extent)
-        return updated(s, var=var, min=low, extent=extent, body=self.stmt(s.body))
+        notes = self.notes(s.annotations)
+        new = updated(s, var=var, min=low, extent=extent, annotations=notes)
+        return updated(new, body=self.stmt(s.body))
 
     def visit_LetStmt(self, s: nodes.LetStmt) -> nodes.Stmt:
         """A binding of a variable of its own."""
         value = self.expr(s.value)
         return updated(s, var=self.bind(s.var), value=value, body=self.stmt(s.body))
 
-    def visit_Allocate(self, s: nodes.Allocate) -> nodes.Stmt:
-        """A buffer of its own."""
-        return updated(s, buffer=self.own(s.buffer), body=self.stmt(s.body))
+    def iter_var(self, i: nodes.IterVar) -> nodes.IterVar:
+        """A variable of its own over the same domain."""
+        new = self.parts(i)
+        return updated(new, var=self.bind(i.var, new.dom.min, new.dom.extent))
 
     def visit_Block(self, s: nodes.Block) -> nodes.Block:
         """A block with variables and buffers of its own."""
-
-        def renamed_variable(i: nodes.IterVar) -> nodes.IterVar:
-            dom = i.dom.with_children(self.child)
-            return updated(i, var=self.bind(i.var, dom.min, dom.extent), dom=dom)
-
-        iters = each(renamed_variable, s.iter_vars)
-        for b in s.alloc_buffers:
-            self.own(b)
-        return super().visit_Block(updated(s, name=self.new_block(s.name), iter_vars=iters))
+        return super().visit_Block(updated(s, name=self.new_block(s.name)))
 
 
 class UniqueNames(RenameBound):

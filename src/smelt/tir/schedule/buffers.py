@@ -32,6 +32,8 @@ class BufferPrimitives(Base):
     ) -> None:
         """Ask for a stride of `factor * n + offset` elements along a dimension of a written buffer.
 
+        Lowering gives the buffer such strides: elements of a column then lie in different banks.
+
         Before
             B = T.alloc_buffer((4, 6))
             for i, j in T.grid(4, 6):
@@ -56,15 +58,10 @@ class BufferPrimitives(Base):
                 mark={b: f"writes {buffer.name}"},
                 legal="an axis of the buffer, factor >= 1",
             )
-        old = [
-            x
-            for x in b.block.annotations.get("buffer_dim_align", [])
-            if x[:2] != [buffer_index, axis]
-        ]
-        notes = {
-            **b.block.annotations,
-            "buffer_dim_align": [*old, [buffer_index, axis % buffer.rank, factor, offset]],
-        }
+        written = list(dict.fromkeys(r.buffer for r in b.block.writes))
+        place = [written.index(buffer), axis % buffer.rank]
+        old = [x for x in b.block.annotations.get("buffer_dim_align", []) if x[:2] != place]
+        notes = {**b.block.annotations, "buffer_dim_align": [*old, [*place, factor, offset]]}
         s.replace({b.block: b.block.replace(annotations=notes)})
 
     @primitive

@@ -5,7 +5,6 @@ from __future__ import annotations
 from smelt.tir.nodes import Buffer, For, seq
 from smelt.tir.rewrite import replace_buffers
 
-from .annotate import AnnotatePrimitives
 from .blockize import BlockizePrimitives
 from .cache import CachePrimitives, buffer_at, copy_nest, copy_of
 from .check import recheck
@@ -17,9 +16,7 @@ from .require import require_around
 from .state import allocating
 
 
-class CacheAtPrimitives(
-    CachePrimitives, ComputeAtPrimitives, BlockizePrimitives, AnnotatePrimitives
-):
+class CacheAtPrimitives(CachePrimitives, ComputeAtPrimitives, BlockizePrimitives):
     """cache_inplace, read_at, write_at."""
 
     @primitive
@@ -86,7 +83,7 @@ class CacheAtPrimitives(
     ) -> BlockRV:
         """Copy, in each iteration of a loop, what the blocks inside it read of a buffer.
 
-        The copy is one block, annotated "auto_copy": a target may exchange it for a transfer.
+        The copy is one block.
 
         Before
             for i in range(4):
@@ -100,7 +97,6 @@ class CacheAtPrimitives(
             for i in range(4):
                 with T.block("A_shared_o"):
                     v0_o = T.axis.spatial(4, i)
-                    T.block_attr({"auto_copy": 1})
                     for ax0, ax1 in T.grid(1, 8):
                         with T.block("A_shared"):
                             v0 = T.axis.spatial(4, v0_o)
@@ -126,7 +122,7 @@ class CacheAtPrimitives(
     ) -> BlockRV:
         """Let a block write a copy, and copy back, in each iteration of a loop, what it has made.
 
-        The copy is one block, annotated "auto_copy": a target may exchange it for a transfer.
+        The copy is one block.
 
         Before
             for i in range(4):
@@ -144,7 +140,6 @@ class CacheAtPrimitives(
                         B_shared[v, w] = A[v, w] + 1.0
                 with T.block("B_shared_o"):
                     v0_o = T.axis.spatial(4, i)
-                    T.block_attr({"auto_copy": 1})
                     for ax0, ax1 in T.grid(1, 8):
                         with T.block("B_shared"):
                             v0 = T.axis.spatial(4, v0_o)
@@ -160,10 +155,8 @@ class CacheAtPrimitives(
         return self._one_copy(copy, target)
 
     def _one_copy(self, copy: BlockRV, target: For) -> BlockRV:
-        """The loops of a copy inside a loop as one annotated block."""
+        """The loops of a copy inside a loop as one block."""
         s = self.state
         loops = [x.var.name for x in s.loops_above(s.realize(copy))]
         inner = loops[loops.index(target.var.name) + 1 :]
-        outer = self.blockize(inner[0] if inner else copy)
-        self.annotate(outer, "auto_copy", 1)
-        return outer
+        return self.blockize(inner[0] if inner else copy)

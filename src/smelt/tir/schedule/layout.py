@@ -126,7 +126,7 @@ class LayoutPrimitives(Base):
             for k, (e, kind) in enumerate(zip(shape, kinds, strict=True))
         ]
         values = _inverted(s, b, own, new)
-        inner = refreshed(s, Rewriter(values).block_parts(b.block.replace(iter_vars=tuple(new))))
+        inner = refreshed(s, Rewriter(values).visit_Block(b.block.replace(iter_vars=tuple(new))))
         s.replace({outer: s.block_nest(inner)})
 
     @primitive

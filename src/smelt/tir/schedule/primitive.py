@@ -110,6 +110,7 @@ def primitive(fn: F) -> F:
         )
         given |= {k: kwargs[k] for k in defaults if k in kwargs}
         given = {k: v for k, v in given.items() if not _is_default(v, defaults.get(k, _MISSING))}
+        name_before = self._name
         self._enter_function_of(given.values())
         state = self.state
         before, index, call = state.func, state._index, state.call
@@ -124,6 +125,7 @@ def primitive(fn: F) -> F:
         except BaseException:
             state.func, state._index, state.names, state.block_names = before, index, names, blocks
             state.call, state.facts = call, Facts(before)
+            self._enter(name_before)
             raise
         finally:
             self._depth -= 1

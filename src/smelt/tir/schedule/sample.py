@@ -38,6 +38,8 @@ class SamplePrimitives(Base):
                 f"{len(candidates)} candidates and {len(probs)} probabilities",
                 legal="a probability for each candidate, one candidate at least",
             )
+        if min(probs) < 0 or sum(probs) <= 0:
+            self.state.fail(f"probabilities {list(probs)}", legal="numbers >= 0, not all of them 0")
         if decision is None:
             decision = self.random.choices(range(len(candidates)), probs)[0]
         if not 0 <= decision < len(candidates):
@@ -71,6 +73,10 @@ class SamplePrimitives(Base):
         Needs   a loop of constant extent.
         """
         extent = self._extent(loop)
+        if max_innermost_factor < 1:
+            self.state.fail(
+                f"no factor is {max_innermost_factor} at most", legal="max_innermost_factor >= 1"
+            )
         if decision is None:
             decision = self._tile(extent, n, max_innermost_factor)
         return self._decided(loop, n, decision)
@@ -100,7 +106,7 @@ class SamplePrimitives(Base):
         Needs   a loop of constant extent, of which the number is a divisor.
         """
         extent = self._extent(loop)
-        if not 0 < partition_pos < n or extent % innerpart_factor:
+        if not 0 < partition_pos < n or innerpart_factor < 1 or extent % innerpart_factor:
             self.state.fail(
                 f"{extent} has no part of {innerpart_factor} at position {partition_pos} of {n}",
                 mark={self.state.loop(loop): f"extent {extent}"},

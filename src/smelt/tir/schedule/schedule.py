@@ -8,6 +8,7 @@ from smelt.ir.errors import ScheduleError
 from smelt.ir.module import IRModule
 from smelt.tir.nodes import PrimFunc
 
+from .annotate import AnnotatePrimitives
 from .buffers import BufferPrimitives
 from .cache_at import CacheAtPrimitives
 from .cache_index import CacheIndexPrimitives
@@ -36,7 +37,8 @@ class Schedule(
     SamplePrimitives,
     LoopPrimitives,
     PartitionPrimitives,
-    CacheAtPrimitives,  # with cache, compute_at, blockize and annotate
+    CacheAtPrimitives,  # with cache, compute_at and blockize
+    AnnotatePrimitives,
     CacheIndexPrimitives,
     LoopKindPrimitives,
     InlinePrimitives,
