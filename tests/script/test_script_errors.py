@@ -104,7 +104,7 @@ BODIES = {
         "    T.reads(A[0, 0])",
         "    v = T.axis.spatial(4, n)",
         "    with T.init():\n        pass",
-        "    with T.block():\n        pass",
+        "    with T.block(3):\n        pass",
         "    with T.block('a') as vi:\n        pass",
         "    with T.block('root'):\n        pass\n    T.block_attr({'a': 1})",
         BLOCK + "            v = T.axis.spatial(4)",

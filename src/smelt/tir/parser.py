@@ -142,7 +142,7 @@ class FunctionParser(LetParser):
         if arg.annotation is None:
             self.fail(arg, f"the parameter {arg.arg} needs a type", legal)
         try:
-            note = unquoted(arg.annotation)
+            note = self.bracketed(unquoted(arg.annotation))
         except SyntaxError as e:
             self.fail(arg.annotation, f"the type of {arg.arg} is no Python: {e.msg}", legal)
         called, name = isinstance(note, ast.Call), self.said_name(note)
@@ -150,6 +150,17 @@ class FunctionParser(LetParser):
         if not plain_type and not (called and name == "Buffer"):
             self.fail(note, f"this is no type of a parameter ({arg.arg})", legal)
         return note
+
+    def bracketed(self, note: ast.expr) -> ast.expr:
+        """The classic T.Buffer[(16,), "float32"] as a call."""
+        if not isinstance(note, ast.Subscript) or self.script_name(note.value) != "Buffer":
+            return note
+        args, items = [note.slice], note.slice.elts if isinstance(note.slice, ast.Tuple) else []
+        if len(items) == 2 and (
+            isinstance(items[0], ast.Tuple | ast.List) or not isinstance(self.value(items[1]), int)
+        ):
+            args = items
+        return ast.copy_location(ast.Call(note.value, args, []), note)
 
     def check_sizes(self, func: PrimFunc) -> None:
         """Declared variables that are used get their values from shapes."""
@@ -244,7 +255,7 @@ class FunctionParser(LetParser):
     def expression(self, s: ast.Expr) -> Stmt | None:
         """T.reads(...) and the like, a call for its effect, or a text."""
         node = s.value
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if isinstance(node, ast.Constant) and (isinstance(node.value, str) or node.value is ...):
             return None
         if not isinstance(node, ast.Call):
             self.fail(s, "an expression alone does nothing", "T.evaluate(x)")

@@ -9,6 +9,7 @@ from typing import Any
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, Var, cast, const
 
+from .names import unique_name
 from .nodes import Block, BlockRealize, Buffer, BufferRegion, IterVar, Range, Stmt
 from .parser_buffer import OPTIONS, BufferParser
 from .parser_source import Source, describe
@@ -70,6 +71,7 @@ class BlockParser(BufferParser):
     blocks      the blocks around what is parsed, the function's own level first
     bare        blocks whose text leaves out (reads, writes)
     domains     what loop variables run over
+    named       the names of blocks
     rooted      whether there is any block
     no_root     whether the text says that there is no block "root"
     params      the function's parameters by name
@@ -87,6 +89,7 @@ class BlockParser(BufferParser):
         self.blocks: list[BlockParts] = [BlockParts(None)]
         self.bare: dict[Block, tuple[bool, bool]] = {}
         self.domains: dict[Expr, Range] = {}
+        self.named: set[str] = set()
         self.rooted = self.no_root = False
         self.params: dict[str, Var | Buffer] = {}
         self.func_attrs: dict[str, Any] = {}
@@ -182,7 +185,7 @@ def _axis(
     parts = p.in_block(node, once=False)
     kind = (p.script_name(node.func) or "")[len("axis.") :]
     given = p.value(dom)
-    bounds = given if isinstance(given, tuple) else (given,)
+    bounds = tuple(given) if isinstance(given, tuple | list) else (given,)
     if not 1 <= len(bounds) <= 2:
         p.fail(dom, f"a domain of {len(bounds)} bounds", "an extent, or (low, high)")
     at = plain(p.value(value))
@@ -249,16 +252,15 @@ def _alloc_buffer(
     p.define(target, buffer)
 
 
-@entry(CONTEXT, "block(name)", "sblock(name)")
+@entry(CONTEXT, "block(name=)", "sblock(name=)")
 def _block(
-    p: BlockParser, node: ast.Call, target: Any, body: list[ast.stmt], name: ast.expr
+    p: BlockParser, node: ast.Call, target: Any, body: list[ast.stmt], **named: ast.expr
 ) -> Stmt:
+    """Schedules find blocks by name: those without one, and second ones, get one of their own."""
     if target is not None:
         p.fail(target, "a block's axes are bound inside of it", "vi = T.axis.spatial(extent, i)")
-    own = p.text_arg(name)
-    if not own:
-        p.fail(name, "a block needs a name: schedules find it by that")
-    return p.block(own, body)
+    own = p.text_arg(named["name"]) if named else ""
+    return p.block(own if own == "root" else unique_name(own or "block", p.named), body)
 
 
 @entry(CONTEXT, "init()")

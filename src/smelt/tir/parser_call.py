@@ -6,7 +6,7 @@ import ast
 import math
 import struct
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smelt.ir import dtype as dt
 from smelt.ir import expr
@@ -99,6 +99,12 @@ def _quantifier(p: ExprParser, node: ast.Call, *conditions: ast.expr) -> expr.Ex
     for c in conditions[1:]:
         result = (expr.And if name == "all" else expr.Or)(result, p.condition(c))
     return result
+
+
+@entry(VALUE, "Range(begin, end)")
+def _range(p: ExprParser, node: ast.Call, *ends: ast.expr) -> tuple[Any, ...]:
+    """The domain of an axis."""
+    return tuple([p.value(e) for e in ends])
 
 
 @entry(VALUE, "ceildiv(a, b)")

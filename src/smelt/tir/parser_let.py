@@ -58,12 +58,18 @@ class LetParser(LoopParser):
             self.run(known, value, self.elements(value.args), target.elts)
             return
         pairs = _pairs(target, value)
-        if not pairs or not all(self.declared_type(v) for _, v in pairs):
+        if not pairs or not all(self.declared_type(v) or self.is_axis(v) for _, v in pairs):
             legal = 'vi, vj = T.axis.remap("SS", [i, j]); m, n = T.int64(), T.int64()'
             self.fail(target, "several names are bound to axes and sizes only", legal)
         for t, v in pairs:
             if isinstance(t, ast.Name):
                 self.bind(v, t.id, v)
+
+    def is_axis(self, node: ast.expr) -> bool:
+        """T.axis.spatial(...) and the like."""
+        return isinstance(node, ast.Call) and (self.script_name(node.func) or "").startswith(
+            "axis."
+        )
 
     def bind(self, s: ast.AST, name: str, value: ast.expr) -> Binding | None:
         """name = value: an axis, a buffer, a size, or a value for the rest of the suite."""

@@ -126,6 +126,9 @@ class _Annotation:
     def __call__(self, *args: object, **options: object) -> _Annotation:
         return self
 
+    def __getitem__(self, described: object) -> _Annotation:
+        return self
+
     def __repr__(self) -> str:
         return f"T.{self.name}"
 

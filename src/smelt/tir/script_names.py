@@ -55,8 +55,10 @@ class Signature:
         """The arguments of a call: the required ones and the rest in order, others by name."""
         if len(args) == len(self.params) == len(self.required) and not node.keywords:
             return args, {}
-        given = dict(zip(self.params[: self.positional], args, strict=False))
-        more = args[self.positional :]
+        spelled = any(k.arg == "dtype" for k in node.keywords)
+        first = 1 if spelled and self.params[0] == "dtype" else 0  # classic: it stands last, named
+        given = dict(zip(self.params[first : self.positional], args, strict=False))
+        more = args[self.positional - first :]
         if more and not self.rest:
             most = "at most " if len(self.required) < self.positional else ""
             counts = f"{most}{self.positional} operands, {len(args)} given"

@@ -1,0 +1,174 @@
+"""Tensor programs as people of the field write them: run, compared with numpy, printed, read back."""
+
+# ruff: noqa: E501 (programs as texts)
+
+from __future__ import annotations
+
+from textwrap import dedent
+from typing import Any
+
+import numpy as np
+import pytest
+
+from smelt.ir import assert_structural_equal
+from smelt.ir.errors import ParseError
+from smelt.script import parse
+from smelt.tir.interpret import interpret
+from smelt.tir.nodes import PrimFunc
+
+RNG = np.random.default_rng(7)
+
+
+def program(text: str, **env: Any) -> PrimFunc:
+    """The program of a text, which its printed form describes too."""
+    func = parse(f"@T.prim_func\n{dedent(text).strip()}\n", env)
+    assert isinstance(func, PrimFunc)
+    assert_structural_equal(parse(func.script()), func)
+    return func
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype("float32")
+
+
+def zeros(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return np.zeros(shape, dtype)
+
+
+def close(found: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-5)
+
+
+def test_matmul_with_brackets_and_letters() -> None:
+    func = program(
+        """
+def matmul(A: T.Buffer[(8, 6), "float32"], B: T.Buffer[[6, 4], kind], C: T.Buffer[(8, 4)]) -> None:
+    T.func_attr({"global_symbol": "mm", "tir.noalias": True})
+    for i, j, k in T.grid(8, 4, T.int64(6)):
+        with T.block("C"):
+            vi, vj = T.axis.S(8, i), T.axis.S([0, 4], j)
+            vk = T.axis.R(T.Range(0, 6), k)
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """,
+        kind="float32",
+    )
+    a, b, c = floats(8, 6), floats(6, 4), zeros(8, 4)
+    interpret(func, a, b, c)
+    close(c, a @ b)
+    for brackets, shape in (
+        ("16", (16,)),
+        ('16, "int8"', (16,)),
+        ("(3, 4)", (3, 4)),
+        ("[2, 2], t", (2, 2)),
+    ):
+        func = program(f"def f(A: T.Buffer[{brackets}]):\n    ...", t="int8")
+        assert func.buffers[0].fixed_shape() == shape
+        assert func.buffers[0].dtype == (
+            "int8" if shape in ((16,), (2, 2)) and "," in brackets else "float32"
+        )
+
+
+SOFTMAX = """
+def softmax(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5, 9), "float32")):
+    most = T.alloc_buffer([5], dtype="float32")
+    total = T.alloc_buffer([5], dtype="float32")
+    for i, k in T.grid(5, 9):
+        with T.block():
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                most[vi] = T.min_value("float32")
+            most[vi] = T.max(most[vi], A[vi, vk])
+    for i, k in T.grid(5, 9):
+        with T.block():
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                total[vi] = T.float32(0)
+            total[vi] += T.exp(A[vi, vk] - most[vi], dtype="float32")
+    for i, j in T.grid(5, 9):
+        with T.block("norm"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = T.exp(A[vi, vj] - most[vi], dtype="float32")
+    for i, j in T.grid(5, 9):
+        with T.block("norm"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = B[vi, vj] / total[vi]
+"""
+
+
+def test_softmax_of_unnamed_and_equally_named_blocks() -> None:
+    func = program(SOFTMAX)
+    names = [line.split('"')[1] for line in func.script().splitlines() if "T.block(" in line]
+    assert names == ["block", "block_1", "norm", "norm_1"]
+    a, b = floats(5, 9), zeros(5, 9)
+    interpret(func, a, b)
+    e = np.exp(a - a.max(1, keepdims=True))
+    close(b, e / e.sum(1, keepdims=True))
+
+
+def test_layer_norm_whose_calls_say_their_types() -> None:
+    func = program("""
+def layer_norm(x: T.handle, g: T.handle, y: T.handle, eps: T.float32):
+    m, n = T.int32(), T.int32()
+    X = T.match_buffer(x, (m, n), "float32")
+    G = T.match_buffer(g, (n,), "float32")
+    Y = T.match_buffer(y, (m, n), "float32")
+    S = T.alloc_buffer((m,), "float32")
+    Q = T.alloc_buffer((m,), "float32")
+    for i, k in T.grid(m, n):
+        with T.block("sums"):
+            vi, vk = T.axis.spatial(m, i), T.axis.reduce(n, k)
+            T.reads(X[vi, vk])
+            T.writes(S[vi], Q[vi])
+            with T.init():
+                S[vi] = T.float32(0)
+                Q[vi] = T.float32(0)
+            v_s: T.float32 = S[vi] + X[vi, vk]
+            v_q: T.float32 = Q[vi] + X[vi, vk] * X[vi, vk]
+            S[vi] = v_s
+            Q[vi] = v_q
+    for i, j in T.grid(m, n):
+        with T.block("norm"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            mean: T.float32 = S[vi] / T.cast(n, "float32")
+            inv: T.float32 = T.rsqrt(Q[vi] / T.Cast("float32", n) - mean * mean + eps, dtype="float32")
+            Y[vi, vj] = T.if_then_else(inv > T.float32(0), (X[vi, vj] - mean) * inv * G[vj], 0, dtype="float32")
+    """)
+    x, g, y = floats(4, 33), floats(33), zeros(4, 33)
+    interpret(func, x, g, y, 1e-5)
+    close(y, (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * g)
+
+
+def test_a_type_said_again_is_checked() -> None:
+    func = program("""
+def f(A: T.Buffer((4,), "float32"), n: T.int32):
+    A[0] = T.reinterpret(T.uint32(1065353216), dtype="float32")
+    A[1] = T.cast(n, dtype="float32")
+    A[2] = T.call_intrin("tir.exp", A[1], dtype="float32")
+    A[3] = T.pow(A[1], T.float32(2), dtype="float32")
+    """)
+    a = zeros(4)
+    interpret(func, a, 2)
+    close(a, np.array([1, 2, np.exp(2), 4]))
+    with pytest.raises(
+        ParseError, match=r'(?s)T.exp gives float32 here, not float16.*T.cast\("float16", ...\)'
+    ):
+        program('def f(A: T.Buffer((4,))):\n    A[0] = T.exp(A[0], dtype="float16")')
+
+
+def test_loops_over_threads_and_data_with_numbers() -> None:
+    func = program("""
+def f(A: T.Buffer((4, 8), "float32")):
+    for i in T.thread_binding(4, "blockIdx.x"):
+        for j in T.thread_binding(0, 8, "threadIdx.x"):
+            with T.block("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.block_attr({"weights": [T.float32(1.5), T.float64(2), T.int64(3), T.bool(True)]})
+                A[vi, vj] = T.float32(1)
+                ...
+    """)
+    a = zeros(4, 8)
+    interpret(func, a)
+    assert a.all()
+    assert 'thread="threadIdx.x"' in func.script()
