@@ -75,7 +75,7 @@ BODIES = {
         "    break",
         "    import os",
         "    with open('x'):\n        pass",
-        "    with T.block('a'), T.init():\n        pass",
+        "    with T.block('a'), T.inti():\n        pass",
         "    x = 0.0\n    for i in range(4):\n        x = x + A[i, 0]",
         "    x: float = 0.0",
         "    x: T.int32 = 1.5",

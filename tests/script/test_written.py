@@ -172,3 +172,50 @@ def f(A: T.Buffer((4, 8), "float32")):
     interpret(func, a)
     assert a.all()
     assert 'thread="threadIdx.x"' in func.script()
+
+
+SUMS = """
+def sums(A: T.Buffer((3, 8), "float32"), B: T.Buffer((3,), "float32")):
+    {head}
+        S = T.allocate([8], "float32", "shared")
+        S_1 = T.Buffer((8,), data=S, scope="shared")
+        S_1[tx] = A[bx, tx]
+        T.tvm_storage_sync("shared")
+        if tx == 0:
+            B[bx] = T.float32(0)
+            for k in T.serial(0, 8):
+                B[bx] = B[bx] + S_1[k]
+"""
+LAUNCHES = {
+    "behind with": 'with T.launch_thread("blockIdx.x", 3) as bx, T.launch_thread("threadIdx.x", 8) as tx:',
+    "bound": 'bx = T.launch_thread("blockIdx.x", 3)\n    tx = T.launch_thread("threadIdx.x", 8)\n    if flag:',
+    "alone": """bx = T.env_thread("blockIdx.x")
+    tx = T.env_thread("threadIdx.x")
+    T.launch_thread(bx, 3)
+    with T.launch_thread(tx, 8):""",
+    "attributes": """tx = T.env_thread("threadIdx.x")
+    bx = T.env_thread("blockIdx.x")
+    T.attr(bx, "thread_extent", 3)
+    with T.attr(tx, "thread_extent", T.int64(8)):""",
+}
+
+
+@pytest.mark.parametrize("way", LAUNCHES)
+def test_threads_are_launched(way: str) -> None:
+    loops = """for bx in T.thread_binding(3, thread="blockIdx.x"):
+      for tx in T.thread_binding(8, thread="threadIdx.x"):"""
+    func = program(SUMS.format(head=LAUNCHES[way]), flag=True)
+    assert_structural_equal(func, program(SUMS.format(head=loops)))
+    a, b = floats(3, 8), zeros(3)
+    interpret(func, a, b)
+    close(b, a.sum(1))
+
+
+def test_threads_that_are_not_launched_and_other_notes() -> None:
+    for body, message in (
+        ('bx = T.env_thread("blockIdx.x"); A[bx] = 1.0', "got bx, a thread that is not launched"),
+        ('T.launch_thread("blockIdx.x", 4)', r'tx = T.launch_thread\("blockIdx.x", extent\)'),
+        ('T.attr(A.data, "align", 64)', r"(?s)states thread_extent only, not align.*T.block_attr"),
+    ):
+        with pytest.raises(ParseError, match=message):
+            program(f"def f(A: T.Buffer((4,))):\n    {body}")

@@ -252,7 +252,7 @@ class FunctionParser(LetParser):
             self.fail(value, f"{buffer.name} holds {kind}, the value is {found}", legal)
         return BufferStore(buffer, given, indices)
 
-    def expression(self, s: ast.Expr) -> Stmt | None:
+    def expression(self, s: ast.Expr) -> Stmt | Binding | None:
         """T.reads(...) and the like, a call for its effect, or a text."""
         node = s.value
         if isinstance(node, ast.Constant) and (isinstance(node.value, str) or node.value is ...):
@@ -262,7 +262,7 @@ class FunctionParser(LetParser):
         name = self.script_name(node.func)
         known = entries(STATEMENT).get(name or "")
         if known is not None:
-            made: Stmt | None = self.run(known, node, self.elements(node.args))
+            made: Stmt | Binding | None = self.run(known, node, self.elements(node.args))
             return made
         if name is not None and (name in entries(BINDING) or name in entries(CONTEXT)):
             self.fail(node, *complaint(name, STATEMENT))
@@ -291,12 +291,11 @@ class FunctionParser(LetParser):
 
     def within(self, s: ast.With) -> Stmt | None:
         """with T.block("C"), T.init(), T.allocate(...) as B, T.let(...) as x."""
-        if len(s.items) != 1:
-            self.fail(s.items[1].context_expr, "one thing at a time stands behind with")
+        inner = [ast.copy_location(ast.With(s.items[1:], s.body), s)] if s.items[1:] else s.body
         node, target = s.items[0].context_expr, s.items[0].optional_vars
         name = self.script_name(node.func) if isinstance(node, ast.Call) else None
         wrong = "this does not stand behind with"
-        made: Stmt | None = self.placed(CONTEXT, name, node, wrong, target, s.body)
+        made: Stmt | None = self.placed(CONTEXT, name, node, wrong, target, inner)
         return made
 
     def returns(self, s: ast.Return) -> None:
