@@ -136,7 +136,7 @@ BODIES = {
         "    B = T.alloc_buffer((4,), elem_offset=8)",
         "    B = T.alloc_buffer((4,), buffer_type='auto_broadcast')",
         "    B = T.Buffer((4,), 'float32')",
-        "    B = T.Buffer((32,), 'float32', data=A.data)",
+        "    B = T.Buffer((33,), 'float32', data=A.data)",
         "    B = T.match_buffer(n, (4,))",
         "    B = T.match_buffer(A, (4,))",
         "    B = T.match_buffer(h, (4,))\n    T.evaluate(h)",

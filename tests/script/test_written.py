@@ -219,3 +219,62 @@ def test_threads_that_are_not_launched_and_other_notes() -> None:
     ):
         with pytest.raises(ParseError, match=message):
             program(f"def f(A: T.Buffer((4,))):\n    {body}")
+
+
+def test_views_whose_layout_is_named() -> None:
+    func = program("""
+def f(a: T.handle, b: T.handle, n: T.int32):
+    o0, n0 = T.int32(), T.int32()
+    A = T.match_buffer(a, (4 * n, 16), "float32", None, None, o0, "global", 64, 1, "default", [])
+    B = T.match_buffer(b, [4 * n, 16], dtype="float32", align=64, offset_factor=1, elem_offset=0)
+    for i in range(n):
+        with T.block("B"):
+            vi = T.axis.spatial(n, i)
+            s0, s1 = T.int32(), T.var("int32")
+            start = T.var("int32")
+            X = T.match_buffer(A[vi * 4:vi * 4 + 4, 0:16], (4, 16), "float32", strides=[16, 1], offset_factor=16, scope="global")
+            Y = T.match_buffer(B[vi * 4:vi * 4 + 4, 0:16], [4, 16], strides=[s0, s1], elem_offset=start, align=64)
+            for j, k in T.grid(4, 16):
+                Y[j, k] = X[j, k] + T.cast(start + s0 * 1000 + s1 + o0, "float32")
+    """)
+    a, b = floats(12, 16), zeros(12, 16)
+    interpret(func, a, b, 3)
+    close(b, a + 16001 + 64 * (np.arange(12)[:, None] // 4))
+
+
+def test_lowered_programs_over_pointers() -> None:
+    func = program("""
+def main(a: T.handle("float32"), b: T.handle("float32"), C: T.Buffer((4, 6), "float32")):
+    T.func_attr({"tir.is_entry_func": True})
+    A = T.Buffer((24,), "float32", data=a)
+    B = T.decl_buffer((2, 12), "float32", data=b, align=64)
+    C_1 = T.Buffer((24,), data=C.data)
+    C_2 = T.decl_buffer([2, 3, 4], "float32", data=C.data)
+    for i, j in T.grid(4, 6):
+        C_1[i * 6 + j] = A[i * 6 + j] * B[i // 2, (i * 6 + j) % 12]
+    for i, j, k in T.grid(2, 3, 4):
+        C_2[i, j, k] += T.float32(1)
+    """)
+    a, b, c = floats(24), floats(2, 12), zeros(4, 6)
+    interpret(func, a, b, c)
+    close(c, (a * b.ravel() + 1).reshape(4, 6))
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("T.match_buffer(A[0:4, 0:16], (4, 16), strides=[8, 1])", "has other strides.*legal: 16, or a var"),
+        ("T.match_buffer(A[0:4, 0:16], (4, 16), strides=[1])", "X has 2 dimensions, 1 strides given"),
+        ("T.match_buffer(A[0:4, 0:16], (4, 16), elem_offset=n)", "tells where it begins.*legal: 0, or a var"),
+        ("T.match_buffer(A[n:n + 4, 0:16], (4, 16), elem_offset=0)", "begins.*legal: a variable that stands"),
+        ("T.match_buffer(A[0:4, 0:16], (4, 16), scope='shared')", "A is in global memory"),
+        ("T.match_buffer(A[0:4, 0:16], (4, 16), 'int8')", "A holds float32"),
+        ("T.match_buffer(A[0:4, 0:16], (4, 16), 'float32', A.data)", "has the memory of its buffer"),
+        ("T.match_buffer(h, (4,), elem_offset=8)", "begins at its first element.*legal: 0, or a variable"),
+        ("T.Buffer((255,), data=A.data)", "X would see the memory of A in another size or type"),
+        ("T.Buffer((256,), 'int32', data=A.data)", "or a dense buffer in another shape"),
+    ],
+)  # fmt: skip
+def test_layouts_that_are_not_those_of_the_memory(statement: str, message: str) -> None:
+    with pytest.raises(ParseError, match=f"(?s){message}"):
+        program(f"def f(A: T.Buffer((16, 16)), n: T.int64, h: T.handle):\n    X = {statement}")

@@ -76,7 +76,6 @@ class BlockParser(BufferParser):
     no_root     whether the text says that there is no block "root"
     params      the function's parameters by name
     func_attrs  the function's attributes
-    declared    variables without a value of their own, and where they stand
     given       those of them that a let has given one
     lets        variables with a value, and how deep in scopes they are bound
     """

@@ -10,7 +10,7 @@ from typing import Any
 from smelt.ir.expr import INDEX, Var
 
 from .nodes import Allocate, Buffer, For, LetStmt, Stmt
-from .parser_buffer import OPTIONS
+from .parser_buffer import OPTIONS, alias
 from .parser_loop import LoopParser
 from .parser_source import Described, describe
 from .parser_values import BufferView, plain
@@ -279,7 +279,7 @@ def _declared(
 ) -> Binding | None:
     """B = T.decl_buffer(shape, dtype): new memory, or with data= another name of a buffer."""
     if "data" in options:
-        p.define(target, p.same_memory(node, target, shape, **options))
+        alias(p, node, target, shape, **options)
         return None
     return _allocated(p, node, target, shape, **options)
 

@@ -72,7 +72,13 @@ class Signature:
         missing = [p for p in self.required if p not in given]
         if missing:
             fail(node, f"T.{self.name}: {', '.join(missing)} must be given", self.text)
-        return [given.pop(p) for p in self.required] + more, given
+        required = [given.pop(p) for p in self.required] + more
+        return required, {k: v for k, v in given.items() if not _is_none(v)}
+
+
+def _is_none(node: ast.expr) -> bool:
+    """Whether an argument says that nothing is given."""
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 class Entry(NamedTuple):
