@@ -1,6 +1,6 @@
 """Tensor programs as people of the field write them: run, compared with numpy, printed, read back."""
 
-# ruff: noqa: E501 (programs as texts)
+# ruff: noqa: E501, F821 (programs as texts)
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from smelt.ir import assert_structural_equal
 from smelt.ir.errors import ParseError
 from smelt.script import parse
+from smelt.script import tir as T
 from smelt.tir.interpret import interpret
 from smelt.tir.nodes import PrimFunc
 
@@ -278,3 +279,64 @@ def main(a: T.handle("float32"), b: T.handle("float32"), C: T.Buffer((4, 6), "fl
 def test_layouts_that_are_not_those_of_the_memory(statement: str, message: str) -> None:
     with pytest.raises(ParseError, match=f"(?s){message}"):
         program(f"def f(A: T.Buffer((16, 16)), n: T.int64, h: T.handle):\n    X = {statement}")
+
+
+SCALE = 3.0
+
+
+@T.macro
+def scaled(Out, In, i, extent):  # type: ignore[no-untyped-def]
+    with T.block("scaled"):
+        v = T.axis.spatial(extent, i)
+        x = In[v] * SCALE
+        Out[v] = x
+
+
+@T.macro(hygienic=True)
+def both(Out, In):  # type: ignore[no-untyped-def]
+    for i in range(8):
+        scaled(Out, In, i, extent=8)
+
+
+def test_macros_are_put_in_their_place() -> None:
+    func = program(
+        """
+def f(A: T.Buffer((8,)), B: T.Buffer((8,)), C: T.Buffer((8,))):
+    x: T.float32 = 1.0
+    both(B, A)
+    both(In=B, Out=C)
+    for i in T.vectorized(8):
+        C[i] = C[i] + x
+    """,
+        both=both,
+    )
+    a, b, c = floats(8), zeros(8), zeros(8)
+    interpret(func, a, b, c)
+    close(b, a * 3)
+    close(c, a * 9 + 1)
+
+
+@T.macro
+def wrong(A):  # type: ignore[no-untyped-def]
+    A[0] = T.epx(hidden)  # type: ignore[name-defined]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("scaled(A)", r"not the parameters of the macro scaled\(Out, In, i, extent\)"),
+        ("both(A, A, In=A)", r"not the parameters of the macro both\(Out, In\)"),
+        ("wrong(A)", "test_written.py:.*there is no T.epx"),
+        ("A[0] = both(A, A)", "the macro both"),
+    ],
+)  # fmt: skip
+def test_macros_that_do_not_fit(call: str, message: str) -> None:
+    with pytest.raises(ParseError, match=message):
+        program(
+            f"def f(A: T.Buffer((8,))):\n    hidden = 1.0\n    {call}",
+            scaled=scaled,
+            both=both,
+            wrong=wrong,
+        )
+    with pytest.raises(ParseError, match="hygienic=False"):
+        T.macro(hygienic=False)

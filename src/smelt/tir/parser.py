@@ -28,7 +28,7 @@ from .nodes import (
 from .parser_buffer import BUFFER
 from .parser_expr import Source
 from .parser_let import Binding, LetParser
-from .parser_source import describe, unquoted
+from .parser_source import Macro, describe, unquoted
 from .parser_values import BufferView, plain
 from .regions import with_regions
 from .script_names import BINDING, CONTEXT, STATEMENT, complaint, entries, entry
@@ -266,10 +266,30 @@ class FunctionParser(LetParser):
             return made
         if name is not None and (name in entries(BINDING) or name in entries(CONTEXT)):
             self.fail(node, *complaint(name, STATEMENT))
+        if name is None and isinstance(called := self.value(node.func), Macro):
+            return self.inlined(called, node)
         value = self.value(node)
         if name is None and not isinstance(value, Expr):
             self.fail(s, f"the call gives {describe(value)}, which is no statement")
         return Evaluate(self.as_expr(node, value))
+
+    def inlined(self, macro: Macro, node: ast.Call) -> Stmt:
+        """The statements of a macro; they see its parameters and what is around its definition."""
+        values = [self.value(a) for a in self.elements(node.args)]
+        named = {k.arg or "**": self.value(k.value) for k in node.keywords}
+        names = [*macro.params[: len(values)], *named]
+        if len(values) > len(macro.params) or sorted(names) != sorted(macro.params):
+            self.fail(node, f"these are not the parameters of {macro}")
+        before = self.source, self.aliases, self.env, self.names
+        self.source, self.aliases, self.env = macro.source, macro.aliases, macro.env
+        self.names = {}
+        self.push()
+        for name, value in zip(names, [*values, *named.values()], strict=True):
+            self.define(name, value)
+        body = self.suite(macro.body)
+        self.pop()
+        self.source, self.aliases, self.env, self.names = before
+        return body
 
     def branch(self, s: ast.If) -> Stmt | list[ast.stmt]:
         """if and else; where the condition is a value of Python, the statements that it chooses."""

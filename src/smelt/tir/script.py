@@ -24,6 +24,7 @@ from smelt.ir.text import script
 from .nodes import PrimFunc
 from .parser import parse
 from .parser_call import VALUES
+from .parser_source import Macro, Source
 from .script_ops import is_dtype
 from .verify import verify
 
@@ -32,6 +33,7 @@ __all__ = [
     "FunctionSource",
     "function_source",
     "in_class_body",
+    "macro",
     "parse",
     "prim_func",
     "script",
@@ -115,6 +117,23 @@ def prim_func(
         return verify(made) if check_well_formed else made
 
     return read if function is None else read(function)
+
+
+def macro(described: Callable[..., Any] | None = None, *, hygienic: bool = True) -> Any:
+    """Statements with parameters: a call in a program puts them in its place.
+
+    hygienic  True: a macro sees its parameters and what stands around its definition
+    """
+    around = sys._getframe(1)
+    if not hygienic:
+        raise ParseError("T.macro(hygienic=False): a macro sees its parameters only; pass the rest")
+
+    def read(f: Callable[..., Any]) -> Macro:
+        s = function_source(f, around)
+        source = Source(s.text, s.path, s.first_line, s.indent)
+        return Macro(source, s.aliases("T", __name__, "smelt.script.tir"), s.env)
+
+    return read if described is None else read(described)
 
 
 class _Annotation:

@@ -124,7 +124,7 @@ _MISSING = {
     "comm_reducer": "with T.init(): and an update",
     "Else": "if ...: else:",
     "If": "if condition:",
-    "macro": "a function of Python, called with values",
+    "macro": "@T.macro before a function outside of programs",
     "prefetch": 'T.evaluate(T.call("handle", "prefetch", ...))',
     "ptr": "T.handle",
     "Ptr": "T.handle",
