@@ -340,3 +340,203 @@ def test_macros_that_do_not_fit(call: str, message: str) -> None:
         )
     with pytest.raises(ParseError, match="hygienic=False"):
         T.macro(hygienic=False)
+
+
+# ------------------------------------------------------------------- kernels of the field
+
+
+def test_quantised_dense_with_fixed_point_scales() -> None:
+    func = program("""
+def dense(A: T.Buffer((3, 8), "int8"), W: T.Buffer((4, 8), "int8"), O: T.Buffer((3, 4), "uint8")):
+    T.func_attr({"global_symbol": "qdense", "target": T.target({"kind": "llvm", "num-cores": 4})})
+    acc = T.alloc_buffer((3, 4), "int32")
+    for i, j, k in T.grid(3, 4, 8):
+        with T.block("acc"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                acc[vi, vj] = T.int32(7)
+            acc[vi, vj] = acc[vi, vj] + T.Cast("int32", A[vi, vk]) * W[vj, vk].astype("int32")
+    for i, j in T.grid(3, 4):
+        with T.block("requantise"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            q: T.int32 = T.q_multiply_shift(acc[vi, vj], T.int32(1518500250), 31, -8, dtype="int32")
+            O[vi, vj] = T.cast(T.max(T.min(q + 100, 255), 0), "uint8")
+    """)
+    assert func.attrs["target"] == {"kind": "llvm", "num-cores": 4}
+    a, w = [RNG.integers(-128, 128, s).astype("int8") for s in ((3, 8), (4, 8))]
+    o = zeros(3, 4, dtype="uint8")
+    interpret(func, a, w, o)
+    wide = (a.astype("int64") @ w.T.astype("int64") + 7) * 1518500250
+    np.testing.assert_array_equal(o, np.clip(((wide + (1 << 38)) >> 39) + 100, 0, 255))
+
+
+def test_sparse_rows_times_dense() -> None:
+    func = program("""
+def csrmm(a: T.handle, b: T.handle, c: T.handle, indptr: T.handle, indices: T.handle, m: T.int32, k: T.int32):
+    nnz = T.var("int32")
+    A = T.match_buffer(a, (nnz,), "float32")
+    B = T.match_buffer(b, (k, 4), "float32")
+    C = T.match_buffer(c, (m, 4), "float32")
+    P = T.match_buffer(indptr, (m + 1,), "int32")
+    I = T.match_buffer(indices, (nnz,), "int32")
+    for i, f in T.grid(m, 4):
+        with T.block("row"):
+            vi, vf = T.axis.remap("SS", [i, f])
+            T.reads([A[0:nnz], B[0:k, vf], P[vi:vi + 2], I[0:nnz]])
+            T.writes([C[vi, vf]])
+            C[vi, vf] = T.float32(0)
+            for j in T.serial(0, P[vi + 1] - P[vi]):
+                with T.block("sum"):
+                    vj = T.axis.reduce(P[vi + 1] - P[vi], j)
+                    C[vi, vf] = C[vi, vf] + A[P[vi] + vj] * B[I[P[vi] + vj], vf]
+    """)
+    dense = floats(5, 6) * (RNG.random((5, 6)) < 0.4).astype("float32")
+    rows, columns = np.nonzero(dense)
+    p = np.searchsorted(rows, np.arange(6)).astype("int32")
+    b, c = floats(6, 4), zeros(5, 4)
+    interpret(func, dense[rows, columns], b, c, p, columns.astype("int32"), 5, 6)
+    close(c, dense @ b)
+
+
+def test_attention_of_one_head() -> None:
+    func = program(
+        """
+def attention(Q: T.Buffer((n, d)), K: T.Buffer((n, d)), V: T.Buffer((n, d)), O: T.Buffer((n, d))):
+    S = T.alloc_buffer((n, n))
+    E = T.alloc_buffer((n,))
+    for i, j, k in T.grid(n, n, d):
+        with T.block("scores"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                S[vi, vj] = 0
+            S[vi, vj] += Q[vi, vk] * K[vj, vk] * scale
+    for i, j in T.grid(n, n):
+        with T.block("causal"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            S[vi, vj] = T.exp(S[vi, vj]) if 0 <= vj <= vi else T.float32(0)
+    for i, j in T.grid(n, n):
+        with T.block("sum"):
+            vi, vj = T.axis.remap("SR", [i, j])
+            with T.init():
+                E[vi] = 0.0
+            E[vi] += S[vi, vj]
+    for i, k, j in T.grid(n, d, n):
+        with T.block("out"):
+            vi, vk, vj = T.axis.remap("SSR", [i, k, j])
+            with T.init():
+                O[vi, vk] = 0.0
+            O[vi, vk] += S[vi, vj] / E[vi] * V[vj, vk]
+    """,
+        n=6,
+        d=4,
+        scale=4**-0.5,
+    )
+    q, k, v, o = floats(6, 4), floats(6, 4), floats(6, 4), zeros(6, 4)
+    interpret(func, q, k, v, o)
+    e = np.tril(np.exp(q @ k.T / 2))
+    close(o, e / e.sum(1, keepdims=True) @ v)
+
+
+def test_convolution_padded_by_a_choice() -> None:
+    func = program("""
+def conv(X: T.Buffer((1, 2, 6, 6)), W: T.Buffer((3, 2, 3, 3)), Y: T.Buffer((1, 3, 3, 3))):
+    P = T.alloc_buffer([1, 2, 8, 8], dtype="float32")
+    for i0, i1, i2, i3 in T.grid(1, 2, 8, 8):
+        with T.block("pad"):
+            n, c, h, w = T.axis.remap("SSSS", [i0, i1, i2, i3])
+            P[n, c, h, w] = T.if_then_else(1 <= h and h < 7 and 1 <= w and w < 7, X[n, c, h - 1, w - 1], T.float32(0), dtype="float32")
+    for nn, ff, yy, xx, rc, ry, rx in T.grid(1, 3, 3, 3, 2, 3, 3):
+        with T.block("conv"):
+            n, f, y, x, c, dy, dx = T.axis.remap("SSSSRRR", [nn, ff, yy, xx, rc, ry, rx])
+            with T.init():
+                Y[n, f, y, x] = T.float32(0)
+            Y[n, f, y, x] = Y[n, f, y, x] + P[n, c, y * 2 + dy, x * 2 + dx] * W[f, c, dy, dx]
+    """)
+    x, w, y = floats(1, 2, 6, 6), floats(3, 2, 3, 3), zeros(1, 3, 3, 3)
+    interpret(func, x, w, y)
+    p = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(p, (3, 3), (2, 3))[:, :, ::2, ::2]
+    close(y, np.einsum("nchwij,fcij->nfhw", windows, w))
+
+
+def test_gather_and_a_search_by_while() -> None:
+    func = program("""
+def f(K: T.Buffer[(8,), "int32"], Q: T.Buffer[(5,), "int32"], V: T.Buffer[(8, 2), "float32"], O: T.Buffer[(5, 2), "float32"]):
+    low = T.alloc_buffer((1,), "int32", scope="local")
+    high = T.alloc_buffer((1,), "int32", None, None, None, "local")
+    for i in T.serial(T.int32(5), annotations=None):
+        low[0] = 0
+        high[0] = 8
+        while low[0] < high[0]:
+            middle: T.let[T.int32] = (low[0] + high[0]) // 2
+            if K[middle] < Q[i]:
+                low[0] = middle + 1
+            elif not K[middle] < Q[i]:
+                high[0] = middle
+            else:
+                ...
+        for j in T.vectorized(2):
+            O[i, j] = V[T.min(low[0], 7), j] if low[0] < 8 else T.float32("-inf")
+    """)
+    keys = np.arange(0, 24, 3, dtype="int32")
+    q, v, o = np.array([0, 4, 21, 22, -3], "int32"), floats(8, 2), zeros(5, 2)
+    interpret(func, keys, q, v, o)
+    place = np.searchsorted(keys, q)
+    close(o, np.where(place[:, None] < 8, v[np.minimum(place, 7)], -np.inf))
+
+
+def test_arg_max_that_keeps_two_results() -> None:
+    func = program("""
+def argmax(val: T.Buffer((4, 9), "float32"), idx: T.Buffer(4, "int32"), most: T.Buffer(4, "float32")):
+    for i0, i1_0, i1_1 in T.grid(4, 3, 4):
+        with T.block("argmax"):
+            T.where(i1_0 * 4 + i1_1 < 9)
+            i = T.axis.S(4, i0)
+            k = T.axis.R(9, i1_0 * 4 + i1_1)
+            with T.init():
+                idx[i] = -1
+                most[i] = T.min_value("float32")
+            v_idx: T.int32 = T.Select(most[i] >= val[i, k], idx[i], T.cast(k, "int32"))
+            v_most: T.float32 = T.Select(most[i] >= val[i, k], most[i], val[i, k])
+            idx[i] = v_idx
+            most[i] = v_most
+    """)
+    val, idx, most = floats(4, 9), zeros(4, dtype="int32"), zeros(4)
+    interpret(func, val, idx, most)
+    np.testing.assert_array_equal(idx, val.argmax(1))
+    close(most, val.max(1))
+
+
+def test_a_prefix_sum_over_a_flattened_buffer() -> None:
+    func = program("""
+def scan(A: T.Buffer((2, 6), "int64"), B: T.Buffer((2, 6), "int64")):
+    B_1 = T.buffer_decl([12], dtype="int64", data=B.data)
+    for i in T.parallel(2):
+        for k in range(6):
+            with T.block("scan"):
+                vi = T.axis.spatial(2, i)
+                vk = T.axis.opaque(6, k)
+                T.reads(A[vi, vk], B[vi, T.max(vk - 1, 0)])
+                T.writes(B[vi, vk])
+                B[vi, vk] = A[vi, vk] + (B[vi, T.max(vk - 1, 0)] if vk > 0 else T.int64(0))
+    for k in T.unroll(12):
+        B_1[k] <<= 1
+    """)
+    a, b = np.arange(12).reshape(2, 6), zeros(2, 6, dtype="int64")
+    interpret(func, a, b)
+    np.testing.assert_array_equal(b, a.cumsum(1) * 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("Module.other(A)", "(?s)a program calls no other program.*R.call_tir"),
+        ("v = T.axis.scan(4, 0)", "(?s)smelt has no T.axis.scan.*T.axis.opaque"),
+        ("A[0] = T.undef()", "(?s)smelt has no T.undef.*a number"),
+        ("T.store(A.data, 0, 1.0)", r"(?s)smelt has no T.store.*A\[i\] = value"),
+        ("x = T.alloc_local((4,))", '(?s)no T.alloc_local.*scope="local"'),
+    ],
+)  # fmt: skip
+def test_what_is_refused_says_what_to_write(body: str, message: str) -> None:
+    with pytest.raises(ParseError, match=message):
+        program(f"def f(A: T.Buffer((4,))):\n    {body}")

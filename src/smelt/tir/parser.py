@@ -266,6 +266,10 @@ class FunctionParser(LetParser):
             return made
         if name is not None and (name in entries(BINDING) or name in entries(CONTEXT)):
             self.fail(node, *complaint(name, STATEMENT))
+        module = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if name is None and isinstance(module, ast.Name) and not self.is_known(module.id):
+            what = f"{module.id} is not known here; a program calls no other program"
+            self.fail(node.func, what, "R.call_tir in a graph function, @T.macro before the other")
         if name is None and isinstance(called := self.value(node.func), Macro):
             return self.inlined(called, node)
         value = self.value(node)

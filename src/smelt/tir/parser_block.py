@@ -14,7 +14,7 @@ from .nodes import Block, BlockRealize, Buffer, BufferRegion, IterVar, Range, St
 from .parser_buffer import OPTIONS, BufferParser
 from .parser_source import Source, describe
 from .parser_values import is_number, plain
-from .script_names import BINDING, CONTEXT, STATEMENT, entry
+from .script_names import BINDING, CONTEXT, STATEMENT, VALUE, entry
 
 _KINDS = ("spatial", "reduce", "opaque")
 _LETTERS = {k[0].upper(): k for k in _KINDS}
@@ -235,6 +235,12 @@ def _regions(p: BlockParser, node: ast.Call, *regions: ast.expr) -> None:
 @entry(STATEMENT, "where(condition)")
 def _where(p: BlockParser, node: ast.Call, condition: ast.expr) -> None:
     p.in_block(node).predicate = p.condition(condition)
+
+
+@entry(VALUE, "target(target)")
+def _target(p: BlockParser, node: ast.Call, target: ast.expr) -> Any:
+    """In attributes: the text or the dictionary that a target is made from."""
+    return p.data(target)
 
 
 @entry(STATEMENT, "block_attr(attrs)", "sblock_attr(attrs)")

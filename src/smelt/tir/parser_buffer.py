@@ -217,7 +217,7 @@ def _match_buffer(
     p.define(target, buffer)
 
 
-@entry(BINDING, f"Buffer(shape, {OPTIONS})")
+@entry(BINDING, f"Buffer(shape, {OPTIONS})", f"buffer_decl(shape, {OPTIONS})")
 def alias(
     p: BufferParser, node: ast.Call, target: str, shape: ast.expr, **options: ast.expr
 ) -> None:

@@ -112,6 +112,17 @@ def _ceildiv(p: ExprParser, node: ast.Call, a: ast.expr, b: ast.expr) -> expr.Ex
     return ceildiv(*p.pair(a, b))
 
 
+@entry(VALUE, "q_multiply_shift(x, y, q, s)")
+def _q_multiply_shift(p: ExprParser, node: ast.Call, *args: ast.expr) -> expr.Expr:
+    """The integer nearest to x * y * 2 ** (s - q), halves upward; formed in int64."""
+    bits, shift = p.int_arg(args[2], 1), p.int_arg(args[3], -31)
+    x, y = [expr.cast("int64", p.expr(a, "int32")) for a in args[:2]]
+    scaled = x * expr.const(1 << max(shift, 0)) * y
+    right = bits - min(shift, 0)
+    rounded = scaled + expr.const(1 << (right - 1))
+    return expr.cast("int32", expr.Call("int64", "shift_right", (rounded, expr.const(right))))
+
+
 # ------------------------------------------------------------------------ constants, conversions
 
 

@@ -114,6 +114,10 @@ class ExprParser:
                 return found.item() if isinstance(found, np.generic) else found
         self.fail(node, f"'{node.id}' is not defined here", self._near(node.id))
 
+    def is_known(self, name: str) -> bool:
+        """Whether a name stands for anything."""
+        return any(name in known for known in (self.names, self.env, BUILTINS))
+
     def _near(self, name: str) -> str:
         own = list(self.names)
         return ", ".join(closest(name, [*own, *self.env]) or own) or "nothing is defined yet"
