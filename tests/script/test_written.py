@@ -245,7 +245,7 @@ def f(a: T.handle, b: T.handle, n: T.int32):
 
 def test_lowered_programs_over_pointers() -> None:
     func = program("""
-def main(a: T.handle("float32"), b: T.handle("float32"), C: T.Buffer((4, 6), "float32")):
+def main(a: T.handle("float32"), b: T.Ptr(T.float32, "global"), t: T.boolean, C: T.Buffer((4, 6), "float32")):
     T.func_attr({"tir.is_entry_func": True})
     A = T.Buffer((24,), "float32", data=a)
     B = T.decl_buffer((2, 12), "float32", data=b, align=64)
@@ -254,10 +254,10 @@ def main(a: T.handle("float32"), b: T.handle("float32"), C: T.Buffer((4, 6), "fl
     for i, j in T.grid(4, 6):
         C_1[i * 6 + j] = A[i * 6 + j] * B[i // 2, (i * 6 + j) % 12]
     for i, j, k in T.grid(2, 3, 4):
-        C_2[i, j, k] += T.float32(1)
+        C_2[i, j, k] += T.float32(1) if t else T.float32(2)
     """)
     a, b, c = floats(24), floats(2, 12), zeros(4, 6)
-    interpret(func, a, b, c)
+    interpret(func, a, b, True, c)
     close(c, (a * b.ravel() + 1).reshape(4, 6))
 
 
@@ -540,3 +540,8 @@ def scan(A: T.Buffer((2, 6), "int64"), B: T.Buffer((2, 6), "int64")):
 def test_what_is_refused_says_what_to_write(body: str, message: str) -> None:
     with pytest.raises(ParseError, match=message):
         program(f"def f(A: T.Buffer((4,))):\n    {body}")
+
+
+def test_types_of_parameters_exist_in_python() -> None:
+    for note in (T.Buffer[(16,), "float32"], T.Ptr("float32"), T.boolean, T.handle("float32")):
+        assert repr(note).startswith("T.")

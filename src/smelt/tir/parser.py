@@ -32,7 +32,7 @@ from .parser_source import Macro, describe, unquoted
 from .parser_values import BufferView, plain
 from .regions import with_regions
 from .script_names import BINDING, CONTEXT, STATEMENT, complaint, entries, entry
-from .script_ops import is_dtype, shape_vars
+from .script_ops import CLASSIC_TYPES, is_dtype, shape_vars
 
 
 def parse(
@@ -142,7 +142,7 @@ class FunctionParser(LetParser):
         if arg.annotation is None:
             self.fail(arg, f"the parameter {arg.arg} needs a type", legal)
         try:
-            note = self.bracketed(unquoted(arg.annotation))
+            note = self.classic(unquoted(arg.annotation))
         except SyntaxError as e:
             self.fail(arg.annotation, f"the type of {arg.arg} is no Python: {e.msg}", legal)
         called, name = isinstance(note, ast.Call), self.said_name(note)
@@ -151,8 +151,11 @@ class FunctionParser(LetParser):
             self.fail(note, f"this is no type of a parameter ({arg.arg})", legal)
         return note
 
-    def bracketed(self, note: ast.expr) -> ast.expr:
-        """The classic T.Buffer[(16,), "float32"] as a call."""
+    def classic(self, note: ast.expr) -> ast.expr:
+        """T.Buffer[(16,), "float32"] as a call, T.Ptr(...) as T.handle."""
+        said = note.func if isinstance(note, ast.Call) else note
+        if isinstance(said, ast.Attribute) and self.said_name(note) in CLASSIC_TYPES:
+            return ast.copy_location(ast.Attribute(said.value, CLASSIC_TYPES[said.attr]), note)
         if not isinstance(note, ast.Subscript) or self.script_name(note.value) != "Buffer":
             return note
         args, items = [note.slice], note.slice.elts if isinstance(note.slice, ast.Tuple) else []

@@ -25,7 +25,7 @@ from .nodes import PrimFunc
 from .parser import parse
 from .parser_call import VALUES
 from .parser_source import Macro, Source
-from .script_ops import is_dtype
+from .script_ops import CLASSIC_TYPES, is_dtype
 from .verify import verify
 
 __all__ = [
@@ -157,7 +157,7 @@ Buffer: Any = _Annotation("Buffer")
 
 
 def __getattr__(name: str) -> Any:
-    if is_dtype(name):
+    if is_dtype(name) or name in CLASSIC_TYPES:
         return _Annotation(name)
     what = f"T.{name} has a meaning only inside of a function decorated with @T.prim_func"
     if name.startswith("_") or name not in VALUES:
