@@ -153,7 +153,8 @@ def f(A: T.Buffer((4,), "float32"), n: T.int32):
     interpret(func, a, 2)
     close(a, np.array([1, 2, np.exp(2), 4]))
     with pytest.raises(
-        ParseError, match=r'(?s)T.exp gives float32 here, not float16.*T.cast\("float16", ...\)'
+        ParseError,
+        match=r'(?s)T.exp gives a value of float32 here, not float16.*T.cast\("float16", ...\)',
     ):
         program('def f(A: T.Buffer((4,))):\n    A[0] = T.exp(A[0], dtype="float16")')
 

@@ -94,7 +94,7 @@ class BufferParser(ExprParser):
     def known(self, node: ast.expr, value: Expr, what: str) -> None:
         """Where a text may say what follows already: a variable for it stands for the value."""
         said = self.value(node)
-        if isinstance(node, ast.Name) and said in self.declared:
+        if isinstance(node, ast.Name) and isinstance(said, Var) and said in self.declared:
             self.define(node.id, cast(said.type, value))
         elif not isinstance(said, int | IntImm) or not is_const(
             value, int(self.as_expr(node, said))

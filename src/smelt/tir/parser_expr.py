@@ -472,9 +472,9 @@ class ExprParser:
         others = [k for k in node.keywords if k is not said]
         kind = self.dtype_arg(said.value)
         plain_call = ast.copy_location(ast.Call(node.func, args, others), node)
-        made: Expr = self.run(known, plain_call, args)
-        if made.dtype != kind:
-            what = f"T.{known.signature.name} gives {made.dtype} here, not {kind}"
+        made = self.run(known, plain_call, args)
+        if not isinstance(made, Expr) or made.dtype != kind:
+            what = f"T.{known.signature.name} gives {describe(made)} here, not {kind}"
             self.fail(said, what, f'T.cast("{kind}", ...)')
         return made
 
