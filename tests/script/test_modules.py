@@ -103,14 +103,18 @@ def test_one_function_alone() -> None:
     assert_structural_equal(from_source(func.script()), func)
 
 
-BLOCK = '    with T.block("B"):\n        A[0] = 1.0\n'
+LEAVING = """def f(A: T.Buffer((4,), "float32")):
+    for i in range(8):
+        with T.block("B"):
+            v = T.axis.spatial(4, i)
+            A[v] = 1.0
+"""
 
 
 def test_the_rules_of_programs_are_checked_too() -> None:
-    text = f"def f(A: T.Buffer((4,), 'float32')):\n{BLOCK}{BLOCK}"
-    with pytest.raises(VerifyError, match="the name 'B' belongs to two blocks"):
-        parse(text)
-    assert isinstance(parse(text, check_well_formed=False), PrimFunc)
+    with pytest.raises(VerifyError, match="v of block B is i, which comes to 7"):
+        parse(LEAVING)
+    assert isinstance(parse(LEAVING, check_well_formed=False), PrimFunc)
 
 
 def test_an_empty_module() -> None:

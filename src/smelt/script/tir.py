@@ -6,6 +6,7 @@ from typing import Any
 
 from smelt.tir import script as language
 from smelt.tir.script import Buffer as Buffer
+from smelt.tir.script import macro as macro
 from smelt.tir.script import prim_func as prim_func
 
 

@@ -28,11 +28,11 @@ from .nodes import (
 from .parser_buffer import BUFFER
 from .parser_expr import Source
 from .parser_let import Binding, LetParser
-from .parser_source import describe, unquoted
+from .parser_source import Macro, describe, unquoted
 from .parser_values import BufferView, plain
 from .regions import with_regions
 from .script_names import BINDING, CONTEXT, STATEMENT, complaint, entries, entry
-from .script_ops import is_dtype, shape_vars
+from .script_ops import CLASSIC_TYPES, is_dtype, shape_vars
 
 
 def parse(
@@ -142,7 +142,7 @@ class FunctionParser(LetParser):
         if arg.annotation is None:
             self.fail(arg, f"the parameter {arg.arg} needs a type", legal)
         try:
-            note = unquoted(arg.annotation)
+            note = self.classic(unquoted(arg.annotation))
         except SyntaxError as e:
             self.fail(arg.annotation, f"the type of {arg.arg} is no Python: {e.msg}", legal)
         called, name = isinstance(note, ast.Call), self.said_name(note)
@@ -150,6 +150,20 @@ class FunctionParser(LetParser):
         if not plain_type and not (called and name == "Buffer"):
             self.fail(note, f"this is no type of a parameter ({arg.arg})", legal)
         return note
+
+    def classic(self, note: ast.expr) -> ast.expr:
+        """T.Buffer[(16,), "float32"] as a call, T.Ptr(...) as T.handle."""
+        said = note.func if isinstance(note, ast.Call) else note
+        if isinstance(said, ast.Attribute) and self.said_name(note) in CLASSIC_TYPES:
+            return ast.copy_location(ast.Attribute(said.value, CLASSIC_TYPES[said.attr]), note)
+        if not isinstance(note, ast.Subscript) or self.script_name(note.value) != "Buffer":
+            return note
+        args, items = [note.slice], note.slice.elts if isinstance(note.slice, ast.Tuple) else []
+        if len(items) == 2 and (
+            isinstance(items[0], ast.Tuple | ast.List) or not isinstance(self.value(items[1]), int)
+        ):
+            args = items
+        return ast.copy_location(ast.Call(note.value, args, []), note)
 
     def check_sizes(self, func: PrimFunc) -> None:
         """Declared variables that are used get their values from shapes."""
@@ -241,24 +255,48 @@ class FunctionParser(LetParser):
             self.fail(value, f"{buffer.name} holds {kind}, the value is {found}", legal)
         return BufferStore(buffer, given, indices)
 
-    def expression(self, s: ast.Expr) -> Stmt | None:
+    def expression(self, s: ast.Expr) -> Stmt | Binding | None:
         """T.reads(...) and the like, a call for its effect, or a text."""
         node = s.value
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if isinstance(node, ast.Constant) and (isinstance(node.value, str) or node.value is ...):
             return None
         if not isinstance(node, ast.Call):
             self.fail(s, "an expression alone does nothing", "T.evaluate(x)")
         name = self.script_name(node.func)
         known = entries(STATEMENT).get(name or "")
         if known is not None:
-            made: Stmt | None = self.run(known, node, self.elements(node.args))
+            made: Stmt | Binding | None = self.run(known, node, self.elements(node.args))
             return made
         if name is not None and (name in entries(BINDING) or name in entries(CONTEXT)):
             self.fail(node, *complaint(name, STATEMENT))
+        module = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if name is None and isinstance(module, ast.Name) and not self.is_known(module.id):
+            what = f"{module.id} is not known here; a program calls no other program"
+            self.fail(node.func, what, "R.call_tir in a graph function, @T.macro before the other")
+        if name is None and isinstance(called := self.value(node.func), Macro):
+            return self.inlined(called, node)
         value = self.value(node)
         if name is None and not isinstance(value, Expr):
             self.fail(s, f"the call gives {describe(value)}, which is no statement")
         return Evaluate(self.as_expr(node, value))
+
+    def inlined(self, macro: Macro, node: ast.Call) -> Stmt:
+        """The statements of a macro; they see its parameters and what is around its definition."""
+        values = [self.value(a) for a in self.elements(node.args)]
+        named = {k.arg or "**": self.value(k.value) for k in node.keywords}
+        names = [*macro.params[: len(values)], *named]
+        if len(values) > len(macro.params) or sorted(names) != sorted(macro.params):
+            self.fail(node, f"these are not the parameters of {macro}")
+        before = self.source, self.aliases, self.env, self.names
+        self.source, self.aliases, self.env = macro.source, macro.aliases, macro.env
+        self.names = {}
+        self.push()
+        for name, value in zip(names, [*values, *named.values()], strict=True):
+            self.define(name, value)
+        body = self.suite(macro.body)
+        self.pop()
+        self.source, self.aliases, self.env, self.names = before
+        return body
 
     def branch(self, s: ast.If) -> Stmt | list[ast.stmt]:
         """if and else; where the condition is a value of Python, the statements that it chooses."""
@@ -280,12 +318,11 @@ class FunctionParser(LetParser):
 
     def within(self, s: ast.With) -> Stmt | None:
         """with T.block("C"), T.init(), T.allocate(...) as B, T.let(...) as x."""
-        if len(s.items) != 1:
-            self.fail(s.items[1].context_expr, "one thing at a time stands behind with")
+        inner = [ast.copy_location(ast.With(s.items[1:], s.body), s)] if s.items[1:] else s.body
         node, target = s.items[0].context_expr, s.items[0].optional_vars
         name = self.script_name(node.func) if isinstance(node, ast.Call) else None
         wrong = "this does not stand behind with"
-        made: Stmt | None = self.placed(CONTEXT, name, node, wrong, target, s.body)
+        made: Stmt | None = self.placed(CONTEXT, name, node, wrong, target, inner)
         return made
 
     def returns(self, s: ast.Return) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, Var, cast, const
 
+from .names import unique_name
 from .nodes import Block, BlockRealize, Buffer, BufferRegion, IterVar, Range, Stmt
 from .parser_buffer import OPTIONS, BufferParser
 from .parser_source import Source, describe
 from .parser_values import is_number, plain
-from .script_names import BINDING, CONTEXT, STATEMENT, entry
+from .script_names import BINDING, CONTEXT, STATEMENT, VALUE, entry
 
 _KINDS = ("spatial", "reduce", "opaque")
 _LETTERS = {k[0].upper(): k for k in _KINDS}
@@ -70,11 +71,11 @@ class BlockParser(BufferParser):
     blocks      the blocks around what is parsed, the function's own level first
     bare        blocks whose text leaves out (reads, writes)
     domains     what loop variables run over
+    named       the names of blocks
     rooted      whether there is any block
     no_root     whether the text says that there is no block "root"
     params      the function's parameters by name
     func_attrs  the function's attributes
-    declared    variables without a value of their own, and where they stand
     given       those of them that a let has given one
     lets        variables with a value, and how deep in scopes they are bound
     """
@@ -87,6 +88,7 @@ class BlockParser(BufferParser):
         self.blocks: list[BlockParts] = [BlockParts(None)]
         self.bare: dict[Block, tuple[bool, bool]] = {}
         self.domains: dict[Expr, Range] = {}
+        self.named: set[str] = set()
         self.rooted = self.no_root = False
         self.params: dict[str, Var | Buffer] = {}
         self.func_attrs: dict[str, Any] = {}
@@ -182,7 +184,7 @@ def _axis(
     parts = p.in_block(node, once=False)
     kind = (p.script_name(node.func) or "")[len("axis.") :]
     given = p.value(dom)
-    bounds = given if isinstance(given, tuple) else (given,)
+    bounds = tuple(given) if isinstance(given, tuple | list) else (given,)
     if not 1 <= len(bounds) <= 2:
         p.fail(dom, f"a domain of {len(bounds)} bounds", "an extent, or (low, high)")
     at = plain(p.value(value))
@@ -235,6 +237,12 @@ def _where(p: BlockParser, node: ast.Call, condition: ast.expr) -> None:
     p.in_block(node).predicate = p.condition(condition)
 
 
+@entry(VALUE, "target(target)")
+def _target(p: BlockParser, node: ast.Call, target: ast.expr) -> Any:
+    """In attributes: the text or the dictionary that a target is made from."""
+    return p.data(target)
+
+
 @entry(STATEMENT, "block_attr(attrs)", "sblock_attr(attrs)")
 def _block_attr(p: BlockParser, node: ast.Call, attrs: ast.expr) -> None:
     p.blocks[-1].attrs.update(p.attributes(attrs))
@@ -249,16 +257,15 @@ def _alloc_buffer(
     p.define(target, buffer)
 
 
-@entry(CONTEXT, "block(name)", "sblock(name)")
+@entry(CONTEXT, "block(name=)", "sblock(name=)")
 def _block(
-    p: BlockParser, node: ast.Call, target: Any, body: list[ast.stmt], name: ast.expr
+    p: BlockParser, node: ast.Call, target: Any, body: list[ast.stmt], **named: ast.expr
 ) -> Stmt:
+    """Schedules find blocks by name: those without one, and second ones, get one of their own."""
     if target is not None:
         p.fail(target, "a block's axes are bound inside of it", "vi = T.axis.spatial(extent, i)")
-    own = p.text_arg(name)
-    if not own:
-        p.fail(name, "a block needs a name: schedules find it by that")
-    return p.block(own, body)
+    own = p.text_arg(named["name"]) if named else ""
+    return p.block(own if own == "root" else unique_name(own or "block", p.named), body)
 
 
 @entry(CONTEXT, "init()")

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import is_const
-from smelt.ir.expr import INDEX, Expr, IntImm, Var, const
+from smelt.ir.expr import INDEX, Expr, IntImm, Var, cast, const
 
 from .nodes import Buffer, BufferRegion, Range
 from .parser_expr import ExprParser
 from .parser_source import Described, describe
-from .parser_values import BufferView
+from .parser_values import BufferView, Reshaped, row_major
 from .regions import full
 from .script_names import BINDING, Entry, Signature, entry
 
 OPTIONS = (
-    "dtype=, scope=, strides=, data=, axis_separators=, elem_offset=, align=, offset_factor=, "
-    "buffer_type="
+    "dtype=, data=, strides=, elem_offset=, scope=, align=, offset_factor=, buffer_type=, "
+    "axis_separators="
 )
 """What a buffer may say of itself behind its shape."""
 
@@ -38,10 +39,12 @@ class Matched(Described):
 class BufferParser(ExprParser):
     """Parses what declares buffers, and regions of them.
 
-    params  the function's parameters by name
+    params    the function's parameters by name
+    declared  variables without a value of their own, and where they stand
     """
 
     params: dict[str, Var | Buffer]
+    declared: dict[Var, ast.AST]
 
     def extents(self, node: ast.expr, what: str) -> tuple[Expr, ...]:
         """A tuple of extents or strides, or one."""
@@ -83,25 +86,39 @@ class BufferParser(ExprParser):
         for name in ("align", "offset_factor"):
             if name in options:
                 self.int_arg(options[name], -1)
-        if elem_offset is not None and not is_const(self.expr(elem_offset), 0):
-            self.fail(elem_offset, "a buffer begins at its first element", "0")
+        if elem_offset is not None:
+            self.known(elem_offset, const(0), "a buffer begins at its first element")
         if buffer_type is not None and self.text_arg(buffer_type) not in ("", "default"):
             self.fail(buffer_type, "smelt has one kind of buffer", '"default"')
 
+    def known(self, node: ast.expr, value: Expr, what: str) -> None:
+        """Where a text may say what follows already: a variable for it stands for the value."""
+        said = self.value(node)
+        if isinstance(node, ast.Name) and isinstance(said, Var) and said in self.declared:
+            self.define(node.id, cast(said.type, value))
+        elif not isinstance(said, int | IntImm) or not is_const(
+            value, int(self.as_expr(node, said))
+        ):
+            number = f"{value.value}, or " if isinstance(value, IntImm) else ""
+            self.fail(node, what, f"{number}a variable that stands for it")
+
     def same_memory(
         self, node: ast.Call, name: str, shape: ast.expr, data: ast.expr, **options: ast.expr
-    ) -> Buffer:
-        """T.Buffer(shape, dtype, data=B): a second name of B, which must look like this."""
+    ) -> Buffer | BufferView:
+        """T.Buffer(shape, dtype, data=B): a second name of B, in its shape or another one."""
         dtype = options.get("dtype")
         value = self.value(data)
         if not isinstance(value, Buffer):
             self.fail(data, f"expected a buffer, got {describe(value)}")
         wanted = self.extents(shape, f"an extent of {name}")
         kind = "float32" if dtype is None else self.dtype_arg(dtype)
-        if wanted != value.shape or kind != value.type:
-            what = f"{name} would see the memory of {value.name} in another shape or type"
-            self.fail(node, what, f"{value.name} itself")
-        return value
+        if wanted == value.shape and kind == value.type:
+            return value
+        sizes = [prod(s, start=const(1)) for s in (wanted, value.shape)]
+        if sizes[0] is not sizes[1] or kind != value.type or value.strides:
+            what = f"{name} would see the memory of {value.name} in another size or type"
+            self.fail(node, what, f"{value.name} itself, or a dense buffer in another shape")
+        return Reshaped(name, value, full(value).region, wanted)
 
     # ----------------------------------------------------------------------------- regions
 
@@ -115,6 +132,8 @@ class BufferParser(ExprParser):
         base = self.value(node.value)
         if not isinstance(base, Buffer | BufferView):
             self.fail(node.value, f"expected a buffer, got {describe(base)}")
+        if isinstance(base, Reshaped):
+            return full(base.buffer)
         items = self.items(base, node, "ranges")
         ranges = [self.range(i, e) for i, e in zip(items, base.shape, strict=True)]
         if isinstance(base, Buffer):
@@ -134,15 +153,48 @@ class BufferParser(ExprParser):
         high = self.value(node.upper) if node.upper else extent
         return self.interval(node, low, high)
 
-    def view(self, name: str, node: ast.Subscript, shape: ast.expr) -> BufferView:
+    def layout(
+        self, name: str, r: BufferRegion, rank: int, options: Mapping[str, ast.expr]
+    ) -> None:
+        """What the text says of a view, whose place and strides are those of its region."""
+        steps = r.buffer.strides or row_major(r.buffer.shape)
+        for option, node in options.items():
+            match option:
+                case "strides":
+                    items = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
+                    if items and len(items) != rank:
+                        self.fail(node, f"{name} has {rank} dimensions, {len(items)} strides given")
+                    for item, step in zip(items, steps[len(steps) - rank :], strict=False):
+                        self.known(item, step, f"{r.buffer.name} has other strides")
+                case "elem_offset":
+                    parts = [d.min * step for d, step in zip(r.region, steps, strict=True)]
+                    at = sum(parts, const(0))
+                    self.known(node, at, f"the region of {r.buffer.name} tells where it begins")
+                case "scope" if self.text_arg(node) not in ("", r.buffer.scope):
+                    self.fail(node, f"{r.buffer.name} is in {r.buffer.scope} memory")
+                case "dtype" if self.dtype_arg(node) != r.buffer.type:
+                    self.fail(node, f"{r.buffer.name} holds {r.buffer.type}")
+                case "data" | "axis_separators":
+                    self.fail(node, "a region has the memory of its buffer")
+        promised = ("align", "offset_factor", "buffer_type")
+        self.promises({k: v for k, v in options.items() if k in promised})
+
+    def view(self, name: str, node: ast.Subscript, shape: ast.expr, **options: Any) -> BufferView:
         """B = T.match_buffer(A[0:4, j:j + 8], (4, 8)): the region under a name of its own."""
         r = self.region(node)
         extents = self.extents(shape, f"an extent of {name}")
         skip = len(r.region) - len(extents)
         outer = all(is_const(d.extent, 1) for d in r.region[: max(skip, 0)])
-        if skip < 0 or not outer or extents != tuple([d.extent for d in r.region[skip:]]):
+        inner = [d.extent for d in r.region[max(skip, 0) :]]
+        if skip < 0 or not outer or not all(map(_same, extents, inner)):
             self.fail(node, f"the region of {r.buffer.name} has another shape than {name}")
+        self.layout(name, r, len(extents), options)
         return BufferView(name, r.buffer, r.region, extents)
+
+
+def _same(a: Expr, b: Expr) -> bool:
+    """Whether two extents are one, be their types what they are."""
+    return a is b or (isinstance(b, IntImm) and is_const(a, b.value))
 
 
 @entry(BINDING, f"match_buffer(param, shape, {OPTIONS})")
@@ -151,13 +203,7 @@ def _match_buffer(
 ) -> None:
     """A parameter that is a handle becomes a buffer; a region gets a name."""
     if isinstance(param, ast.Subscript):
-        dtype = options.pop("dtype", None)
-        for option in options.values():
-            p.fail(option, "a region is matched by its shape and type only")
-        view = p.view(target, param, shape)
-        if dtype is not None and p.dtype_arg(dtype) != view.buffer.type:
-            p.fail(dtype, f"{view.buffer.name} holds {view.buffer.type}")
-        p.define(target, view)
+        p.define(target, p.view(target, param, shape, **options))
         return
     handle = p.value(param)
     if not isinstance(param, ast.Name) or p.params.get(param.id) is not handle:
@@ -171,11 +217,17 @@ def _match_buffer(
     p.define(target, buffer)
 
 
-@entry(BINDING, f"Buffer(shape, {OPTIONS})")
-def _alias(
+@entry(BINDING, f"Buffer(shape, {OPTIONS})", f"buffer_decl(shape, {OPTIONS})")
+def alias(
     p: BufferParser, node: ast.Call, target: str, shape: ast.expr, **options: ast.expr
 ) -> None:
-    if "data" not in options:
+    """Another name of a buffer's memory; a parameter that is a pointer becomes the buffer."""
+    data = options.get("data")
+    if isinstance(data, ast.Name) and p.params.get(data.id) is p.value(data):
+        del options["data"]
+        _match_buffer(p, node, target, data, shape, **options)
+        return
+    if data is None:
         p.fail(node, f"nothing allocates {target}", f"{target} = T.alloc_buffer(shape, dtype)")
     p.define(target, p.same_memory(node, target, shape, **options))
 

@@ -6,7 +6,7 @@ import ast
 import math
 import struct
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smelt.ir import dtype as dt
 from smelt.ir import expr
@@ -101,9 +101,26 @@ def _quantifier(p: ExprParser, node: ast.Call, *conditions: ast.expr) -> expr.Ex
     return result
 
 
+@entry(VALUE, "Range(begin, end)")
+def _range(p: ExprParser, node: ast.Call, *ends: ast.expr) -> tuple[Any, ...]:
+    """The domain of an axis."""
+    return tuple([p.value(e) for e in ends])
+
+
 @entry(VALUE, "ceildiv(a, b)")
 def _ceildiv(p: ExprParser, node: ast.Call, a: ast.expr, b: ast.expr) -> expr.Expr:
     return ceildiv(*p.pair(a, b))
+
+
+@entry(VALUE, "q_multiply_shift(x, y, q, s)")
+def _q_multiply_shift(p: ExprParser, node: ast.Call, *args: ast.expr) -> expr.Expr:
+    """The integer nearest to x * y * 2 ** (s - q), halves upward; formed in int64."""
+    bits, shift = p.int_arg(args[2], 1), p.int_arg(args[3], -31)
+    x, y = [expr.cast("int64", p.expr(a, "int32")) for a in args[:2]]
+    scaled = x * expr.const(1 << max(shift, 0)) * y
+    right = bits - min(shift, 0)
+    rounded = scaled + expr.const(1 << (right - 1))
+    return expr.cast("int32", expr.Call("int64", "shift_right", (rounded, expr.const(right))))
 
 
 # ------------------------------------------------------------------------ constants, conversions

@@ -114,6 +114,10 @@ class ExprParser:
                 return found.item() if isinstance(found, np.generic) else found
         self.fail(node, f"'{node.id}' is not defined here", self._near(node.id))
 
+    def is_known(self, name: str) -> bool:
+        """Whether a name stands for anything."""
+        return any(name in known for known in (self.names, self.env, BUILTINS))
+
     def _near(self, name: str) -> str:
         own = list(self.names)
         return ", ".join(closest(name, [*own, *self.env]) or own) or "nothing is defined yet"
@@ -451,12 +455,28 @@ class ExprParser:
             args = self.elements(node.args)
             if expected is not None and name in _CHOICES and len(args) > 1 and not node.keywords:
                 args = [*args[:-2], *[self.expected(a, expected) for a in args[-2:]]]
+            own = [k for k in node.keywords if k.arg == "dtype"]
+            if own and "dtype" not in known.signature.params:
+                return self.of_type(known, node, args, own[0])
             return self.run(known, node, args)
         if is_dtype(name):
             return typed(self, node, name)
         if name in _EFFECTS:
             return Call("int32", name, tuple([self.expr(a) for a in self.elements(node.args)]))
         self.fail(node.func, *self.unknown(name))
+
+    def of_type(
+        self, known: Entry, node: ast.Call, args: list[ast.expr], said: ast.keyword
+    ) -> Expr:
+        """T.exp(x, dtype="float32"): the type follows from the operands, and is said again."""
+        others = [k for k in node.keywords if k is not said]
+        kind = self.dtype_arg(said.value)
+        plain_call = ast.copy_location(ast.Call(node.func, args, others), node)
+        made = self.run(known, plain_call, args)
+        if not isinstance(made, Expr) or made.dtype != kind:
+            what = f"T.{known.signature.name} gives {describe(made)} here, not {kind}"
+            self.fail(said, what, f'T.cast("{kind}", ...)')
+        return made
 
     def run(self, known: Entry, node: ast.Call, args: list[ast.expr], *place: Any) -> Any:
         """What a name of T does. place: what it is called with beside the arguments of the call."""

@@ -9,12 +9,12 @@ from typing import Any
 
 from smelt.ir.expr import INDEX, Var
 
-from .nodes import Allocate, Buffer, LetStmt, Stmt
-from .parser_buffer import OPTIONS
+from .nodes import Allocate, Buffer, For, LetStmt, Stmt
+from .parser_buffer import OPTIONS, alias
 from .parser_loop import LoopParser
-from .parser_source import describe
+from .parser_source import Described, describe
 from .parser_values import BufferView, plain
-from .script_names import BINDING, CONTEXT, complaint, entries, entry
+from .script_names import BINDING, CONTEXT, STATEMENT, complaint, entries, entry
 from .script_ops import is_dtype
 
 Binding = Callable[[Stmt], Stmt]
@@ -58,12 +58,18 @@ class LetParser(LoopParser):
             self.run(known, value, self.elements(value.args), target.elts)
             return
         pairs = _pairs(target, value)
-        if not pairs or not all(self.declared_type(v) for _, v in pairs):
+        if not pairs or not all(self.declared_type(v) or self.is_axis(v) for _, v in pairs):
             legal = 'vi, vj = T.axis.remap("SS", [i, j]); m, n = T.int64(), T.int64()'
             self.fail(target, "several names are bound to axes and sizes only", legal)
         for t, v in pairs:
             if isinstance(t, ast.Name):
                 self.bind(v, t.id, v)
+
+    def is_axis(self, node: ast.expr) -> bool:
+        """T.axis.spatial(...) and the like."""
+        return isinstance(node, ast.Call) and (self.script_name(node.func) or "").startswith(
+            "axis."
+        )
 
     def bind(self, s: ast.AST, name: str, value: ast.expr) -> Binding | None:
         """name = value: an axis, a buffer, a size, or a value for the rest of the suite."""
@@ -178,6 +184,73 @@ def _let_around(
     return stmt
 
 
+# ------------------------------------------------------------------------------- launched threads
+
+
+class ThreadName(Described):
+    """What bx is after bx = T.env_thread("blockIdx.x"), until it is launched."""
+
+    def __init__(self, name: str, axis: str) -> None:
+        self.name, self.axis = name, axis
+
+    def __str__(self) -> str:
+        return f"{self.name}, a thread that is not launched"
+
+
+@entry(BINDING, "env_thread(thread)")
+def _env_thread(p: LetParser, node: ast.Call, target: str, thread: ast.expr) -> None:
+    p.define(target, ThreadName(target, p.text_arg(thread)))
+
+
+@entry(BINDING, "launch_thread(thread, extent)")
+def _launched(
+    p: LetParser, node: ast.Call, target: str | None, thread: ast.expr, extent: ast.expr
+) -> Binding:
+    """The loop over threads around the rest of the suite."""
+    given = p.value(thread)
+    known = given if isinstance(given, ThreadName) else None
+    axis = known.axis if known else p.text_arg(thread)
+    name = target or (known.name if known else None)
+    if name is None:
+        p.fail(
+            node, "the thread's variable is not named", f'tx = T.launch_thread("{axis}", extent)'
+        )
+    dom = p.bounds(extent, None, p.value(extent))
+    var = Var(p.fresh(name), dom.extent.dtype)
+    p.domains[var] = dom
+    p.define(name, var)
+    return lambda body: For(var, dom.min, dom.extent, body, "thread_binding", axis)
+
+
+@entry(STATEMENT, "launch_thread(thread, extent)")
+def _launched_alone(p: LetParser, node: ast.Call, *args: ast.expr) -> Binding:
+    return _launched(p, node, None, *args)
+
+
+@entry(STATEMENT, "attr(node, key, value)")
+def _attr(p: LetParser, node: ast.Call, of: ast.expr, key: ast.expr, value: ast.expr) -> Binding:
+    """T.attr(bx, "thread_extent", 4) launches a thread; smelt keeps other notes elsewhere."""
+    if p.text_arg(key) != "thread_extent":
+        what = f"T.attr states thread_extent only, not {p.text_arg(key)}"
+        legal = "T.block_attr({...}), T.func_attr({...}), annotations={...} of a loop"
+        p.fail(key, what, legal)
+    return _launched(p, node, None, of, value)
+
+
+@entry(CONTEXT, "launch_thread(thread, extent)", "attr(node, key, value)")
+def _launched_around(
+    p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], *args: ast.expr
+) -> Stmt:
+    name = target.id if isinstance(target, ast.Name) else None
+    if target is not None and name is None:
+        p.fail(target, "expected one name")
+    p.push()
+    bound = _launched(p, node, name, *args) if len(args) == 2 else _attr(p, node, *args)
+    inner = p.suite(body)
+    p.pop()
+    return bound(inner)
+
+
 # ----------------------------------------------------------------------- buffers that live a while
 
 _ALLOCATE = (
@@ -206,7 +279,7 @@ def _declared(
 ) -> Binding | None:
     """B = T.decl_buffer(shape, dtype): new memory, or with data= another name of a buffer."""
     if "data" in options:
-        p.define(target, p.same_memory(node, target, shape, **options))
+        alias(p, node, target, shape, **options)
         return None
     return _allocated(p, node, target, shape, **options)
 

@@ -70,7 +70,10 @@ def _one(p: LoopParser, node: ast.Call, s: ast.For, start: ast.expr, **options: 
     names = ("stop", "step", "annotations", "dtype", "thread")
     stop, step, annotations, dtype, thread = [options.get(n) for n in names]
     name = p.script_name(node.func) or "serial"
-    if name == "thread_binding" and thread is None:
+    bound = name == "thread_binding"
+    if bound and thread is None and stop is not None and isinstance(p.value(stop), str):
+        stop, thread = None, stop  # T.thread_binding(4, "threadIdx.x")
+    if bound and thread is None:
         p.fail(node, "T.thread_binding: the axis must be given", 'thread="threadIdx.x"')
     if not isinstance(s.target, ast.Name):
         p.fail(s.target, "expected one loop variable", "for i, j in T.grid(m, n): for several")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
-from typing import NoReturn
+from collections.abc import Collection, Mapping
+from typing import Any, NoReturn
 
 from smelt.ir.errors import ParseError
 from smelt.ir.expr import Expr
@@ -86,6 +86,25 @@ class Described:
     """What stands for something in the parser; its str() is what errors call it."""
 
     __slots__ = ()
+
+
+class Macro(Described):
+    """Statements with parameters, which a call puts in its own place."""
+
+    def __init__(self, source: Source, aliases: frozenset[str], env: Mapping[str, Any]) -> None:
+        """The one function of a text, and the names that it sees."""
+        node = source.tree().body[0]
+        if not isinstance(node, ast.FunctionDef):
+            source.error(node, "a macro is a function with def")
+        a = node.args
+        for odd in (*a.posonlyargs, *a.kwonlyargs, a.vararg, a.kwarg, *a.defaults):
+            if odd is not None:
+                source.error(odd, "a macro has plain parameters only")
+        self.source, self.aliases, self.env = source, aliases, env
+        self.name, self.body, self.params = node.name, node.body, [p.arg for p in a.args]
+
+    def __str__(self) -> str:
+        return f"the macro {self.name}({', '.join(self.params)})"
 
 
 def describe(value: object) -> str:

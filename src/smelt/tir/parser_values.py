@@ -8,7 +8,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from smelt.ir.expr import OPERATORS, Expr
+from smelt.ir.build import is_const
+from smelt.ir.expr import OPERATORS, Expr, const
 
 from .nodes import Buffer, IterVar, Range
 from .parser_source import Described
@@ -50,6 +51,14 @@ def is_python(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float | str | tuple | list)
 
 
+def row_major(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The distances of neighbours in every dimension, in elements."""
+    steps: list[Expr] = [const(1)] if shape else []
+    for extent in shape[:0:-1]:
+        steps.insert(0, extent * steps[0])
+    return tuple(steps)
+
+
 class BufferView(Described):
     """A region of a buffer under a name of its own: `B = T.match_buffer(A[0:4, j:j + 8], ...)`."""
 
@@ -74,3 +83,22 @@ class BufferView(Described):
         skip = len(self.region) - len(own)
         inner = zip(self.region[skip:], own, strict=True)
         return (*[r.min for r in self.region[:skip]], *[r.min + i for r, i in inner])
+
+
+class Reshaped(BufferView):
+    """A dense buffer in another shape: `B = T.Buffer((256,), data=A.data)`."""
+
+    __slots__ = ()
+
+    def indices(self, own: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The buffer's indices of one of the view's elements."""
+        at: Expr | None = None
+        for i, step in zip(own, row_major(self.shape), strict=True):
+            part = i if is_const(step, 1) else i * step
+            at = part if at is None else at + part
+        at = const(0) if at is None else at
+        found: list[Expr] = []
+        for step, extent in zip(row_major(self.buffer.shape), self.buffer.shape, strict=True):
+            place = at if is_const(step, 1) else at // step
+            found.append(place % extent if found else place)
+        return tuple(found)

@@ -149,7 +149,7 @@ class ExprPrinter:
     def _datum(self, value: Any) -> str:
         if isinstance(value, expr.IntImm):
             return f"T.{value.type}({value.value})"
-        return self.text(value) if isinstance(value, expr.Expr) else quoted(str(value))
+        return self.operand(value, "") if isinstance(value, expr.Expr) else quoted(str(value))
 
     # ------------------------------------------------------------------------- one node each
 

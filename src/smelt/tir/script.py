@@ -24,7 +24,8 @@ from smelt.ir.text import script
 from .nodes import PrimFunc
 from .parser import parse
 from .parser_call import VALUES
-from .script_ops import is_dtype
+from .parser_source import Macro, Source
+from .script_ops import CLASSIC_TYPES, is_dtype
 from .verify import verify
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "FunctionSource",
     "function_source",
     "in_class_body",
+    "macro",
     "parse",
     "prim_func",
     "script",
@@ -117,6 +119,23 @@ def prim_func(
     return read if function is None else read(function)
 
 
+def macro(described: Callable[..., Any] | None = None, *, hygienic: bool = True) -> Any:
+    """Statements with parameters: a call in a program puts them in its place.
+
+    hygienic  True: a macro sees its parameters and what stands around its definition
+    """
+    around = sys._getframe(1)
+    if not hygienic:
+        raise ParseError("T.macro(hygienic=False): a macro sees its parameters only; pass the rest")
+
+    def read(f: Callable[..., Any]) -> Macro:
+        s = function_source(f, around)
+        source = Source(s.text, s.path, s.first_line, s.indent)
+        return Macro(source, s.aliases("T", __name__, "smelt.script.tir"), s.env)
+
+    return read if described is None else read(described)
+
+
 class _Annotation:
     """What an annotation evaluates to: nothing of interest, its source counts."""
 
@@ -124,6 +143,9 @@ class _Annotation:
         self.name = name
 
     def __call__(self, *args: object, **options: object) -> _Annotation:
+        return self
+
+    def __getitem__(self, described: object) -> _Annotation:
         return self
 
     def __repr__(self) -> str:
@@ -135,7 +157,7 @@ Buffer: Any = _Annotation("Buffer")
 
 
 def __getattr__(name: str) -> Any:
-    if is_dtype(name):
+    if is_dtype(name) or name in CLASSIC_TYPES:
         return _Annotation(name)
     what = f"T.{name} has a meaning only inside of a function decorated with @T.prim_func"
     if name.startswith("_") or name not in VALUES:

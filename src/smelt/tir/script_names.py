@@ -55,8 +55,10 @@ class Signature:
         """The arguments of a call: the required ones and the rest in order, others by name."""
         if len(args) == len(self.params) == len(self.required) and not node.keywords:
             return args, {}
-        given = dict(zip(self.params[: self.positional], args, strict=False))
-        more = args[self.positional :]
+        spelled = any(k.arg == "dtype" for k in node.keywords)
+        first = 1 if spelled and self.params[0] == "dtype" else 0  # classic: it stands last, named
+        given = dict(zip(self.params[first : self.positional], args, strict=False))
+        more = args[self.positional - first :]
         if more and not self.rest:
             most = "at most " if len(self.required) < self.positional else ""
             counts = f"{most}{self.positional} operands, {len(args)} given"
@@ -70,7 +72,13 @@ class Signature:
         missing = [p for p in self.required if p not in given]
         if missing:
             fail(node, f"T.{self.name}: {', '.join(missing)} must be given", self.text)
-        return [given.pop(p) for p in self.required] + more, given
+        required = [given.pop(p) for p in self.required] + more
+        return required, {k: v for k, v in given.items() if not _is_none(v)}
+
+
+def _is_none(node: ast.expr) -> bool:
+    """Whether an argument says that nothing is given."""
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 class Entry(NamedTuple):
@@ -108,18 +116,31 @@ _MISSING = {
     "Allocate": "B = T.allocate(shape, dtype)",
     "AllocateConst": "a parameter",
     "allocate_const": "a parameter",
+    "SizeVar": "n = T.int64()",
+    "Var": "n = T.int64()",
+    "access_ptr": "A[i], A[i:i + 8]",
+    "alloc_local": 'B = T.alloc_buffer(shape, dtype, scope="local")',
+    "alloc_shared": 'B = T.alloc_buffer(shape, dtype, scope="shared")',
+    "boolean": "T.bool",
+    "index_map": "the attribute as text",
+    "iter_var": "T.axis.spatial(extent, value) in a block",
+    "load": "A[i]",
+    "local_var": 'B = T.alloc_buffer((1,), dtype, scope="local")',
+    "preflattened_buffer": "A: T.Buffer(shape, dtype) of the shape before",
+    "store": "A[i] = value",
+    "truediv": "a / b",
+    "tvm_access_ptr": "A[i], A[i:i + 8]",
+    "undef": "a number",
+    "vscale": "a number of lanes",
     "address_of": 'T.call("handle", "smelt.address_of", A[0])',
     "assume": "assert condition, text",
-    "attr": "T.block_attr({...}), T.func_attr({...}), annotations={...} of a loop",
     "buffer_realize": "B = T.alloc_buffer(shape, dtype)",
     "call_extern": "T.call_llvm_pure_intrin, T.call_instruction",
     "call_packed": "T.smelt.call_packed in a host program",
     "comm_reducer": "with T.init(): and an update",
     "Else": "if ...: else:",
-    "env_thread": 'for t in T.thread_binding(extent, thread="threadIdx.x"):',
     "If": "if condition:",
-    "launch_thread": 'for t in T.thread_binding(extent, thread="threadIdx.x"):',
-    "macro": "a function of Python, called with values",
+    "macro": "@T.macro before a function outside of programs",
     "prefetch": 'T.evaluate(T.call("handle", "prefetch", ...))',
     "ptr": "T.handle",
     "Ptr": "T.handle",

@@ -104,6 +104,8 @@ def fits(known: Intrinsic, dtype: str) -> bool:
 # ----------------------------------------------------------------------------------------- types
 
 DTYPE_NAMES = (*dt.DTYPES, "handle")
+CLASSIC_TYPES = {"Ptr": "handle", "ptr": "handle", "boolean": "bool"}
+"""Other names of types of parameters."""
 
 
 def is_dtype(name: str) -> bool:
