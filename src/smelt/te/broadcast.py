@@ -70,8 +70,7 @@ def simple(e: Expr) -> Expr:
 
 @lru_cache(4096)
 def _simplified(e: Expr) -> Expr:
-    found = Analyzer().simplify(e)
-    return found if sum(1 for _ in postorder(found)) < sum(1 for _ in postorder(e)) else e
+    return Analyzer().simplify(e)
 
 
 def show(e: ExprLike) -> str:
