@@ -19,7 +19,6 @@ from smelt.arith import Analyzer
 from smelt.ir.build import equal, is_const, select, value_of
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import EQ, INDEX, Binary, Expr, ExprLike, IntImm, Select, Var, const
-from smelt.ir.node import postorder
 
 if TYPE_CHECKING:
     from .tensor import Tensor
