@@ -82,6 +82,36 @@ def test_sizes_are_told_by_shapes_or_given() -> None:
     assert str(e.value) == "affine: the size n is given as 8, but the arrays' shapes say 7"
 
 
+def test_sizes_that_stand_in_shapes_only() -> None:
+    text = """@T.prim_func
+def rows(a: T.handle, b: T.handle):
+    n = T.{kind}()
+    A = T.match_buffer(a, ({extent}, 5), "float32")
+    B = T.match_buffer(b, ({extent},), "float32")
+    S = T.alloc_buffer((n,), "float32")
+    for i, k in T.grid(n, 5):
+        with T.block("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                S[vi] = T.float32(0)
+            S[vi] += A[vi, vk]
+    for i in range(n):
+        with T.block("B"):
+            vi = T.axis.spatial(n, i)
+            B[vi] = S[vi] * 2.0
+"""
+    for kind in ("int32", "int64"):
+        mod = smelt.build(parse(text.format(kind=kind, extent="n")))
+        for size in (1, 33):
+            a, b = RNG.standard_normal((size, 5), np.float32), np.zeros(size, np.float32)
+            mod(a, b)
+            np.testing.assert_allclose(b, a.sum(1) * 2, rtol=1e-4, atol=1e-5)
+    with pytest.raises(InputError, match="3 arguments given, 2 needed"):
+        mod(33, a, b)
+    with pytest.raises(CompileError, match="(?s)no parameter has the extent n.*legal: a para"):
+        smelt.build(parse(text.format(kind="int64", extent="n * 2")))
+
+
 def test_parallel_schedules_run() -> None:
     mod = smelt.build(matmul())
     a, b = (RNG.standard_normal((48, 48), np.float32) for _ in range(2))

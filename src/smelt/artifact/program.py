@@ -28,6 +28,7 @@ from smelt.tir import nodes as tir
 from smelt.tir.analysis.parallel import check_races
 from smelt.tir.facts import written_parameters
 from smelt.tir.printer import script
+from smelt.tir.script_ops import shape_vars
 from smelt.tir.verify import verify
 
 from .artifact import objects_of
@@ -57,8 +58,15 @@ def _build(
     if options.verify:
         verify(func)
         check_races(func)
+    listed = [p.name for p in func.params]
+    func = func.replace(params=(*func.params, *shape_vars(func.params)))
     _check(func)
     symbols, scalars = _scalar_parameters(func)
+    if untold := [v.name for v in scalars if v.name not in listed]:
+        raise CompileError(
+            f"{func.name}: no parameter has the extent {untold[0]}, which their shapes use\n"
+            f"  legal: a parameter {untold[0]}, or an array of that extent"
+        )
     watchers: list[instrument.Observer] = []
     watchers += [instrument.Check(func)] if instrument.check_wanted() else []
     if folder := instrument.dump_folder(options):
@@ -83,7 +91,7 @@ def _build(
         "target": str(target),
         "inputs": [_tensor(p) for p in func.params if p not in symbols],
         "outputs": [],
-        "parameters": [p.name for p in func.params],
+        "parameters": listed,
         "written": sorted(
             {s.buffer.name for s in tir.walk(flat.body) if isinstance(s, tir.BufferStore)}
         ),
