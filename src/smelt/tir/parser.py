@@ -152,10 +152,14 @@ class FunctionParser(LetParser):
         return note
 
     def classic(self, note: ast.expr) -> ast.expr:
-        """T.Buffer[(16,), "float32"] as a call, T.Ptr(...) as T.handle."""
-        said = note.func if isinstance(note, ast.Call) else note
-        if isinstance(said, ast.Attribute) and self.said_name(note) in CLASSIC_TYPES:
-            return ast.copy_location(ast.Attribute(said.value, CLASSIC_TYPES[said.attr]), note)
+        """T.Buffer[(16,), "float32"] as a call, T.Ptr(...) and T.Ptr[...] as T.handle."""
+        match note:
+            case (
+                ast.Call(ast.Attribute() as said)
+                | ast.Subscript(ast.Attribute() as said)
+                | (ast.Attribute() as said)
+            ) if self.script_name(said) in CLASSIC_TYPES:
+                return ast.copy_location(ast.Attribute(said.value, CLASSIC_TYPES[said.attr]), note)
         if not isinstance(note, ast.Subscript) or self.script_name(note.value) != "Buffer":
             return note
         args, items = [note.slice], note.slice.elts if isinstance(note.slice, ast.Tuple) else []
@@ -244,7 +248,7 @@ class FunctionParser(LetParser):
         buffer, indices = self.element(base, target)
         lanes = max([dt.lanes(i.dtype) for i in indices], default=1)
         kind = dt.vector(buffer.type, lanes)
-        given = self.expr(value, kind)
+        given = self.counted(self.expr(value, kind), kind)
         found = given.dtype
         if isinstance(given, StringImm):
             self.fail(value, f"{buffer.name} holds {kind}, the value is a text")

@@ -70,7 +70,7 @@ class BlockParser(BufferParser):
 
     blocks      the blocks around what is parsed, the function's own level first
     bare        blocks whose text leaves out (reads, writes)
-    domains     what loop variables run over
+    domains     what loop variables and axes run over
     named       the names of blocks
     rooted      whether there is any block
     no_root     whether the text says that there is no block "root"
@@ -169,6 +169,7 @@ class BlockParser(BufferParser):
         """Enter an iteration variable of the block."""
         var = Var(self.fresh(target), value.dtype)
         self.define(target, var)
+        self.domains[var] = dom
         parts.iters.append(IterVar(var, dom, kind))
         parts.values.append(value)
 

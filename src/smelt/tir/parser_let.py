@@ -106,6 +106,7 @@ class LetParser(LoopParser):
                 f"another name, or a buffer: {name} = T.alloc_buffer((1,), dtype)",
             )
         given = self.as_expr(node, value, kind)
+        given = given if kind is None else self.counted(given, kind)
         if kind is not None and given.dtype != kind:
             self.fail(node, f"{name} is {kind}, its value {given.dtype}", f'T.cast("{kind}", ...)')
         var = Var(self.fresh(name), given.dtype)

@@ -6,11 +6,12 @@ import ast
 from typing import Any
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import Var, const
+from smelt.ir.expr import INDEX, Expr, Var, cast, const
 
-from .nodes import For, Range, Stmt
+from .nodes import BufferLoad, For, Range, Stmt
 from .parser_block import BlockParser
 from .script_names import LOOP, entry
+from .script_ops import expr_nodes
 
 _PLAIN = ("serial", "parallel", "vectorized", "unroll")
 
@@ -45,6 +46,14 @@ class LoopParser(BlockParser):
         for var, dom in reversed(variables):
             body = For(var, dom.min, dom.extent, body, **options)
         return body
+
+    def counted(self, e: Expr, kind: str) -> Expr:
+        """A value where `kind` is wanted: loop variables, int64 here, stand for an int32 too."""
+        leaves = [x for x in expr_nodes(e) if isinstance(x, Var | BufferLoad)]
+        if (e.dtype, kind) != (INDEX, "int32") or not leaves:
+            return e
+        said = [x for x in leaves if x not in self.domains and x.dtype != kind]
+        return e if said else cast(kind, e)
 
     def bounds(self, node: ast.AST, low: Any, high: Any) -> Range:
         """What a loop runs over; low is None where it begins at zero."""
