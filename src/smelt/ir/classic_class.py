@@ -20,6 +20,10 @@ class ClassicClass(type):
         """A node made by `make`."""
         return cls.make(*args, **named)
 
+    def __getattr__(cls, name: str) -> Any:
+        """What else the core's class has."""
+        return getattr(cls.node, name)
+
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.node)
 

@@ -43,7 +43,7 @@ from smelt.ir.expr import (
     const,
 )
 
-from . import op, stmt_functor
+from . import classic, op, stmt_functor
 from .buffer import decl_buffer
 from .equal import assert_structural_equal, structural_equal, structural_hash
 from .nodes import (
@@ -157,6 +157,10 @@ _LATER = {
     "comm_reducer": "smelt.te",
     "parse": "smelt.tir.parser",
 }
+if not TYPE_CHECKING:
+    globals().update({n: c for n, c in classic.NODES.items() if n in globals()})
+    # from outside, node classes take the classic arguments too
+
 Mod, SizeVar, stmt_list, stmt_seq, pow, nearbyint = TruncMod, Var, flat, seq, power, round
 """Other names of the field for what stands above."""
 

@@ -135,6 +135,8 @@ class IterVar(Operators, Node):
     dom: Range
     kind: str = "spatial"
 
+    DataPar, CommReduce, Opaque = "spatial", "reduce", "opaque"
+
     def as_expr(self) -> Expr:
         """The variable, so that an IterVar can stand in an index."""
         return self.var
@@ -305,8 +307,9 @@ class PrimFunc(Scripted, Node):
 
 for _class, _classic, _field in (
     (Block, "name_hint", "name"), (BlockRealize, "iter_values", "values"), (For, "loop_var", "var"),
-    (IfThenElse, "then_case", "then_body"), (IfThenElse, "else_case", "else_body"),
-    (Seq, "seq", "stmts"), (Reduce, "source", "sources"), (Reduce, "value_index", "index"),
+    (For, "thread_binding", "thread"), (IfThenElse, "then_case", "then_body"),
+    (IfThenElse, "else_case", "else_body"), (IterVar, "iter_type", "kind"), (Seq, "seq", "stmts"),
+    (Reduce, "source", "sources"), (Reduce, "value_index", "index"),
 ):  # fmt: skip
     setattr(_class, _classic, getattr(_class, _field))  # other names of fields, read only
 
