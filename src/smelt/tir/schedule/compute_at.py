@@ -107,9 +107,8 @@ class ComputeAtPrimitives(Base):
                         v_1, w_1 = T.axis.remap("SS", [i, ax0])
                         C[v_1, w_1] = B[v_1, w_1] * 2.0
         Needs   a complete or reduction block all of whose producers stand before or inside the
-                loop;
-                those inside have finished, at each iteration, a box of elements that the block
-                reads one to one.
+                loop; those inside have finished, at each iteration, a box of elements that the
+                block reads one to one.
         """
         (s, b), target = self._at(block), self.state.loop(loop)
         _require_same_scope(s, b, target)

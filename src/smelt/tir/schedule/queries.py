@@ -22,11 +22,12 @@ class Queries(Base):
                 with T.block("B"):
                     v = T.axis.spatial(4, i)
                     B[v] = A[v] + 1.0
-        Step    get_block("B")
+        Step    annotate(sch.get_block("B"), "stage", 1)
         After
             for i in range(4):
                 with T.block("B"):
                     v = T.axis.spatial(4, i)
+                    T.block_attr({"stage": 1})
                     B[v] = A[v] + 1.0
         Needs   a block of that name.
         """
