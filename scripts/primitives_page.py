@@ -29,14 +29,15 @@ it](tensor.md#a-program). Parameters of these programs, such as `A`, are left ou
 is given by its name, as here, or by what another primitive has returned
 (`i, j = sch.get_loops("B")`). *Needs* says when the primitive is refused.
 
-| word | what it means here |
-|---|---|
-| producer, consumer of a block | a block that writes what it reads, one that reads what it writes |
-| complete block | the only writer of its buffers; spatial variables only; reads nothing that it writes |
-| reduction block | the only writer of its buffers; starts at `T.init`, then adds up over reduce variables |
-| intermediate buffer | allocated in the program (`T.alloc_buffer`), not a parameter |
-| perfect nest | loops each of which is the only statement in the one around it |
-| `"root"` | the block around the whole program, which the text leaves out |
+- *producer* and *consumer* of a block: a block that writes what it reads; one that reads what it
+  writes
+- *complete* block: the only one that writes its buffers; has spatial variables only; reads nothing
+  that it writes
+- *reduction* block: the only one that writes its buffers; starts at `T.init`, then adds up over
+  reduce variables
+- *intermediate* buffer: allocated in the program (`T.alloc_buffer`), not a parameter
+- *perfect nest*: loops each of which is the only statement in the one around it
+- *root*: the block around the whole program, which the text leaves out
 
 """
 
