@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 from typing import Any
 
@@ -16,7 +17,8 @@ from smelt.tir.interpret import interpret
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.parser import parse
 
-tir: Any = __import__("smelt.tir", fromlist=["tir"])  # as it is at run time, not as it is typed
+tir: Any = importlib.import_module("smelt.tir")  # as they are at run time, not as they are typed
+arith: Any = importlib.import_module("smelt.arith")
 
 
 def program(body: str) -> PrimFunc:
@@ -102,6 +104,14 @@ def test_node_classes_of_both_doors_are_one() -> None:
             assert (var.name, extent.value) == ("i", 4)
         case _:
             raise AssertionError("no loop")
+
+
+def test_intervals_of_numbers() -> None:
+    i, n = tir.Var("i", "int32"), tir.Var("n", "int32")
+    found = arith.Analyzer().int_set(i * 2 + 1, {i: arith.IntervalSet(0, 3)})
+    assert (found.min_value.value, found.max_value.value) == (1, 7)
+    bound = arith.deduce_bound(i, i + 1 < n, {n: arith.IntervalSet(0, 10)}, {})
+    assert bound.max_value is n - 2
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 import smelt
 from smelt.ir import IRModule, assert_structural_equal
-from smelt.ir.errors import ParseError
+from smelt.ir.errors import CompileError, ParseError
 from smelt.script import parse
 from smelt.script import tir as T
 from smelt.tir.interpret import interpret
@@ -485,3 +485,21 @@ def test_what_is_no_int32_by_itself(value: str) -> None:
         agrees(good, [a, zeros(4, dtype="int64"), 4], a + np.arange(0, 8, 2), zeros(4))
         with pytest.raises(ParseError, match=r'(?s)int64.*T\.cast\("int32", \.\.\.\)'):
             kernel(f"{text}    for i in range(4):\n        {statement.format(value)}")
+
+
+def test_strides_that_say_what_is_dense() -> None:
+    func = kernel("""
+def double(a: T.handle, b: T.handle):
+    A = T.match_buffer(a, (4, 6), "float32", strides=[6, 1], elem_offset=0, align=64, offset_factor=1)
+    B = T.match_buffer(b, [4, 6], strides=[T.int64(6), T.int64(1)])
+    for i, j in T.grid(4, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    """)
+    a = floats(4, 6)
+    agrees(func, [a, zeros(4, 6)], a * 2)
+    wide = parse(func.script().replace("strides=(6, 1)", "strides=(8, 1)", 1))
+    assert isinstance(wide, PrimFunc)
+    with pytest.raises(CompileError, match="the parameter A has strides"):
+        smelt.build(wide)

@@ -29,6 +29,12 @@ class IntervalSet:
     min_value: Expr | None
     max_value: Expr | None
 
+    def __post_init__(self) -> None:
+        """Numbers are expressions."""
+        for name in ("min_value", "max_value"):
+            if isinstance(end := getattr(self, name), int):
+                object.__setattr__(self, name, convert(end))
+
     @staticmethod
     def of(low: ExprLike | None, high: ExprLike | None) -> IntervalSet:
         """From numbers or expressions."""

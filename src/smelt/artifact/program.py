@@ -27,6 +27,7 @@ from smelt.te.broadcast import EQUATIONS
 from smelt.tir import nodes as tir
 from smelt.tir.analysis.parallel import check_races
 from smelt.tir.facts import written_parameters
+from smelt.tir.parser_values import row_major
 from smelt.tir.printer import script
 from smelt.tir.script_ops import shape_vars
 from smelt.tir.verify import verify
@@ -112,7 +113,7 @@ def _build(
 
 def _check(func: tir.PrimFunc) -> None:
     for p in func.buffers:
-        if p.strides:
+        if p.strides and p.strides != row_major(p.shape):
             raise CompileError(
                 f"{func.name}: the parameter {p.name} has strides; "
                 "build takes dense row-major parameters (transform_layout changes the order)"
