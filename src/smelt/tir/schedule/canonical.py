@@ -1,4 +1,4 @@
-"""The form that schedules work on: names unique in the function, every block with its regions."""
+"""The form that schedules work on: unique names, wide indices, every block with its regions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from smelt.tir.nodes import Block, BlockRealize, For, LetStmt, PrimFunc, walk
 from smelt.tir.regions import with_regions
 from smelt.tir.rewrite import UniqueNames
 
+from .wide import with_wide_indices
+
 
 def canonicalize(func: PrimFunc) -> PrimFunc:
-    """An equal function with unique names, whose blocks list what they read and write."""
+    """An equal function: unique names, indices of 64 bits, blocks that list reads and writes."""
     if not (isinstance(func.body, BlockRealize) and func.body.block.name == "root"):
         raise ScheduleError(
             f"{func.name} is not in block form: its body must be the block 'root' "
@@ -22,7 +24,7 @@ def canonicalize(func: PrimFunc) -> PrimFunc:
         root = UniqueNames({p.name for p in func.params}).stmt(body.block)
         assert isinstance(root, Block)
         body = body.replace(block=root)
-    func = func if body is func.body else func.replace(body=body)
+    func = with_wide_indices(func if body is func.body else func.replace(body=body))
     if bare := [s for s in _inner_blocks(func) if not s.reads and not s.writes]:
         func = with_regions(func, dict.fromkeys(bare, (True, True)))
     for s in _inner_blocks(func):

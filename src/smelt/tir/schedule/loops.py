@@ -8,7 +8,7 @@ from typing import Any
 
 from smelt.arith import Answer
 from smelt.ir.build import all_of, ceildiv, product, value_of
-from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
+from smelt.ir.expr import INDEX, Expr, ExprLike, Var, cast, const, convert
 from smelt.ir.walk import free_vars
 from smelt.tir.facts import conjuncts
 from smelt.tir.rewrite import Rewriter
@@ -304,7 +304,9 @@ def _factors(s: State, target: nodes.For, factors: Sequence[ExprLike | None]) ->
         s.fail(
             "at most one factor may be None, and there must be one at least", legal="e.g. [None, 8]"
         )
-    given: list[Expr | None] = [None if f is None else convert(f, INDEX) for f in factors]
+    given: list[Expr | None] = [
+        None if f is None else cast(INDEX, convert(f, INDEX)) for f in factors
+    ]
     covered: Expr = const(1, INDEX)
     for g in given:
         if g is None:
