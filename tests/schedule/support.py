@@ -205,8 +205,8 @@ def _measure(nodes: list[Any], ranges: dict[str, int], shapes: dict[str, tuple[i
 def _use(n: Any, ranges: dict[str, int], shapes: dict[str, tuple[int, ...]]) -> None:
     indices = n.slice.elts if isinstance(n.slice, ast.Tuple) else [n.slice]
     used = sorted({x.id for x in ast.walk(n.slice) if isinstance(x, ast.Name)})
-    if not ranges.keys() >= set(used):
-        return  # an index that is data; `like` knows the shape
+    if not ranges.keys() >= set(used) or any(isinstance(i, ast.Slice) for i in indices):
+        return  # an index that is data, or a vector; `like` knows the shape
     code = [compile(ast.Expression(i), "", "eval") for i in indices]
     sizes = [
         1

@@ -45,8 +45,7 @@ class TensorizePrimitives(BlockizePrimitives):
                     vi_o, vk_o = T.axis.remap("SR", [i, k])
                     T.reads(C[vi_o, 0:8], A[vi_o, vk_o], B[vk_o, 0:8])
                     T.writes(C[vi_o, 0:8])
-                    C[vi_o, T.ramp(0, 1, 8)] = C[vi_o, T.ramp(0, 1, 8)] + T.broadcast(
-                        A[vi_o, vk_o], 8) * B[vk_o, T.ramp(0, 1, 8)]
+                    C[vi_o, 0:8] = C[vi_o, 0:8] + T.broadcast(A[vi_o, vk_o], 8) * B[vk_o, 0:8]
         Needs   a loop or block whose statements equal the description: operands of + * min max and
                 or in any order, loops in any order. Each of the description's buffers stands for a
                 part of one of the tile's, at an offset, its dimensions in any order and with
