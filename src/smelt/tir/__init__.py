@@ -48,6 +48,7 @@ from .buffer import decl_buffer
 from .equal import assert_structural_equal, structural_equal, structural_hash
 from .nodes import (
     Allocate,
+    AllocateConst,
     AssertStmt,
     Block,
     BlockRealize,
@@ -175,6 +176,7 @@ __all__ = [
     "NE",
     "Add",
     "Allocate",
+    "AllocateConst",
     "And",
     "AssertStmt",
     "Block",
