@@ -464,10 +464,8 @@ def test_constants_and_asserts_and_bits() -> None:
     func = kernel("""
 def table(A: T.Buffer((8,), "int32"), n: T.int32, O: T.Buffer((8,), "float32")):
     assert n <= 8, "n is too large"
-    C = T.allocate([4], "float32", "global")
+    C = T.allocate_const([1.0, 10.0, 100.0, 1000.0], "float32", [4])
     C_1 = T.Buffer((4,), "float32", data=C)
-    for k in T.unroll(4):
-        C_1[k] = T.power(T.float32(10), T.Cast("float32", k), dtype="float32")
     for i in T.serial(n):
         O[i] = T.reinterpret("float32", T.reinterpret("int32", C_1[A[i] % 4])) * T.float32(A[i])
     """)
