@@ -46,6 +46,7 @@ from smelt.ir.expr import (
 )
 from smelt.tir.nodes import (
     Allocate,
+    AllocateConst,
     AssertStmt,
     BlockRealize,
     Buffer,
@@ -178,7 +179,7 @@ class Observer:
                 except Unknown:
                     self.env[var] = value
                 self.stmt(body)
-            case Allocate(_, body):
+            case Allocate(_, body) | AllocateConst(_, _, body):
                 self.stmt(body)
             case AssertStmt(value) | Evaluate(value):
                 self.read(value)
