@@ -298,9 +298,13 @@ class Parser:
             first = z.larger(first, low)
         if high is not None:
             end = z.smaller(end, high)
-        offset = z.less(first, s.base)
-        mark = IterMark(IterSum(s.args, z.zero), z.less(end, first), offset, z.zero)
-        self.constrained.append(mark)
+        offset, extent = z.less(first, s.base), z.less(end, first)
+        known = s.args[0].source if len(s.args) == 1 else None
+        if known in self.constrained:  # another bound of the same sum
+            known.low, known.extent = z.plus(known.low, offset), extent
+        else:
+            mark = IterMark(IterSum(s.args, z.zero), extent, offset, z.zero)
+            self.constrained.append(mark)
 
 
 def _scaled(z: Sizes, s: IterSplit, by: Expr) -> IterSplit:
