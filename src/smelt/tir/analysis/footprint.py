@@ -112,11 +112,7 @@ class Level:
     @property
     def bytes(self) -> Expr:
         """The different bytes of memory touched. What is kept in registers is left out."""
-        total: Expr = _ZERO
-        for t in self.touches:
-            if t.buffer.scope == "global":
-                total = total + t.bytes
-        return total
+        return sum([t.bytes for t in self.touches if t.buffer.scope == "global"], _ZERO)
 
     @property
     def exact(self) -> bool:
@@ -341,11 +337,9 @@ class _Iteration:
         sides = self.sides(work, depth)
         if sides is not None:
             return self.larger(*[self.operations(side, depth - 1) for side in sides])
-        total, exact = _ZERO, True
-        for w in work:
-            count, known = self.executions(w)
-            total, exact = total + count * w.operations, exact and known
-        return self.facts.simplify(total), exact
+        found = [self.executions(w) for w in work]
+        counts = [n * w.operations for w, (n, _) in zip(work, found, strict=True)]
+        return self.facts.simplify(sum(counts, _ZERO)), all(known for _, known in found)
 
     def larger(self, a: tuple[Expr, bool], b: tuple[Expr, bool]) -> tuple[Expr, bool]:
         """The larger of two counts; exact where the larger one certainly is so."""
@@ -453,10 +447,8 @@ class _Iteration:
         for p in parts:
             if p.exact and p.pattern is None and self.same(p.box, box):
                 return sides, p.elements, True
-        total: Expr = _ZERO
-        for p in parts:
-            total = total + p.elements
-        total, volume = self.facts.simplify(total), self.facts.simplify(product(sides))
+        total = self.facts.simplify(sum([p.elements for p in parts], _ZERO))
+        volume = self.facts.simplify(product(sides))
         exact = all(p.exact for p in parts) and self.disjoint(parts)
         return sides, total if exact else least(total, volume, self.facts.prove), exact
 

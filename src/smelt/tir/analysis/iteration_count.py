@@ -94,7 +94,6 @@ class IterationCounter:
         self.extents = {x.var: x.extent for x in inner if not is_const(x.extent, 1)}
         self.order = {v: k for k, v in enumerate(self.extents)}
         self.inner, self.known = [x.var for x in inner], known
-        self.single: dict[Var, Expr] = {x.var: _ZERO for x in inner if x.var not in self.extents}
 
     # ------------------------------------------------------------------------------- digits
 
@@ -160,7 +159,6 @@ class IterationCounter:
 
     def _affine(self, e: Expr) -> tuple[list[tuple[Var, Expr, bool]], Expr] | None:
         """Inner variables, sizes of their factors and whether these are positive; and the rest."""
-        e = substitute(e, self.single) if self.single else e
         found = self.facts.analyzer.linear(e, tuple(self.extents))
         if found is None or free_vars(found[1]) & self.extents.keys():
             return None
@@ -192,7 +190,7 @@ class IterationCounter:
                 if _on_data(part):
                     out.unknown = True
                 else:
-                    self._sort(self.facts.simplify(substitute(part, self.single)), out)
+                    self._sort(self.facts.simplify(part), out)
         return out
 
     def _sort(self, c: Expr, out: Guards) -> None:
@@ -266,7 +264,8 @@ class IterationCounter:
         exact = not guards.unknown and self.hold(guards.outer)
         left, factors = dict(self.extents), list[Expr]()
         for terms in guards.limits:
-            digits = self._grouped(self.digits(_total(terms)) or [], [terms])
+            total = sum([v * c for v, c in terms], _ZERO)
+            digits = self._grouped(self.digits(total) or [], [terms])
             independent = all(v in left for v, _ in terms)
             if len(digits) != 1 or not is_const(digits[0].step, 1) or not digits[0].injective:
                 independent = False
@@ -315,13 +314,6 @@ def _on_data(c: Expr) -> bool:
         isinstance(n, BufferLoad) or (isinstance(n, Var) and n.dtype == "bool")
         for n in expr_nodes(c)
     )
-
-
-def _total(terms: Terms) -> Expr:
-    total: Expr = _ZERO
-    for v, c in terms:
-        total = total + v * c
-    return total
 
 
 def _size(e: Expr) -> tuple[bool, int, int]:
