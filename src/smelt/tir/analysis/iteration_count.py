@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from smelt.arith.facts import negative_forms
 from smelt.ir.build import is_const, logical_not, product, value_of
-from smelt.ir.expr import EQ, GE, GT, INDEX, LE, LT, Compare, Expr, Not, Var, const
+from smelt.ir.expr import INDEX, Compare, Expr, Not, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import Facts, conjuncts, least, most
 from smelt.tir.nodes import BufferLoad, For
@@ -199,20 +200,19 @@ class IterationCounter:
         if not free_vars(c) & self.extents.keys():
             out.outer.append(c)
             return
-        comparison = isinstance(c, LT | LE | GT | GE | EQ) and c.a.dtype == INDEX
-        form = self._affine(c.a - c.b) if comparison and isinstance(c, Compare) else None
-        if form is None or not form[0]:
-            out.unknown = True
-            return
-        terms, sign = self._sum([(v, k if up else _ZERO - k) for v, k, up in form[0]])
-        end = self.facts.simplify(_ZERO - form[1])
-        lows = [end + 1] if isinstance(c, GT) else [end] if isinstance(c, GE | EQ) else []
-        highs = [end - 1] if isinstance(c, LT) else [end] if isinstance(c, LE | EQ) else []
-        if sign < 0:
-            lows, highs = [_ZERO - e for e in highs], [_ZERO - e for e in lows]
-        known = out.limits.setdefault(terms, ([], []))
-        known[0].extend(lows)
-        known[1].extend(highs)
+        cx = self.facts.analyzer.context
+        below = negative_forms(cx, c) if isinstance(c, Compare) and c.a.dtype == INDEX else []
+        forms = [self._affine(cx.build(p, INDEX)) for p in below]
+        for form in forms or [None]:
+            if form is None or not form[0]:
+                out.unknown = True
+                return
+            terms, sign = self._sum([(v, k if up else _ZERO - k) for v, k, up in form[0]])
+            lows, highs = out.limits.setdefault(terms, ([], []))
+            if sign < 0:
+                lows.append(self.facts.simplify(form[1] + 1))
+            else:
+                highs.append(self.facts.simplify(_ZERO - form[1] - 1))
 
     def limited(self, d: Digit, limits: Mapping[Terms, Limits]) -> tuple[Expr, bool, Terms | None]:
         """How many values of a digit the limits of its sum leave.
