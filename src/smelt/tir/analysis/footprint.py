@@ -279,7 +279,6 @@ class _Iteration:
     def __init__(self, measure: _Measure, outer: tuple[For, ...]) -> None:
         self.measure, self.facts, self.outer = measure, measure.facts, outer
         self.counters: dict[tuple[For, ...], IterationCounter] = {}
-        self.sorted: dict[_Key, Guards] = {}
         self.counts: dict[_Key, tuple[Expr, bool]] = {}
 
     def holds(self, nest: tuple[For, ...]) -> bool:
@@ -295,13 +294,10 @@ class _Iteration:
         return self.counters[inner]
 
     def guards(self, nest: tuple[For, ...], conditions: tuple[Expr, ...]) -> Guards:
-        key = nest, conditions
-        if key not in self.sorted:
-            known, here = self.measure.guards, self.key(nest, conditions)
-            if here not in known:
-                known[here] = self.counter(nest).guards(conditions)
-            self.sorted[key] = known[here]
-        return self.sorted[key]
+        known, key = self.measure.guards, self.key(nest, conditions)
+        if key not in known:
+            known[key] = self.counter(nest).guards(conditions)
+        return known[key]
 
     def key(self, nest: tuple[For, ...], exprs: tuple[Expr | None, ...]) -> tuple[object, ...]:
         """What tells expressions here from those of other levels: the loops of theirs inside."""
