@@ -91,10 +91,7 @@ def _linear(an: Analyzer, e: Expr, variables: Sequence[Var]) -> _Linear | None:
 
 def _combined(row: Iterable[int], values: Sequence[Expr], start: Expr) -> Expr:
     """start + the sum of the products."""
-    for c, e in zip(row, values, strict=True):
-        if c:
-            start = start + e * c
-    return start
+    return sum([e * c for c, e in zip(row, values, strict=True) if c], start)
 
 
 def _kept(an: Analyzer, conditions: Iterable[Expr]) -> tuple[Expr, ...]:
