@@ -18,6 +18,7 @@ from .loops import find, sequence
 from .predicate import over_variables
 from .primitive import Base, primitive
 from .renamed import beside
+from .require import only_block, require_alone
 from .state import State
 
 
@@ -57,22 +58,9 @@ class BlockizePrimitives(Base):
                 return BlockRV(_together(s, [s.realize(n) for n in names], preserve_unit_iters))
             target = BlockRV(names[0])
         node = find(s, target)
-        blocks = s.blocks_in(node)
-        if len(blocks) != 1:
-            s.fail(
-                f"{target} holds {len(blocks)} blocks",
-                mark=dict.fromkeys(blocks, "block"),
-                legal="a loop around one block",
-            )
-        b = blocks[0]
+        b = only_block(s, node, target)
         inner = [node, *s.loops_between(b, node)] if isinstance(node, nodes.For) else []
-        for x, below in zip(inner, [*inner[1:], b], strict=False):
-            if x.body is not below:
-                s.fail(
-                    f"{b.block.name} is not alone in {x.var.name}",
-                    mark={x: "other statements inside", b: "block"},
-                    legal="loops with nothing but the block inside",
-                )
+        require_alone(s, inner, b)
         outer = _Outer(s, b, inner, preserve_unit_iters)
         s.replace({node: outer.realize})
         return BlockRV(outer.name)

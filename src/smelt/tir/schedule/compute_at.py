@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smelt.ir.build import all_of, equal, is_const, product, value_of
+from smelt.ir.build import all_of, equal, is_const, product
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import Box
@@ -15,7 +15,14 @@ from .check import recheck
 from .predicate import own_conditions
 from .primitive import Base, primitive
 from .region import domain_loops, solve, touched
-from .require import Kind, binds, require_kind, require_operands_stay
+from .require import (
+    Kind,
+    binds,
+    require_finished,
+    require_intermediate,
+    require_kind,
+    require_operands_stay,
+)
 from .state import State
 
 
@@ -149,13 +156,7 @@ def _require_same_scope(s: State, b: BlockRealize, target: For) -> None:
 
 def _require_intermediate(s: State, b: BlockRealize) -> None:
     for w in b.block.writes:
-        if w.buffer in s.func.params:
-            s.fail(
-                f"{b.block.name} writes the parameter {w.buffer.name}, of which "
-                f"every element must be made",
-                mark={b: "writes a parameter"},
-                legal="a block that writes an intermediate buffer",
-            )
+        require_intermediate(s, b, w.buffer, "of which every element must be made")
     if not s.consumers(b):
         s.fail(
             f"nothing reads what {b.block.name} writes",
@@ -356,7 +357,7 @@ def _made(
     wanted: dict[Var, tuple[Expr, Expr]] = {}
     around = [*list(s.loops_above(target)), target]
     for p in producers:
-        _check_finished(s, b, p, around)
+        require_finished(s, p, around)
         inner = s.loops_between(p, target)
         for w in p.block.writes:
             indices = _one_access(s, b, w.buffer)
@@ -383,21 +384,6 @@ def _made(
                 legal="a loop whose iteration makes everything that is reduced; or rfactor first",
             )
     return [_clip(s, b, k, wanted.get(i.var)) for k, i in enumerate(b.block.iter_vars)]
-
-
-def _check_finished(s: State, b: BlockRealize, p: BlockRealize, around: Sequence[For]) -> None:
-    """A producer's reduction must be complete inside one iteration."""
-    for i, value in p.bindings:
-        if i.kind == "spatial":
-            continue
-        for x in around:
-            if x.var in free_vars(value) and value_of(x.extent) != 1:
-                s.fail(
-                    f"{p.block.name} is not finished inside {around[-1].var.name}: {x.var.name} "
-                    f"runs over its {i.kind} variable {i.var.name}",
-                    mark={x: f"binds {i.var.name}", p: "producer"},
-                    legal=f"a loop outside {x.var.name}",
-                )
 
 
 def _one_access(s: State, b: BlockRealize, buffer: Buffer) -> tuple[Expr, ...] | None:

@@ -15,7 +15,14 @@ from .injective import injective
 from .predicate import own_conditions, require_unguarded
 from .primitive import Base, primitive
 from .region import domain_loops, inverted, refreshed
-from .require import Kind, require_kind, require_operands_stay, require_store
+from .require import (
+    Kind,
+    require_intermediate,
+    require_kind,
+    require_operands_stay,
+    require_readers,
+    require_store,
+)
 from .state import State
 
 
@@ -68,8 +75,10 @@ class InlinePrimitives(Base):
         """
         s, b = self._at(block)
         store = require_store(s, b)
-        _require_inlinable(s, b, store.buffer)
-        _require_consumers_only(s, b, store.buffer)
+        require_kind(s, b, Kind.COMPLETE)
+        require_intermediate(s, b, store.buffer, "which must be stored")
+        readers = require_readers(s, b, store.buffer)
+        _require_operands_kept(s, b, readers)
         bound = {i.var for i in b.block.iter_vars}
 
         whole = _covers(s, b, store.buffer)
@@ -93,7 +102,7 @@ class InlinePrimitives(Base):
         changes: dict[nodes.Stmt, nodes.Stmt | Callable[[nodes.Stmt], nodes.Stmt] | None] = {
             b: None
         }
-        for c in s.readers(s.scope(b), store.buffer):
+        for c in readers:
             require_operands_stay(s, b, c)
             changes[c.block] = ReplaceLoads(s, store.buffer, value).stmt
         _apply(s, changes, store.buffer)
@@ -158,24 +167,13 @@ def _require_only_consumer(
     s: State, p: nodes.BlockRealize, c: nodes.BlockRealize, buffer: nodes.Buffer
 ) -> None:
     """Nothing but the consumer may need what the producer has stored so far."""
-    if buffer in s.func.params:
-        s.fail(
-            f"{p.block.name} writes the parameter {buffer.name}, which would be lost",
-            mark={p: "producer"},
-            legal="a producer that writes an intermediate buffer",
-        )
-    others = [r for r in s.readers(s.scope(c), buffer) if r is not c]
+    require_intermediate(s, p, buffer, "which would be lost")
+    others = [r for r in require_readers(s, p, buffer) if r is not c]
     if others:
         s.fail(
             f"{others[0].block.name} reads {buffer.name} too",
             mark={others[0]: "another consumer"},
             legal="a block that is its producer's only consumer",
-        )
-    if s.index.order[p] > s.index.order[c]:
-        s.fail(
-            f"{p.block.name} stands behind {c.block.name}",
-            mark={p: "producer"},
-            legal="a producer in front of its consumer",
         )
 
 
@@ -217,29 +215,9 @@ class _Indices(Rewriter):
         return super().visit_expr(e)
 
 
-def _require_inlinable(s: State, b: nodes.BlockRealize, buffer: nodes.Buffer) -> None:
-    require_kind(s, b, Kind.COMPLETE)
-    if buffer in s.func.params:
-        s.fail(
-            f"{b.block.name} writes the parameter {buffer.name}, which must be stored",
-            mark={b: "writes a parameter"},
-            legal="a block that writes an intermediate buffer",
-        )
-
-
-def _require_consumers_only(s: State, b: nodes.BlockRealize, buffer: nodes.Buffer) -> None:
-    readers = s.readers(s.scope(b), buffer)
-    if not readers:
-        s.fail(
-            f"nothing reads {buffer.name}", mark={b: "no consumer"}, legal="a block with readers"
-        )
-    for r in readers:
-        if s.index.order[r] < s.index.order[b]:
-            s.fail(
-                f"{r.block.name} reads {buffer.name} before {b.block.name} makes it",
-                mark={r: "reads it"},
-                legal="readers behind the block",
-            )
+def _require_operands_kept(
+    s: State, b: nodes.BlockRealize, readers: Sequence[nodes.BlockRealize]
+) -> None:
     later: set[nodes.Buffer] = {r.buffer for r in b.block.reads}
     last = max(s.index.order[r] for r in readers)
     for w in s.blocks_in(s.scope(b).block):

@@ -14,7 +14,7 @@ from .handles import BlockRV
 from .injective import require_once
 from .primitive import Base, primitive
 from .renamed import beside
-from .require import Kind, binds, require_around, require_kind
+from .require import Kind, binds, only_block, require_around, require_kind
 from .rfactor import Factoring
 from .state import State
 
@@ -109,14 +109,8 @@ class ReductionPrimitives(Base):
         """
         s = self.state
         target = s.loop(loop)
-        blocks = s.blocks_in(target)
-        if len(blocks) != 1:
-            s.fail(
-                f"{target.var.name} holds {len(blocks)} blocks",
-                mark={target: "loop"},
-                legal="a loop of one block",
-            )
-        return BlockRV(Factoring(s, blocks[0], target, factor_axis).carry_out())
+        b = only_block(s, target, target.var.name)
+        return BlockRV(Factoring(s, b, target, factor_axis).carry_out())
 
 
 def _require_reduction_inside(s: State, b: BlockRealize, target: For) -> None:

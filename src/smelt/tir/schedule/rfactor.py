@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 
 from smelt.ir.build import all_of, is_const, value_of
@@ -14,7 +13,7 @@ from smelt.tir.regions import refresh_regions
 from .. import nodes
 from .combiner import read_update
 from .predicate import over_variables, own_conditions
-from .require import Kind, binds, require_kind, require_top
+from .require import Kind, binds, require_alone, require_kind, require_top
 from .state import State, allocating
 
 
@@ -49,13 +48,7 @@ class Factoring:
                 mark={x: "loop"},
                 legal="a loop that binds reduce variables only",
             )
-        for outer, inner in itertools.pairwise(self.loops):
-            if outer.body is not inner:
-                s.fail(
-                    f"{b.block.name} is not alone in its loops",
-                    mark={outer: "other statements inside"},
-                    legal="a block alone in its loops",
-                )
+        require_alone(s, self.loops, b)
 
     def _check_order(self) -> None:
         """Where equal candidates are told apart by their order, that order has to stay."""
