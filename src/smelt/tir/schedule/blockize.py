@@ -17,7 +17,7 @@ from .injective import require_once
 from .loops import find, sequence
 from .predicate import over_variables
 from .primitive import Base, primitive
-from .renamed import beside
+from .renamed import init_nest
 from .require import only_block, require_alone
 from .state import State
 
@@ -208,15 +208,6 @@ class _Outer:
 
     def _init(self, inside: Sequence[Expr], guard: Expr) -> nodes.Stmt:
         """The initial values of a whole tile."""
-        b, s = self.b, self.state
-        pairs = [
-            (i, v) for i, v in zip(b.block.iter_vars, inside, strict=True) if i.kind == "spatial"
-        ]
-        used = {v for _, value in pairs for v in free_vars(value)}
-        # initial values are set where the reduce variables begin, as far as the guard holds there
-        first: dict[Var, Expr] = {x.var: x.min for x in self.inner if x.var not in used}
-        kept = [substitute(c, first) for c in conjuncts(guard)]
-        loops = [nodes.For(x.var, x.min, x.extent, x.body) for x in self.inner if x.var in used]
-        assert b.block.init is not None
-        name = s.fresh_block(f"{b.block.name}_init")
-        return beside(s, name, "init", pairs, loops, b.block.init, kept)
+        pairs = list(zip(self.b.block.iter_vars, inside, strict=True))
+        plain = [nodes.For(x.var, x.min, x.extent, x.body) for x in self.inner]
+        return init_nest(self.state, self.b, plain, pairs, lambda _: conjuncts(guard))[1]
