@@ -391,24 +391,10 @@ def _narrowed(e: Expr) -> Expr:
     """A conversion without the one inside it, where that keeps every value."""
     while isinstance(e, Cast) and isinstance(e.value, Cast):
         inner = e.value
-        if not _keeps(inner.value.dtype, inner.dtype):
+        if not dt.holds(inner.dtype, inner.value.dtype):
             break
         e = Cast(e.type, inner.value)
     return e.value if isinstance(e, Cast) and e.type == e.value.dtype else e
-
-
-def _keeps(narrow: str, wide: str) -> bool:
-    """Whether every value of a type is one of another type."""
-    if dt.is_float(narrow) or dt.is_float(wide):
-        order = ("float16", "float32", "float64")
-        both = narrow in order and wide in order
-        return (both and order.index(narrow) <= order.index(wide)) or (
-            narrow == "bfloat16" and wide in ("bfloat16", "float32", "float64")
-        )
-    signs = dt.is_signed(narrow), dt.is_signed(wide)
-    if signs[0] == signs[1]:
-        return dt.width(narrow) <= dt.width(wide)
-    return not signs[0] and dt.width(narrow) < dt.width(wide)
 
 
 def _orders(description: nodes.Stmt, tile: nodes.Stmt) -> Iterator[nodes.Stmt]:
