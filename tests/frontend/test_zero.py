@@ -377,7 +377,7 @@ def test_a_border_of_nothing_is_refused(mode: str) -> None:
     for extent in (3, "n"):
         m = model([node("Pad", ["x", "p"], mode=mode)], {"x": ([extent], F32)}, constants=known,
                   opset=19)  # fmt: skip
-        with pytest.raises(SmeltError, match=r"repeats its elements|needs max\(1, n"):
+        with pytest.raises(SmeltError, match=r"repeats its elements|needs max\(n - 3, 1\)"):
             smelt.compile(m)(random(3))
 
 

@@ -119,7 +119,7 @@ def test_every_instruction_of_another_processor_is_executed() -> None:
     for name in [n for names in TILES.values() for n in names]:
         intrin = TensorIntrin.get(name)
         used |= {i.name for i in intrin.instructions}
-    assert used == {n for n in Instruction.list() if not n.startswith("x86.")}
+    assert used == {n for n in Instruction.list() if n.split(".")[0] in ("arm", "riscv")}
 
 
 # ------------------------------------------------------------------------------- whole programs

@@ -101,6 +101,9 @@ def test_what_the_analyzer_is_told_of_a_variable():
     analyzer = arith.Analyzer()
     analyzer.update(n, arith.ConstIntBound(0, 7))
     assert analyzer.can_prove(n < 8)
+    analyzer.update(n, arith.ConstIntBound(0, 7))
+    with pytest.raises(ValueError, match=r"n is bound to .*max_value=7.* already.*override=True"):
+        analyzer.update(n, arith.ConstIntBound(0, 9))
     analyzer.update(n, arith.ConstIntBound(0, arith.ConstIntBound.POS_INF), override=True)
     assert analyzer.can_prove(n >= 0)
     assert not analyzer.can_prove(n < 8)

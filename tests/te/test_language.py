@@ -10,7 +10,7 @@ import pytest
 
 from smelt import te, topi
 from smelt.ir.errors import SmeltError, TypeMismatch, Unsupported
-from smelt.ir.expr import EQ, NE, And, Expr, Not, Or, const
+from smelt.ir.expr import EQ, NE, And, Expr, Not, Or, Var, const
 from smelt.tir.interpret import interpret
 from smelt.tir.nodes import BufferLoad, BufferStore, For, Stmt, seq, walk
 from smelt.tir.schedule import Schedule
@@ -262,3 +262,20 @@ def test_varargs_names_name_the_axes() -> None:
 def test_expressions_stay_expressions() -> None:
     made: Expr = te.var("n") + 1
     assert made.dtype == "int64"
+
+
+def test_equal_extents_are_one_expression() -> None:
+    """However they came about: by windows, borders, parts or what was written."""
+    h, w = Var("h", "int64"), Var("w", "int64")
+    x = te.placeholder((1, 2, h + 4 - 5 + 1, w), name="x")
+    assert x.shape[2] is h
+    kernel = te.placeholder((2, 2, 5, 5), name="kernel")
+    assert topi.conv2d(x, kernel, pads=(2, 2, 2, 2)).shape[2:] == (h, w)
+    padded = topi.pad(x, pads=(0, 0, 3, 1, 0, 0, 2, 4))
+    assert padded.shape[2:] == (h + 5, w + 5)
+    assert topi.max_pool(padded, kernel=(6, 6)).shape[2:] == (h, w)
+    joined = topi.concat(
+        topi.reshape(x, shape=(2 * h, w)), te.placeholder((h, w), name="y"), axis=0
+    )
+    assert joined.shape[0] is topi.tile(te.placeholder((h,), name="z"), repeats=(3,)).shape[0]
+    assert te.placeholder((0 - (3 - h),)).shape == te.compute((h - 3,), lambda i: i).shape

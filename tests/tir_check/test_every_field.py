@@ -39,6 +39,8 @@ SPOT = Buffer("spot", (const(9), const(9)), scope="shared")
 SPARE = Buffer("spare", SPOT.shape)
 A = Buffer("A", (const(9), const(9)))
 OWN = Buffer("own", (const(4), const(5)), "float32", "local", (const(7), const(1)), (1,))
+TABLE = Buffer("table", (const(9), const(9)))
+DATA = np.arange(81, dtype="float32").reshape(9, 9)
 LANES = te.placeholder((9,), name="T").replace(strides=(const(1),))
 NOTES = {"note": 1}
 
@@ -79,7 +81,8 @@ SAMPLES: tuple[Node, ...] = (
     tir.For(Var("t"), const(0), const(4), _store(), "thread_binding", "threadIdx.x"),
     tir.While(P, _store()), tir.IfThenElse(P, _store(), _store(J)),
     tir.LetStmt(Var("y"), H, _store()), tir.AssertStmt(P, "message"),
-    tir.Allocate(OWN, _store(), NOTES), BLOCK, tir.BlockRealize((H,), P, BLOCK),
+    tir.Allocate(OWN, _store(), NOTES), tir.AllocateConst(TABLE, DATA, _store()),
+    BLOCK, tir.BlockRealize((H,), P, BLOCK),
     tir.PrimFunc((A, H, J, K, X, P), _store(), {"name": "f", "note": 1}),
 )  # fmt: skip
 OTHER: dict[str, dict[Any, str | None]] = {
@@ -232,6 +235,7 @@ def test_every_field_that_may_hold_an_expression_holds_a_marker_in_turn() -> Non
         "For.var", "LetStmt.var", "IterVar.var", "Combiner.lhs", "Combiner.rhs",  # bound here
         "BufferLoad.buffer", "BufferStore.buffer", "BufferRegion.buffer",  # bound elsewhere
         "PrimFunc.params", "PrimFunc.attrs", "Tensor.op",
+        "AllocateConst.buffer", "AllocateConst.data",  # of a known shape, and numbers
     }  # fmt: skip
 
 
@@ -283,7 +287,7 @@ def test_copies_have_names_of_their_own(node: Stmt) -> None:
         for x in (
             getattr(s, "var", None),
             *getattr(s, "alloc_buffers", ()),
-            *([s.buffer] if isinstance(s, tir.Allocate) else ()),
+            *([s.buffer] if isinstance(s, tir.Allocate | tir.AllocateConst) else ()),
         )
         if x is not None
     }

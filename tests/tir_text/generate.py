@@ -6,6 +6,7 @@ def test_something(func): interpret(func, *arguments(func, seed=0))
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ from smelt.ir.expr import (
 )
 from smelt.tir.nodes import (
     Allocate,
+    AllocateConst,
     AssertStmt,
     Block,
     BlockRealize,
@@ -109,6 +111,7 @@ class Maker:
         self.draw, self.vectors = draw, vectors
         self.count = 0
         self.buffers: list[Buffer] = []
+        self.tables: list[Buffer] = []
         self.vars: list[tuple[Var, int]] = []
         self.lets: list[Var] = []
         self.in_index = False
@@ -147,7 +150,8 @@ class Maker:
             return FloorMod(
                 Add(Mul(_index(v), const(self.number(2, 3))), const(self.number(0, 3))), const(n)
             )
-        loadable = [b for b in self.buffers if b.type in INTEGERS and not self.in_index]
+        tables = [*self.buffers, *self.tables]
+        loadable = [b for b in tables if b.type in INTEGERS and not self.in_index]
         if loadable and self.number(0, 4) == 0:
             self.in_index = True
             loaded = self.load(self.pick(loadable).type)
@@ -156,7 +160,7 @@ class Maker:
         return const(self.number(0, n - 1))
 
     def load(self, dtype: str) -> Expr:
-        usable = [b for b in self.buffers if b.type == dtype]
+        usable = [b for b in (*self.buffers, *self.tables) if b.type == dtype]
         if not usable:
             return self.constant(dtype)
         b = self.pick(usable)
@@ -307,12 +311,25 @@ class Maker:
             body = self.body(depth - 1)
             self.lets.pop()
             return LetStmt(var, value, body)
+        if self.number(0, 1):
+            return self.table(depth)
         b = self.buffer("tmp", "local")
         start = _filled(b, self.constant(b.type), self.name)
         self.buffers.append(b)
         body = self.body(depth - 1)
         self.buffers.remove(b)
         return Allocate(b, seq(start, body, AssertStmt(TRUE, "fine")))
+
+    def table(self, depth: int) -> Stmt:
+        """Constants, and statements that may load them."""
+        b = self.buffer("table")
+        shape = [_size(e) for e in b.shape]
+        elements = [self.constant(b.type) for _ in range(math.prod(shape))]
+        data = np.array([e.value for e in elements], dt.to_numpy(b.type))  # type: ignore[attr-defined]
+        self.tables.append(b)
+        body = self.body(depth - 1)
+        self.tables.pop()
+        return AllocateConst(b, data.reshape(shape), body)
 
     def block(self, b: Buffer) -> Stmt:
         """A spatial block over a buffer, with a reduction now and then."""

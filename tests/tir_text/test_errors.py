@@ -8,9 +8,19 @@ import numpy as np
 import pytest
 
 from smelt.ir.errors import ParseError, VerifyError
-from smelt.ir.expr import Add, Call, Cast, Var, const
+from smelt.ir.expr import Add, Call, Cast, FloorDiv, Var, const
 from smelt.tir.interpret import InterpretError, interpret
-from smelt.tir.nodes import Buffer, BufferLoad, BufferStore, Evaluate, For, PrimFunc, Seq, Stmt
+from smelt.tir.nodes import (
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Seq,
+    Stmt,
+)
 from smelt.tir.parser import parse
 from smelt.tir.verify import verify
 
@@ -90,3 +100,16 @@ def test_interpreter_arguments(golden: Golden) -> None:
             interpret(func, bad)
         texts.append(str(caught.value) + "\n")
     golden("".join(texts))
+
+
+def test_what_is_not_reached_is_not_computed() -> None:
+    """Constants are no exception: a quotient by zero in a branch that is not taken is no error."""
+    out = Buffer("out", (const(1),), "int32")
+    zero, at = const(0, "int32"), (const(0),)
+    bad = BufferStore(out, FloorDiv(const(3, "int32"), zero) * const(2, "int32"), at)
+    untaken = IfThenElse(const(False), bad, BufferStore(out, const(7, "int32"), at))
+    found = np.zeros(1, "int32")
+    interpret(PrimFunc((out,), untaken, {"name": "f"}), found)
+    assert found == 7
+    with pytest.raises(InterpretError, match="division"):
+        interpret(PrimFunc((out,), bad, {"name": "f"}), found)

@@ -96,7 +96,14 @@ class Analyzer:
                 _bind_value(cx, var, convert(expr, var.dtype))  # type: ignore[arg-type]
 
     def update(self, var: Var, info: ConstIntBound, override: bool = False) -> None:
-        """`var` lies between constants; what was known of it is forgotten, `override` or not."""
+        """`var` lies between constants; what was known of it is forgotten.
+
+        override  whether it may have had other bounds before; ValueError where it may not
+        """
+        known = self.const_int_bound(var)
+        if not override and known not in (info, ConstIntBound.of(None, None)):
+            raise ValueError(f"update: {var.name} is bound to {known} already, not to {info}; "
+                             "override=True exchanges it")  # fmt: skip
         self.bind(var, IntervalSet.of(info.min_value, info.max_value))
 
     def assume_positive(self, var: Var) -> None:

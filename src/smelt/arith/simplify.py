@@ -127,9 +127,12 @@ def _join_quotient(cx: Context, p: Poly, t: expr.Expr, dtype: str) -> Poly | Non
 
 
 def _join_extreme(cx: Context, p: Poly, t: Any, dtype: str) -> Poly | None:
-    """min(x + s, y) - s  =  min(x, y - s)."""
+    """min(x + s, y) - s  =  min(x, y - s);   -min(x, y)  =  max(-x, -y), where that is all."""
     c = p.terms[t]
     operands = cx.poly(t.a), cx.poly(t.b)
+    if c < 0 and len(p.terms) == 1 and not p.const:
+        other = expr.Max if type(t) is expr.Min else expr.Min
+        return scale(cx.poly(other(*[cx.build(scale(o, -1), dtype) for o in operands])), -c)
     for x in operands:
         shared = {s: k for s, k in x.terms.items() if p.terms.get(s) == -c * k}
         if shared:

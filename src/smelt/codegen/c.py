@@ -46,6 +46,7 @@ from smelt.ir.expr import (
     TruncDiv,
     TruncMod,
     Var,
+    const,
 )
 from smelt.target import Target
 from smelt.tir import nodes as tir
@@ -210,6 +211,14 @@ class _CPrinter:
                 yield f"if (!({self.text(condition)})) {{ {self.frees()}return -1; }} /* {plain} */"
             case tir.Allocate(buffer, body):
                 yield from self.allocate(buffer, body)
+            case tir.AllocateConst(buffer, data, body):
+                kind, name = self.kind(buffer.type, STORED), self.name(buffer)
+                bits = data.view("u2") if buffer.type in NARROW else data
+                plain = dt.from_numpy(bits.dtype)
+                elements = ", ".join([self.text(const(v, plain)) for v in bits.flat])
+                yield f"{{ static const {kind} {name}[{data.size}] = {{{elements}}};"
+                yield from self.block(body)
+                yield "}"
             case tir.Evaluate(value):
                 yield from self.effect(value)
             case _:

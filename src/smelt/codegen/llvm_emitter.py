@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
 
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import Call, Expr, Var
@@ -23,13 +26,21 @@ class ModuleText:
         self.lacks = () if target is None else lacks(target)
         self.functions: list[str] = []
         self.declared: dict[str, str] = {}  # by the names that are used
+        self.constants: dict[str, str] = {}  # names by what they hold
         self.needs: dict[str, None] = {}  # comments about the processor, see features.py
         self.zeros = 64  # bytes of zeros that loads whose guard fails read
+
+    def constant(self, data: np.ndarray[Any, Any]) -> str:
+        """The name of a constant that holds an array's elements."""
+        text = "".join([f"\\{b:02X}" for b in data.tobytes()])
+        kind = f'private unnamed_addr constant [{data.nbytes} x i8] c"{text}", align 64'
+        return self.constants.setdefault(kind, f"@smelt.constant.{len(self.constants)}")
 
     def text(self) -> str:
         """The whole module."""
         zero = f"@smelt.zero = private constant [{self.zeros} x i8] zeroinitializer, align 64\n"
         head = "".join([f"{line}\n" for line in self.needs])
+        zero += "".join([f"{name} = {kind}\n" for kind, name in self.constants.items()])
         return head + zero + "\n".join(self.declared.values()) + "\n\n" + "\n".join(self.functions)
 
 

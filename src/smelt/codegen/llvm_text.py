@@ -138,6 +138,9 @@ class FunctionText(MemoryOps):
                 self.branch(s)
             case tir.Allocate():
                 self.allocate(s)
+            case tir.AllocateConst(buffer, data, body):
+                self.names[buffer], self.depths[buffer] = self.module.constant(data), 0
+                self.stmt(body)
             case tir.LetStmt(var, value, body):
                 self.names[var], self.depths[var] = self.value(value), len(self.scopes) - 1
                 self.stmt(body)
@@ -412,7 +415,7 @@ def _captured(s: tir.For) -> list[tir.Buffer | Var]:
                 inner.add(x.var)
             case tir.LetStmt():
                 inner.add(x.var)
-            case tir.Allocate():
+            case tir.Allocate() | tir.AllocateConst():
                 inner.add(x.buffer)
             case tir.BufferStore():
                 found[x.buffer] = None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from smelt.arith import Analyzer
 from smelt.ir.expr import INDEX, Expr, const
-from smelt.tir.nodes import Allocate, Buffer, BufferStore, PrimFunc, Stmt
+from smelt.tir.nodes import Allocate, AllocateConst, Buffer, BufferStore, PrimFunc, Stmt
 from smelt.tir.rewrite import Indices, Rewriter
 
 from .lanes import in_steps
@@ -68,6 +68,9 @@ class _Flatten(Simplify):
 
     def visit_Allocate(self, s: Allocate) -> Stmt:
         return Allocate(self.plain.buffer(s.buffer), self.stmt(s.body), s.annotations)
+
+    def visit_AllocateConst(self, s: AllocateConst) -> Stmt:
+        return AllocateConst(self.plain.buffer(s.buffer), s.data.reshape(-1), self.stmt(s.body))
 
 
 def flatten_buffers(func: PrimFunc) -> PrimFunc:

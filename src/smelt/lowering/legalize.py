@@ -133,6 +133,10 @@ class _Storage(Rewriter):
         self.vars[v] = new
         return new
 
+    def visit_AllocateConst(self, s: tir.AllocateConst) -> tir.Stmt:
+        bits = s.data.view(dt.to_numpy(self.kept(s.buffer.type)))
+        return super().visit_AllocateConst(s.replace(data=bits))
+
     # --------------------------------------------------------------------------- expressions
 
     def visit_expr(self, e: expr.Expr) -> expr.Expr:

@@ -6,7 +6,7 @@ from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir import expr
 from smelt.ir.errors import CompileError
-from smelt.tir.nodes import Allocate, BlockRealize, BufferLoad, PrimFunc, walk
+from smelt.tir.nodes import Allocate, AllocateConst, BlockRealize, BufferLoad, PrimFunc, walk
 from smelt.tir.script_ops import INTRINSICS, expr_nodes
 
 
@@ -60,7 +60,7 @@ def require_flat(func: PrimFunc, who: str) -> None:
 def require_one_dimension(func: PrimFunc, who: str) -> None:
     """Refuse a program with blocks, or with buffers of several dimensions."""
     require_flat(func, who)
-    allocated = [s.buffer for s in walk(func.body) if isinstance(s, Allocate)]
+    allocated = [s.buffer for s in walk(func.body) if isinstance(s, Allocate | AllocateConst)]
     for b in (*func.buffers, *allocated):
         if b.rank != 1:
             raise CompileError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import IntImm, const
-from smelt.tir.nodes import Allocate, For, LetStmt, PrimFunc, Stmt, no_op, seq, walk
+from smelt.tir.nodes import Allocate, AllocateConst, For, LetStmt, PrimFunc, Stmt, no_op, seq, walk
 from smelt.tir.printer import script
 from smelt.tir.rewrite import renamed
 
@@ -29,7 +29,7 @@ class _Unroll(Simplify):
         if extent.value > _LARGE:
             raise CompileError(f"the unrolled loop {s.var.name} has {extent.value} turns")
         # what defines variables or buffers is renamed in each copy
-        defines = any(isinstance(x, For | LetStmt | Allocate) for x in walk(s.body))
+        defines = any(isinstance(x, For | LetStmt | Allocate | AllocateConst) for x in walk(s.body))
         copies = []
         for i in range(extent.value):
             self.define(s.var, low + const(i, low.dtype))

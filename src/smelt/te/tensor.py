@@ -164,7 +164,7 @@ def size_var(name: str = "size", dtype: str = INDEX) -> Var:
 
 def _shape(shape: ExprLike | Sequence[ExprLike]) -> tuple[Expr, ...]:
     items = shape if isinstance(shape, list | tuple) else (shape,)
-    return tuple([convert(e, INDEX) for e in items])
+    return tuple([simple(convert(e, INDEX)) for e in items])
 
 
 def placeholder(
@@ -191,7 +191,7 @@ def compute(
     fcompute       called with one index variable per dimension (or `*i`)
     varargs_names  the names of the variables that `*i` takes
     """
-    extents = tuple([simple(e) for e in _shape(shape)])
+    extents = _shape(shape)
     names = _axis_names(fcompute, len(extents), varargs_names or ())
     axis = tuple(
         [
@@ -273,7 +273,7 @@ def extern(
     dtype     of the results; None: that of the inputs
     """
     several = bool(shape) and isinstance(shape, list | tuple) and isinstance(shape[0], list | tuple)
-    shapes = [tuple(map(simple, _shape(s))) for s in (shape if several else [shape])]
+    shapes = [_shape(s) for s in (shape if several else [shape])]
     types = (
         {t.dtype for t in inputs} if dtype is None else {dtype} if isinstance(dtype, str) else ()
     )

@@ -48,6 +48,7 @@ from .buffer import decl_buffer
 from .equal import assert_structural_equal, structural_equal, structural_hash
 from .nodes import (
     Allocate,
+    AllocateConst,
     AssertStmt,
     Block,
     BlockRealize,
@@ -171,6 +172,7 @@ __all__ = [
     "NE",
     "Add",
     "Allocate",
+    "AllocateConst",
     "And",
     "AssertStmt",
     "Block",

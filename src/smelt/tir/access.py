@@ -83,9 +83,9 @@ class AccessWalk(Generic[L]):
                 self.read(value)
                 self.values[var] = substitute(value, self.values)
                 self.stmt(body)
-            case nodes.Allocate(buffer, body):
+            case nodes.Allocate(buffer) | nodes.AllocateConst(buffer):
                 self.allocate([buffer])
-                self.stmt(body)
+                self.stmt(s.body)
             case nodes.AssertStmt(condition):
                 self.read(condition)
             case nodes.Evaluate():

@@ -22,6 +22,7 @@ structure.register(
 )
 structure.register(nodes.LetStmt, parts("value", "var", "body", binds=("var",)))
 structure.register(nodes.Allocate, parts("annotations", "buffer", "body", binds=("buffer",)))
+structure.register(nodes.AllocateConst, parts("data", "buffer", "body", binds=("buffer",)))
 structure.register(
     nodes.Reduce, parts("combiner", "axis", "sources", "condition", "index", "init")
 )  # the axes first: what is summed is in terms of them

@@ -292,6 +292,12 @@ def _runtime(
         machine.observer.memory(made, b, common)
         return made
 
+    def constant(which: int, count: int) -> Any:
+        b = c.buffers[which]
+        made = _view(c.constants[b].flatten(), b.type)
+        machine.observer.memory(made, b, True)
+        return made
+
     def call_host(op: str, *args: Any) -> Any:
         if op not in host:
             raise Fault(f"nobody says what {op} does; pass host={{{op!r}: ...}}")
@@ -304,6 +310,7 @@ def _runtime(
         "launch": machine.launch,
         "new": lambda which, count: memory(which, count, False),
         "common": lambda which, count: machine.common(which, lambda: memory(which, count, True)),
+        "constant": constant,
         "host": call_host,
         "reads": machine.observer.reads,
         "writes": machine.observer.writes,

@@ -231,8 +231,6 @@ class ExprEmitter:
         if dtype == "bool":
             return f"bool({text})"
         low, high = dt.limits(dtype)
-        if not re.search("[a-z]", text):  # numbers only
-            return str(interpret_math.wrapper(dtype)(eval(text)))
         name = self.keep(text)
         self.emit(f"if not {low} <= {name} <= {high}: {name} = {self.wrap_call(name, dtype)}")
         return name

@@ -9,7 +9,9 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import is_const
@@ -71,6 +73,7 @@ class Compiler(interpret_expr.ExprEmitter):
         self.places: list[Location] = []
         self.around: list[tuple[str, str]] = []
         self.buffers: list[nodes.Buffer] = []
+        self.constants: dict[nodes.Buffer, np.ndarray[Any, Any]] = {}
         self.given: set[nodes.Buffer] = set()
         self.kernel: _Kernel | None = None
         self.names.update(inf=math.inf, nan=math.nan)
@@ -113,6 +116,10 @@ class Compiler(interpret_expr.ExprEmitter):
             case nodes.Allocate(buffer, body):
                 self.allocate(buffer)
                 self.stmt(body)
+            case nodes.AllocateConst(buffer, data, body):
+                self.constants[buffer] = data
+                self.allocate(buffer, "constant")
+                self.stmt(body)
             case nodes.Evaluate():
                 self.effect(s)
             case nodes.BlockRealize():
@@ -154,8 +161,8 @@ class Compiler(interpret_expr.ExprEmitter):
                     self.stmt(body)
                 self.nest(header, lines)
 
-    def allocate(self, buffer: nodes.Buffer) -> None:
-        """A buffer with contents that nobody should rely on."""
+    def allocate(self, buffer: nodes.Buffer, made: str = "") -> None:
+        """A buffer with contents that nobody should rely on, or made by a function of its own."""
         shape = [self.size(e) for e in buffer.shape]
         steps = [self.size(e) for e in buffer.strides] or interpret_expr.dense_steps(shape)
         if any((interpret_expr.number_in(n) or 0) < 0 for n in steps):
@@ -163,7 +170,8 @@ class Compiler(interpret_expr.ExprEmitter):
         own = interpret_expr.Storage(self.new_name("b"), buffer.type, shape, steps)
         self.storage[buffer] = own
         self.buffers.append(buffer)
-        made = "common" if self.kernel and buffer in self.kernel.communal else "new"
+        if not made:
+            made = "common" if self.kernel and buffer in self.kernel.communal else "new"
         count = self.called(
             memory_size, interpret_expr.tuple_text(shape), interpret_expr.tuple_text(steps)
         )

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Call, Expr, ExprLike, IntImm, Var, const, convert, numbers_of
 from smelt.ir.node import Node
@@ -231,6 +233,17 @@ class Allocate(Stmt):
     buffer: Buffer
     body: Stmt
     annotations: Annotations = _NONE
+
+
+class AllocateConst(Stmt):
+    """A buffer whose elements are known and stay as they are; it lives during the body.
+
+    data  of the buffer's shape and element type
+    """
+
+    buffer: Buffer
+    data: np.ndarray
+    body: Stmt
 
 
 class Block(Stmt):

@@ -5,15 +5,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Any
 
+import numpy as np
+
+from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Var
 
-from .nodes import Allocate, Buffer, For, LetStmt, Stmt
+from .nodes import Allocate, AllocateConst, Buffer, For, LetStmt, Stmt
 from .parser_buffer import OPTIONS, alias
 from .parser_loop import LoopParser
 from .parser_source import Described, describe
 from .parser_values import BufferView, plain
+from .printer import script
 from .script_names import BINDING, CONTEXT, STATEMENT, complaint, entries, entry
 from .script_ops import is_dtype
 
@@ -257,6 +262,7 @@ _ALLOCATE = (
     "allocate(extents, dtype=, scope=, condition=, annotations=, strides=, axis_separators=)"
 )
 _DECLARE = f"decl_buffer(shape, {OPTIONS})"
+_CONSTANTS = "allocate_const(data, dtype, shape, scope=, axis_separators=)"
 
 
 @entry(BINDING, _ALLOCATE)
@@ -284,16 +290,37 @@ def _declared(
     return _allocated(p, node, target, shape, **options)
 
 
-@entry(CONTEXT, _ALLOCATE, _DECLARE)
+@entry(BINDING, _CONSTANTS)
+def _constants(
+    p: LetParser, node: ast.Call, target: str, data: ast.expr, *of: ast.expr, **options: ast.expr
+) -> Binding:
+    """B = T.allocate_const([1, 2, 3], "int32", (3,)): elements from numbers or an array."""
+    dtype, shape = of
+    buffer = p.buffer(node, target, shape, dtype=dtype, **options)
+    extents, kind, value = buffer.fixed_shape(), dt.to_numpy(buffer.type), p.value(data)
+    numbers = [getattr(v, "value", v) for v in value] if isinstance(value, list | tuple) else value
+    with np.errstate(all="ignore"):
+        given = np.asarray(numbers)
+        found = given.astype(kind) if given.dtype.kind in "biuf" or given.dtype == kind else None
+        exact = found is not None and (dt.is_float(buffer.type) or bool((found == given).all()))
+    if found is None or extents is None or found.size != prod(extents) or not exact:
+        size = f"{buffer.type}[{', '.join(map(script, buffer.shape))}]"
+        what = f"{describe(value)} does not fill {buffer.name}: {size}"
+        p.fail(data, what, "as many numbers of the type, or an array")
+    p.define(target, buffer)
+    return lambda body: AllocateConst(buffer, found.reshape(extents), body)
+
+
+@entry(CONTEXT, _ALLOCATE, _DECLARE, _CONSTANTS)
 def _allocated_around(
-    p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], shape: Any, **options: Any
+    p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], *given: Any, **options: Any
 ) -> Stmt:
-    name = p.script_name(node.func)
+    known = entries(BINDING)[p.script_name(node.func) or ""]
     if not isinstance(target, ast.Name):
-        p.fail(target or node, "the buffer is not named", f"with T.{name}(shape, dtype) as B:")
+        legal = f"with T.{known.signature.name}(shape, dtype) as B:"
+        p.fail(target or node, "the buffer is not named", legal)
     p.push()
-    made = _declared if name == "decl_buffer" else _allocated
-    bound = made(p, node, target.id, shape, **options)
+    bound = known.run(p, node, target.id, *given, **options)
     inner = p.suite(body)
     p.pop()
     return inner if bound is None else bound(inner)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from smelt.ir.build import is_const
-from smelt.ir.expr import INDEX, Expr, IntImm, Var
+from smelt.ir.expr import INDEX, Expr, IntImm, Var, const
 from smelt.ir.node import Node
 from smelt.ir.text import fresh_name, printed
 from smelt.ir.walk import free_vars
@@ -237,9 +237,11 @@ class _Printer:
 
     def annotation(self, p: Var | nodes.Buffer) -> str:
         """A parameter's type."""
-        return f"T.{p.type}" if isinstance(p, Var) else f"T.Buffer({self.buffer_args(p)})"
+        return (
+            f"T.{p.type}" if isinstance(p, Var) else f"T.Buffer({', '.join(self.buffer_args(p))})"
+        )
 
-    def buffer_args(self, b: nodes.Buffer) -> str:
+    def buffer_args(self, b: nodes.Buffer) -> list[str]:
         """Shape, element type, and what is out of the ordinary."""
         parts = [self.exprs.tuple_text(b.shape), f'"{b.type}"']
         if b.scope != "global":
@@ -248,7 +250,7 @@ class _Printer:
             parts.append(f"strides={self.exprs.tuple_text(b.strides)}")
         if b.axis_separators:
             parts.append(f"axis_separators={list(b.axis_separators)}")
-        return ", ".join(parts)
+        return parts
 
     # -------------------------------------------------------------------------- statements
 
@@ -259,7 +261,7 @@ class _Printer:
             self.line(depth, "pass", stmt)
         while todo:
             s, rest = todo[0], todo[1:]
-            if not rest and isinstance(s, nodes.Allocate):
+            if not rest and isinstance(s, nodes.Allocate | nodes.AllocateConst):
                 text = self.allocate(s)
                 self.line(depth, f"{self.bind(s.buffer)} = {text}", s)
                 todo = nodes.flat(s.body) or [nodes.Seq(())]
@@ -299,9 +301,9 @@ class _Printer:
                 given = e.operand(value, var.type)
                 head = f'with T.let({given}, "{var.type}") as {self.bind(var)}:'
                 self.suite(depth, head, body, s)
-            case nodes.Allocate(buffer, body):
+            case nodes.Allocate(buffer) | nodes.AllocateConst(buffer):
                 text = self.allocate(s)
-                self.suite(depth, f"with {text} as {self.bind(buffer)}:", body, s)
+                self.suite(depth, f"with {text} as {self.bind(buffer)}:", s.body, s)
             case nodes.Evaluate(value):
                 text = e.text(value)
                 self.line(depth, text if text.startswith("T.smelt.") else f"T.evaluate({text})", s)
@@ -342,10 +344,15 @@ class _Printer:
             return self.exprs.text(extent)
         return f"{self.exprs.text(low)}, {self.exprs.end_text(low, extent)}"
 
-    def allocate(self, s: nodes.Allocate) -> str:
+    def allocate(self, s: nodes.Allocate | nodes.AllocateConst) -> str:
         """What a buffer that lives in a suite is bound to."""
+        if isinstance(s, nodes.AllocateConst):
+            elements = [const(v.item(), s.buffer.type) for v in s.data.flat]
+            data = ", ".join([self.exprs.operand(e, s.buffer.type) for e in elements])
+            shape, kind, *more = self.buffer_args(s.buffer)
+            return f"T.allocate_const({', '.join([f'[{data}]', kind, shape, *more])})"
         notes = f", annotations={self.data(s.annotations)}" if s.annotations else ""
-        return f"T.allocate({self.buffer_args(s.buffer)}{notes})"
+        return f"T.allocate({', '.join(self.buffer_args(s.buffer))}{notes})"
 
     # ------------------------------------------------------------------------------ blocks
 
@@ -374,7 +381,7 @@ class _Printer:
         if b.annotations:
             self.line(depth, f"T.block_attr({self.data(b.annotations)})")
         for buffer in b.alloc_buffers:
-            args = self.buffer_args(buffer)
+            args = ", ".join(self.buffer_args(buffer))
             self.line(depth, f"{self.bind(buffer)} = T.alloc_buffer({args})", buffer)
 
     def axis(self, dom: nodes.Range, value: Expr, kind: str) -> str:

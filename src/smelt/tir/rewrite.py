@@ -113,6 +113,10 @@ class Rewriter:
         buffer, annotations = self.allocated(s.buffer), self.notes(s.annotations)
         return updated(s, buffer=buffer, annotations=annotations, body=self.stmt(s.body))
 
+    def visit_AllocateConst(self, s: nodes.AllocateConst) -> nodes.Stmt:
+        """A buffer of constants, and the statements that use it."""
+        return updated(s, buffer=self.allocated(s.buffer), body=self.stmt(s.body))
+
     def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
         """A store."""
         value = self.expr(s.value)

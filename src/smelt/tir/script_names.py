@@ -114,8 +114,7 @@ def entries(place: str) -> dict[str, Entry]:
 
 _MISSING = {
     "Allocate": "B = T.allocate(shape, dtype)",
-    "AllocateConst": "a parameter",
-    "allocate_const": "a parameter",
+    "AllocateConst": "B = T.allocate_const(elements, dtype, shape)",
     "SizeVar": "n = T.int64()",
     "Var": "n = T.int64()",
     "access_ptr": "A[i], A[i:i + 8]",

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+import numpy as np
+
 from smelt.ir import dtype as dt
 from smelt.ir.errors import VerifyError
 from smelt.ir.expr import (
@@ -33,6 +35,7 @@ from .named_calls import NAMED_CALLS, name_of
 from .nodes import (
     LOOP_KINDS,
     Allocate,
+    AllocateConst,
     AssertStmt,
     Block,
     BlockRealize,
@@ -80,6 +83,7 @@ class _Verifier:
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
         self.known: set[Var | Buffer] = set()
+        self.constants: set[Buffer] = set()
         self.names: dict[tuple[str, str], object] = {}
         self.checked: set[Expr] = set()
         self.has_blocks = False
@@ -178,13 +182,29 @@ class _Verifier:
                 self.unique("buffer", buffer)
                 with self.defined(buffer):
                     self.stmt(body)
+            case AllocateConst(buffer, data, body):
+                self.buffer(buffer)
+                self.unique("buffer", buffer)
+                self.elements(buffer, data)
+                with self.defined(buffer):
+                    self.stmt(body)
             case BlockRealize():
                 self.realize(s)
             case _:
                 self.fail(f"{type(s).__name__} is not a statement of tensor programs")
 
+    def elements(self, b: Buffer, data: np.ndarray[Any, Any]) -> None:
+        """The elements of a buffer that is never written."""
+        shape, kind = b.fixed_shape(), dt.to_numpy(b.type)
+        if shape != data.shape or kind != data.dtype or b.strides or not data.size:
+            wanted = f"{b.type}[{', '.join(map(script, b.shape))}]"
+            self.fail(f"{b.name} is {wanted}, dense; its data are {data.dtype}{list(data.shape)}")
+        self.constants.add(b)
+
     def store(self, s: BufferStore) -> None:
         """buffer[indices] = value."""
+        if s.buffer in self.constants:
+            self.fail(f"{s.buffer.name} holds constants; nothing is stored there")
         self.access(s.buffer, s.indices)
         count = max([dt.lanes(i.dtype) for i in s.indices], default=1)
         self.typed(s.value, dt.vector(s.buffer.type, count), f"the value stored in {s.buffer.name}")

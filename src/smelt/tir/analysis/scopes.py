@@ -11,6 +11,7 @@ from smelt.ir.node import Node
 from smelt.tir.facts import Facts
 from smelt.tir.nodes import (
     Allocate,
+    AllocateConst,
     Block,
     BlockRealize,
     Buffer,
@@ -106,7 +107,7 @@ def _defines(s: Stmt) -> list[Node]:
     match s:
         case For(var) | LetStmt(var):
             return [var]
-        case Allocate(buffer):
+        case Allocate(buffer) | AllocateConst(buffer):
             return [buffer]
         case Block():
             return [*[it.var for it in s.iter_vars], *s.alloc_buffers]

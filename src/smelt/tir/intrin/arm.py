@@ -38,7 +38,7 @@ _neon = partial(Instruction.register, arch="aarch64", header="arm_neon.h")
 
 _neon(
     "arm.neon.fmla",
-    programs.fma_meaning(4),
+    programs.fma(4),
     features=("neon",),
     llvm=programs.fused,
     c="vst1q_f32(r, vfmaq_f32(vld1q_f32(c), vld1q_f32(a), vld1q_f32(b)));",
@@ -46,17 +46,17 @@ _neon(
 )
 _neon(
     "arm.neon.fmla_lane",
-    programs.fma_meaning(4, picked="lane"),
+    programs.fma(4, form="picked"),
     features=("neon",),
     llvm=_fmla_lane,
     c="vst1q_f32(r, vfmaq_laneq_f32(vld1q_f32(c), vld1q_f32(a), vld1q_f32(b), {lane}));",
     source=f"{_A64}FMLA (by element)",
 )
-TensorIntrin.register("arm.neon.fma_4x", *programs.fma_row(4, "arm.neon.fmla"))
+TensorIntrin.register("arm.neon.fma_4x", *Instruction.get("arm.neon.fmla").tile())
 for _rows in (4, 8):
     TensorIntrin.register(
         f"arm.neon.fma_tile_{_rows}x{_rows}",
-        *programs.fma_lane_tile(_rows, _rows // 4, 4, "arm.neon.fmla_lane"),
+        *Instruction.get("arm.neon.fmla_lane").tile(_rows, _rows // 4),
     )
 
 
@@ -87,17 +87,15 @@ for _name, _a, _b, _feature, _c in (
     ("udot", "uint8", "uint8", "dotprod", "vdotq"),
     ("usdot", "uint8", "int8", "i8mm", "vusdotq"),
 ):
-    _neon(
+    _made = _neon(
         f"arm.neon.{_name}",
-        programs.dot_meaning(4, 4, _a, _b),
+        programs.dot(4, 4, _a, _b),
         features=(_feature,),
         llvm=f"llvm.aarch64.neon.{_name}.v4i32.v16i8",
         c=_words(_c, _name == "udot", _a, _b),
         source=f"{_A64}{_name.upper()} (vector)",
     )
-    TensorIntrin.register(
-        f"arm.neon.{_name}_4x4", *programs.dot_row(4, 4, f"arm.neon.{_name}", _a, _b)
-    )
+    TensorIntrin.register(f"arm.neon.{_name}_4x4", *_made.tile())
 
 for _name, _a, _b, _feature, _c in (
     ("sdot", "int8", "int8", "dotprod", "vdotq_laneq"),
@@ -105,36 +103,30 @@ for _name, _a, _b, _feature, _c in (
     ("sudot", "int8", "uint8", "i8mm", "vsudotq_laneq"),
 ):
     _swapped = _name == "sudot"
-    _neon(
+    _made = _neon(
         f"arm.neon.{_name}_lane",
-        programs.dot_meaning(4, 4, _a, _b, picked="lane"),
+        programs.dot(4, 4, _a, _b, form="picked"),
         features=(_feature,),
         llvm=_dot_lane(f"llvm.aarch64.neon.{'usdot' if _swapped else _name}.v4i32.v16i8", _swapped),
         c=_words(_c, _name == "udot", _a, _b, ", {lane}"),
         source=f"{_A64}{_name.upper()} (by element)",
     )
-    # The tile's B stands where the instruction takes whole vectors, its A where it takes a lane.
-    TensorIntrin.register(
-        f"arm.neon.{'usdot' if _swapped else _name}_tile_8x8",
-        *programs.dot_lane_tile(8, 2, 4, 4, f"arm.neon.{_name}_lane", _b, _a),
-    )
+    TensorIntrin.register(f"arm.neon.{'usdot' if _swapped else _name}_tile_8x8", *_made.tile(8, 2))
 
 for _name, _a, _b, _c in (
     ("smmla", "int8", "int8", "vmmlaq"),
     ("ummla", "uint8", "uint8", "vmmlaq"),
     ("usmmla", "uint8", "int8", "vusmmlaq"),
 ):
-    _neon(
+    _made = _neon(
         f"arm.neon.{_name}",
-        programs.matrix_meaning(2, 2, 8, _a, _b),
+        programs.MultiplyAdd(_a, _b, "int32", 4, 8, "matrix", rows=2),
         features=("i8mm",),
         llvm=f"llvm.aarch64.neon.{_name}.v4i32.v16i8",
         c=_words(_c, _name == "ummla", _a, _b),
         source=f"{_A64}{_name.upper()} (vector)",
     )
-    TensorIntrin.register(
-        f"arm.neon.{_name}_2x2x8", *programs.matrix(2, 2, 8, f"arm.neon.{_name}", _a, _b)
-    )
+    TensorIntrin.register(f"arm.neon.{_name}_2x2x8", *_made.tile())
 
 # ------------------------------------------------------------------ DSP instructions, 32-bit cores
 
@@ -186,9 +178,9 @@ for _name, _a, _length, _result, _llvm, _text, _source in (
         "SXTB16, SMLAD",
     ),
 ):
-    Instruction.register(
+    _made = Instruction.register(
         f"arm.dsp.{_name}",
-        programs.dot_meaning(1, _length, _a, _a, _result),
+        programs.dot(1, _length, _a, _a, _result),
         arch="arm",
         features=("dsp",),
         llvm=_llvm,
@@ -196,6 +188,4 @@ for _name, _a, _length, _result, _llvm, _text, _source in (
         header="arm_acle.h",
         source=f"DDI 0403, {_source}",
     )
-    TensorIntrin.register(
-        f"arm.dsp.{_name}_{_length}", *programs.dot(_length, f"arm.dsp.{_name}", _a, _a, _result)
-    )
+    TensorIntrin.register(f"arm.dsp.{_name}_{_length}", *_made.tile())

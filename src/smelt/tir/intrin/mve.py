@@ -14,7 +14,7 @@ from functools import partial
 from smelt.ir.expr import Expr, const
 from smelt.tir.named_calls import call_llvm
 
-from .programs import dot, dot_meaning, fma_row, fused_scalar, scaled_meaning
+from .programs import dot, fma, fused_scalar
 from .registry import Instruction, TensorIntrin
 
 _mve = partial(Instruction.register, arch="arm", header="arm_mve.h")
@@ -35,36 +35,32 @@ for _a, _lanes, _kind in (("int8", 16, "s8"), ("uint8", 16, "u8"), ("int16", 8, 
     _load = _LOAD[_a]
     _c = "(uint32_t)*c" if _a == "uint8" else "*c"
     _cast = "(int32_t)" if _a == "uint8" else ""
-    _mve(
+    _made = _mve(
         f"arm.mve.vmladava_{_kind}",
-        dot_meaning(1, _lanes, _a, _a),
+        dot(1, _lanes, _a, _a),
         features=("mve",),
         llvm=_vmladava(_lanes, 128 // _lanes, int(_a == "uint8")),
         c=f"*r = {_cast}vmladavaq_{_kind}({_c}, {_load}(a), {_load}(b));",
         source="DDI 0553, VMLADAVA",
     )
-    TensorIntrin.register(
-        f"arm.mve.dot_{_lanes}_{_kind}", *dot(_lanes, f"arm.mve.vmladava_{_kind}", _a, _a)
-    )
+    TensorIntrin.register(f"arm.mve.dot_{_lanes}_{_kind}", *_made.tile())
 
-_mve(
+_made = _mve(
     "arm.mve.vmlaldava_s16",
-    dot_meaning(1, 8, "int16", "int16", "int64"),
+    dot(1, 8, "int16", "int16", "int64"),
     features=("mve",),
     c="*r = vmlaldavaq_s16(*c, vldrhq_s16(a), vldrhq_s16(b));",
     source="DDI 0553, VMLALDAVA",
 )
-TensorIntrin.register(
-    "arm.mve.dot_8_s16_wide", *dot(8, "arm.mve.vmlaldava_s16", "int16", "int16", "int64")
-)
+TensorIntrin.register("arm.mve.dot_8_s16_wide", *_made.tile())
 
 
-_mve(
+_made = _mve(
     "arm.mve.vfma_f32",
-    scaled_meaning(4, "float32", "float32"),
+    fma(4, form="scalar"),
     features=("mve.fp",),
     llvm=fused_scalar,
     c="vst1q_f32(r, vfmaq_n_f32(vld1q_f32(c), vld1q_f32(b), *a));",
     source="DDI 0553, VFMA (vector by scalar plus vector)",
 )
-TensorIntrin.register("arm.mve.fma_4x", *fma_row(4, "arm.mve.vfma_f32", scalar=True))
+TensorIntrin.register("arm.mve.fma_4x", *_made.tile())

@@ -7,6 +7,7 @@ and the result C, which they add to, so that a loop nest updates in place.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import call
@@ -39,69 +40,100 @@ def _product(result: str, a: str, b: str) -> str:
     return f'T.cast("{result}", {a}) * T.cast("{result}", {b})'
 
 
-# ------------------------------------------------------------------------------------- meanings
+# ---------------------------------------------------------------------------------- multiply-adds
 
 
-def _meaning(
-    c: tuple[str, int], a: tuple[str, int], b: tuple[str, int], *lines: str, picked: str = "i"
-) -> str:
-    """r from c, a and b, each of a type and a length. picked: as of `fma_meaning`."""
-    params = [declared(n, *of) for n, of in (("c", c), ("a", a), ("b", b))]
-    params += ["lane: T.int32"] * (picked == "lane")
-    return program([*params, declared("r", *c)], *lines)
+@dataclass(frozen=True)
+class MultiplyAdd:
+    """What most instructions do: r is c plus products of a and b.
 
+    a, b, result  element types; c and r are of `result`, in which products are formed
+    lanes         how many sums r has
+    group         how many products go to each
+    form          which ones, see below
+    rows          of a matrix r
 
-def fma_meaning(lanes: int, dtype: str = "float32", picked: str = "i") -> str:
-    """r = c + a * b in every lane, rounded once.
-
-    picked  the lane of b: "i", the one that is computed, or "lane", which an immediate says
+    form "each": lane i of r gets the products of group i of a and group i of b;
+    "picked": of group i of a and a group of b that an immediate says;
+    "scalar": of the one element of a and lane i of b;
+    "matrix": r is a b^T for matrices in row-major order
     """
-    every = dtype, lanes
-    update = f"    r[i] = T.fma(a[i], b[{picked}], c[i])"
-    return _meaning(every, every, every, f"for i in range({lanes}):", update, picked=picked)
+
+    a: str
+    b: str
+    result: str
+    lanes: int
+    group: int = 1
+    form: str = "each"
+    rows: int = 1
+
+    @property
+    def meaning(self) -> str:
+        """The text of a program with the operands c, a, b (and the immediate), then r."""
+        lanes, size = self.lanes, self.lanes * self.group
+        columns = lanes // self.rows
+        sizes = {"scalar": (1, lanes), "matrix": (self.rows * self.group, columns * self.group)}
+        a, b = sizes.get(self.form, (size, size))
+        params = [declared("c", self.result, lanes), declared("a", self.a, a)]
+        params += [declared("b", self.b, b), *["lane: T.int32"] * (self.form == "picked")]
+        params.append(declared("r", self.result, lanes))
+        every = f"for i in range({self.rows if self.form == 'matrix' else lanes}):"
+        picked = "lane" if self.form == "picked" else "i"
+        if self.form == "matrix":
+            update = self._sum(f"i * {columns} + j", ("i", "j"), "        ")
+            return program(params, every, f"    for j in range({columns}):", *update)
+        if self.group > 1:
+            return program(params, every, *self._sum("i", ("i", picked), "    "))
+        left, right = "a[0]" if self.form == "scalar" else "a[i]", f"b[{picked}]"
+        made = f"c[i] + {_product(self.result, left, right)}"
+        if self.a == self.b == self.result:
+            made = f"T.fma({left}, {right}, c[i])"
+        return program(params, every, f"    r[i] = {made}")
+
+    def _sum(self, at: str, of: tuple[str, str], indent: str) -> list[str]:
+        """The statements that make one element of r out of a group of a and one of b."""
+        k = self.group
+        product = _product(self.result, f"a[{of[0]} * {k} + k]", f"b[{of[1]} * {k} + k]")
+        lines = f"r[{at}] = c[{at}]", f"for k in range({k}):", f"    r[{at}] = r[{at}] + {product}"
+        return [indent + line for line in lines]
+
+    def tile(self, instruction: str, rows: int = 0, vectors: int = 1) -> tuple[str, str]:
+        """The description of a tile that the instruction of a name adds to, and how it does it.
+
+        rows, vectors  a tile of `rows` times `vectors * lanes` elements that stay in registers;
+                       without rows: what one instruction does
+        """
+        size = rows, vectors, self.lanes
+        match self.form:
+            case "matrix":
+                columns = self.lanes // self.rows
+                return _matrix(self.rows, columns, self.group, instruction, self.a, self.b)
+            case "picked" if self.group > 1:  # the tile's A stands where a lane is picked
+                return _dot_lane_tile(*size, self.group, instruction, self.b, self.a)
+            case "picked":
+                return _fma_lane_tile(*size, instruction, self.result)
+        if self.lanes == 1:
+            return _dot(self.group, instruction, self.a, self.b, self.result)
+        if self.group > 1 and rows:
+            return _dot_tile(*size, self.group, instruction, self.a, self.b)
+        if self.group > 1:
+            return _dot_row(self.lanes, self.group, instruction, self.a, self.b, self.result)
+        if rows:
+            return _fma_tile(*size, instruction, self.result)
+        scalar = self.form == "scalar"
+        return _fma_row(self.lanes, instruction, self.a, self.result, scalar)
 
 
-def dot_meaning(
-    lanes: int, group: int, a: str, b: str, result: str = "int32", picked: str = "i"
-) -> str:
-    """Every lane of r is that of c plus the products of `group` neighbours of a and b.
-
-    picked  the group of b; as of `fma_meaning`
-    """
-    product = _product(result, f"a[i * {group} + k]", f"b[{picked} * {group} + k]")
-    return _meaning(
-        (result, lanes),
-        (a, lanes * group),
-        (b, lanes * group),
-        f"for i in range({lanes}):",
-        "    r[i] = c[i]",
-        f"    for k in range({group}):",
-        f"        r[i] = r[i] + {product}",
-        picked=picked,
-    )
+def fma(lanes: int, dtype: str = "float32", form: str = "each") -> MultiplyAdd:
+    """One product in every lane, rounded once."""
+    return MultiplyAdd(dtype, dtype, dtype, lanes, 1, form)
 
 
-def matrix_meaning(m: int, n: int, k: int, a: str, b: str, result: str = "int32") -> str:
-    """r = c + a b^T for matrices [m, k] and [n, k] in row-major order."""
-    at = f"i * {n} + j"
-    return _meaning(
-        (result, m * n),
-        (a, m * k),
-        (b, n * k),
-        f"for i in range({m}):",
-        f"    for j in range({n}):",
-        f"        r[{at}] = c[{at}]",
-        f"        for k in range({k}):",
-        f"            r[{at}] = r[{at}] + {_product(result, f'a[i * {k} + k]', f'b[j * {k} + k]')}",
-    )
-
-
-def scaled_meaning(lanes: int, a: str, result: str) -> str:
-    """r = c + a * b for one a and vectors b and c; floats are rounded once."""
-    fused = "T.fma(a[0], b[i], c[i])"
-    update = fused if a == result else f"c[i] + {_product(result, 'a[0]', 'b[i]')}"
-    lines = f"for i in range({lanes}):", f"    r[i] = {update}"
-    return _meaning((result, lanes), (a, 1), (a, lanes), *lines)
+def dot(
+    lanes: int, group: int, a: str, b: str, result: str = "int32", form: str = "each"
+) -> MultiplyAdd:
+    """`group` products in every lane."""
+    return MultiplyAdd(a, b, result, lanes, group, form)
 
 
 # ---------------------------------------------------------------------------------------- tiles
@@ -135,7 +167,7 @@ def _every(lanes: int, first: str = "0") -> str:
     return f"T.ramp({first}, 1, {lanes})"
 
 
-def fma_row(
+def _fma_row(
     lanes: int, instruction: str, a: str = "float32", result: str = "float32", scalar: bool = False
 ) -> tuple[str, str]:
     """C[j] += A[0] * B[j], by one instruction.
@@ -150,7 +182,7 @@ def fma_row(
     return _described(params, "fma", {"j": lanes}, "vj", product), program(params, impl)
 
 
-def fma_tile(
+def _fma_tile(
     rows: int, vectors: int, lanes: int, instruction: str, dtype: str = "float32"
 ) -> tuple[str, str]:
     """C[i, j] += A[i, 0] * B[0, j]: an outer product on a tile of registers.
@@ -167,7 +199,7 @@ def fma_tile(
     return desc, _on_registers(params, rows, vectors, update)
 
 
-def fma_lane_tile(
+def _fma_lane_tile(
     rows: int, vectors: int, lanes: int, instruction: str, dtype: str = "float32"
 ) -> tuple[str, str]:
     """C[i, j] += A[i, k] * B[k, j] for as many k as a vector of A has lanes, one lane a time."""
@@ -184,7 +216,7 @@ def fma_lane_tile(
     return desc, _on_registers(params, rows, vectors, *updates)
 
 
-def dot(length: int, instruction: str, a: str, b: str, result: str = "int32") -> tuple[str, str]:
+def _dot(length: int, instruction: str, a: str, b: str, result: str = "int32") -> tuple[str, str]:
     """C[0] += the products of A[k] and B[k], by one instruction that adds to a scalar."""
     params = [declared("A", a, length), declared("B", b, length), declared("C", result, 1)]
     desc = _described(params, "dot", {"k": length}, "0", _product(result, "A[vk]", "B[vk]"))
@@ -192,7 +224,7 @@ def dot(length: int, instruction: str, a: str, b: str, result: str = "int32") ->
     return desc, program(params, _update("0", result, instruction, f"A[{every}]", f"B[{every}]"))
 
 
-def dot_row(
+def _dot_row(
     lanes: int, group: int, instruction: str, a: str, b: str, result: str = "int32"
 ) -> tuple[str, str]:
     """C[j] += the products of A[k] and B[j, k]: one instruction, A repeated for every lane."""
@@ -204,7 +236,7 @@ def dot_row(
     return desc, program(params, update)
 
 
-def dot_tile(
+def _dot_tile(
     rows: int, vectors: int, lanes: int, group: int, instruction: str, a: str, b: str
 ) -> tuple[str, str]:
     """C[i, j] += the products of A[i, k] and B[j // lanes, 0, j % lanes, k] on registers.
@@ -218,7 +250,7 @@ def dot_tile(
     return desc, _on_registers(params, rows, vectors, update)
 
 
-def dot_lane_tile(
+def _dot_lane_tile(
     rows: int, vectors: int, lanes: int, group: int, instruction: str, a: str, b: str
 ) -> tuple[str, str]:
     """As `dot_tile` for a vector of `lanes` groups of A, one of which the instruction picks."""
@@ -246,7 +278,7 @@ def _packed_dot(
     return _described(params, "dot", axes, "vi, vj", product), params
 
 
-def matrix(m: int, n: int, k: int, instruction: str, a: str, b: str) -> tuple[str, str]:
+def _matrix(m: int, n: int, k: int, instruction: str, a: str, b: str) -> tuple[str, str]:
     """C[i, j] += the products of A[i, k] and B[j, k], by one instruction on whole matrices."""
     params = [declared("A", a, m, k), declared("B", b, n, k), declared("C", "int32", m, n)]
     product = _product("int32", "A[vi, vk]", "B[vj, vk]")

@@ -25,6 +25,7 @@ from smelt.tir.names import unique_name
 from smelt.tir.parser import parse
 
 from .. import nodes
+from .programs import MultiplyAdd
 
 ARCHITECTURES = ("aarch64", "arm", "riscv", "x86")
 """The families of processors that instructions belong to."""
@@ -53,6 +54,7 @@ class Instruction:
               Operands are read before the result is written: the two may be one memory. "" if none
     header    the file that the statement includes
     source    the manual that says what it does
+    update    what it multiplies and adds up, where that is all it does
     """
 
     name: str
@@ -63,6 +65,7 @@ class Instruction:
     c: str = ""
     header: str = ""
     source: str = ""
+    update: MultiplyAdd | None = None
 
     def __post_init__(self) -> None:
         if self.arch not in ARCHITECTURES:
@@ -76,7 +79,7 @@ class Instruction:
     @staticmethod
     def register(
         name: str,
-        meaning: nodes.PrimFunc | str,
+        meaning: nodes.PrimFunc | str | MultiplyAdd,
         *,
         arch: str,
         features: Sequence[str] = (),
@@ -89,10 +92,12 @@ class Instruction:
         """Make an instruction known under its name.
 
         meaning  a flat program: its parameters are the operands (buffers of lanes; integers for
-                 immediates), then the result, which it writes and no operand is
+                 immediates), then the result, which it writes and no operand is; or what it adds up
         override  whether it may replace one of the same name
         """
-        made = Instruction(name, meaning, arch, tuple(features), llvm, c, header, source)
+        update = meaning if isinstance(meaning, MultiplyAdd) else None
+        given = meaning.meaning if isinstance(meaning, MultiplyAdd) else meaning
+        made = Instruction(name, given, arch, tuple(features), llvm, c, header, source, update)
         _enter(INSTRUCTIONS, "instruction", made, override)
         if isinstance(llvm, str):
             _BY_LLVM_NAME.setdefault(llvm, made)
@@ -142,6 +147,15 @@ class Instruction:
     def type(self) -> str:
         """The type of its value."""
         return _value_type(self.result)
+
+    def tile(self, rows: int = 0, vectors: int = 1) -> tuple[str, str]:
+        """The texts of a `TensorIntrin`, description and implementation, of a tile it adds to.
+
+        rows, vectors  see `MultiplyAdd.tile`
+        """
+        if self.update is None:
+            raise ScheduleError(f"{self.name} is no sum of products: its tiles are written by hand")
+        return self.update.tile(self.name, rows, vectors)
 
     def __call__(self, *args: ExprLike) -> Call:
         """A call; operands of another type are an error."""

@@ -13,7 +13,7 @@ from functools import partial
 
 from smelt.ir.expr import Broadcast, Expr, cast
 
-from .programs import fma_row, fused_scalar, scaled_meaning
+from .programs import MultiplyAdd, fma, fused_scalar
 from .registry import Instruction, TensorIntrin
 
 _rvv = partial(Instruction.register, arch="riscv", header="riscv_vector.h")
@@ -25,28 +25,24 @@ def _vwmacc(c: Expr, a: Expr, b: Expr) -> Expr:
 
 
 for _lanes, _m in ((4, "m1"), (8, "m2")):
-    _rvv(
+    _made = _rvv(
         f"riscv.rvv.vfmacc_vf_{_lanes}",
-        scaled_meaning(_lanes, "float32", "float32"),
+        fma(_lanes, form="scalar"),
         features=("v",),
         llvm=fused_scalar,
         c=f"__riscv_vse32_v_f32{_m}(r, __riscv_vfmacc_vf_f32{_m}(__riscv_vle32_v_f32{_m}(c, "
         f"{_lanes}), *a, __riscv_vle32_v_f32{_m}(b, {_lanes}), {_lanes}), {_lanes});",
         source="RVV 1.0, VFMACC.VF",
     )
-    TensorIntrin.register(
-        f"riscv.rvv.fma_{_lanes}x", *fma_row(_lanes, f"riscv.rvv.vfmacc_vf_{_lanes}", scalar=True)
-    )
+    TensorIntrin.register(f"riscv.rvv.fma_{_lanes}x", *_made.tile())
 
-_rvv(
+_made = _rvv(
     "riscv.rvv.vwmacc_vx_8",
-    scaled_meaning(8, "int16", "int32"),
+    MultiplyAdd("int16", "int16", "int32", 8, form="scalar"),
     features=("v",),
     llvm=_vwmacc,
     c="__riscv_vse32_v_i32m2(r, __riscv_vwmacc_vx_i32m2(__riscv_vle32_v_i32m2(c, 8), *a, "
     "__riscv_vle16_v_i16m1(b, 8), 8), 8);",
     source="RVV 1.0, VWMACC.VX",
 )
-TensorIntrin.register(
-    "riscv.rvv.wmacc_8x", *fma_row(8, "riscv.rvv.vwmacc_vx_8", "int16", "int32", scalar=True)
-)
+TensorIntrin.register("riscv.rvv.wmacc_8x", *_made.tile())

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from .programs import dot_meaning, dot_row, dot_tile, fma_meaning, fma_row, fma_tile, fused
+from smelt.ir import dtype as dt
+
+from .programs import dot, fma, fused
 from .registry import Instruction, TensorIntrin
 
 _SDM = "Intel SDM vol. 2, "
@@ -24,7 +26,7 @@ def _register_fma(name: str, bits: int, feature: str, dtype: str) -> None:
     mm = f"_mm{bits if bits > 128 else ''}"
     _x86(
         name,
-        fma_meaning(lanes, dtype),
+        fma(lanes, dtype),
         features=(feature,),
         llvm=fused,
         c=f"{mm}_storeu_{kind}(r, {mm}_fmadd_{kind}({mm}_loadu_{kind}(a), {mm}_loadu_{kind}(b), "
@@ -46,7 +48,7 @@ def _register_dot(
 
     _x86(
         name,
-        dot_meaning(lanes, group, a, b),
+        dot(lanes, group, a, b),
         features=features,
         llvm=f"llvm.x86.avx512.{mnemonic}.{bits}",
         c=f"{mm}_storeu_{si}((void *)r, "
@@ -67,7 +69,7 @@ _register_dot("x86.avxvnni.vpdpbusd", 256, ("avxvnni",), "vpdpbusd", "uint8", "i
 
 _x86(
     "x86.avx512.vdpbf16ps",
-    dot_meaning(16, 2, "bfloat16", "bfloat16", "float32"),
+    dot(16, 2, "bfloat16", "bfloat16", "float32"),
     features=("avx512bf16",),
     llvm="llvm.x86.avx512bf16.dpbf16ps.512",
     c="_mm512_storeu_ps(r, _mm512_dpbf16_ps(_mm512_loadu_ps(c), "
@@ -78,38 +80,26 @@ _x86(
 
 # ---------------------------------------------------------------------------------------- tiles
 
-_PS2, _PS5 = "x86.avx2.vfmadd231ps", "x86.avx512.vfmadd231ps"
-TensorIntrin.register("x86.avx2.fma_8x", *fma_row(8, _PS2))
-TensorIntrin.register("x86.avx512.fma_16x", *fma_row(16, _PS5))
-TensorIntrin.register(
-    "x86.avx2.fma_4x_f64", *fma_row(4, "x86.avx2.vfmadd231pd", "float64", "float64")
-)
-TensorIntrin.register(
-    "x86.avx512.fma_8x_f64", *fma_row(8, "x86.avx512.vfmadd231pd", "float64", "float64")
-)
-for _rows, _vectors in ((6, 2), (4, 3)):
-    TensorIntrin.register(
-        f"x86.avx2.fma_tile_{_rows}x{_vectors * 8}", *fma_tile(_rows, _vectors, 8, _PS2)
-    )
-for _rows, _vectors in ((4, 4), (6, 4), (8, 2), (8, 3), (12, 2)):
-    TensorIntrin.register(
-        f"x86.avx512.fma_tile_{_rows}x{_vectors * 16}", *fma_tile(_rows, _vectors, 16, _PS5)
-    )
-    TensorIntrin.register(
-        f"x86.avx512.vnni_tile_{_rows}x{_vectors * 16}",
-        *dot_tile(_rows, _vectors, 16, 4, "x86.avx512.vpdpbusd", "uint8", "int8"),
-    )
-TensorIntrin.register(
-    "x86.avx512.vnni_dot_16x4", *dot_row(16, 4, "x86.avx512.vpdpbusd", "uint8", "int8")
-)
-TensorIntrin.register(
-    "x86.avx512.vnni_dot_16x2_i16", *dot_row(16, 2, "x86.avx512.vpdpwssd", "int16", "int16")
-)
-TensorIntrin.register(
-    "x86.avx512.bf16_dot_16x2",
-    *dot_row(16, 2, "x86.avx512.vdpbf16ps", "bfloat16", "bfloat16", "float32"),
-)
-for _name, _set in (("avx512vl", "x86.avx512vl"), ("avxvnni", "x86.avxvnni")):
-    TensorIntrin.register(
-        f"x86.{_name}.vnni_dot_8x4", *dot_row(8, 4, f"{_set}.vpdpbusd", "uint8", "int8")
-    )
+
+def _tiles(instruction: str, name: str, *sizes: tuple[int, int]) -> None:
+    """Tiles of rows x vectors registers; `{}` in the name stands for the size in elements."""
+    made = Instruction.get(instruction)
+    for rows, vectors in sizes or [(0, 1)]:
+        size = f"{rows}x{vectors * dt.lanes(made.type)}"
+        TensorIntrin.register(name.format(size), *made.tile(rows, vectors))
+
+
+_FMA2, _FMA5 = "x86.avx2.vfmadd231p", "x86.avx512.vfmadd231p"
+_tiles(f"{_FMA2}s", "x86.avx2.fma_8x")
+_tiles(f"{_FMA5}s", "x86.avx512.fma_16x")
+_tiles(f"{_FMA2}d", "x86.avx2.fma_4x_f64")
+_tiles(f"{_FMA5}d", "x86.avx512.fma_8x_f64")
+_tiles(f"{_FMA2}s", "x86.avx2.fma_tile_{}", (6, 2), (4, 3))
+for _size in ((4, 4), (6, 4), (8, 2), (8, 3), (12, 2)):
+    _tiles(f"{_FMA5}s", "x86.avx512.fma_tile_{}", _size)
+    _tiles("x86.avx512.vpdpbusd", "x86.avx512.vnni_tile_{}", _size)
+_tiles("x86.avx512.vpdpbusd", "x86.avx512.vnni_dot_16x4")
+_tiles("x86.avx512.vpdpwssd", "x86.avx512.vnni_dot_16x2_i16")
+_tiles("x86.avx512.vdpbf16ps", "x86.avx512.bf16_dot_16x2")
+_tiles("x86.avx512vl.vpdpbusd", "x86.avx512vl.vnni_dot_8x4")
+_tiles("x86.avxvnni.vpdpbusd", "x86.avxvnni.vnni_dot_8x4")
