@@ -23,7 +23,7 @@ from .require import (
     require_readers,
     require_store,
 )
-from .state import State
+from .state import Change, State, releasing
 
 
 class ReplaceLoads(Rewriter):
@@ -88,7 +88,7 @@ class InlinePrimitives(Base):
             values = _instance(s, b, store.indices, indices)
             needed = [substitute(c, values) for c in guard]
             for i in b.block.iter_vars:
-                needed += [] if whole else _inside(i.var, i.dom.min, i.dom.extent, values)
+                needed += [] if whole else _inside(i, values)
             s.demand(
                 all_of(needed),
                 f"elements of {store.buffer.name} are read that {b.block.name} does not make",
@@ -99,9 +99,7 @@ class InlinePrimitives(Base):
             new = substitute(store.value, values)
             return new if not bound & set(values) else simplify_indices(s.facts, new)
 
-        changes: dict[nodes.Stmt, nodes.Stmt | Callable[[nodes.Stmt], nodes.Stmt] | None] = {
-            b: None
-        }
+        changes: dict[nodes.Stmt, Change] = {b: None}
         for c in readers:
             require_operands_stay(s, b, c)
             changes[c.block] = ReplaceLoads(s, store.buffer, value).stmt
@@ -151,9 +149,7 @@ class InlinePrimitives(Base):
             tuple([s.facts.simplify(substitute(e, values)) for e in store.indices]),
         )
         block_new = p.block.replace(body=new)
-        guard = s.facts.conjunction(
-            *[x for i in c.block.iter_vars for x in _inside(i.var, i.dom.min, i.dom.extent, values)]
-        )
+        guard = s.facts.conjunction(*[x for i in c.block.iter_vars for x in _inside(i, values)])
         if not is_const(guard) or not _onto(s, p, c, values):
             s.cannot_prove(
                 f"{c.block.name} uses every element that {p.block.name} makes",
@@ -195,8 +191,8 @@ def _onto(
     return s.facts.equal(_runs(p), _runs(c)) and injective(s, here, domain_loops(p.block.iter_vars))
 
 
-def _inside(v: Var, low: Expr, extent: Expr, values: Mapping[Var, Expr]) -> list[Expr]:
-    return [values[v] >= low, values[v] < low + extent]
+def _inside(i: nodes.IterVar, values: Mapping[Var, Expr]) -> list[Expr]:
+    return [values[i.var] >= i.dom.min, values[i.var] < i.dom.min + i.dom.extent]
 
 
 def simplify_indices(facts: Facts, e: Expr) -> Expr:
@@ -275,22 +271,8 @@ def _read_indices(s: State, c: nodes.BlockRealize, buffer: nodes.Buffer) -> tupl
     return found.pop()
 
 
-def _apply(
-    s: State,
-    changes: Mapping[nodes.Stmt, nodes.Stmt | Callable[[nodes.Stmt], nodes.Stmt] | None],
-    buffer: nodes.Buffer,
-) -> None:
+def _apply(s: State, changes: Mapping[nodes.Stmt, Change], buffer: nodes.Buffer) -> None:
     """Make the changes and drop the buffer in one go."""
-    owner = next(
-        (
-            b
-            for b in nodes.walk(s.func.body)
-            if isinstance(b, nodes.Block) and buffer in b.alloc_buffers
-        ),
-        None,
-    )
-    full = dict(changes)
-    if owner is not None:
-        kept = tuple([x for x in owner.alloc_buffers if x is not buffer])
-        full[owner] = lambda old: old.replace(alloc_buffers=kept)
-    s.replace(full)
+    inside = [b for b in nodes.walk(s.func.body) if isinstance(b, nodes.Block)]
+    owners = [b for b in inside if buffer in b.alloc_buffers]
+    s.replace({**changes, **dict.fromkeys(owners, releasing(buffer))})
