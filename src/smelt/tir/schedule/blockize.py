@@ -100,11 +100,9 @@ def _together(s: State, blocks: Sequence[nodes.BlockRealize], keep_unit: bool) -
         if is_const(loop.extent, 1) and not keep_unit:
             own[loop.var] = loop.min
             continue
-        v = s.new_var(f"v{loop.var.name}", loop.min, loop.extent)
-        own[loop.var] = v
-        iters.append(
-            nodes.IterVar(v, nodes.Range(loop.min, loop.extent), _kind_of(blocks, loop.var))
-        )
+        dom = nodes.Range(loop.min, loop.extent)
+        iters.append(s.iter_var(f"v{loop.var.name}", dom, _kind_of(blocks, loop.var)))
+        own[loop.var] = iters[-1].var
         values.append(loop.var)
     body = nodes.seq(*[substitute_stmt(x, own) for x in chosen])
     whole = refresh_regions(s.facts, nodes.Block(name, tuple(iters), (), (), body))
@@ -137,9 +135,7 @@ class _Outer:
         if reduces and b.block.init is not None:
             require_once(s, b, inner, "it would add up twice to one initial value")
         block = b.block.replace(init=None) if reduces else b.block
-        stmt: nodes.Stmt = nodes.BlockRealize(tuple(inside), inner_guard, block)
-        for x in reversed(inner):
-            stmt = x.replace(body=stmt)
+        stmt = nodes.nested(inner, nodes.BlockRealize(tuple(inside), inner_guard, block))
         init = self._init(inside, inner_guard) if reduces and b.block.init is not None else None
         whole = nodes.Block(self.name, tuple(self.iters), (), (), stmt, init)
         whole = refresh_regions(s.facts, whole)
@@ -183,13 +179,13 @@ class _Outer:
     def _add(self, i: nodes.IterVar, value: Expr, dom: nodes.Range) -> Expr:
         if is_const(dom.extent, 1) and not self.keep_unit:
             return dom.min
-        v = self.state.new_var(f"{i.var.name}_o", dom.min, dom.extent)
-        self.iters.append(nodes.IterVar(v, dom, i.kind))
+        outer = self.state.iter_var(f"{i.var.name}_o", dom, i.kind)
+        self.iters.append(outer)
         self.values.append(value)
         for c in (value >= dom.min, value < dom.min + dom.extent):
             if not self.state.facts.prove(c):
                 self.outside.append(c)
-        return v
+        return outer.var
 
     def _guards(self, inside: Sequence[Expr]) -> tuple[Expr, Expr]:
         """The predicate's parts about outer loops, and those about the inner ones."""

@@ -199,10 +199,7 @@ class LoopPrimitives(Base):
             return
         _check_bounds(s, new)
         check_reorder(s, chain)
-        body = chain[-1].body
-        for x in reversed(new):
-            body = x.replace(body=body)
-        s.replace({chain[0]: body})
+        s.replace({chain[0]: nodes.nested(new, chain[-1].body)})
 
     @primitive
     def reorder_block_iter_var(self, block: str, new_order: Sequence[int]) -> None:

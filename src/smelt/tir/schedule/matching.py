@@ -401,10 +401,7 @@ def _orders(description: nodes.Stmt, tile: nodes.Stmt) -> Iterator[nodes.Stmt]:
     wanted = [value_of(x.extent) for x in others]
     for order in itertools.islice(itertools.permutations(loops), 1, _MOST_ORDERS):
         if [value_of(x.extent) for x in order] == wanted:
-            stmt: nodes.Stmt = body
-            for x in reversed([*units, *order]):
-                stmt = x.replace(body=stmt)
-            yield stmt
+            yield nodes.nested([*units, *order], body)
 
 
 _MOST_ORDERS = 120

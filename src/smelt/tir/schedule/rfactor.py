@@ -93,24 +93,21 @@ class Factoring:
     def _first(self, name: str, partial: Sequence[nodes.Buffer]) -> nodes.Stmt:
         """The reduction of each iteration of the loop apart."""
         s, b, x, update = self.s, self.b, self.target, self.update
-        factor = nodes.IterVar(
-            s.new_var(f"v{x.var.name}", x.min, x.extent), nodes.Range(x.min, x.extent)
-        )
+        factor = s.iter_var(f"v{x.var.name}", nodes.Range(x.min, x.extent))
         iters = [factor]
         values: list[Expr] = [x.var]
         to_own: dict[Var, Expr] = {x.var: factor.var}
         own: dict[Var, Expr] = {}
         for i, v in b.bindings:
             if i.kind == "spatial":
-                n = s.new_var(i.var.name, i.dom.min, i.dom.extent)
-                own[i.var] = n
-                iters.append(nodes.IterVar(n, i.dom))
+                iters.append(s.iter_var(i.var.name, i.dom))
+                own[i.var] = iters[-1].var
                 values.append(v)
         for loop in self.reduce_loops:
             if loop is not x:
-                n = s.new_var(f"v{loop.var.name}", loop.min, loop.extent)
-                to_own[loop.var] = n
-                iters.append(nodes.IterVar(n, nodes.Range(loop.min, loop.extent), "reduce"))
+                dom = nodes.Range(loop.min, loop.extent)
+                iters.append(s.iter_var(f"v{loop.var.name}", dom, "reduce"))
+                to_own[loop.var] = iters[-1].var
                 values.append(loop.var)
         for i, v in b.bindings:
             if i.kind == "reduce":
@@ -157,10 +154,7 @@ class Factoring:
         """The reduction of the partial results; it keeps the block's name and spatial variables."""
         s, b, x, update = self.s, self.b, self.target, self.update
         spatial = [i for i in b.block.iter_vars if i.kind == "spatial"]
-        zero = const(0, INDEX)
-        k = nodes.IterVar(
-            s.new_var(f"v{x.var.name}", 0, x.extent), nodes.Range(zero, x.extent), "reduce"
-        )
+        k = s.iter_var(f"v{x.var.name}", nodes.Range(const(0, INDEX), x.extent), "reduce")
         at = list(update.point)
         at.insert(self.axis, k.var)
         terms = [nodes.BufferLoad(p, tuple(at)) for p in partial]

@@ -296,10 +296,13 @@ class State:
         ]
         return {v: self.new_var(f"{v.name}_{suffix}", d.min, d.extent) for v, d in doms}
 
+    def iter_var(self, base: str, dom: nodes.Range, kind: str = "spatial") -> nodes.IterVar:
+        """A new variable of a block over a domain."""
+        return nodes.IterVar(self.new_var(base, dom.min, dom.extent), dom, kind)
+
     def iter_vars(self, domains: Iterable[nodes.Range]) -> tuple[nodes.IterVar, ...]:
         """New spatial variables v0, v1, ... of a block over some domains."""
-        own = [(self.new_var(f"v{k}", d.min, d.extent), d) for k, d in enumerate(domains)]
-        return tuple([nodes.IterVar(v, d) for v, d in own])
+        return tuple([self.iter_var(f"v{k}", d) for k, d in enumerate(domains)])
 
     def block_nest(self, block: nodes.Block, predicate: Expr | None = None) -> nodes.Stmt:
         """A block in loops ax0, ax1, ... over the domains of its variables.
