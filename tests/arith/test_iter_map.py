@@ -239,6 +239,18 @@ def test_symbolic_fuse_and_split() -> None:
     assert bijective([i * n + j], {i: 4, j: n + 1}, analyzer=an) is not None
 
 
+def test_bounds_of_one_sum_make_one_mark() -> None:
+    an = Analyzer()
+    an.bind(n, (10, None))
+    e = i * 16 + j
+    bounds = all_of(e >= 3, e < n, e < 100)
+    found = detect_iter_map([e, k], {i: 7, j: 16, k: 3}, bounds, "bijective", analyzer=an)
+    (fused,) = found.indices[0].args
+    assert text_of(fused.extent) == "min(n, 100) - 3"
+    assert text_of(normalize_iter_map_to_expr(fused.source)) == "i * 16 + j - 3"
+    assert {s.source.source for s in fused.source.parts} == {i, j}
+
+
 def test_types_of_iterators() -> None:
     s, t = Var("s", "int32"), Var("t", "int32")
     found = detect_iter_map([s * 4 + t], {s: 3, t: 4}, check_level="bijective")

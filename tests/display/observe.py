@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from smelt.ir import dtype as dt
 from smelt.ir.expr import (
     EQ,
@@ -46,6 +48,7 @@ from smelt.ir.expr import (
 )
 from smelt.tir.nodes import (
     Allocate,
+    AllocateConst,
     AssertStmt,
     BlockRealize,
     Buffer,
@@ -179,6 +182,11 @@ class Observer:
                     self.env[var] = value
                 self.stmt(body)
             case Allocate(_, body):
+                self.stmt(body)
+            case AllocateConst(buffer, data, body):
+                if not dt.is_float(buffer.type):
+                    known = {(buffer, at): int(x) for at, x in np.ndenumerate(data)}
+                    self.memory.update(known)
                 self.stmt(body)
             case AssertStmt(value) | Evaluate(value):
                 self.read(value)

@@ -153,7 +153,7 @@ def keeps(
     s: te.Schedule, args: Sequence[Any], sizes: dict[str, int] | None = None, name: str = "main"
 ) -> Schedule:
     """Assert that a schedule's program, lowered too, computes what the plain program does."""
-    sch = te.lower_schedule(s, args, name)
+    sch: Schedule = te.lower_schedule(s, args, name)
     verify(sch.func)
     plain = te.create_prim_func(args, name)
     given = arrays(plain, sizes or {})

@@ -298,6 +298,24 @@ def test_a_buffer_of_a_block_is_private_to_its_parallel_loop() -> None:
     assert verify_parallel(sch.func) is not Answer.NO
 
 
+def test_a_private_buffer_is_filled_from_a_symbolic_place_on() -> None:
+    func = parse("""
+def f(A: T.Buffer((4, 4), "float32"), B: T.Buffer((n,), "float32"), n: T.int64):
+    with T.block("root"):
+        t = T.alloc_buffer((n + 4,), "float32")
+        for i in T.parallel(4):
+            for j in range(4):
+                with T.block("set"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    t[n + w] = A[v, w] + 1.0
+            for j in range(4):
+                with T.block("use"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    A[v, w] = t[n + 3 - w]
+""")
+    assert verify_parallel(func) is Answer.YES
+
+
 def test_a_value_that_another_turn_made() -> None:
     """The block's buffer would be private to each iteration, and all but the first find nothing."""
     func = parse("""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -119,10 +120,7 @@ class Cuts:
 
     def product(self, digits: Iterable[Digit]) -> Expr:
         """How many values some digits have together."""
-        product = self.sizes.one
-        for d in digits:
-            product = self.sizes.times(product, self.size(d))
-        return product
+        return functools.reduce(self.sizes.times, map(self.size, digits), self.sizes.one)
 
     def split(self, d: Digit, scale: Expr) -> IterSplit:
         """A digit as a split."""

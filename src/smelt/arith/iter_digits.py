@@ -306,22 +306,13 @@ class Digits:
         return False
 
     def _lift_source(self, outer: IterMark, inner: IterMark) -> bool:
-        """What stands beside digits of `inner` and is itself part of it becomes its digits.
-
-        So does what becomes part of a mark above `inner` by that: the neighbours must be digits of
-        one mark before their cuts are looked at.
-        """
+        """What stands beside digits of `inner` and is itself part of it becomes its digits."""
         places = {d: p for d, held in self.owners.items() for p in held if p.mark is inner}
         assert isinstance(outer.source, IterSum)
         parts = self._lifts(outer.source, places)
-        if not parts:
-            return False
-        total = self._rewritten(outer.source, parts)
-        around = [m for m in self.marks if _behind(m, outer) and m.parts]
-        while (lifted := self._lifted_once(total, around)) is not None:
-            total = lifted
-        outer.source = total
-        return True
+        if parts:
+            outer.source = self._rewritten(outer.source, parts)
+        return bool(parts)
 
     def _lifts(self, total: IterSum, places: Mapping[Digit, _DigitOwner]) -> _Parts:
         """The splits of a sum with digits that are parts of marks, said by these."""
@@ -361,37 +352,6 @@ class Digits:
             return flipped, z.times(z.less(digit.extent, z.one), scale)
         top = bool(digits) and digits[0][0] == d
         return self._shifted(place.mark, place.weight, digit, top, self._shift(place.mark))
-
-    def _lifted_once(self, total: IterSum, around: Sequence[IterMark]) -> IterSum | None:
-        """A sum with one split replaced by one of the mark that it is part of."""
-        for s in total.args:
-            for m in around:
-                place = self._within(s, m)
-                if place is not None:
-                    return self._rewritten(total, {s: ([place], self.sizes.zero)})
-        return None
-
-    def _within(self, s: IterSplit, mark: IterMark) -> IterSplit | None:
-        """A split as one of a mark that has it as a part, or a part of a part."""
-        z = self.sizes
-        if mark in self.parser.flipped or self._shift(mark) is not z.zero:
-            return None
-        end = z.times(s.lower_factor, s.extent)
-        for a in mark.parts:
-            if a.source is not s.source:
-                continue
-            skip = z.exact(s.lower_factor, a.lower_factor)
-            stop = z.times(a.lower_factor, a.extent)
-            if skip is None:
-                continue
-            even = end is stop or z.divides(z.times(skip, s.extent), a.extent)
-            if not (self.parser.reaches_end(a) or (even and z.at_least(stop, end))):
-                continue
-            lower = z.times(a.scale, skip)
-            top = self.parser.reaches_end(s) and a is mark.parts[0]
-            extent = z.ceil(mark.extent, lower) if top else s.extent
-            return IterSplit(mark, lower, extent, s.scale)
-        return None
 
     # ----------------------------------------------------------------------------- coverage
 

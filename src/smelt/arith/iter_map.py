@@ -148,20 +148,16 @@ class Detection:
 
     def _stepped(self, total: IterSum, level: IterMapLevel) -> None:
         """Scales of a sum: multiples of what is below; for no gaps exactly that."""
-        z = self.sizes
-        if not total.args:
-            return
-        reach = z.one if level is IterMapLevel.BIJECTIVE else total.args[-1].scale
-        for s in reversed(total.args):
-            fits = (
-                s.scale is reach if level <= IterMapLevel.SURJECTIVE else z.at_least(s.scale, reach)
-            )
-            if not fits:
+        z, args = self.sizes, total.args
+        lowest = args[-1].scale if args and level is not IterMapLevel.BIJECTIVE else z.one
+        for s, reach in self.parser.steps(args, lowest):
+            if s.scale is not reach and (
+                level <= IterMapLevel.SURJECTIVE or not z.at_least(s.scale, reach)
+            ):
                 raise NotAffine(
                     f"{text_of(value(z, total))}: {text_of(value(z, s))} should step by "
                     f"{text_of(reach)}"
                 )
-            reach = z.times(s.scale, s.extent)
 
     def _outside(self, padded: list[IterMark]) -> Expr:
         z = self.sizes

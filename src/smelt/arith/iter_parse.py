@@ -6,7 +6,7 @@ some digits of one mark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from smelt.ir.expr import Add, Expr, FloorDiv, FloorMod, Mul, Sub, Var
 from smelt.ir.node import postorder
@@ -176,15 +176,19 @@ class Parser:
     def reach(self, args: Sequence[IterSplit]) -> Expr:
         """One more than the largest value of splits whose scales fit each other and end at 1."""
         z = self.sizes
-        below = z.one
-        for s in reversed(args):
+        for s, below in self.steps(args, z.one):
             if s.scale is not below:
                 raise NotAffine(
                     f"{text_of(value(z, s))} does not step by {text_of(below)}, the number of "
                     "values below it"
                 )
-            below = z.times(s.scale, s.extent)
-        return below
+        return z.times(args[0].scale, args[0].extent) if args else z.one
+
+    def steps(self, args: Sequence[IterSplit], first: Expr) -> Iterator[tuple[IterSplit, Expr]]:
+        """Splits from the lowest one on, with the scale at which each follows what is below it."""
+        for s in reversed(args):
+            yield s, first
+            first = self.sizes.times(s.scale, s.extent)
 
     # --------------------------------------------------------------------------- division
 
@@ -232,12 +236,7 @@ class Parser:
         z = self.sizes
         if base is z.zero or z.at_least(d, z.plus(z.times(a.scale, a.extent), base)):
             return False
-        below = args[-1].scale
-        for s in reversed(args):
-            if s.scale is not below:
-                return False
-            below = z.times(s.scale, s.extent)
-        return True
+        return all(s.scale is below for s, below in self.steps(args, args[-1].scale))
 
     def _cut(self, args: list[IterSplit], shift: Expr, d: Expr) -> tuple[IterSum, IterSum]:
         """Quotient and remainder of a sum that steps by 1, less than d * (something) + d."""
@@ -298,9 +297,13 @@ class Parser:
             first = z.larger(first, low)
         if high is not None:
             end = z.smaller(end, high)
-        offset = z.less(first, s.base)
-        mark = IterMark(IterSum(s.args, z.zero), z.less(end, first), offset, z.zero)
-        self.constrained.append(mark)
+        offset, extent = z.less(first, s.base), z.less(end, first)
+        known = s.args[0].source if len(s.args) == 1 else None
+        if known in self.constrained:  # another bound of the same sum
+            known.low, known.extent = z.plus(known.low, offset), extent
+        else:
+            mark = IterMark(IterSum(s.args, z.zero), extent, offset, z.zero)
+            self.constrained.append(mark)
 
 
 def _scaled(z: Sizes, s: IterSplit, by: Expr) -> IterSplit:

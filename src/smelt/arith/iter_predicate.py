@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from smelt.ir.build import all_of, ceildiv
-from smelt.ir.expr import Compare, Expr, IntImm, Max, Min, Var
+from smelt.ir.build import ceildiv
+from smelt.ir.expr import Compare, Expr, IntImm, Var
 from smelt.ir.walk import free_vars
 
 from .analyzer import Analyzer
@@ -15,20 +15,13 @@ from .iter_nodes import NotAffine
 from .poly import Poly, scale
 
 
-@dataclass
-class Bound:
+class Bound(NamedTuple):
     """low <= sum < high, as a condition says; None for an end without constraint."""
 
     sum: Poly
     low: Expr | None
     high: Expr | None
     condition: Expr
-
-    def meet(self, other: Bound, an: Analyzer) -> None:
-        """Both bounds of one sum."""
-        self.low = _both(an, Max, self.low, other.low)
-        self.high = _both(an, Min, self.high, other.high)
-        self.condition = all_of(self.condition, other.condition)
 
     @property
     def variable(self) -> Var | None:
@@ -37,17 +30,11 @@ class Bound:
         return t if isinstance(t, Var) else None
 
 
-def _both(an: Analyzer, cls: type[Min] | type[Max], a: Expr | None, b: Expr | None) -> Expr | None:
-    if a is None or b is None:
-        return a if b is None else b
-    return an.simplify(cls(a, b))
-
-
 def read_predicate(
     an: Analyzer, predicate: Expr, iters: Collection[Var], dtype: str
 ) -> tuple[list[Bound], list[Expr]]:
     """The bounds that a conjunction sets, the fewest terms first, and what is something else."""
-    found: dict[frozenset[tuple[Expr, int]], Bound] = {}
+    found: list[Bound] = []
     unread: list[Expr] = []
     for c in conjuncts(an.simplify(predicate)):
         if isinstance(c, IntImm):
@@ -55,15 +42,10 @@ def read_predicate(
                 raise NotAffine("the predicate is never true")
             continue
         bounds = _bounds(an, c, iters, dtype)
+        found += bounds
         if not bounds:
             unread.append(c)
-        for b in bounds:
-            key = frozenset(b.sum.terms.items())
-            if key in found:
-                found[key].meet(b, an)
-            else:
-                found[key] = b
-    return sorted(found.values(), key=lambda b: len(b.sum.terms)), unread
+    return sorted(found, key=lambda b: len(b.sum.terms)), unread
 
 
 def _bounds(an: Analyzer, c: Expr, iters: Collection[Var], dtype: str) -> list[Bound]:

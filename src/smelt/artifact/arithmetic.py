@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from smelt.arith.region import detect_linear_equation
+from smelt.arith import Analyzer
 from smelt.ir.build import value_of
 from smelt.ir.expr import FOLDS, GE, GT, LE, LT, Call, Compare, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
@@ -105,9 +105,12 @@ def _points(conditions: Sequence[Expr], extents: Mapping[Var, int]) -> int | Non
         return None
     holds, places = np.ones(shape, bool), np.indices(shape, sparse=True)
     for c in conditions:
-        form = detect_linear_equation(c.a - c.b, extents) if isinstance(c, Compare) else []
-        numbers = [n for n in map(value_of, form) if n is not None]
-        if not isinstance(c, LT | LE | GT | GE) or not numbers or len(numbers) < len(form):
+        form = Analyzer().linear(c.a - c.b, extents) if isinstance(c, Compare) else None
+        if not isinstance(c, LT | LE | GT | GE) or form is None:
+            return None
+        terms = [*[form[0].get(v, const(0)) for v in extents], form[1]]
+        numbers = [n for n in map(value_of, terms) if n is not None]
+        if len(numbers) < len(terms):
             return None
         total = np.full(shape, numbers[-1])
         for factor, place in zip(numbers[:-1], places, strict=True):

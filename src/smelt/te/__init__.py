@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from smelt.arith.index_map import AXIS_SEPARATOR
@@ -53,15 +54,6 @@ from smelt.tir.op import (
 )
 
 from .prim_func import create_prim_func
-from .schedule import (
-    GroupStage,
-    Schedule,
-    Stage,
-    ThreadAxis,
-    create_schedule,
-    lower_schedule,
-    thread_axis,
-)
 from .tensor import (
     ComputeOp,
     ExternOp,
@@ -84,7 +76,6 @@ from .tensor import (
     topological,
     var,
 )
-from .tensor_intrin import decl_tensor_intrin
 
 __all__ = [
     "AXIS_SEPARATOR",
@@ -171,6 +162,12 @@ all = all_of
 any = any_of
 """The disjunction of conditions."""
 
+_CLASSIC = {
+    **dict.fromkeys(("GroupStage", "Schedule", "Stage", "ThreadAxis", "create_schedule",
+                     "lower_schedule", "thread_axis"), "smelt.classic.te_schedule"),
+    "decl_tensor_intrin": "smelt.classic.tensor_intrin",
+}  # fmt: skip
+"""Names whose things stand in a room above."""
 _ABSENT = {
     "scan": "a recurrence: write its loop as a script program (@T.prim_func) and take its result "
     "with te.extern_primfunc(inputs, program)",
@@ -184,4 +181,6 @@ _ABSENT = {
 def __getattr__(name: str) -> Any:
     if name in _ABSENT:
         raise Absent(f"te.{name}: {_ABSENT[name]}")
+    if name in _CLASSIC:
+        return getattr(import_module(_CLASSIC[name]), name)
     raise AttributeError(f"module 'smelt.te' has no attribute {name!r}")

@@ -8,13 +8,12 @@ iterations touch different elements.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from functools import partial
 
 from smelt.arith import Analyzer
-from smelt.arith.bounds import atom_bounds
-from smelt.arith.context import Context
+from smelt.arith.bounds import atom_bounds, union
+from smelt.arith.context import Bounds, Context
 from smelt.arith.equal_sums import determined, heavy_terms, near, sum_bounds
 from smelt.arith.poly import INTS, Poly, atom, subtract
 from smelt.ir.build import all_of
@@ -59,21 +58,21 @@ class Disjointness:
         """
         if a.indices is None or b.indices is None:
             return False
-        here, there = self.at(a), self.at(b)
+        places = here, there = self.at(a), self.at(b)
         first, last = atom_bounds(here, loop.var)
         if first is not None and first == last and atom_bounds(there, loop.var) == (first, last):
             return True  # it happens in one iteration only
         known: list[Expr] = []
         sums: list[Expr] = []
-        for x, y in zip(a.indices, b.indices, strict=True):
-            known += self.shared_terms(x, y, loop.var, same, here, there)
-            if x is y:
-                sums.append(x)
-            elif self.separate(x, y, same, here, there):
+        for pair in zip(a.indices, b.indices, strict=True):
+            known += self.shared_terms(pair, places, loop.var, same)
+            if pair[0] is pair[1]:
+                sums.append(pair[0])
+            elif self.separate(pair, places, same):
                 return True
         # where both happen only if an equation holds, its sides are two more equal sums
         sums += [g.a - g.b for g in a.guards if isinstance(g, EQ) and g in b.guards]
-        return self.determines(loop.var, sums, known, same, here, there)
+        return self.determines(loop.var, sums, known, same, *places)
 
     def all_disjoint(self, loop: Loop, accesses: Sequence[Access], same: set[Var]) -> bool:
         """Whether different iterations of `loop` certainly touch different elements, whichever of
@@ -81,56 +80,47 @@ class Disjointness:
         """
         if any(a.indices is None for a in accesses):
             return False
-        fixed, known = same | set(self.sizes), list[Expr]()
-        at = self.at(replace(accesses[0], guards=()))
-        for d in range(len(accesses[0].indices or ())):
-            first: dict[Expr, int] | None = None
-            low: list[int] = []
-            high: list[int] = []
-            for a in accesses:
-                p = self.form((a.indices or ())[d])
-                own = {t: c for t, c in p.terms.items() if free_vars(t) <= fixed | {loop.var}}
-                first = own if first is None else first
-                ends = sum_bounds(self.at(a), subtract(p, Poly(own, 0)))
-                if own != first or ends[0] is None or ends[1] is None:
-                    break
-                low.append(ends[0])
-                high.append(ends[1])
-            else:
-                moving = {t: c for t, c in (first or {}).items() if loop.var in free_vars(t)}
-                known += heavy_terms(moving, partial(near, [at]), max(high) - min(low))
-        return self.determines(loop.var, (), known, same, at)
+        places = [self.at(a) for a in accesses]
+        known: list[Expr] = []
+        for sums in zip(*[a.indices or () for a in accesses], strict=True):
+            known += self.shared_terms(sums, places, loop.var, same)
+        return self.determines(loop.var, (), known, same, *dict.fromkeys(places))
 
-    def separate(self, x: Expr, y: Expr, same: set[Var], here: Context, there: Context) -> bool:
+    def separate(self, sums: Sequence[Expr], places: Sequence[Context], same: set[Var]) -> bool:
         """Whether two sums have no value in common, whatever the iterations are."""
-        left, right = self.rests(x, y, same)
-        (low, high), (first, last) = sum_bounds(here, left), sum_bounds(there, right)
+        (low, high), (first, last) = self.rests(sums, places, same)[1]
         return (high is not None and first is not None and high < first) or (
             low is not None and last is not None and last < low
         )
 
-    def rests(self, x: Expr, y: Expr, fixed: set[Var]) -> tuple[Poly, Poly]:
-        """Two sums without the terms that are equal in both: those of sizes and fixed variables."""
-        p, q = self.form(x), self.form(y)
+    def rests(
+        self, sums: Sequence[Expr], places: Sequence[Context], fixed: set[Var]
+    ) -> tuple[dict[Expr, int], list[Bounds]]:
+        """The terms of sizes and fixed variables that are equal in some sums, each from a place of
+        its own, and between what numbers the rest of each sum is.
+        """
+        p, *others = forms = [self.form(e) for e in sums]
         fixed = fixed | set(self.sizes)
-        equal = {t: c for t, c in p.terms.items() if q.terms.get(t) == c and free_vars(t) <= fixed}
-        return subtract(p, Poly(equal, 0)), subtract(q, Poly(equal, 0))
+        equal = {
+            t: c
+            for t, c in p.terms.items()
+            if all(q.terms.get(t) == c for q in others) and free_vars(t) <= fixed
+        }
+        common = Poly(equal, 0)
+        return equal, [
+            sum_bounds(cx, subtract(q, common)) for q, cx in zip(forms, places, strict=True)
+        ]
 
     def shared_terms(
-        self, x: Expr, y: Expr, var: Var, same: set[Var], here: Context, there: Context
+        self, sums: Sequence[Expr], places: Sequence[Context], var: Var, same: set[Var]
     ) -> list[Expr]:
-        """Terms in `var` alone that are equal wherever two sums are."""
-        left, right = self.rests(x, y, same | {var})
-        own = {
-            t: c
-            for t, c in self.form(x).terms.items()
-            if t not in left.terms and var in free_vars(t)
-        }
-        (low, high), (first, last) = sum_bounds(here, left), sum_bounds(there, right)
-        if low is None or high is None or first is None or last is None:
+        """Terms in `var` alone that are equal wherever some sums are, each from its place."""
+        equal, ends = self.rests(sums, places, same | {var})
+        low, high = functools.reduce(union, ends)
+        if low is None or high is None:
             return []
-        width = max(high, last) - min(low, first)
-        return heavy_terms(own, partial(near, [here, there]), width)
+        own = {t: c for t, c in equal.items() if var in free_vars(t)}
+        return heavy_terms(own, functools.partial(near, list(dict.fromkeys(places))), high - low)
 
     def determines(
         self,
@@ -147,7 +137,7 @@ class Disjointness:
             return not free_vars(t) <= fixed
 
         base = self.analyzer.context
-        return var in determined(base, sums, varies, partial(near, places), known)
+        return var in determined(base, sums, varies, functools.partial(near, places), known)
 
     # ------------------------------------------------------------------------ the slow way
 

@@ -22,7 +22,7 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import EQ, INDEX, Expr, Var, const
 from smelt.ir.node import Node
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.facts import Box, Facts, conjuncts, least
+from smelt.tir.facts import Box, conjuncts, least
 from smelt.tir.nodes import Buffer, For, PrimFunc, Range, While
 from smelt.tir.printer import listing
 
@@ -112,11 +112,7 @@ class Level:
     @property
     def bytes(self) -> Expr:
         """The different bytes of memory touched. What is kept in registers is left out."""
-        total: Expr = _ZERO
-        for t in self.touches:
-            if t.buffer.scope == "global":
-                total = total + t.bytes
-        return total
+        return sum([t.bytes for t in self.touches if t.buffer.scope == "global"], _ZERO)
 
     @property
     def exact(self) -> bool:
@@ -195,11 +191,23 @@ class _Part:
     pattern: tuple[object, ...] | None
 
 
-class _Found:
-    """What levels have in common: it depends on few of the loops, and where these are the same."""
+class _Measure:
+    """Measures one function, and holds what its levels have in common.
 
-    def __init__(self, lanes: tuple[For, ...]) -> None:
-        self.lanes = lanes
+    That depends on few of the loops, and is the same where these are.
+    """
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.func = func
+        self.program = Accesses(func)
+        self.facts = self.program.facts
+        self.accesses = rerolled(self.facts, self.program.accesses)
+        self.work = merged(self.program.work)
+        self.names = listing(func).names
+        buffers = dict.fromkeys([*func.buffers, *[a.buffer for a in self.accesses]])
+        self.order = {b: k for k, b in enumerate(buffers)}
+        self.witness = _witness(self.program)
+        self.lanes = tuple(self.program.lanes.values())
         self.loops: dict[_Key, tuple[For, ...]] = {}
         self.digits: dict[Known, list[Digit] | None] = {}
         self.guards: dict[object, Guards] = {}
@@ -217,20 +225,9 @@ class _Found:
             self.loops[key] = tuple([x for x in around if x.var in names])
         return self.loops[key]
 
-
-class _Measure:
-    """Measures one function."""
-
-    def __init__(self, func: PrimFunc) -> None:
-        self.func = func
-        self.program = Accesses(func)
-        self.accesses = rerolled(self.program.facts, self.program.accesses)
-        self.work = merged(self.program.work)
-        self.names = listing(func).names
-        buffers = dict.fromkeys([*func.buffers, *[a.buffer for a in self.accesses]])
-        self.order = {b: k for k, b in enumerate(buffers)}
-        self.witness = _witness(self.program)
-        self.found = _Found(tuple(self.program.lanes.values()))
+    def counter(self, outer: tuple[For, ...], inner: tuple[For, ...]) -> IterationCounter:
+        """Counts iterations of inner loops while outer ones stand still."""
+        return IterationCounter(self.facts, outer, inner, self.witness, self.digits)
 
     def result(self) -> Footprint:
         levels = [self.level(None, ())]
@@ -238,7 +235,7 @@ class _Measure:
         return Footprint(self.func, tuple(levels), self.names)
 
     def level(self, loop: Loop | None, outer: tuple[For, ...]) -> Level:
-        place = _Iteration(self.program.facts, outer, self.witness, self.names, self.found)
+        place = _Iteration(self, outer)
         touches = place.touches([a for a in self.accesses if place.holds(a.nest)])
         work, exact = place.operations([w for w in self.work if place.holds(w.nest)])
         touches.sort(key=lambda t: self.order[t.buffer])
@@ -248,9 +245,7 @@ class _Measure:
             source, extent = loop.source, loop.nest[-1].extent
             kind = source.kind if isinstance(source, For) else "while"
             name = self.names[source.var] if isinstance(source, For) else "while"
-            counter = IterationCounter(
-                self.program.facts, place.lanes, outer, self.witness, self.found.digits
-            )
+            counter = self.counter(self.lanes, outer)
             trips, known = counter.executions(counter.guards(loop.guards))
         return Level(
             source, name, kind, len(outer), extent, trips, known, tuple(touches), work, exact
@@ -281,18 +276,9 @@ def _witness(program: Accesses) -> dict[Var, Expr]:
 class _Iteration:
     """One iteration of the innermost of some loops: everything inside it runs once through."""
 
-    def __init__(
-        self,
-        facts: Facts,
-        outer: tuple[For, ...],
-        witness: Mapping[Var, Expr],
-        names: Mapping[Node, str],
-        found: _Found,
-    ) -> None:
-        self.facts, self.outer, self.witness = facts, outer, witness
-        self.names, self.found, self.lanes = names, found, found.lanes
+    def __init__(self, measure: _Measure, outer: tuple[For, ...]) -> None:
+        self.measure, self.facts, self.outer = measure, measure.facts, outer
         self.counters: dict[tuple[For, ...], IterationCounter] = {}
-        self.sorted: dict[_Key, Guards] = {}
         self.counts: dict[_Key, tuple[Expr, bool]] = {}
 
     def holds(self, nest: tuple[For, ...]) -> bool:
@@ -303,24 +289,19 @@ class _Iteration:
         inner = nest[len(self.outer) :]
         if inner not in self.counters:
             # What is not a vector below a condition on lanes runs if it holds for any of them.
-            still = (*self.outer, *[x for x in self.lanes if x not in inner])
-            self.counters[inner] = IterationCounter(
-                self.facts, still, inner, self.witness, self.found.digits
-            )
+            still = (*self.outer, *[x for x in self.measure.lanes if x not in inner])
+            self.counters[inner] = self.measure.counter(still, inner)
         return self.counters[inner]
 
     def guards(self, nest: tuple[For, ...], conditions: tuple[Expr, ...]) -> Guards:
-        key = nest, conditions
-        if key not in self.sorted:
-            known, here = self.found.guards, self.key(nest, conditions)
-            if here not in known:
-                known[here] = self.counter(nest).guards(conditions)
-            self.sorted[key] = known[here]
-        return self.sorted[key]
+        known, key = self.measure.guards, self.key(nest, conditions)
+        if key not in known:
+            known[key] = self.counter(nest).guards(conditions)
+        return known[key]
 
     def key(self, nest: tuple[For, ...], exprs: tuple[Expr | None, ...]) -> tuple[object, ...]:
         """What tells expressions here from those of other levels: the loops of theirs inside."""
-        loops, inner = self.found.used(nest, exprs), set(nest[len(self.outer) :])
+        loops, inner = self.measure.used(nest, exprs), set(nest[len(self.outer) :])
         return exprs, loops, tuple([x in inner for x in loops])
 
     def executions(self, at: Access | Work) -> tuple[Expr, bool]:
@@ -352,11 +333,9 @@ class _Iteration:
         sides = self.sides(work, depth)
         if sides is not None:
             return self.larger(*[self.operations(side, depth - 1) for side in sides])
-        total, exact = _ZERO, True
-        for w in work:
-            count, known = self.executions(w)
-            total, exact = total + count * w.operations, exact and known
-        return self.facts.simplify(total), exact
+        found = [self.executions(w) for w in work]
+        counts = [n * w.operations for w, (n, _) in zip(work, found, strict=True)]
+        return self.facts.simplify(sum(counts, _ZERO)), all(known for _, known in found)
 
     def larger(self, a: tuple[Expr, bool], b: tuple[Expr, bool]) -> tuple[Expr, bool]:
         """The larger of two counts; exact where the larger one certainly is so."""
@@ -386,13 +365,13 @@ class _Iteration:
             if key not in parts or part.exact:
                 parts[key] = part
         together = buffer, *parts.values()
-        if together not in self.found.unions:
-            self.found.unions[together] = self.union(buffer, list(parts.values()))
-        box, elements, exact = self.found.unions[together]
+        if together not in self.measure.unions:
+            self.measure.unions[together] = self.union(buffer, list(parts.values()))
+        box, elements, exact = self.measure.unions[together]
         opaque = any(a.whole for a in accesses)
         reads, writes = (self.facts.simplify(n) for n in counts.values())
         exact, counted = exact and not opaque, counted and not opaque
-        name = self.names[buffer]
+        name = self.measure.names[buffer]
         return Touched(buffer, name, box, elements, exact, reads, writes, counted, opaque)
 
     def either(self, a: Touched, b: Touched) -> Touched:
@@ -412,9 +391,9 @@ class _Iteration:
     def part(self, a: Access) -> _Part:
         """What equal accesses touch."""
         key = a.buffer, self.key((*a.nest, *a.copies), (*a.indices, *a.guards))
-        if key not in self.found.parts:
-            self.found.parts[key] = self.measured(a)
-        return self.found.parts[key]
+        if key not in self.measure.parts:
+            self.measure.parts[key] = self.measured(a)
+        return self.measure.parts[key]
 
     def measured(self, a: Access) -> _Part:
         """The same, not looked up."""
@@ -464,10 +443,8 @@ class _Iteration:
         for p in parts:
             if p.exact and p.pattern is None and self.same(p.box, box):
                 return sides, p.elements, True
-        total: Expr = _ZERO
-        for p in parts:
-            total = total + p.elements
-        total, volume = self.facts.simplify(total), self.facts.simplify(product(sides))
+        total = self.facts.simplify(sum([p.elements for p in parts], _ZERO))
+        volume = self.facts.simplify(product(sides))
         exact = all(p.exact for p in parts) and self.disjoint(parts)
         return sides, total if exact else least(total, volume, self.facts.prove), exact
 
@@ -479,7 +456,7 @@ class _Iteration:
         """Whether no two boxes share an element in the iteration that is the witness."""
         if len(parts) > _PAIRWISE:
             return False
-        prove, at = self.facts.prove, self.witness
+        prove, at = self.facts.prove, self.measure.witness
         boxes = [
             [(substitute(low, at), substitute(high, at)) for low, high in p.box] for p in parts
         ]

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from smelt.arith.facts import negative_forms
 from smelt.ir.build import is_const, logical_not, product, value_of
-from smelt.ir.expr import EQ, GE, GT, INDEX, LE, LT, Compare, Expr, Not, Var, const
+from smelt.ir.expr import INDEX, Compare, Expr, Not, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import Facts, conjuncts, least, most
 from smelt.tir.nodes import BufferLoad, For
@@ -94,7 +95,6 @@ class IterationCounter:
         self.extents = {x.var: x.extent for x in inner if not is_const(x.extent, 1)}
         self.order = {v: k for k, v in enumerate(self.extents)}
         self.inner, self.known = [x.var for x in inner], known
-        self.single: dict[Var, Expr] = {x.var: _ZERO for x in inner if x.var not in self.extents}
 
     # ------------------------------------------------------------------------------- digits
 
@@ -160,7 +160,6 @@ class IterationCounter:
 
     def _affine(self, e: Expr) -> tuple[list[tuple[Var, Expr, bool]], Expr] | None:
         """Inner variables, sizes of their factors and whether these are positive; and the rest."""
-        e = substitute(e, self.single) if self.single else e
         found = self.facts.analyzer.linear(e, tuple(self.extents))
         if found is None or free_vars(found[1]) & self.extents.keys():
             return None
@@ -192,7 +191,7 @@ class IterationCounter:
                 if _on_data(part):
                     out.unknown = True
                 else:
-                    self._sort(self.facts.simplify(substitute(part, self.single)), out)
+                    self._sort(self.facts.simplify(part), out)
         return out
 
     def _sort(self, c: Expr, out: Guards) -> None:
@@ -201,20 +200,19 @@ class IterationCounter:
         if not free_vars(c) & self.extents.keys():
             out.outer.append(c)
             return
-        comparison = isinstance(c, LT | LE | GT | GE | EQ) and c.a.dtype == INDEX
-        form = self._affine(c.a - c.b) if comparison and isinstance(c, Compare) else None
-        if form is None or not form[0]:
-            out.unknown = True
-            return
-        terms, sign = self._sum([(v, k if up else _ZERO - k) for v, k, up in form[0]])
-        end = self.facts.simplify(_ZERO - form[1])
-        lows = [end + 1] if isinstance(c, GT) else [end] if isinstance(c, GE | EQ) else []
-        highs = [end - 1] if isinstance(c, LT) else [end] if isinstance(c, LE | EQ) else []
-        if sign < 0:
-            lows, highs = [_ZERO - e for e in highs], [_ZERO - e for e in lows]
-        known = out.limits.setdefault(terms, ([], []))
-        known[0].extend(lows)
-        known[1].extend(highs)
+        cx = self.facts.analyzer.context
+        below = negative_forms(cx, c) if isinstance(c, Compare) and c.a.dtype == INDEX else []
+        forms = [self._affine(cx.build(p, INDEX)) for p in below]
+        for form in forms or [None]:
+            if form is None or not form[0]:
+                out.unknown = True
+                return
+            terms, sign = self._sum([(v, k if up else _ZERO - k) for v, k, up in form[0]])
+            lows, highs = out.limits.setdefault(terms, ([], []))
+            if sign < 0:
+                lows.append(self.facts.simplify(form[1] + 1))
+            else:
+                highs.append(self.facts.simplify(_ZERO - form[1] - 1))
 
     def limited(self, d: Digit, limits: Mapping[Terms, Limits]) -> tuple[Expr, bool, Terms | None]:
         """How many values of a digit the limits of its sum leave.
@@ -266,7 +264,8 @@ class IterationCounter:
         exact = not guards.unknown and self.hold(guards.outer)
         left, factors = dict(self.extents), list[Expr]()
         for terms in guards.limits:
-            digits = self._grouped(self.digits(_total(terms)) or [], [terms])
+            total = sum([v * c for v, c in terms], _ZERO)
+            digits = self._grouped(self.digits(total) or [], [terms])
             independent = all(v in left for v, _ in terms)
             if len(digits) != 1 or not is_const(digits[0].step, 1) or not digits[0].injective:
                 independent = False
@@ -315,13 +314,6 @@ def _on_data(c: Expr) -> bool:
         isinstance(n, BufferLoad) or (isinstance(n, Var) and n.dtype == "bool")
         for n in expr_nodes(c)
     )
-
-
-def _total(terms: Terms) -> Expr:
-    total: Expr = _ZERO
-    for v, c in terms:
-        total = total + v * c
-    return total
 
 
 def _size(e: Expr) -> tuple[bool, int, int]:

@@ -14,12 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from smelt.arith import Answer
 from smelt.arith.bounds import atom_bounds
-from smelt.arith.context import Bounds
-from smelt.arith.equal_sums import sum_bounds
-from smelt.arith.poly import Poly, subtract
 from smelt.ir.errors import VerifyError
 from smelt.ir.expr import Expr, Var
-from smelt.ir.walk import free_vars
 from smelt.tir.access import Path
 from smelt.tir.nodes import AssertStmt, For, PrimFunc, Seq, While, walk
 from smelt.tir.printer import script
@@ -367,19 +363,10 @@ def _writes_first(proof: Disjointness, loop: Loop, accesses: Sequence[Access]) -
         if accesses.index(r) < accesses.index(writes[0]):
             return False
         for e, (base, low, high) in zip(r.indices, box, strict=True):
-            fixed, (first, last) = _span(proof, r, e, outer)
+            fixed, ((first, last),) = proof.rests([e], [proof.at(r)], outer)
             if fixed != base or first is None or first < low or last is None or last > high:
                 return False
     return True
-
-
-def _span(
-    proof: Disjointness, a: Access, e: Expr, outer: set[Var]
-) -> tuple[Mapping[Expr, int], Bounds]:
-    """The terms of an index that loops around fix, and what the others can be together."""
-    p = proof.form(e)
-    fixed = {t: c for t, c in p.terms.items() if free_vars(t) <= outer}
-    return fixed, sum_bounds(proof.at(a), subtract(p, Poly(fixed, 0)))
 
 
 def _filled(
@@ -391,7 +378,7 @@ def _filled(
     used: set[Expr] = set()
     box: list[tuple[Mapping[Expr, int], int, int]] = []
     for e in w.indices:
-        fixed, (low, high) = _span(proof, w, e, outer)
+        fixed, ((low, high),) = proof.rests([e], [proof.at(w)], outer)
         inner = {t: c for t, c in proof.form(e).terms.items() if t not in fixed}
         reach = 0
         for t, c in sorted(inner.items(), key=lambda item: item[1]):

@@ -9,7 +9,7 @@ from smelt.arith.equal_sums import digit_pair
 from smelt.ir.build import is_const
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.facts import Box, Facts
+from smelt.tir.facts import Box, Facts, least, most
 from smelt.tir.regions import refresh_regions
 from smelt.tir.rewrite import Rewriter
 
@@ -48,7 +48,7 @@ def solve(
     solution = _Solution(facts, set(variables))
     for e, (low, high), precise in _joined(facts, indices, box):
         solution.add(e, low, high, precise)
-    return solution.domain, solution.exact
+    return solution.domain, solution.domain.keys() - solution.loose
 
 
 def inverted(
@@ -83,51 +83,48 @@ def _joined(
 
 
 class _Solution:
-    """The ranges of some variables, as far as indices that lie between bounds tell them."""
+    """The ranges of some variables, as far as indices that lie between bounds tell them.
+
+    loose  the variables of which indices may ask more than their ranges say
+    """
 
     def __init__(self, facts: Facts, known: set[Var]) -> None:
         self.facts, self.known = facts, known
         self.domain: Domain = {}
-        self.exact: set[Var] = set()
+        self.loose: set[Var] = set()
 
     def add(self, e: Expr, low: Expr, high: Expr, precise: bool) -> None:
-        """low <= e <= high. precise: every value between is one of e."""
-        facts, domain = self.facts, self.domain
-        seen = free_vars(e) & self.known
-        if len(seen) != 1:
-            self.add_digits(e, low, high)
-            return
-        (v,) = seen
-        offset = facts.simplify(e - v)
-        if v in free_vars(offset):
-            self.add_digits(e, low, high)
-            return
-        bounds = (facts.simplify(low - offset), facts.simplify(high - offset))
-        if v in domain:
-            old = domain[v]
-            if facts.equal(old[0], bounds[0]) and facts.equal(old[1], bounds[1]):
-                return
-            self.exact.discard(v)
-            if facts.prove(old[1] - old[0] <= bounds[1] - bounds[0]):
-                return
-        domain[v] = bounds
-        if precise:
-            self.exact.add(v)
+        """low <= e <= high. precise: every value between is one of e.
 
-    def add_digits(self, e: Expr, low: Expr, high: Expr) -> None:
-        """c * v + rest with 0 <= rest < c: v from low // c to high // c; the rest stays free."""
-        facts = self.facts
-        known = sorted(free_vars(e) & self.known, key=lambda v: v.name)
-        terms = facts.linear(e, tuple(known))
-        if not terms:
+        v + rest, where nothing else is looked for: v from low - rest to high - rest
+        c * v + rest with 0 <= rest < c: v from low // c to high // c; the rest stays free
+        """
+        facts, used = self.facts, free_vars(e) & self.known
+        terms = facts.linear(e, sorted(used, key=lambda v: v.name))
+        v, c = max(terms, key=lambda t: t[1]) if terms else (None, 0)
+        if v is None or not precise or len(used) > 1 or c != 1:
+            self.loose |= used
+        if v is None:
             return
-        v, c = max(terms, key=lambda t: t[1])
         rest = facts.simplify(substitute(e, {v: const(0, INDEX)}))
-        if c > 0 and facts.prove(rest >= 0) and facts.prove(rest < c):
-            self.domain[v] = (facts.simplify(low // c), facts.simplify(high // c))
+        if len(used) == c == 1:
+            self.meet(v, low - rest, high - rest)
+        elif c > 0 and facts.prove(rest >= 0) and facts.prove(rest < c):
+            self.meet(v, low // c, high // c)
             if facts.equal(low, high):
                 below = facts.simplify(low % c)
                 self.add(rest, below, below, False)
+
+    def meet(self, v: Var, low: Expr, high: Expr) -> None:
+        """A variable lies between two more ends; what cannot be compared with them stays."""
+        low, high = self.facts.simplify(low), self.facts.simplify(high)
+        first, last = self.domain.setdefault(v, (low, high))
+        prove = self.facts.prove
+        met = most(first, low, prove), least(last, high, prove)
+        if met[0] in (first, low) and met[1] in (last, high):
+            self.domain[v] = met
+        else:
+            self.loose.add(v)
 
 
 def refreshed(state: State, block: nodes.Stmt) -> nodes.Block:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from smelt.arith.analyzer import Analyzer, Domain
+from smelt.arith.facts import conjuncts
+from smelt.arith.iter_cuts import resolved
+from smelt.arith.iter_map import Detection, IterMapLevel
+from smelt.arith.iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
+from smelt.arith.text import text_of
 from smelt.ir.build import all_of
 from smelt.ir.expr import Expr, ExprLike, IntImm, Var, const
 from smelt.ir.walk import free_vars
-
-from .analyzer import Analyzer, Domain
-from .facts import conjuncts
-from .iter_cuts import resolved
-from .iter_map import Detection, IterMapLevel
-from .iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
-from .text import text_of
 
 
 class SubspaceDivision(NamedTuple):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from smelt.arith.analyzer import Analyzer, Domain, RangeLike
+from smelt.arith.answer import Answer
+from smelt.arith.facts import conjuncts
+from smelt.arith.interval_set import IntervalSet
+from smelt.arith.iter_map import Detection, IterMapLevel
+from smelt.arith.iter_nodes import NotAffine
 from smelt.ir.build import all_of
 from smelt.ir.expr import Expr, ExprLike, Var, convert
 from smelt.ir.walk import free_vars
-
-from .analyzer import Analyzer, Domain, RangeLike
-from .answer import Answer
-from .facts import conjuncts
-from .interval_set import IntervalSet
-from .iter_map import Detection, IterMapLevel
-from .iter_nodes import NotAffine
 
 Region = Sequence[RangeLike | tuple[ExprLike, ExprLike]]
 """A range per dimension: what one iteration touches."""

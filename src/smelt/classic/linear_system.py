@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from smelt.arith.analyzer import Analyzer, Domain, as_domain
+from smelt.arith.facts import conjuncts, negative_forms
+from smelt.arith.poly import INTS, Poly
 from smelt.ir.build import equal, maximum, minimum
 from smelt.ir.expr import EQ, INDEX, Expr, ExprLike, IntImm, Var, const, convert
 from smelt.ir.walk import free_vars, substitute
-
-from .analyzer import Analyzer, Domain, as_domain
-from .facts import conjuncts, negative_forms
-from .poly import INTS, Poly
 
 Ranges = Mapping[Var, tuple[Expr, Expr]]
 Matrix = np.ndarray[Any, Any]
@@ -92,10 +91,7 @@ def _linear(an: Analyzer, e: Expr, variables: Sequence[Var]) -> _Linear | None:
 
 def _combined(row: Iterable[int], values: Sequence[Expr], start: Expr) -> Expr:
     """start + the sum of the products."""
-    for c, e in zip(row, values, strict=True):
-        if c:
-            start = start + e * c
-    return start
+    return sum([e * c for c, e in zip(row, values, strict=True) if c], start)
 
 
 def _kept(an: Analyzer, conditions: Iterable[Expr]) -> tuple[Expr, ...]:

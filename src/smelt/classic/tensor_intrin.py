@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
+from smelt.te.prim_func import create_prim_func
+from smelt.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from smelt.tir.intrin import TensorIntrin
 from smelt.tir.nodes import Block, Buffer, PrimFunc, Stmt
 from smelt.tir.rewrite import map_stmts
-
-from .prim_func import create_prim_func
-from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 
 Made = Stmt | PrimFunc | None
 

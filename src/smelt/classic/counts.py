@@ -11,13 +11,12 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Call, Expr, Var, const
 from smelt.ir.module import IRModule
 from smelt.ir.walk import free_vars
+from smelt.tir import nodes
+from smelt.tir.analysis.footprint import footprint
 from smelt.tir.interpret_expr import known_number
 from smelt.tir.script_ops import expr_nodes, expressions
 from smelt.tir.script_ops import is_pure as is_pure
 from smelt.tir.threads import BARRIER
-
-from .. import nodes
-from .footprint import footprint
 
 
 @dataclass(frozen=True)
