@@ -121,6 +121,17 @@ for i in range(4):
 """
 """A parameter of which every other element is written."""
 
+BESIDE = """
+for i, k in T.grid(4, 8):
+    with T.block("B"):
+        v, w = T.axis.remap("SR", [i, k])
+        with T.init():
+            B[v] = 0.0
+        B[v] = B[v] + A[v, w]
+    T.evaluate(0)
+"""
+"""A reduction with another statement in its innermost loop."""
+
 TILES = """
 for i_0, i_1 in T.grid(4, 8):
     with T.block("B"):

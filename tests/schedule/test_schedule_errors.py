@@ -22,6 +22,7 @@ from .moves import PRIMITIVES
 from .programs import argmax, guarded
 from .refusals import (
     ALIASED,
+    BESIDE,
     CHANGED,
     DIFFERENCE,
     HOLES,
@@ -217,6 +218,7 @@ MEMORY: dict[str, Case] = {
         ragged,
         lambda s: s.reindex_cache_write("B", 0, "local", lambda i, j: (j, i)),
     ),
+    "compute_inline_parameter": (chain, lambda s: s.compute_inline("D")),
     "set_scope": (matmul, lambda s: s.set_scope("C", 0, "local")),
     "storage_align": (matmul, lambda s: s.storage_align("C", 0, 0, 8, 1)),
     "storage_align_factor": (chain, lambda s: s.storage_align("B", 0, 2, 0, 1)),
@@ -274,10 +276,15 @@ BLOCKS: dict[str, Case] = {
         then(grouped, lambda s: s.decompose_reduction("C", "k_1")),
     ),
     "rfactor": (matmul, lambda s: s.rfactor("j", 0)),
+    "rfactor_alone": (rows(BESIDE), lambda s: s.rfactor("k", 0)),
     "rfactor_axis": (matmul, lambda s: s.rfactor("k", 5)),
     "rfactor_order": (
         lambda: argmax(4, 8, ties=False),
         then(lambda s: s.split("k", [None, 4]), lambda s: s.rfactor("k_1", 0)),
+    ),
+    "rfactor_blocks": (
+        lambda: chain(4, 4),
+        then(lambda s: s.compute_at("B", "i_1"), lambda s: s.rfactor("i_1", 0)),
     ),
     "rfactor_unknown": (rows(DIFFERENCE), lambda s: s.rfactor("k", 0)),
     "pad_einsum": (softmax, lambda s: s.pad_einsum("top", [4, 4])),

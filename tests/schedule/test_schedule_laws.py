@@ -95,6 +95,7 @@ def replays(s: Schedule, func: PrimFunc) -> None:
         assert_structural_equal(again.func, s.func)
         assert script(again.func) == script(s.func)
     assert str(Trace.from_text(str(s.trace))) == str(s.trace)
+    assert s.trace.as_json() == str(s.trace).splitlines()
 
 
 @given(st.integers(0, 1 << 32))

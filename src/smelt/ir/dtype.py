@@ -120,3 +120,23 @@ def from_numpy(dtype: np.dtype[Any]) -> str:
     name = "string" if found.kind in "UO" else found.name
     _split(name)
     return name
+
+
+# -------------------------------------------------------------------------- conversions
+
+_MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+_EXPONENT = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11}
+
+
+def holds(wide: str, narrow: str) -> bool:
+    """Whether every value of one element type is one of another."""
+    if narrow == "bool" or wide == narrow:
+        return True
+    if wide in _MANTISSA:
+        if narrow in _MANTISSA:
+            return _MANTISSA[wide] >= _MANTISSA[narrow] and _EXPONENT[wide] >= _EXPONENT[narrow]
+        return is_int(narrow) and width(narrow) <= _MANTISSA[wide]
+    if is_int(wide) and is_int(narrow):
+        spare = width(wide) - width(narrow)
+        return spare > 0 and (is_signed(wide) or not is_signed(narrow))
+    return False

@@ -351,6 +351,13 @@ def flat(stmt: Stmt) -> list[Stmt]:
     return out
 
 
+def nested(loops: Sequence[For], body: Stmt) -> Stmt:
+    """Loops, outermost first, around a statement instead of what is in them."""
+    for x in reversed(loops):
+        body = x.replace(body=body)
+    return body
+
+
 def stores(buffers: Iterable[Buffer], values: Iterable[Expr], at: tuple[Expr, ...]) -> Stmt:
     """A value stored in each of some buffers, all at the same place."""
     return seq(*[BufferStore(b, v, at) for b, v in zip(buffers, values, strict=True)])

@@ -54,6 +54,11 @@ def extent_text(e: Expr) -> str:
     return printer.exprs.text(e).replace("T.", "").strip()
 
 
+def region_text(r: nodes.BufferRegion) -> str:
+    """A region, for messages: A[i, 0:8]."""
+    return _Printer(None).region(r)
+
+
 def script(
     func: nodes.PrimFunc | nodes.Stmt | Expr,
     mark: Mapping[Any, str] | None = None,

@@ -10,12 +10,12 @@ from typing import Any
 
 from smelt.arith import Answer
 from smelt.ir.build import is_const, minimum
-from smelt.ir.expr import Expr, IntImm, Var
+from smelt.ir.expr import Expr
 from smelt.ir.walk import free_vars
 
 from . import nodes
 from .facts import Facts
-from .printer import script
+from .printer import region_text, script
 from .regions import accesses
 
 Fail = Callable[[str, Mapping[Any, str]], None]
@@ -69,8 +69,8 @@ def _domain(
     for end, wrong in ((ends[0], ends[0] < first), (ends[1], ends[1] > last)):
         if facts.answer(wrong) is Answer.YES:
             fail(
-                f"{it.var.name} of block {block.name} is {_text(value)}, which comes to "
-                f"{_text(end)}; its domain is {_text(first)} ... {_text(last)}",
+                f"{it.var.name} of block {block.name} is {script(value)}, which comes to "
+                f"{script(end)}; its domain is {script(first)} ... {script(last)}",
                 {it: "leaves its domain"},
             )
 
@@ -87,9 +87,9 @@ def _regions(facts: Facts, block: nodes.Block, fail: Fail) -> None:
             if kind == "reads" and not same and _is_own(r.buffer, block):
                 continue  # a reduction's own result need not be listed
             if all(_misses(facts, d, r) for d in same):
-                shown = ", ".join([_region(d) for d in same]) or "nothing of it"
+                shown = ", ".join([region_text(d) for d in same]) or "nothing of it"
                 fail(
-                    f"block {block.name} {kind} {_region(r)}, and declares {shown}",
+                    f"block {block.name} {kind} {region_text(r)}, and declares {shown}",
                     {block: f"T.{kind} leaves it out"},
                 )
 
@@ -115,15 +115,3 @@ def _misses(facts: Facts, declared: nodes.BufferRegion, touched: nodes.BufferReg
         if facts.answer(minimum(t.min + t.extent, size) > d.min + d.extent) is Answer.YES:
             return True
     return False
-
-
-def _text(e: Expr) -> str:
-    return str(e.value) if isinstance(e, IntImm) else e.name if isinstance(e, Var) else script(e)
-
-
-def _region(r: nodes.BufferRegion) -> str:
-    dims = []
-    for d in r.region:
-        low = _text(d.min)
-        dims.append(low if is_const(d.extent, 1) else f"{low}:{_text(d.min + d.extent)}")
-    return f"{r.buffer.name}[{', '.join(dims)}]"

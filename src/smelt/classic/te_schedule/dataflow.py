@@ -160,31 +160,18 @@ def rfactor(s: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int) -> lis
     new = s.add(Stage(s, partial, partial.name), before=stage)
     new.group = stage.group
     _keep(new, stage, derived_from(free, stage.relations), before=dims, after=inner)
-    _join(s, stage, op, first, tensors, factor, place)
-    return tensors
-
-
-def _join(
-    s: Schedule,
-    stage: Stage,
-    op: ComputeOp,
-    first: Reduce,
-    tensors: Sequence[Tensor],
-    factor: IterVar,
-    place: int,
-) -> None:
-    """The stage reduces the partial results."""
+    # the stage reduces the partial results
     over = IterVar(Var(factor.var.name), factor.dom, "reduce")
     at: list[Expr] = [a.var for a in op.axis]
     at.insert(place, over.var)
-    terms = tuple([t[tuple(at)] for t in tensors])
-    reduction = derived_from(op.reduce_axis, stage.relations)
-    spatial = set(stage.all_iter_vars) - reduction
-    body = _reduced(first, terms, const(True), (over,), first.init)
+    joined = tuple([t[tuple(at)] for t in tensors])
+    spatial = set(stage.all_iter_vars) - derived_from(op.reduce_axis, stage.relations)
+    body = _reduced(first, joined, const(True), (over,), first.init)
     stage.become(made(ComputeOp(op.name, op.axis, body, op.attrs), op.outputs))
     stage.reduce = (over,)
     _keep(stage, stage, spatial, after=[over])
     s.register(stage)
+    return tensors
 
 
 def _reduced(

@@ -10,8 +10,8 @@ from smelt.arith import Analyzer, IndexMap
 from smelt.ir.expr import Expr
 from smelt.ir.walk import free_vars
 from smelt.te.tensor import ComputeOp, Operation, Tensor
-from smelt.tir.nodes import BufferLoad
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.nodes import Buffer
+from smelt.tir.rewrite import Indices, Rewriter
 
 from .call import MethodCall
 from .rewrite import made, rewritten
@@ -126,12 +126,7 @@ class _Reads(Rewriter):
         super().__init__()
         self.layouts, self.tensors, self.analyzer = layouts, tensors, analyzer
 
-    def visit_expr(self, e: Expr) -> Expr:
-        new = super().visit_expr(e)
-        if not isinstance(new, BufferLoad) or new.buffer not in self.tensors:
-            return new
-        assert isinstance(new.buffer, Tensor)
-        at = new.indices
-        for step in self.layouts[new.buffer]:
-            at = step.map.map_indices(at, self.analyzer)
-        return BufferLoad(self.tensors[new.buffer], at)
+    def access(self, b: Any, indices: Indices) -> tuple[Buffer, Indices]:
+        for step in self.layouts.get(b, ()):
+            indices = step.map.map_indices(indices, self.analyzer)
+        return self.tensors.get(b, b), indices

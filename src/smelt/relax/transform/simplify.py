@@ -290,23 +290,6 @@ def idempotent(g: GraphRewriter, n: Call) -> RelaxExpr | None:
 
 # ------------------------------------------------------------------------------ cast, choice
 
-_MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
-_EXPONENT = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11}
-
-
-def holds(wide: str, narrow: str) -> bool:
-    """Whether every value of one element type is one of another."""
-    if narrow == "bool" or wide == narrow:
-        return True
-    if wide in _MANTISSA:
-        if narrow in _MANTISSA:
-            return _MANTISSA[wide] >= _MANTISSA[narrow] and _EXPONENT[wide] >= _EXPONENT[narrow]
-        return dt.is_int(narrow) and dt.width(narrow) <= _MANTISSA[wide]
-    if dt.is_int(wide) and dt.is_int(narrow):
-        spare = dt.width(wide) - dt.width(narrow)
-        return spare > 0 and (dt.is_signed(wide) or not dt.is_signed(narrow))
-    return False
-
 
 @rule("cast")
 def cast_cast(g: GraphRewriter, n: Call) -> RelaxExpr | None:
@@ -314,7 +297,7 @@ def cast_cast(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     (x,) = n.args
     if type_is(x, n):
         return x
-    if is_op(x, "cast") and holds(dtype_of(x), dtype_of(x.args[0])):
+    if is_op(x, "cast") and dt.holds(dtype_of(x), dtype_of(x.args[0])):
         return g.call("cast", x.args[0], dtype=n.attrs["dtype"])
     return None
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from smelt.ir import dtype as dt
 from smelt.relax.compose.common import array_of
 from smelt.relax.nodes import Call, RelaxExpr, Tuple
 from smelt.relax.transform.engine import GraphRewriter, RuleSet
 from smelt.relax.transform.match import all_are, dims, dtype_of, is_float, rank_of, type_is
-from smelt.relax.transform.simplify import holds
 from smelt.transform import Pass
 
 from ..dialect import RELAY, const, is_call, make
@@ -88,7 +88,7 @@ def cast_twice(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     x = n.args[0]
     if type_is(x, n):
         return x
-    if is_call(x, "cast") and holds(dtype_of(x), dtype_of(x.args[0])):
+    if is_call(x, "cast") and dt.holds(dtype_of(x), dtype_of(x.args[0])):
         return make("cast", x.args[0], dtype=n.attrs["dtype"])
     return None
 

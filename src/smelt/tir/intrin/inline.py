@@ -9,7 +9,7 @@ from smelt.ir.errors import Unsupported
 from smelt.ir.expr import INDEX, Call, Expr, IntImm, Ramp, Var, cast, const
 from smelt.tir.named_calls import NAMED_CALLS, name_of
 from smelt.tir.nodes import Buffer, BufferLoad, Stmt
-from smelt.tir.rewrite import RenameBound
+from smelt.tir.rewrite import Indices, RenameBound
 from smelt.tir.script_ops import expr_nodes
 
 from .registry import Instruction
@@ -77,11 +77,11 @@ class _Inline(RenameBound):
                 self.places[p] = place
         self.buffers[instruction.result] = result
 
-    def visit_expr(self, e: Expr) -> Expr:
-        place = self.places.get(e.buffer) if isinstance(e, BufferLoad) else None
-        if place is None or not isinstance(e, BufferLoad):
-            return super().visit_expr(e)
-        return BufferLoad(place.buffer, (place.indices[0] + self.expr(e.indices[0]),))
+    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+        place = self.places.get(b)
+        if place is None:
+            return super().access(b, indices)
+        return place.buffer, (place.indices[0] + indices[0],)
 
 
 def lanes_buffer(name: str, dtype: str) -> Buffer:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, overload
+from typing import Literal, TypeVar, overload
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ScheduleError, VerifyError
@@ -95,14 +95,10 @@ class Instruction:
                  immediates), then the result, which it writes and no operand is; or what it adds up
         override  whether it may replace one of the same name
         """
-        if name in INSTRUCTIONS and not override:
-            raise VerifyError(
-                f"the instruction {name!r} is registered already; override=True replaces it"
-            )
         update = meaning if isinstance(meaning, MultiplyAdd) else None
         given = meaning.meaning if isinstance(meaning, MultiplyAdd) else meaning
         made = Instruction(name, given, arch, tuple(features), llvm, c, header, source, update)
-        INSTRUCTIONS[name] = made
+        _enter(INSTRUCTIONS, "instruction", made, override)
         if isinstance(llvm, str):
             _BY_LLVM_NAME.setdefault(llvm, made)
         return made
@@ -214,12 +210,7 @@ class TensorIntrin:
 
         override  whether it may replace one of the same name
         """
-        if name in INTRINSICS and not override:
-            raise VerifyError(
-                f"the tensor intrinsic {name!r} is registered already; override=True replaces it"
-            )
-        made = INTRINSICS[name] = TensorIntrin(name, desc, impl)
-        return made
+        return _enter(INTRINSICS, "tensor intrinsic", TensorIntrin(name, desc, impl), override)
 
     @overload
     @staticmethod
@@ -290,6 +281,19 @@ class TensorIntrin:
 
     def __repr__(self) -> str:
         return f"TensorIntrin({self.name!r})"
+
+
+_Made = TypeVar("_Made", Instruction, TensorIntrin)
+
+
+def _enter(known: dict[str, _Made], what: str, made: _Made, override: bool) -> _Made:
+    """Make something known under its name; `override`: even if that is taken."""
+    if made.name in known and not override:
+        raise VerifyError(
+            f"the {what} {made.name!r} is registered already; override=True replaces it"
+        )
+    known[made.name] = made
+    return made
 
 
 # --------------------------------------------------------------------------------------- checks

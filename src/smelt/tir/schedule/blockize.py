@@ -17,7 +17,8 @@ from .injective import require_once
 from .loops import find, sequence
 from .predicate import over_variables
 from .primitive import Base, primitive
-from .renamed import beside
+from .renamed import init_nest
+from .require import only_block, require_alone
 from .state import State
 
 
@@ -57,22 +58,9 @@ class BlockizePrimitives(Base):
                 return BlockRV(_together(s, [s.realize(n) for n in names], preserve_unit_iters))
             target = BlockRV(names[0])
         node = find(s, target)
-        blocks = s.blocks_in(node)
-        if len(blocks) != 1:
-            s.fail(
-                f"{target} holds {len(blocks)} blocks",
-                mark=dict.fromkeys(blocks, "block"),
-                legal="a loop around one block",
-            )
-        b = blocks[0]
+        b = only_block(s, node, target)
         inner = [node, *s.loops_between(b, node)] if isinstance(node, nodes.For) else []
-        for x, below in zip(inner, [*inner[1:], b], strict=False):
-            if x.body is not below:
-                s.fail(
-                    f"{b.block.name} is not alone in {x.var.name}",
-                    mark={x: "other statements inside", b: "block"},
-                    legal="loops with nothing but the block inside",
-                )
+        require_alone(s, inner, b)
         outer = _Outer(s, b, inner, preserve_unit_iters)
         s.replace({node: outer.realize})
         return BlockRV(outer.name)
@@ -112,11 +100,9 @@ def _together(s: State, blocks: Sequence[nodes.BlockRealize], keep_unit: bool) -
         if is_const(loop.extent, 1) and not keep_unit:
             own[loop.var] = loop.min
             continue
-        v = s.new_var(f"v{loop.var.name}", loop.min, loop.extent)
-        own[loop.var] = v
-        iters.append(
-            nodes.IterVar(v, nodes.Range(loop.min, loop.extent), _kind_of(blocks, loop.var))
-        )
+        dom = nodes.Range(loop.min, loop.extent)
+        iters.append(s.iter_var(f"v{loop.var.name}", dom, _kind_of(blocks, loop.var)))
+        own[loop.var] = iters[-1].var
         values.append(loop.var)
     body = nodes.seq(*[substitute_stmt(x, own) for x in chosen])
     whole = refresh_regions(s.facts, nodes.Block(name, tuple(iters), (), (), body))
@@ -149,9 +135,7 @@ class _Outer:
         if reduces and b.block.init is not None:
             require_once(s, b, inner, "it would add up twice to one initial value")
         block = b.block.replace(init=None) if reduces else b.block
-        stmt: nodes.Stmt = nodes.BlockRealize(tuple(inside), inner_guard, block)
-        for x in reversed(inner):
-            stmt = x.replace(body=stmt)
+        stmt = nodes.nested(inner, nodes.BlockRealize(tuple(inside), inner_guard, block))
         init = self._init(inside, inner_guard) if reduces and b.block.init is not None else None
         whole = nodes.Block(self.name, tuple(self.iters), (), (), stmt, init)
         whole = refresh_regions(s.facts, whole)
@@ -195,13 +179,13 @@ class _Outer:
     def _add(self, i: nodes.IterVar, value: Expr, dom: nodes.Range) -> Expr:
         if is_const(dom.extent, 1) and not self.keep_unit:
             return dom.min
-        v = self.state.new_var(f"{i.var.name}_o", dom.min, dom.extent)
-        self.iters.append(nodes.IterVar(v, dom, i.kind))
+        outer = self.state.iter_var(f"{i.var.name}_o", dom, i.kind)
+        self.iters.append(outer)
         self.values.append(value)
         for c in (value >= dom.min, value < dom.min + dom.extent):
             if not self.state.facts.prove(c):
                 self.outside.append(c)
-        return v
+        return outer.var
 
     def _guards(self, inside: Sequence[Expr]) -> tuple[Expr, Expr]:
         """The predicate's parts about outer loops, and those about the inner ones."""
@@ -220,15 +204,6 @@ class _Outer:
 
     def _init(self, inside: Sequence[Expr], guard: Expr) -> nodes.Stmt:
         """The initial values of a whole tile."""
-        b, s = self.b, self.state
-        pairs = [
-            (i, v) for i, v in zip(b.block.iter_vars, inside, strict=True) if i.kind == "spatial"
-        ]
-        used = {v for _, value in pairs for v in free_vars(value)}
-        # initial values are set where the reduce variables begin, as far as the guard holds there
-        first: dict[Var, Expr] = {x.var: x.min for x in self.inner if x.var not in used}
-        kept = [substitute(c, first) for c in conjuncts(guard)]
-        loops = [nodes.For(x.var, x.min, x.extent, x.body) for x in self.inner if x.var in used]
-        assert b.block.init is not None
-        name = s.fresh_block(f"{b.block.name}_init")
-        return beside(s, name, "init", pairs, loops, b.block.init, kept)
+        pairs = list(zip(self.b.block.iter_vars, inside, strict=True))
+        plain = [nodes.For(x.var, x.min, x.extent, x.body) for x in self.inner]
+        return init_nest(self.state, self.b, plain, pairs, lambda _: conjuncts(guard))[1]

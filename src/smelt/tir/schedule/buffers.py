@@ -9,7 +9,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 
 from .. import nodes
-from .cache import buffer_at
+from .cache import buffer_at, intermediate_at
 from .exchange import Relayout, transform_accesses
 from .loops import sequence
 from .primitive import Base, primitive
@@ -51,7 +51,7 @@ class BufferPrimitives(Base):
         Needs   an intermediate buffer, a positive factor.
         """
         s, b = self._at(block)
-        buffer = _intermediate(s, b, buffer_index)
+        buffer = intermediate_at(s, b, buffer_index, "how it is held")
         if not -buffer.rank <= axis < buffer.rank or factor < 1:
             s.fail(
                 f"{buffer.name} has {buffer.rank} dimensions, axis {axis}, factor {factor} given",
@@ -94,7 +94,7 @@ class BufferPrimitives(Base):
         Needs   an intermediate buffer. The one primitive that does not keep results.
         """
         s, b = self._at(block)
-        buffer = _intermediate(s, b, buffer_index)
+        buffer = intermediate_at(s, b, buffer_index, "how it is held")
         if dtype not in dt.DTYPES:
             s.fail(
                 f"there is no element type {dtype!r}",
@@ -276,14 +276,3 @@ class _Retyped(Relayout):
         new = super().visit_BufferStore(s)
         assert isinstance(new, nodes.BufferStore)
         return new.replace(value=cast(new.buffer.type, new.value)) if s.buffer is self.old else new
-
-
-def _intermediate(s: State, b: nodes.BlockRealize, index: int | str | nodes.Buffer) -> nodes.Buffer:
-    buffer = buffer_at(s, b, "write", index)
-    if buffer in s.func.params:
-        s.fail(
-            f"{buffer.name} is a parameter; the caller decides how it is held",
-            mark={b: f"writes {buffer.name}"},
-            legal="an intermediate buffer",
-        )
-    return buffer

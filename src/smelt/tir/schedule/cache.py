@@ -142,13 +142,7 @@ class CachePrimitives(Base):
         Needs   an intermediate buffer.
         """
         s, b = self._at(block)
-        buffer = buffer_at(s, b, "write", buffer_index)
-        if buffer in s.func.params:
-            s.fail(
-                f"{buffer.name} is a parameter; the caller decides where it lives",
-                mark={b: "writes it"},
-                legal="an intermediate buffer",
-            )
+        buffer = intermediate_at(s, b, buffer_index, "where it lives")
         if buffer.scope == storage_scope:
             return
         replace_buffer(s, buffer, buffer.replace(scope=storage_scope))
@@ -180,6 +174,20 @@ def buffer_at(
         names = ", ".join(f"{k} ({x.name})" for k, x in enumerate(buffers))
         s.fail(f"{b.block.name} has no {kind} buffer {index!r}", legal=names or "none")
     return found[0]
+
+
+def intermediate_at(
+    s: State, b: nodes.BlockRealize, index: int | str | nodes.Buffer, what: str
+) -> nodes.Buffer:
+    """A buffer that a block writes; refuses a parameter, of which the caller decides something."""
+    buffer = buffer_at(s, b, "write", index)
+    if buffer in s.func.params:
+        s.fail(
+            f"{buffer.name} is a parameter; the caller decides {what}",
+            mark={b: f"writes {buffer.name}"},
+            legal="an intermediate buffer",
+        )
+    return buffer
 
 
 def _chosen(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from smelt.ir.expr import INDEX, Binary, Expr, Var
+from smelt.ir.expr import INDEX, Binary, Expr
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.rewrite import Indices, Rewriter, loads
 
 from .. import nodes
-from .exchange import is_outer
+from .exchange import is_outer, stored
 from .handles import BlockRV
 from .primitive import Base, primitive
 from .region import refreshed
@@ -110,13 +110,14 @@ def _table(
     used = [i for i in b.block.iter_vars if i.var in free_vars(e)]
     shape = tuple([i.dom.extent for i in used])
     buffer = nodes.Buffer(s.fresh(f"index_var_{number}"), shape, INDEX, scope)
-    iters = s.iter_vars(i.dom for i in used)
-    own: dict[Var, Expr] = {i.var: n.var for i, n in zip(used, iters, strict=True)}
-    here = tuple([n.var - n.dom.min for n in iters])
-    name = s.fresh_block(f"index_{number}")
-    store = nodes.BufferStore(buffer, substitute(e, own), here)
-    nest = s.block_nest(refreshed(s, nodes.Block(name, iters, (), (), store)))
-    return name, nest, nodes.BufferLoad(buffer, tuple([i.var - i.dom.min for i in used]))
+    load = nodes.BufferLoad(buffer, tuple([i.var - i.dom.min for i in used]))
+
+    def fill(point: Indices) -> nodes.BufferStore:
+        own = dict(zip([i.var for i in used], point, strict=True))
+        here = tuple([substitute(i, own) for i in load.indices])
+        return nodes.BufferStore(buffer, substitute(e, own), here)
+
+    return *stored(s, f"index_{number}", [i.dom for i in used], fill), load
 
 
 class _LookUp(Rewriter):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from smelt.ir.build import all_of, equal, is_const, product, value_of
+from smelt.ir.build import all_of, equal, is_const, product
 from smelt.ir.expr import INDEX, Expr, Var, const
+from smelt.ir.node import Node
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import Box
 from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, For, Stmt, seq
@@ -15,17 +17,19 @@ from .check import recheck
 from .predicate import own_conditions
 from .primitive import Base, primitive
 from .region import domain_loops, solve, touched
-from .require import Kind, binds, require_kind, require_operands_stay
+from .require import (
+    Kind,
+    binds,
+    require_finished,
+    require_intermediate,
+    require_kind,
+    require_operands_stay,
+)
 from .state import State
 
-
-@dataclass
-class _Domain:
-    """The values of one block variable, and the conditions that keep it inside its own range."""
-
-    low: Expr
-    extent: Expr
-    conditions: list[tuple[str, Expr]]
+Bounds = tuple[Expr, Expr]
+"""The smallest and the largest value."""
+_Comparison = Callable[[Expr, Expr], Expr]
 
 
 class ComputeAtPrimitives(Base):
@@ -64,17 +68,9 @@ class ComputeAtPrimitives(Base):
         Needs   a complete or reduction block that writes no parameter, all of whose consumers stand
                 inside the loop, and whose producers stand before or inside it.
         """
-        (s, b), target = self._at(block), self.state.loop(loop)
-        _require_same_scope(s, b, target)
-        require_kind(s, b, Kind.COMPLETE, Kind.REDUCTION)
-        _require_intermediate(s, b)
-        consumers = s.consumers(b)
-        _require_inside(s, consumers, target, b, "consumer")
-        require_operands_stay(s, b, target)
-        window = _window(s, b, target)
-        domain = _needed(s, b, target, consumers)
-        nest = _make_nest(s, b, domain, preserve_unit_loops)
-        _move(s, b, target, _place(s, b, target, window, index, "-1 (last) or -2 (first)"), nest)
+        move = _Move(*self._at(block), self.state.loop(loop))
+        move.check_consumers()
+        move.carry_out(move.needed, preserve_unit_loops, index)
 
     @primitive
     def reverse_compute_at(
@@ -110,423 +106,342 @@ class ComputeAtPrimitives(Base):
                 loop; those inside have finished, at each iteration, a box of elements that the
                 block reads one to one.
         """
-        (s, b), target = self._at(block), self.state.loop(loop)
-        _require_same_scope(s, b, target)
+        move = _Move(*self._at(block), self.state.loop(loop))
+        move.check_producers()
+        move.carry_out(move.made, preserve_unit_loops, index)
+
+
+class _Domain(NamedTuple):
+    """The values of one block variable, and the conditions that keep it inside its own range."""
+
+    low: Expr
+    extent: Expr
+    conditions: list[tuple[_Comparison, Expr]]
+
+
+class _Move:
+    """A block on its way into a loop."""
+
+    def __init__(self, s: State, b: BlockRealize, target: For) -> None:
+        """Check that the two stand in one block, apart, and that the block may go anywhere."""
+        self.s, self.b, self.target = s, b, target
+        self.name, self.loop = b.block.name, target.var.name
+        self.body = list(getattr(target.body, "stmts", (target.body,)))
+        self.mark: dict[Node, str] = {target: "loop", b: "block"}
+        if s.is_under(b, target):
+            s.fail(
+                f"{self.name} stands inside {self.loop} already",
+                mark=self.mark,
+                legal="a loop of another block's nest",
+            )
+        if s.scope(b) is not s.scope(target):
+            s.fail(
+                f"{self.name} and {self.loop} stand in different blocks",
+                mark=self.mark,
+                legal=f"a loop in block {s.scope(b).block.name}",
+            )
         require_kind(s, b, Kind.COMPLETE, Kind.REDUCTION)
-        producers = [p for p in s.producers(b) if s.is_under(p, target)]
-        if not producers:
+        self.producers, self.consumers = s.producers(b), s.consumers(b)
+
+    def carry_out(self, domain: Callable[[], list[_Domain]], keep_unit: bool, index: int) -> None:
+        """Take the block from where it is and put it, in loops over a domain, into the loop.
+
+        index  the place in the loop's body: -1 is the last one, -2 the first
+        """
+        s = self.s
+        require_operands_stay(s, self.b, self.target)
+        first, last = self._window()
+        nest = self._nest(domain(), keep_unit)
+        place = {-2: first, -1: last}.get(index, index)
+        if not first <= place <= last:
             s.fail(
-                f"no producer of {b.block.name} stands inside {target.var.name}",
-                mark={target: "here", b: "block"},
-                legal=_loops_around(s, s.producers(b)),
+                f"index {index} would put {self.name} before a producer or behind a consumer",
+                mark={self.target: f"{len(self.body)} statements inside"},
+                legal=f"{first} to {last}, -1 (last) or -2 (first)",
             )
-        _require_all_writers(s, b, target)
-        require_operands_stay(s, b, target)
-        window = _window(s, b, target)
-        domain = _made(s, b, target, producers)
-        nest = _make_nest(s, b, domain, preserve_unit_loops)
-        _move(s, b, target, _place(s, b, target, window, index, "-1 or -2"), nest)
+        behind = place >= len(self.body)
+        anchor = self.body[-1 if behind else place]
+        s.replace({self.b: None, anchor: lambda old: seq(old, nest) if behind else seq(nest, old)})
+        recheck(s, s.realize(self.name))
 
+    def _nest(self, domain: Sequence[_Domain], keep_unit: bool) -> Stmt:
+        """Loops over a domain around the block, which stays under the conditions that it had."""
+        s, b = self.s, self.b
+        guard = own_conditions(s, b)
 
-# ---------------------------------------------------------------------------------------- needs
+        def make(offsets: list[Expr]) -> Stmt:
+            values, conditions = [], []
+            for d, offset in zip(domain, offsets, strict=True):
+                values.append(s.facts.simplify(d.low + offset))
+                conditions += [holds(values[-1], e) for holds, e in d.conditions]
+            at = dict(zip([i.var for i in b.block.iter_vars], values, strict=True))
+            conditions += [s.facts.simplify(substitute(c, at)) for c in guard]
+            return BlockRealize(tuple(values), all_of(conditions), b.block)
 
+        return s.nest([d.extent for d in domain], make, keep_unit)
 
-def _require_same_scope(s: State, b: BlockRealize, target: For) -> None:
-    if s.is_under(b, target):
-        s.fail(
-            f"{b.block.name} stands inside {target.var.name} already",
-            mark={target: "loop", b: "block"},
-            legal="a loop of another block's nest",
-        )
-    if s.scope(b) is not s.scope(target):
-        s.fail(
-            f"{b.block.name} and {target.var.name} stand in different blocks",
-            mark={target: "loop", b: "block"},
-            legal=f"a loop in block {s.scope(b).block.name}",
-        )
+    # ----------------------------------------------------------------------------------- needs
 
-
-def _require_intermediate(s: State, b: BlockRealize) -> None:
-    for w in b.block.writes:
-        if w.buffer in s.func.params:
+    def check_consumers(self) -> None:
+        """There are some, all inside the loop; what they read is no parameter."""
+        s, b = self.s, self.b
+        for w in b.block.writes:
+            require_intermediate(s, b, w.buffer, "of which every element must be made")
+        if not self.consumers:
             s.fail(
-                f"{b.block.name} writes the parameter {w.buffer.name}, of which "
-                f"every element must be made",
-                mark={b: "writes a parameter"},
-                legal="a block that writes an intermediate buffer",
+                f"nothing reads what {self.name} writes",
+                mark={b: "no consumer"},
+                legal="a block with consumers",
             )
-    if not s.consumers(b):
-        s.fail(
-            f"nothing reads what {b.block.name} writes",
-            mark={b: "no consumer"},
-            legal="a block with consumers",
-        )
-
-
-def _require_inside(
-    s: State, blocks: Sequence[BlockRealize], target: For, b: BlockRealize, role: str
-) -> None:
-    for c in blocks:
-        if not s.is_under(c, target):
-            s.fail(
-                f"{c.block.name}, a {role} of {b.block.name}, stands outside {target.var.name}",
-                mark={target: "loop", c: role},
-                legal=f"a loop around every {role} of {b.block.name}",
-            )
-
-
-def _require_all_writers(s: State, b: BlockRealize, target: For) -> None:
-    """What one iteration makes is all of it: no block outside the loop writes the same buffer."""
-    for r in b.block.reads:
-        writers = s.writers(s.scope(b), r.buffer)
-        outside = [w for w in writers if not s.is_under(w, target)]
-        if outside and len(outside) < len(writers):
-            s.fail(
-                f"{outside[0].block.name} writes a part of {r.buffer.name} outside "
-                f"{target.var.name}",
-                mark={target: "loop", outside[0]: f"writes {r.buffer.name}"},
-                legal=f"a loop around all blocks that write {r.buffer.name}",
-            )
-
-
-def _loops_around(s: State, blocks: Sequence[BlockRealize]) -> str:
-    names = [x.var.name for p in blocks for x in s.loops_above(p)]
-    return "one of " + ", ".join(dict.fromkeys(names)) if names else ""
-
-
-def _statements(target: For) -> list[Stmt]:
-    return list(getattr(target.body, "stmts", (target.body,)))
-
-
-def _window(s: State, b: BlockRealize, target: For) -> tuple[int, int]:
-    """The first and last place in a loop's body where a block may go."""
-    body = _statements(target)
-    position = {id(x): k for k, x in enumerate(body)}
-    first, last = 0, len(body)
-    order = s.index.order
-    _require_order(s, b, target)
-    for p in s.producers(b):
-        if s.is_under(p, target):
-            first = max(first, position[id(s.top(p, target))] + 1)
-        elif order[p] > order[target]:
-            s.fail(
-                f"{p.block.name}, a producer of {b.block.name}, stands behind {target.var.name}",
-                mark={target: "loop", p: "producer"},
-                legal="a loop behind all producers",
-            )
-    for c in s.consumers(b):
-        if s.is_under(c, target):
-            last = min(last, position[id(s.top(c, target))])
-        elif order[c] < order[target]:
-            s.fail(
-                f"{c.block.name}, a consumer of {b.block.name}, stands before {target.var.name}",
-                mark={target: "loop", c: "consumer"},
-                legal="a loop before all consumers",
-            )
-    if first > last:
-        s.fail(
-            f"no place in {target.var.name} is behind all producers and before all "
-            f"consumers of {b.block.name}",
-            mark={target: "loop"},
-            legal="a loop whose statements can be cut in two between them",
-        )
-    return first, last
-
-
-def _place(
-    s: State, b: BlockRealize, target: For, window: tuple[int, int], index: int, ends: str
-) -> int:
-    """The place in a loop's body that an index means: -1 is the last one, -2 the first."""
-    first, last = window
-    place = {-2: first, -1: last}.get(index, index)
-    if not first <= place <= last:
-        s.fail(
-            f"index {index} would put {b.block.name} before a producer or behind a consumer",
-            mark={target: f"{len(_statements(target))} statements inside"},
-            legal=f"{first} to {last}, {ends}",
-        )
-    return place
-
-
-def _require_order(s: State, b: BlockRealize, target: For) -> None:
-    """What a block must not pass: what changes its operands later, or uses its result before."""
-    order = s.index.order
-    for p in s.producers(b):
-        if order[p] > order[b] and (s.is_under(p, target) or order[p] < order[target]):
-            s.fail(
-                f"{p.block.name} changes what {b.block.name} reads, behind it",
-                mark={b: "block", p: "changes its operand", target: "loop"},
-                legal=f"a loop before {p.block.name}",
-            )
-    for c in s.consumers(b):
-        if order[c] < order[b] and (s.is_under(c, target) or order[c] > order[target]):
-            s.fail(
-                f"{c.block.name} uses what {b.block.name} overwrites, before it",
-                mark={b: "block", c: "uses the old value", target: "loop"},
-                legal=f"a loop behind {c.block.name}",
-            )
-
-
-# -------------------------------------------------------------------------------------- domains
-
-
-def _needed(
-    s: State, b: BlockRealize, target: For, consumers: Sequence[BlockRealize]
-) -> list[_Domain]:
-    """The values of a producer's variables that one iteration of `target` needs."""
-    wanted: dict[Var, tuple[Expr, Expr]] = {}
-    spatial = [i.var for i in b.block.iter_vars if i.kind == "spatial"]
-    for w in b.block.writes:
-        box = s.facts.hull(
-            touched(s, c, r, s.loops_between(c, target))
-            for c in consumers
-            for r in c.block.reads
-            if r.buffer is w.buffer
-        )
-        if box is None:
-            continue
-        found, _ = solve(s.facts, [d.min for d in w.region], box, spatial)
-        for v in spatial:
-            if v in wanted and v in found:
-                (wanted[v],) = s.facts.union([wanted[v]], [found[v]])
-            elif v in found and w is b.block.writes[0]:
-                wanted[v] = found[v]
-            else:
-                wanted.pop(v, None)
-    return [_clip(s, b, k, wanted.get(i.var)) for k, i in enumerate(b.block.iter_vars)]
-
-
-def _whole(s: State, b: BlockRealize, position: int) -> _Domain:
-    """A variable's whole domain; inside another block not all operands of it may be there, unless
-    the block runs over its whole domain there already."""
-    i, outer = b.block.iter_vars[position], s.scope(b).block
-    if outer.name != "root" and not _is_whole(s, b, position):
-        s.cannot_prove(
-            f"{i.var.name} of {b.block.name} runs over its whole range inside block {outer.name}",
-            legal="a part that the block around it needs",
-        )
-    return _Domain(i.dom.min, i.dom.extent, [])
-
-
-def _is_whole(s: State, b: BlockRealize, position: int) -> bool:
-    """Whether a variable is a loop of its own inside the block around, over its whole domain."""
-    value, dom = b.values[position], b.block.iter_vars[position].dom
-    loops = [x for x in s.loops_above(b) if x.var is value]
-    return is_const(b.predicate, 1) and any(
-        s.facts.equal(x.min, dom.min) and s.facts.equal(x.extent, dom.extent) for x in loops
-    )
-
-
-def _clip(s: State, b: BlockRealize, position: int, bounds: tuple[Expr, Expr] | None) -> _Domain:
-    """A variable's range inside its domain; what is not proved to be inside becomes a condition."""
-    dom = b.block.iter_vars[position].dom
-    if bounds is None:
-        return _whole(s, b, position)
-    facts = s.facts
-    low, high = bounds
-    extent = facts.extent(low, high)
-    if not is_const(extent) and _has_loops(s, extent):
-        limit = facts.upper(extent)
-        if limit is None:
-            return _whole(s, b, position)
-        extent = const(limit, INDEX)
-    if facts.equal(extent, dom.extent) and facts.equal(low, dom.min):
-        return _Domain(dom.min, dom.extent, [])
-    if facts.prove(extent >= dom.extent):
-        return _whole(s, b, position)
-    conditions: list[tuple[str, Expr]] = []
-    if not facts.prove(low >= dom.min):
-        conditions.append((">=", dom.min))
-    end = facts.simplify(dom.min + dom.extent)
-    if not facts.prove(low + extent <= end):
-        conditions.append(("<", end))
-    return _Domain(low, extent, conditions)
-
-
-def _has_loops(s: State, e: Expr) -> bool:
-    return any(v.name in s.index.loops for v in free_vars(e))
-
-
-def _made(
-    s: State, b: BlockRealize, target: For, producers: Sequence[BlockRealize]
-) -> list[_Domain]:
-    """The values of a consumer's variables that read what one iteration of `target` makes."""
-    spatial = [i.var for i in b.block.iter_vars]
-    wanted: dict[Var, tuple[Expr, Expr]] = {}
-    around = [*list(s.loops_above(target)), target]
-    for p in producers:
-        _check_finished(s, b, p, around)
-        inner = s.loops_between(p, target)
-        for w in p.block.writes:
-            indices = _one_access(s, b, w.buffer)
-            if indices is None:
-                continue
-            box = touched(s, p, w, inner)
-            _check_box(s, b, p, box, inner, target)
-            _check_all_made(s, b, p, w, indices, target)
-            found, exact = solve(s.facts, indices, box, spatial)
-            for k, e in enumerate(indices):
-                _check_exact(s, b, p, e, box[k], w.buffer.shape[k], exact, target)
-            for v, bounds in found.items():
-                if v in exact:
-                    wanted[v] = _agree(s, b, v, wanted.get(v), bounds, target)
-    for i in b.block.iter_vars:
-        if i.kind != "spatial" and i.var in wanted:
-            low, high = wanted[i.var]
-            s.demand(
-                all_of(low <= i.dom.min, high >= i.dom.min + i.dom.extent - 1),
-                f"{target.var.name} gives only a part of {i.var.name}, over which "
-                f"{b.block.name} reduces",
-                f"{target.var.name} gives all of {i.var.name}, over which {b.block.name} reduces",
-                mark={b: f"reduces over {i.var.name}", target: "loop"},
-                legal="a loop whose iteration makes everything that is reduced; or rfactor first",
-            )
-    return [_clip(s, b, k, wanted.get(i.var)) for k, i in enumerate(b.block.iter_vars)]
-
-
-def _check_finished(s: State, b: BlockRealize, p: BlockRealize, around: Sequence[For]) -> None:
-    """A producer's reduction must be complete inside one iteration."""
-    for i, value in p.bindings:
-        if i.kind == "spatial":
-            continue
-        for x in around:
-            if x.var in free_vars(value) and value_of(x.extent) != 1:
+        for c in self.consumers:
+            if not s.is_under(c, self.target):
                 s.fail(
-                    f"{p.block.name} is not finished inside {around[-1].var.name}: {x.var.name} "
-                    f"runs over its {i.kind} variable {i.var.name}",
-                    mark={x: f"binds {i.var.name}", p: "producer"},
-                    legal=f"a loop outside {x.var.name}",
+                    f"{c.block.name}, a consumer of {self.name}, stands outside {self.loop}",
+                    mark={self.target: "loop", c: "consumer"},
+                    legal=f"a loop around every consumer of {self.name}",
                 )
 
+    def check_producers(self) -> None:
+        """Some stand inside the loop; no block outside of it writes the same buffer."""
+        s, target = self.s, self.target
+        if not any(s.is_under(p, target) for p in self.producers):
+            names = dict.fromkeys(x.var.name for p in self.producers for x in s.loops_above(p))
+            s.fail(
+                f"no producer of {self.name} stands inside {self.loop}",
+                mark={target: "here", self.b: "block"},
+                legal=f"one of {', '.join(names)}" if names else "",
+            )
+        for r in self.b.block.reads:
+            writers = s.writers(s.scope(self.b), r.buffer)
+            outside = [w for w in writers if not s.is_under(w, target)]
+            if outside and len(outside) < len(writers):
+                s.fail(
+                    f"{outside[0].block.name} writes a part of {r.buffer.name} outside {self.loop}",
+                    mark={target: "loop", outside[0]: f"writes {r.buffer.name}"},
+                    legal=f"a loop around all blocks that write {r.buffer.name}",
+                )
 
-def _one_access(s: State, b: BlockRealize, buffer: Buffer) -> tuple[Expr, ...] | None:
-    """The indices at which a block reads a buffer: one set of them."""
-    regions: list[BufferRegion] = [r for r in b.block.reads if r.buffer is buffer]
-    if not regions:
-        return None
-    if len(regions) > 1:
-        s.cannot_prove(
-            f"{b.block.name} uses only finished elements of {buffer.name}: it reads "
-            f"several at once",
-            mark={b: f"reads {buffer.name} {len(regions)} times"},
-            legal="a block that reads each producer at one place; compute_at moves "
-            "the producer instead",
-        )
-    return tuple([d.min for d in regions[0].region])
+    def _window(self) -> tuple[int, int]:
+        """The first and last place in the loop's body where the block may go."""
+        s, target, order = self.s, self.target, self.s.index.order
+        position = {id(x): k for k, x in enumerate(self.body)}
+        first, last = 0, len(self.body)
+        self._check_order()
+        for p in self.producers:
+            if s.is_under(p, target):
+                first = max(first, position[id(s.top(p, target))] + 1)
+            elif order[p] > order[target]:
+                s.fail(
+                    f"{p.block.name}, a producer of {self.name}, stands behind {self.loop}",
+                    mark={target: "loop", p: "producer"},
+                    legal="a loop behind all producers",
+                )
+        for c in self.consumers:
+            if s.is_under(c, target):
+                last = min(last, position[id(s.top(c, target))])
+            elif order[c] < order[target]:
+                s.fail(
+                    f"{c.block.name}, a consumer of {self.name}, stands before {self.loop}",
+                    mark={target: "loop", c: "consumer"},
+                    legal="a loop before all consumers",
+                )
+        if first > last:
+            s.fail(
+                f"no place in {self.loop} is behind all producers and before all "
+                f"consumers of {self.name}",
+                mark={target: "loop"},
+                legal="a loop whose statements can be cut in two between them",
+            )
+        return first, last
 
+    def _check_order(self) -> None:
+        """What it must not pass: what changes its operands later, or uses its result before."""
+        s, b, target, order = self.s, self.b, self.target, self.s.index.order
+        for p in self.producers:
+            if order[p] > order[b] and (s.is_under(p, target) or order[p] < order[target]):
+                s.fail(
+                    f"{p.block.name} changes what {self.name} reads, behind it",
+                    mark={b: "block", p: "changes its operand", target: "loop"},
+                    legal=f"a loop before {p.block.name}",
+                )
+        for c in self.consumers:
+            if order[c] < order[b] and (s.is_under(c, target) or order[c] > order[target]):
+                s.fail(
+                    f"{c.block.name} uses what {self.name} overwrites, before it",
+                    mark={b: "block", c: "uses the old value", target: "loop"},
+                    legal=f"a loop behind {c.block.name}",
+                )
 
-def _check_box(
-    s: State, b: BlockRealize, p: BlockRealize, box: Box, inner: Sequence[For], target: For
-) -> None:
-    """The elements made in one iteration must fill their box: as many iterations as elements."""
-    runs = product([x.extent for x in inner if binds(p, x.var, "spatial")])
-    size = product([s.facts.extent(low, high) for low, high in box])
-    if not s.facts.equal(runs, size):
-        s.cannot_prove(
-            f"what {p.block.name} makes in one iteration of {target.var.name} is a box that no "
-            "other iteration makes",
-            mark={p: "producer", target: "loop"},
-            legal="a loop between tiles of the producer's dimensions",
-        )
+    # --------------------------------------------------------------------------------- domains
 
+    def needed(self) -> list[_Domain]:
+        """The values of a producer's variables that one iteration of the loop needs."""
+        s, b = self.s, self.b
+        wanted: dict[Var, Bounds] = {}
+        spatial = [i.var for i in b.block.iter_vars if i.kind == "spatial"]
+        for w in b.block.writes:
+            box = s.facts.hull(
+                touched(s, c, r, s.loops_between(c, self.target))
+                for c in self.consumers
+                for r in c.block.reads
+                if r.buffer is w.buffer
+            )
+            if box is None:
+                continue
+            found, _ = solve(s.facts, [d.min for d in w.region], box, spatial)
+            for v in spatial:
+                if v in wanted and v in found:
+                    (wanted[v],) = s.facts.union([wanted[v]], [found[v]])
+                elif v in found and w is b.block.writes[0]:
+                    wanted[v] = found[v]
+                else:
+                    wanted.pop(v, None)
+        return [self._clip(k, wanted.get(i.var)) for k, i in enumerate(b.block.iter_vars)]
 
-def _check_all_made(
-    s: State,
-    b: BlockRealize,
-    p: BlockRealize,
-    w: BufferRegion,
-    indices: Sequence[Expr],
-    target: For,
-) -> None:
-    """Every iteration of the consumer reads something that the producer makes in some iteration.
-
-    One that reads beyond it, under a condition, would belong to no iteration of the loop.
-    """
-    made = s.facts.box(w.region, w.buffer.shape, domain_loops(p.block.iter_vars))
-    for e, (low, high) in zip(indices, made, strict=True):
-        ends = s.facts.relax(e, domain_loops(b.block.iter_vars))
-        if ends is None or not (s.facts.prove(ends[0] >= low) and s.facts.prove(ends[1] <= high)):
+    def _whole(self, position: int) -> _Domain:
+        """A variable's whole domain; inside another block not all operands of it may be there,
+        unless the block runs over its whole domain there already."""
+        s, b = self.s, self.b
+        i, outer, value = b.block.iter_vars[position], s.scope(b).block, b.values[position]
+        if outer.name != "root" and not (
+            is_const(b.predicate, 1)
+            and any(
+                s.facts.equal(x.min, i.dom.min) and s.facts.equal(x.extent, i.dom.extent)
+                for x in s.loops_above(b)
+                if x.var is value
+            )
+        ):
             s.cannot_prove(
-                f"{b.block.name} reads only elements of {w.buffer.name} that {p.block.name} makes: "
-                f"an iteration that does not would be lost in {target.var.name}",
-                mark={b: "consumer", p: "producer", target: "loop"},
-                legal="a consumer whose indices stay inside what is made",
+                f"{i.var.name} of {self.name} runs over its whole range inside block {outer.name}",
+                legal="a part that the block around it needs",
+            )
+        return _Domain(i.dom.min, i.dom.extent, [])
+
+    def _clip(self, position: int, bounds: Bounds | None) -> _Domain:
+        """A variable's range in its domain; what is not proved to be inside becomes a condition."""
+        facts, dom = self.s.facts, self.b.block.iter_vars[position].dom
+        if bounds is None:
+            return self._whole(position)
+        low, high = bounds
+        extent = facts.extent(low, high)
+        if any(v.name in self.s.index.loops for v in free_vars(extent)):
+            limit = facts.upper(extent)
+            if limit is None:
+                return self._whole(position)
+            extent = const(limit, INDEX)
+        if facts.equal(extent, dom.extent) and facts.equal(low, dom.min):
+            return _Domain(dom.min, dom.extent, [])
+        if facts.prove(extent >= dom.extent):
+            return self._whole(position)
+        end = facts.simplify(dom.min + dom.extent)
+        conditions: list[tuple[_Comparison, Expr]] = []
+        if not facts.prove(low >= dom.min):
+            conditions.append((operator.ge, dom.min))
+        if not facts.prove(low + extent <= end):
+            conditions.append((operator.lt, end))
+        return _Domain(low, extent, conditions)
+
+    def made(self) -> list[_Domain]:
+        """The values of a consumer's variables that read what one iteration of the loop makes."""
+        s, b, target = self.s, self.b, self.target
+        spatial = [i.var for i in b.block.iter_vars]
+        wanted: dict[Var, Bounds] = {}
+        for p in [p for p in self.producers if s.is_under(p, target)]:
+            require_finished(s, p, [*s.loops_above(target), target])
+            for w in p.block.writes:
+                indices = self._one_access(w.buffer)
+                if indices is None:
+                    continue
+                box = self._box_made(p, w)
+                self._check_all_made(p, w, indices)
+                found, exact = solve(s.facts, indices, box, spatial)
+                for e, ends, size in zip(indices, box, w.buffer.shape, strict=True):
+                    self._check_exact(p, e, ends, size, exact)
+                for v, bounds in found.items():
+                    if v in exact:
+                        self._check_agree(v, wanted.get(v, bounds), bounds)
+                        wanted[v] = bounds
+        for i in b.block.iter_vars:
+            if i.kind != "spatial" and i.var in wanted:
+                low, high = wanted[i.var]
+                over = f"{i.var.name}, over which {self.name} reduces"
+                s.demand(
+                    all_of(low <= i.dom.min, high >= i.dom.min + i.dom.extent - 1),
+                    f"{self.loop} gives only a part of {over}",
+                    f"{self.loop} gives all of {over}",
+                    mark={b: f"reduces over {i.var.name}", target: "loop"},
+                    legal="a loop whose iteration makes everything that is reduced; "
+                    "or rfactor first",
+                )
+        return [self._clip(k, wanted.get(i.var)) for k, i in enumerate(b.block.iter_vars)]
+
+    def _one_access(self, buffer: Buffer) -> tuple[Expr, ...] | None:
+        """The indices at which the block reads a buffer: one set of them."""
+        regions = [r for r in self.b.block.reads if r.buffer is buffer]
+        if len(regions) > 1:
+            self.s.cannot_prove(
+                f"{self.name} uses only finished elements of {buffer.name}: it reads "
+                f"several at once",
+                mark={self.b: f"reads {buffer.name} {len(regions)} times"},
+                legal="a block that reads each producer at one place; compute_at moves "
+                "the producer instead",
+            )
+        return tuple([d.min for d in regions[0].region]) if regions else None
+
+    def _box_made(self, p: BlockRealize, w: BufferRegion) -> Box:
+        """The elements made in one iteration fill their box: as many iterations as elements."""
+        s = self.s
+        inner = s.loops_between(p, self.target)
+        box = touched(s, p, w, inner)
+        runs = product([x.extent for x in inner if binds(p, x.var, "spatial")])
+        size = product([s.facts.extent(low, high) for low, high in box])
+        if not s.facts.equal(runs, size):
+            s.cannot_prove(
+                f"what {p.block.name} makes in one iteration of {self.loop} is a box that no "
+                "other iteration makes",
+                mark={p: "producer", self.target: "loop"},
+                legal="a loop between tiles of the producer's dimensions",
+            )
+        return box
+
+    def _check_all_made(self, p: BlockRealize, w: BufferRegion, indices: Sequence[Expr]) -> None:
+        """Every iteration of the consumer reads something that a producer's iteration makes.
+
+        One that reads beyond it, under a condition, would belong to no iteration of the loop.
+        """
+        facts = self.s.facts
+        made = facts.box(w.region, w.buffer.shape, domain_loops(p.block.iter_vars))
+        for e, (low, high) in zip(indices, made, strict=True):
+            ends = facts.relax(e, domain_loops(self.b.block.iter_vars))
+            if ends is None or not (facts.prove(ends[0] >= low) and facts.prove(ends[1] <= high)):
+                self.s.cannot_prove(
+                    f"{self.name} reads only elements of {w.buffer.name} that {p.block.name} "
+                    f"makes: an iteration that does not would be lost in {self.loop}",
+                    mark={self.b: "consumer", p: "producer", self.target: "loop"},
+                    legal="a consumer whose indices stay inside what is made",
+                )
+
+    def _check_exact(
+        self, p: BlockRealize, e: Expr, ends: Bounds, size: Expr, exact: set[Var]
+    ) -> None:
+        """An index of the consumer goes through what is made in a dimension once, or all is."""
+        facts = self.s.facts
+        whole = facts.prove(ends[0] <= 0) and facts.prove(ends[1] >= size - 1)
+        one = facts.equal(*ends) and facts.equal(ends[0], e)
+        if not (whole or one or free_vars(e) & {i.var for i in self.b.block.iter_vars} & exact):
+            self.s.cannot_prove(
+                f"{self.name} reads one to one what {p.block.name} makes in an iteration "
+                f"of {self.loop}",
+                mark={self.b: "consumer", self.target: "loop"},
+                legal="a loop whose iteration makes that dimension whole",
             )
 
-
-def _check_exact(
-    s: State,
-    b: BlockRealize,
-    p: BlockRealize,
-    e: Expr,
-    bounds: tuple[Expr, Expr],
-    shape: Expr,
-    exact: set[Var],
-    target: For,
-) -> None:
-    whole = s.facts.prove(bounds[0] <= 0) and s.facts.prove(bounds[1] >= shape - 1)
-    variables = free_vars(e) & {i.var for i in b.block.iter_vars}
-    if (
-        whole
-        or variables & exact
-        or (s.facts.equal(bounds[0], bounds[1]) and s.facts.equal(bounds[0], e))
-    ):
-        return
-    s.cannot_prove(
-        f"{b.block.name} reads one to one what {p.block.name} makes in an iteration "
-        f"of {target.var.name}",
-        mark={b: "consumer", target: "loop"},
-        legal="a loop whose iteration makes that dimension whole",
-    )
-
-
-def _agree(
-    s: State,
-    b: BlockRealize,
-    v: Var,
-    old: tuple[Expr, Expr] | None,
-    new: tuple[Expr, Expr],
-    target: For,
-) -> tuple[Expr, Expr]:
-    if old is not None and not all(map(s.facts.equal, old, new)):
-        s.demand(
-            all_of(equal(old[0], new[0]), equal(old[1], new[1])),
-            f"two producers inside {target.var.name} make different parts for {v.name}",
-            f"two producers inside {target.var.name} make the same part for {v.name}",
-            mark={b: f"variable {v.name}"},
-            legal="a loop at which they make the same part",
-        )
-    return new
-
-
-# --------------------------------------------------------------------------------------- moving
-
-
-def _make_nest(s: State, b: BlockRealize, domain: Sequence[_Domain], keep_unit: bool) -> Stmt:
-    """Loops over a domain around a block, which stays under the conditions that it had."""
-    guard = own_conditions(s, b)
-
-    def make(offsets: list[Expr]) -> Stmt:
-        values, conditions = [], []
-        for d, offset in zip(domain, offsets, strict=True):
-            value = s.facts.simplify(d.low + offset)
-            values.append(value)
-            conditions += [value >= e if op == ">=" else value < e for op, e in d.conditions]
-        at = dict(zip([i.var for i in b.block.iter_vars], values, strict=True))
-        conditions += [s.facts.simplify(substitute(c, at)) for c in guard]
-        return BlockRealize(tuple(values), all_of(conditions), b.block)
-
-    return s.nest([d.extent for d in domain], make, keep_unit)
-
-
-def _move(s: State, b: BlockRealize, target: For, place: int, nest: Stmt) -> None:
-    """Take a block from where it is and put its new nest into a loop."""
-    body = _statements(target)
-    anchor = body[place] if place < len(body) else body[-1]
-    after = place >= len(body)
-
-    def insert(old: Stmt) -> Stmt:
-        return seq(old, nest) if after else seq(nest, old)
-
-    s.replace({b: None, anchor: insert})
-    recheck(s, s.realize(b.block.name))
+    def _check_agree(self, v: Var, old: Bounds, new: Bounds) -> None:
+        if not all(map(self.s.facts.equal, old, new)):
+            self.s.demand(
+                all_of(equal(old[0], new[0]), equal(old[1], new[1])),
+                f"two producers inside {self.loop} make different parts for {v.name}",
+                f"two producers inside {self.loop} make the same part for {v.name}",
+                mark={self.b: f"variable {v.name}"},
+                legal="a loop at which they make the same part",
+            )

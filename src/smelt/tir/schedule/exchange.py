@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from smelt.ir.expr import Expr
 from smelt.tir.rewrite import Indices, Rewriter
 
 from .. import nodes
@@ -78,6 +79,25 @@ def _exchange(
     s.replace(changes)
     if old in s.func.params:
         s.set_func(s.func.replace(params=tuple([new if p is old else p for p in s.func.params])))
+
+
+def stored(
+    s: State,
+    base: str,
+    domains: Iterable[nodes.Range],
+    store: Callable[[Indices], nodes.BufferStore],
+    predicate: Callable[[Indices], Expr] | None = None,
+) -> tuple[str, nodes.Stmt]:
+    """A block that stores one element, in loops over the domains of its variables; and its name.
+
+    base              what it is called, unless that name is taken
+    store, predicate  in terms of these variables
+    """
+    iters = s.iter_vars(domains)
+    point: Indices = tuple([i.var for i in iters])
+    name = s.fresh_block(base)
+    block = refreshed(s, nodes.Block(name, iters, (), (), store(point)))
+    return name, s.block_nest(block, None if predicate is None else predicate(point))
 
 
 def stage(

@@ -15,8 +15,15 @@ from .injective import injective
 from .predicate import own_conditions, require_unguarded
 from .primitive import Base, primitive
 from .region import domain_loops, inverted, refreshed
-from .require import Kind, require_kind, require_operands_stay, require_store
-from .state import State
+from .require import (
+    Kind,
+    require_intermediate,
+    require_kind,
+    require_operands_stay,
+    require_readers,
+    require_store,
+)
+from .state import Change, State, releasing
 
 
 class ReplaceLoads(Rewriter):
@@ -68,8 +75,10 @@ class InlinePrimitives(Base):
         """
         s, b = self._at(block)
         store = require_store(s, b)
-        _require_inlinable(s, b, store.buffer)
-        _require_consumers_only(s, b, store.buffer)
+        require_kind(s, b, Kind.COMPLETE)
+        require_intermediate(s, b, store.buffer, "which must be stored")
+        readers = require_readers(s, b, store.buffer)
+        _require_operands_kept(s, b, readers)
         bound = {i.var for i in b.block.iter_vars}
 
         whole = _covers(s, b, store.buffer)
@@ -79,7 +88,7 @@ class InlinePrimitives(Base):
             values = _instance(s, b, store.indices, indices)
             needed = [substitute(c, values) for c in guard]
             for i in b.block.iter_vars:
-                needed += [] if whole else _inside(i.var, i.dom.min, i.dom.extent, values)
+                needed += [] if whole else _inside(i, values)
             s.demand(
                 all_of(needed),
                 f"elements of {store.buffer.name} are read that {b.block.name} does not make",
@@ -90,10 +99,8 @@ class InlinePrimitives(Base):
             new = substitute(store.value, values)
             return new if not bound & set(values) else simplify_indices(s.facts, new)
 
-        changes: dict[nodes.Stmt, nodes.Stmt | Callable[[nodes.Stmt], nodes.Stmt] | None] = {
-            b: None
-        }
-        for c in s.readers(s.scope(b), store.buffer):
+        changes: dict[nodes.Stmt, Change] = {b: None}
+        for c in readers:
             require_operands_stay(s, b, c)
             changes[c.block] = ReplaceLoads(s, store.buffer, value).stmt
         _apply(s, changes, store.buffer)
@@ -142,9 +149,7 @@ class InlinePrimitives(Base):
             tuple([s.facts.simplify(substitute(e, values)) for e in store.indices]),
         )
         block_new = p.block.replace(body=new)
-        guard = s.facts.conjunction(
-            *[x for i in c.block.iter_vars for x in _inside(i.var, i.dom.min, i.dom.extent, values)]
-        )
+        guard = s.facts.conjunction(*[x for i in c.block.iter_vars for x in _inside(i, values)])
         if not is_const(guard) or not _onto(s, p, c, values):
             s.cannot_prove(
                 f"{c.block.name} uses every element that {p.block.name} makes",
@@ -158,24 +163,13 @@ def _require_only_consumer(
     s: State, p: nodes.BlockRealize, c: nodes.BlockRealize, buffer: nodes.Buffer
 ) -> None:
     """Nothing but the consumer may need what the producer has stored so far."""
-    if buffer in s.func.params:
-        s.fail(
-            f"{p.block.name} writes the parameter {buffer.name}, which would be lost",
-            mark={p: "producer"},
-            legal="a producer that writes an intermediate buffer",
-        )
-    others = [r for r in s.readers(s.scope(c), buffer) if r is not c]
+    require_intermediate(s, p, buffer, "which would be lost")
+    others = [r for r in require_readers(s, p, buffer) if r is not c]
     if others:
         s.fail(
             f"{others[0].block.name} reads {buffer.name} too",
             mark={others[0]: "another consumer"},
             legal="a block that is its producer's only consumer",
-        )
-    if s.index.order[p] > s.index.order[c]:
-        s.fail(
-            f"{p.block.name} stands behind {c.block.name}",
-            mark={p: "producer"},
-            legal="a producer in front of its consumer",
         )
 
 
@@ -197,8 +191,8 @@ def _onto(
     return s.facts.equal(_runs(p), _runs(c)) and injective(s, here, domain_loops(p.block.iter_vars))
 
 
-def _inside(v: Var, low: Expr, extent: Expr, values: Mapping[Var, Expr]) -> list[Expr]:
-    return [values[v] >= low, values[v] < low + extent]
+def _inside(i: nodes.IterVar, values: Mapping[Var, Expr]) -> list[Expr]:
+    return [values[i.var] >= i.dom.min, values[i.var] < i.dom.min + i.dom.extent]
 
 
 def simplify_indices(facts: Facts, e: Expr) -> Expr:
@@ -217,29 +211,9 @@ class _Indices(Rewriter):
         return super().visit_expr(e)
 
 
-def _require_inlinable(s: State, b: nodes.BlockRealize, buffer: nodes.Buffer) -> None:
-    require_kind(s, b, Kind.COMPLETE)
-    if buffer in s.func.params:
-        s.fail(
-            f"{b.block.name} writes the parameter {buffer.name}, which must be stored",
-            mark={b: "writes a parameter"},
-            legal="a block that writes an intermediate buffer",
-        )
-
-
-def _require_consumers_only(s: State, b: nodes.BlockRealize, buffer: nodes.Buffer) -> None:
-    readers = s.readers(s.scope(b), buffer)
-    if not readers:
-        s.fail(
-            f"nothing reads {buffer.name}", mark={b: "no consumer"}, legal="a block with readers"
-        )
-    for r in readers:
-        if s.index.order[r] < s.index.order[b]:
-            s.fail(
-                f"{r.block.name} reads {buffer.name} before {b.block.name} makes it",
-                mark={r: "reads it"},
-                legal="readers behind the block",
-            )
+def _require_operands_kept(
+    s: State, b: nodes.BlockRealize, readers: Sequence[nodes.BlockRealize]
+) -> None:
     later: set[nodes.Buffer] = {r.buffer for r in b.block.reads}
     last = max(s.index.order[r] for r in readers)
     for w in s.blocks_in(s.scope(b).block):
@@ -297,22 +271,8 @@ def _read_indices(s: State, c: nodes.BlockRealize, buffer: nodes.Buffer) -> tupl
     return found.pop()
 
 
-def _apply(
-    s: State,
-    changes: Mapping[nodes.Stmt, nodes.Stmt | Callable[[nodes.Stmt], nodes.Stmt] | None],
-    buffer: nodes.Buffer,
-) -> None:
+def _apply(s: State, changes: Mapping[nodes.Stmt, Change], buffer: nodes.Buffer) -> None:
     """Make the changes and drop the buffer in one go."""
-    owner = next(
-        (
-            b
-            for b in nodes.walk(s.func.body)
-            if isinstance(b, nodes.Block) and buffer in b.alloc_buffers
-        ),
-        None,
-    )
-    full = dict(changes)
-    if owner is not None:
-        kept = tuple([x for x in owner.alloc_buffers if x is not buffer])
-        full[owner] = lambda old: old.replace(alloc_buffers=kept)
-    s.replace(full)
+    inside = [b for b in nodes.walk(s.func.body) if isinstance(b, nodes.Block)]
+    owners = [b for b in inside if buffer in b.alloc_buffers]
+    s.replace({**changes, **dict.fromkeys(owners, releasing(buffer))})

@@ -199,10 +199,7 @@ class LoopPrimitives(Base):
             return
         _check_bounds(s, new)
         check_reorder(s, chain)
-        body = chain[-1].body
-        for x in reversed(new):
-            body = x.replace(body=body)
-        s.replace({chain[0]: body})
+        s.replace({chain[0]: nodes.nested(new, chain[-1].body)})
 
     @primitive
     def reorder_block_iter_var(self, block: str, new_order: Sequence[int]) -> None:
@@ -297,16 +294,22 @@ def sequence(s: State, name: str, items: object, what: str) -> list[Any]:
     return list(items)
 
 
+def extents_given(
+    s: State, factors: Sequence[ExprLike | None], what: str, example: str
+) -> list[Expr | None]:
+    """The extents that a loop is cut into; at most one is None, which is inferred."""
+    items = sequence(s, "factors", factors, f"a list, e.g. {example}")
+    if not items or sum(f is None for f in items) > 1:
+        s.fail(
+            f"at most one {what} may be None, and there must be one at least",
+            legal=f"e.g. {example}",
+        )
+    return [None if f is None else cast(INDEX, convert(f, INDEX)) for f in items]
+
+
 def _factors(s: State, target: nodes.For, factors: Sequence[ExprLike | None]) -> list[Expr]:
     """The extents of the new loops; None is inferred."""
-    factors = sequence(s, "factors", factors, "a list, e.g. [None, 8]")
-    if not factors or sum(f is None for f in factors) > 1:
-        s.fail(
-            "at most one factor may be None, and there must be one at least", legal="e.g. [None, 8]"
-        )
-    given: list[Expr | None] = [
-        None if f is None else cast(INDEX, convert(f, INDEX)) for f in factors
-    ]
+    given = extents_given(s, factors, "factor", "[None, 8]")
     covered: Expr = const(1, INDEX)
     for g in given:
         if g is None:

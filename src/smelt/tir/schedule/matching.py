@@ -24,6 +24,7 @@ from .show import show_first
 from .state import State
 
 _REORDERED = (Add, Mul, Min, Max, And, Or)
+_Access = nodes.BufferLoad | nodes.BufferStore
 
 
 @dataclass
@@ -139,7 +140,7 @@ class Matching:
                 self._block(d, t)
             case nodes.BufferStore(), nodes.BufferStore():
                 self.written.add(d.buffer)
-                self._access(d.buffer, d.indices, t.buffer, t.indices, d, t)
+                self._access(d, t)
                 self._expr(d.value, t.value)
             case nodes.Seq(a), nodes.Seq(b) if len(a) == len(b):
                 for x, y in zip(a, b, strict=True):
@@ -200,7 +201,7 @@ class Matching:
         """Compare two expressions."""
         d, t = _narrowed(d), _narrowed(t)
         if isinstance(d, nodes.BufferLoad) and isinstance(t, nodes.BufferLoad):
-            self._access(d.buffer, d.indices, t.buffer, t.indices, d, t)
+            self._access(d, t)
             return
         if d.dtype == t.dtype == INDEX and not loads(d) and not loads(t):
             if self._same(substitute(d, self.meaning), substitute(t, self.values)):
@@ -266,23 +267,16 @@ class Matching:
 
     # -------------------------------------------------------------------------------- places
 
-    def _access(
-        self,
-        d: nodes.Buffer,
-        at: Sequence[Expr],
-        t: nodes.Buffer,
-        indices: Sequence[Expr],
-        description: Node,
-        tile: Node,
-    ) -> None:
+    def _access(self, description: _Access, tile: _Access) -> None:
         """Let a description's buffer stand for a part of a tile's buffer."""
+        d, t = description.buffer, tile.buffer
         if d.dtype != t.dtype:
             raise self._differ(f"{t.name} holds {t.dtype}, not {d.dtype}", description, tile)
         if d.scope not in ("global", t.scope):
             raise self._differ(f"{t.name} lies in {t.scope}, not {d.scope}", description, tile)
         facts = self.state.facts
-        mine = [facts.simplify(substitute(e, self.meaning)) for e in at]
-        theirs = [facts.simplify(substitute(e, self.values)) for e in indices]
+        mine = [facts.simplify(substitute(e, self.meaning)) for e in description.indices]
+        theirs = [facts.simplify(substitute(e, self.values)) for e in tile.indices]
         place = self.places.get(d)
         if place is None:
             place = self._aligned(d, mine, t, theirs) or self._spread(d, mine, t, theirs)
@@ -391,24 +385,10 @@ def _narrowed(e: Expr) -> Expr:
     """A conversion without the one inside it, where that keeps every value."""
     while isinstance(e, Cast) and isinstance(e.value, Cast):
         inner = e.value
-        if not _keeps(inner.value.dtype, inner.dtype):
+        if not dt.holds(inner.dtype, inner.value.dtype):
             break
         e = Cast(e.type, inner.value)
     return e.value if isinstance(e, Cast) and e.type == e.value.dtype else e
-
-
-def _keeps(narrow: str, wide: str) -> bool:
-    """Whether every value of a type is one of another type."""
-    if dt.is_float(narrow) or dt.is_float(wide):
-        order = ("float16", "float32", "float64")
-        both = narrow in order and wide in order
-        return (both and order.index(narrow) <= order.index(wide)) or (
-            narrow == "bfloat16" and wide in ("bfloat16", "float32", "float64")
-        )
-    signs = dt.is_signed(narrow), dt.is_signed(wide)
-    if signs[0] == signs[1]:
-        return dt.width(narrow) <= dt.width(wide)
-    return not signs[0] and dt.width(narrow) < dt.width(wide)
 
 
 def _orders(description: nodes.Stmt, tile: nodes.Stmt) -> Iterator[nodes.Stmt]:
@@ -421,10 +401,7 @@ def _orders(description: nodes.Stmt, tile: nodes.Stmt) -> Iterator[nodes.Stmt]:
     wanted = [value_of(x.extent) for x in others]
     for order in itertools.islice(itertools.permutations(loops), 1, _MOST_ORDERS):
         if [value_of(x.extent) for x in order] == wanted:
-            stmt: nodes.Stmt = body
-            for x in reversed([*units, *order]):
-                stmt = x.replace(body=stmt)
-            yield stmt
+            yield nodes.nested([*units, *order], body)
 
 
 _MOST_ORDERS = 120

@@ -12,6 +12,7 @@ from smelt.tir.rewrite import Indices, Rewriter
 
 from .. import nodes
 from . import require
+from .exchange import stored
 from .layout import own_loops
 from .primitive import Base, primitive
 from .region import refreshed
@@ -183,18 +184,17 @@ class _Padding:
         shape = tuple([larger.get(e, size) for e, size in pairs])
         new = nodes.Buffer(s.fresh(f"{buffer.name}_pad"), shape, buffer.type, "global")
         self.swap[buffer] = new
-        name = s.fresh_block(new.name)
-        iters = s.iter_vars(full(buffer if written else new).region)
-        point: Indices = tuple([i.var for i in iters])
-        if written:
-            store = nodes.BufferStore(buffer, nodes.BufferLoad(new, point), point)
-        else:
+
+        def copy(point: Indices) -> nodes.BufferStore:
+            if written:
+                return nodes.BufferStore(buffer, nodes.BufferLoad(new, point), point)
             ends = zip(point, buffer.shape, shape, strict=True)
             inside = all_of([p < e for p, e, f in ends if not s.facts.equal(e, f)])
             zero = cast(buffer.type, const(0, buffer.type))
             value = if_then_else(inside, nodes.BufferLoad(buffer, point), zero)
-            store = nodes.BufferStore(new, value, point)
-        nest = s.block_nest(refreshed(s, nodes.Block(name, iters, (), (), store)))
+            return nodes.BufferStore(new, value, point)
+
+        _, nest = stored(s, new.name, full(buffer if written else new).region, copy)
         (self.after if written else self.before).append(nest)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir.build import equal, is_const
-from smelt.ir.expr import INDEX, Expr, ExprLike, const, convert
+from smelt.ir.expr import INDEX, Expr, ExprLike, const
 from smelt.tir.nodes import For, Seq, Stmt, seq
 
 from .check import check_merged
 from .handles import LoopRV
-from .loops import rebind, require_plain, sequence
+from .loops import extents_given, rebind, require_plain
 from .primitive import Base, primitive
 from .renamed import renamed_copy
 from .show import show_expr
@@ -126,14 +126,8 @@ class PartitionPrimitives(Base):
 
 def _pieces(s: State, target: For, factors: Sequence[ExprLike | None]) -> list[Expr]:
     """The extents of the pieces, the rest among them."""
-    factors = sequence(s, "factors", factors, "a list, e.g. [32, None]")
-    given = [None if f is None else convert(f, INDEX) for f in factors]
-    if not given or given.count(None) > 1:
-        s.fail("at most one piece may be None, and one must be given", legal="e.g. [32, None]")
-    total: Expr = const(0, INDEX)
-    for g in given:
-        if g is not None:
-            total = total + g
+    given = extents_given(s, factors, "piece", "[32, None]")
+    total = sum([g for g in given if g is not None], const(0, INDEX))
     rest = s.facts.simplify(target.extent - total)
     if None not in given and not is_const(rest, 0):
         given.append(None)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from smelt.ir.build import equal, is_const
 from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import conjuncts
-from smelt.tir.nodes import BlockRealize, For, Stmt, seq
+from smelt.tir.nodes import BlockRealize, For, seq
 
 from .handles import BlockRV
 from .injective import require_once
 from .primitive import Base, primitive
-from .renamed import beside
-from .require import Kind, binds, require_around, require_kind
+from .renamed import init_nest
+from .require import Kind, binds, only_block, require_around, require_kind
 from .rfactor import Factoring
 from .state import State
 
@@ -70,7 +71,7 @@ class ReductionPrimitives(Base):
                 )
         require_once(s, b, inner, "its initial value would be set too seldom")
         _require_start_inside(s, b, inner)
-        nest, name = _init_nest(s, b, inner)
+        name, nest = init_nest(s, b, inner, b.bindings, partial(_start_conditions, s, b))
         update = b.block.replace(init=None, reads=(*b.block.writes, *b.block.reads))
         s.replace({b.block: update, target: lambda old: seq(nest, old)})
         return BlockRV(name)
@@ -109,14 +110,8 @@ class ReductionPrimitives(Base):
         """
         s = self.state
         target = s.loop(loop)
-        blocks = s.blocks_in(target)
-        if len(blocks) != 1:
-            s.fail(
-                f"{target.var.name} holds {len(blocks)} blocks",
-                mark={target: "loop"},
-                legal="a loop of one block",
-            )
-        return BlockRV(Factoring(s, blocks[0], target, factor_axis).carry_out())
+        b = only_block(s, target, target.var.name)
+        return BlockRV(Factoring(s, b, target, factor_axis).carry_out())
 
 
 def _require_reduction_inside(s: State, b: BlockRealize, target: For) -> None:
@@ -146,20 +141,11 @@ def _require_start_inside(s: State, b: BlockRealize, inner: Sequence[For]) -> No
             )
 
 
-def _init_nest(s: State, b: BlockRealize, inner: Sequence[For]) -> tuple[Stmt, str]:
-    """The initial values in a block of its own, in copies of the spatial loops."""
-    spatial = [(i, v) for i, v in b.bindings if i.kind == "spatial"]
-    used = {v for _, value in spatial for v in free_vars(value)}
-    # the initial value is set where the reduce variables begin, as far as the predicate holds
-    # there; a part of it about their loops alone says how long the reduction is, perhaps not at all
-    first: dict[Var, Expr] = {x.var: x.min for x in inner if x.var not in used}
+def _start_conditions(s: State, b: BlockRealize, first: Mapping[Var, Expr]) -> list[Expr]:
+    """The predicate without what is about loops of reduce variables alone.
+
+    That says how long the reduction is, perhaps not at all.
+    """
     others = {x.var for x in s.loops_above(b)} - set(first)
-    guard = [
-        substitute(c, first)
-        for c in conjuncts(b.predicate)
-        if free_vars(c) & others or not free_vars(c) & set(first)
-    ]
-    assert b.block.init is not None
-    name = s.fresh_block(f"{b.block.name}_init")
-    loops = [x for x in inner if x.var in used]
-    return beside(s, name, "init", spatial, loops, b.block.init, guard), name
+    every = [(c, free_vars(c)) for c in conjuncts(b.predicate)]
+    return [c for c, used in every if used & others or not used & set(first)]

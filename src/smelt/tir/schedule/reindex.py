@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir.build import is_const
-from smelt.ir.expr import Expr, Var
+from smelt.ir.expr import Expr
 from smelt.ir.walk import free_vars, substitute
+from smelt.tir.rewrite import Indices
 
 from .. import nodes
 from .cache import buffer_at
-from .exchange import Relayout, is_outer, stage
+from .exchange import Relayout, is_outer, stage, stored
 from .handles import BlockRV
 from .layout import named_buffer
 from .maps import IndexFunction, read_map
@@ -194,34 +195,20 @@ class _Staging:
     def _stage(self, new: nodes.Buffer, point: tuple[Expr, ...]) -> str:
         """Change the program; returns the name of the copying block."""
         s, b, old, writes = self.s, self.b, self.old, self.writes
-        name, nest = _copy(s, self.used, old, new, self.indices, point, writes)
+
+        def copy(at: Indices) -> nodes.BufferStore:
+            own = dict(zip([i.var for i in self.used], at, strict=True))
+            there, here = (tuple([substitute(e, own) for e in x]) for x in (self.indices, point))
+            if writes:
+                return nodes.BufferStore(old, nodes.BufferLoad(new, here), there)
+            return nodes.BufferStore(new, nodes.BufferLoad(old, there), here)
 
         def swap(block: nodes.Block) -> nodes.Block:
             return refreshed(s, Relayout(old, new, lambda _: point).stmt(block))
 
+        name, nest = stored(s, new.name, [i.dom for i in self.used], copy)
         stage(s, new, [b], swap, nest, s.top(b, s.scope(b).block), writes)
         return name
-
-
-def _copy(
-    s: State,
-    used: Sequence[nodes.IterVar],
-    old: nodes.Buffer,
-    new: nodes.Buffer,
-    indices: Sequence[Expr],
-    point: Sequence[Expr],
-    writes: bool,
-) -> tuple[str, nodes.Stmt]:
-    """The block that copies between the two, in loops over the used variables."""
-    iters = s.iter_vars(i.dom for i in used)
-    own: dict[Var, Expr] = {i.var: n.var for i, n in zip(used, iters, strict=True)}
-    there = tuple([substitute(e, own) for e in indices])
-    here = tuple([substitute(e, own) for e in point])
-    store = nodes.BufferStore(new, nodes.BufferLoad(old, there), here)
-    if writes:
-        store = nodes.BufferStore(old, nodes.BufferLoad(new, here), there)
-    name = s.fresh_block(new.name)
-    return name, s.block_nest(refreshed(s, nodes.Block(name, iters, (), (), store)))
 
 
 def _require_inside(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from smelt.ir.expr import Expr, Var
-from smelt.ir.walk import substitute
+from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import Block, BlockRealize, Buffer, For, IterVar, Stmt
 from smelt.tir.rewrite import RenameBound, substitute_stmt
 
@@ -34,6 +34,29 @@ class _Fresh(RenameBound):
 def renamed_copy(state: State, s: Stmt) -> Stmt:
     """A copy of a statement in which loops, blocks, variables and buffers have new names."""
     return _Fresh(state).stmt(s)
+
+
+def init_nest(
+    s: State,
+    b: BlockRealize,
+    inner: Sequence[For],
+    pairs: Sequence[tuple[IterVar, Expr]],
+    conditions: Callable[[Mapping[Var, Expr]], Sequence[Expr]],
+) -> tuple[str, Stmt]:
+    """What sets a reduction's initial values, as a block of its own, and its name.
+
+    inner       the loops of which those that its spatial variables need are copied
+    pairs       the block's variables and their values
+    conditions  under which it runs, given where the other loops, the reduce variables', begin
+    """
+    assert b.block.init is not None
+    spatial = [(i, v) for i, v in pairs if i.kind == "spatial"]
+    used = {v for _, value in spatial for v in free_vars(value)}
+    first = {x.var: x.min for x in inner if x.var not in used}
+    name = s.fresh_block(f"{b.block.name}_init")
+    loops = [x for x in inner if x.var in used]
+    kept = [substitute(c, first) for c in conditions(first)]
+    return name, beside(s, name, "init", spatial, loops, b.block.init, kept)
 
 
 def beside(

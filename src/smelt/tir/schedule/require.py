@@ -6,8 +6,10 @@ independent, reduce variables only accumulate.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
+from smelt.ir.build import value_of
 from smelt.ir.expr import Var
 from smelt.ir.walk import free_vars
 from smelt.tir.nodes import BlockRealize, Buffer, BufferStore, For, Stmt
@@ -99,6 +101,29 @@ def require_top(state: State, b: BlockRealize) -> None:
         )
 
 
+def require_alone(state: State, loops: Sequence[For], b: BlockRealize) -> None:
+    """Refuse loops (outermost first) around a block that hold other statements too."""
+    for x, below in zip(loops, [*loops[1:], b], strict=False):
+        if x.body is not below:
+            state.fail(
+                f"{b.block.name} is not alone in {x.var.name}",
+                mark={x: "other statements inside", b: "block"},
+                legal="loops with nothing but the block inside",
+            )
+
+
+def only_block(state: State, s: Stmt, name: str) -> BlockRealize:
+    """The one block of a loop or block of that name."""
+    blocks = state.blocks_in(s)
+    if len(blocks) != 1:
+        state.fail(
+            f"{name} holds {len(blocks)} blocks",
+            mark=dict.fromkeys(blocks, "block"),
+            legal="a loop around one block",
+        )
+    return blocks[0]
+
+
 def require_store(state: State, b: BlockRealize) -> BufferStore:
     """The one store that a block is; refuses a block that is more."""
     body = b.block.body
@@ -114,6 +139,46 @@ def require_store(state: State, b: BlockRealize) -> BufferStore:
 def binds(b: BlockRealize, v: Var, kind: str) -> bool:
     """Whether a variable stands in the value of a block's variable of that kind."""
     return any(i.kind == kind and v in free_vars(value) for i, value in b.bindings)
+
+
+def require_intermediate(state: State, b: BlockRealize, buffer: Buffer, why: str) -> None:
+    """Refuse a block that writes a parameter. why: what has to become of that."""
+    if buffer in state.func.params:
+        state.fail(
+            f"{b.block.name} writes the parameter {buffer.name}, {why}",
+            mark={b: "writes a parameter"},
+            legal="a block that writes an intermediate buffer",
+        )
+
+
+def require_readers(state: State, b: BlockRealize, buffer: Buffer) -> list[BlockRealize]:
+    """The blocks that read a result; refuses where there are none, or some stand before."""
+    readers = [r for r in state.readers(state.scope(b), buffer) if r is not b]
+    if not readers:
+        state.fail(
+            f"nothing reads {buffer.name}", mark={b: "no consumer"}, legal="a block with readers"
+        )
+    for r in readers:
+        if state.index.order[r] < state.index.order[b]:
+            state.fail(
+                f"{r.block.name} reads {buffer.name} before {b.block.name} makes it",
+                mark={r: "reads it"},
+                legal="readers behind the block",
+            )
+    return readers
+
+
+def require_finished(state: State, b: BlockRealize, around: Sequence[For]) -> None:
+    """Refuse a block that accumulates over iterations of loops, outermost first, around it."""
+    for i, value in b.bindings:
+        for x in around if i.kind != "spatial" else ():
+            if x.var in free_vars(value) and value_of(x.extent) != 1:
+                state.fail(
+                    f"{b.block.name} is not finished inside {around[-1].var.name}: {x.var.name} "
+                    f"runs over its {i.kind} variable {i.var.name}",
+                    mark={x: f"binds {i.var.name}", b: "producer"},
+                    legal=f"a loop outside {x.var.name}",
+                )
 
 
 def require_consumers_apart(state: State, b: BlockRealize, buffer: Buffer) -> None:

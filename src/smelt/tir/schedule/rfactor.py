@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 
 from smelt.ir.build import all_of, is_const, value_of
@@ -14,7 +13,7 @@ from smelt.tir.regions import refresh_regions
 from .. import nodes
 from .combiner import read_update
 from .predicate import over_variables, own_conditions
-from .require import Kind, binds, require_kind, require_top
+from .require import Kind, binds, require_alone, require_kind, require_top
 from .state import State, allocating
 
 
@@ -49,13 +48,7 @@ class Factoring:
                 mark={x: "loop"},
                 legal="a loop that binds reduce variables only",
             )
-        for outer, inner in itertools.pairwise(self.loops):
-            if outer.body is not inner:
-                s.fail(
-                    f"{b.block.name} is not alone in its loops",
-                    mark={outer: "other statements inside"},
-                    legal="a block alone in its loops",
-                )
+        require_alone(s, self.loops, b)
 
     def _check_order(self) -> None:
         """Where equal candidates are told apart by their order, that order has to stay."""
@@ -100,24 +93,21 @@ class Factoring:
     def _first(self, name: str, partial: Sequence[nodes.Buffer]) -> nodes.Stmt:
         """The reduction of each iteration of the loop apart."""
         s, b, x, update = self.s, self.b, self.target, self.update
-        factor = nodes.IterVar(
-            s.new_var(f"v{x.var.name}", x.min, x.extent), nodes.Range(x.min, x.extent)
-        )
+        factor = s.iter_var(f"v{x.var.name}", nodes.Range(x.min, x.extent))
         iters = [factor]
         values: list[Expr] = [x.var]
         to_own: dict[Var, Expr] = {x.var: factor.var}
         own: dict[Var, Expr] = {}
         for i, v in b.bindings:
             if i.kind == "spatial":
-                n = s.new_var(i.var.name, i.dom.min, i.dom.extent)
-                own[i.var] = n
-                iters.append(nodes.IterVar(n, i.dom))
+                iters.append(s.iter_var(i.var.name, i.dom))
+                own[i.var] = iters[-1].var
                 values.append(v)
         for loop in self.reduce_loops:
             if loop is not x:
-                n = s.new_var(f"v{loop.var.name}", loop.min, loop.extent)
-                to_own[loop.var] = n
-                iters.append(nodes.IterVar(n, nodes.Range(loop.min, loop.extent), "reduce"))
+                dom = nodes.Range(loop.min, loop.extent)
+                iters.append(s.iter_var(f"v{loop.var.name}", dom, "reduce"))
+                to_own[loop.var] = iters[-1].var
                 values.append(loop.var)
         for i, v in b.bindings:
             if i.kind == "reduce":
@@ -164,10 +154,7 @@ class Factoring:
         """The reduction of the partial results; it keeps the block's name and spatial variables."""
         s, b, x, update = self.s, self.b, self.target, self.update
         spatial = [i for i in b.block.iter_vars if i.kind == "spatial"]
-        zero = const(0, INDEX)
-        k = nodes.IterVar(
-            s.new_var(f"v{x.var.name}", 0, x.extent), nodes.Range(zero, x.extent), "reduce"
-        )
+        k = s.iter_var(f"v{x.var.name}", nodes.Range(const(0, INDEX), x.extent), "reduce")
         at = list(update.point)
         at.insert(self.axis, k.var)
         terms = [nodes.BufferLoad(p, tuple(at)) for p in partial]

@@ -14,7 +14,7 @@ from .exchange import Relayout, is_outer, transform_accesses
 from .predicate import require_unguarded
 from .primitive import Base, primitive
 from .region import touched
-from .require import Kind, require_kind
+from .require import Kind, require_finished, require_kind, require_readers
 from .state import State
 
 
@@ -101,9 +101,7 @@ class _Rolling:
                 mark={b: f"writes {buffer.name}"},
                 legal="an intermediate buffer",
             )
-        found = [r for r in s.readers(s.scope(b), buffer) if r is not b]
-        if not found:
-            s.fail(f"nothing reads {buffer.name}", mark={b: "no consumer"}, legal="a read buffer")
+        found = require_readers(s, b, buffer)
         for r in found:
             if is_outer(r.block) or is_outer(b.block):
                 s.fail(
@@ -123,23 +121,7 @@ class _Rolling:
                 mark={b: "producer", self.consumers[0]: "consumer"},
                 legal=f"the same after compute_at({b.block.name!r}, ...)",
             )
-        for i, value in b.bindings:
-            running = [x for x in shared if x.var in free_vars(value)]
-            if i.kind == "reduce" and running:
-                s.fail(
-                    f"{b.block.name} is not finished inside {shared[-1].var.name}: "
-                    f"{running[0].var.name} runs over its reduce variable {i.var.name}",
-                    mark={running[0]: f"binds {i.var.name}", b: "producer"},
-                    legal="a block that reduces inside the loops that it shares with its consumers",
-                )
-        order = s.index.order
-        for c in self.consumers:
-            if order[c] < order[b]:
-                s.fail(
-                    f"{c.block.name} reads {self.buffer.name} before {b.block.name} makes it",
-                    mark={c: "consumer", b: "producer"},
-                    legal="consumers behind the block",
-                )
+        require_finished(s, b, shared)
         return shared
 
     def _check_covered(self) -> None:

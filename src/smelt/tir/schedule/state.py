@@ -296,10 +296,13 @@ class State:
         ]
         return {v: self.new_var(f"{v.name}_{suffix}", d.min, d.extent) for v, d in doms}
 
+    def iter_var(self, base: str, dom: nodes.Range, kind: str = "spatial") -> nodes.IterVar:
+        """A new variable of a block over a domain."""
+        return nodes.IterVar(self.new_var(base, dom.min, dom.extent), dom, kind)
+
     def iter_vars(self, domains: Iterable[nodes.Range]) -> tuple[nodes.IterVar, ...]:
         """New spatial variables v0, v1, ... of a block over some domains."""
-        own = [(self.new_var(f"v{k}", d.min, d.extent), d) for k, d in enumerate(domains)]
-        return tuple([nodes.IterVar(v, d) for v, d in own])
+        return tuple([self.iter_var(f"v{k}", d) for k, d in enumerate(domains)])
 
     def block_nest(self, block: nodes.Block, predicate: Expr | None = None) -> nodes.Stmt:
         """A block in loops ax0, ax1, ... over the domains of its variables.
@@ -362,7 +365,14 @@ class State:
         self.fail(f"cannot prove that {what}", mark=mark, legal=legal)
 
     def _gone(self, kind: str, name: str) -> NoReturn:
-        names = loop_names if kind == "loop" else block_names
+        def names(func: nodes.PrimFunc) -> dict[str, str]:
+            index = Index(func)
+            if kind == "block":
+                return {n: n for n in index.blocks if n != "root"}
+            extents = {n: x.extent for n, x in index.loops.items()}
+            known = {n: getattr(e, "value", getattr(e, "name", "...")) for n, e in extents.items()}
+            return {n: f"{n} ({extent})" for n, extent in known.items()}
+
         lines = [f"{self.call}: {self.func.name} has no {kind} {str(name)!r}"]
         versions = [f for _, f in self.history] + [self.func]
         for step, (text, before) in enumerate(self.history):
@@ -370,7 +380,7 @@ class State:
                 new = [n for n in names(versions[step + 1]) if n not in names(before)]
                 became = f"replaced it by {_and(new)}" if new else "took it away"
                 lines.append(f"  step {step + 1}, {text}, {became}")
-        present = ", ".join(f"{n} ({e})" if e else n for n, e in names(self.func).items())
+        present = ", ".join(names(self.func).values())
         lines.append(f"  {kind}s of {self.func.name}: {present or 'none'}")
         raise ScheduleError("\n".join(lines))
 
@@ -385,20 +395,9 @@ def allocating(*buffers: nodes.Buffer) -> Change:
     return lambda old: old.replace(alloc_buffers=(*old.alloc_buffers, *buffers))
 
 
-def loop_names(func: nodes.PrimFunc) -> dict[str, str]:
-    """The loops of a function with their extents as text."""
-    loops = [s for s in nodes.walk(func.body) if isinstance(s, nodes.For)]
-    texts = [getattr(s.extent, "value", getattr(s.extent, "name", "...")) for s in loops]
-    return {s.var.name: str(text) for s, text in zip(loops, texts, strict=True)}
-
-
-def block_names(func: nodes.PrimFunc) -> dict[str, str]:
-    """The blocks of a function."""
-    return {
-        s.block.name: ""
-        for s in nodes.walk(func.body)
-        if isinstance(s, nodes.BlockRealize) and s.block.name != "root"
-    }
+def releasing(buffer: nodes.Buffer) -> Change:
+    """The change that lets a block allocate a buffer no more."""
+    return lambda b: b.replace(alloc_buffers=tuple([x for x in b.alloc_buffers if x is not buffer]))
 
 
 def _and(items: Sequence[str]) -> str:

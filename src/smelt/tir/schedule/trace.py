@@ -263,17 +263,13 @@ class Trace:
         return Trace([Instruction(*trace_text.parse_call(s, known)) for s in tree.body])
 
     def as_json(self, remove_postproc: bool = False) -> list[Any]:
-        """Plain data: one [name, arguments, outputs, many] a step."""
-        insts = _before_postproc(self.insts) if remove_postproc else self.insts
-        return [[i.name, trace_text.plain(i.args), list(i.outputs), i.many] for i in insts]
+        """Plain data: the line of each step."""
+        return self.as_python(remove_postproc)
 
     @staticmethod
     def from_json(data: list[Any] | str) -> Trace:
         """The trace that `as_json` gave, also as JSON text."""
-        items = json.loads(data) if isinstance(data, str) else data
-        return Trace(
-            [Instruction(n, trace_text.rich(a), tuple(o), bool(m)) for n, a, o, m in items]
-        )
+        return Trace.from_text("\n".join(json.loads(data) if isinstance(data, str) else data))
 
     @staticmethod
     def apply_json_to_schedule(json_obj: list[Any] | str, sch: Any) -> None:

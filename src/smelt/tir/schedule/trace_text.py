@@ -66,33 +66,7 @@ def expr_text(e: Expr) -> str:
     )
 
 
-def plain(v: Any) -> Any:
-    """A stored argument as what JSON can hold."""
-    if isinstance(v, Ref):
-        return {"ref": str(v)}
-    if isinstance(v, Formula):
-        return {"formula": str(v)}
-    if isinstance(v, list):
-        return [plain(x) for x in v]
-    if isinstance(v, dict):
-        return {"dict": [[k, plain(x)] for k, x in v.items()]}
-    return v
-
-
 # ----------------------------------------------------------------------------------- from text
-
-
-def rich(v: Any) -> Any:
-    """The stored argument behind plain data."""
-    if isinstance(v, list):
-        return [rich(x) for x in v]
-    if isinstance(v, dict):
-        if "ref" in v:
-            return Ref(v["ref"])
-        if "formula" in v:
-            return Formula(v["formula"])
-        return {k: rich(x) for k, x in v["dict"]}
-    return v
 
 
 def parse_call(s: ast.stmt, known: set[str]) -> tuple[str, dict[str, Any], tuple[str, ...], bool]:
