@@ -207,7 +207,7 @@ def folded(x: Any, body: Any) -> list[str]:
             ["nn.conv2d", "add", "nn.relu"],
         ),
         (
-            lambda x: relay.nn.relu(conv(x)) * const(4, 1, 1),  # negative factors
+            lambda x: relay.nn.relu(conv(x)) * relay.const(-data(4, 1, 1, low=0.1)),
             ["nn.conv2d", "nn.relu", "multiply"],
         ),
         (lambda x: conv(relay.nn.relu(x * const(4, 1, 1, low=0.1))), ["nn.relu", "nn.conv2d"]),
