@@ -229,20 +229,18 @@ _JOIN: dict[str, Callable[[Expr, Expr], Expr]] = {
 
 def _scattered(
     x: Tensor, indices: Tensor, updates: Tensor, reduction: str, name: str,
-    place: Callable[[Tensor, tuple[Expr, ...]], tuple[list[Expr], list[Expr]]],
+    place: Callable[[tuple[Expr, ...]], tuple[list[Expr], list[Expr]]],
 ) -> Tensor:  # fmt: skip
     """x with updates joined in one after another, in row-major order.
 
-    place  (indices, position of an update) -> (conditions that it counts, where it belongs)
+    place  position of an update -> (conditions that it counts, where it belongs)
     """
     common.one_of(_JOIN, reduction=reduction)
     to = common.wide(x.dtype) if reduction in ("add", "mul") else x.dtype
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x, indices, updates), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def one(i: tuple[Expr, ...]) -> Stmt:
-            counts, at = place(indices, i)
+            counts, at = place(i)
             new = _JOIN[reduction](result[tuple(at)], cast(to, updates[i]))
             return when(all_of(counts), store(result, at, new))
 
@@ -271,7 +269,7 @@ def scatter_elements(
         indices.shape, updates.shape, "indices and updates have to be of one shape"
     )
 
-    def place(indices: Tensor, i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
+    def place(i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
         at = _wrapped(indices[i], x.shape[axis])
         return [at >= 0, at < x.shape[axis]], [*i[:axis], at, *i[axis + 1 :]]
 
@@ -315,7 +313,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
         updates.shape, want, f"{common.named(updates=updates)} have to be {common.describe(want)}"
     )
 
-    def place(indices: Tensor, i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
+    def place(i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
         row = [_wrapped(indices[(*i[:outer], const(d, INDEX))], x.shape[d]) for d in range(depth)]
         inside = [c for at, n in zip(row, x.shape, strict=False) for c in (at >= 0, at < n)]
         return inside, [*row, *i[outer:]]

@@ -86,9 +86,7 @@ def _eliminated(
     (*outer, n, _), to = x.shape, common.wide(x.dtype)
     pivot, total = Cell(INDEX, "pivot"), Cell(to, "total")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x,), (result, work) = ins, outs
-
+    def body(result: Tensor, work: Tensor) -> Stmt:
         def one(b: tuple[Expr, ...]) -> Stmt:
             matrix = _Elimination(work, b, pivot, total)
 
@@ -103,7 +101,7 @@ def _eliminated(
             )
 
         kind = sharing(product(outer) * n * n * n)
-        return loop_nest(outer, [pivot, total], (ins, outs), one, kind, "matrix")
+        return loop_nest(outer, [pivot, total], one, kind, "matrix")
 
     return program([shape, x.shape], [to, to], [x], body, name)[0]
 

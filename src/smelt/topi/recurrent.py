@@ -170,10 +170,10 @@ def _recurrence(
     own    buffers beside the gates that live in one step
     """
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+    def body(*outs: Tensor) -> Stmt:
         first = layer.first(list(zip(outs[1:], given, strict=True)), "first")
         buffers = [layer.gates, *own]
-        return seq(first, steps(layer.length, buffers, (ins, outs), lambda t: step(t, *outs)))
+        return seq(first, steps(layer.length, buffers, lambda t: step(t, *outs)))
 
     shapes = [[layer.length, layer.batch, layer.hidden], *[layer.states] * len(given)]
     present = [t for t in operands if t is not None]

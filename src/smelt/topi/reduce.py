@@ -417,9 +417,7 @@ def scan(
     lanes = Lanes(x.shape, common.axis_of(axis, len(x.shape)))
     so_far = Cell(common.wide(x.dtype), "so_far")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x,), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def one(lane: Expr) -> Stmt:
             def step(k: Expr) -> Stmt:
                 at = lanes.at(lane, lanes.size - 1 - k if reverse else k)
@@ -429,7 +427,7 @@ def scan(
 
             return seq(so_far.set(start), loop(lanes.size, step, "k"))
 
-        return lanes.each([so_far], (ins, outs), one)
+        return lanes.each([so_far], one)
 
     return program([x.shape], [x.dtype], [x], body, name)[0]
 

@@ -188,14 +188,14 @@ def roi_align(
     rows = size[0]
     shape = common.extents((rois.shape[0], x.shape[1], *size))
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+    def body(out: Tensor) -> Stmt:
         # rows of parts are shared out: what a point is mixed from serves all channels
         def row(v: tuple[Expr, ...]) -> Stmt:
             k, p = v[0] // rows, v[0] % rows
-            return _Region(x, rois, outs[0], k, scale, samples, mode, half_pixel).row(p)
+            return _Region(x, rois, out, k, scale, samples, mode, half_pixel).row(p)
 
         kind = sharing(product(shape) * WORK_OF_A_PART)
-        return loop_nest([rois.shape[0] * rows], [], (ins, outs), row, kind)
+        return loop_nest([rois.shape[0] * rows], [], row, kind)
 
     (made,) = program([shape], [common.wide(x.dtype)], [x, rois], body, "roi_align")
     return common.stored(made, x.dtype)
@@ -278,9 +278,7 @@ def roi_pool(x: Tensor, rois: Tensor, *, size: tuple[int, ...], scale: float = 1
     rows, columns = bounds(0), bounds(1)
     image = common.tensor((rois.shape[0],), lambda k: _image(x, rois, k), "roi_image")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (out,) = outs
-
+    def body(out: Tensor) -> Stmt:
         def part(at: tuple[Expr, ...]) -> Stmt:
             k, c, p, q = at
 

@@ -54,9 +54,7 @@ def _firsts(x: Tensor, order: Tensor) -> Tensor:
     """Where the first element (or row) stands that equals each one."""
     sign = Cell(name="sign")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x, order), (first,) = ins, outs
-
+    def body(first: Tensor) -> Stmt:
         def step(k: Expr) -> Stmt:
             last = order[maximum(k - 1, 0)]
 
@@ -67,7 +65,7 @@ def _firsts(x: Tensor, order: Tensor) -> Tensor:
 
             return let(order[k], put)
 
-        return once([sign], (ins, outs), loop(order.shape[0], step, "k"))
+        return once([sign], loop(order.shape[0], step, "k"))
 
     return program([order.shape], [INDEX], [x, order], body, "first")[0]
 
@@ -76,8 +74,8 @@ def _distinct(x: Tensor, order: Tensor, sorted: bool, name: str) -> tuple[Tensor
     """The results of `unique`, of elements or rows that come in this order when sorted."""
     first, filled = _firsts(x, order), Cell(name="filled")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x, order, first), (values, indices, inverse, counts, count) = ins, outs
+    def body(*outs: Tensor) -> Stmt:
+        values, indices, inverse, counts, count = outs
 
         def fresh(i: Expr) -> Stmt:
             at = filled.value
@@ -98,7 +96,7 @@ def _distinct(x: Tensor, order: Tensor, sorted: bool, name: str) -> tuple[Tensor
 
         clear = [*cleared(values, indices, counts), filled.set(0)]
         end = store(count, (), filled.value)
-        return once([filled], (ins, outs), *clear, loop(x.shape[0], step, "k"), end)
+        return once([filled], *clear, loop(x.shape[0], step, "k"), end)
 
     shapes: list[Sequence[ExprLike]] = [x.shape, *[x.shape[:1]] * 3, ()]
     return program(shapes, [x.dtype, *[INDEX] * 4], [x, order, first], body, name)
@@ -184,16 +182,14 @@ def argwhere(x: Tensor) -> tuple[Tensor, Tensor]:
     require(rank >= 1, "x has no dimension; reshape it to [1]")
     filled = Cell(name="filled")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x,), (positions, count) = ins, outs
-
+    def body(positions: Tensor, count: Tensor) -> Stmt:
         def one(i: tuple[Expr, ...]) -> Stmt:
             found = x[i] if x.dtype == "bool" else not_equal(x[i], number(0, x.dtype))
             written = [store(positions, (filled.value, d), v) for d, v in enumerate(i)]
             return when(found, seq(*written, filled.set(filled.value + 1)))
 
         return once(
-            [filled], (ins, outs), *cleared(positions), filled.set(0), loops(x.shape, one),
+            [filled], *cleared(positions), filled.set(0), loops(x.shape, one),
             store(count, (), filled.value),
         )  # fmt: skip
 
@@ -249,9 +245,7 @@ def invert_permutation(x: Tensor) -> Tensor:
     take_dimensions(1, x=x)
     n = x.shape[0]
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x,), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def one(k: Expr) -> Stmt:
             return inside(x[k], n, lambda at: store(result, (at,), cast(x.dtype, k)), "at")
 

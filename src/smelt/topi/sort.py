@@ -110,9 +110,7 @@ def merged_order(
     """
     left, right = Cell(name="left"), Cell(name="right")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        result, work = outs
-
+    def body(result: Tensor, work: Tensor) -> Stmt:
         def put(lane: Expr, k: Expr, i: Expr) -> Stmt:
             return store(result, lanes.at(lane, k), i)
 
@@ -136,7 +134,7 @@ def merged_order(
                 return first(lane, lanes.size)
             return let(count[lane], lambda n: all_but_the_rest(lane, n), "n")
 
-        return lanes.each([left, right, *cells], (ins, outs), each, 16)
+        return lanes.each([left, right, *cells], each, 16)
 
     shapes = [lanes.shape, (lanes.count, const(2, INDEX), lanes.size)]
     operands = [*inputs, *([] if count is None else [count])]
@@ -174,9 +172,7 @@ def first_of(x: Tensor, axis: int, count: int, descending: bool = False) -> Tens
     n, k = lanes.size, const(count, INDEX)
     held, low, high = Cell(name="held"), Cell(name="low"), Cell(name="high")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x,), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def listed(lane: Expr, place: Expr) -> Expr:
             return x[lanes.at(lane, result[lanes.at(lane, place)])]
 
@@ -211,7 +207,7 @@ def first_of(x: Tensor, axis: int, count: int, descending: bool = False) -> Tens
         def one(lane: Expr) -> Stmt:
             return seq(held.set(0), loop(n, lambda j: considered(lane, j), "j"))
 
-        return lanes.each([held, low, high], (ins, outs), one, 16)
+        return lanes.each([held, low, high], one, 16)
 
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
     return program([shape], [INDEX], [x], body, "first")[0]
@@ -279,12 +275,10 @@ def searchsorted(
     n, passes = sorted.shape[-1], _passes(sorted.shape[-1] + 1)
     low, high = Cell(name="low"), Cell(name="high")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (sequence, values), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def one(i: tuple[Expr, ...]) -> Stmt:
             def behind(middle: Expr) -> Expr:
-                element = sequence[(*i[:rows], middle)]
+                element = sorted[(*i[:rows], middle)]
                 if right:
                     return build.logical_not(before(values[i], element))
                 return before(element, values[i])
@@ -293,7 +287,7 @@ def searchsorted(
             return seq(low.set(0), high.set(n), found, store(result, i, cast(dtype, low.value)))
 
         kind = sharing(product(values.shape) * 16)
-        return loop_nest(values.shape, [low, high], (ins, outs), one, kind, "search")
+        return loop_nest(values.shape, [low, high], one, kind, "search")
 
     return program([values.shape], [dtype], [sorted, values], body, "searchsorted")[0]
 

@@ -7,6 +7,7 @@ and indices and indptr count blocks. Coordinates: `indices` [n, rank] and `value
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -102,9 +103,7 @@ def sparse_dense(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Te
     height, width = matrix.block
     to = wide(dtype)
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x, data, indices, indptr), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def one(i: tuple[Expr, ...]) -> Stmt:
             n, m = i
 
@@ -122,7 +121,7 @@ def sparse_dense(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Te
             return seq(total.set(number(0, to)), blocks, store(result, (m, n), total.value))
 
         kind = sharing(product([matrix.rows, x.shape[0], const(64, INDEX)]))
-        return loop_nest([matrix.rows, x.shape[0]], [total], (ins, outs), one, kind, "row")
+        return loop_nest([matrix.rows, x.shape[0]], [total], one, kind, "row")
 
     operands = [x, data, indices, indptr]
     shape = (x.shape[0], matrix.rows)
@@ -162,9 +161,7 @@ def sparse_add(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Tens
     rule = named(x=x, indptr=indptr)
     agree(x.shape[0], matrix.rows, f"{rule}: the rows of x are those of the sparse matrix")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x, data, indices, indptr), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def line(n: Expr) -> Stmt:
             def block(e: Expr) -> Stmt:
                 def one(i: tuple[Expr, ...]) -> Stmt:
@@ -204,9 +201,7 @@ def sparse_transpose(
     require(len(data.shape) == 1, f"{named(data=data)} holds blocks; legal: [elements]")
     count = matrix.rows if columns is None else convert(columns, INDEX)
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (data, indices, indptr), (values, rows, begins, place) = ins, outs
-
+    def body(values: Tensor, rows: Tensor, begins: Tensor, place: Tensor) -> Stmt:
         def each(line: Expr, act: Callable[[Expr, Expr], Stmt]) -> Stmt:
             """What is done for each element whose column exists."""
 
@@ -300,9 +295,9 @@ def _(indices: Array, values: Array, *, shape: Sequence[int], default: float) ->
     return out
 
 
-def _filled(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+def _filled(operands: Sequence[Tensor], *outs: Tensor) -> Stmt:
     """Elements are counted row by row, rows get room, elements are moved there."""
-    (indices, values, default), (places, kept, empty, count, place) = ins, outs
+    (indices, values, default), (places, kept, empty, count, place) = operands, outs
     (n, rank), rows, filled = indices.shape, place.shape[0], Cell(name="filled")
 
     def each(act: Callable[[Expr, Expr], Stmt]) -> Stmt:
@@ -336,7 +331,6 @@ def _filled(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
 
     return once(
         [filled],
-        (ins, outs),
         *cleared(places, kept, place),
         each(lambda _, r: add_to(place, (r,), 1)),
         filled.set(0),
@@ -374,7 +368,9 @@ def sparse_fill_empty_rows(
     room = n + rows
     shapes: list[Sequence[ExprLike]] = [(room, len(sizes)), (room,), (rows,), (), (rows,)]
     types = [indices.dtype, values.dtype, "bool", INDEX, INDEX]
-    made = program(shapes, types, [indices, values, default], _filled, "sparse_fill_empty_rows")
+    operands = [indices, values, default]
+    body = functools.partial(_filled, operands)
+    made = program(shapes, types, operands, body, "sparse_fill_empty_rows")
     return made[0], made[1], made[2], made[3]
 
 

@@ -67,9 +67,7 @@ def tree_leaves(
     node = Cell(name="node")
     rows, trees = x.shape[0], roots.shape[0]
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x, roots, features, modes, values, then, other, missing), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def one(i: tuple[Expr, ...]) -> Stmt:
             row, tree = i
 
@@ -90,7 +88,7 @@ def tree_leaves(
             )
 
         kind = sharing(rows * trees * max(depth, 1) * 8)
-        return loop_nest([rows, trees], [node], (ins, outs), one, kind, "tree")
+        return loop_nest([rows, trees], [node], one, kind, "tree")
 
     operands = [x, roots, features, modes, values, then, other, missing]
     return program([(rows, trees)], [INDEX], operands, body, "tree_leaves")[0]
@@ -140,9 +138,7 @@ def count_runs(
     same = Cell(name="same")
     n, runs = x.shape[1], begins.shape[0]
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x, pool, begins, sizes, places), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def one(i: tuple[Expr, ...]) -> Stmt:
             (row,) = i
 
@@ -170,7 +166,7 @@ def count_runs(
             return loop(runs, lambda r: loop(skips + 1, lambda s: skipped(r, s), "skip"), "run")
 
         clear = filled_with(result, const(0.0, "float32"))
-        return seq(clear, loop_nest([x.shape[0]], [same], (ins, outs), one, "serial", "row"))
+        return seq(clear, loop_nest([x.shape[0]], [same], one, "serial", "row"))
 
     shape = (x.shape[0], const(width, INDEX))
     return program([shape], ["float32"], [x, pool, begins, sizes, places], body, "count_runs")[0]
