@@ -182,6 +182,19 @@ TEXTS: list[tuple[Case, str]] = [
         "all_class_non_max_suppression: output_format='caffe'; legal: onnx, tensorflow",
     ),
     (
+        Case("multibox_transform_loc", data((1, 3, 5)), data((1, 16)), data((1, 5, 4))),
+        "multibox_transform_loc: cls_prob [1, 3, 5] and loc_pred [1, 16] and anchor [1, 5, 4]: "
+        "[b, c, n] and [b, n * 4] and [1, n, 4]; got 20 and 16",
+    ),
+    (
+        Case("dilation2d", IMAGE, data((2, 3, 3))),
+        "dilation2d: x [1, 3, 8, 8] and w [2, 3, 3]: [n, c, h, w] and [c, kh, kw]; got 3 and 2",
+    ),
+    (
+        Case("sliding_window", IMAGE, axis=2, window_shape=(2, 2), strides=(0, 1)),
+        "sliding_window: strides=(0, 1); every number has to be at least 1",
+    ),
+    (
         Case("correlation", IMAGE, IMAGE, kernel_size=2),
         "correlation: kernel_size=2; it has to be odd and positive",
     ),

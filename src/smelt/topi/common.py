@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import equal, maximum, minimum, select, value_of
+from smelt.ir.build import equal, maximum, minimum, product, select, value_of
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.broadcast import at as at
@@ -84,29 +84,45 @@ def row_major(shape: Sequence[ExprLike], point: Sequence[Expr]) -> Expr:
     return flat
 
 
-def take_form(form: str, **operands: Tensor) -> None:
-    """TypeMismatch unless operands have the dimensions of a form, "[n, c, h, w]" or "[k, 4]"."""
-    sizes = form[1:-1].split(", ")
-    for name, t in operands.items():
+def take_forms(*forms: str, **operands: Tensor | None) -> None:
+    """TypeMismatch unless operands, those that are given, have the dimensions of their forms:
+    "[n, c, h, w]", "[k, 4]", "[n * 4]". Extents of one name, and products of such, are equal."""
+    given = {name: (t, f) for (name, t), f in zip(operands.items(), forms, strict=True)
+             if t is not None}  # fmt: skip
+    every = named(**{name: t for name, (t, _) in given.items()})
+    every += f": {' and '.join([form for _, form in given.values()])}"
+    bound: dict[str, Expr] = {}
+    for name, (t, form) in given.items():
         rule = f"{named(**{name: t})} {'have' if name.endswith('s') else 'has'} to be {form}"
+        sizes = form[1:-1].split(", ") if form != "[]" else []
         require(len(t.shape) == len(sizes), rule)
         for size, e in zip(sizes, t.shape, strict=True):
             if size.isdigit():
                 require(value_of(e) in (None, int(size)), rule)
                 take_equal(e, const(int(size), INDEX))
-
-
-def take_dimensions(count: int, **operands: Tensor) -> None:
-    """TypeMismatch unless operands have so many dimensions."""
-    many = ("no dimension", "one dimension", *[f"{n} dimensions" for n in ("two", "three", "four")])
-    for name, t in operands.items():
-        require(len(t.shape) == count, f"{named(**{name: t})} has to have {many[count]}")
+                continue
+            factors = [const(int(f), INDEX) if f.isdigit() else bound.get(f)
+                       for f in size.split(" * ")]  # fmt: skip
+            found = [f for f in factors if f is not None]
+            if len(found) == len(factors):
+                agree(product(found), e, every)
+            bound.setdefault(size, e)
 
 
 def take_matrices(**operands: Tensor) -> None:
     """TypeMismatch unless operands have two dimensions or more."""
     for name, t in operands.items():
         require(len(t.shape) >= 2, f"{named(**{name: t})} needs at least two dimensions")
+
+
+def take_numbers(whose: str, count: int, least: int | None = None, **attributes: Any) -> None:
+    """TypeMismatch unless attributes hold so many numbers, none of them below the least;
+    None is a number that is not known."""
+    for name, values in attributes.items():
+        have = f"{name}={values} has {len(values)} numbers"
+        require(len(values) == count, f"{have}; {whose} need {count}")
+        low = least is not None and any(v is not None and v < least for v in values)
+        require(not low, f"{name}={values}; every number has to be at least {least}")
 
 
 def spatial_rank(x: Tensor) -> int:

@@ -46,22 +46,10 @@ class Window:
         self.strides = tuple(strides or (1,) * rank)
         self.dilations = tuple(dilations or (1,) * rank)
         pads = tuple(pads or (0,) * (2 * rank))
-        for name, values, count in (
-            ("strides", self.strides, rank), ("dilations", self.dilations, rank),
-            ("pads", pads, 2 * rank), ("kernel", self.kernel, rank),
-        ):  # fmt: skip
-            common.require(
-                len(values) == count,
-                f"{name}={values} has {len(values)} numbers; {rank} spatial dimensions need "
-                f"{count}",
-            )
-        known = tuple([k for k in (value_of(e) if isinstance(e, Expr) else e for e in self.kernel)
-                       if k is not None])  # fmt: skip
-        for name, values in (
-            ("strides", self.strides), ("dilations", self.dilations), ("kernel", known)
-        ):  # fmt: skip
-            text = f"{name}={values}; every number has to be at least 1"
-            common.require(min(values, default=1) >= 1, text)
+        known = tuple([value_of(e) if isinstance(e, Expr) else e for e in self.kernel])
+        given = {"strides": self.strides, "dilations": self.dilations, "kernel": known}
+        common.take_numbers(f"{rank} spatial dimensions", rank, 1, **given)
+        common.take_numbers(f"{rank} spatial dimensions", 2 * rank, pads=pads)
         self.begin, self.end = pads[:rank], pads[rank:]
         self.padded = any(pads)
 

@@ -13,17 +13,14 @@ from smelt.te.tensor import Tensor, min_value, reduce_axis
 from smelt.te.tensor import max as te_max
 
 from .common import (
-    agree,
-    agree_in_shape,
     at_least,
     float_only,
-    named,
     number,
     require,
     same_dtype,
     stored,
     sum_over,
-    take_form,
+    take_forms,
     tensor,
     wide,
 )
@@ -43,9 +40,7 @@ def dilation2d(
     Units    strides, pads (top, left, bottom, right) and dilations in pixels
     """
     same_dtype(x=x, w=w)
-    take_form("[n, c, h, w]", x=x)
-    take_form("[c, kh, kw]", w=w)
-    agree(x.shape[1], w.shape[0], f"{named(x=x, w=w)}: one kernel per channel")
+    take_forms("[n, c, h, w]", "[c, kh, kw]", x=x, w=w)
     window = Window(2, w.shape[1:], strides, pads, dilations)
     size = window.result(x.shape[2:])
     taps = kernel_axes(w.shape[1:])
@@ -88,9 +83,7 @@ def correlation(
     """
     dtype = same_dtype(a=a, b=b)
     float_only(a, "a")
-    take_form("[n, c, h, w]", a=a)
-    take_form("[n, c, h, w]", b=b)
-    agree_in_shape(a.shape, b.shape, named(a=a, b=b))
+    take_forms("[n, c, h, w]", "[n, c, h, w]", a=a, b=b)
     require(
         kernel_size >= 1 and kernel_size % 2 == 1,
         f"kernel_size={kernel_size}; it has to be odd and positive",

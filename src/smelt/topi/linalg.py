@@ -160,9 +160,9 @@ def pairwise_coupling(x: Tensor) -> Tensor:
     have the sum 1.
     """
     common.float_only(x)
-    common.take_form("[rows, classes, classes]", x=x)
-    k = common.agree(x.shape[1], x.shape[2], f"{common.named(x=x)} has to hold square matrices")
-    rows, other = x.shape[0], reduce_axis((0, k), "other")
+    common.take_forms("[rows, classes, classes]", x=x)
+    rows, k, _ = x.shape
+    other = reduce_axis((0, k), "other")
 
     def pair(r: Expr, i: Expr, j: Expr) -> Expr:
         return cast("float64", x[r, j, i]) * cast("float64", x[r, i, j])

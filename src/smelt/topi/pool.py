@@ -279,11 +279,7 @@ class _Even:
 
 def _even(x: Tensor, size: Sequence[int]) -> tuple[list[_Even], list[IterVar]]:
     rank = common.spatial_rank(x)
-    common.require(
-        len(size) == rank,
-        f"size={size} has {len(size)} numbers; {rank} spatial dimensions need {rank}",
-    )
-    common.require(min(size) >= 1, f"size={size}; every number has to be at least 1")
+    common.take_numbers(f"{rank} spatial dimensions", rank, 1, size=size)
     cuts = [_Even(e, s) for e, s in zip(x.shape[2:], size, strict=True)]
     return cuts, kernel_axes([c.longest for c in cuts])
 

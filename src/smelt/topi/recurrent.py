@@ -27,7 +27,7 @@ from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Buffer, BufferLoad, Stmt
 
-from .common import agree, named, number, require, same_dtype, take_dimensions
+from .common import agree, named, number, require, same_dtype, take_forms
 from .program import block, let, program, scratch, seq, steps, store, summed, when
 from .reference import Array, logistic
 from .registry import op
@@ -84,20 +84,17 @@ class _Layer:
             self.dtype in ("float32", "float64"),
             f"x is {self.dtype}; legal: float32, float64; cast narrow floats",
         )
-        take_dimensions(3, x=x)
-        take_dimensions(2, r=r)
+        forms = ["[length, batch, inputs]", "[hidden, columns]", *["[rows, hidden]"] * len(states)]
+        take_forms(*forms, "[batch]", x=x, r=r, **states, lengths=lengths)
         self.length, self.batch, self.hidden = x.shape[0], x.shape[1], r.shape[0]
         self.columns = self.hidden * own
         agree(self.columns, r.shape[1], f"{named(r=r)} needs {own} columns per row")
-        for name in [n for n, t in states.items() if t is not None]:
-            t, shown = given[name], named(**{name: given[name]})
-            take_dimensions(2, **{name: t})
-            agree(self.batch, t.shape[0], f"{shown} needs one row per row of x")
-            agree(self.hidden, t.shape[1], f"{shown} needs one column per unit")
+        for name, t in states.items():
+            if t is not None:
+                shown = named(**{name: t})
+                agree(self.batch, t.shape[0], f"{shown} needs one row per row of x")
         if lengths is not None:
             require(dt.is_int(lengths.dtype), f"lengths is {lengths.dtype}; legal: integers")
-            require(len(lengths.shape) == 1, f"{named(lengths=lengths)} has to be a vector")
-            agree(self.batch, lengths.shape[0], "lengths needs one number per row of x")
         columns = self.hidden * inputs
         agree(columns, x.shape[2], f"{named(x=x)} needs {inputs} columns per hidden unit")
         self.gates = scratch([self.batch, self.columns], self.dtype, "gates")

@@ -44,8 +44,7 @@ def _neighbours(load: Callable[[Expr, Expr], Expr], y: Expr, x: Expr, to: str) -
 def _regions(x: Tensor, rois: Tensor, size: Sequence[int]) -> None:
     common.float_only(x)
     common.float_only(rois, "rois")
-    common.take_form("[n, c, h, w]", x=x)
-    common.take_form("[k, 5]", rois=rois)
+    common.take_forms("[n, c, h, w]", "[k, 5]", x=x, rois=rois)
     common.require(len(size) == 2 and min(size) >= 1, f"size={size} has to be two positive numbers")
 
 
@@ -342,7 +341,8 @@ def deformable_conv2d(
     """
     dtype = common.same_dtype(x=x, w=w)
     common.float_only(x)
-    common.take_dimensions(4, x=x, offset=offset, w=w, **({} if mask is None else {"mask": mask}))
+    forms = ("[n, c, h, w]", "[n, taps * 2, oh, ow]", "[o, i, kh, kw]", "[n, taps, oh, ow]")
+    common.take_forms(*forms, x=x, offset=offset, w=w, mask=mask)
     common.float_only(offset, "offset")
     window = Window(2, w.shape[2:], strides, pads, dilations)
     size = window.result(x.shape[2:])

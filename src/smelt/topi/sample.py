@@ -320,14 +320,13 @@ def crop_and_resize(
              outside is extrapolation_value
     mode     "nearest" (halves up) or "linear"
     """
-    common.take_form("[n, c, h, w]", x=x)
+    common.take_forms("[n, c, h, w]", x=x)
     common.one_of(("nearest", "linear"), mode=mode)
     common.require(len(size) == 2 and min(size) >= 1, f"size={size} has to be two positive numbers")
     common.float_only(boxes, "boxes")
     if mode == "linear":
         common.float_only(x)
-    common.take_form("[k, 4]", boxes=boxes)
-    common.take_form("[k]", indices=indices)
+    common.take_forms("[k, 4]", "[m]", boxes=boxes, indices=indices)
     common.agree(
         boxes.shape[0],
         indices.shape[0],

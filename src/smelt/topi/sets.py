@@ -16,7 +16,7 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import extents, integers_only, named, number, require, take_dimensions, tensor
+from .common import extents, integers_only, named, number, require, take_forms, tensor
 from .program import (
     Cell,
     Lanes,
@@ -242,7 +242,7 @@ def invert_permutation(x: Tensor) -> Tensor:
     Elements that name no place are left out; a place that none names holds 0.
     """
     integers_only(x=x)
-    take_dimensions(1, x=x)
+    take_forms("[n]", x=x)
     n = x.shape[0]
 
     def body(result: Tensor) -> Stmt:

@@ -28,7 +28,7 @@ from .common import (
     row_major,
     same_dtype,
     stored,
-    take_dimensions,
+    take_forms,
     tensor,
     wide,
 )
@@ -66,7 +66,7 @@ class _Rows:
 
     def __init__(self, data: Tensor, indices: Tensor, indptr: Tensor) -> None:
         integers_only(indices=indices, indptr=indptr)
-        take_dimensions(1, indices=indices, indptr=indptr)
+        take_forms("[n]", "[lines]", indices=indices, indptr=indptr)
         require(
             len(data.shape) in (1, 3),
             f"{named(data=data)} has to be [elements] or [blocks, rows, columns]",
@@ -98,7 +98,7 @@ def sparse_dense(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Te
     """
     dtype = same_dtype(x=x, data=data)
     require(dtype != "bool", "x and data are bool; the operator is defined for numbers")
-    take_dimensions(2, x=x)
+    take_forms("[rows, columns]", x=x)
     matrix, total = _Rows(data, indices, indptr), Cell(wide(dtype), "total")
     height, width = matrix.block
     to = wide(dtype)
@@ -156,7 +156,7 @@ def sparse_add(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Tens
     """x plus a sparse matrix in compressed rows, of elements or of blocks, of the same shape."""
     dtype = same_dtype(x=x, data=data)
     require(dtype != "bool", "x and data are bool; the operator is defined for numbers")
-    take_dimensions(2, x=x)
+    take_forms("[rows, columns]", x=x)
     matrix = _Rows(data, indices, indptr)
     rule = named(x=x, indptr=indptr)
     agree(x.shape[0], matrix.rows, f"{rule}: the rows of x are those of the sparse matrix")
@@ -357,15 +357,10 @@ def sparse_fill_empty_rows(
     integers_only(indices=indices)
     same_dtype(values=values, default=default)
     sizes = extents(shape)
-    rule = f"{named(indices=indices)}, {named(values=values)}"
-    require(
-        len(indices.shape) == 2 and value_of(indices.shape[1]) == len(sizes),
-        f"{named(indices=indices)} have to be [n, {len(sizes)}] for shape {describe(sizes)}",
-    )
-    require(not default.shape, f"{named(default=default)} has to have no dimension")
-    require(len(values.shape) == 1, f"{rule}: values have to have one dimension")
-    n, rows = agree(indices.shape[0], values.shape[0], rule), sizes[0]
-    room = n + rows
+    form = f"[n, {len(sizes)}]"
+    take_forms(form, "[n]", "[]", indices=indices, values=values, default=default)
+    rows = sizes[0]
+    room = indices.shape[0] + rows
     shapes: list[Sequence[ExprLike]] = [(room, len(sizes)), (room,), (rows,), (), (rows,)]
     types = [indices.dtype, values.dtype, "bool", INDEX, INDEX]
     operands = [indices, values, default]
@@ -402,10 +397,7 @@ def sparse_reshape(
     """
     integers_only(indices=indices)
     before, after = extents(prev_shape), list(extents(new_shape))
-    require(
-        len(indices.shape) == 2 and value_of(indices.shape[1]) == len(before),
-        f"{named(indices=indices)} have to be [n, {len(before)}] for prev_shape {describe(before)}",
-    )
+    take_forms(f"[n, {len(before)}]", indices=indices)
     open_ones = [d for d, e in enumerate(after) if value_of(e) == -1]
     require(len(open_ones) <= 1, f"new_shape={describe(after)}: one extent at most may be -1")
     if open_ones:

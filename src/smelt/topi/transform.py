@@ -451,7 +451,7 @@ def tile(x: Tensor, *, repeats: Extents) -> Tensor:
 
 
 def _images(x: Tensor, block: int) -> tuple[Expr, ...]:
-    common.take_form("[n, c, h, w]", x=x)
+    common.take_forms("[n, c, h, w]", x=x)
     common.at_least(1, block=block)
     return x.shape
 

@@ -28,12 +28,8 @@ def sliding_window(
     """
     axis = common.axis_of(axis, len(x.shape))
     count = len(x.shape) - axis
-    for name, values in (("window_shape", window_shape), ("strides", strides)):
-        common.require(
-            len(values) == count and min(values) >= 1,
-            f"{name}={values}; the {count} dimensions of {common.named(x=x)} from axis {axis} on "
-            "need as many numbers of at least 1",
-        )
+    whose = f"the dimensions of {common.named(x=x)} from axis {axis} on"
+    common.take_numbers(whose, count, 1, window_shape=window_shape, strides=strides)
     places = []
     for d, (w, s) in enumerate(zip(window_shape, strides, strict=True), axis):
         known = value_of(x.shape[d])
@@ -117,7 +113,7 @@ def col2im(
     Units    size, kernel, strides, pads (begin..., end...) and dilations in pixels
     Source   ONNX Col2Im-18
     """
-    common.take_form("[n, c * kernel, windows]", x=x)
+    common.take_forms("[n, c * kernel, windows]", x=x)
     rank = len(size)
     common.require(rank >= 1, "size is empty; one extent for each spatial dimension is needed")
     window, image = Window(rank, kernel, strides, pads, dilations), common.extents(size)
