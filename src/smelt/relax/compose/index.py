@@ -13,7 +13,6 @@ from .common import (
     cast_to,
     count_of,
     dtype_of,
-    extents,
     items_of,
     legal,
     normal_axis,
@@ -59,13 +58,7 @@ def largest(
 
 def prelu(data: RelaxExpr, alpha: RelaxExpr, *, axis: int = 1) -> RelaxExpr:
     """x where it is positive, alpha * x elsewhere; alpha varies along an axis."""
-    at = normal_axis(axis, rank_of(data))
     legal(rank_of(alpha) == 1, f"alpha has {rank_of(alpha)} dimensions; one is legal")
-    count, have = extents(alpha)[0], extents(data)[at]
-    legal(
-        count in (1, have) or None in (count, have),
-        f"alpha has {count} elements, axis={axis} of the data has {have}",
-    )
     return call("prelu", data, against(alpha, data, axis))
 
 

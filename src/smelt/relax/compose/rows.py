@@ -93,5 +93,7 @@ def _formed(name: str, given: Any, form: Any) -> Any:
 
 
 def _counted(axis: Any, rank: int, name: str) -> Any:
-    """One dimension or, where the core calls them so, axes, counted from the front."""
+    """One dimension or, where the core calls them so, axes, counted from the front; None stays."""
+    if axis is None:
+        return None
     return axes_of(axis, rank) if name == "axes" else normal_axis(axis, rank)

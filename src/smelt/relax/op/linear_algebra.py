@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..compose.common import extents, legal, rank_of, reshaped, shape_of
 from ..compose.einsum import einsum as sum_of_products
+from ..compose.shapes import repeated
 from ..nodes import RelaxExpr, call
 from .entry import Operands, entry, same
 
@@ -65,10 +66,7 @@ def attention(
 def _repeated(x: RelaxExpr, heads: int, own: int) -> RelaxExpr:
     """Heads that several heads of the query share, each as often as that."""
     legal(heads % own == 0, f"the query has {heads} heads, the key {own}; a multiple is legal")
-    n, _, t, d = shape_of(x)
-    wide = call("expand_dims", x, axes=(2,))
-    many = call("broadcast_to", wide, shape=(n, own, heads // own, t, d))
-    return reshaped(many, (n, heads, t, d))
+    return repeated(x, heads // own, 1)
 
 
 def _causal(q: RelaxExpr, k: RelaxExpr, corner: str, bias: RelaxExpr | None) -> RelaxExpr:

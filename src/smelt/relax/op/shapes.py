@@ -35,7 +35,6 @@ from ..compose.shapes import (
     meshed,
     new_shape,
     repeated,
-    squeezed,
     tiled,
 )
 from ..nodes import RelaxExpr, call
@@ -59,18 +58,8 @@ def flatten(x: RelaxExpr) -> RelaxExpr:
 
 
 entry("nn.batch_flatten", core="reshape")(batch_flattened)
-entry("squeeze", core="squeeze")(squeezed)
-
-
-@entry("permute_dims", core="transpose")
-def permute_dims(x: RelaxExpr, axes: Any = None) -> RelaxExpr:
-    """Dimensions in another order; None reverses them."""
-    order = tuple(reversed(range(rank_of(x)))) if axes is None else axes_of(axes, rank_of(x))
-    legal(
-        sorted(order) == list(range(rank_of(x))),
-        f"axes={axes}; each of the {rank_of(x)} dimensions has to stand once",
-    )
-    return call("transpose", x, axes=order)
+same("squeeze", "x", renamed="axis=axes", axis=None)
+same("permute_dims", "x", core="transpose", along="axes", axes=None)
 
 
 @entry("expand_dims", core="expand_dims")
