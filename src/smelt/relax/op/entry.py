@@ -87,7 +87,8 @@ def entry(*names: str, core: str = "") -> Callable[[Callable[..., Any]], Callabl
 def same(
     names: str, operands: str, *, core: str = "", required: str = "", renamed: str = "",
     images: bool = False, forms: Mapping[str, Any] | None = None,
-    fixed: Mapping[str, Any] | None = None, along: str = "", several: bool = False,
+    fixed: Mapping[str, Any] | None = None, idle: str = "", along: str = "",
+    several: bool = False,
     **attributes: Any,
 ) -> None:  # fmt: skip
     """Enter a builder of one of the core's operators.
@@ -99,14 +100,14 @@ def same(
     several     whether there are several results
     attributes  those behind them, with their defaults; an axis is one of the first operand's
 
-    renamed, images, forms, fixed and along are those of row_body.
+    renamed, images, forms, fixed, idle and along are those of row_body.
     """
     op, attributes = get_op(core or names), declared(required, attributes)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parts = [o.partition(":") for o in operands.split()]
     along = along or "axis" * ("axis" in attributes)
     body = row_body(op, attributes, renamed=renamed, images=images, forms=forms, fixed=fixed,
-                    along=along)  # fmt: skip
+                    idle=idle, along=along)  # fmt: skip
 
     def build(*given: Any) -> Any:
         attrs = dict(zip(attributes, given[len(parts) :], strict=True))

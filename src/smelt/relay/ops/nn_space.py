@@ -18,6 +18,7 @@ from smelt.relax.compose.common import (
     shape_of,
 )
 from smelt.relax.compose.image import resized
+from smelt.relax.compose.rows import attributes
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import alias, relay_op, same
@@ -163,37 +164,29 @@ METHODS = {"nearest_neighbor": "nearest_neighbor", "bilinear": "linear", "trilin
            "bicubic": "cubic"}  # fmt: skip
 
 
-@relay_op("nn.upsampling", order="layout")
-def upsampling(
-    data: RelaxExpr,
-    *,
-    scale_h: float = 1.0,
-    scale_w: float = 1.0,
-    layout: str = "NCHW",
-    method: str = "nearest_neighbor",
-    align_corners: bool = False,
-) -> RelaxExpr:
-    """An image scale_h times as high and scale_w times as wide."""
-    one_of("method", method, "nearest_neighbor", "bilinear", "bicubic")
-    size = scaled(data, layout, "NCHW", (scale_h, scale_w))
-    mode = "align_corners" if align_corners else "asymmetric"
-    return resized(data, size, layout=layout, method=METHODS[method],
-                   coordinate_transformation_mode=mode)  # fmt: skip
+def _upsampling(name: str, want: str, methods: str, doc: str, **how: Any) -> None:
+    """Enter an operator that makes images larger.
+
+    want     the letters of the layout
+    methods  how pixels are read between others, beside the nearest
+    how      the attribute that says where pixels stand
+    """
+    names = [f"scale_{letter.lower()}" for letter in want[2:]]
+
+    @attributes(**dict.fromkeys(names, 1.0), layout=want, method="nearest_neighbor", **how)
+    def body(data: RelaxExpr, *, layout: str, method: str, **attrs: Any) -> RelaxExpr:
+        one_of("method", method, "nearest_neighbor", *methods.split())
+        size = scaled(data, layout, want, tuple([attrs[n] for n in names]))
+        flat = "align_corners" if attrs.get("align_corners") else "asymmetric"
+        mode = attrs.get("coordinate_transformation_mode", flat)
+        return resized(data, size, layout=layout, method=METHODS[method],
+                       coordinate_transformation_mode=mode)  # fmt: skip
+
+    body.__doc__ = doc
+    relay_op(name, order="layout")(body)
 
 
-@relay_op("nn.upsampling3d", order="layout")
-def upsampling3d(
-    data: RelaxExpr,
-    *,
-    scale_d: float = 1.0,
-    scale_h: float = 1.0,
-    scale_w: float = 1.0,
-    layout: str = "NCDHW",
-    method: str = "nearest_neighbor",
-    coordinate_transformation_mode: str = "half_pixel",
-) -> RelaxExpr:
-    """A volume so many times as deep, high and wide."""
-    one_of("method", method, "nearest_neighbor", "trilinear")
-    size = scaled(data, layout, "NCDHW", (scale_d, scale_h, scale_w))
-    return resized(data, size, layout=layout, method=METHODS[method],
-                   coordinate_transformation_mode=coordinate_transformation_mode)  # fmt: skip
+_upsampling("nn.upsampling", "NCHW", "bilinear bicubic", align_corners=False,
+            doc="An image scale_h times as high and scale_w times as wide.")  # fmt: skip
+_upsampling("nn.upsampling3d", "NCDHW", "trilinear", coordinate_transformation_mode="half_pixel",
+            doc="A volume so many times as deep, high and wide.")  # fmt: skip
