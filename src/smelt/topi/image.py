@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,16 +25,14 @@ from .common import (
     tensor,
     wide,
 )
-from .conv import Window, kernel_axes
+from .conv import Ints, Window, kernel_axes, sliding
 from .reference import Array, lowest, padded_image, under_window, widened
-from .registry import op
+from .registry import attributes, op
 
 
 @op
-def dilation2d(
-    x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1, 1),
-    pads: tuple[int, ...] = (0, 0, 0, 0), dilations: tuple[int, ...] = (1, 1),
-) -> Tensor:  # fmt: skip
+@attributes(**sliding(2))
+def dilation2d(x: Tensor, w: Tensor, **given: Ints) -> Tensor:
     """The largest sum of a pixel and the kernel element that lies on it; the border never counts.
 
     Shapes   x [n, c, h, w]; w [c, kh, kw]; result [n, c, oh, ow], extents as in conv2d
@@ -41,7 +40,7 @@ def dilation2d(
     """
     same_dtype(x=x, w=w)
     take_forms("[n, c, h, w]", "[c, kh, kw]", x=x, w=w)
-    window = Window(2, w.shape[1:], strides, pads, dilations)
+    window = Window(2, w.shape[1:], **given)
     size = window.result(x.shape[2:])
     taps = kernel_axes(w.shape[1:])
 
@@ -57,11 +56,9 @@ def dilation2d(
 
 
 @dilation2d.numpy
-def _(
-    x: Array, w: Array, *, strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int]
-) -> Array:
+def _(x: Array, w: Array, **given: Any) -> Array:
     """The largest sum of a pixel and the kernel's element; the border never counts."""
-    window = {"kernel": w.shape[1:], "strides": strides, "pads": pads, "dilations": dilations}
+    window = {"kernel": w.shape[1:], **given}
     pixels = under_window(widened(x), 0, **window)
     inside = under_window(np.ones(x.shape, bool), False, **window)
     elements = widened(w).reshape(w.shape[0], -1).T[:, None, :, None, None]

@@ -110,9 +110,9 @@ def highest(x: Array) -> float:
 
 def padded_image(x: Array, pads: Sequence[int], value: float) -> Array:
     """An image x[n, c, ...] with a border: pads are the begins, then the ends."""
-    rank = x.ndim - 2
-    border = list(zip(pads[:rank], pads[rank:], strict=True)) if pads else [(0, 0)] * rank
-    return np.pad(x, [(0, 0), (0, 0), *border], constant_values=value)
+    rank = len(pads) // 2
+    border = [(0, 0)] * (x.ndim - rank) + list(zip(pads[:rank], pads[rank:], strict=True))
+    return np.pad(x, border, constant_values=value)
 
 
 def without_border(x: Array, pads: Sequence[int]) -> Array:
@@ -142,10 +142,14 @@ def taps(
         yield (..., *place), x[met]
 
 
-def under_window(
+def taps_on(
     x: Array, border: float, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
     dilations: Sequence[int],
-) -> Array:  # fmt: skip
+) -> Iterator[tuple[Index, Array]]:  # fmt: skip
+    """`taps` of an image with a border of one value."""
+    return taps(padded_image(x, pads, border), kernel, strides, dilations)
+
+
+def under_window(x: Array, border: float, **window: Any) -> Array:
     """[taps, n, c, ...]: the elements of every window on an image with a border of one value."""
-    parts = taps(padded_image(x, pads, border), kernel, strides, dilations)
-    return np.stack([part for _, part in parts])
+    return np.stack([part for _, part in taps_on(x, border, **window)])

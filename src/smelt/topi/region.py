@@ -16,10 +16,10 @@ from smelt.te.tensor import Tensor, min_value, reduce_axis
 from smelt.tir.nodes import Stmt
 
 from . import common
-from .conv import Window, agree_on_channels
+from .conv import Ints, Window, agree_on_channels, sliding
 from .program import lets, loop, loop_nest, loops, product, program, seq, sharing, store, when
 from .reference import Array, Index
-from .registry import op
+from .registry import attributes, op
 
 ALIGN_MODES = ("avg", "max", "max_pixel")
 WORK_OF_A_PART = 16
@@ -325,10 +325,10 @@ def _(x: Array, rois: Array, *, size: Sequence[int], scale: float) -> Array:
 
 
 @op(kind="opaque")
+@attributes(**sliding(2), groups=1, offset_groups=1)
 def deformable_conv2d(
-    x: Tensor, offset: Tensor, w: Tensor, mask: Tensor | None = None, *,
-    strides: tuple[int, ...] = (1, 1), pads: tuple[int, ...] = (0, 0, 0, 0),
-    dilations: tuple[int, ...] = (1, 1), groups: int = 1, offset_groups: int = 1,
+    x: Tensor, offset: Tensor, w: Tensor, mask: Tensor | None = None, *, groups: int,
+    offset_groups: int, **given: Ints,
 ) -> Tensor:  # fmt: skip
     """A convolution whose kernel elements meet the image at points moved by offsets.
 
@@ -344,7 +344,7 @@ def deformable_conv2d(
     forms = ("[n, c, h, w]", "[n, taps * 2, oh, ow]", "[o, i, kh, kw]", "[n, taps, oh, ow]")
     common.take_forms(*forms, x=x, offset=offset, w=w, mask=mask)
     common.float_only(offset, "offset")
-    window = Window(2, w.shape[2:], strides, pads, dilations)
+    window = Window(2, w.shape[2:], **given)
     size = window.result(x.shape[2:])
     taps = w.shape[2] * w.shape[3]
     _deformable_shapes(x, w, groups, offset_groups)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from inspect import Parameter
 from typing import Any, overload
 
 from smelt.ir.build import is_const
@@ -140,7 +141,7 @@ class Op:
         self.operands: list[str] = []
         self.optional: set[str] = set()
         self.variadic = False
-        self.attributes: dict[str, inspect.Parameter] = {}
+        self.attributes: dict[str, Parameter] = {}
         for p in inspect.signature(fn).parameters.values():
             if p.kind == p.KEYWORD_ONLY:
                 self.attributes[p.name] = p
@@ -292,6 +293,22 @@ def _listed(args: Sequence[Tensor | None]) -> str:
         "; ".join([f"{a.name} {a.dtype}{describe(a.shape)}" for a in args if a is not None])
         or "none"
     )
+
+
+def attributes(**defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare the attributes of a body, in order, where it takes them as `**attrs`.
+
+    A default of Parameter.empty: it has to be given.
+    """
+
+    def declare(fn: Callable[..., Any]) -> Callable[..., Any]:
+        own = inspect.signature(fn).parameters.values()
+        operands = [p for p in own if p.kind == Parameter.POSITIONAL_OR_KEYWORD]
+        given = [Parameter(n, Parameter.KEYWORD_ONLY, default=d) for n, d in defaults.items()]
+        vars(fn)["__signature__"] = inspect.Signature([*operands, *given])
+        return fn
+
+    return declare
 
 
 def plain(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from inspect import Parameter
 
 import numpy as np
 
@@ -12,9 +13,9 @@ from smelt.ir.expr import Expr
 from smelt.te.tensor import Tensor, reduce_axis
 
 from . import common
-from .conv import Window
+from .conv import Ints, Window, sliding
 from .reference import Array, basic_slice, padded_image, taps, widened, without_border
-from .registry import op
+from .registry import attributes, op
 from .transform import Extents, slice_of
 
 
@@ -101,10 +102,8 @@ def _(
 
 
 @op(kind="opaque")
-def col2im(
-    x: Tensor, *, size: Extents, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (),
-) -> Tensor:  # fmt: skip
+@attributes(size=Parameter.empty, kernel=Parameter.empty, **sliding())
+def col2im(x: Tensor, *, size: Extents, kernel: Ints, **given: Ints) -> Tensor:
     """Images from the columns of their windows: every pixel is the sum of what the windows that
     cover it have in its place.
 
@@ -116,7 +115,7 @@ def col2im(
     common.take_forms("[n, c * kernel, windows]", x=x)
     rank = len(size)
     common.require(rank >= 1, "size is empty; one extent for each spatial dimension is needed")
-    window, image = Window(rank, kernel, strides, pads, dilations), common.extents(size)
+    window, image = Window(rank, kernel, **given), common.extents(size)
     places = window.result(image)
     taps, rows, count = math.prod(kernel), value_of(x.shape[1]), product(places)
     common.require(

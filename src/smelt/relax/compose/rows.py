@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from inspect import Parameter
 from numbers import Number
@@ -51,19 +50,6 @@ def row_body(
         return items_of(made) if isinstance(made.type, TupleType) else made
 
     return body
-
-
-def attributes(**defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare the attributes of a body, in order, where it takes them as `**attrs`."""
-
-    def declare(fn: Callable[..., Any]) -> Callable[..., Any]:
-        own = inspect.signature(fn).parameters.values()
-        operands = [p for p in own if p.kind == Parameter.POSITIONAL_OR_KEYWORD]
-        given = [Parameter(n, Parameter.KEYWORD_ONLY, default=d) for n, d in defaults.items()]
-        vars(fn)["__signature__"] = inspect.Signature([*operands, *given])
-        return fn
-
-    return declare
 
 
 def declared(required: str, attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from smelt.topi.registry import attributes
+
 from ..compose.common import legal, numbers, one_of, rank_of, shape_of
-from ..compose.rows import attributes
 from ..compose.window import SPATIAL, adaptive_pool, conv, pool, pool_grad
 from ..compose.window import window as prepared
 from ..nodes import RelaxExpr, call

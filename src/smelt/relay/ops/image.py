@@ -8,9 +8,9 @@ from typing import Any
 from smelt.relax.compose import image
 from smelt.relax.compose.common import cast_to, dtype_of, legal, numbers, one_of
 from smelt.relax.compose.layout import gathered, spread
-from smelt.relax.compose.rows import attributes
 from smelt.relax.compose.window import SPATIAL, window
 from smelt.relax.nodes import RelaxExpr, call
+from smelt.topi.registry import attributes
 
 from ..dialect import RELAY, relay_op
 from .layout import on_images

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from smelt.relax.compose.common import numbers
-from smelt.relax.compose.rows import attributes
 from smelt.relax.compose.window import SPATIAL, adaptive_pool, pool, pool_grad, window
 from smelt.relax.nodes import RelaxExpr
+from smelt.topi.registry import attributes
 
 from ..dialect import RELAY, make, relay_function
 

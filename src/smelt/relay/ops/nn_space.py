@@ -18,8 +18,8 @@ from smelt.relax.compose.common import (
     shape_of,
 )
 from smelt.relax.compose.image import resized
-from smelt.relax.compose.rows import attributes
 from smelt.relax.nodes import RelaxExpr, call
+from smelt.topi.registry import attributes
 
 from ..dialect import alias, relay_op, same
 

@@ -11,9 +11,9 @@ from smelt.relax.compose.affine import integers, one_number
 from smelt.relax.compose.common import cast_to, extents, legal, one_of, rank_of
 from smelt.relax.compose.layout import gathered
 from smelt.relax.compose.quantize import parameter
-from smelt.relax.compose.rows import attributes
 from smelt.relax.compose.window import matched, pooling, sliding, window
 from smelt.relax.nodes import RelaxExpr
+from smelt.topi.registry import attributes
 
 from ..dialect import relay_op
 from .nn_window import placed
