@@ -163,6 +163,15 @@ TEXTS: list[tuple[Case, str]] = [
         "deformable_conv2d: offset [1, 9, 6, 6] has to be [1, 18, 6, 6]: dimension 1; got 9 and 18",
     ),
     (
+        Case("deformable_conv2d", IMAGE, data((1, 36, 6, 6)), FILTERS, offset_groups=2),
+        "deformable_conv2d: offset_groups of x [1, 3, 8, 8]: 3 channels cannot be split into "
+        "groups=2",
+    ),
+    (
+        Case("resize", A, sizes=(4, 4), scales=(2.0,)),
+        "resize: scales has 1 numbers; x [2, 3] needs 2",
+    ),
+    (
         Case("get_valid_counts", data((2, 3, 6)), id_index=6),
         "get_valid_counts: id_index=6; legal: -1 to 5",
     ),

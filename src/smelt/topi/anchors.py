@@ -28,7 +28,7 @@ from .common import (
     tensor,
 )
 from .reduce import FIRST_MAX
-from .reference import Array, box_overlap, descending
+from .reference import Array, descending, greedy
 from .registry import op
 
 FLOAT = "float32"
@@ -277,10 +277,7 @@ def _(
             boxes.append(np.concatenate([low - grown, high + grown]))
             scores.append(cls_prob[b, len(anchors) + k, y, x] if inside and not small else -1)
         top = rpn_pre_nms_top_n if rpn_pre_nms_top_n > 0 else None
-        kept: list[int] = []
-        for i in descending(np.array(scores))[:top]:
-            if all(box_overlap(boxes[k], boxes[i], 1.0) <= threshold for k in kept):
-                kept.append(i)
+        kept = greedy(np.array(boxes), descending(np.array(scores))[:top], -1, threshold, 1.0)
         out += [[b, *boxes[kept[m % len(kept)]]] for m in range(rpn_post_nms_top_n)]
     return np.array(out).astype(cls_prob.dtype)
 

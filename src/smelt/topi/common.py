@@ -125,6 +125,13 @@ def take_numbers(whose: str, count: int, least: int | None = None, **attributes:
         require(not low, f"{name}={values}; every number has to be at least {least}")
 
 
+def take_count(x: Tensor, count: int, **attributes: Sequence[Any]) -> None:
+    """TypeMismatch unless attributes hold as many numbers as x needs."""
+    for name, values in attributes.items():
+        have = f"{name} has {len(values)} numbers"
+        require(len(values) == count, f"{have}; {named(x=x)} needs {count}")
+
+
 def spatial_rank(x: Tensor) -> int:
     """The dimensions of images behind n and c: 1 to 3."""
     rank = len(x.shape) - 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from .common import (
     tensor,
     wide,
 )
-from .reference import Array, box_overlap, descending
+from .reference import Array, box_overlap, descending, greedy
 from .registry import op
 
 ZERO, ONE = const(0, INDEX), const(1, INDEX)
@@ -307,15 +307,6 @@ def all_class_non_max_suppression(
     return _collected(scores, *kept, output_format)
 
 
-def _greedy(boxes: Array, order: Iterable[int], most: int, threshold: float) -> list[int]:
-    """The boxes that no better one overlaps by more than the threshold."""
-    kept: list[int] = []
-    for i in order:
-        if len(kept) != most and all(box_overlap(boxes[k], boxes[i]) <= threshold for k in kept):
-            kept.append(i)
-    return kept
-
-
 @all_class_non_max_suppression.numpy
 def _(
     boxes: Array, scores: Array, *, max_output_boxes_per_class: int, iou_threshold: float,
@@ -334,7 +325,7 @@ def _(
             for i in descending(own)
             if score_threshold is None or own[i] > own.dtype.type(score_threshold)
         ]
-        kept = _greedy(boxes[b], order, max_output_boxes_per_class, iou_threshold)
+        kept = greedy(boxes[b], order, max_output_boxes_per_class, iou_threshold)
         found += [(b, c, i) for i in kept]
     if output_format == "onnx":
         out = np.full((images * classes * n, 3), -1, np.int64)
@@ -485,7 +476,7 @@ def _(
         for c in range(num_classes):
             own = scores[b, :, first + c]
             order = [i for i in descending(own) if own[i] >= own.dtype.type(score_threshold)]
-            found += [(i, c) for i in _greedy(flat, order, max_detections_per_class, iou_threshold)]
+            found += [(i, c) for i in greedy(flat, order, max_detections_per_class, iou_threshold)]
         all_scores = np.array([scores[b, i, first + c] for i, c in found], scores.dtype)
         for k, place in enumerate(descending(all_scores)[:max_detections]):
             i, c = found[place]

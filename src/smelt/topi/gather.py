@@ -282,15 +282,21 @@ _JOIN_ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+def _joined_array(x: Array, places: Array, updates: Array, reduction: str) -> Array:
+    """x with updates joined in, one row of places after the other."""
+    out = widened(x).copy()
+    for n in np.ndindex(*places.shape[:-1]):
+        at = tuple(places[n])
+        out[at] = _JOIN_ARRAYS[reduction](out[at], widened(updates)[n])
+    return out.astype(x.dtype)
+
+
 @scatter_elements.numpy
 def _(x: Array, indices: Array, updates: Array, *, axis: int, reduction: str) -> Array:
     """One update after the other."""
-    out = widened(x).copy()
-    for place in np.ndindex(*indices.shape):
-        at = list(place)
-        at[axis] = int(indices[place]) % x.shape[axis]
-        out[tuple(at)] = _JOIN_ARRAYS[reduction](out[tuple(at)], widened(updates)[place])
-    return out.astype(x.dtype)
+    at = np.indices(indices.shape)
+    at[axis] = indices % x.shape[axis]
+    return _joined_array(x, np.moveaxis(at, 0, -1), updates, reduction)
 
 
 @op
@@ -324,11 +330,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
 @scatter_nd.numpy
 def _(x: Array, indices: Array, updates: Array, *, reduction: str) -> Array:
     """One row after the other."""
-    out = widened(x).copy()
-    for place in np.ndindex(*indices.shape[:-1]):
-        at = tuple([int(v) % n for v, n in zip(indices[place], x.shape, strict=False)])
-        out[at] = _JOIN_ARRAYS[reduction](out[at], widened(updates)[place])
-    return out.astype(x.dtype)
+    return _joined_array(x, indices % x.shape[: indices.shape[-1]], updates, reduction)
 
 
 # -------------------------------------------------------------------------------------- ranking

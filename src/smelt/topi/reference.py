@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,18 @@ def box_overlap(a: Array, b: Array, pixel: float = 0.0) -> float:
     areas = [np.prod(high - low) for low, high in zip(lows, highs, strict=True)]
     covered = areas[0] + areas[1] - shared
     return float(shared / covered) if covered > 0 else 0.0
+
+
+def greedy(
+    boxes: Array, order: Iterable[int], most: int, threshold: float, pixel: float = 0.0
+) -> list[int]:
+    """The boxes, in an order, that none before it overlaps by more than the threshold."""
+    kept: list[int] = []
+    for i in order:
+        near = [box_overlap(boxes[k], boxes[i], pixel) for k in kept]
+        if len(kept) != most and all(v <= threshold for v in near):
+            kept.append(i)
+    return kept
 
 
 def basic_slice(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from smelt.ir.build import all_of, call, ceildiv, if_then_else, maximum, minimum, select, value_of
+from smelt.ir.build import all_of, call, ceildiv, if_then_else, maximum, minimum, select
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, min_value, reduce_axis
 from smelt.tir.nodes import Stmt
@@ -347,7 +347,9 @@ def deformable_conv2d(
     window = Window(2, w.shape[2:], **given)
     size = window.result(x.shape[2:])
     taps = w.shape[2] * w.shape[3]
-    _deformable_shapes(x, w, groups, offset_groups)
+    agree_on_channels(x, w, groups)
+    common.take_groups(groups, common.named(w=w), w.shape[0])
+    common.take_groups(offset_groups, f"offset_groups of {common.named(x=x)}", x.shape[1])
     for name, t, each in (("offset", offset, 2), ("mask", mask, 1)):
         if t is None:
             continue
@@ -392,18 +394,6 @@ def _(
     columns = moved.reshape(n, groups, c // groups, *kernel, *size)
     result = np.asarray(np.einsum("ngcijpq,gocij->ngopq", columns, filters))
     return result.reshape(n, w.shape[0], *size).astype(x.dtype)
-
-
-def _deformable_shapes(x: Tensor, w: Tensor, groups: int, offset_groups: int) -> None:
-    agree_on_channels(x, w, groups)
-    for name, count, by in (
-        ("groups", value_of(w.shape[0]), groups),
-        ("offset_groups", value_of(x.shape[1]), offset_groups),
-    ):
-        common.require(by >= 1, f"{name}={by}; it has to be at least 1")
-        common.require(
-            count is None or count % by == 0, f"{count} channels cannot be split into {name}={by}"
-        )
 
 
 def _moved(

@@ -14,7 +14,18 @@ from smelt.ir.build import all_of, any_of, call, equal, maximum, minimum, select
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, max_value, min_value, reduce_axis
 
-from .common import clamped, extents, named, number, one_of, require, show, stored, sum_over, tensor
+from .common import (
+    clamped,
+    extents,
+    number,
+    one_of,
+    require,
+    show,
+    stored,
+    sum_over,
+    take_count,
+    tensor,
+)
 from .reference import Array, widened
 from .registry import op
 
@@ -246,11 +257,8 @@ def resize(
     one_of(MODES, mode=mode)
     one_of(COORDINATES, coordinate_mode=coordinate_mode)
     one_of(NEAREST, nearest_mode=nearest_mode)
-    counts = {"sizes": new, "scales": scales or new, "roi": roi or 2 * new}
-    for name, values in counts.items():
-        need = 2 * rank if name == "roi" else rank
-        have = f"{name} has {len(values)} numbers"
-        require(len(values) == need, f"{have}; {named(x=x)} needs {need}")
+    take_count(x, rank, sizes=new, scales=scales or new)
+    take_count(x, 2 * rank, roi=roi or 2 * new)
     crop = coordinate_mode == "tf_crop_and_resize"
     narrow = mode != "nearest" and x.dtype not in ("float32", "float64")
     moved = stored(x, FLOAT, "widen") if narrow else x

@@ -33,7 +33,7 @@ from .program import (
     store,
     when,
 )
-from .reference import Array
+from .reference import Array, widened
 from .registry import op
 from .sort import before, merged_order, order_of
 
@@ -118,21 +118,23 @@ def unique(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, ...]:
     return _distinct(x, order_of(x, 0), sorted, "unique")
 
 
+def _unique_array(x: Array, sorted: bool, axis: int | None) -> tuple[Array, ...]:
+    """numpy's, with room for as many values as x has elements or rows."""
+    _, first, inverse, counts = np.unique(
+        widened(x), return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    order = np.arange(first.size) if sorted else np.argsort(first)
+    first, counts = first[order].astype(np.int64), counts[order].astype(np.int64)
+    room = (0, len(x) - first.size)
+    values = np.pad(x[first], [room, *[(0, 0)] * (x.ndim - 1)])
+    place = np.argsort(order)[inverse.reshape(-1)].astype(np.int64)
+    return values, np.pad(first, room), place, np.pad(counts, room), np.asarray(first.size)
+
+
 @unique.numpy
 def _(x: Array, *, sorted: bool) -> tuple[Array, ...]:
-    """numpy's, with room for n values."""
-    values, indices, inverse, counts = np.unique(
-        x, return_index=True, return_inverse=True, return_counts=True
-    )
-    if not sorted:
-        order = np.argsort(indices)
-        place = np.argsort(order)
-        values, indices, counts = values[order], indices[order], counts[order]
-        inverse = place[inverse]
-    room = x.size - values.size
-    padded = [np.pad(a, (0, room)) for a in (values, indices, counts)]
-    found, first, often = padded[0], *(a.astype(np.int64) for a in padded[1:])
-    return found, first, inverse.astype(np.int64), often, np.asarray(values.size, np.int64)
+    """Distinct elements."""
+    return _unique_array(x, sorted, None)
 
 
 @op
@@ -157,19 +159,8 @@ def unique_rows(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, ...]:
 
 @unique_rows.numpy
 def _(x: Array, *, sorted: bool) -> tuple[Array, ...]:
-    """Rows by what they hold, in a dictionary."""
-    seen: dict[tuple[float, ...], list[int]] = {}
-    for i, row in enumerate(x):
-        seen.setdefault(tuple(row.tolist()), []).append(i)
-    keys = list(seen)
-    if sorted:
-        keys.sort()
-    values, indices, counts = np.zeros_like(x), *np.zeros((2, x.shape[0]), np.int64)
-    inverse = np.zeros(x.shape[0], np.int64)
-    for k, key in enumerate(keys):
-        values[k], indices[k], counts[k] = x[seen[key][0]], seen[key][0], len(seen[key])
-        inverse[seen[key]] = k
-    return values, indices, inverse, counts, np.asarray(len(keys), np.int64)
+    """Distinct rows."""
+    return _unique_array(x, sorted, 0)
 
 
 @op
