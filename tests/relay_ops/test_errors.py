@@ -88,6 +88,19 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         "image.dilation2d: dilation2d: x [1, 3, 8, 8] and w [2, 3, 3]: [n, c, h, w] and "
         "[c, kh, kw]; got 3 and 2",
     ),
+    "blocks of pixels": (
+        lambda: relay.nn.space_to_batch_nd(IMAGE, (2, 2), ((0, 0), (0, 0))),
+        "nn.space_to_batch_nd: block_shape=(2, 2): the extent of axis 1 with its padding is 3; it "
+        "has to be a multiple of 2",
+    ),
+    "parts of channels": (
+        lambda: relay.layout_transform(IMAGE, "NCHW", "NCHW2c"),
+        "layout_transform: the extent of dimension C is 3; it has to be a multiple of 2",
+    ),
+    "channels of reorganized images": (
+        lambda: relay.vision.yolo_reorg(IMAGE, 2),
+        "vision.yolo_reorg: the number of channels is 3; it has to be a multiple of 4",
+    ),
     "elements of reshape": (
         lambda: relay.reshape(MATRIX, (5, 2)),
         "reshape: newshape=(5, 2) has another number of elements than the data, 2 x 6",

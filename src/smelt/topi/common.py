@@ -221,16 +221,11 @@ def product_types(a: Tensor, b: Tensor, names: str, out_dtype: str) -> tuple[str
     unsigned = {dt.kind(a.dtype), dt.kind(b.dtype)} == {"uint"}
     kinds = ("int", "uint") if unsigned else ("int",)
     legal = [t for t in dt.DTYPES if dt.kind(t) in kinds and dt.width(t) > widest]
-    legal += [a.dtype] if a.dtype == b.dtype and dt.is_int(a.dtype) else []
-    require(
-        dt.is_int(a.dtype) and dt.is_int(b.dtype) and out_dtype in legal,
-        f"{given}, out_dtype={out_dtype!r}; "
-        + (
-            f"legal: {', '.join(legal)}"
-            if dt.is_int(a.dtype) and dt.is_int(b.dtype)
-            else "both operands have to be integers or both floats"
-        ),
-    )
+    legal += [a.dtype] if a.dtype == b.dtype else []
+    integers = dt.is_int(a.dtype) and dt.is_int(b.dtype)
+    both = "both operands have to be integers or both floats"
+    why = f"legal: {', '.join(legal)}" if integers else both
+    require(integers and out_dtype in legal, f"{given}, out_dtype={out_dtype!r}; {why}")
     return out_dtype, out_dtype
 
 

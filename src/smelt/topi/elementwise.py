@@ -332,13 +332,12 @@ def elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)."""
     require(alpha != 0, "alpha=0 would divide by zero")
-    return _activation(
-        "celu",
-        x,
-        lambda v: (
-            build.maximum(v, 0.0) + build.minimum(alpha * build.call("expm1", v / alpha), 0.0)
-        ),
-    )
+
+    def body(v: Expr) -> Expr:
+        below = alpha * build.call("expm1", v / alpha)
+        return build.maximum(v, 0.0) + build.minimum(below, 0.0)
+
+    return _activation("celu", x, body)
 
 
 celu.numpy(rounded(lambda x, alpha: np.maximum(x, 0) + np.minimum(alpha * np.expm1(x / alpha), 0)))

@@ -250,31 +250,21 @@ reduce_log_sum_exp.numpy(_reduction(np.logaddexp.reduce))
 # ------------------------------------------------------------------------------- where it stands
 
 
-def _pick(better: Callable[[Expr, Expr], Expr], last: bool, start: Expr) -> Callable[..., Any]:
-    """A reduction of (index, value) pairs to the better value; among equals by position.
-
-    start  the index of no element
-    """
+def _picker(name: str, better: Callable[[Expr, Expr], Expr], worst: Any, last: bool) -> Any:
+    """A reduction of (index, value) pairs to the better value; among equals by position."""
+    start = const(-1 if last else (1 << 63) - 1, "int64")
 
     def combine(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, Expr]:
         nearer = a[0] > b[0] if last else a[0] < b[0]
         keep: Expr = Or(better(a[1], b[1]), And(equal(a[1], b[1]), nearer))
-        if dt.is_int(
-            a[1].dtype
-        ):  # sums in a comparison may be moved, and then pass the worst value
-            keep = And(not_equal(a[0], start), keep)
+        # sums in a comparison may be moved, and then pass the worst value
+        keep = And(not_equal(a[0], start), keep) if dt.is_int(a[1].dtype) else keep
         return select(keep, a[0], b[0]), select(keep, a[1], b[1])
-
-    return combine
-
-
-def _picker(name: str, better: Callable[[Expr, Expr], Expr], worst: Any, last: bool) -> Any:
-    start = const(-1 if last else (1 << 63) - 1, "int64")
 
     def identity(_: str, dtype: str) -> tuple[Expr, Expr]:
         return start, worst(dtype)
 
-    return comm_reducer(_pick(better, last, start), identity, name)
+    return comm_reducer(combine, identity, name)
 
 
 _ARGMAX = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..compose.common import extents, legal, rank_of, reshaped, shape_of
+from ..compose.common import divisible, extents, legal, one_of, rank_of, reshaped, shape_of
 from ..compose.einsum import einsum as sum_of_products
 from ..compose.shapes import repeated
 from ..nodes import RelaxExpr, call
@@ -65,16 +65,13 @@ def attention(
 
 def _repeated(x: RelaxExpr, heads: int, own: int) -> RelaxExpr:
     """Heads that several heads of the query share, each as often as that."""
-    legal(heads % own == 0, f"the query has {heads} heads, the key {own}; a multiple is legal")
+    divisible("the number of the query's heads", heads, own)
     return repeated(x, heads // own, 1)
 
 
 def _causal(q: RelaxExpr, k: RelaxExpr, corner: str, bias: RelaxExpr | None) -> RelaxExpr:
     """The mask of keys no later than the query's own place, with a bias where one is given."""
-    legal(
-        corner in ("TopLeft", "BottomRight"),
-        f"causal_mask={corner!r}; legal: None, 'TopLeft', 'BottomRight'",
-    )
+    one_of("causal_mask", corner, None, "TopLeft", "BottomRight")
     rows, columns = extents(q)[2], extents(k)[2]
     legal(rows is not None and columns is not None, "causal_mask needs known lengths")
     shift = 0 if corner == "TopLeft" else (columns or 0) - (rows or 0)

@@ -25,6 +25,7 @@ from ..compose.common import (
     reshaped,
     scalar,
     shape_of,
+    sliced,
 )
 from ..compose.index import stacked
 from ..compose.shapes import (
@@ -148,10 +149,7 @@ def strided_slice(
         (b, e) if assume_inbound and not _negative(b, e) else bounded(shape[a], b, e, s)
         for a, b, e, s in zip(at, first, last, steps, strict=True)
     ]
-    return call(
-        "strided_slice", x, axes=at, begin=tuple([b for b, _ in cuts]),
-        end=tuple([e for _, e in cuts]), strides=steps,
-    )  # fmt: skip
+    return sliced(x, at, cuts, steps)
 
 
 def _many(given: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from smelt.relax.compose.common import (
+    divisible,
     dtype_of,
     extents,
     filled,
@@ -16,6 +17,7 @@ from smelt.relax.compose.common import (
     rank_of,
     reshaped,
     shape_of,
+    sliced,
 )
 from smelt.relax.compose.image import resized
 from smelt.relax.nodes import RelaxExpr, call
@@ -104,12 +106,8 @@ def space_to_batch_nd(
     batch, *sizes = shape_of(x)
     cut: list[Any] = [batch]
     for d, b in enumerate(block):
-        known = extents(x)[d + 1]
-        legal(
-            known is None or known % b == 0,
-            f"block_shape={tuple(block)}: axis {d + 1} has {known} elements with its padding; it "
-            f"has to be a multiple of {b}",
-        )
+        what = f"block_shape={tuple(block)}: the extent of axis {d + 1} with its padding"
+        divisible(what, sizes[d], b)
         cut += [sizes[d] // b, b]
     x = reshaped(x, [*cut, *sizes[count:]])
     outer, inner = range(1, 2 * count, 2), range(2, 2 * count + 1, 2)
@@ -125,11 +123,7 @@ def batch_to_space_nd(data: RelaxExpr, *, block_shape: Any, crops: Any) -> Relax
     count, whole = len(block), int(np.prod(block))
     pairs = _two("crops", crops, count)
     batch, *sizes = shape_of(data)
-    known = extents(data)[0]
-    legal(
-        known is None or known % whole == 0,
-        f"block_shape={tuple(block)}: the batch is {known}; it has to be a multiple of {whole}",
-    )
+    divisible(f"block_shape={tuple(block)}: the batch", batch, whole)
     x = reshaped(data, [*block, batch // whole, *sizes])
     order = [count]
     for d in range(count):
@@ -137,10 +131,8 @@ def batch_to_space_nd(data: RelaxExpr, *, block_shape: Any, crops: Any) -> Relax
     x = call("transpose", x, axes=(*order, *range(2 * count + 1, rank_of(x))))
     full = [sizes[d] * block[d] for d in range(count)]
     x = reshaped(x, [batch // whole, *full, *sizes[count:]])
-    return call(
-        "strided_slice", x, axes=tuple(range(1, count + 1)), begin=tuple([a for a, _ in pairs]),
-        end=tuple([e - b for e, (_, b) in zip(full, pairs, strict=True)]), strides=(1,) * count,
-    )  # fmt: skip
+    kept = [(a, e - b) for e, (a, b) in zip(full, pairs, strict=True)]
+    return sliced(x, range(1, count + 1), kept)
 
 
 # --------------------------------------------------------------------------------------- larger

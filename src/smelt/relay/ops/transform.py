@@ -19,6 +19,7 @@ from smelt.relax.compose.common import (
     rank_of,
     reshaped,
     shape_of,
+    sliced,
 )
 from smelt.relax.compose.index import stacked
 from smelt.relax.compose.shapes import (
@@ -239,10 +240,7 @@ def strided_slice(
         if slice_mode == "size":
             n = FAR if is_number(n, -1) else b + n
         bounds.append(bounded(shape_of(data)[a], b, n, s))
-    return call(
-        "strided_slice", data, axes=at, begin=tuple([b for b, _ in bounds]),
-        end=tuple([e for _, e in bounds]), strides=steps,
-    )  # fmt: skip
+    return sliced(data, at, bounds, steps)
 
 
 @relay_function("strided_slice")
@@ -266,10 +264,7 @@ def slice_like(data: RelaxExpr, shape_like: RelaxExpr, *, axes: Any = None) -> R
     """The first elements, as many as another tensor has along each of the axes (None: all)."""
     want = shape_of(shape_like)
     many = range(min(rank_of(data), len(want))) if not axes else axes_of(axes, rank_of(data))
-    return call(
-        "strided_slice", data, axes=tuple(many), begin=(0,) * len(many),
-        end=tuple([want[a] for a in many]), strides=(1,) * len(many),
-    )  # fmt: skip
+    return sliced(data, many, [(0, want[a]) for a in many])
 
 
 same("sliding_window", "data", along="axis", required="axis window_shape strides")
