@@ -191,7 +191,15 @@ def float_only(x: Tensor, name: str = "x") -> None:
 def integers_only(**operands: Tensor) -> None:
     """Operands have to hold integers."""
     for name, x in operands.items():
-        require(dt.is_int(x.dtype), f"{name} is {x.dtype}; it has to be an integer")
+        many = f"{name} are {x.dtype}; they have to be integers"
+        one = f"{name} is {x.dtype}; it has to be an integer"
+        require(dt.is_int(x.dtype), many if name.endswith("s") else one)
+
+
+def numbers_only(**operands: Tensor) -> None:
+    """Operands have to hold numbers."""
+    for name, x in operands.items():
+        require(x.dtype != "bool", f"{name} is bool; the operator is defined for numbers, cast it")
 
 
 def wide(dtype: str) -> str:

@@ -21,6 +21,7 @@ from .common import (
     known_dtype,
     named,
     number,
+    numbers_only,
     require,
     same_dtype,
     tensor,
@@ -138,7 +139,7 @@ def negative(x: Tensor) -> Tensor:
 @op(numpy=rounded(np.sign))
 def sign(x: Tensor) -> Tensor:
     """1 where x > 0, -1 where x < 0, x elsewhere (0 and NaN)."""
-    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    numbers_only(x=x)
     if dt.kind(x.dtype) == "uint":
         return _map(x, "sign", lambda v: build.minimum(v, 1))
     return _map(x, "sign", lambda v: build.select(v > 0, 1, build.select(v < 0, -1, v)))

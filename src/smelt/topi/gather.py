@@ -20,12 +20,6 @@ from .registry import op
 from .sort import first_of, order_array, order_of
 
 
-def _integers(indices: Tensor) -> None:
-    common.require(
-        dt.is_int(indices.dtype), f"indices are {indices.dtype}; they have to be integers"
-    )
-
-
 def _wrapped(i: Expr, extent: Expr) -> Expr:
     """An index counted from the front; -1 is the last element."""
     i = cast(INDEX, i)
@@ -64,7 +58,7 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0, mode: str = "negative")
              beyond both ends the element there is taken; "clip": the element at the nearest end;
              "wrap": the index modulo n
     """
-    _integers(indices)
+    common.integers_only(indices=indices)
     common.one_of(_MODES, mode=mode)
     axis = common.axis_of(axis, len(x.shape))
     rank = len(indices.shape)
@@ -96,7 +90,7 @@ def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
 
     Shapes   x and indices of one rank, indices no larger than x outside `axis`; result as indices
     """
-    _integers(indices)
+    common.integers_only(indices=indices)
     axis = common.axis_of(axis, len(x.shape))
     _inside_of(x, axis, indices=indices)
 
@@ -148,7 +142,7 @@ def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
 
     Shapes   x [b..., n0..., s...]; indices [b..., i..., depth]; result [b..., i..., s...]
     """
-    _integers(indices)
+    common.integers_only(indices=indices)
     depth = _depth(x, indices, batch_dims)
     outer = len(indices.shape) - 1
     shape = [*indices.shape[:-1], *x.shape[batch_dims + depth :]]
@@ -190,7 +184,7 @@ def one_hot(
 
     depth  the extent of the new dimension; indices may be negative, those outside give no on_value
     """
-    _integers(indices)
+    common.integers_only(indices=indices)
     axis = common.axis_of(axis, len(indices.shape) + 1)
     extent = convert(depth, INDEX)
     shape = (*indices.shape[:axis], extent, *indices.shape[axis:])
@@ -261,7 +255,7 @@ def scatter_elements(
     reduction  "none" (the last update stays), or "add", "mul", "min", "max" with what is there
     Source     ONNX ScatterElements-18
     """
-    _integers(indices)
+    common.integers_only(indices=indices)
     common.same_dtype(x=x, updates=updates)
     axis = common.axis_of(axis, len(x.shape))
     _inside_of(x, axis, indices=indices, updates=updates)
@@ -307,7 +301,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
     reduction  "none" (the last update stays), or "add", "mul", "min", "max" with what is there
     Source     ONNX ScatterND-18
     """
-    _integers(indices)
+    common.integers_only(indices=indices)
     common.same_dtype(x=x, updates=updates)
     depth, outer = _depth(x, indices, 0), len(indices.shape) - 1
     want = (*indices.shape[:-1], *x.shape[depth:])
@@ -349,7 +343,7 @@ def topk(
 
     sorted  a promise that the caller needs; the result is sorted either way
     """
-    common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    common.numbers_only(x=x)
     axis = common.axis_of(axis, len(x.shape))
     count, have = value_of(convert(k)), value_of(x.shape[axis])
     common.require(

@@ -44,13 +44,12 @@ def dilation2d(x: Tensor, w: Tensor, **given: Ints) -> Tensor:
     size = window.result(x.shape[2:])
     taps = kernel_axes(w.shape[1:])
 
-    def body(n: Expr, c: Expr, *y: Expr) -> Expr:
+    def body(n: Expr, c: Expr, *y: Expr) -> Any:
         k = [t.var for t in taps]
         at = window.place(y, k)
         value = x[(n, c, *at)] + w[(c, *k)]
         inside = window.guards(at, x.shape[2:])
-        largest: Expr = te_max(if_then_else(inside, value, min_value(x.dtype)), taps)
-        return largest
+        return te_max(if_then_else(inside, value, min_value(x.dtype)), taps)
 
     return tensor((*x.shape[:2], *size), body, "dilation2d")
 

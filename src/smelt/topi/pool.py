@@ -59,9 +59,8 @@ def max_pool(x: Tensor, **given: Ints) -> Tensor:
     size = window.result(x.shape[2:], empty=True)
     padded = window.pad(x, min_value(x.dtype))
 
-    def body(n: Expr, c: Expr, *y: Expr) -> Expr:
-        largest: Expr = te_max(padded[(n, c, *window.pixel(y, [t.var for t in taps]))], taps)
-        return largest
+    def body(n: Expr, c: Expr, *y: Expr) -> Any:
+        return te_max(padded[(n, c, *window.pixel(y, [t.var for t in taps]))], taps)
 
     return common.tensor((*x.shape[:2], *size), body, "max_pool")
 
@@ -295,9 +294,8 @@ def adaptive_max_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
     """
     cuts, taps = _even(x, size)
 
-    def body(*i: Expr) -> Expr:
-        largest: Expr = te_max(_in_window(x, i, cuts, taps, min_value(x.dtype)), taps)
-        return largest
+    def body(*i: Expr) -> Any:
+        return te_max(_in_window(x, i, cuts, taps, min_value(x.dtype)), taps)
 
     return common.tensor((*x.shape[:2], *size), body, "max_pool")
 

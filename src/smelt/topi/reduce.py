@@ -77,7 +77,7 @@ def _reduce(
 
 def _total(x: Tensor, axes: Axes, keepdims: bool, name: str, fn: Callable[[Expr], Expr]) -> Tensor:
     """The sum of fn(x), in the wide type."""
-    common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    common.numbers_only(x=x)
     to = common.wide(x.dtype)
     return _reduce(x, axes, keepdims, name, te_sum, lambda v: fn(cast(to, v)))
 
@@ -131,7 +131,7 @@ mean.numpy(_reduction(_mean))
 @op(numpy=_reduction(lambda x, **k: np.prod(x, dtype=x.dtype, **k)))
 def prod(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The product along `axes` (None: all)."""
-    common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    common.numbers_only(x=x)
     to = common.wide(x.dtype)
     return common.stored(
         _reduce(x, axes, keepdims, "prod", te_prod, lambda v: cast(to, v)), x.dtype
@@ -280,7 +280,7 @@ _ARGMIN = {
 
 
 def _position(x: Tensor, axis: int, keepdims: bool, name: str, reducer: Any) -> Tensor:
-    common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    common.numbers_only(x=x)
     plan = _Plan(x, (common.axis_of(axis, len(x.shape)),), keepdims)
     result = compute(
         plan.shape, lambda *i: reducer((plan.vars[0].var, x[plan.point(i)]), plan.vars), name
@@ -370,8 +370,7 @@ def softmax_array(x: Array, *, axis: int) -> Array:
     """exp(x - max) over its sum."""
     w = widened(x)
     e = np.exp(w - np.max(w, axis=axis, keepdims=True, initial=-np.inf))
-    result: Array = (e / np.sum(e, axis=axis, keepdims=True)).astype(x.dtype)
-    return result
+    return np.asarray(e / np.sum(e, axis=axis, keepdims=True)).astype(x.dtype)
 
 
 @op
@@ -391,8 +390,7 @@ def _(x: Array, *, axis: int) -> Array:
     w = widened(x)
     moved = w - np.max(w, axis=axis, keepdims=True, initial=-np.inf)
     total = np.log(np.sum(np.exp(moved), axis=axis, keepdims=True))
-    result: Array = (moved - total).astype(x.dtype)
-    return result
+    return np.asarray(moved - total).astype(x.dtype)
 
 
 # ----------------------------------------------------------------------------------------- scans
@@ -403,7 +401,7 @@ def scan(
     exclusive: bool = False, reverse: bool = False,
 ) -> Tensor:  # fmt: skip
     """The elements before each one along `axis` joined; narrow floats meet in float32."""
-    common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    common.numbers_only(x=x)
     lanes = Lanes(x.shape, common.axis_of(axis, len(x.shape)))
     so_far = Cell(common.wide(x.dtype), "so_far")
 

@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, equal, maximum, not_equal, select
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import extents, integers_only, named, number, require, take_forms, tensor
+from .common import extents, integers_only, named, number, numbers_only, require, take_forms, tensor
 from .program import (
     Cell,
     Lanes,
@@ -113,7 +112,7 @@ def unique(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, ...]:
     inverse  which value each element of x is (int64)
     counts   how often each value comes (int64)
     """
-    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    numbers_only(x=x)
     require(len(x.shape) == 1, f"{named(x=x)} has to have one dimension; reshape it")
     return _distinct(x, order_of(x, 0), sorted, "unique")
 
@@ -146,7 +145,7 @@ def unique_rows(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, ...]:
              which they come in x where `sorted` is false; count of them, then 0
     The others are as in `unique`.
     """
-    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    numbers_only(x=x)
     require(len(x.shape) == 2, f"{named(x=x)} has to have two dimensions; reshape it")
     sign = Cell(name="sign")
 
@@ -203,7 +202,7 @@ def unravel_index(indices: Tensor, *, shape: tuple[ExprLike, ...]) -> Tensor:
 
     Shapes  indices [i...]; result [the number of extents in `shape`, i...]
     """
-    require(dt.is_int(indices.dtype), f"indices are {indices.dtype}; they have to be integers")
+    integers_only(indices=indices)
     sizes = extents(shape)
     require(bool(sizes), "shape has no dimension")
 

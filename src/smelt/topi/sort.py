@@ -15,7 +15,7 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import agree, axis_of, named, require, same_dtype, tensor
+from .common import agree, axis_of, named, numbers_only, require, same_dtype, tensor
 from .program import (
     Cell,
     Lanes,
@@ -32,10 +32,6 @@ from .program import (
 )
 from .reference import Array, widened
 from .registry import op
-
-
-def _sortable(x: Tensor, name: str = "x") -> None:
-    require(x.dtype != "bool", f"{name} is bool; the operator is defined for numbers, cast it")
 
 
 def before(a: Expr, b: Expr, descending: bool = False) -> Expr:
@@ -216,7 +212,7 @@ def first_of(x: Tensor, axis: int, count: int, descending: bool = False) -> Tens
 @op
 def argsort(x: Tensor, *, axis: int = -1, descending: bool = False, dtype: str = "int64") -> Tensor:
     """Where the elements along `axis` stand that come first, second, ... when sorted."""
-    _sortable(x)
+    numbers_only(x=x)
     require(dt.is_int(dtype), f"dtype={dtype!r}; it has to be an integer type")
     order = order_of(x, axis_of(axis, len(x.shape)), descending)
     return order if dtype == INDEX else tensor(x.shape, lambda *i: cast(dtype, order[i]), "argsort")
@@ -240,7 +236,7 @@ def _(x: Array, *, axis: int, descending: bool, dtype: str) -> Array:
 @op
 def sort(x: Tensor, *, axis: int = -1, descending: bool = False) -> Tensor:
     """The elements along `axis` from the smallest to the largest, or the other way round."""
-    _sortable(x)
+    numbers_only(x=x)
     axis = axis_of(axis, len(x.shape))
     order = order_of(x, axis, descending)
     return tensor(x.shape, lambda *i: x[(*i[:axis], order[i], *i[axis + 1 :])], "sort")
@@ -263,7 +259,7 @@ def searchsorted(
     right   behind elements that are equal to the value, not in front of them
     """
     same_dtype(sorted=sorted, values=values)
-    _sortable(sorted, "sorted")
+    numbers_only(sorted=sorted)
     require(dt.is_int(dtype), f"dtype={dtype!r}; it has to be an integer type")
     require(len(sorted.shape) >= 1, "sorted has no dimension")
     rows = len(sorted.shape) - 1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.ir.build import value_of
+from smelt.topi import get_op
 
 from ..nodes import RelaxExpr, call
 from .common import (
@@ -62,14 +63,20 @@ def prelu(data: RelaxExpr, alpha: RelaxExpr, *, axis: int = 1) -> RelaxExpr:
     return call("prelu", data, against(alpha, data, axis))
 
 
-def scan(
-    name: str, data: RelaxExpr, axis: int | None, dtype: str | None, exclusive: Any
-) -> RelaxExpr:
-    """Running sums or products along an axis; None: of all elements in order."""
-    x = cast_to(data, dtype or ("int32" if dtype_of(data) == "bool" else ""))
-    if axis is None:
-        x, axis = reshaped(x, (count_of(x),)), 0
-    return call(name, x, axis=normal_axis(axis, rank_of(x)), exclusive=bool(exclusive))
+def scan(name: str) -> Callable[..., RelaxExpr]:
+    """The body of cumsum or cumprod."""
+
+    def body(
+        data: RelaxExpr, *, axis: int | None = None, dtype: str | None = None,
+        exclusive: bool = False,
+    ) -> RelaxExpr:  # fmt: skip
+        x = cast_to(data, dtype or ("int32" if dtype_of(data) == "bool" else ""))
+        if axis is None:
+            x, axis = reshaped(x, (count_of(x),)), 0
+        return call(name, x, axis=normal_axis(axis, rank_of(x)), exclusive=bool(exclusive))
+
+    body.__doc__ = f"{get_op(name).__doc__} axis None: of all elements in order."
+    return body
 
 
 def position(

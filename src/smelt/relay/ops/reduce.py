@@ -57,23 +57,13 @@ _enter_index("argmax")
 _enter_index("argmin")
 
 
-def _enter_scan(name: str) -> None:
-    def body(
-        data: RelaxExpr, *, axis: int | None = None, dtype: str = "", exclusive: bool = False
-    ) -> RelaxExpr:
-        return index.scan(name, data, axis, dtype, exclusive)
-
-    body.__doc__ = f"{get_op(name).__doc__} axis None: of all elements in order."
-    RELAY.op(name, prepare=_no_none)(body)
-
-
 def _no_none(attrs: dict[str, Any]) -> dict[str, Any]:
     """dtype=None and exclusive=None mean what they mean when left out."""
     return {**attrs, "dtype": attrs["dtype"] or "", "exclusive": bool(attrs["exclusive"])}
 
 
-_enter_scan("cumsum")
-_enter_scan("cumprod")
+for _name in ("cumsum", "cumprod"):
+    RELAY.op(_name, prepare=_no_none)(index.scan(_name))
 
 
 # ---------------------------------------------------------------------------------- statistics
