@@ -46,23 +46,14 @@ class _Plan:
         self.axes = common.axes_of(axes, len(x.shape))
         self.keepdims, self.rank = keepdims, len(x.shape)
         self.vars = common.reduce_axes(x, self.axes)
-        one = const(1, INDEX)
-        kept = [(one if a in self.axes else e, a) for a, e in enumerate(x.shape)]
-        self.shape = tuple([e for e, a in kept if keepdims or a not in self.axes])
+        kept = [a for a in range(self.rank) if keepdims or a not in self.axes]
+        self.shape = tuple([const(1, INDEX) if a in self.axes else x.shape[a] for a in kept])
 
     def point(self, i: Sequence[Expr]) -> tuple[Expr, ...]:
         """The operand's index for the result's."""
-        rest = iter(i)
+        rest = iter([v for a, v in enumerate(i) if not self.keepdims or a not in self.axes])
         over = dict(zip(self.axes, self.vars, strict=True))
-        index: list[Expr] = []
-        for a in range(self.rank):
-            if a in over:
-                index.append(over[a].var)
-                if self.keepdims:
-                    next(rest)
-            else:
-                index.append(next(rest))
-        return tuple(index)
+        return tuple([over[a].var if a in over else next(rest) for a in range(self.rank)])
 
 
 def _reduce(
@@ -331,19 +322,16 @@ class _Powers:
     def __init__(self, x: Tensor, axis: int) -> None:
         common.float_only(x)
         self.axis = common.axis_of(axis, len(x.shape))
-        to, plan = common.wide(x.dtype), _Plan(x, (self.axis,), False)
-        largest = common.tensor(
-            plan.shape, lambda *i: te_max(x[plan.point(i)], plan.vars), "softmax_max"
-        )
+        to, largest = common.wide(x.dtype), _reduce(x, (self.axis,), False, "softmax_max", te_max)
 
         def moved(i: tuple[Expr, ...]) -> Expr:
             return cast(to, x[i]) - cast(to, largest[self.rest(i)])
 
         self.moved = moved
         self.powers = common.tensor(x.shape, lambda *i: call("exp", self.moved(i)), "softmax_exp")
-        again = _Plan(self.powers, (self.axis,), False)
+        plan = _Plan(x, (self.axis,), False)
         self.total = common.sum_over(
-            plan.shape, lambda *i: self.powers[again.point(i)], again.vars, "softmax_sum"
+            plan.shape, lambda *i: self.powers[plan.point(i)], plan.vars, "softmax_sum"
         )
 
     def rest(self, i: Sequence[Expr]) -> tuple[Expr, ...]:

@@ -355,12 +355,9 @@ def _kind(outputs: Sequence[Tensor]) -> str:
         for load in [x for e in o.body for x in loads(e)]:
             if load.indices == point:
                 continue
-            used = [i for i in load.indices if i in point]
-            plain = all(i in point or isinstance(i, IntImm) for i in load.indices) and len(
-                set(used)
-            ) == len(used)
-            ordered = [point.index(i) for i in used] == sorted(point.index(i) for i in used)
-            if not (plain and ordered):
+            places = [point.index(i) for i in load.indices if i in point]
+            moved = any(i not in point and not isinstance(i, IntImm) for i in load.indices)
+            if moved or places != sorted(set(places)):
                 return "injective"
             worst = "broadcast"
     return worst
