@@ -204,6 +204,11 @@ def reshaped(x: RelaxExpr, shape: Sequence[Any]) -> RelaxExpr:
     return call("reshape", x, shape=tuple(shape))
 
 
+def flat(x: RelaxExpr) -> RelaxExpr:
+    """All elements as one dimension."""
+    return reshaped(x, (count_of(x),))
+
+
 def is_vector(name: str, x: RelaxExpr, data: RelaxExpr, axis: int) -> None:
     """The rule that an operand is a vector along an axis of the data."""
     legal(rank_of(x) == 1, f"{name} has {rank_of(x)} dimensions; one is legal")

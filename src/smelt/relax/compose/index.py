@@ -12,8 +12,8 @@ from ..nodes import RelaxExpr, call
 from .common import (
     against,
     cast_to,
-    count_of,
     dtype_of,
+    flat,
     items_of,
     legal,
     normal_axis,
@@ -72,7 +72,7 @@ def scan(name: str) -> Callable[..., RelaxExpr]:
     ) -> RelaxExpr:  # fmt: skip
         x = cast_to(data, dtype or ("int32" if dtype_of(data) == "bool" else ""))
         if axis is None:
-            x, axis = reshaped(x, (count_of(x),)), 0
+            x, axis = flat(x), 0
         return call(name, x, axis=normal_axis(axis, rank_of(x)), exclusive=bool(exclusive))
 
     body.__doc__ = f"{get_op(name).__doc__} axis None: of all elements in order."
@@ -85,7 +85,7 @@ def position(
     """argmax or argmin along an axis; None: of all elements in order."""
     if axis is not None:
         return call(name, data, axis=axis, keepdims=keepdims, **attrs)
-    found = call(name, reshaped(data, (count_of(data),)), axis=0, keepdims=False, **attrs)
+    found = call(name, flat(data), axis=0, keepdims=False, **attrs)
     return reshaped(found, (1,) * rank_of(data)) if keepdims else found
 
 

@@ -16,6 +16,7 @@ from smelt.relax.nodes import RelaxExpr
 from smelt.topi.registry import attributes
 
 from ..dialect import relay_op
+from .nn import units_of
 from .nn_window import placed
 
 FACTORS = ("int8", "uint8", "int16", "uint16")
@@ -121,9 +122,7 @@ def dense(
     Shapes  kernel_scale and kernel_zero_point: scalars, or vectors of the units
     """
     za = _operands(data, weight, out_dtype, input_scale, input_zero_point)
-    legal(rank_of(weight) == 2, f"the weight has {rank_of(weight)} dimensions; 2 are legal")
-    rows = extents(weight)[0]
-    legal(units is None or rows in (None, units), f"units={units}, but the weight has {rows} rows")
+    rows = units_of(weight, units)[0]
     zw = parameter("kernel_zero_point", kernel_zero_point, rows or 0)
     parameter("kernel_scale", kernel_scale, rows or 0)
     return cast_to(integer.product_sums(data, weight, za, zw, False, True), out_dtype)

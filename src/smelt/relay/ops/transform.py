@@ -10,7 +10,6 @@ from smelt.ir.expr import INDEX, convert
 from smelt.relax.compose.common import (
     along,
     axes_of,
-    count_of,
     extents,
     items_of,
     legal,
@@ -269,8 +268,3 @@ def slice_like(data: RelaxExpr, shape_like: RelaxExpr, *, axes: Any = None) -> R
 
 same("sliding_window", "data", along="axis", required="axis window_shape strides")
 relay_op("nn.batch_flatten")(batch_flattened)
-
-
-def flat(data: RelaxExpr) -> RelaxExpr:
-    """All elements as one dimension."""
-    return reshaped(data, (count_of(data),))
