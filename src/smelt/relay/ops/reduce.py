@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from smelt.relax.compose import index
@@ -113,41 +114,26 @@ def build_variance(
                 unbiased=unbiased)  # fmt: skip
 
 
-@relay_function("std")
-def std(
-    data: Any,
-    axis: Any = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    unbiased: bool = False,
-) -> RelaxExpr:
-    """The root of the variance."""
-    return make("sqrt", build_variance(data, axis, keepdims, exclude, unbiased))
+def _statistic(name: str, doc: str, of: Callable[[RelaxExpr, RelaxExpr], Any]) -> None:
+    """Enter a builder of what is made of a mean and a variance."""
+
+    def build(
+        data: Any, axis: Any = None, keepdims: bool = False, exclude: bool = False,
+        unbiased: bool = False,
+    ) -> Any:  # fmt: skip
+        kept = make("mean", data, axis=axis, keepdims=True, exclude=exclude)
+        variance = build_variance(data, axis, keepdims, exclude, unbiased, kept)
+        mean = kept if keepdims else make("mean", data, axis=axis, keepdims=False, exclude=exclude)
+        return of(mean, variance)
+
+    build.__doc__ = doc
+    relay_function(name)(build)
 
 
-@relay_function("mean_variance")
-def mean_variance(
-    data: Any,
-    axis: Any = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    unbiased: bool = False,
-) -> tuple[RelaxExpr, RelaxExpr]:
-    """Mean and variance."""
-    mean = make("mean", data, axis=axis, keepdims=True, exclude=exclude)
-    found = build_variance(data, axis, keepdims, exclude, unbiased, mean)
-    if not keepdims:
-        mean = make("mean", data, axis=axis, keepdims=False, exclude=exclude)
-    return mean, found
-
-
-@relay_function("mean_std")
-def mean_std(
-    data: Any, axis: Any = None, keepdims: bool = False, exclude: bool = False
-) -> tuple[RelaxExpr, RelaxExpr]:
-    """Mean and root of the variance."""
-    mean, found = mean_variance(data, axis, keepdims, exclude)
-    return mean, make("sqrt", found)
+_statistic("std", "The root of the variance.", lambda _, variance: make("sqrt", variance))
+_statistic("mean_variance", "Mean and variance.", lambda mean, variance: (mean, variance))
+_statistic("mean_std", "Mean and root of the variance.",
+           lambda mean, variance: (mean, make("sqrt", variance)))  # fmt: skip
 
 
 @relay_function("logsumexp")
