@@ -4,7 +4,8 @@
     def leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor: ...
 
 Positional parameters are operands (`Tensor`, `Tensor | None` = may be left out, `*xs` = any
-number); keyword-only parameters are attributes with their types. Running the body on placeholders
+number); keyword-only parameters are attributes with their types, and so are those that
+`@attributes(...)` declares of a body that takes them as `**attrs`. Running the body on placeholders
 gives shapes, types and the fusion kind, memoised by operand types and attributes.
 
 Users write their own in the same way (`smelt.op`); `@my_op.schedule` gives one a schedule rule.
