@@ -118,11 +118,6 @@ def _reflected(v: Expr, extent: Expr, align_corners: bool) -> Expr:
     return select(span > 0.0, inside, const(0.0, v.dtype)) if align_corners else inside
 
 
-def _held(v: Expr, extent: Expr) -> Expr:
-    """A coordinate cut to the image."""
-    return maximum(minimum(v, cast(v.dtype, extent - 1)), const(0.0, v.dtype))
-
-
 def _grid_line(
     grid: Tensor, d: int, rank: int, extent: Expr, mode: str, border: str, align_corners: bool
 ) -> _Line:
@@ -133,7 +128,8 @@ def _grid_line(
     def inner(v: Expr) -> Expr:
         if border == "reflection":
             v = _reflected(v, extent, align_corners)
-        return v if border == "zeros" else _held(v, extent)
+        held = common.clamped(v, const(0.0, v.dtype), cast(v.dtype, extent - 1))
+        return v if border == "zeros" else held
 
     def source(*i: Expr) -> Expr:
         g = cast(to, grid[(*i, const(rank - 1 - d, INDEX))])

@@ -54,19 +54,15 @@ def attention(
     q, k, v = turned
     heads, own = extents(q)[1], extents(k)[1]
     if heads is not None and own is not None and heads != own:
-        k, v = (_repeated(x, heads, own) for x in (k, v))
+        # heads that several heads of the query share, each as often as that
+        divisible("the number of the query's heads", heads, own)
+        k, v = (repeated(x, heads // own, 1) for x in (k, v))
     width = extents(q)[3]
     legal(scale is not None or width is not None, "scale has to be given beside a symbolic width")
     factor = float(scale) if scale is not None else (width or 1) ** -0.5
     mask = bias if causal_mask is None else _causal(q, k, causal_mask, bias)
     y = call("attention", q, k, v, mask, scale=factor)
     return call("transpose", y, axes=(0, 2, 1, 3))
-
-
-def _repeated(x: RelaxExpr, heads: int, own: int) -> RelaxExpr:
-    """Heads that several heads of the query share, each as often as that."""
-    divisible("the number of the query's heads", heads, own)
-    return repeated(x, heads // own, 1)
 
 
 def _causal(q: RelaxExpr, k: RelaxExpr, corner: str, bias: RelaxExpr | None) -> RelaxExpr:
