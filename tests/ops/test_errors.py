@@ -163,6 +163,15 @@ TEXTS: list[tuple[Case, str]] = [
         "deformable_conv2d: offset [1, 9, 6, 6] has to be [1, 18, 6, 6]: dimension 1; got 9 and 18",
     ),
     (
+        Case("deformable_conv2d", IMAGE, data((1, 36, 6, 6)), FILTERS, offset_groups=2),
+        "deformable_conv2d: offset_groups of x [1, 3, 8, 8]: 3 channels cannot be split into "
+        "groups=2",
+    ),
+    (
+        Case("resize", A, sizes=(4, 4), scales=(2.0,)),
+        "resize: scales has 1 numbers; x [2, 3] needs 2",
+    ),
+    (
         Case("get_valid_counts", data((2, 3, 6)), id_index=6),
         "get_valid_counts: id_index=6; legal: -1 to 5",
     ),
@@ -180,6 +189,19 @@ TEXTS: list[tuple[Case, str]] = [
             "all_class_non_max_suppression", data((2, 3, 4)), data((2, 5, 3)), output_format="caffe"
         ),
         "all_class_non_max_suppression: output_format='caffe'; legal: onnx, tensorflow",
+    ),
+    (
+        Case("multibox_transform_loc", data((1, 3, 5)), data((1, 16)), data((1, 5, 4))),
+        "multibox_transform_loc: cls_prob [1, 3, 5] and loc_pred [1, 16] and anchor [1, 5, 4]: "
+        "[b, c, n] and [b, n * 4] and [1, n, 4]; got 20 and 16",
+    ),
+    (
+        Case("dilation2d", IMAGE, data((2, 3, 3))),
+        "dilation2d: x [1, 3, 8, 8] and w [2, 3, 3]: [n, c, h, w] and [c, kh, kw]; got 3 and 2",
+    ),
+    (
+        Case("sliding_window", IMAGE, axis=2, window_shape=(2, 2), strides=(0, 1)),
+        "sliding_window: strides=(0, 1); every number has to be at least 1",
     ),
     (
         Case("correlation", IMAGE, IMAGE, kernel_size=2),

@@ -191,6 +191,20 @@ case(
     1e-4,
 )
 case(
+    "nn.layer_norm",
+    lambda x, g, b: nn.layer_norm(x, g, b, [1, 3]),
+    (_x, f32(4, 6), f32(4, 6)),
+    by(lambda x, g, b: F.layer_norm(x.transpose(1, 2), (4, 6), g, b).transpose(1, 2)),
+    1e-4,
+)
+case(
+    "nn.rms_norm",
+    lambda x, w: nn.rms_norm(x, w, [1, 2], 1e-5),
+    (_x, f32(4, 5)),
+    by(lambda x, w: F.rms_norm(x.permute(0, 3, 1, 2), (4, 5), w, 1e-5).permute(0, 2, 3, 1)),
+    1e-4,
+)
+case(
     "nn.rms_norm",
     lambda x, w: nn.rms_norm(x, w, -1, 1e-5),
     (_x, f32(6)),

@@ -81,6 +81,13 @@ def test_errors_name_the_builder() -> None:
         op.nn.conv2d(x, x)
     with pytest.raises(TypeMismatch, match=r"relax\.op\.nn\.pad: pad_mode='mirror'; legal"):
         op.nn.pad(x, (0, 0, 1, 1), "mirror")
+    boxes, count = Var("b", tensor_type((1, 3, 6))), Var("n", tensor_type((1,), "int32"))
+    with pytest.raises(TypeMismatch, match=r"soft_nms_sigma=0\.5; legal: 0\.0"):
+        op.vision.non_max_suppression(boxes, count, Var("i", tensor_type((1, 3), "int32")),
+                                      soft_nms_sigma=0.5)  # fmt: skip
+    q, k = Var("q", tensor_type((1, 4, 3, 8))), Var("k", tensor_type((1, 4, 2, 8)))
+    with pytest.raises(TypeMismatch, match="query's heads is 3; it has to be a multiple of 2"):
+        op.nn.attention(q, k, k)
     with pytest.raises(Unsupported, match=r"relax\.op\.reshape: the shape is computed"):
         op.reshape(x, Var("s", tensor_type((2,), "int64")))
     with pytest.raises(Unsupported, match=r"relax\.op\.unique: .* depends on the data"):

@@ -60,6 +60,47 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         "concatenate: dimension 1 of tensor 1 is 5, of tensor 0 6; outside axis=0 they have to be "
         "equal",
     ),
+    "element types of concatenate": (
+        lambda: relay.concatenate([VECTOR, SIZE], 0),
+        "concatenate: concat: xs0 is float32 and xs1 is int32; both need one element type, cast "
+        "one",
+    ),
+    "a slice like a larger one": (
+        lambda: relay.slice_like(relay.var("k", shape=(2, 5)), MATRIX),
+        "slice_like: strided_slice: the slice of dimension 1 reads elements 0 to 5 of x [2, 5]; "
+        "legal: 0 to 4",
+    ),
+    "an extent of squeeze": (
+        lambda: relay.squeeze(MATRIX, 0),
+        "squeeze: axes=(0,): dimension 0 of x [2, 6] is not 1",
+    ),
+    "windows that do not fit": (
+        lambda: relay.sliding_window(MATRIX, 0, (3, 2), (1, 1)),
+        "sliding_window: window_shape=(3, 2): dimension 0 of x [2, 6] has 2 elements",
+    ),
+    "slopes of channels": (
+        lambda: relay.nn.prelu(IMAGE, VECTOR),
+        "nn.prelu: prelu: x [1, 3, 8, 8] and slope [5, 1, 1] do not broadcast: extents 3 and 5 of "
+        "dimension -3 have to be equal or 1",
+    ),
+    "channels of a dilation": (
+        lambda: relay.image.dilation2d(IMAGE, relay.var("w", shape=(2, 3, 3))),
+        "image.dilation2d: dilation2d: x [1, 3, 8, 8] and w [2, 3, 3]: [n, c, h, w] and "
+        "[c, kh, kw]; got 3 and 2",
+    ),
+    "blocks of pixels": (
+        lambda: relay.nn.space_to_batch_nd(IMAGE, (2, 2), ((0, 0), (0, 0))),
+        "nn.space_to_batch_nd: block_shape=(2, 2): the extent of axis 1 with its padding is 3; it "
+        "has to be a multiple of 2",
+    ),
+    "parts of channels": (
+        lambda: relay.layout_transform(IMAGE, "NCHW", "NCHW2c"),
+        "layout_transform: the extent of dimension C is 3; it has to be a multiple of 2",
+    ),
+    "channels of reorganized images": (
+        lambda: relay.vision.yolo_reorg(IMAGE, 2),
+        "vision.yolo_reorg: the number of channels is 3; it has to be a multiple of 4",
+    ),
     "elements of reshape": (
         lambda: relay.reshape(MATRIX, (5, 2)),
         "reshape: newshape=(5, 2) has another number of elements than the data, 2 x 6",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from numbers import Number
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
@@ -13,7 +13,7 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax import nodes as relax
 from smelt.relax.compose.operands import const, value
-from smelt.relax.compose.rows import declared, row_body
+from smelt.relax.compose.rows import row_body
 from smelt.relax.compose.shapes import known_sizes
 from smelt.relax.graph_op import Dialect, GraphOp, Results
 from smelt.relax.nodes import RelaxExpr
@@ -29,8 +29,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 RELAY = Dialect("relay")
 relay_op = RELAY.op
-
-_OPERAND, _ATTRIBUTE = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 SAME: dict[str, Row] = {}
 """Of the core's operators: the operator of Relay that is the same. The way back is by it."""
@@ -52,15 +50,13 @@ class Row(NamedTuple):
 
 
 def row(
-    name: str, core: str, renamed: str = "", attributes: Iterable[str] | None = None,
-    forms: Mapping[str, Any] | None = None, fixed: Mapping[str, Any] | None = None,
+    name: str, core: str, renamed: str = "", forms: Mapping[str, Any] | None = None,
+    fixed: Mapping[str, Any] | None = None,
 ) -> Row:  # fmt: skip
-    """How a call of one of the core's operators is written as one of an operator of Relay.
-
-    attributes  Relay's (None: those that its operator has); others: as of `same`
-    """
+    """How a call of one of the core's operators is written as one of an operator of Relay, which is
+    told as to `same`."""
     names = {theirs: mine for mine, _, theirs in [p.partition("=") for p in renamed.split()]}
-    has = set(RELAY.get(name).attributes if attributes is None else attributes)
+    has = RELAY.get(name).attributes
     own = get_op(core).attributes.items()
     usual = {n: p.default for n, p in own if names.get(n, n) not in has}
     words = {n: {v: k for k, v in form.items()} for n, form in (forms or {}).items()
@@ -85,20 +81,13 @@ def same(
 
     renamed, images, forms, fixed, idle and along are those of row_body.
     """
-    op, attributes = get_op(core or name), declared(required, attributes)
-    body = row_body(op, attributes, renamed=renamed, images=images, forms=forms, fixed=fixed,
-                    idle=idle, along=along)  # fmt: skip
-    vars(body)["__signature__"] = inspect.Signature(
-        [
-            *[inspect.Parameter(o, _OPERAND) for o in operands.split()],
-            *[inspect.Parameter(a, _ATTRIBUTE, default=d) for a, d in attributes.items()],
-        ]
-    )
-    body.__doc__ = op.__doc__
+    op = get_op(core or name)
+    body = row_body(op, operands, required, attributes, renamed=renamed, images=images, forms=forms,
+                    fixed=fixed, idle=idle, along=along)  # fmt: skip
     order = "layout" if images else order
     enter = RELAY.op(*name.split(), results=results, prepare=prepare, order=order)
     enter(body).commutative = op.commutative
-    SAME.setdefault(op.name, row(name.split()[0], op.name, renamed, attributes, forms, fixed))
+    SAME.setdefault(op.name, row(name.split()[0], op.name, renamed, forms, fixed))
 
 
 SIZED: dict[str, Mapping[int, str]] = {}

@@ -37,13 +37,12 @@ _NN = ("batch_norm", "layer_norm", "instance_norm", "lrn", "prelu", "sparse_dens
 _ROWS: Mapping[str, Row] = {
     # operators whose body is written by hand, beside the rows of the dialect
     **SAME,
-    **{name: row(name, name) for name in ("cumsum", "cumprod", "transpose")},
+    **{name: row(name, name) for name in ("cumsum", "cumprod")},
     **{name: row(f"nn.{name}", name) for name in _NN},
     **{name: row(name, name, "axis=axes") for name in ("sum", "prod", "min", "all", "any")},
     **{name: row(f"qnn.{name}", name) for name in ("quantize", "dequantize")},
     "requantize": row("qnn.requantize", "requantize", forms={"rounding": ROUNDINGS}),
     "group_norm": row("nn.group_norm", "group_norm", "num_groups=groups"),
-    "squeeze": row("squeeze", "squeeze", "axis=axes"),
     "concat": row("concatenate", "concat"),
     "argsort": row("argsort", "argsort", "is_ascend=descending", forms=ENDS),
     "tile": row("tile", "tile", "reps=repeats"),

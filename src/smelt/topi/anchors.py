@@ -14,11 +14,8 @@ from smelt.te.tensor import Tensor, compute, reduce_axis
 
 from .boxes import Box, iou, packed, sorted_order, suppressed
 from .common import (
-    agree,
-    agree_in_shape,
     at_least,
     clamped,
-    describe,
     extents,
     float_only,
     named,
@@ -26,11 +23,12 @@ from .common import (
     pick,
     require,
     same_dtype,
-    take_form,
+    take_forms,
+    take_numbers,
     tensor,
 )
 from .reduce import FIRST_MAX
-from .reference import Array, box_overlap, descending
+from .reference import Array, descending, greedy
 from .registry import op
 
 FLOAT = "float32"
@@ -50,8 +48,7 @@ def multibox_prior(
     offsets  of the centre in its pixel, down and right, in steps
     clip     cut anchors to the image
     """
-    for name, values in (("steps", steps), ("offsets", offsets)):
-        require(len(values) == 2, f"{name}={values} has to be two numbers")
+    take_numbers("rows and columns", 2, steps=steps, offsets=offsets)
     for name, values in (("sizes", sizes), ("ratios", ratios)):
         require(len(values) >= 1, f"{name}={values} needs at least one number")
     rows, columns = extents((height, width))
@@ -109,10 +106,11 @@ def multibox_transform_loc(
     variances        factors of the predictions: right, down, width, height
     keep_background  boxes of background count too, and classes are numbered from it
     """
-    dtype = same_dtype(cls_prob=cls_prob, loc_pred=loc_pred, anchor=anchor)
+    operands = {"cls_prob": cls_prob, "loc_pred": loc_pred, "anchor": anchor}
+    dtype = same_dtype(**operands)
     float_only(cls_prob, "cls_prob")
-    _prediction_shapes(cls_prob, loc_pred, anchor)
-    require(len(variances) == 4, f"variances={variances} has to be four numbers")
+    take_forms("[b, c, n]", "[b, n * 4]", "[1, n, 4]", **operands)
+    take_numbers("coordinates", 4, variances=variances)
     b, classes, n = cls_prob.shape
     first = 0 if keep_background else 1
     known = build.value_of(classes)
@@ -181,20 +179,6 @@ def _(
     return out.astype(cls_prob.dtype), count
 
 
-def _prediction_shapes(cls_prob: Tensor, loc_pred: Tensor, anchor: Tensor) -> None:
-    take_form("[b, c, n]", cls_prob=cls_prob)
-    take_form("[b, n * 4]", loc_pred=loc_pred)
-    take_form("[1, n, 4]", anchor=anchor)
-    n = cls_prob.shape[2]
-    rule = (
-        f"{named(cls_prob=cls_prob)}, {named(loc_pred=loc_pred)} and anchor "
-        f"{describe(anchor.shape)} have to be [b, c, n], [b, n * 4] and [1, n, 4]"
-    )
-    agree(cls_prob.shape[0], loc_pred.shape[0], rule)
-    agree(n * 4, loc_pred.shape[1], rule)
-    agree(anchor.shape[1], n, rule)
-
-
 # -------------------------------------------------------------------------------------- proposal
 
 
@@ -226,10 +210,10 @@ def proposal(
     rpn_min_size        smaller regions, in pixels before im_info's scale, come last
     iou_loss            predictions are added to corners instead of scaling the anchors
     """
-    dtype = same_dtype(cls_prob=cls_prob, bbox_pred=bbox_pred, im_info=im_info)
+    operands = {"cls_prob": cls_prob, "bbox_pred": bbox_pred, "im_info": im_info}
+    dtype, kinds = same_dtype(**operands), len(scales) * len(ratios)
     float_only(cls_prob, "cls_prob")
-    kinds = len(scales) * len(ratios)
-    _proposal_shapes(cls_prob, bbox_pred, im_info, kinds)
+    take_forms(f"[b, {2 * kinds}, h, w]", f"[b, {4 * kinds}, h, w]", "[b, 3]", **operands)
     at_least(1, rpn_post_nms_top_n=rpn_post_nms_top_n)
     b, _, h, w = cls_prob.shape
     n = h * w * kinds
@@ -293,22 +277,9 @@ def _(
             boxes.append(np.concatenate([low - grown, high + grown]))
             scores.append(cls_prob[b, len(anchors) + k, y, x] if inside and not small else -1)
         top = rpn_pre_nms_top_n if rpn_pre_nms_top_n > 0 else None
-        kept: list[int] = []
-        for i in descending(np.array(scores))[:top]:
-            if all(box_overlap(boxes[k], boxes[i], 1.0) <= threshold for k in kept):
-                kept.append(i)
+        kept = greedy(np.array(boxes), descending(np.array(scores))[:top], -1, threshold, 1.0)
         out += [[b, *boxes[kept[m % len(kept)]]] for m in range(rpn_post_nms_top_n)]
     return np.array(out).astype(cls_prob.dtype)
-
-
-def _proposal_shapes(cls_prob: Tensor, bbox_pred: Tensor, im_info: Tensor, kinds: int) -> None:
-    operands = {"cls_prob": cls_prob, "bbox_pred": bbox_pred, "im_info": im_info}
-    for (name, t), rank in zip(operands.items(), (4, 4, 2), strict=True):
-        require(len(t.shape) == rank, f"{named(**{name: t})} has to have {rank} dimensions")
-    b, _, h, w = cls_prob.shape
-    wanted = [extents(e) for e in ((b, 2 * kinds, h, w), (b, 4 * kinds, h, w), (b, 3))]
-    for (name, t), want in zip(operands.items(), wanted, strict=True):
-        agree_in_shape(t.shape, want, f"{name} {describe(t.shape)} has to be {describe(want)}")
 
 
 def _predicted(

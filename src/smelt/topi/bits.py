@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -61,13 +62,12 @@ def bitpack(
     shape.insert(bit_axis, const(bits, INDEX))
     k = reduce_axis((0, width), "k")
 
-    def body(*i: Expr) -> Expr:
+    def body(*i: Expr) -> Any:
         at = _without(i, bit_axis)
         at[pack_axis] = at[pack_axis] * width + k.var
         one = cast(pack_type, _bit(x[tuple(at)], i[bit_axis]))
         # every element has a bit of its own: the sum is their union
-        total: Expr = te_sum(call("shift_left", one, cast(pack_type, width - 1 - k.var)), [k])
-        return total
+        return te_sum(call("shift_left", one, cast(pack_type, width - 1 - k.var)), [k])
 
     return tensor(shape, body, "bitpack")
 
@@ -103,13 +103,12 @@ def bitunpack(x: Tensor, *, pack_axis: int = 1, bit_axis: int = 2, dtype: str = 
     shape[pack_axis] = shape[pack_axis] * width
     b = reduce_axis((0, bits), "b")
 
-    def body(*i: Expr) -> Expr:
+    def body(*i: Expr) -> Any:
         at = list(i)
         at[pack_axis] = i[pack_axis] // width
         at.insert(bit_axis, b.var)
         one = cast(dtype, _bit(x[tuple(at)], width - 1 - i[pack_axis] % width))
-        total: Expr = te_sum(call("shift_left", one, cast(dtype, b.var)), [b])
-        return total
+        return te_sum(call("shift_left", one, cast(dtype, b.var)), [b])
 
     return tensor(shape, body, "bitunpack")
 

@@ -24,8 +24,8 @@ def sorted_order(key: Tensor, count: Tensor | None = None) -> Tensor:
     stays where it is."""
     low = min_value(key.dtype)
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        return loops(key.shape, lambda i: store(outs[0], i, select(key[i] > low, key[i], low)))
+    def body(scores: Tensor) -> Stmt:
+        return loops(key.shape, lambda i: store(scores, i, select(key[i] > low, key[i], low)))
 
     # a program and no expression: every score is computed once, however often it is compared
     scores = program([key.shape], [key.dtype], [key], body, "scores")[0]
@@ -37,9 +37,7 @@ def packed(chosen: Tensor) -> tuple[Tensor, Tensor]:
     they are [r]."""
     rows, n = chosen.shape
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        places, count = outs
-
+    def body(places: Tensor, count: Tensor) -> Stmt:
         def row(r: Expr) -> Stmt:
             def visit(j: Expr) -> Stmt:
                 take = seq(store(places, (r, count[r]), j), add_to(count, (r,), 1))
@@ -72,7 +70,7 @@ def suppressed(
     rows, n, width = boxes.shape
     alive = Cell(name="alive")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+    def body(*outs: Tensor) -> Stmt:
         # copies of this box and of the kept ones: each is read again and again
         state, kept, total, own, before = outs
 
@@ -99,7 +97,7 @@ def suppressed(
             return loop(count[r], lambda j: visit(r, j), "j")
 
         nothing = cleared(state, kept, total)
-        return once([alive], (ins, outs), *nothing, loop(rows, row, "r"))
+        return once([alive], *nothing, loop(rows, row, "r"))
 
     shapes = [(rows, n), (rows, n), (rows,), (width,), (n, width)]
     types = ["bool", INDEX, INDEX, boxes.dtype, boxes.dtype]

@@ -14,7 +14,7 @@ from smelt.ir.build import call, select
 from smelt.ir.expr import NE, And, Expr, Not, Or, cast
 from smelt.te.tensor import Tensor
 
-from .common import at, broadcast_shapes, integers_only, require, same_dtype, tensor
+from .common import at, broadcast_shapes, integers_only, numbers_only, require, same_dtype, tensor
 from .reference import Array, divided, rounded
 from .registry import Meaning, Op, op
 
@@ -46,11 +46,6 @@ def _zipped(
     return op(name=name, commutative=commutative, chooses=chooses, numpy=meaning)(body)
 
 
-def _numbers(**operands: Tensor) -> None:
-    for name, x in operands.items():
-        require(x.dtype != "bool", f"{name} is bool; the operator is defined for numbers")
-
-
 def _bools(**operands: Tensor) -> None:
     for name, x in operands.items():
         require(x.dtype == "bool", f"{name} is {x.dtype}; it has to be bool")
@@ -68,7 +63,7 @@ def _bits(a: Tensor, b: Tensor) -> None:
 def _arithmetic(
     name: str, what: str, meaning: Meaning, fn: Function, *, commutative: bool = False
 ) -> Op:
-    return _zipped(name, what, rounded(meaning), fn, commutative=commutative, check=_numbers)
+    return _zipped(name, what, rounded(meaning), fn, commutative=commutative, check=numbers_only)
 
 
 def _float_mod(x: Expr, y: Expr) -> Expr:

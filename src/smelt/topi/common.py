@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import equal, maximum, minimum, select, value_of
+from smelt.ir.build import equal, maximum, minimum, product, select, value_of
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.broadcast import at as at
@@ -84,29 +84,52 @@ def row_major(shape: Sequence[ExprLike], point: Sequence[Expr]) -> Expr:
     return flat
 
 
-def take_form(form: str, **operands: Tensor) -> None:
-    """TypeMismatch unless operands have the dimensions of a form, "[n, c, h, w]" or "[k, 4]"."""
-    sizes = form[1:-1].split(", ")
-    for name, t in operands.items():
+def take_forms(*forms: str, **operands: Tensor | None) -> None:
+    """TypeMismatch unless operands, those that are given, have the dimensions of their forms:
+    "[n, c, h, w]", "[k, 4]", "[n * 4]". Extents of one name, and products of such, are equal."""
+    given = {name: (t, f) for (name, t), f in zip(operands.items(), forms, strict=True)
+             if t is not None}  # fmt: skip
+    every = named(**{name: t for name, (t, _) in given.items()})
+    every += f": {' and '.join([form for _, form in given.values()])}"
+    bound: dict[str, Expr] = {}
+    for name, (t, form) in given.items():
         rule = f"{named(**{name: t})} {'have' if name.endswith('s') else 'has'} to be {form}"
+        sizes = form[1:-1].split(", ") if form != "[]" else []
         require(len(t.shape) == len(sizes), rule)
         for size, e in zip(sizes, t.shape, strict=True):
             if size.isdigit():
                 require(value_of(e) in (None, int(size)), rule)
                 take_equal(e, const(int(size), INDEX))
-
-
-def take_dimensions(count: int, **operands: Tensor) -> None:
-    """TypeMismatch unless operands have so many dimensions."""
-    many = ("no dimension", "one dimension", *[f"{n} dimensions" for n in ("two", "three", "four")])
-    for name, t in operands.items():
-        require(len(t.shape) == count, f"{named(**{name: t})} has to have {many[count]}")
+                continue
+            factors = [const(int(f), INDEX) if f.isdigit() else bound.get(f)
+                       for f in size.split(" * ")]  # fmt: skip
+            found = [f for f in factors if f is not None]
+            if len(found) == len(factors):
+                agree(product(found), e, every)
+            bound.setdefault(size, e)
 
 
 def take_matrices(**operands: Tensor) -> None:
     """TypeMismatch unless operands have two dimensions or more."""
     for name, t in operands.items():
         require(len(t.shape) >= 2, f"{named(**{name: t})} needs at least two dimensions")
+
+
+def take_numbers(whose: str, count: int, least: int | None = None, **attributes: Any) -> None:
+    """TypeMismatch unless attributes hold so many numbers, none of them below the least;
+    None is a number that is not known."""
+    for name, values in attributes.items():
+        have = f"{name}={values} has {len(values)} numbers"
+        require(len(values) == count, f"{have}; {whose} need {count}")
+        low = least is not None and any(v is not None and v < least for v in values)
+        require(not low, f"{name}={values}; every number has to be at least {least}")
+
+
+def take_count(x: Tensor, count: int, **attributes: Sequence[Any]) -> None:
+    """TypeMismatch unless attributes hold as many numbers as x needs."""
+    for name, values in attributes.items():
+        have = f"{name} has {len(values)} numbers"
+        require(len(values) == count, f"{have}; {named(x=x)} needs {count}")
 
 
 def spatial_rank(x: Tensor) -> int:
@@ -168,7 +191,15 @@ def float_only(x: Tensor, name: str = "x") -> None:
 def integers_only(**operands: Tensor) -> None:
     """Operands have to hold integers."""
     for name, x in operands.items():
-        require(dt.is_int(x.dtype), f"{name} is {x.dtype}; it has to be an integer")
+        many = f"{name} are {x.dtype}; they have to be integers"
+        one = f"{name} is {x.dtype}; it has to be an integer"
+        require(dt.is_int(x.dtype), many if name.endswith("s") else one)
+
+
+def numbers_only(**operands: Tensor) -> None:
+    """Operands have to hold numbers."""
+    for name, x in operands.items():
+        require(x.dtype != "bool", f"{name} is bool; the operator is defined for numbers, cast it")
 
 
 def wide(dtype: str) -> str:
@@ -198,16 +229,11 @@ def product_types(a: Tensor, b: Tensor, names: str, out_dtype: str) -> tuple[str
     unsigned = {dt.kind(a.dtype), dt.kind(b.dtype)} == {"uint"}
     kinds = ("int", "uint") if unsigned else ("int",)
     legal = [t for t in dt.DTYPES if dt.kind(t) in kinds and dt.width(t) > widest]
-    legal += [a.dtype] if a.dtype == b.dtype and dt.is_int(a.dtype) else []
-    require(
-        dt.is_int(a.dtype) and dt.is_int(b.dtype) and out_dtype in legal,
-        f"{given}, out_dtype={out_dtype!r}; "
-        + (
-            f"legal: {', '.join(legal)}"
-            if dt.is_int(a.dtype) and dt.is_int(b.dtype)
-            else "both operands have to be integers or both floats"
-        ),
-    )
+    legal += [a.dtype] if a.dtype == b.dtype else []
+    integers = dt.is_int(a.dtype) and dt.is_int(b.dtype)
+    both = "both operands have to be integers or both floats"
+    why = f"legal: {', '.join(legal)}" if integers else both
+    require(integers and out_dtype in legal, f"{given}, out_dtype={out_dtype!r}; {why}")
     return out_dtype, out_dtype
 
 

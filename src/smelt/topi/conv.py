@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import Parameter
+from typing import Any
 
 import numpy as np
 
@@ -12,19 +14,16 @@ from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
 
 from . import common
-from .reference import (
-    Array,
-    Index,
-    padded_image,
-    stored_type,
-    summed,
-    taps,
-    widened,
-    without_border,
-)
-from .registry import op
+from .reference import Array, Index, stored_type, summed, taps, taps_on, widened, without_border
+from .registry import attributes, op
 
 Ints = tuple[int, ...]
+
+
+def sliding(rank: int = 0) -> dict[str, Ints]:
+    """What places windows over so many dimensions, and the defaults; 0: over any number of them."""
+    return {"strides": (1,) * rank, "pads": (0,) * (2 * rank), "dilations": (1,) * rank}
+
 
 CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
 """The operators that are one but for the number of spatial dimensions."""
@@ -46,22 +45,10 @@ class Window:
         self.strides = tuple(strides or (1,) * rank)
         self.dilations = tuple(dilations or (1,) * rank)
         pads = tuple(pads or (0,) * (2 * rank))
-        for name, values, count in (
-            ("strides", self.strides, rank), ("dilations", self.dilations, rank),
-            ("pads", pads, 2 * rank), ("kernel", self.kernel, rank),
-        ):  # fmt: skip
-            common.require(
-                len(values) == count,
-                f"{name}={values} has {len(values)} numbers; {rank} spatial dimensions need "
-                f"{count}",
-            )
-        known = tuple([k for k in (value_of(e) if isinstance(e, Expr) else e for e in self.kernel)
-                       if k is not None])  # fmt: skip
-        for name, values in (
-            ("strides", self.strides), ("dilations", self.dilations), ("kernel", known)
-        ):  # fmt: skip
-            text = f"{name}={values}; every number has to be at least 1"
-            common.require(min(values, default=1) >= 1, text)
+        known = tuple([value_of(e) if isinstance(e, Expr) else e for e in self.kernel])
+        given = {"strides": self.strides, "dilations": self.dilations, "kernel": known}
+        common.take_numbers(f"{rank} spatial dimensions", rank, 1, **given)
+        common.take_numbers(f"{rank} spatial dimensions", 2 * rank, pads=pads)
         self.begin, self.end = pads[:rank], pads[rank:]
         self.padded = any(pads)
 
@@ -195,42 +182,6 @@ def _convolve(
     return common.stored(common.sum_over(shape, body, axes, "conv"), dtype)
 
 
-def _conv(
-    rank: int, x: Tensor, w: Tensor, strides: Ints, pads: Ints, dilations: Ints, groups: int,
-    out_dtype: str,
-) -> Tensor:  # fmt: skip
-    types = _operands(x, w, rank, groups, "[o, c / groups, ...]", out_dtype)
-    window = Window(rank, w.shape[2:], strides, pads, dilations)
-    agree_on_channels(x, w, groups)
-    outputs = value_of(w.shape[0])
-    common.require(
-        outputs is None or outputs % groups == 0,
-        f"{common.named(w=w)}: {outputs} output channels cannot be split into groups={groups}",
-    )
-    shape = (x.shape[0], w.shape[0], *window.result(x.shape[2:]))
-    padded = window.pad(x, common.number(0, x.dtype))
-
-    def factor(oc: Expr, own: Expr, _: Expr, tap: Sequence[Expr]) -> Expr:
-        return w[(oc, own, *tap)]
-
-    return _convolve(padded, w, shape, w.shape[1], groups, window.pixel, factor, types)
-
-
-@op(channels_last=True)
-def conv1d(
-    x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1,), pads: tuple[int, ...] = (0, 0),
-    dilations: tuple[int, ...] = (1,), groups: int = 1, out_dtype: str = "",
-) -> Tensor:  # fmt: skip
-    """Cross-correlation of signals with filters.
-
-    Shapes   x [n, c, w]; w [o, c / groups, kw]; result [n, o, ow] as in conv2d
-    Units    strides, pads (begin, end) and dilations in samples
-    Types    as in conv2d
-    Source   ONNX Conv-22
-    """
-    return _conv(1, x, w, strides, pads, dilations, groups, out_dtype)
-
-
 def _in_groups(x: Array, groups: int) -> Array:
     """[n, groups, c / groups, ...]"""
     return x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
@@ -241,68 +192,60 @@ def _filters_in_groups(w: Array, groups: int) -> Array:
     return w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
 
 
-def _conv_array(
-    x: Array, w: Array, *, strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int],
-    groups: int, out_dtype: str,
-) -> Array:  # fmt: skip
+def _conv_array(x: Array, w: Array, *, groups: int, out_dtype: str, **window: Any) -> Array:
     """Every kernel element's product with the image moved under it, summed."""
-    image = _in_groups(padded_image(summed(x, out_dtype), pads, 0), groups)
-    filters = _filters_in_groups(summed(w, out_dtype), groups)
+    image, filters = summed(x, out_dtype), _filters_in_groups(summed(w, out_dtype), groups)
     parts = [
-        np.einsum("ngc...,goc->ngo...", part, filters[place])
-        for place, part in taps(image, w.shape[2:], strides, dilations)
+        np.einsum("ngc...,goc->ngo...", _in_groups(part, groups), filters[place])
+        for place, part in taps_on(image, 0, kernel=w.shape[2:], **window)
     ]
     total = np.asarray(sum(parts)).reshape(x.shape[0], w.shape[0], *parts[0].shape[3:])
     return total.astype(stored_type(x, out_dtype))
 
 
-conv1d.numpy(_conv_array)
+def _enter(rank: int) -> None:
+    @op(name=CONVOLUTIONS[rank - 1], channels_last=True, numpy=_conv_array)
+    @attributes(**sliding(rank), groups=1, out_dtype="")
+    def conv(x: Tensor, w: Tensor, *, groups: int, out_dtype: str, **given: Ints) -> Tensor:
+        """Cross-correlation of signals, images or volumes with filters.
+
+        Shapes   x [n, c, h...]; w [o, c / groups, kh...]; result [n, o, oh...],
+                 oh = (h + begin + end - dilation * (kh - 1) - 1) // stride + 1
+        Units    strides, pads (begin..., end...) and dilations in pixels
+        Types    out_dtype "": x, w and the result have one type, narrow floats are summed in
+                 float32; otherwise the result's type, in which integers are summed: x and w may
+                 then be of different integer types (uint8 and int8), both narrower than out_dtype
+        Source   ONNX Conv-22
+        """
+        types = _operands(x, w, rank, groups, "[o, c / groups, ...]", out_dtype)
+        window = Window(rank, w.shape[2:], **given)
+        agree_on_channels(x, w, groups)
+        outputs = value_of(w.shape[0])
+        common.require(
+            outputs is None or outputs % groups == 0,
+            f"{common.named(w=w)}: {outputs} output channels cannot be split into groups={groups}",
+        )
+        shape = (x.shape[0], w.shape[0], *window.result(x.shape[2:]))
+        padded = window.pad(x, common.number(0, x.dtype))
+
+        def factor(oc: Expr, own: Expr, _: Expr, tap: Sequence[Expr]) -> Expr:
+            return w[(oc, own, *tap)]
+
+        return _convolve(padded, w, shape, w.shape[1], groups, window.pixel, factor, types)
 
 
-@op(channels_last=True, numpy=_conv_array)
-def conv2d(
-    x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1, 1),
-    pads: tuple[int, ...] = (0, 0, 0, 0), dilations: tuple[int, ...] = (1, 1), groups: int = 1,
-    out_dtype: str = "",
-) -> Tensor:  # fmt: skip
-    """Cross-correlation of images with filters.
-
-    Shapes   x [n, c, h, w]; w [o, c / groups, kh, kw]; result [n, o, oh, ow],
-             oh = (h + top + bottom - dilation * (kh - 1) - 1) // stride + 1
-    Units    strides, pads (top, left, bottom, right) and dilations in pixels
-    Types    out_dtype "": x, w and the result have one type, narrow floats are summed in float32;
-             otherwise the result's type, in which integers are summed: x and w may then be of
-             different integer types (uint8 and int8), both narrower than out_dtype
-    Source   ONNX Conv-22
-    """
-    return _conv(2, x, w, strides, pads, dilations, groups, out_dtype)
-
-
-@op(channels_last=True, numpy=_conv_array)
-def conv3d(
-    x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1, 1, 1),
-    pads: tuple[int, ...] = (0, 0, 0, 0, 0, 0), dilations: tuple[int, ...] = (1, 1, 1),
-    groups: int = 1, out_dtype: str = "",
-) -> Tensor:  # fmt: skip
-    """Cross-correlation of volumes with filters.
-
-    Shapes   x [n, c, d, h, w]; w [o, c / groups, kd, kh, kw]; result [n, o, od, oh, ow] as in
-             conv2d
-    Units    strides, pads (begin of d, h, w, then end) and dilations in voxels
-    Types    as in conv2d
-    Source   ONNX Conv-22
-    """
-    return _conv(3, x, w, strides, pads, dilations, groups, out_dtype)
+for _rank in (1, 2, 3):
+    _enter(_rank)
 
 
 # -------------------------------------------------------------------------- transposed convolution
 
 
 @op
+@attributes(kernel=Parameter.empty, **sliding(), groups=1)
 def conv_backward_weight(
-    grad: Tensor, x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (), groups: int = 1,
-) -> Tensor:  # fmt: skip
+    grad: Tensor, x: Tensor, *, kernel: Ints, groups: int, **given: Ints
+) -> Tensor:
     """The derivative of a convolution by its filters: what each filter element was multiplied with,
     times the derivative of the product's place.
 
@@ -313,7 +256,7 @@ def conv_backward_weight(
     rank = len(kernel)
     common.require(1 <= rank <= 3, f"kernel={kernel} has to have 1 to 3 numbers")
     to, dtype = _operands(x, grad, rank, groups, "[n, o, ...]", "", "grad")
-    window = Window(rank, kernel, strides, pads, dilations)
+    window = Window(rank, kernel, **given)
     size = window.result(x.shape[2:])
     common.agree_in_shape(
         grad.shape, (x.shape[0], grad.shape[1], *size), common.named(grad=grad, x=x)
@@ -336,26 +279,26 @@ def conv_backward_weight(
 
 
 @conv_backward_weight.numpy
-def _(
-    grad: Array, x: Array, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
-    dilations: Sequence[int], groups: int,
-) -> Array:  # fmt: skip
+def _(grad: Array, x: Array, *, kernel: Sequence[int], groups: int, **window: Any) -> Array:
     """For every kernel element the image moved under it, times the derivative."""
-    image, g = [_in_groups(t, groups) for t in (padded_image(widened(x), pads, 0), widened(grad))]
-    # the last dimension of both runs over all places of the result
+
+    def columns(t: Array) -> Array:
+        """[n, groups, c / groups, all places of the result]"""
+        grouped = _in_groups(t, groups)
+        return grouped.reshape(*grouped.shape[:3], -1)
+
     seen = [
-        np.einsum("ngop,ngcp->goc", *[t.reshape(*t.shape[:3], -1) for t in (g, part)])
-        for _, part in taps(image, kernel, strides, dilations)
+        np.einsum("ngop,ngcp->goc", columns(widened(grad)), columns(part))
+        for _, part in taps_on(widened(x), 0, kernel=kernel, **window)
     ]
     return np.stack(seen, -1).reshape(grad.shape[1], -1, *kernel).astype(x.dtype)
 
 
 @op(channels_last=True)
+@attributes(**sliding(), output_padding=(), groups=1, out_dtype="")
 def conv_transpose(
-    x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (), pads: tuple[int, ...] = (),
-    dilations: tuple[int, ...] = (), output_padding: tuple[int, ...] = (), groups: int = 1,
-    out_dtype: str = "",
-) -> Tensor:  # fmt: skip
+    x: Tensor, w: Tensor, *, output_padding: Ints, groups: int, out_dtype: str, **given: Ints
+) -> Tensor:
     """The transpose of the map that a convolution with these attributes is; 1 to 3 dimensions.
 
     Shapes   x [n, c, ...]; w [c, o / groups, ...]; result [n, o, ...] with extents
@@ -367,7 +310,7 @@ def conv_transpose(
     rank = len(x.shape) - 2
     common.require(1 <= rank <= 3, f"{common.named(x=x)} has to have 1, 2 or 3 spatial dimensions")
     types = _operands(x, w, rank, groups, "[c, o / groups, ...]", out_dtype)
-    window = Window(rank, w.shape[2:], strides, pads, dilations)
+    window = Window(rank, w.shape[2:], **given)
     extra = tuple(output_padding or (0,) * rank)
     common.require(len(extra) == rank, f"output_padding={extra} has to have {rank} numbers")
     rule = f"{common.named(x=x, w=w)}: the channels of x have to be dimension 0 of w"

@@ -48,8 +48,8 @@ def arange(
 def _(*, start: float, step: float, count: int, dtype: str) -> Array:
     """start + i * step."""
     t = dt.to_numpy(dtype)
-    result: Array = np.asarray(start, t) + np.arange(count).astype(t) * np.asarray(step, t)
-    return result.astype(t)
+    steps = np.arange(count).astype(t) * np.asarray(step, t)
+    return np.asarray(np.asarray(start, t) + steps).astype(t)
 
 
 @op

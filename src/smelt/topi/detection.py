@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from smelt.te.tensor import sum as te_sum
 
 from .boxes import Box, Corners, corners, iou, packed, sorted_order, suppressed
 from .common import (
-    agree,
     at_least,
     float_only,
     named,
@@ -23,12 +22,11 @@ from .common import (
     pick,
     require,
     stored,
-    take_dimensions,
-    take_form,
+    take_forms,
     tensor,
     wide,
 )
-from .reference import Array, box_overlap, descending
+from .reference import Array, box_overlap, descending, greedy
 from .registry import op
 
 ZERO, ONE = const(0, INDEX), const(1, INDEX)
@@ -37,7 +35,7 @@ ZERO, ONE = const(0, INDEX), const(1, INDEX)
 def _rows_of_boxes(x: Tensor, **columns: int) -> None:
     """x is [b, n, e], and the columns (-1: none) exist."""
     float_only(x)
-    take_form("[b, n, e]", x=x)
+    take_forms("[b, n, e]", x=x)
     e = value_of(x.shape[2])
     require(e is not None, f"{named(x=x)}: the last extent has to be a known number")
     assert e is not None
@@ -125,12 +123,7 @@ def non_max_suppression(
     invalid_to_bottom rows of -1, and of negative class, stand behind the others
     """
     _rows_of_boxes(x, coord_start=coord_start, score_index=score_index, id_index=id_index)
-    take_form("[b]", valid_count=valid_count)
-    agree(x.shape[0], valid_count.shape[0], f"{named(x=x, valid_count=valid_count)}: one per image")
-    if indices is not None:
-        take_form("[b, n]", indices=indices)
-        for d in range(2):
-            agree(x.shape[d], indices.shape[d], f"{named(x=x, indices=indices)}: dimension {d}")
+    take_forms("[b, n, e]", "[b]", "[b, n]", x=x, valid_count=valid_count, indices=indices)
     valid = _counted(valid_count, x.shape[1])
     sort = (top_k, max_output_size, iou_threshold, force_suppress)
     columns = (coord_start, score_index, id_index)
@@ -255,15 +248,11 @@ def _kept_indices(order: Tensor, kept: Tensor, indices: Tensor | None) -> tuple[
     return _moved(names, places, "nms_indices"), one
 
 
-def _boxes_and_scores(boxes: Tensor, scores: Tensor, name: str, number_of: int) -> None:
-    """boxes is [b, n, 4]; dimension `number_of` of scores counts boxes."""
+def _boxes_and_scores(boxes: Tensor, scores: Tensor, form: str) -> None:
+    """Boxes [b, n, 4], and their scores in a form."""
     float_only(boxes, "boxes")
     float_only(scores, "scores")
-    take_dimensions(3, boxes=boxes, scores=scores)
-    require(value_of(boxes.shape[2]) == 4, f"{named(boxes=boxes)} have to be [b, n, 4]")
-    pair = f"{named(boxes=boxes, scores=scores)}: {name}"
-    agree(boxes.shape[0], scores.shape[0], pair)
-    agree(boxes.shape[1], scores.shape[number_of], pair)
+    take_forms("[b, n, 4]", form, boxes=boxes, scores=scores)
 
 
 def _above(score: Tensor, limit: Callable[[Expr], Expr]) -> Tensor:
@@ -295,7 +284,7 @@ def all_class_non_max_suppression(
     center_point_box  boxes are (x, y, width, height) of centres instead of two corners
     Source            ONNX NonMaxSuppression-11, with room for all boxes
     """
-    _boxes_and_scores(boxes, scores, "[b, n, 4] and [b, c, n]", 2)
+    _boxes_and_scores(boxes, scores, "[b, c, n]")
     one_of(("onnx", "tensorflow"), output_format=output_format)
     images, classes, n = scores.shape
     rows = images * classes
@@ -318,15 +307,6 @@ def all_class_non_max_suppression(
     return _collected(scores, *kept, output_format)
 
 
-def _greedy(boxes: Array, order: Iterable[int], most: int, threshold: float) -> list[int]:
-    """The boxes that no better one overlaps by more than the threshold."""
-    kept: list[int] = []
-    for i in order:
-        if len(kept) != most and all(box_overlap(boxes[k], boxes[i]) <= threshold for k in kept):
-            kept.append(i)
-    return kept
-
-
 @all_class_non_max_suppression.numpy
 def _(
     boxes: Array, scores: Array, *, max_output_boxes_per_class: int, iou_threshold: float,
@@ -345,7 +325,7 @@ def _(
             for i in descending(own)
             if score_threshold is None or own[i] > own.dtype.type(score_threshold)
         ]
-        kept = _greedy(boxes[b], order, max_output_boxes_per_class, iou_threshold)
+        kept = greedy(boxes[b], order, max_output_boxes_per_class, iou_threshold)
         found += [(b, c, i) for i in kept]
     if output_format == "onnx":
         out = np.full((images * classes * n, 3), -1, np.int64)
@@ -430,7 +410,7 @@ def regular_non_max_suppression(
              int32; m = max_detections
     score_threshold  boxes with a lower score are not looked at
     """
-    _boxes_and_scores(boxes, scores, "[b, n, 4] and [b, n, classes]", 1)
+    _boxes_and_scores(boxes, scores, "[b, n, classes]")
     most = max_detections
     at_least(1, max_detections=most, max_detections_per_class=max_detections_per_class,
              num_classes=num_classes)  # fmt: skip
@@ -496,7 +476,7 @@ def _(
         for c in range(num_classes):
             own = scores[b, :, first + c]
             order = [i for i in descending(own) if own[i] >= own.dtype.type(score_threshold)]
-            found += [(i, c) for i in _greedy(flat, order, max_detections_per_class, iou_threshold)]
+            found += [(i, c) for i in greedy(flat, order, max_detections_per_class, iou_threshold)]
         all_scores = np.array([scores[b, i, first + c] for i, c in found], scores.dtype)
         for k, place in enumerate(descending(all_scores)[:max_detections]):
             i, c = found[place]

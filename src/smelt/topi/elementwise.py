@@ -21,6 +21,7 @@ from .common import (
     known_dtype,
     named,
     number,
+    numbers_only,
     require,
     same_dtype,
     tensor,
@@ -138,7 +139,7 @@ def negative(x: Tensor) -> Tensor:
 @op(numpy=rounded(np.sign))
 def sign(x: Tensor) -> Tensor:
     """1 where x > 0, -1 where x < 0, x elsewhere (0 and NaN)."""
-    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    numbers_only(x=x)
     if dt.kind(x.dtype) == "uint":
         return _map(x, "sign", lambda v: build.minimum(v, 1))
     return _map(x, "sign", lambda v: build.select(v > 0, 1, build.select(v < 0, -1, v)))
@@ -332,13 +333,12 @@ def elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)."""
     require(alpha != 0, "alpha=0 would divide by zero")
-    return _activation(
-        "celu",
-        x,
-        lambda v: (
-            build.maximum(v, 0.0) + build.minimum(alpha * build.call("expm1", v / alpha), 0.0)
-        ),
-    )
+
+    def body(v: Expr) -> Expr:
+        below = alpha * build.call("expm1", v / alpha)
+        return build.maximum(v, 0.0) + build.minimum(below, 0.0)
+
+    return _activation("celu", x, body)
 
 
 celu.numpy(rounded(lambda x, alpha: np.maximum(x, 0) + np.minimum(alpha * np.expm1(x / alpha), 0)))

@@ -74,19 +74,22 @@ def fixed_point_multiply(
     )
 
 
-def _nearest_integer(value: Fraction, rounding: str) -> int:
-    """The nearest integer, cut to 32 bits."""
-    down = rounding == "away" and value < 0
-    rounded = math.ceil(value - Fraction(1, 2)) if down else math.floor(value + Fraction(1, 2))
+def _rescaled(value: int, multiplier: int, shift: int, rounding: str) -> int:
+    """The integer nearest to value * multiplier * 2 ** (shift - 31), cut to 32 bits."""
+    exact = int(value) * Fraction(int(multiplier), 1 << 31) * Fraction(2) ** int(shift)
+    down = rounding == "away" and exact < 0
+    rounded = math.ceil(exact - Fraction(1, 2)) if down else math.floor(exact + Fraction(1, 2))
     return (rounded + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+_RESCALED = np.vectorize(_rescaled, otypes=[np.int32])
+"""The same of all elements of arrays that broadcast."""
 
 
 @fixed_point_multiply.numpy
 def _(x: Array, *, multiplier: int, shift: int, rounding: str) -> Array:
     """x * multiplier * 2 ** (shift - 31) in exact fractions."""
-    factor = Fraction(multiplier, 1 << 31) * Fraction(2) ** shift
-    values = [_nearest_integer(int(v) * factor, rounding) for v in x.reshape(-1)]
-    return np.array(values, np.int32).reshape(x.shape)
+    return np.asarray(_RESCALED(x, multiplier, shift, rounding))
 
 
 @op
@@ -130,12 +133,6 @@ def _(
     """x * multiplier * 2 ** (left - right - 31) in exact fractions."""
     kept = sorted([a % x.ndim for a in axes])
     shape = [n if d in kept else 1 for d, n in enumerate(x.shape)]
-    m, left, right = (
-        np.broadcast_to(t.reshape(shape), x.shape) for t in (multiplier, left_shift, right_shift)
-    )
-    out = np.empty(x.shape, np.int32)
-    for i in np.ndindex(*x.shape):
-        shift = int(left[i]) * is_lshift_required - int(right[i]) * is_rshift_required
-        value = int(x[i]) * Fraction(int(m[i]), 1 << 31) * Fraction(2) ** shift
-        out[i] = _nearest_integer(value, rounding)
-    return out
+    m, left, right = (t.reshape(shape) for t in (multiplier, left_shift, right_shift))
+    shift = left.astype(np.int64) * is_lshift_required - right.astype(np.int64) * is_rshift_required
+    return np.asarray(_RESCALED(x, m, shift, rounding))

@@ -20,12 +20,6 @@ from .registry import op
 from .sort import first_of, order_array, order_of
 
 
-def _integers(indices: Tensor) -> None:
-    common.require(
-        dt.is_int(indices.dtype), f"indices are {indices.dtype}; they have to be integers"
-    )
-
-
 def _wrapped(i: Expr, extent: Expr) -> Expr:
     """An index counted from the front; -1 is the last element."""
     i = cast(INDEX, i)
@@ -64,7 +58,7 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0, mode: str = "negative")
              beyond both ends the element there is taken; "clip": the element at the nearest end;
              "wrap": the index modulo n
     """
-    _integers(indices)
+    common.integers_only(indices=indices)
     common.one_of(_MODES, mode=mode)
     axis = common.axis_of(axis, len(x.shape))
     rank = len(indices.shape)
@@ -96,7 +90,7 @@ def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
 
     Shapes   x and indices of one rank, indices no larger than x outside `axis`; result as indices
     """
-    _integers(indices)
+    common.integers_only(indices=indices)
     axis = common.axis_of(axis, len(x.shape))
     _inside_of(x, axis, indices=indices)
 
@@ -148,7 +142,7 @@ def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
 
     Shapes   x [b..., n0..., s...]; indices [b..., i..., depth]; result [b..., i..., s...]
     """
-    _integers(indices)
+    common.integers_only(indices=indices)
     depth = _depth(x, indices, batch_dims)
     outer = len(indices.shape) - 1
     shape = [*indices.shape[:-1], *x.shape[batch_dims + depth :]]
@@ -190,7 +184,7 @@ def one_hot(
 
     depth  the extent of the new dimension; indices may be negative, those outside give no on_value
     """
-    _integers(indices)
+    common.integers_only(indices=indices)
     axis = common.axis_of(axis, len(indices.shape) + 1)
     extent = convert(depth, INDEX)
     shape = (*indices.shape[:axis], extent, *indices.shape[axis:])
@@ -229,20 +223,18 @@ _JOIN: dict[str, Callable[[Expr, Expr], Expr]] = {
 
 def _scattered(
     x: Tensor, indices: Tensor, updates: Tensor, reduction: str, name: str,
-    place: Callable[[Tensor, tuple[Expr, ...]], tuple[list[Expr], list[Expr]]],
+    place: Callable[[tuple[Expr, ...]], tuple[list[Expr], list[Expr]]],
 ) -> Tensor:  # fmt: skip
     """x with updates joined in one after another, in row-major order.
 
-    place  (indices, position of an update) -> (conditions that it counts, where it belongs)
+    place  position of an update -> (conditions that it counts, where it belongs)
     """
     common.one_of(_JOIN, reduction=reduction)
     to = common.wide(x.dtype) if reduction in ("add", "mul") else x.dtype
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x, indices, updates), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def one(i: tuple[Expr, ...]) -> Stmt:
-            counts, at = place(indices, i)
+            counts, at = place(i)
             new = _JOIN[reduction](result[tuple(at)], cast(to, updates[i]))
             return when(all_of(counts), store(result, at, new))
 
@@ -263,7 +255,7 @@ def scatter_elements(
     reduction  "none" (the last update stays), or "add", "mul", "min", "max" with what is there
     Source     ONNX ScatterElements-18
     """
-    _integers(indices)
+    common.integers_only(indices=indices)
     common.same_dtype(x=x, updates=updates)
     axis = common.axis_of(axis, len(x.shape))
     _inside_of(x, axis, indices=indices, updates=updates)
@@ -271,7 +263,7 @@ def scatter_elements(
         indices.shape, updates.shape, "indices and updates have to be of one shape"
     )
 
-    def place(indices: Tensor, i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
+    def place(i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
         at = _wrapped(indices[i], x.shape[axis])
         return [at >= 0, at < x.shape[axis]], [*i[:axis], at, *i[axis + 1 :]]
 
@@ -284,15 +276,21 @@ _JOIN_ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+def _joined_array(x: Array, places: Array, updates: Array, reduction: str) -> Array:
+    """x with updates joined in, one row of places after the other."""
+    out = widened(x).copy()
+    for n in np.ndindex(*places.shape[:-1]):
+        at = tuple(places[n])
+        out[at] = _JOIN_ARRAYS[reduction](out[at], widened(updates)[n])
+    return out.astype(x.dtype)
+
+
 @scatter_elements.numpy
 def _(x: Array, indices: Array, updates: Array, *, axis: int, reduction: str) -> Array:
     """One update after the other."""
-    out = widened(x).copy()
-    for place in np.ndindex(*indices.shape):
-        at = list(place)
-        at[axis] = int(indices[place]) % x.shape[axis]
-        out[tuple(at)] = _JOIN_ARRAYS[reduction](out[tuple(at)], widened(updates)[place])
-    return out.astype(x.dtype)
+    at = np.indices(indices.shape)
+    at[axis] = indices % x.shape[axis]
+    return _joined_array(x, np.moveaxis(at, 0, -1), updates, reduction)
 
 
 @op
@@ -303,7 +301,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
     reduction  "none" (the last update stays), or "add", "mul", "min", "max" with what is there
     Source     ONNX ScatterND-18
     """
-    _integers(indices)
+    common.integers_only(indices=indices)
     common.same_dtype(x=x, updates=updates)
     depth, outer = _depth(x, indices, 0), len(indices.shape) - 1
     want = (*indices.shape[:-1], *x.shape[depth:])
@@ -315,7 +313,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
         updates.shape, want, f"{common.named(updates=updates)} have to be {common.describe(want)}"
     )
 
-    def place(indices: Tensor, i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
+    def place(i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
         row = [_wrapped(indices[(*i[:outer], const(d, INDEX))], x.shape[d]) for d in range(depth)]
         inside = [c for at, n in zip(row, x.shape, strict=False) for c in (at >= 0, at < n)]
         return inside, [*row, *i[outer:]]
@@ -326,11 +324,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
 @scatter_nd.numpy
 def _(x: Array, indices: Array, updates: Array, *, reduction: str) -> Array:
     """One row after the other."""
-    out = widened(x).copy()
-    for place in np.ndindex(*indices.shape[:-1]):
-        at = tuple([int(v) % n for v, n in zip(indices[place], x.shape, strict=False)])
-        out[at] = _JOIN_ARRAYS[reduction](out[at], widened(updates)[place])
-    return out.astype(x.dtype)
+    return _joined_array(x, indices % x.shape[: indices.shape[-1]], updates, reduction)
 
 
 # -------------------------------------------------------------------------------------- ranking
@@ -349,7 +343,7 @@ def topk(
 
     sorted  a promise that the caller needs; the result is sorted either way
     """
-    common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    common.numbers_only(x=x)
     axis = common.axis_of(axis, len(x.shape))
     count, have = value_of(convert(k)), value_of(x.shape[axis])
     common.require(

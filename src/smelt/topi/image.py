@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,60 +14,50 @@ from smelt.te.tensor import Tensor, min_value, reduce_axis
 from smelt.te.tensor import max as te_max
 
 from .common import (
-    agree,
-    agree_in_shape,
     at_least,
     float_only,
-    named,
     number,
     require,
     same_dtype,
     stored,
     sum_over,
-    take_form,
+    take_forms,
     tensor,
     wide,
 )
-from .conv import Window, kernel_axes
+from .conv import Ints, Window, kernel_axes, sliding
 from .reference import Array, lowest, padded_image, under_window, widened
-from .registry import op
+from .registry import attributes, op
 
 
 @op
-def dilation2d(
-    x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1, 1),
-    pads: tuple[int, ...] = (0, 0, 0, 0), dilations: tuple[int, ...] = (1, 1),
-) -> Tensor:  # fmt: skip
+@attributes(**sliding(2))
+def dilation2d(x: Tensor, w: Tensor, **given: Ints) -> Tensor:
     """The largest sum of a pixel and the kernel element that lies on it; the border never counts.
 
     Shapes   x [n, c, h, w]; w [c, kh, kw]; result [n, c, oh, ow], extents as in conv2d
     Units    strides, pads (top, left, bottom, right) and dilations in pixels
     """
     same_dtype(x=x, w=w)
-    take_form("[n, c, h, w]", x=x)
-    take_form("[c, kh, kw]", w=w)
-    agree(x.shape[1], w.shape[0], f"{named(x=x, w=w)}: one kernel per channel")
-    window = Window(2, w.shape[1:], strides, pads, dilations)
+    take_forms("[n, c, h, w]", "[c, kh, kw]", x=x, w=w)
+    window = Window(2, w.shape[1:], **given)
     size = window.result(x.shape[2:])
     taps = kernel_axes(w.shape[1:])
 
-    def body(n: Expr, c: Expr, *y: Expr) -> Expr:
+    def body(n: Expr, c: Expr, *y: Expr) -> Any:
         k = [t.var for t in taps]
         at = window.place(y, k)
         value = x[(n, c, *at)] + w[(c, *k)]
         inside = window.guards(at, x.shape[2:])
-        largest: Expr = te_max(if_then_else(inside, value, min_value(x.dtype)), taps)
-        return largest
+        return te_max(if_then_else(inside, value, min_value(x.dtype)), taps)
 
     return tensor((*x.shape[:2], *size), body, "dilation2d")
 
 
 @dilation2d.numpy
-def _(
-    x: Array, w: Array, *, strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int]
-) -> Array:
+def _(x: Array, w: Array, **given: Any) -> Array:
     """The largest sum of a pixel and the kernel's element; the border never counts."""
-    window = {"kernel": w.shape[1:], "strides": strides, "pads": pads, "dilations": dilations}
+    window = {"kernel": w.shape[1:], **given}
     pixels = under_window(widened(x), 0, **window)
     inside = under_window(np.ones(x.shape, bool), False, **window)
     elements = widened(w).reshape(w.shape[0], -1).T[:, None, :, None, None]
@@ -88,9 +79,7 @@ def correlation(
     """
     dtype = same_dtype(a=a, b=b)
     float_only(a, "a")
-    take_form("[n, c, h, w]", a=a)
-    take_form("[n, c, h, w]", b=b)
-    agree_in_shape(a.shape, b.shape, named(a=a, b=b))
+    take_forms("[n, c, h, w]", "[n, c, h, w]", a=a, b=b)
     require(
         kernel_size >= 1 and kernel_size % 2 == 1,
         f"kernel_size={kernel_size}; it has to be odd and positive",

@@ -86,9 +86,7 @@ def _eliminated(
     (*outer, n, _), to = x.shape, common.wide(x.dtype)
     pivot, total = Cell(INDEX, "pivot"), Cell(to, "total")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x,), (result, work) = ins, outs
-
+    def body(result: Tensor, work: Tensor) -> Stmt:
         def one(b: tuple[Expr, ...]) -> Stmt:
             matrix = _Elimination(work, b, pivot, total)
 
@@ -103,7 +101,7 @@ def _eliminated(
             )
 
         kind = sharing(product(outer) * n * n * n)
-        return loop_nest(outer, [pivot, total], (ins, outs), one, kind, "matrix")
+        return loop_nest(outer, [pivot, total], one, kind, "matrix")
 
     return program([shape, x.shape], [to, to], [x], body, name)[0]
 
@@ -162,9 +160,9 @@ def pairwise_coupling(x: Tensor) -> Tensor:
     have the sum 1.
     """
     common.float_only(x)
-    common.take_form("[rows, classes, classes]", x=x)
-    k = common.agree(x.shape[1], x.shape[2], f"{common.named(x=x)} has to hold square matrices")
-    rows, other = x.shape[0], reduce_axis((0, k), "other")
+    common.take_forms("[rows, classes, classes]", x=x)
+    rows, k, _ = x.shape
+    other = reduce_axis((0, k), "other")
 
     def pair(r: Expr, i: Expr, j: Expr) -> Expr:
         return cast("float64", x[r, j, i]) * cast("float64", x[r, i, j])

@@ -155,8 +155,7 @@ def layer_norm(
 def _standard(w: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     mean = np.mean(w, axis=axes, keepdims=True)
     var = np.mean((w - mean) ** 2, axis=axes, keepdims=True)
-    result: Array = (w - mean) / np.sqrt(var + w.dtype.type(epsilon))
-    return result
+    return np.asarray((w - mean) / np.sqrt(var + w.dtype.type(epsilon)))
 
 
 @layer_norm.numpy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from inspect import Parameter
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from smelt.te.tensor import max as te_max
 from smelt.tir.nodes import IterVar
 
 from . import common
-from .conv import Window, kernel_axes
+from .conv import Ints, Window, kernel_axes, sliding
 from .program import product
 from .reduce import FIRST_MAX
 from .reference import (
@@ -29,15 +30,14 @@ from .reference import (
     widened,
     without_border,
 )
-from .registry import op
+from .registry import attributes, op
+
+WINDOW = {"kernel": Parameter.empty, **sliding()}
+"""The attributes of pools that say where windows are."""
 
 
-def _window(
-    x: Tensor, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
-    dilations: Sequence[int],
-) -> tuple[Window, list[IterVar]]:  # fmt: skip
-    rank = common.spatial_rank(x)
-    window = Window(rank, kernel, strides, pads, dilations)
+def _window(x: Tensor, given: Mapping[str, Ints]) -> tuple[Window, list[IterVar]]:
+    window = Window(common.spatial_rank(x), **given)
     return window, kernel_axes(window.kernel)
 
 
@@ -47,23 +47,20 @@ def _sum_type(dtype: str) -> str:
 
 
 @op(channels_last=True, chooses=True)
-def max_pool(
-    x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (),
-) -> Tensor:  # fmt: skip
+@attributes(**WINDOW)
+def max_pool(x: Tensor, **given: Ints) -> Tensor:
     """The largest element of each window; the border never counts.
 
     Shapes   x [n, c, ...]; result [n, c, ...] with extents as in conv2d
     Units    kernel, strides, pads (begin..., end...) and dilations in pixels
     Source   ONNX MaxPool-22
     """
-    window, taps = _window(x, kernel, strides, pads, dilations)
+    window, taps = _window(x, given)
     size = window.result(x.shape[2:], empty=True)
     padded = window.pad(x, min_value(x.dtype))
 
-    def body(n: Expr, c: Expr, *y: Expr) -> Expr:
-        largest: Expr = te_max(padded[(n, c, *window.pixel(y, [t.var for t in taps]))], taps)
-        return largest
+    def body(n: Expr, c: Expr, *y: Expr) -> Any:
+        return te_max(padded[(n, c, *window.pixel(y, [t.var for t in taps]))], taps)
 
     return common.tensor((*x.shape[:2], *size), body, "max_pool")
 
@@ -75,10 +72,8 @@ def _(x: Array, **window: Any) -> Array:
 
 
 @op(channels_last=True)
-def avg_pool(
-    x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (), count_include_pad: bool = False,
-) -> Tensor:  # fmt: skip
+@attributes(**WINDOW, count_include_pad=False)
+def avg_pool(x: Tensor, *, count_include_pad: bool, **given: Ints) -> Tensor:
     """The average of each window: the sum divided by the number of pixels inside the image, or
     by the size of the window where the border counts as zeros (count_include_pad).
 
@@ -86,7 +81,7 @@ def avg_pool(
     Units    kernel, strides, pads (begin..., end...) and dilations in pixels
     Source   ONNX AveragePool-22
     """
-    window, taps = _window(x, kernel, strides, pads, dilations)
+    window, taps = _window(x, given)
     size = window.result(x.shape[2:], empty=True)
     padded = window.pad(x, common.number(0, x.dtype))
     to = _sum_type(x.dtype)
@@ -133,10 +128,8 @@ def _counted(window: Window, x: Tensor, i: Sequence[Expr], everything: bool) -> 
 
 
 @op
-def lp_pool(
-    x: Tensor, *, kernel: tuple[int, ...], p: float = 2.0, strides: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (),
-) -> Tensor:  # fmt: skip
+@attributes(kernel=Parameter.empty, p=2.0, **sliding())
+def lp_pool(x: Tensor, *, p: float, **given: Ints) -> Tensor:
     """The p-norm of each window: the p-th root of the sum of |x| to the power p; the border is 0.
 
     Shapes   x [n, c, ...]; result [n, c, ...] with extents as in conv2d
@@ -145,7 +138,7 @@ def lp_pool(
     """
     common.float_only(x)
     common.require(p > 0, f"p={p}; it has to be above 0")
-    window, taps = _window(x, kernel, strides, pads, dilations)
+    window, taps = _window(x, given)
     to = common.wide(x.dtype)
     padded = window.pad(x, common.number(0, x.dtype))
 
@@ -199,10 +192,8 @@ def _first_largest(
 
 
 @op(kind="opaque")
-def max_pool_with_indices(
-    x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (), column_major: bool = False,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+@attributes(**WINDOW, column_major=False)
+def max_pool_with_indices(x: Tensor, *, column_major: bool, **given: Ints) -> tuple[Tensor, Tensor]:
     """The largest element of each window and where in x it stands, the first of equal ones; the
     border never counts.
 
@@ -213,7 +204,7 @@ def max_pool_with_indices(
     column_major  in places the first spatial dimension moves fastest
     Source        ONNX MaxPool-22
     """
-    window, taps = _window(x, kernel, strides, pads, dilations)
+    window, taps = _window(x, given)
     image = x.shape[2:]
     pixel, value = _first_largest(x, window, taps, lambda tap, at: common.row_major(image, at))
 
@@ -279,11 +270,7 @@ class _Even:
 
 def _even(x: Tensor, size: Sequence[int]) -> tuple[list[_Even], list[IterVar]]:
     rank = common.spatial_rank(x)
-    common.require(
-        len(size) == rank,
-        f"size={size} has {len(size)} numbers; {rank} spatial dimensions need {rank}",
-    )
-    common.require(min(size) >= 1, f"size={size}; every number has to be at least 1")
+    common.take_numbers(f"{rank} spatial dimensions", rank, 1, size=size)
     cuts = [_Even(e, s) for e, s in zip(x.shape[2:], size, strict=True)]
     return cuts, kernel_axes([c.longest for c in cuts])
 
@@ -307,9 +294,8 @@ def adaptive_max_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
     """
     cuts, taps = _even(x, size)
 
-    def body(*i: Expr) -> Expr:
-        largest: Expr = te_max(_in_window(x, i, cuts, taps, min_value(x.dtype)), taps)
-        return largest
+    def body(*i: Expr) -> Any:
+        return te_max(_in_window(x, i, cuts, taps, min_value(x.dtype)), taps)
 
     return common.tensor((*x.shape[:2], *size), body, "max_pool")
 
@@ -371,13 +357,12 @@ def _(x: Array, *, size: Sequence[int]) -> Array:
 
 
 def _grad_window(
-    grad: Tensor, x: Tensor, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
-    dilations: Sequence[int],
-) -> tuple[Window, list[IterVar]]:  # fmt: skip
+    grad: Tensor, x: Tensor, given: Mapping[str, Ints]
+) -> tuple[Window, list[IterVar]]:
     """The window of a pooling whose derivative is wanted; the operands fit each other."""
     common.float_only(x)
     common.same_dtype(grad=grad, x=x)
-    window, taps = _window(x, kernel, strides, pads, dilations)
+    window, taps = _window(x, given)
     want = (*x.shape[:2], *window.result(x.shape[2:], empty=True))
     common.require(
         len(grad.shape) == len(want),
@@ -405,16 +390,14 @@ def _spread(
 
 
 @op
-def avg_pool_grad(
-    grad: Tensor, x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (), count_include_pad: bool = False,
-) -> Tensor:  # fmt: skip
+@attributes(**WINDOW, count_include_pad=False)
+def avg_pool_grad(grad: Tensor, x: Tensor, *, count_include_pad: bool, **given: Ints) -> Tensor:
     """The derivative of avg_pool: every pixel gets its share of the windows that cover it.
 
     Shapes   grad as the result of avg_pool; x [n, c, ...]; result as x
     Units    as in avg_pool
     """
-    window, taps = _grad_window(grad, x, kernel, strides, pads, dilations)
+    window, taps = _grad_window(grad, x, given)
     to = common.wide(x.dtype)
 
     def share(*i: Expr) -> Expr:
@@ -444,17 +427,15 @@ def _(grad: Array, x: Array, *, count_include_pad: bool, **window: Any) -> Array
 
 
 @op(kind="opaque")
-def max_pool_grad(
-    grad: Tensor, x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (),
-) -> Tensor:  # fmt: skip
+@attributes(**WINDOW)
+def max_pool_grad(grad: Tensor, x: Tensor, **given: Ints) -> Tensor:
     """The derivative of max_pool: every window's goes to its largest element, the first of equal
     ones in the order of memory.
 
     Shapes   grad as the result of max_pool; x [n, c, ...]; result as x
     Units    as in max_pool
     """
-    window, taps = _grad_window(grad, x, kernel, strides, pads, dilations)
+    window, taps = _grad_window(grad, x, given)
     k = [reduce_axis(t.dom, "m" + t.var.name) for t in taps]
     kernel_extents = [const(int(e), INDEX) for e in window.kernel]
 

@@ -2,8 +2,8 @@
 
     program([x.shape], [x.dtype], [x], body, "sort")
 
-`body` gets the buffers of operands and results and returns a statement, written with the functions
-below. Such an operator is a kernel of its own.
+`body` gets the buffers of the results and returns a statement, written with the functions below.
+Such an operator is a kernel of its own.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.nodes import seq as seq
 from smelt.tir.regions import full, refresh_regions
+from smelt.tir.rewrite import map_stmts
 
 VECTOR = 8
 """Elements that are copied at once."""
@@ -40,10 +41,22 @@ WORTH_SHARING = 1 << 14
 
 def program(
     shapes: Sequence[Sequence[ExprLike]], dtypes: Sequence[str], inputs: Sequence[Tensor],
-    body: Callable[[list[Tensor], list[Tensor]], Stmt], name: str,
+    body: Callable[..., Stmt], name: str,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """The results that a statement writes, one for each shape and type."""
-    made = extern([list(s) for s in shapes], inputs, body, name, list(dtypes))
+    """The results that a statement writes, one for each shape and type.
+
+    body  of the results; blocks that list no regions read all operands and results
+    """
+
+    def statement(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        read, written = (tuple([full(t) for t in group]) for group in ((*ins, *outs), outs))
+
+        def touching(b: Block) -> Stmt:
+            return b if b.reads or b.writes else b.replace(reads=read, writes=written)
+
+        return map_stmts(body(*outs), Block, touching)
+
+    made = extern([list(s) for s in shapes], inputs, statement, name, list(dtypes))
     return tuple(made)
 
 
@@ -153,29 +166,25 @@ class Cell:
 
 
 def loop_nest(
-    extents: Sequence[ExprLike], cells: Sequence[Cell], touched: Sequence[Sequence[Tensor]],
-    body: Callable[[tuple[Expr, ...]], Stmt], kind: str = "serial", name: str = "turn",
+    extents: Sequence[ExprLike], cells: Sequence[Cell], body: Callable[[tuple[Expr, ...]], Stmt],
+    kind: str = "serial", name: str = "turn",
 ) -> Stmt:  # fmt: skip
     """The body for every point of a box, each time with cells of its own.
 
-    touched  the operands and the results of the program
-    kind     of the outermost loop
+    kind  of the outermost loop
     """
     sizes = [convert(e, INDEX) for e in extents]
     outer = [Var(f"{name}{d}") for d in range(len(sizes))]
     own = [IterVar(Var(f"v_{v.name}"), Range(const(0, INDEX), e), "spatial")
            for v, e in zip(outer, sizes, strict=True)]  # fmt: skip
-    ins, outs = (tuple([full(t) for t in group]) for group in touched)
-    block = Block(
-        name, tuple(own), (*ins, *outs), outs, body(tuple([i.var for i in own])), None,
-        tuple([c.buffer for c in cells]),
-    )  # fmt: skip
+    inner = body(tuple([i.var for i in own]))
+    block = Block(name, tuple(own), (), (), inner, None, tuple([c.buffer for c in cells]))
     return _nested(outer, sizes, BlockRealize(tuple(outer), const(True), block), kind)
 
 
-def once(cells: Sequence[Cell], touched: Sequence[Sequence[Tensor]], *statements: Stmt) -> Stmt:
-    """Statements one after another, with cells; touched as of `loop_nest`."""
-    return loop_nest([], cells, touched, lambda _: seq(*statements))
+def once(cells: Sequence[Cell], *statements: Stmt) -> Stmt:
+    """Statements one after another, with cells."""
+    return loop_nest([], cells, lambda _: seq(*statements))
 
 
 def scratch(shape: Sequence[Expr], dtype: str, name: str) -> Buffer:
@@ -222,18 +231,15 @@ def summed(
 
 
 def steps(
-    count: ExprLike, own: Sequence[Buffer], touched: Sequence[Sequence[Tensor]],
-    body: Callable[[Expr], Stmt], name: str = "step",
-) -> Stmt:  # fmt: skip
+    count: ExprLike, own: Sequence[Buffer], body: Callable[[Expr], Stmt], name: str = "step"
+) -> Stmt:
     """The body once for each index, strictly in this order: a recurrence.
 
-    own      buffers that live in one step
-    touched  the operands and the results of the program
+    own  buffers that live in one step
     """
     at = Var(name)
     mine = IterVar(Var(f"v_{name}"), Range(const(0, INDEX), convert(count, INDEX)), "opaque")
-    ins, outs = (tuple([full(t) for t in group]) for group in touched)
-    inner = Block(name, (mine,), (*ins, *outs), outs, body(mine.var), None, tuple(own))
+    inner = Block(name, (mine,), (), (), body(mine.var), None, tuple(own))
     return For(at, const(0, INDEX), convert(count, INDEX), BlockRealize((at,), const(True), inner))
 
 
@@ -256,17 +262,13 @@ class Lanes:
         self.others = [e for d, e in enumerate(shape) if d != axis]
         self.count, self.size = product(self.others), shape[axis]
 
-    def each(
-        self, cells: Sequence[Cell], touched: Sequence[Sequence[Tensor]],
-        body: Callable[[Expr], Stmt], steps: int = 1,
-    ) -> Stmt:  # fmt: skip
+    def each(self, cells: Sequence[Cell], body: Callable[[Expr], Stmt], steps: int = 1) -> Stmt:
         """The body for every lane, in parallel where that is worth it.
 
-        touched  the operands and the results of the program
-        steps    how much work an element is
+        steps  how much work an element is
         """
         kind = sharing(self.count * self.size * steps)
-        return loop_nest([self.count], cells, touched, lambda i: body(i[0]), kind, "lane")
+        return loop_nest([self.count], cells, lambda i: body(i[0]), kind, "lane")
 
     def at(self, lane: Expr, place: ExprLike) -> tuple[Expr, ...]:
         """The index in the tensor of an element of a lane."""

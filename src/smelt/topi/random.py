@@ -92,9 +92,7 @@ def _blocks(key: Tensor, count: Expr) -> Tensor:
     """The hashes of `count` values of the counter."""
     words = _cells()
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (key,), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def one(i: tuple[Expr, ...]) -> Stmt:
             low = key[7] + cast(WORD, i[0])
             start = [key[4], key[5], key[6] + cast(WORD, low < key[7]), low]
@@ -104,7 +102,7 @@ def _blocks(key: Tensor, count: Expr) -> Tensor:
                 *[store(result, (i[0], j), w.value) for j, w in enumerate(words)],
             )
 
-        return loop_nest([count], words, (ins, outs), one, sharing(count * 100), "block")
+        return loop_nest([count], words, one, sharing(count * 100), "block")
 
     return program([(count, BLOCK)], [WORD], [key], body, "threefry")[0]
 
@@ -190,9 +188,7 @@ def threefry_split(key: Tensor) -> tuple[Tensor, Tensor]:
     _key(key)
     words = _cells()
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (key,) = ins
-
+    def body(*outs: Tensor) -> Stmt:
         def written(*keys: Sequence[Expr]) -> list[Stmt]:
             pairs = zip(outs, keys, strict=True)
             return [store(out, (j,), v) for out, own in pairs for j, v in enumerate(own)]
@@ -214,9 +210,7 @@ def threefry_split(key: Tensor) -> tuple[Tensor, Tensor]:
         hashed = [*[w.set(key[4 + j]) for j, w in enumerate(words)], _hashed(words, key)]
         full = all_of(equal(key[8], _word(0)), equal(key[9], _word(0)))
         split = seq(*written(longer(path), longer(marked)))
-        return once(
-            words, (ins, outs), when(full, seq(*hashed, *written(fresh(0), fresh(1))), split)
-        )
+        return once(words, when(full, seq(*hashed, *written(fresh(0), fresh(1))), split))
 
     left, right = program([(KEY_WORDS,)] * 2, [WORD] * 2, [key], body, "threefry_split")
     return left, right

@@ -17,7 +17,7 @@ clip         bound of the operands of the gates' activations; 0: none
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Buffer, BufferLoad, Stmt
 
-from .common import agree, named, number, require, same_dtype, take_dimensions
+from .common import agree, named, number, require, same_dtype, take_forms
 from .program import block, let, program, scratch, seq, steps, store, summed, when
 from .reference import Array, logistic
 from .registry import op
@@ -84,20 +84,17 @@ class _Layer:
             self.dtype in ("float32", "float64"),
             f"x is {self.dtype}; legal: float32, float64; cast narrow floats",
         )
-        take_dimensions(3, x=x)
-        take_dimensions(2, r=r)
+        forms = ["[length, batch, inputs]", "[hidden, columns]", *["[rows, hidden]"] * len(states)]
+        take_forms(*forms, "[batch]", x=x, r=r, **states, lengths=lengths)
         self.length, self.batch, self.hidden = x.shape[0], x.shape[1], r.shape[0]
         self.columns = self.hidden * own
         agree(self.columns, r.shape[1], f"{named(r=r)} needs {own} columns per row")
-        for name in [n for n, t in states.items() if t is not None]:
-            t, shown = given[name], named(**{name: given[name]})
-            take_dimensions(2, **{name: t})
-            agree(self.batch, t.shape[0], f"{shown} needs one row per row of x")
-            agree(self.hidden, t.shape[1], f"{shown} needs one column per unit")
+        for name, t in states.items():
+            if t is not None:
+                shown = named(**{name: t})
+                agree(self.batch, t.shape[0], f"{shown} needs one row per row of x")
         if lengths is not None:
             require(dt.is_int(lengths.dtype), f"lengths is {lengths.dtype}; legal: integers")
-            require(len(lengths.shape) == 1, f"{named(lengths=lengths)} has to be a vector")
-            agree(self.batch, lengths.shape[0], "lengths needs one number per row of x")
         columns = self.hidden * inputs
         agree(columns, x.shape[2], f"{named(x=x)} needs {inputs} columns per hidden unit")
         self.gates = scratch([self.batch, self.columns], self.dtype, "gates")
@@ -170,10 +167,10 @@ def _recurrence(
     own    buffers beside the gates that live in one step
     """
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+    def body(*outs: Tensor) -> Stmt:
         first = layer.first(list(zip(outs[1:], given, strict=True)), "first")
         buffers = [layer.gates, *own]
-        return seq(first, steps(layer.length, buffers, (ins, outs), lambda t: step(t, *outs)))
+        return seq(first, steps(layer.length, buffers, lambda t: step(t, *outs)))
 
     shapes = [[layer.length, layer.batch, layer.hidden], *[layer.states] * len(given)]
     present = [t for t in operands if t is not None]
@@ -230,16 +227,23 @@ def _clipped(v: Array, clip: float) -> Array:
     return np.clip(v, -clip, clip) if clip else v
 
 
-def _start(x: Array, r: Array, state: Array | None) -> Array:
-    return np.zeros((x.shape[1], r.shape[0]), x.dtype) if state is None else state.copy()
-
-
-def _visits(x: Array, lengths: Array | None, reverse: bool) -> Iterator[tuple[int, int]]:
-    """(time, row) in the order in which a layer meets them."""
-    for row in range(x.shape[1]):
-        count = x.shape[0] if lengths is None else min(max(int(lengths[row]), 0), x.shape[0])
-        for t in range(count):
-            yield (count - 1 - t if reverse else t), row
+def _recurrence_array(
+    x: Array, hidden: int, states: Sequence[Array | None], lengths: Array | None, reverse: bool,
+    step: Callable[..., Sequence[Array]],
+) -> tuple[Array, ...]:  # fmt: skip
+    """y and the last states. step: (x, states...) of a row at a time -> its states, the first is
+    what y shows."""
+    length, rows = x.shape[:2]
+    now = [np.zeros((rows, hidden), x.dtype) if s is None else s.copy() for s in states]
+    y = np.zeros((length, rows, hidden), x.dtype)
+    for row in range(rows):
+        count = length if lengths is None else min(max(int(lengths[row]), 0), length)
+        for t in reversed(range(count)) if reverse else range(count):
+            made = step(x[t, row], *[s[row] for s in now])
+            for s, v in zip(now, made, strict=True):
+                s[row] = v
+            y[t, row] = made[0]
+    return y, *now
 
 
 @rnn.numpy
@@ -249,11 +253,11 @@ def _(
 ) -> tuple[Array, ...]:  # fmt: skip
     """One gate."""
     (f,) = _array_functions(activations, alpha, beta)
-    h = _start(x, r, h0)
-    y = np.zeros((*x.shape[:2], r.shape[0]), x.dtype)
-    for t, row in _visits(x, lengths, reverse):
-        y[t, row] = h[row] = f(_clipped(x[t, row] + h[row] @ r, clip))
-    return y, h
+
+    def step(v: Array, h: Array) -> list[Array]:
+        return [f(_clipped(v + h @ r, clip))]
+
+    return _recurrence_array(x, r.shape[0], [h0], lengths, reverse, step)
 
 
 def _check_reset(layer: _Layer, r: Tensor, candidate: Tensor | None, bias: Tensor | None) -> None:
@@ -331,21 +335,21 @@ def _(
 ) -> tuple[Array, ...]:  # fmt: skip
     """Gates z, r, n."""
     f, g = _array_functions(activations, alpha, beta)
-    h = _start(x, r, h0)
     size = r.shape[0]
-    y = np.zeros((*x.shape[:2], size), x.dtype)
-    for t, row in _visits(x, lengths, reverse):
-        own = np.split(x[t, row], 3)
-        z = f(_clipped(own[0] + h[row] @ r[:, :size], clip))
-        keep = f(_clipped(own[1] + h[row] @ r[:, size : 2 * size], clip))
+
+    def step(v: Array, h: Array) -> list[Array]:
+        own = np.split(v, 3)
+        z = f(_clipped(own[0] + h @ r[:, :size], clip))
+        keep = f(_clipped(own[1] + h @ r[:, size : 2 * size], clip))
         if candidate is not None:
-            seen = (keep * h[row]) @ candidate
+            seen = (keep * h) @ candidate
         else:
-            seen = h[row] @ r[:, 2 * size :]
+            seen = h @ r[:, 2 * size :]
             seen = keep * (seen if bias is None else seen + bias)
         n = g(_clipped(own[2] + seen, clip))
-        y[t, row] = h[row] = (1 - z) * n + z * h[row]
-    return y, h
+        return [(1 - z) * n + z * h]
+
+    return _recurrence_array(x, size, [h0], lengths, reverse, step)
 
 
 @op
@@ -405,16 +409,15 @@ def _(
 ) -> tuple[Array, ...]:  # fmt: skip
     """Gates i, o, f, n."""
     f, g, out = _array_functions(activations, alpha, beta)
-    h, c = _start(x, r, h0), _start(x, r, c0)
     size = r.shape[0]
-    y = np.zeros((*x.shape[:2], size), x.dtype)
     seen = np.zeros(3 * size, x.dtype) if peephole is None else peephole
     see_i, see_o, see_f = np.split(seen, 3)
-    for t, row in _visits(x, lengths, reverse):
-        i, o, forget, n = np.split(x[t, row] + h[row] @ r, 4)
-        i = f(_clipped(i + see_i * c[row], clip))
-        forget = 1 - i if input_forget else f(_clipped(forget + see_f * c[row], clip))
-        c[row] = forget * c[row] + i * g(_clipped(n, clip))
-        h[row] = f(_clipped(o + see_o * c[row], clip)) * out(c[row])
-        y[t, row] = h[row]
-    return y, h, c
+
+    def step(v: Array, h: Array, c: Array) -> list[Array]:
+        i, o, forget, n = np.split(v + h @ r, 4)
+        i = f(_clipped(i + see_i * c, clip))
+        forget = 1 - i if input_forget else f(_clipped(forget + see_f * c, clip))
+        after = forget * c + i * g(_clipped(n, clip))
+        return [f(_clipped(o + see_o * after, clip)) * out(after), after]
+
+    return _recurrence_array(x, size, [h0, c0], lengths, reverse, step)

@@ -46,23 +46,14 @@ class _Plan:
         self.axes = common.axes_of(axes, len(x.shape))
         self.keepdims, self.rank = keepdims, len(x.shape)
         self.vars = common.reduce_axes(x, self.axes)
-        one = const(1, INDEX)
-        kept = [(one if a in self.axes else e, a) for a, e in enumerate(x.shape)]
-        self.shape = tuple([e for e, a in kept if keepdims or a not in self.axes])
+        kept = [a for a in range(self.rank) if keepdims or a not in self.axes]
+        self.shape = tuple([const(1, INDEX) if a in self.axes else x.shape[a] for a in kept])
 
     def point(self, i: Sequence[Expr]) -> tuple[Expr, ...]:
         """The operand's index for the result's."""
-        rest = iter(i)
+        rest = iter([v for a, v in enumerate(i) if not self.keepdims or a not in self.axes])
         over = dict(zip(self.axes, self.vars, strict=True))
-        index: list[Expr] = []
-        for a in range(self.rank):
-            if a in over:
-                index.append(over[a].var)
-                if self.keepdims:
-                    next(rest)
-            else:
-                index.append(next(rest))
-        return tuple(index)
+        return tuple([over[a].var if a in over else next(rest) for a in range(self.rank)])
 
 
 def _reduce(
@@ -77,7 +68,7 @@ def _reduce(
 
 def _total(x: Tensor, axes: Axes, keepdims: bool, name: str, fn: Callable[[Expr], Expr]) -> Tensor:
     """The sum of fn(x), in the wide type."""
-    common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    common.numbers_only(x=x)
     to = common.wide(x.dtype)
     return _reduce(x, axes, keepdims, name, te_sum, lambda v: fn(cast(to, v)))
 
@@ -131,7 +122,7 @@ mean.numpy(_reduction(_mean))
 @op(numpy=_reduction(lambda x, **k: np.prod(x, dtype=x.dtype, **k)))
 def prod(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The product along `axes` (None: all)."""
-    common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    common.numbers_only(x=x)
     to = common.wide(x.dtype)
     return common.stored(
         _reduce(x, axes, keepdims, "prod", te_prod, lambda v: cast(to, v)), x.dtype
@@ -250,31 +241,21 @@ reduce_log_sum_exp.numpy(_reduction(np.logaddexp.reduce))
 # ------------------------------------------------------------------------------- where it stands
 
 
-def _pick(better: Callable[[Expr, Expr], Expr], last: bool, start: Expr) -> Callable[..., Any]:
-    """A reduction of (index, value) pairs to the better value; among equals by position.
-
-    start  the index of no element
-    """
+def _picker(name: str, better: Callable[[Expr, Expr], Expr], worst: Any, last: bool) -> Any:
+    """A reduction of (index, value) pairs to the better value; among equals by position."""
+    start = const(-1 if last else (1 << 63) - 1, "int64")
 
     def combine(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, Expr]:
         nearer = a[0] > b[0] if last else a[0] < b[0]
         keep: Expr = Or(better(a[1], b[1]), And(equal(a[1], b[1]), nearer))
-        if dt.is_int(
-            a[1].dtype
-        ):  # sums in a comparison may be moved, and then pass the worst value
-            keep = And(not_equal(a[0], start), keep)
+        # sums in a comparison may be moved, and then pass the worst value
+        keep = And(not_equal(a[0], start), keep) if dt.is_int(a[1].dtype) else keep
         return select(keep, a[0], b[0]), select(keep, a[1], b[1])
-
-    return combine
-
-
-def _picker(name: str, better: Callable[[Expr, Expr], Expr], worst: Any, last: bool) -> Any:
-    start = const(-1 if last else (1 << 63) - 1, "int64")
 
     def identity(_: str, dtype: str) -> tuple[Expr, Expr]:
         return start, worst(dtype)
 
-    return comm_reducer(_pick(better, last, start), identity, name)
+    return comm_reducer(combine, identity, name)
 
 
 _ARGMAX = {
@@ -290,7 +271,7 @@ _ARGMIN = {
 
 
 def _position(x: Tensor, axis: int, keepdims: bool, name: str, reducer: Any) -> Tensor:
-    common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    common.numbers_only(x=x)
     plan = _Plan(x, (common.axis_of(axis, len(x.shape)),), keepdims)
     result = compute(
         plan.shape, lambda *i: reducer((plan.vars[0].var, x[plan.point(i)]), plan.vars), name
@@ -341,19 +322,16 @@ class _Powers:
     def __init__(self, x: Tensor, axis: int) -> None:
         common.float_only(x)
         self.axis = common.axis_of(axis, len(x.shape))
-        to, plan = common.wide(x.dtype), _Plan(x, (self.axis,), False)
-        largest = common.tensor(
-            plan.shape, lambda *i: te_max(x[plan.point(i)], plan.vars), "softmax_max"
-        )
+        to, largest = common.wide(x.dtype), _reduce(x, (self.axis,), False, "softmax_max", te_max)
 
         def moved(i: tuple[Expr, ...]) -> Expr:
             return cast(to, x[i]) - cast(to, largest[self.rest(i)])
 
         self.moved = moved
         self.powers = common.tensor(x.shape, lambda *i: call("exp", self.moved(i)), "softmax_exp")
-        again = _Plan(self.powers, (self.axis,), False)
+        plan = _Plan(x, (self.axis,), False)
         self.total = common.sum_over(
-            plan.shape, lambda *i: self.powers[again.point(i)], again.vars, "softmax_sum"
+            plan.shape, lambda *i: self.powers[plan.point(i)], plan.vars, "softmax_sum"
         )
 
     def rest(self, i: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -380,8 +358,7 @@ def softmax_array(x: Array, *, axis: int) -> Array:
     """exp(x - max) over its sum."""
     w = widened(x)
     e = np.exp(w - np.max(w, axis=axis, keepdims=True, initial=-np.inf))
-    result: Array = (e / np.sum(e, axis=axis, keepdims=True)).astype(x.dtype)
-    return result
+    return np.asarray(e / np.sum(e, axis=axis, keepdims=True)).astype(x.dtype)
 
 
 @op
@@ -401,8 +378,7 @@ def _(x: Array, *, axis: int) -> Array:
     w = widened(x)
     moved = w - np.max(w, axis=axis, keepdims=True, initial=-np.inf)
     total = np.log(np.sum(np.exp(moved), axis=axis, keepdims=True))
-    result: Array = (moved - total).astype(x.dtype)
-    return result
+    return np.asarray(moved - total).astype(x.dtype)
 
 
 # ----------------------------------------------------------------------------------------- scans
@@ -413,13 +389,11 @@ def scan(
     exclusive: bool = False, reverse: bool = False,
 ) -> Tensor:  # fmt: skip
     """The elements before each one along `axis` joined; narrow floats meet in float32."""
-    common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    common.numbers_only(x=x)
     lanes = Lanes(x.shape, common.axis_of(axis, len(x.shape)))
     so_far = Cell(common.wide(x.dtype), "so_far")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x,), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def one(lane: Expr) -> Stmt:
             def step(k: Expr) -> Stmt:
                 at = lanes.at(lane, lanes.size - 1 - k if reverse else k)
@@ -429,7 +403,7 @@ def scan(
 
             return seq(so_far.set(start), loop(lanes.size, step, "k"))
 
-        return lanes.each([so_far], (ins, outs), one)
+        return lanes.each([so_far], one)
 
     return program([x.shape], [x.dtype], [x], body, name)[0]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,18 @@ def box_overlap(a: Array, b: Array, pixel: float = 0.0) -> float:
     return float(shared / covered) if covered > 0 else 0.0
 
 
+def greedy(
+    boxes: Array, order: Iterable[int], most: int, threshold: float, pixel: float = 0.0
+) -> list[int]:
+    """The boxes, in an order, that none before it overlaps by more than the threshold."""
+    kept: list[int] = []
+    for i in order:
+        near = [box_overlap(boxes[k], boxes[i], pixel) for k in kept]
+        if len(kept) != most and all(v <= threshold for v in near):
+            kept.append(i)
+    return kept
+
+
 def basic_slice(
     rank: int, axes: Sequence[int], begin: Sequence[int], end: Sequence[int],
     strides: Sequence[int] | None,
@@ -110,9 +122,9 @@ def highest(x: Array) -> float:
 
 def padded_image(x: Array, pads: Sequence[int], value: float) -> Array:
     """An image x[n, c, ...] with a border: pads are the begins, then the ends."""
-    rank = x.ndim - 2
-    border = list(zip(pads[:rank], pads[rank:], strict=True)) if pads else [(0, 0)] * rank
-    return np.pad(x, [(0, 0), (0, 0), *border], constant_values=value)
+    rank = len(pads) // 2
+    border = [(0, 0)] * (x.ndim - rank) + list(zip(pads[:rank], pads[rank:], strict=True))
+    return np.pad(x, border, constant_values=value)
 
 
 def without_border(x: Array, pads: Sequence[int]) -> Array:
@@ -142,10 +154,14 @@ def taps(
         yield (..., *place), x[met]
 
 
-def under_window(
+def taps_on(
     x: Array, border: float, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
     dilations: Sequence[int],
-) -> Array:  # fmt: skip
+) -> Iterator[tuple[Index, Array]]:  # fmt: skip
+    """`taps` of an image with a border of one value."""
+    return taps(padded_image(x, pads, border), kernel, strides, dilations)
+
+
+def under_window(x: Array, border: float, **window: Any) -> Array:
     """[taps, n, c, ...]: the elements of every window on an image with a border of one value."""
-    parts = taps(padded_image(x, pads, border), kernel, strides, dilations)
-    return np.stack([part for _, part in parts])
+    return np.stack([part for _, part in taps_on(x, border, **window)])

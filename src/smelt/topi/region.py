@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from smelt.ir.build import all_of, call, ceildiv, if_then_else, maximum, minimum, select, value_of
+from smelt.ir.build import all_of, call, ceildiv, if_then_else, maximum, minimum, select
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, min_value, reduce_axis
 from smelt.tir.nodes import Stmt
 
 from . import common
-from .conv import Window, agree_on_channels
+from .conv import Ints, Window, agree_on_channels, sliding
 from .program import lets, loop, loop_nest, loops, product, program, seq, sharing, store, when
 from .reference import Array, Index
-from .registry import op
+from .registry import attributes, op
 
 ALIGN_MODES = ("avg", "max", "max_pixel")
 WORK_OF_A_PART = 16
@@ -44,8 +44,7 @@ def _neighbours(load: Callable[[Expr, Expr], Expr], y: Expr, x: Expr, to: str) -
 def _regions(x: Tensor, rois: Tensor, size: Sequence[int]) -> None:
     common.float_only(x)
     common.float_only(rois, "rois")
-    common.take_form("[n, c, h, w]", x=x)
-    common.take_form("[k, 5]", rois=rois)
+    common.take_forms("[n, c, h, w]", "[k, 5]", x=x, rois=rois)
     common.require(len(size) == 2 and min(size) >= 1, f"size={size} has to be two positive numbers")
 
 
@@ -188,14 +187,14 @@ def roi_align(
     rows = size[0]
     shape = common.extents((rois.shape[0], x.shape[1], *size))
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+    def body(out: Tensor) -> Stmt:
         # rows of parts are shared out: what a point is mixed from serves all channels
         def row(v: tuple[Expr, ...]) -> Stmt:
             k, p = v[0] // rows, v[0] % rows
-            return _Region(x, rois, outs[0], k, scale, samples, mode, half_pixel).row(p)
+            return _Region(x, rois, out, k, scale, samples, mode, half_pixel).row(p)
 
         kind = sharing(product(shape) * WORK_OF_A_PART)
-        return loop_nest([rois.shape[0] * rows], [], (ins, outs), row, kind)
+        return loop_nest([rois.shape[0] * rows], [], row, kind)
 
     (made,) = program([shape], [common.wide(x.dtype)], [x, rois], body, "roi_align")
     return common.stored(made, x.dtype)
@@ -278,9 +277,7 @@ def roi_pool(x: Tensor, rois: Tensor, *, size: tuple[int, ...], scale: float = 1
     rows, columns = bounds(0), bounds(1)
     image = common.tensor((rois.shape[0],), lambda k: _image(x, rois, k), "roi_image")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (out,) = outs
-
+    def body(out: Tensor) -> Stmt:
         def part(at: tuple[Expr, ...]) -> Stmt:
             k, c, p, q = at
 
@@ -328,10 +325,10 @@ def _(x: Array, rois: Array, *, size: Sequence[int], scale: float) -> Array:
 
 
 @op(kind="opaque")
+@attributes(**sliding(2), groups=1, offset_groups=1)
 def deformable_conv2d(
-    x: Tensor, offset: Tensor, w: Tensor, mask: Tensor | None = None, *,
-    strides: tuple[int, ...] = (1, 1), pads: tuple[int, ...] = (0, 0, 0, 0),
-    dilations: tuple[int, ...] = (1, 1), groups: int = 1, offset_groups: int = 1,
+    x: Tensor, offset: Tensor, w: Tensor, mask: Tensor | None = None, *, groups: int,
+    offset_groups: int, **given: Ints,
 ) -> Tensor:  # fmt: skip
     """A convolution whose kernel elements meet the image at points moved by offsets.
 
@@ -344,12 +341,15 @@ def deformable_conv2d(
     """
     dtype = common.same_dtype(x=x, w=w)
     common.float_only(x)
-    common.take_dimensions(4, x=x, offset=offset, w=w, **({} if mask is None else {"mask": mask}))
+    forms = ("[n, c, h, w]", "[n, taps * 2, oh, ow]", "[o, i, kh, kw]", "[n, taps, oh, ow]")
+    common.take_forms(*forms, x=x, offset=offset, w=w, mask=mask)
     common.float_only(offset, "offset")
-    window = Window(2, w.shape[2:], strides, pads, dilations)
+    window = Window(2, w.shape[2:], **given)
     size = window.result(x.shape[2:])
     taps = w.shape[2] * w.shape[3]
-    _deformable_shapes(x, w, groups, offset_groups)
+    agree_on_channels(x, w, groups)
+    common.take_groups(groups, common.named(w=w), w.shape[0])
+    common.take_groups(offset_groups, f"offset_groups of {common.named(x=x)}", x.shape[1])
     for name, t, each in (("offset", offset, 2), ("mask", mask, 1)):
         if t is None:
             continue
@@ -394,18 +394,6 @@ def _(
     columns = moved.reshape(n, groups, c // groups, *kernel, *size)
     result = np.asarray(np.einsum("ngcijpq,gocij->ngopq", columns, filters))
     return result.reshape(n, w.shape[0], *size).astype(x.dtype)
-
-
-def _deformable_shapes(x: Tensor, w: Tensor, groups: int, offset_groups: int) -> None:
-    agree_on_channels(x, w, groups)
-    for name, count, by in (
-        ("groups", value_of(w.shape[0]), groups),
-        ("offset_groups", value_of(x.shape[1]), offset_groups),
-    ):
-        common.require(by >= 1, f"{name}={by}; it has to be at least 1")
-        common.require(
-            count is None or count % by == 0, f"{count} channels cannot be split into {name}={by}"
-        )
 
 
 def _moved(

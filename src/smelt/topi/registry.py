@@ -4,7 +4,8 @@
     def leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor: ...
 
 Positional parameters are operands (`Tensor`, `Tensor | None` = may be left out, `*xs` = any
-number); keyword-only parameters are attributes with their types. Running the body on placeholders
+number); keyword-only parameters are attributes with their types, and so are those that
+`@attributes(...)` declares of a body that takes them as `**attrs`. Running the body on placeholders
 gives shapes, types and the fusion kind, memoised by operand types and attributes.
 
 Users write their own in the same way (`smelt.op`); `@my_op.schedule` gives one a schedule rule.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from inspect import Parameter
 from typing import Any, overload
 
 from smelt.ir.build import is_const
@@ -140,7 +142,7 @@ class Op:
         self.operands: list[str] = []
         self.optional: set[str] = set()
         self.variadic = False
-        self.attributes: dict[str, inspect.Parameter] = {}
+        self.attributes: dict[str, Parameter] = {}
         for p in inspect.signature(fn).parameters.values():
             if p.kind == p.KEYWORD_ONLY:
                 self.attributes[p.name] = p
@@ -294,6 +296,22 @@ def _listed(args: Sequence[Tensor | None]) -> str:
     )
 
 
+def attributes(**defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare the attributes of a body, in order, where it takes them as `**attrs`.
+
+    A default of Parameter.empty: it has to be given.
+    """
+
+    def declare(fn: Callable[..., Any]) -> Callable[..., Any]:
+        own = inspect.signature(fn).parameters.values()
+        operands = [p for p in own if p.kind == Parameter.POSITIONAL_OR_KEYWORD]
+        given = [Parameter(n, Parameter.KEYWORD_ONLY, default=d) for n, d in defaults.items()]
+        vars(fn)["__signature__"] = inspect.Signature([*operands, *given])
+        return fn
+
+    return declare
+
+
 def plain(value: Any) -> Any:
     """An attribute as Python data; sizes that are not known stay expressions."""
     if isinstance(value, list | tuple):
@@ -338,12 +356,9 @@ def _kind(outputs: Sequence[Tensor]) -> str:
         for load in [x for e in o.body for x in loads(e)]:
             if load.indices == point:
                 continue
-            used = [i for i in load.indices if i in point]
-            plain = all(i in point or isinstance(i, IntImm) for i in load.indices) and len(
-                set(used)
-            ) == len(used)
-            ordered = [point.index(i) for i in used] == sorted(point.index(i) for i in used)
-            if not (plain and ordered):
+            places = [point.index(i) for i in load.indices if i in point]
+            moved = any(i not in point and not isinstance(i, IntImm) for i in load.indices)
+            if moved or places != sorted(set(places)):
                 return "injective"
             worst = "broadcast"
     return worst

@@ -14,7 +14,18 @@ from smelt.ir.build import all_of, any_of, call, equal, maximum, minimum, select
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, max_value, min_value, reduce_axis
 
-from .common import clamped, extents, named, number, require, show, stored, sum_over, tensor
+from .common import (
+    clamped,
+    extents,
+    number,
+    one_of,
+    require,
+    show,
+    stored,
+    sum_over,
+    take_count,
+    tensor,
+)
 from .reference import Array, widened
 from .registry import op
 
@@ -95,13 +106,11 @@ class _Axis:
 
 def _rounded(x: Expr, how: str) -> Expr:
     """A coordinate as an index."""
-    if how == "floor":
-        return cast(INDEX, call("floor", x))
-    if how == "ceil":
-        return cast(INDEX, call("ceil", x))
-    if how == "round_prefer_ceil":
-        return cast(INDEX, call("floor", x + 0.5))
-    return cast(INDEX, call("ceil", x - 0.5))
+    name, moved = {
+        "floor": ("floor", x), "ceil": ("ceil", x), "round_prefer_ceil": ("floor", x + 0.5),
+        "round_prefer_floor": ("ceil", x - 0.5),
+    }[how]  # fmt: skip
+    return cast(INDEX, call(name, moved))
 
 
 def _nearest(a: _Axis, i: Expr, how: str) -> list[tuple[Expr, Expr | None]]:
@@ -122,46 +131,41 @@ def _linear(a: _Axis, i: Expr) -> list[tuple[Expr, Expr | None]]:
     return [(left, 1.0 - weight), (minimum(left + 1, a.extent - 1), weight)]
 
 
-def _linear_without_outside(a: _Axis, i: Expr) -> list[tuple[Expr, Expr | None]]:
-    x = a.source(i)
-    down = call("floor", x)
-    weight = x - down
-    return _counted(a, cast(INDEX, down), [1.0 - weight, weight], 0)
+def _near(v: Expr, c: float) -> Expr:
+    """The weight of cubic convolution at a distance up to 1."""
+    return ((c + 2) * v - (c + 3)) * v * v + 1.0
+
+
+def _far(v: Expr, c: float) -> Expr:
+    """The weight at a distance from 1 to 2."""
+    return ((c * v - 5 * c) * v + 8 * c) * v - 4 * c
 
 
 def cubic_weights(t: Expr, c: float) -> list[Expr]:
     """The weights of the four elements around a point that lies `t` behind the second of them, by
     cubic convolution with the coefficient c."""
 
-    def near(v: Expr) -> Expr:
-        return ((c + 2) * v - (c + 3)) * v * v + 1.0
-
-    def far(v: Expr) -> Expr:
-        return ((c * v - 5 * c) * v + 8 * c) * v - 4 * c
-
-    return [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
+    return [_far(t + 1.0, c), _near(t, c), _near(1.0 - t, c), _far(2.0 - t, c)]
 
 
-def _cubic(a: _Axis, i: Expr, coefficient: float, exclude: bool) -> list[tuple[Expr, Expr | None]]:
+def _mixed(
+    a: _Axis, i: Expr, weights: Callable[[Expr], list[Expr]], exclude: bool
+) -> list[tuple[Expr, Expr | None]]:
+    """The elements around a point with their weights, by how far it lies behind the one in front.
+
+    exclude  those outside the operand count 0 and the others sum up to 1
+    """
     x = a.source(i)
     down = call("floor", x)
-    weights = cubic_weights(x - down, coefficient)
-    first = cast(INDEX, down)
+    kept = weights(x - down)
+    first, before = cast(INDEX, down), len(kept) // 2 - 1
+    places = [first + (n - before) for n in range(len(kept))]
     if exclude:
-        return _counted(a, first, weights, 1)
-    return [(a.inside(first + (n - 1)), w) for n, w in enumerate(weights)]
-
-
-def _counted(
-    a: _Axis, first: Expr, weights: Sequence[Expr], before: int
-) -> list[tuple[Expr, Expr | None]]:
-    """Taps outside the operand count 0 and the others sum up to 1 (exclude_outside)."""
-    kept = []
-    for n, w in enumerate(weights):
-        at = first + (n - before)
-        kept.append(select(all_of(at >= 0, at < a.extent), w, 0.0))
-    total = functools.reduce(operator.add, kept)
-    return [(a.inside(first + (n - before)), w / total) for n, w in enumerate(kept)]
+        inside = [all_of(at >= 0, at < a.extent) for at in places]
+        kept = [select(c, w, 0.0) for c, w in zip(inside, kept, strict=True)]
+        total = functools.reduce(operator.add, kept)
+        kept = [w / total for w in kept]
+    return [(a.inside(at), w) for at, w in zip(places, kept, strict=True)]
 
 
 def _tent(v: Expr) -> Expr:
@@ -171,9 +175,7 @@ def _tent(v: Expr) -> Expr:
 
 def _cubic_kernel(v: Expr, c: float) -> Expr:
     """The weight of cubic convolution at a distance."""
-    near = ((c + 2) * v - (c + 3)) * v * v + 1.0
-    far = ((c * v - 5 * c) * v + 8 * c) * v - 4 * c
-    return select(v <= 1.0, near, select(v < 2.0, far, 0.0))
+    return select(v <= 1.0, _near(v, c), select(v < 2.0, _far(v, c), 0.0))
 
 
 def _filtered(
@@ -234,20 +236,6 @@ def _along(
     return tensor(shape, body, "resize")
 
 
-def _check(x: Tensor, modes: tuple[str, str, str], counts: tuple[int, int, int]) -> None:
-    """The modes exist, and there are as many sizes, scales and ends of the roi as x needs."""
-    names = ("mode", "coordinate_mode", "nearest_mode")
-    for name, value, legal in zip(names, modes, (MODES, COORDINATES, NEAREST), strict=True):
-        require(value in legal, f"{name}={value!r}; legal: {', '.join(legal)}")
-    rank = len(x.shape)
-    needed = (rank, rank, 2 * rank)
-    for name, count, need in zip(("sizes", "scales", "roi"), counts, needed, strict=True):
-        require(
-            count == need or (count == 0 and name != "sizes"),
-            f"{name} has {count} numbers; {named(x=x)} needs {need}",
-        )
-
-
 @op(channels_last=True)
 def resize(
     x: Tensor, *, sizes: tuple[int, ...], scales: tuple[float, ...] = (), mode: str = "nearest",
@@ -266,7 +254,11 @@ def resize(
     Source     ONNX Resize-19
     """
     rank, new = len(x.shape), extents(sizes)
-    _check(x, (mode, coordinate_mode, nearest_mode), (len(new), len(scales), len(roi)))
+    one_of(MODES, mode=mode)
+    one_of(COORDINATES, coordinate_mode=coordinate_mode)
+    one_of(NEAREST, nearest_mode=nearest_mode)
+    take_count(x, rank, sizes=new, scales=scales or new)
+    take_count(x, 2 * rank, roi=roi or 2 * new)
     crop = coordinate_mode == "tf_crop_and_resize"
     narrow = mode != "nearest" and x.dtype not in ("float32", "float64")
     moved = stored(x, FLOAT, "widen") if narrow else x
@@ -291,9 +283,10 @@ def resize(
         def taps(i: Expr, a: _Axis = a) -> list[tuple[Expr, Expr | None]]:
             if mode == "nearest":
                 return _nearest(a, i, nearest_mode)
-            if mode == "linear":
-                return _linear_without_outside(a, i) if exclude_outside else _linear(a, i)
-            return _cubic(a, i, cubic_coeff, exclude_outside)
+            if mode == "cubic":
+                weights = functools.partial(cubic_weights, c=cubic_coeff)
+                return _mixed(a, i, weights, exclude_outside)
+            return _mixed(a, i, lambda t: [1.0 - t, t], True) if exclude_outside else _linear(a, i)
 
         moved = _along(moved, d, a, taps, blank)
     if moved is x:

@@ -118,11 +118,6 @@ def _reflected(v: Expr, extent: Expr, align_corners: bool) -> Expr:
     return select(span > 0.0, inside, const(0.0, v.dtype)) if align_corners else inside
 
 
-def _held(v: Expr, extent: Expr) -> Expr:
-    """A coordinate cut to the image."""
-    return maximum(minimum(v, cast(v.dtype, extent - 1)), const(0.0, v.dtype))
-
-
 def _grid_line(
     grid: Tensor, d: int, rank: int, extent: Expr, mode: str, border: str, align_corners: bool
 ) -> _Line:
@@ -133,7 +128,8 @@ def _grid_line(
     def inner(v: Expr) -> Expr:
         if border == "reflection":
             v = _reflected(v, extent, align_corners)
-        return v if border == "zeros" else _held(v, extent)
+        held = common.clamped(v, const(0.0, v.dtype), cast(v.dtype, extent - 1))
+        return v if border == "zeros" else held
 
     def source(*i: Expr) -> Expr:
         g = cast(to, grid[(*i, const(rank - 1 - d, INDEX))])
@@ -320,14 +316,13 @@ def crop_and_resize(
              outside is extrapolation_value
     mode     "nearest" (halves up) or "linear"
     """
-    common.take_form("[n, c, h, w]", x=x)
+    common.take_forms("[n, c, h, w]", x=x)
     common.one_of(("nearest", "linear"), mode=mode)
     common.require(len(size) == 2 and min(size) >= 1, f"size={size} has to be two positive numbers")
     common.float_only(boxes, "boxes")
     if mode == "linear":
         common.float_only(x)
-    common.take_form("[k, 4]", boxes=boxes)
-    common.take_form("[k]", indices=indices)
+    common.take_forms("[k, 4]", "[m]", boxes=boxes, indices=indices)
     common.agree(
         boxes.shape[0],
         indices.shape[0],

@@ -19,7 +19,7 @@ from .common import (
     one_of,
     require,
     same_dtype,
-    take_dimensions,
+    take_forms,
     take_matrices,
     tensor,
 )
@@ -31,7 +31,7 @@ def _lengths(x: Tensor, lengths: Tensor, axis: int, name: str) -> None:
     """One length for each index of a dimension of x."""
     own = {name: lengths}
     integers_only(**own)
-    take_dimensions(1, **own)
+    take_forms("[n]", **own)
     agree(x.shape[axis], lengths.shape[0], f"{named(x=x, **own)}: dimension {axis} of x")
 
 

@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, equal, maximum, not_equal, select
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import extents, integers_only, named, number, require, take_dimensions, tensor
+from .common import extents, integers_only, named, number, numbers_only, require, take_forms, tensor
 from .program import (
     Cell,
     Lanes,
@@ -33,7 +32,7 @@ from .program import (
     store,
     when,
 )
-from .reference import Array
+from .reference import Array, widened
 from .registry import op
 from .sort import before, merged_order, order_of
 
@@ -54,9 +53,7 @@ def _firsts(x: Tensor, order: Tensor) -> Tensor:
     """Where the first element (or row) stands that equals each one."""
     sign = Cell(name="sign")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x, order), (first,) = ins, outs
-
+    def body(first: Tensor) -> Stmt:
         def step(k: Expr) -> Stmt:
             last = order[maximum(k - 1, 0)]
 
@@ -67,7 +64,7 @@ def _firsts(x: Tensor, order: Tensor) -> Tensor:
 
             return let(order[k], put)
 
-        return once([sign], (ins, outs), loop(order.shape[0], step, "k"))
+        return once([sign], loop(order.shape[0], step, "k"))
 
     return program([order.shape], [INDEX], [x, order], body, "first")[0]
 
@@ -76,8 +73,8 @@ def _distinct(x: Tensor, order: Tensor, sorted: bool, name: str) -> tuple[Tensor
     """The results of `unique`, of elements or rows that come in this order when sorted."""
     first, filled = _firsts(x, order), Cell(name="filled")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x, order, first), (values, indices, inverse, counts, count) = ins, outs
+    def body(*outs: Tensor) -> Stmt:
+        values, indices, inverse, counts, count = outs
 
         def fresh(i: Expr) -> Stmt:
             at = filled.value
@@ -98,7 +95,7 @@ def _distinct(x: Tensor, order: Tensor, sorted: bool, name: str) -> tuple[Tensor
 
         clear = [*cleared(values, indices, counts), filled.set(0)]
         end = store(count, (), filled.value)
-        return once([filled], (ins, outs), *clear, loop(x.shape[0], step, "k"), end)
+        return once([filled], *clear, loop(x.shape[0], step, "k"), end)
 
     shapes: list[Sequence[ExprLike]] = [x.shape, *[x.shape[:1]] * 3, ()]
     return program(shapes, [x.dtype, *[INDEX] * 4], [x, order, first], body, name)
@@ -115,26 +112,28 @@ def unique(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, ...]:
     inverse  which value each element of x is (int64)
     counts   how often each value comes (int64)
     """
-    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    numbers_only(x=x)
     require(len(x.shape) == 1, f"{named(x=x)} has to have one dimension; reshape it")
     return _distinct(x, order_of(x, 0), sorted, "unique")
 
 
+def _unique_array(x: Array, sorted: bool, axis: int | None) -> tuple[Array, ...]:
+    """numpy's, with room for as many values as x has elements or rows."""
+    _, first, inverse, counts = np.unique(
+        widened(x), return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    order = np.arange(first.size) if sorted else np.argsort(first)
+    first, counts = first[order].astype(np.int64), counts[order].astype(np.int64)
+    room = (0, len(x) - first.size)
+    values = np.pad(x[first], [room, *[(0, 0)] * (x.ndim - 1)])
+    place = np.argsort(order)[inverse.reshape(-1)].astype(np.int64)
+    return values, np.pad(first, room), place, np.pad(counts, room), np.asarray(first.size)
+
+
 @unique.numpy
 def _(x: Array, *, sorted: bool) -> tuple[Array, ...]:
-    """numpy's, with room for n values."""
-    values, indices, inverse, counts = np.unique(
-        x, return_index=True, return_inverse=True, return_counts=True
-    )
-    if not sorted:
-        order = np.argsort(indices)
-        place = np.argsort(order)
-        values, indices, counts = values[order], indices[order], counts[order]
-        inverse = place[inverse]
-    room = x.size - values.size
-    padded = [np.pad(a, (0, room)) for a in (values, indices, counts)]
-    found, first, often = padded[0], *(a.astype(np.int64) for a in padded[1:])
-    return found, first, inverse.astype(np.int64), often, np.asarray(values.size, np.int64)
+    """Distinct elements."""
+    return _unique_array(x, sorted, None)
 
 
 @op
@@ -146,7 +145,7 @@ def unique_rows(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, ...]:
              which they come in x where `sorted` is false; count of them, then 0
     The others are as in `unique`.
     """
-    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    numbers_only(x=x)
     require(len(x.shape) == 2, f"{named(x=x)} has to have two dimensions; reshape it")
     sign = Cell(name="sign")
 
@@ -159,19 +158,8 @@ def unique_rows(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, ...]:
 
 @unique_rows.numpy
 def _(x: Array, *, sorted: bool) -> tuple[Array, ...]:
-    """Rows by what they hold, in a dictionary."""
-    seen: dict[tuple[float, ...], list[int]] = {}
-    for i, row in enumerate(x):
-        seen.setdefault(tuple(row.tolist()), []).append(i)
-    keys = list(seen)
-    if sorted:
-        keys.sort()
-    values, indices, counts = np.zeros_like(x), *np.zeros((2, x.shape[0]), np.int64)
-    inverse = np.zeros(x.shape[0], np.int64)
-    for k, key in enumerate(keys):
-        values[k], indices[k], counts[k] = x[seen[key][0]], seen[key][0], len(seen[key])
-        inverse[seen[key]] = k
-    return values, indices, inverse, counts, np.asarray(len(keys), np.int64)
+    """Distinct rows."""
+    return _unique_array(x, sorted, 0)
 
 
 @op
@@ -184,16 +172,14 @@ def argwhere(x: Tensor) -> tuple[Tensor, Tensor]:
     require(rank >= 1, "x has no dimension; reshape it to [1]")
     filled = Cell(name="filled")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x,), (positions, count) = ins, outs
-
+    def body(positions: Tensor, count: Tensor) -> Stmt:
         def one(i: tuple[Expr, ...]) -> Stmt:
             found = x[i] if x.dtype == "bool" else not_equal(x[i], number(0, x.dtype))
             written = [store(positions, (filled.value, d), v) for d, v in enumerate(i)]
             return when(found, seq(*written, filled.set(filled.value + 1)))
 
         return once(
-            [filled], (ins, outs), *cleared(positions), filled.set(0), loops(x.shape, one),
+            [filled], *cleared(positions), filled.set(0), loops(x.shape, one),
             store(count, (), filled.value),
         )  # fmt: skip
 
@@ -216,7 +202,7 @@ def unravel_index(indices: Tensor, *, shape: tuple[ExprLike, ...]) -> Tensor:
 
     Shapes  indices [i...]; result [the number of extents in `shape`, i...]
     """
-    require(dt.is_int(indices.dtype), f"indices are {indices.dtype}; they have to be integers")
+    integers_only(indices=indices)
     sizes = extents(shape)
     require(bool(sizes), "shape has no dimension")
 
@@ -246,12 +232,10 @@ def invert_permutation(x: Tensor) -> Tensor:
     Elements that name no place are left out; a place that none names holds 0.
     """
     integers_only(x=x)
-    take_dimensions(1, x=x)
+    take_forms("[n]", x=x)
     n = x.shape[0]
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x,), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def one(k: Expr) -> Stmt:
             return inside(x[k], n, lambda at: store(result, (at,), cast(x.dtype, k)), "at")
 

@@ -91,7 +91,7 @@ def stft(
     common.float_only(x)
     dtype = common.same_dtype(x=x, window=window)
     common.require(len(x.shape) >= 1, "x has no dimension")
-    common.take_dimensions(1, window=window)
+    common.take_forms("[n_fft]", window=window)
     n, length, to = convert(n_fft, INDEX), x.shape[-1], common.wide(dtype)
     common.agree(n, window.shape[0], f"{common.named(window=window)} has to have n_fft elements")
     common.at_least(1, hop_length=hop_length)

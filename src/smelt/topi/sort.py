@@ -15,7 +15,7 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import agree, axis_of, named, require, same_dtype, tensor
+from .common import agree, axis_of, named, numbers_only, require, same_dtype, tensor
 from .program import (
     Cell,
     Lanes,
@@ -32,10 +32,6 @@ from .program import (
 )
 from .reference import Array, widened
 from .registry import op
-
-
-def _sortable(x: Tensor, name: str = "x") -> None:
-    require(x.dtype != "bool", f"{name} is bool; the operator is defined for numbers, cast it")
 
 
 def before(a: Expr, b: Expr, descending: bool = False) -> Expr:
@@ -110,9 +106,7 @@ def merged_order(
     """
     left, right = Cell(name="left"), Cell(name="right")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        result, work = outs
-
+    def body(result: Tensor, work: Tensor) -> Stmt:
         def put(lane: Expr, k: Expr, i: Expr) -> Stmt:
             return store(result, lanes.at(lane, k), i)
 
@@ -136,7 +130,7 @@ def merged_order(
                 return first(lane, lanes.size)
             return let(count[lane], lambda n: all_but_the_rest(lane, n), "n")
 
-        return lanes.each([left, right, *cells], (ins, outs), each, 16)
+        return lanes.each([left, right, *cells], each, 16)
 
     shapes = [lanes.shape, (lanes.count, const(2, INDEX), lanes.size)]
     operands = [*inputs, *([] if count is None else [count])]
@@ -174,9 +168,7 @@ def first_of(x: Tensor, axis: int, count: int, descending: bool = False) -> Tens
     n, k = lanes.size, const(count, INDEX)
     held, low, high = Cell(name="held"), Cell(name="low"), Cell(name="high")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x,), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def listed(lane: Expr, place: Expr) -> Expr:
             return x[lanes.at(lane, result[lanes.at(lane, place)])]
 
@@ -211,7 +203,7 @@ def first_of(x: Tensor, axis: int, count: int, descending: bool = False) -> Tens
         def one(lane: Expr) -> Stmt:
             return seq(held.set(0), loop(n, lambda j: considered(lane, j), "j"))
 
-        return lanes.each([held, low, high], (ins, outs), one, 16)
+        return lanes.each([held, low, high], one, 16)
 
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
     return program([shape], [INDEX], [x], body, "first")[0]
@@ -220,7 +212,7 @@ def first_of(x: Tensor, axis: int, count: int, descending: bool = False) -> Tens
 @op
 def argsort(x: Tensor, *, axis: int = -1, descending: bool = False, dtype: str = "int64") -> Tensor:
     """Where the elements along `axis` stand that come first, second, ... when sorted."""
-    _sortable(x)
+    numbers_only(x=x)
     require(dt.is_int(dtype), f"dtype={dtype!r}; it has to be an integer type")
     order = order_of(x, axis_of(axis, len(x.shape)), descending)
     return order if dtype == INDEX else tensor(x.shape, lambda *i: cast(dtype, order[i]), "argsort")
@@ -244,7 +236,7 @@ def _(x: Array, *, axis: int, descending: bool, dtype: str) -> Array:
 @op
 def sort(x: Tensor, *, axis: int = -1, descending: bool = False) -> Tensor:
     """The elements along `axis` from the smallest to the largest, or the other way round."""
-    _sortable(x)
+    numbers_only(x=x)
     axis = axis_of(axis, len(x.shape))
     order = order_of(x, axis, descending)
     return tensor(x.shape, lambda *i: x[(*i[:axis], order[i], *i[axis + 1 :])], "sort")
@@ -267,7 +259,7 @@ def searchsorted(
     right   behind elements that are equal to the value, not in front of them
     """
     same_dtype(sorted=sorted, values=values)
-    _sortable(sorted, "sorted")
+    numbers_only(sorted=sorted)
     require(dt.is_int(dtype), f"dtype={dtype!r}; it has to be an integer type")
     require(len(sorted.shape) >= 1, "sorted has no dimension")
     rows = len(sorted.shape) - 1
@@ -279,12 +271,10 @@ def searchsorted(
     n, passes = sorted.shape[-1], _passes(sorted.shape[-1] + 1)
     low, high = Cell(name="low"), Cell(name="high")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (sequence, values), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def one(i: tuple[Expr, ...]) -> Stmt:
             def behind(middle: Expr) -> Expr:
-                element = sequence[(*i[:rows], middle)]
+                element = sorted[(*i[:rows], middle)]
                 if right:
                     return build.logical_not(before(values[i], element))
                 return before(element, values[i])
@@ -293,7 +283,7 @@ def searchsorted(
             return seq(low.set(0), high.set(n), found, store(result, i, cast(dtype, low.value)))
 
         kind = sharing(product(values.shape) * 16)
-        return loop_nest(values.shape, [low, high], (ins, outs), one, kind, "search")
+        return loop_nest(values.shape, [low, high], one, kind, "search")
 
     return program([values.shape], [dtype], [sorted, values], body, "searchsorted")[0]
 

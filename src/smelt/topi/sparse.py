@@ -7,6 +7,7 @@ and indices and indptr count blocks. Coordinates: `indices` [n, rank] and `value
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -27,7 +28,7 @@ from .common import (
     row_major,
     same_dtype,
     stored,
-    take_dimensions,
+    take_forms,
     tensor,
     wide,
 )
@@ -65,7 +66,7 @@ class _Rows:
 
     def __init__(self, data: Tensor, indices: Tensor, indptr: Tensor) -> None:
         integers_only(indices=indices, indptr=indptr)
-        take_dimensions(1, indices=indices, indptr=indptr)
+        take_forms("[n]", "[lines]", indices=indices, indptr=indptr)
         require(
             len(data.shape) in (1, 3),
             f"{named(data=data)} has to be [elements] or [blocks, rows, columns]",
@@ -97,14 +98,12 @@ def sparse_dense(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Te
     """
     dtype = same_dtype(x=x, data=data)
     require(dtype != "bool", "x and data are bool; the operator is defined for numbers")
-    take_dimensions(2, x=x)
+    take_forms("[rows, columns]", x=x)
     matrix, total = _Rows(data, indices, indptr), Cell(wide(dtype), "total")
     height, width = matrix.block
     to = wide(dtype)
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x, data, indices, indptr), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def one(i: tuple[Expr, ...]) -> Stmt:
             n, m = i
 
@@ -122,7 +121,7 @@ def sparse_dense(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Te
             return seq(total.set(number(0, to)), blocks, store(result, (m, n), total.value))
 
         kind = sharing(product([matrix.rows, x.shape[0], const(64, INDEX)]))
-        return loop_nest([matrix.rows, x.shape[0]], [total], (ins, outs), one, kind, "row")
+        return loop_nest([matrix.rows, x.shape[0]], [total], one, kind, "row")
 
     operands = [x, data, indices, indptr]
     shape = (x.shape[0], matrix.rows)
@@ -157,14 +156,12 @@ def sparse_add(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Tens
     """x plus a sparse matrix in compressed rows, of elements or of blocks, of the same shape."""
     dtype = same_dtype(x=x, data=data)
     require(dtype != "bool", "x and data are bool; the operator is defined for numbers")
-    take_dimensions(2, x=x)
+    take_forms("[rows, columns]", x=x)
     matrix = _Rows(data, indices, indptr)
     rule = named(x=x, indptr=indptr)
     agree(x.shape[0], matrix.rows, f"{rule}: the rows of x are those of the sparse matrix")
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x, data, indices, indptr), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def line(n: Expr) -> Stmt:
             def block(e: Expr) -> Stmt:
                 def one(i: tuple[Expr, ...]) -> Stmt:
@@ -204,9 +201,7 @@ def sparse_transpose(
     require(len(data.shape) == 1, f"{named(data=data)} holds blocks; legal: [elements]")
     count = matrix.rows if columns is None else convert(columns, INDEX)
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (data, indices, indptr), (values, rows, begins, place) = ins, outs
-
+    def body(values: Tensor, rows: Tensor, begins: Tensor, place: Tensor) -> Stmt:
         def each(line: Expr, act: Callable[[Expr, Expr], Stmt]) -> Stmt:
             """What is done for each element whose column exists."""
 
@@ -300,9 +295,9 @@ def _(indices: Array, values: Array, *, shape: Sequence[int], default: float) ->
     return out
 
 
-def _filled(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+def _filled(operands: Sequence[Tensor], *outs: Tensor) -> Stmt:
     """Elements are counted row by row, rows get room, elements are moved there."""
-    (indices, values, default), (places, kept, empty, count, place) = ins, outs
+    (indices, values, default), (places, kept, empty, count, place) = operands, outs
     (n, rank), rows, filled = indices.shape, place.shape[0], Cell(name="filled")
 
     def each(act: Callable[[Expr, Expr], Stmt]) -> Stmt:
@@ -336,7 +331,6 @@ def _filled(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
 
     return once(
         [filled],
-        (ins, outs),
         *cleared(places, kept, place),
         each(lambda _, r: add_to(place, (r,), 1)),
         filled.set(0),
@@ -363,18 +357,15 @@ def sparse_fill_empty_rows(
     integers_only(indices=indices)
     same_dtype(values=values, default=default)
     sizes = extents(shape)
-    rule = f"{named(indices=indices)}, {named(values=values)}"
-    require(
-        len(indices.shape) == 2 and value_of(indices.shape[1]) == len(sizes),
-        f"{named(indices=indices)} have to be [n, {len(sizes)}] for shape {describe(sizes)}",
-    )
-    require(not default.shape, f"{named(default=default)} has to have no dimension")
-    require(len(values.shape) == 1, f"{rule}: values have to have one dimension")
-    n, rows = agree(indices.shape[0], values.shape[0], rule), sizes[0]
-    room = n + rows
+    form = f"[n, {len(sizes)}]"
+    take_forms(form, "[n]", "[]", indices=indices, values=values, default=default)
+    rows = sizes[0]
+    room = indices.shape[0] + rows
     shapes: list[Sequence[ExprLike]] = [(room, len(sizes)), (room,), (rows,), (), (rows,)]
     types = [indices.dtype, values.dtype, "bool", INDEX, INDEX]
-    made = program(shapes, types, [indices, values, default], _filled, "sparse_fill_empty_rows")
+    operands = [indices, values, default]
+    body = functools.partial(_filled, operands)
+    made = program(shapes, types, operands, body, "sparse_fill_empty_rows")
     return made[0], made[1], made[2], made[3]
 
 
@@ -406,10 +397,7 @@ def sparse_reshape(
     """
     integers_only(indices=indices)
     before, after = extents(prev_shape), list(extents(new_shape))
-    require(
-        len(indices.shape) == 2 and value_of(indices.shape[1]) == len(before),
-        f"{named(indices=indices)} have to be [n, {len(before)}] for prev_shape {describe(before)}",
-    )
+    take_forms(f"[n, {len(before)}]", indices=indices)
     open_ones = [d for d, e in enumerate(after) if value_of(e) == -1]
     require(len(open_ones) <= 1, f"new_shape={describe(after)}: one extent at most may be -1")
     if open_ones:

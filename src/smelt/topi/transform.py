@@ -321,9 +321,7 @@ def pad(x: Tensor, *, pads: Extents, mode: str = "constant", value: float = 0.0)
     common.require(
         mode in PAD_MODES, f"mode={mode!r}; legal: {', '.join([repr(m) for m in PAD_MODES])}"
     )
-    common.require(
-        len(pads) == 2 * rank, f"pads has {len(pads)} numbers; {common.named(x=x)} needs {2 * rank}"
-    )
+    common.take_count(x, 2 * rank, pads=pads)
     front, back = common.extents(pads[:rank]), common.extents(pads[rank:])
     shape = [e + (f + b) for e, f, b in zip(x.shape, front, back, strict=True)]
     some = [] if mode == "constant" else _has_elements(x, front, back, mode)
@@ -402,13 +400,8 @@ def dilate(x: Tensor, *, strides: tuple[int, ...], value: float = 0.0) -> Tensor
     Shapes   result (extent - 1) * stride + 1 for each dimension
     strides  one number per dimension, at least 1
     """
-    common.require(
-        len(strides) == len(x.shape),
-        f"strides has {len(strides)} numbers; {common.named(x=x)} needs {len(x.shape)}",
-    )
-    common.require(
-        all(s >= 1 for s in strides), f"strides={strides}; every number has to be at least 1"
-    )
+    common.take_count(x, len(x.shape), strides=strides)
+    common.take_numbers("dimensions", len(x.shape), 1, strides=strides)
 
     def body(*i: Expr) -> Expr:
         hits = [equal(v % s, 0) for v, s in zip(i, strides, strict=True) if s > 1]
@@ -432,10 +425,7 @@ def _(x: Array, *, strides: Sequence[int], value: float) -> Array:
 def tile(x: Tensor, *, repeats: Extents) -> Tensor:
     """x repeated along every dimension."""
     times = common.extents(repeats)
-    common.require(
-        len(times) == len(x.shape),
-        f"repeats has {len(times)} numbers; {common.named(x=x)} needs {len(x.shape)}",
-    )
+    common.take_count(x, len(x.shape), repeats=times)
     shape = [e * r for e, r in zip(x.shape, times, strict=True)]
 
     def body(*i: Expr) -> Expr:
@@ -451,7 +441,7 @@ def tile(x: Tensor, *, repeats: Extents) -> Tensor:
 
 
 def _images(x: Tensor, block: int) -> tuple[Expr, ...]:
-    common.take_form("[n, c, h, w]", x=x)
+    common.take_forms("[n, c, h, w]", x=x)
     common.at_least(1, block=block)
     return x.shape
 

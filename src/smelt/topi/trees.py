@@ -13,17 +13,7 @@ from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import (
-    agree,
-    at_least,
-    describe,
-    integers_only,
-    number,
-    pick,
-    same_dtype,
-    take_dimensions,
-    take_form,
-)
+from .common import at_least, integers_only, number, pick, same_dtype, take_forms
 from .program import Cell, filled_with, loop, loop_nest, program, seq, sharing, store, when
 from .reference import Array
 from .registry import op
@@ -53,23 +43,15 @@ def tree_leaves(
     depth     the most nodes on a way from a root to a leaf
     """
     same_dtype(x=x, values=values)
-    take_form("[rows, columns]", x=x)
-    nodes = {
-        "features": features, "modes": modes, "values": values, "then": then, "other": other,
-        "missing": missing,
-    }  # fmt: skip
-    take_dimensions(1, roots=roots, **nodes)
-    for name, v in nodes.items():
-        agree(features.shape[0], v.shape[0], f"{name} {describe(v.shape)}: one element per node")
-        if name != "values":
-            integers_only(**{name: v})
+    nodes = {"features": features, "modes": modes, "then": then, "other": other, "missing": missing}
+    integers_only(**nodes)
+    forms = ["[rows, columns]", "[trees]", *["[nodes]"] * (len(nodes) + 1)]
+    take_forms(*forms, x=x, roots=roots, values=values, **nodes)
     at_least(0, depth=depth)
     node = Cell(name="node")
     rows, trees = x.shape[0], roots.shape[0]
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x, roots, features, modes, values, then, other, missing), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def one(i: tuple[Expr, ...]) -> Stmt:
             row, tree = i
 
@@ -90,7 +72,7 @@ def tree_leaves(
             )
 
         kind = sharing(rows * trees * max(depth, 1) * 8)
-        return loop_nest([rows, trees], [node], (ins, outs), one, kind, "tree")
+        return loop_nest([rows, trees], [node], one, kind, "tree")
 
     operands = [x, roots, features, modes, values, then, other, missing]
     return program([(rows, trees)], [INDEX], operands, body, "tree_leaves")[0]
@@ -132,17 +114,13 @@ def count_runs(
     """
     same_dtype(x=x, pool=pool)
     integers_only(x=x)
-    take_form("[rows, n]", x=x)
     at_least(0, skips=skips)
-    take_dimensions(1, pool=pool, begins=begins, sizes=sizes, places=places)
-    for name, v in (("sizes", sizes), ("places", places)):
-        agree(begins.shape[0], v.shape[0], f"{name} {describe(v.shape)}: one element per run")
+    forms = ("[rows, n]", "[m]", "[runs]", "[runs]", "[runs]")
+    take_forms(*forms, x=x, pool=pool, begins=begins, sizes=sizes, places=places)
     same = Cell(name="same")
     n, runs = x.shape[1], begins.shape[0]
 
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (x, pool, begins, sizes, places), (result,) = ins, outs
-
+    def body(result: Tensor) -> Stmt:
         def one(i: tuple[Expr, ...]) -> Stmt:
             (row,) = i
 
@@ -170,7 +148,7 @@ def count_runs(
             return loop(runs, lambda r: loop(skips + 1, lambda s: skipped(r, s), "skip"), "run")
 
         clear = filled_with(result, const(0.0, "float32"))
-        return seq(clear, loop_nest([x.shape[0]], [same], (ins, outs), one, "serial", "row"))
+        return seq(clear, loop_nest([x.shape[0]], [same], one, "serial", "row"))
 
     shape = (x.shape[0], const(width, INDEX))
     return program([shape], ["float32"], [x, pool, begins, sizes, places], body, "count_runs")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from inspect import Parameter
 
 import numpy as np
 
@@ -12,9 +13,9 @@ from smelt.ir.expr import Expr
 from smelt.te.tensor import Tensor, reduce_axis
 
 from . import common
-from .conv import Window
+from .conv import Ints, Window, sliding
 from .reference import Array, basic_slice, padded_image, taps, widened, without_border
-from .registry import op
+from .registry import attributes, op
 from .transform import Extents, slice_of
 
 
@@ -28,12 +29,8 @@ def sliding_window(
     """
     axis = common.axis_of(axis, len(x.shape))
     count = len(x.shape) - axis
-    for name, values in (("window_shape", window_shape), ("strides", strides)):
-        common.require(
-            len(values) == count and min(values) >= 1,
-            f"{name}={values}; the {count} dimensions of {common.named(x=x)} from axis {axis} on "
-            "need as many numbers of at least 1",
-        )
+    whose = f"the dimensions of {common.named(x=x)} from axis {axis} on"
+    common.take_numbers(whose, count, 1, window_shape=window_shape, strides=strides)
     places = []
     for d, (w, s) in enumerate(zip(window_shape, strides, strict=True), axis):
         known = value_of(x.shape[d])
@@ -105,10 +102,8 @@ def _(
 
 
 @op(kind="opaque")
-def col2im(
-    x: Tensor, *, size: Extents, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (),
-) -> Tensor:  # fmt: skip
+@attributes(size=Parameter.empty, kernel=Parameter.empty, **sliding())
+def col2im(x: Tensor, *, size: Extents, kernel: Ints, **given: Ints) -> Tensor:
     """Images from the columns of their windows: every pixel is the sum of what the windows that
     cover it have in its place.
 
@@ -117,10 +112,10 @@ def col2im(
     Units    size, kernel, strides, pads (begin..., end...) and dilations in pixels
     Source   ONNX Col2Im-18
     """
-    common.take_form("[n, c * kernel, windows]", x=x)
+    common.take_forms("[n, c * kernel, windows]", x=x)
     rank = len(size)
     common.require(rank >= 1, "size is empty; one extent for each spatial dimension is needed")
-    window, image = Window(rank, kernel, strides, pads, dilations), common.extents(size)
+    window, image = Window(rank, kernel, **given), common.extents(size)
     places = window.result(image)
     taps, rows, count = math.prod(kernel), value_of(x.shape[1]), product(places)
     common.require(

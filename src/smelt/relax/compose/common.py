@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -156,13 +156,29 @@ def items_of(data: RelaxExpr) -> list[RelaxExpr]:
 
 def along(x: RelaxExpr, axis: int, begin: Any, end: Any, step: int = 1) -> RelaxExpr:
     """The elements from begin up to end of one axis."""
-    return call("strided_slice", x, axes=(axis,), begin=(begin,), end=(end,), strides=(step,))
+    return sliced(x, (axis,), [(begin, end)], (step,))
+
+
+def sliced(
+    x: RelaxExpr, axes: Sequence[int], ends: Iterable[tuple[Any, Any]], steps: Sequence[int] = ()
+) -> RelaxExpr:
+    """Every step-th element from begin up to end of each of the axes; steps of 1 where none are
+    given."""
+    begin, end = zip(*ends, strict=True) if axes else ((), ())
+    steps = tuple(steps) or (1,) * len(axes)
+    return call("strided_slice", x, axes=tuple(axes), begin=begin, end=end, strides=steps)
 
 
 def legal(condition: bool, message: str) -> None:
     """A rule of an operator; the message says what breaks it and what would be right."""
     if not condition:
         raise TypeMismatch(message)
+
+
+def divisible(what: str, e: Any, by: int) -> None:
+    """The rule that a size, where it is known, is a multiple of a number."""
+    known = value_of(e)
+    legal(known is None or known % by == 0, f"{what} is {known}; it has to be a multiple of {by}")
 
 
 def one_of(name: str, value: Any, *known: Any) -> None:
@@ -186,6 +202,11 @@ def to_layout(layout: str, legal: Sequence[str], what: str) -> str:
 def reshaped(x: RelaxExpr, shape: Sequence[Any]) -> RelaxExpr:
     """A tensor with another shape of as many elements."""
     return call("reshape", x, shape=tuple(shape))
+
+
+def flat(x: RelaxExpr) -> RelaxExpr:
+    """All elements as one dimension."""
+    return reshaped(x, (count_of(x),))
 
 
 def is_vector(name: str, x: RelaxExpr, data: RelaxExpr, axis: int) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.ir.build import value_of
+from smelt.topi import get_op
 
 from ..nodes import RelaxExpr, call
 from .common import (
     against,
     cast_to,
-    count_of,
     dtype_of,
-    extents,
+    flat,
     items_of,
     legal,
     normal_axis,
@@ -59,24 +59,24 @@ def largest(
 
 def prelu(data: RelaxExpr, alpha: RelaxExpr, *, axis: int = 1) -> RelaxExpr:
     """x where it is positive, alpha * x elsewhere; alpha varies along an axis."""
-    at = normal_axis(axis, rank_of(data))
     legal(rank_of(alpha) == 1, f"alpha has {rank_of(alpha)} dimensions; one is legal")
-    count, have = extents(alpha)[0], extents(data)[at]
-    legal(
-        count in (1, have) or None in (count, have),
-        f"alpha has {count} elements, axis={axis} of the data has {have}",
-    )
     return call("prelu", data, against(alpha, data, axis))
 
 
-def scan(
-    name: str, data: RelaxExpr, axis: int | None, dtype: str | None, exclusive: Any
-) -> RelaxExpr:
-    """Running sums or products along an axis; None: of all elements in order."""
-    x = cast_to(data, dtype or ("int32" if dtype_of(data) == "bool" else ""))
-    if axis is None:
-        x, axis = reshaped(x, (count_of(x),)), 0
-    return call(name, x, axis=normal_axis(axis, rank_of(x)), exclusive=bool(exclusive))
+def scan(name: str) -> Callable[..., RelaxExpr]:
+    """The body of cumsum or cumprod."""
+
+    def body(
+        data: RelaxExpr, *, axis: int | None = None, dtype: str | None = None,
+        exclusive: bool = False,
+    ) -> RelaxExpr:  # fmt: skip
+        x = cast_to(data, dtype or ("int32" if dtype_of(data) == "bool" else ""))
+        if axis is None:
+            x, axis = flat(x), 0
+        return call(name, x, axis=normal_axis(axis, rank_of(x)), exclusive=bool(exclusive))
+
+    body.__doc__ = f"{get_op(name).__doc__} axis None: of all elements in order."
+    return body
 
 
 def position(
@@ -85,7 +85,7 @@ def position(
     """argmax or argmin along an axis; None: of all elements in order."""
     if axis is not None:
         return call(name, data, axis=axis, keepdims=keepdims, **attrs)
-    found = call(name, reshaped(data, (count_of(data),)), axis=0, keepdims=False, **attrs)
+    found = call(name, flat(data), axis=0, keepdims=False, **attrs)
     return reshaped(found, (1,) * rank_of(data)) if keepdims else found
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from smelt.ir.build import value_of
 
 from ..nodes import RelaxExpr, call
-from .common import legal, rank_of, reshaped, shape_of, to_layout, turned
+from .common import divisible, legal, rank_of, reshaped, shape_of, to_layout, turned
 
 Dims = list[tuple[str, int]]
 
@@ -63,11 +63,7 @@ def in_layout(x: RelaxExpr, letters: str, dims: Dims) -> RelaxExpr:
         size = 1
         for n in parts:
             size *= n
-        known = value_of(extent)
-        legal(
-            known is None or known % size == 0,
-            f"dimension {a} has {known} elements; it has to be a multiple of {size}",
-        )
+        divisible(f"the extent of dimension {a}", extent, size)
         cut += [extent // size if parts else extent, *parts]
         names += [(a, 0), *[(a.lower(), i) for i in range(len(parts))]]
     if len(cut) != len(shape):

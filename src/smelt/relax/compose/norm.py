@@ -6,33 +6,34 @@ from collections.abc import Callable
 from typing import Any
 
 from ..nodes import RelaxExpr, call
-from .common import filled, legal, normal_axis, rank_of
+from .common import axes_of, filled, legal, rank_of
 
 
-def moved(x: RelaxExpr, axis: int, to: int, fn: Callable[[RelaxExpr], RelaxExpr]) -> RelaxExpr:
-    """What fn makes of a tensor with one axis at another place; the axis goes back afterwards."""
+def moved(x: RelaxExpr, axes: Any, to: int, fn: Callable[[RelaxExpr], RelaxExpr]) -> RelaxExpr:
+    """What fn makes of a tensor with some axes, ascending, at another place; they go back
+    afterwards."""
     rank = rank_of(x)
-    at = normal_axis(axis, rank)
-    to %= rank
-    if at == to:
+    given = sorted(axes_of(axes, rank))
+    order = [d for d in range(rank) if d not in given]
+    at = to if to >= 0 else len(order) + 1 + to
+    order[at:at] = given
+    if order == list(range(rank)):
         return fn(x)
-    order = [d for d in range(rank) if d != at]
-    order.insert(to, at)
     y = fn(call("transpose", x, axes=tuple(order)))
     return call("transpose", y, axes=tuple([order.index(d) for d in range(rank)]))
 
 
 def norm(
-    name: str, data: RelaxExpr, axis: int, to: int, gamma: RelaxExpr, beta: RelaxExpr,
+    name: str, data: RelaxExpr, axes: Any, to: int, gamma: RelaxExpr, beta: RelaxExpr,
     /, *statistics: RelaxExpr, center: bool, scale: bool, **attrs: Any,
 ) -> RelaxExpr:  # fmt: skip
-    """The core's norm `name` of a tensor with one axis at another place.
+    """The core's norm `name` of a tensor with some axes at another place.
 
     center, scale  whether the summands beta and the factors gamma are used; zeros and ones if not
     """
     factors = gamma if scale else filled(gamma, 1.0)
     summands = beta if center else filled(beta, 0.0)
-    return moved(data, axis, to, lambda x: call(name, x, factors, summands, *statistics, **attrs))
+    return moved(data, axes, to, lambda x: call(name, x, factors, summands, *statistics, **attrs))
 
 
 def dropped(data: RelaxExpr, *, rate: float = 0.5) -> list[RelaxExpr]:

@@ -116,11 +116,6 @@ def _fixed_point(ratio: RelaxExpr) -> tuple[RelaxExpr, RelaxExpr, RelaxExpr]:
     return m, a, b
 
 
-def _ratio(input_scale: RelaxExpr, output_scale: RelaxExpr) -> RelaxExpr:
-    wide = [cast_to(s, "float64") for s in (input_scale, output_scale)]
-    return call("divide", *wide)
-
-
 def _within(x: RelaxExpr, left: RelaxExpr) -> RelaxExpr:
     """x brought into a range whose product with 2 ** left stays below 2 ** 30 in magnitude.
 
@@ -259,7 +254,7 @@ def requantized(
     for name, s in (("input_scale", input_scale), ("output_scale", output_scale)):
         _aligned(name, s, x, axis)
     scales = [reshaped(s, ()) if extents(s) == (1,) else s for s in (input_scale, output_scale)]
-    ratio = _ratio(*scales)
+    ratio = call("divide", *[cast_to(s, "float64") for s in scales])
     centre = cast_to(x, "int32") if zero_in is None else centred(x, zero_in)
     narrow = dt.bits(dtype) <= 16
     if compute_dtype == "int64":

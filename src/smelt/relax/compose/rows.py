@@ -17,13 +17,15 @@ from .layout import gathered, spread
 
 
 def row_body(
-    op: Op, attributes: Mapping[str, Any], *, renamed: str = "", idle: str = "", along: str = "",
-    images: bool = False, forms: Mapping[str, Any] | None = None,
+    op: Op, operands: str, required: str, attributes: Mapping[str, Any], *, renamed: str = "",
+    idle: str = "", along: str = "", images: bool = False, forms: Mapping[str, Any] | None = None,
     fixed: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """What makes the call of the core: a function of the operands, and of attributes by name.
 
-    attributes  their names, with defaults
+    operands    their names; "indices:Indices" where numbers are not of the others' type
+    required    attributes that have to be given
+    attributes  those behind them, with defaults
     renamed     attributes with other names: "reps=repeats" where the core calls reps repeats
     idle        attributes that say nothing to the core
     along       an attribute that names dimensions of the first operand, counted from either end
@@ -35,7 +37,8 @@ def row_body(
     mine = dict(pair.split("=") for pair in renamed.split())
     left_out = {*idle.split(), *["layout"] * images}
     kinds = {n: str(p.annotation).removesuffix(" | None") for n, p in op.attributes.items()}
-    usual = {n: _KINDS.get(kinds.get(mine.get(n, n), "")) for n in attributes}
+    declared = {**dict.fromkeys(required.split(), Parameter.empty), **attributes}
+    usual = {n: _KINDS.get(kinds.get(mine.get(n, n), "")) for n in declared}
     form_of = {**usual, **(forms or {})}
 
     def body(*given: RelaxExpr, **attrs: Any) -> Any:
@@ -44,31 +47,19 @@ def row_body(
             found[along] = _counted(found[along], rank_of(given[0]), mine.get(along, along))
         own = {mine.get(n, n): v for n, v in found.items() if n not in left_out}
         if images:
-            first, *rest = given
-            x = spread(first, attrs["layout"], "layout", "NCHW")
-            return gathered(call(op, x, *rest, **own), "NCHW", attrs["layout"], "layout")
+            given = (spread(given[0], attrs["layout"], "layout", "NCHW"), *given[1:])
         made = call(op, *given, **(fixed or {}), **own)
+        if images:
+            return gathered(made, "NCHW", attrs["layout"], "layout")
         return items_of(made) if isinstance(made.type, TupleType) else made
 
+    parts, kind = [o.partition(":") for o in operands.split()], Parameter.POSITIONAL_OR_KEYWORD
+    vars(body)["__signature__"] = inspect.Signature([
+        *[Parameter(n, kind, annotation=a or "RelaxExpr") for n, _, a in parts],
+        *[Parameter(a, Parameter.KEYWORD_ONLY, default=d) for a, d in declared.items()],
+    ])  # fmt: skip
+    body.__doc__ = op.__doc__
     return body
-
-
-def attributes(**defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare the attributes of a body, in order, where it takes them as `**attrs`."""
-
-    def declare(fn: Callable[..., Any]) -> Callable[..., Any]:
-        own = inspect.signature(fn).parameters.values()
-        operands = [p for p in own if p.kind == Parameter.POSITIONAL_OR_KEYWORD]
-        given = [Parameter(n, Parameter.KEYWORD_ONLY, default=d) for n, d in defaults.items()]
-        vars(fn)["__signature__"] = inspect.Signature([*operands, *given])
-        return fn
-
-    return declare
-
-
-def declared(required: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of a row with their defaults; required: those in front that have none."""
-    return {**dict.fromkeys(required.split(), Parameter.empty), **attributes}
 
 
 def _number(kind: type) -> Callable[[Any], Any]:
@@ -93,5 +84,7 @@ def _formed(name: str, given: Any, form: Any) -> Any:
 
 
 def _counted(axis: Any, rank: int, name: str) -> Any:
-    """One dimension or, where the core calls them so, axes, counted from the front."""
+    """One dimension or, where the core calls them so, axes, counted from the front; None stays."""
+    if axis is None:
+        return None
     return axes_of(axis, rank) if name == "axes" else normal_axis(axis, rank)

@@ -10,17 +10,7 @@ from smelt.ir.build import minimum, value_of
 from smelt.ir.expr import INDEX, Expr, IntImm, convert
 
 from ..nodes import RelaxExpr, call
-from .common import (
-    array_of,
-    axes_of,
-    extents,
-    legal,
-    normal_axis,
-    one_of,
-    rank_of,
-    reshaped,
-    shape_of,
-)
+from .common import array_of, extents, legal, normal_axis, one_of, rank_of, reshaped, shape_of
 
 FAR = 2**31 - 1
 """From here on an end of a slice means the end of the dimension."""
@@ -167,15 +157,6 @@ def bounded(extent: Any, begin: Any, end: Any, step: int) -> tuple[Any, Any]:
     if known[2] is not None and known[2] < 0:
         return first, extent + end
     return first, minimum(end, extent) if known[2] is not None else end
-
-
-def squeezed(x: RelaxExpr, axis: Any = None) -> RelaxExpr:
-    """Without dimensions of extent 1; None: all of them."""
-    axes = None if axis is None else axes_of(axis, rank_of(x))
-    for a in axes or ():
-        extent = extents(x)[a]
-        legal(extent in (None, 1), f"axis={axis}: the extent of axis {a} is {extent}, not 1")
-    return call("squeeze", x, axes=axes)
 
 
 def batch_flattened(data: RelaxExpr) -> RelaxExpr:

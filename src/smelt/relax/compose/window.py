@@ -116,31 +116,40 @@ def conv(
     return gathered(y, first, out, "out_layout")
 
 
-def pool(
-    kind: str, rank: int, data: RelaxExpr, layout: str, out_layout: str, ceil_mode: bool,
-    attrs: dict[str, Any],
-) -> RelaxExpr:  # fmt: skip
-    """The "max" or "avg" of windows. attrs: kernel, strides, pads, dilations of the core."""
-    first = "NC" + SPATIAL[rank]
-    x = spread(data, layout, "layout", first)
-    if ceil_mode:
-        pads = ceiled(x, attrs["kernel"], attrs["strides"], attrs["pads"], attrs["dilations"])
-        attrs = {**attrs, "pads": pads}
-    return gathered(call(f"{kind}_pool", x, **attrs), first, out_layout or layout, "out_layout")
+def pooling(
+    rank: int, data: RelaxExpr, attrs: Mapping[str, Any]
+) -> tuple[RelaxExpr, dict[str, Any]]:
+    """The data of a pool in the core's layout, and its windows by the core's names."""
+    x = spread(data, attrs["layout"], "layout", "NC" + SPATIAL[rank])
+    size, place = attrs["pool_size"], sliding(attrs)
+    if attrs["ceil_mode"]:
+        place["pads"] = ceiled(x, size, *place.values())
+    return x, {"kernel": size, **place}
 
 
-def pool_grad(
-    kind: str, grad: RelaxExpr, data: RelaxExpr, layout: str, out_layout: str, ceil_mode: bool,
-    attrs: dict[str, Any],
-) -> RelaxExpr:  # fmt: skip
+def _counting(kind: str, attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """What only averages are told."""
+    return {"count_include_pad": bool(attrs["count_include_pad"])} if kind == "avg" else {}
+
+
+def pool(kind: str, rank: int, data: RelaxExpr, attrs: Mapping[str, Any]) -> RelaxExpr:
+    """The "max" or "avg" of windows.
+
+    attrs  what `window` has brought into its form: pool_size, strides, padding, dilation, layout,
+           out_layout, ceil_mode and, of averages, count_include_pad
+    """
+    x, windows = pooling(rank, data, attrs)
+    y = call(f"{kind}_pool", x, **windows, **_counting(kind, attrs))
+    return gathered(y, "NC" + SPATIAL[rank], attrs["out_layout"] or attrs["layout"], "out_layout")
+
+
+def pool_grad(kind: str, grad: RelaxExpr, data: RelaxExpr, attrs: Mapping[str, Any]) -> RelaxExpr:
     """The derivative of `pool` over two dimensions by the data, times that of its result."""
-    x = spread(data, layout, "layout", "NCHW")
-    g = spread(grad, out_layout or layout, "out_layout", "NCHW")
-    if ceil_mode:
-        pads = ceiled(x, attrs["kernel"], attrs["strides"], attrs["pads"],
-                      attrs.get("dilations", (1, 1)))  # fmt: skip
-        attrs = {**attrs, "pads": pads}
-    return gathered(call(f"{kind}_pool_grad", g, x, **attrs), "NCHW", layout, "layout")
+    layout = attrs["layout"]
+    x, windows = pooling(2, data, {"dilation": (1, 1), **attrs})
+    g = spread(grad, attrs["out_layout"] or layout, "out_layout", "NCHW")
+    y = call(f"{kind}_pool_grad", g, x, **windows, **_counting(kind, attrs))
+    return gathered(y, "NCHW", layout, "layout")
 
 
 def adaptive_pool(

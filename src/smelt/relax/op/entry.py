@@ -23,7 +23,7 @@ from smelt.topi import get_op
 from ..compose.common import array_of, items_of, legal, number_of, sizes
 from ..compose.operands import Indices as Indices
 from ..compose.operands import const, value
-from ..compose.rows import declared, row_body
+from ..compose.rows import row_body
 from ..nodes import Constant, RelaxExpr, Tuple
 from .registry import BUILDERS, builder
 
@@ -87,7 +87,8 @@ def entry(*names: str, core: str = "") -> Callable[[Callable[..., Any]], Callabl
 def same(
     names: str, operands: str, *, core: str = "", required: str = "", renamed: str = "",
     images: bool = False, forms: Mapping[str, Any] | None = None,
-    fixed: Mapping[str, Any] | None = None, along: str = "", several: bool = False,
+    fixed: Mapping[str, Any] | None = None, idle: str = "", along: str = "",
+    several: bool = False,
     **attributes: Any,
 ) -> None:  # fmt: skip
     """Enter a builder of one of the core's operators.
@@ -99,27 +100,14 @@ def same(
     several     whether there are several results
     attributes  those behind them, with their defaults; an axis is one of the first operand's
 
-    renamed, images, forms, fixed and along are those of row_body.
+    renamed, images, forms, fixed, idle and along are those of row_body.
     """
-    op, attributes = get_op(core or names), declared(required, attributes)
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parts = [o.partition(":") for o in operands.split()]
-    along = along or "axis" * ("axis" in attributes)
-    body = row_body(op, attributes, renamed=renamed, images=images, forms=forms, fixed=fixed,
-                    along=along)  # fmt: skip
-
-    def build(*given: Any) -> Any:
-        attrs = dict(zip(attributes, given[len(parts) :], strict=True))
-        return body(*given[: len(parts)], **attrs)
-
-    vars(build)["__signature__"] = inspect.Signature(
-        [
-            *[inspect.Parameter(n, kind, annotation=a or "RelaxExpr") for n, _, a in parts],
-            *[inspect.Parameter(a, kind, default=d) for a, d in attributes.items()],
-        ]
-    )
-    build.__name__, build.__doc__ = names.split()[0], op.__doc__
-    entry(*names.split(), core="" if images or several else op.name)(build)
+    op = get_op(core or names)
+    along = along or "axis" * ("axis" in [*required.split(), *attributes])
+    body = row_body(op, operands, required, attributes, renamed=renamed, images=images, forms=forms,
+                    fixed=fixed, idle=idle, along=along)  # fmt: skip
+    body.__name__ = names.split()[0]
+    entry(*names.split(), core="" if images or several else op.name)(body)
 
 
 def _convert(given: dict[str, Any], kinds: dict[str, str], where: str) -> None:

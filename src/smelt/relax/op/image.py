@@ -5,9 +5,10 @@ from __future__ import annotations
 from inspect import Parameter
 from typing import Any
 
+from smelt.topi.registry import attributes
+
 from ..compose import image
 from ..compose.common import legal
-from ..compose.rows import attributes
 from ..nodes import RelaxExpr, call
 from .entry import entry, namespace, number_given, shape_given
 

@@ -9,9 +9,9 @@ from smelt.ir.build import value_of
 from ..compose import create
 from ..compose.common import (
     cast_to,
-    count_of,
     dtype_of,
     extents,
+    flat,
     legal,
     normal_axis,
     one_of,
@@ -149,7 +149,7 @@ def take_backward(
     """The derivative of take: output_grad added up where the indices took it from."""
     shape = shape_of(x)
     if axis is None:
-        x, axis = reshaped(x, (count_of(x),)), 0
+        x, axis = flat(x), 0
     at, rank = normal_axis(axis, rank_of(x)), rank_of(x)
     own = rank_of(indices)
     # the dimensions of the indices first, the axis of the data in front

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..compose.common import extents, legal, rank_of, reshaped, shape_of
+from ..compose.common import divisible, extents, legal, one_of, rank_of, reshaped, shape_of
 from ..compose.einsum import einsum as sum_of_products
+from ..compose.shapes import repeated
 from ..nodes import RelaxExpr, call
 from .entry import Operands, entry, same
 
@@ -53,7 +54,9 @@ def attention(
     q, k, v = turned
     heads, own = extents(q)[1], extents(k)[1]
     if heads is not None and own is not None and heads != own:
-        k, v = (_repeated(x, heads, own) for x in (k, v))
+        # heads that several heads of the query share, each as often as that
+        divisible("the number of the query's heads", heads, own)
+        k, v = (repeated(x, heads // own, 1) for x in (k, v))
     width = extents(q)[3]
     legal(scale is not None or width is not None, "scale has to be given beside a symbolic width")
     factor = float(scale) if scale is not None else (width or 1) ** -0.5
@@ -62,21 +65,9 @@ def attention(
     return call("transpose", y, axes=(0, 2, 1, 3))
 
 
-def _repeated(x: RelaxExpr, heads: int, own: int) -> RelaxExpr:
-    """Heads that several heads of the query share, each as often as that."""
-    legal(heads % own == 0, f"the query has {heads} heads, the key {own}; a multiple is legal")
-    n, _, t, d = shape_of(x)
-    wide = call("expand_dims", x, axes=(2,))
-    many = call("broadcast_to", wide, shape=(n, own, heads // own, t, d))
-    return reshaped(many, (n, heads, t, d))
-
-
 def _causal(q: RelaxExpr, k: RelaxExpr, corner: str, bias: RelaxExpr | None) -> RelaxExpr:
     """The mask of keys no later than the query's own place, with a bias where one is given."""
-    legal(
-        corner in ("TopLeft", "BottomRight"),
-        f"causal_mask={corner!r}; legal: None, 'TopLeft', 'BottomRight'",
-    )
+    one_of("causal_mask", corner, None, "TopLeft", "BottomRight")
     rows, columns = extents(q)[2], extents(k)[2]
     legal(rows is not None and columns is not None, "causal_mask needs known lengths")
     shift = 0 if corner == "TopLeft" else (columns or 0) - (rows or 0)

@@ -16,7 +16,7 @@ from ..compose.common import (
     scalar,
     shape_of,
 )
-from ..compose.norm import dropped, norm
+from ..compose.norm import dropped, moved, norm
 from ..nodes import RelaxExpr, call
 from . import elementwise, linear_algebra, nn_window  # noqa: F401
 from .entry import entry, namespace, refused, same
@@ -53,13 +53,13 @@ entry("nn.dropout")(dropped)
 # -------------------------------------------------------------------------------- normalisation
 
 
-def _statistics(x: RelaxExpr) -> tuple[RelaxExpr, RelaxExpr]:
-    """Mean and variance of each channel of [n, c, ...] over everything else."""
-    axes = tuple([d for d in range(rank_of(x)) if d != 1])
+def _statistics(x: RelaxExpr, axis: int) -> tuple[RelaxExpr, RelaxExpr]:
+    """Mean and variance of each channel, which stand along an axis, over everything else."""
+    axes = tuple([d for d in range(rank_of(x)) if d != axis])
     mean = call("mean", x, axes=axes, keepdims=True)
     far = call("subtract", x, mean)
     var = call("mean", call("multiply", far, far), axes=axes, keepdims=False)
-    return reshaped(mean, (shape_of(x)[1],)), var
+    return reshaped(mean, (shape_of(x)[axis],)), var
 
 
 @entry("nn.batch_norm")
@@ -77,9 +77,7 @@ def batch_norm(
     legal(at != 0, f"axis={axis} is the batch; legal: 1 to {rank_of(data) - 1}, or negative")
     mean, var, kept = moving_mean, moving_var, [moving_mean, moving_var]
     if training:
-        order = (at, *[d for d in range(rank_of(data)) if d != at])
-        front = call("transpose", data, axes=order)
-        mean, var = _statistics(call("expand_dims", front, axes=(0,)))
+        mean, var = _statistics(data, at)
         kept = [_mixed(a, b, momentum) for a, b in ((moving_mean, mean), (moving_var, var))]
     y = norm("batch_norm", data, axis, 1, gamma, beta, mean, var, center=center, scale=scale,
              epsilon=epsilon)  # fmt: skip
@@ -91,33 +89,15 @@ def _mixed(old: RelaxExpr, new: RelaxExpr, momentum: float) -> RelaxExpr:
     return call("add", call("multiply", old, a), call("multiply", cast_to(new, dtype_of(old)), b))
 
 
-def _normalised(data: RelaxExpr, axes: tuple[int, ...], epsilon: float) -> RelaxExpr:
-    """(x - mean) / sqrt(variance + epsilon) over axes."""
-    far = call("subtract", data, call("mean", data, axes=axes, keepdims=True))
-    var = call("mean", call("multiply", far, far), axes=axes, keepdims=True)
-    root = call("sqrt", call("add", var, scalar(epsilon, dtype_of(data))))
-    return call("divide", far, root)
-
-
-def _affine(y: RelaxExpr, gamma: RelaxExpr | None, beta: RelaxExpr | None) -> RelaxExpr:
-    y = y if gamma is None else call("multiply", y, gamma)
-    return y if beta is None else call("add", y, beta)
-
-
 @entry("nn.layer_norm")
 def layer_norm(
     data: RelaxExpr, gamma: RelaxExpr, beta: RelaxExpr, axes: Any = -1, epsilon: float = 1e-5,
     center: bool = True, scale: bool = True,
 ) -> RelaxExpr:  # fmt: skip
     """Normalised over axes; gamma and beta have the extents of these."""
-    rank = rank_of(data)
-    many = axes_of(axes, rank)
-    if many == (rank - 1,):
-        return norm("layer_norm", data, -1, -1, gamma, beta, center=center, scale=scale, axis=-1,
-                    epsilon=epsilon)  # fmt: skip
-    wide = [shape_of(data)[d] if d in many else 1 for d in range(rank)]
-    g, b = (reshaped(v, wide) if used else None for v, used in ((gamma, scale), (beta, center)))
-    return _affine(_normalised(data, many, epsilon), g, b)
+    first = rank_of(data) - len(axes_of(axes, rank_of(data)))
+    return norm("layer_norm", data, axes, -1, gamma, beta, center=center, scale=scale, axis=first,
+                epsilon=epsilon)  # fmt: skip
 
 
 @entry("nn.rms_norm")
@@ -125,14 +105,8 @@ def rms_norm(
     data: RelaxExpr, weight: RelaxExpr, axes: Any = -1, epsilon: float = 1e-5
 ) -> RelaxExpr:
     """x / sqrt(mean(x ** 2) + epsilon) * weight over axes; the weight has their extents."""
-    rank = rank_of(data)
-    many = axes_of(axes, rank)
-    if many == (rank - 1,):
-        return call("rms_norm", data, weight, axis=-1, epsilon=epsilon)
-    mean = call("mean", call("multiply", data, data), axes=many, keepdims=True)
-    root = call("sqrt", call("add", mean, scalar(epsilon, dtype_of(data))))
-    wide = [shape_of(data)[d] if d in many else 1 for d in range(rank)]
-    return call("multiply", call("divide", data, root), reshaped(weight, wide))
+    first = rank_of(data) - len(axes_of(axes, rank_of(data)))
+    return moved(data, axes, -1, lambda x: call("rms_norm", x, weight, axis=first, epsilon=epsilon))
 
 
 def _each_image(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..compose.common import legal, numbers, one_of, pad_numbers, rank_of, shape_of
-from ..compose.rows import attributes
+from smelt.topi.registry import attributes
+
+from ..compose.common import legal, numbers, one_of, rank_of, shape_of
 from ..compose.window import SPATIAL, adaptive_pool, conv, pool, pool_grad
 from ..compose.window import window as prepared
 from ..nodes import RelaxExpr, call
@@ -24,7 +25,7 @@ def _plain(given: Any) -> Any:
 
 def _numbers(attrs: dict[str, Any]) -> dict[str, Any]:
     """The attributes of a window, with their numbers as such."""
-    names = ("strides", "padding", "dilation", "output_padding")
+    names = ("pool_size", "strides", "padding", "dilation", "output_padding")
     return {n: _plain(v) if n in names else v for n, v in attrs.items()}
 
 
@@ -58,11 +59,8 @@ def _pool(kind: str, rank: int) -> None:
 
     @attributes(pool_size=1, strides=None, padding=0, dilation=1, ceil_mode=False,
                 count_include_pad=False, layout=first, out_layout=None)  # fmt: skip
-    def build(
-        data: RelaxExpr, *, ceil_mode: bool, layout: str, out_layout: str | None, **attrs: Any
-    ) -> RelaxExpr:
-        how = _window(kind, rank, **attrs)
-        return pool(kind, rank, data, layout, out_layout or "", bool(ceil_mode), how)
+    def build(data: RelaxExpr, **attrs: Any) -> RelaxExpr:
+        return pool(kind, rank, data, _pooling(rank, attrs))
 
     build.__doc__ = f"""The {kind} of each window over {rank} dimension{"s" * (rank > 1)}.
 
@@ -81,30 +79,19 @@ def _pool(kind: str, rank: int) -> None:
     entry(f"nn.adaptive_{kind}_pool{rank}d")(adaptive)
 
 
-def _window(
-    kind: str, rank: int, pool_size: Any, strides: Any, padding: Any, dilation: Any,
-    count_include_pad: bool,
-) -> dict[str, Any]:  # fmt: skip
-    """The attributes of a pool as the core names them."""
-    kernel = numbers("pool_size", rank)(_plain(pool_size))
-    steps = kernel if strides is None else numbers("strides", rank)(_plain(strides))
-    counting = {"count_include_pad": bool(count_include_pad)} if kind == "avg" else {}
-    return {
-        "kernel": kernel, "strides": steps, "pads": pad_numbers(_plain(padding), rank),
-        "dilations": numbers("dilation", rank)(_plain(dilation)), **counting,
-    }  # fmt: skip
+def _pooling(rank: int, attrs: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a pool in the form of tuples."""
+    a = _numbers(attrs)
+    a["strides"] = a["pool_size"] if a["strides"] is None else a["strides"]
+    return prepared(rank, "pool_size", "strides", "dilation")(a)
 
 
 def _pool_backward(kind: str) -> None:
     @attributes(pool_size=(1, 1), strides=None, padding=(0, 0, 0, 0), dilation=(1, 1),
                 ceil_mode=False, count_include_pad=False, layout="NCHW",
                 out_layout=None)  # fmt: skip
-    def build(
-        output_grad: RelaxExpr, data: RelaxExpr, *, ceil_mode: bool, layout: str,
-        out_layout: str | None, **attrs: Any,
-    ) -> RelaxExpr:  # fmt: skip
-        how = _window(kind, 2, **attrs)
-        return pool_grad(kind, output_grad, data, layout, out_layout or "", ceil_mode, how)
+    def build(output_grad: RelaxExpr, data: RelaxExpr, **attrs: Any) -> RelaxExpr:
+        return pool_grad(kind, output_grad, data, _pooling(2, attrs))
 
     build.__doc__ = f"The derivative of nn.{kind}_pool2d."
     entry(f"grad.{kind}_pool2d_backward")(build)

@@ -15,9 +15,9 @@ from smelt.ir.expr import INDEX, convert
 from ..compose.common import (
     along,
     axes_of,
-    count_of,
     dtype_of,
     extents,
+    flat,
     index_vector,
     legal,
     normal_axis,
@@ -25,6 +25,7 @@ from ..compose.common import (
     reshaped,
     scalar,
     shape_of,
+    sliced,
 )
 from ..compose.index import stacked
 from ..compose.shapes import (
@@ -35,7 +36,6 @@ from ..compose.shapes import (
     meshed,
     new_shape,
     repeated,
-    squeezed,
     tiled,
 )
 from ..nodes import RelaxExpr, call
@@ -52,25 +52,10 @@ def reshape(x: RelaxExpr, shape: Any) -> RelaxExpr:
     return reshaped(x, new_shape(shape_of(x), wanted))
 
 
-@entry("flatten", core="reshape")
-def flatten(x: RelaxExpr) -> RelaxExpr:
-    """All elements as one dimension."""
-    return reshaped(x, (count_of(x),))
-
-
+entry("flatten", core="reshape")(flat)
 entry("nn.batch_flatten", core="reshape")(batch_flattened)
-entry("squeeze", core="squeeze")(squeezed)
-
-
-@entry("permute_dims", core="transpose")
-def permute_dims(x: RelaxExpr, axes: Any = None) -> RelaxExpr:
-    """Dimensions in another order; None reverses them."""
-    order = tuple(reversed(range(rank_of(x)))) if axes is None else axes_of(axes, rank_of(x))
-    legal(
-        sorted(order) == list(range(rank_of(x))),
-        f"axes={axes}; each of the {rank_of(x)} dimensions has to stand once",
-    )
-    return call("transpose", x, axes=order)
+same("squeeze", "x", renamed="axis=axes", axis=None)
+same("permute_dims", "x", core="transpose", along="axes", axes=None)
 
 
 @entry("expand_dims", core="expand_dims")
@@ -107,7 +92,7 @@ def concat(tensors: Operands, axis: int | None = 0) -> RelaxExpr:
     items = list(tensors)
     legal(bool(items), "no tensor is given; at least one is needed")
     if axis is None:
-        items, axis = [reshaped(x, (count_of(x),)) for x in items], 0
+        items, axis = [flat(x) for x in items], 0
     return call("concat", *items, axis=normal_axis(axis, rank_of(items[0])))
 
 
@@ -159,10 +144,7 @@ def strided_slice(
         (b, e) if assume_inbound and not _negative(b, e) else bounded(shape[a], b, e, s)
         for a, b, e, s in zip(at, first, last, steps, strict=True)
     ]
-    return call(
-        "strided_slice", x, axes=at, begin=tuple([b for b, _ in cuts]),
-        end=tuple([e for _, e in cuts]), strides=steps,
-    )  # fmt: skip
+    return sliced(x, at, cuts, steps)
 
 
 def _many(given: Any) -> Any:
@@ -195,7 +177,7 @@ def repeat(data: RelaxExpr, repeats: int, axis: int | None = None) -> RelaxExpr:
     count = size_given(repeats)
     legal(isinstance(count, int) and count >= 1, f"repeats={repeats}; legal: at least 1")
     if axis is None:
-        data, axis = reshaped(data, (count_of(data),)), 0
+        data, axis = flat(data), 0
     return repeated(data, count, axis)
 
 
@@ -238,8 +220,7 @@ def layout_transform(
     shape = extents(x)
     legal(None not in shape, f"the extents {shape} have to be known")
     source, valid = _table(_as_map(index_map, len(shape)), tuple([e or 0 for e in shape]))
-    flat = reshaped(x, (count_of(x),))
-    found = call("gather", flat, index_vector(source), axis=0)
+    found = call("gather", flat(x), index_vector(source), axis=0)
     if valid.all():
         return found
     legal(

@@ -83,18 +83,8 @@ def median(x: RelaxExpr, axis: Any = None, keepdims: bool = False) -> Any:
     return [call("squeeze", v, axes=(at,)) for v in (value, order)]
 
 
-def _scan(name: str) -> None:
-    def build(
-        data: RelaxExpr, axis: int | None = None, dtype: str | None = None, exclusive: bool = False
-    ) -> RelaxExpr:
-        return index.scan(name, data, axis, dtype, exclusive)
-
-    build.__doc__ = f"{get_op(name).__doc__} axis None: of all elements in order."
-    entry(name)(build)
-
-
-_scan("cumsum")
-_scan("cumprod")
+for _name in ("cumsum", "cumprod"):
+    entry(_name)(index.scan(_name))
 
 
 # ------------------------------------------------------------------------------------- sorting

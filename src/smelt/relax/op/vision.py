@@ -8,19 +8,9 @@ import numpy as np
 
 from smelt.ir.dtype import to_numpy
 
-from ..compose.common import (
-    along,
-    dtype_of,
-    extents,
-    items_of,
-    legal,
-    numbers,
-    reshaped,
-    scalar,
-    shape_of,
-)
+from ..compose.common import along, dtype_of, extents, legal, numbers, reshaped, scalar, shape_of
 from ..nodes import RelaxExpr, call, constant
-from .entry import Indices, entry, namespace, number_given, same
+from .entry import entry, namespace, number_given, same
 
 __getattr__, __dir__ = namespace("vision")
 
@@ -44,26 +34,13 @@ same("vision.get_valid_counts", "data", core="get_valid_counts", several=True,
      forms={"score_threshold": _float}, score_threshold=0.0, id_index=0, score_index=1)  # fmt: skip
 
 
-@entry("vision.non_max_suppression")
-def non_max_suppression(
-    data: RelaxExpr, valid_count: RelaxExpr, indices: Indices, max_output_size: Any = -1,
-    iou_threshold: Any = 0.5, force_suppress: bool = False, top_k: int = -1, coord_start: int = 2,
-    score_index: int = 1, id_index: int = 0, return_indices: bool = True,
-    invalid_to_bottom: bool = False, soft_nms_sigma: float = 0.0,
-) -> Any:  # fmt: skip
-    """Boxes in the order of their scores without those that overlap a better one.
-
-    return_indices  the kept boxes' indices and how many they are, instead of boxes
-    """
-    legal(soft_nms_sigma == 0, f"soft_nms_sigma={soft_nms_sigma} is not supported; legal: 0.0")
-    made = call(
-        "non_max_suppression", data, valid_count, indices,
-        max_output_size=_int(max_output_size), iou_threshold=_float(iou_threshold),
-        force_suppress=force_suppress, top_k=top_k, coord_start=coord_start,
-        score_index=score_index, id_index=id_index, return_indices=return_indices,
-        invalid_to_bottom=invalid_to_bottom,
-    )  # fmt: skip
-    return items_of(made) if return_indices else made
+same(
+    "vision.non_max_suppression", "data valid_count indices:Indices", core="non_max_suppression",
+    several=True, idle="soft_nms_sigma",
+    forms={"max_output_size": _int, "iou_threshold": _float, "soft_nms_sigma": {0.0: 0.0}},
+    max_output_size=-1, iou_threshold=0.5, force_suppress=False, top_k=-1, coord_start=2,
+    score_index=1, id_index=0, return_indices=True, invalid_to_bottom=False, soft_nms_sigma=0.0,
+)  # fmt: skip
 
 
 @entry("vision.multibox_transform_loc")

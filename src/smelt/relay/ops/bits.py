@@ -7,9 +7,9 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch
 from smelt.relax.compose.common import cast_to, pad_numbers, rank_of, scalar
 from smelt.relax.compose.layout import gathered, spread
-from smelt.relax.compose.rows import attributes
 from smelt.relax.compose.window import window
 from smelt.relax.nodes import RelaxExpr, call
+from smelt.topi.registry import attributes
 
 from ..dialect import relay_op, same
 

@@ -6,11 +6,11 @@ from inspect import Parameter
 from typing import Any
 
 from smelt.relax.compose import image
-from smelt.relax.compose.common import cast_to, dtype_of, extents, legal, numbers, one_of
+from smelt.relax.compose.common import cast_to, dtype_of, legal, numbers, one_of
 from smelt.relax.compose.layout import gathered, spread
-from smelt.relax.compose.rows import attributes
 from smelt.relax.compose.window import SPATIAL, window
 from smelt.relax.nodes import RelaxExpr, call
+from smelt.topi.registry import attributes
 
 from ..dialect import RELAY, relay_op
 from .layout import on_images
@@ -83,11 +83,6 @@ def dilation2d(data: RelaxExpr, weight: RelaxExpr, **a: Any) -> RelaxExpr:
     """The largest sum of a window's pixels and the weight's, for each channel."""
     x = spread(data, a["data_layout"], "data_layout", "NCHW")
     w = spread(weight, a["kernel_layout"], "kernel_layout", "IHW")
-    have, want = extents(w)[0], extents(x)[1]
-    legal(
-        have == want or None in (have, want),
-        f"the weight has {have} channels, the data {want}; they have to be equal",
-    )
     y = call("dilation2d", x, w, strides=a["strides"], pads=a["padding"], dilations=a["dilations"])
     t = a["out_dtype"] or dtype_of(data)
     return cast_to(gathered(y, "NCHW", a["data_layout"], "data_layout"), t)

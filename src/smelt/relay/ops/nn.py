@@ -30,28 +30,23 @@ def dense(
     data: RelaxExpr, weight: RelaxExpr, *, units: int | None = None, out_dtype: str = ""
 ) -> RelaxExpr:
     """data [..., k] times the weight [units, k] transposed."""
-    _two_dimensions(weight)
-    rows, depth = extents(weight)
-    legal(units is None or rows in (None, units), f"units={units}, but the weight has {rows} rows")
-    _meet(data, -1, depth, "the weight has {} columns")
+    depth = units_of(weight, units)[1]
+    have = extents(data)[-1] if rank_of(data) else None
+    legal(
+        have == depth or None in (have, depth),
+        f"axis -1 of the data has {have} elements, the weight has {depth} columns; they have to be "
+        "equal",
+    )
     return product(data, weight, False, True, out_dtype)
 
 
-def _two_dimensions(weight: RelaxExpr) -> None:
-    legal(
-        rank_of(weight) == 2,
-        f"the weight has {rank_of(weight)} dimensions; 2 are legal: [units, k]",
-    )
-
-
-def _meet(data: RelaxExpr, axis: int, want: int | None, other: str) -> None:
-    """The extent that the data and the other factor share."""
-    legal(rank_of(data) > 0, "the data is a scalar; it needs at least one dimension")
-    have = extents(data)[axis]
-    legal(
-        have == want or None in (have, want),
-        f"axis {axis} of the data has {have} elements, {other.format(want)}; they have to be equal",
-    )
+def units_of(weight: RelaxExpr, units: int | None) -> tuple[int | None, ...]:
+    """The extents of a weight [units, k], so many units where they are given."""
+    rule = f"the weight has {rank_of(weight)} dimensions; 2 are legal: [units, k]"
+    legal(rank_of(weight) == 2, rule)
+    rows, depth = extents(weight)
+    legal(units is None or rows in (None, units), f"units={units}, but the weight has {rows} rows")
+    return rows, depth
 
 
 @relay_op("nn.matmul")

@@ -15,8 +15,8 @@ from smelt.relax.compose.common import (
     scalar,
 )
 from smelt.relax.compose.norm import moved, norm
-from smelt.relax.compose.rows import attributes
 from smelt.relax.nodes import RelaxExpr, call
+from smelt.topi.registry import attributes
 
 from ..dialect import relay_op
 

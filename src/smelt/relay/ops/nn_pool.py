@@ -6,21 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from smelt.relax.compose.common import numbers
-from smelt.relax.compose.rows import attributes
 from smelt.relax.compose.window import SPATIAL, adaptive_pool, pool, pool_grad, window
 from smelt.relax.nodes import RelaxExpr
+from smelt.topi.registry import attributes
 
 from ..dialect import RELAY, make, relay_function
 
 _COUNTING: Mapping[str, Mapping[str, Any]] = {"max": {}, "avg": {"count_include_pad": False}}
 """What only one kind has."""
-
-_CORE = {"pool_size": "kernel", "padding": "pads", "dilation": "dilations"}
-
-
-def _of_core(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """A window's attributes by the core's names."""
-    return {_CORE.get(name, name): value for name, value in attrs.items()}
 
 
 def _pool(kind: str, rank: int) -> None:
@@ -28,10 +21,8 @@ def _pool(kind: str, rank: int) -> None:
 
     @attributes(pool_size=ones, strides=ones, dilation=ones, padding=(0,) * rank, layout=first,
                 out_layout="", ceil_mode=False, **_COUNTING[kind])  # fmt: skip
-    def body(
-        data: RelaxExpr, *, layout: str, out_layout: str, ceil_mode: bool, **attrs: Any
-    ) -> RelaxExpr:
-        return pool(kind, rank, data, layout, out_layout, ceil_mode, _of_core(attrs))
+    def body(data: RelaxExpr, **attrs: Any) -> RelaxExpr:
+        return pool(kind, rank, data, attrs)
 
     body.__doc__ = f"The {kind} of each window over {rank} dimension{'s' * (rank > 1)}."
     prepare = window(rank, "pool_size", "strides", "dilation")
@@ -41,11 +32,8 @@ def _pool(kind: str, rank: int) -> None:
 def _grad(kind: str) -> None:
     @attributes(pool_size=(1, 1), strides=(1, 1), padding=(0, 0), layout="NCHW", out_layout="",
                 ceil_mode=False, **_COUNTING[kind])  # fmt: skip
-    def body(
-        out_grad: RelaxExpr, data: RelaxExpr, *, layout: str, out_layout: str, ceil_mode: bool,
-        **attrs: Any,
-    ) -> RelaxExpr:  # fmt: skip
-        return pool_grad(kind, out_grad, data, layout, out_layout, ceil_mode, _of_core(attrs))
+    def body(out_grad: RelaxExpr, data: RelaxExpr, **attrs: Any) -> RelaxExpr:
+        return pool_grad(kind, out_grad, data, attrs)
 
     body.__doc__ = f"The derivative of nn.{kind}_pool2d."
     RELAY.op(f"nn.{kind}_pool2d_grad", prepare=window(2, "pool_size", "strides"))(body)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from smelt.relax.compose.common import (
+    divisible,
     dtype_of,
     extents,
     filled,
@@ -16,9 +17,11 @@ from smelt.relax.compose.common import (
     rank_of,
     reshaped,
     shape_of,
+    sliced,
 )
 from smelt.relax.compose.image import resized
 from smelt.relax.nodes import RelaxExpr, call
+from smelt.topi.registry import attributes
 
 from ..dialect import alias, relay_op, same
 
@@ -103,12 +106,8 @@ def space_to_batch_nd(
     batch, *sizes = shape_of(x)
     cut: list[Any] = [batch]
     for d, b in enumerate(block):
-        known = extents(x)[d + 1]
-        legal(
-            known is None or known % b == 0,
-            f"block_shape={tuple(block)}: axis {d + 1} has {known} elements with its padding; it "
-            f"has to be a multiple of {b}",
-        )
+        what = f"block_shape={tuple(block)}: the extent of axis {d + 1} with its padding"
+        divisible(what, sizes[d], b)
         cut += [sizes[d] // b, b]
     x = reshaped(x, [*cut, *sizes[count:]])
     outer, inner = range(1, 2 * count, 2), range(2, 2 * count + 1, 2)
@@ -124,11 +123,7 @@ def batch_to_space_nd(data: RelaxExpr, *, block_shape: Any, crops: Any) -> Relax
     count, whole = len(block), int(np.prod(block))
     pairs = _two("crops", crops, count)
     batch, *sizes = shape_of(data)
-    known = extents(data)[0]
-    legal(
-        known is None or known % whole == 0,
-        f"block_shape={tuple(block)}: the batch is {known}; it has to be a multiple of {whole}",
-    )
+    divisible(f"block_shape={tuple(block)}: the batch", batch, whole)
     x = reshaped(data, [*block, batch // whole, *sizes])
     order = [count]
     for d in range(count):
@@ -136,10 +131,8 @@ def batch_to_space_nd(data: RelaxExpr, *, block_shape: Any, crops: Any) -> Relax
     x = call("transpose", x, axes=(*order, *range(2 * count + 1, rank_of(x))))
     full = [sizes[d] * block[d] for d in range(count)]
     x = reshaped(x, [batch // whole, *full, *sizes[count:]])
-    return call(
-        "strided_slice", x, axes=tuple(range(1, count + 1)), begin=tuple([a for a, _ in pairs]),
-        end=tuple([e - b for e, (_, b) in zip(full, pairs, strict=True)]), strides=(1,) * count,
-    )  # fmt: skip
+    kept = [(a, e - b) for e, (a, b) in zip(full, pairs, strict=True)]
+    return sliced(x, range(1, count + 1), kept)
 
 
 # --------------------------------------------------------------------------------------- larger
@@ -163,37 +156,29 @@ METHODS = {"nearest_neighbor": "nearest_neighbor", "bilinear": "linear", "trilin
            "bicubic": "cubic"}  # fmt: skip
 
 
-@relay_op("nn.upsampling", order="layout")
-def upsampling(
-    data: RelaxExpr,
-    *,
-    scale_h: float = 1.0,
-    scale_w: float = 1.0,
-    layout: str = "NCHW",
-    method: str = "nearest_neighbor",
-    align_corners: bool = False,
-) -> RelaxExpr:
-    """An image scale_h times as high and scale_w times as wide."""
-    one_of("method", method, "nearest_neighbor", "bilinear", "bicubic")
-    size = scaled(data, layout, "NCHW", (scale_h, scale_w))
-    mode = "align_corners" if align_corners else "asymmetric"
-    return resized(data, size, layout=layout, method=METHODS[method],
-                   coordinate_transformation_mode=mode)  # fmt: skip
+def _upsampling(name: str, want: str, methods: str, doc: str, **how: Any) -> None:
+    """Enter an operator that makes images larger.
+
+    want     the letters of the layout
+    methods  how pixels are read between others, beside the nearest
+    how      the attribute that says where pixels stand
+    """
+    names = [f"scale_{letter.lower()}" for letter in want[2:]]
+
+    @attributes(**dict.fromkeys(names, 1.0), layout=want, method="nearest_neighbor", **how)
+    def body(data: RelaxExpr, *, layout: str, method: str, **attrs: Any) -> RelaxExpr:
+        one_of("method", method, "nearest_neighbor", *methods.split())
+        size = scaled(data, layout, want, tuple([attrs[n] for n in names]))
+        flat = "align_corners" if attrs.get("align_corners") else "asymmetric"
+        mode = attrs.get("coordinate_transformation_mode", flat)
+        return resized(data, size, layout=layout, method=METHODS[method],
+                       coordinate_transformation_mode=mode)  # fmt: skip
+
+    body.__doc__ = doc
+    relay_op(name, order="layout")(body)
 
 
-@relay_op("nn.upsampling3d", order="layout")
-def upsampling3d(
-    data: RelaxExpr,
-    *,
-    scale_d: float = 1.0,
-    scale_h: float = 1.0,
-    scale_w: float = 1.0,
-    layout: str = "NCDHW",
-    method: str = "nearest_neighbor",
-    coordinate_transformation_mode: str = "half_pixel",
-) -> RelaxExpr:
-    """A volume so many times as deep, high and wide."""
-    one_of("method", method, "nearest_neighbor", "trilinear")
-    size = scaled(data, layout, "NCDHW", (scale_d, scale_h, scale_w))
-    return resized(data, size, layout=layout, method=METHODS[method],
-                   coordinate_transformation_mode=coordinate_transformation_mode)  # fmt: skip
+_upsampling("nn.upsampling", "NCHW", "bilinear bicubic", align_corners=False,
+            doc="An image scale_h times as high and scale_w times as wide.")  # fmt: skip
+_upsampling("nn.upsampling3d", "NCDHW", "trilinear", coordinate_transformation_mode="half_pixel",
+            doc="A volume so many times as deep, high and wide.")  # fmt: skip

@@ -9,9 +9,9 @@ from typing import Any
 
 from smelt.relax.compose.common import cast_to, legal
 from smelt.relax.compose.layout import gathered, spread
-from smelt.relax.compose.rows import attributes
 from smelt.relax.compose.window import SPATIAL, conv, matched, sliding, window
 from smelt.relax.nodes import RelaxExpr, call
+from smelt.topi.registry import attributes
 
 from ..dialect import RELAY, relay_op
 

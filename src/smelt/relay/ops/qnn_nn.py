@@ -9,13 +9,14 @@ from typing import Any
 from smelt.relax.compose import affine, integer
 from smelt.relax.compose.affine import integers, one_number
 from smelt.relax.compose.common import cast_to, extents, legal, one_of, rank_of
-from smelt.relax.compose.layout import gathered, spread
+from smelt.relax.compose.layout import gathered
 from smelt.relax.compose.quantize import parameter
-from smelt.relax.compose.rows import attributes
-from smelt.relax.compose.window import ceiled, matched, sliding, window
+from smelt.relax.compose.window import matched, pooling, sliding, window
 from smelt.relax.nodes import RelaxExpr
+from smelt.topi.registry import attributes
 
 from ..dialect import relay_op
+from .nn import units_of
 from .nn_window import placed
 
 FACTORS = ("int8", "uint8", "int16", "uint16")
@@ -121,9 +122,7 @@ def dense(
     Shapes  kernel_scale and kernel_zero_point: scalars, or vectors of the units
     """
     za = _operands(data, weight, out_dtype, input_scale, input_zero_point)
-    legal(rank_of(weight) == 2, f"the weight has {rank_of(weight)} dimensions; 2 are legal")
-    rows = extents(weight)[0]
-    legal(units is None or rows in (None, units), f"units={units}, but the weight has {rows} rows")
+    rows = units_of(weight, units)[0]
     zw = parameter("kernel_zero_point", kernel_zero_point, rows or 0)
     parameter("kernel_scale", kernel_scale, rows or 0)
     return cast_to(integer.product_sums(data, weight, za, zw, False, True), out_dtype)
@@ -169,9 +168,7 @@ def avg_pool2d(
     The sum of differences is divided by the count to the nearest integer, which is requantized.
     The border stands for 0 and counts where count_include_pad says so.
     """
-    x, size, place = spread(data, a["layout"], "layout", "NCHW"), a["pool_size"], sliding(a)
-    if a["ceil_mode"]:
-        place["pads"] = ceiled(x, size, *place.values())
+    x, place = pooling(2, data, a)
     numbers, output = (input_scale, input_zero_point), (output_scale, output_zero_point)
-    y = affine.average(x, numbers, output, size, place, a["count_include_pad"])
+    y = affine.average(x, numbers, output, place.pop("kernel"), place, a["count_include_pad"])
     return gathered(y, "NCHW", a["out_layout"] or a["layout"], "out_layout")

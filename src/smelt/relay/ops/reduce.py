@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from smelt.relax.compose import index
@@ -57,23 +58,13 @@ _enter_index("argmax")
 _enter_index("argmin")
 
 
-def _enter_scan(name: str) -> None:
-    def body(
-        data: RelaxExpr, *, axis: int | None = None, dtype: str = "", exclusive: bool = False
-    ) -> RelaxExpr:
-        return index.scan(name, data, axis, dtype, exclusive)
-
-    body.__doc__ = f"{get_op(name).__doc__} axis None: of all elements in order."
-    RELAY.op(name, prepare=_no_none)(body)
-
-
 def _no_none(attrs: dict[str, Any]) -> dict[str, Any]:
     """dtype=None and exclusive=None mean what they mean when left out."""
     return {**attrs, "dtype": attrs["dtype"] or "", "exclusive": bool(attrs["exclusive"])}
 
 
-_enter_scan("cumsum")
-_enter_scan("cumprod")
+for _name in ("cumsum", "cumprod"):
+    RELAY.op(_name, prepare=_no_none)(index.scan(_name))
 
 
 # ---------------------------------------------------------------------------------- statistics
@@ -123,41 +114,26 @@ def build_variance(
                 unbiased=unbiased)  # fmt: skip
 
 
-@relay_function("std")
-def std(
-    data: Any,
-    axis: Any = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    unbiased: bool = False,
-) -> RelaxExpr:
-    """The root of the variance."""
-    return make("sqrt", build_variance(data, axis, keepdims, exclude, unbiased))
+def _statistic(name: str, doc: str, of: Callable[[RelaxExpr, RelaxExpr], Any]) -> None:
+    """Enter a builder of what is made of a mean and a variance."""
+
+    def build(
+        data: Any, axis: Any = None, keepdims: bool = False, exclude: bool = False,
+        unbiased: bool = False,
+    ) -> Any:  # fmt: skip
+        kept = make("mean", data, axis=axis, keepdims=True, exclude=exclude)
+        variance = build_variance(data, axis, keepdims, exclude, unbiased, kept)
+        mean = kept if keepdims else make("mean", data, axis=axis, keepdims=False, exclude=exclude)
+        return of(mean, variance)
+
+    build.__doc__ = doc
+    relay_function(name)(build)
 
 
-@relay_function("mean_variance")
-def mean_variance(
-    data: Any,
-    axis: Any = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    unbiased: bool = False,
-) -> tuple[RelaxExpr, RelaxExpr]:
-    """Mean and variance."""
-    mean = make("mean", data, axis=axis, keepdims=True, exclude=exclude)
-    found = build_variance(data, axis, keepdims, exclude, unbiased, mean)
-    if not keepdims:
-        mean = make("mean", data, axis=axis, keepdims=False, exclude=exclude)
-    return mean, found
-
-
-@relay_function("mean_std")
-def mean_std(
-    data: Any, axis: Any = None, keepdims: bool = False, exclude: bool = False
-) -> tuple[RelaxExpr, RelaxExpr]:
-    """Mean and root of the variance."""
-    mean, found = mean_variance(data, axis, keepdims, exclude)
-    return mean, make("sqrt", found)
+_statistic("std", "The root of the variance.", lambda _, variance: make("sqrt", variance))
+_statistic("mean_variance", "Mean and variance.", lambda mean, variance: (mean, variance))
+_statistic("mean_std", "Mean and root of the variance.",
+           lambda mean, variance: (mean, make("sqrt", variance)))  # fmt: skip
 
 
 @relay_function("logsumexp")

@@ -14,6 +14,7 @@ from smelt.relax.compose.common import (
     cast_to,
     dtype_of,
     extents,
+    flat,
     index_vector,
     items_of,
     legal,
@@ -29,7 +30,6 @@ from smelt.relax.compose.index import largest, rows_of
 from smelt.relax.nodes import RelaxExpr, call, constant
 
 from ..dialect import alias, make, relay_function, relay_op, same
-from .transform import flat
 
 MODES = {"clip": "clip", "wrap": "wrap", "fast": "clip"}
 

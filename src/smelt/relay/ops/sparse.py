@@ -21,6 +21,7 @@ from smelt.relax.compose.common import (
 )
 from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.nodes import RelaxExpr, call, constant
+from smelt.topi import get_op
 
 from ..dialect import const, make, relay_function, relay_op, same, sized, wrapped
 
@@ -175,12 +176,8 @@ def sparse_fill_empty_rows(
     which rows those are."""
     found = [array_of(x) for x in (sparse_indices, sparse_values, dense_shape, default_value)]
     indices, values, shape, default = (np.asarray(a) for a in found)
-    indices = indices.reshape(len(values), -1)
-    rows = int(shape.reshape(-1)[0])
-    empty = ~np.isin(np.arange(rows), indices[:, 0])
-    extra = np.zeros((int(empty.sum()), indices.shape[1]), indices.dtype)
-    extra[:, 0] = np.flatnonzero(empty)
-    both = np.concatenate([indices, extra])
-    order = np.argsort(both[:, 0], kind="stable")
-    filled = np.concatenate([values, np.full(len(extra), default.reshape(-1)[0], values.dtype)])
-    return [constant(x) for x in (both[order], filled[order], empty)]
+    operands = (indices.reshape(len(values), -1), values, default.reshape(()))
+    fill = get_op("sparse_fill_empty_rows").meaning
+    assert fill is not None
+    places, filled, empty, count = fill(*operands, shape=shape.reshape(-1).tolist())
+    return [constant(x) for x in (places[:count], filled[:count], empty)]

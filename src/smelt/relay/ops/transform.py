@@ -10,10 +10,7 @@ from smelt.ir.expr import INDEX, convert
 from smelt.relax.compose.common import (
     along,
     axes_of,
-    count_of,
-    dtype_of,
     extents,
-    index_vector,
     items_of,
     legal,
     normal_axis,
@@ -21,6 +18,7 @@ from smelt.relax.compose.common import (
     rank_of,
     reshaped,
     shape_of,
+    sliced,
 )
 from smelt.relax.compose.index import stacked
 from smelt.relax.compose.shapes import (
@@ -33,7 +31,6 @@ from smelt.relax.compose.shapes import (
     known_sizes,
     new_shape,
     repeated,
-    squeezed,
     tiled,
 )
 from smelt.relax.nodes import Call, RelaxExpr, call
@@ -92,21 +89,13 @@ def expand_dims(data: RelaxExpr, *, axis: int, num_newaxis: int = 1) -> RelaxExp
     return call("expand_dims", data, axes=tuple(range(first, first + num_newaxis)))
 
 
-@relay_op("squeeze")
-def squeeze(data: RelaxExpr, *, axis: Any = None) -> RelaxExpr:
-    """Without dimensions of extent 1; None: all of them."""
-    return squeezed(data, axis)
+same("squeeze", "data", renamed="axis=axes", along="axis", axis=None)
 
 
 # --------------------------------------------------------------------------------------- order
 
 
-@relay_op("transpose")
-def transpose(data: RelaxExpr, *, axes: Any = None) -> RelaxExpr:
-    """Dimensions in another order; None reverses them."""
-    return call("transpose", data, axes=None if not axes else axes_of(axes, rank_of(data)))
-
-
+same("transpose", "data", along="axes", forms={"axes": lambda axes: axes or None}, axes=None)
 same("reverse", "data", core="flip", renamed="axis=axes", along="axis", required="axis")
 same("reverse_sequence", "data seq_lengths", seq_axis=1, batch_axis=0)
 
@@ -167,10 +156,6 @@ def concatenate(data: RelaxExpr, *, axis: int = 0) -> RelaxExpr:
         legal(
             rank_of(x) == rank,
             f"tensor {n} has {rank_of(x)} dimensions, tensor 0 has {rank}; they have to be equal",
-        )
-        legal(
-            dtype_of(x) == dtype_of(first),
-            f"tensor {n} is {dtype_of(x)}, tensor 0 is {dtype_of(first)}; they have to be equal",
         )
         for d, (a, b) in enumerate(zip(extents(x), extents(first), strict=True)):
             legal(
@@ -254,10 +239,7 @@ def strided_slice(
         if slice_mode == "size":
             n = FAR if is_number(n, -1) else b + n
         bounds.append(bounded(shape_of(data)[a], b, n, s))
-    return call(
-        "strided_slice", data, axes=at, begin=tuple([b for b, _ in bounds]),
-        end=tuple([e for _, e in bounds]), strides=steps,
-    )  # fmt: skip
+    return sliced(data, at, bounds, steps)
 
 
 @relay_function("strided_slice")
@@ -281,41 +263,8 @@ def slice_like(data: RelaxExpr, shape_like: RelaxExpr, *, axes: Any = None) -> R
     """The first elements, as many as another tensor has along each of the axes (None: all)."""
     want = shape_of(shape_like)
     many = range(min(rank_of(data), len(want))) if not axes else axes_of(axes, rank_of(data))
-    for a in many:
-        have, n = extents(data)[a], value_of(want[a])
-        legal(
-            None in (have, n) or n <= have,  # type: ignore[operator]
-            f"axis {a} of the data has {have} elements, shape_like has {n}",
-        )
-    return call(
-        "strided_slice", data, axes=tuple(many), begin=(0,) * len(many),
-        end=tuple([want[a] for a in many]), strides=(1,) * len(many),
-    )  # fmt: skip
+    return sliced(data, many, [(0, want[a]) for a in many])
 
 
-@relay_op("sliding_window")
-def sliding_window(data: RelaxExpr, *, axis: int, window_shape: Any, strides: Any) -> RelaxExpr:
-    """Windows over the dimensions from axis on: the places of windows, then the window's own."""
-    at = normal_axis(axis, rank_of(data))
-    count = rank_of(data) - at
-    for name, value in (("window_shape", window_shape), ("strides", strides)):
-        legal(len(value) == count, f"{name}={value}; {count} numbers are legal from axis={axis} on")
-    x = data
-    for n, (width, step) in enumerate(zip(window_shape, strides, strict=True)):
-        d = at + 2 * n
-        extent = extents(data)[at + n]
-        legal(extent is not None, f"the extent of axis {at + n} has to be known")
-        places = ((extent or 0) - width) // step + 1
-        legal(places >= 1, f"window_shape={window_shape}: axis {at + n} has {extent} elements")
-        rows = [[i * step + k for k in range(width)] for i in range(places)]
-        x = call("gather", x, index_vector(rows), axis=d)
-    order = (*range(at), *range(at, at + 2 * count, 2), *range(at + 1, at + 2 * count, 2))
-    return call("transpose", x, axes=order)
-
-
+same("sliding_window", "data", along="axis", required="axis window_shape strides")
 relay_op("nn.batch_flatten")(batch_flattened)
-
-
-def flat(data: RelaxExpr) -> RelaxExpr:
-    """All elements as one dimension."""
-    return reshaped(data, (count_of(data),))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from smelt.ir.build import value_of
-from smelt.relax.compose.common import legal, number_of, numbers, reshaped, shape_of
+from smelt.relax.compose.common import divisible, legal, number_of, numbers, reshaped, shape_of
 from smelt.relax.compose.rows import floats
 from smelt.relax.nodes import RelaxExpr, call
 
@@ -101,14 +100,9 @@ def yolo_reorg(data: RelaxExpr, *, stride: int) -> RelaxExpr:
     the data read as [n, k, h * s, w * s], with k = c / s / s channels of the data.
     """
     n, c, h, w = shape_of(data)
-    known = value_of(c)
-    legal(
-        known is None or known % (stride * stride) == 0,
-        f"the data has {known} channels; they have to be a multiple of stride ** 2",
-    )
-    for name, e in (("height", h), ("width", w)):
-        size = value_of(e)
-        legal(size is None or size % stride == 0, f"the {name} {size} is no multiple of {stride}")
+    divisible("the number of channels", c, stride * stride)
+    divisible("the height", h, stride)
+    divisible("the width", w, stride)
     wide = reshaped(data, (n, c // (stride * stride), h * stride, w * stride))
     return reshaped(
         call("space_to_depth", wide, block=stride),
