@@ -170,6 +170,8 @@ class Node(metaclass=NodeMeta):
 
     __extra_slots__: ClassVar[tuple[str, ...]] = ("__weakref__",)
     interned: ClassVar[bool] = False
+    part: ClassVar[bool] = False
+    """Whether it belongs to the expression that it stands in, as an axis of a reduction does."""
     __match_args__: ClassVar[tuple[str, ...]]
     __defaults__: ClassVar[dict[str, Any]]
 

@@ -30,6 +30,8 @@ class Range(Node):
     min: Expr
     extent: Expr
 
+    part = True
+
     @staticmethod
     def of(dom: Range | tuple[ExprLike, ExprLike] | ExprLike) -> Range:
         """A Range from a Range, a pair (begin, end) or an extent."""
@@ -104,6 +106,8 @@ class Combiner(Node):
     result: tuple[Expr, ...]
     identity: tuple[Expr, ...]
 
+    part = True
+
 
 class Reduce(Expr, interned=True):
     """A reduction in a tensor expression; lowered to a block with init and update.
@@ -134,6 +138,8 @@ class IterVar(Operators, Node):
     var: Var
     dom: Range
     kind: str = "spatial"
+
+    part = True
 
     def as_expr(self) -> Expr:
         """The variable, so that an IterVar can stand in an index."""
