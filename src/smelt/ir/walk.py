@@ -97,5 +97,5 @@ def free_vars(e: Node) -> set[expr.Var]:
             found.add(n)
         elif n not in seen:
             seen.add(n)
-            stack.extend(n.children())
+            stack += n.children()
     return found

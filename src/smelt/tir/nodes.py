@@ -90,11 +90,16 @@ class BufferLoad(Expr, interned=True):
     buffer: Buffer
     indices: tuple[Expr, ...]
 
+    __extra_slots__: ClassVar[tuple[str, ...]] = ("_dtype",)
+
+    def __post_init__(self) -> None:
+        count = max([dt.lanes(i.dtype) for i in self.indices], default=1)
+        self._dtype = dt.vector(self.buffer.type, count)
+
     @property
     def dtype(self) -> str:
         """The buffer's element type, with the lanes of the indices."""
-        count = max([dt.lanes(i.dtype) for i in self.indices], default=1)
-        return dt.vector(self.buffer.type, count)
+        return self._dtype
 
 
 class Combiner(Node):
