@@ -421,5 +421,8 @@ def own_exprs(s: Stmt) -> list[Expr]:
 
 def sub_statements(s: Stmt) -> list[Stmt]:
     """The statements directly below one."""
-    found = [c for c in s.children() if isinstance(c, Stmt)]
-    return found[::-1] if isinstance(s, Block) else found  # the field init stands behind body
+    if isinstance(s, For | LetStmt | Allocate):
+        return [s.body]
+    if isinstance(s, Block):
+        return [s.body] if s.init is None else [s.init, s.body]
+    return [] if isinstance(s, BufferStore) else [c for c in s.children() if isinstance(c, Stmt)]
