@@ -264,8 +264,21 @@ def test_substitution_replaces_it(node: Node, field: str, marked: Node) -> None:
     assert _rewritten(node, Rewriter({MARK: const(5)})) is node or isinstance(node, Buffer)
     if isinstance(marked, Stmt):
         assert not _inside(substitute_stmt(marked, {MARK: const(5)}), MARK)
-    if isinstance(marked, Expr) and not isinstance(marked, tir.Reduce):
+    if isinstance(marked, Expr):
         assert not _inside(substitute(marked, {MARK: const(5)}), MARK)
+
+
+def test_substitution_keeps_what_a_reduction_binds_and_the_axes_that_do_not_change() -> None:
+    loop, size = _iter("r", "reduce"), Var("size")
+    axis = loop.replace(dom=tir.Range(const(0), size))
+    total = tir.Reduce(SUM, (X + ir.cast("float32", axis.var),), (axis, loop), P)
+    new = substitute(total, {size: const(7), axis.var: J})
+    assert isinstance(new, tir.Reduce)
+    assert new.axis[0].var is axis.var
+    assert new.axis[0].dom.extent is const(7)
+    assert new.axis[1] is loop
+    assert new.combiner is SUM
+    assert substitute(new, {size: const(7)}) is new
 
 
 @pytest.mark.parametrize(("node", "field", "marked"), list(_planted(True)))

@@ -180,9 +180,7 @@ class Order:
         """Positive terms first, products before single atoms, large coefficients before small."""
         items = list(p.terms.items())
         if len(items) > 1:
-            items.sort(
-                key=lambda tc: (tc[1] < 0, -len(factors(tc[0])), -abs(tc[1]), self.key(tc[0]))
-            )
+            items.sort(key=lambda tc: (tc[1] < 0, (k := self.key(tc[0]))[0], -abs(tc[1]), k))
         return items
 
     def build(self, p: Poly, dtype: str) -> Expr:

@@ -34,16 +34,19 @@ def _split(dtype: str) -> tuple[str, int]:
     return dtype, 1
 
 
+@cache
 def scalar(dtype: str) -> str:
     """The element type of a vector type."""
     return _split(dtype)[0]
 
 
+@cache
 def lanes(dtype: str) -> int:
     """How many elements a value of this type has."""
     return _split(dtype)[1]
 
 
+@cache
 def vector(dtype: str, count: int) -> str:
     """The vector of `count` elements of `dtype`; `count` 1 is the scalar."""
     return scalar(dtype) if count == 1 else f"{scalar(dtype)}x{count}"
@@ -84,11 +87,13 @@ def kind(dtype: str) -> str:
     return "float"
 
 
+@cache
 def is_float(dtype: str) -> bool:
     """Whether the elements are floating-point numbers."""
     return kind(dtype) == "float"
 
 
+@cache
 def is_int(dtype: str) -> bool:
     """Whether the elements are integers, signed or not (bool is not)."""
     return kind(dtype) in ("int", "uint")

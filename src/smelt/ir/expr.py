@@ -358,8 +358,10 @@ FOLDS: dict[type[Expr], Callable[[Any, Any], Any]] = {
 # ------------------------------------------------------------------------------------ building
 
 
-def const(value: float | bool, dtype: str | None = None) -> Expr:
+def const(value: int | float | bool, dtype: str | None = None) -> Expr:
     """A constant; without a type bools are bool, ints int64 and floats float32."""
+    if type(value) is int and (dtype is None or dtype == INDEX):  # most are
+        return IntImm(INDEX, value)
     if dtype is None:
         dtype = (
             "bool" if isinstance(value, bool) else INDEX if isinstance(value, int) else "float32"
@@ -453,13 +455,12 @@ def binary(cls: type[Binary], a: ExprLike, b: ExprLike) -> Expr:
                 return IntImm(a.type, int(folded))
             if a.type == "bool":
                 return const(bool(folded), "bool")
-    dtype = a.dtype
-    if dt.is_int(dtype):
+    if (type(b) is IntImm or type(a) is IntImm or a is b) and dt.is_int(a.dtype):
         short = _identity(cls, a, b)
         if short is not None:
             return short
-    elif cls is FloorDiv and dt.is_float(dtype):
-        return Call(dtype, "floor", (Div(a, b),))
+    elif cls is FloorDiv and dt.is_float(a.dtype):
+        return Call(a.dtype, "floor", (Div(a, b),))
     return cls(a, b)
 
 

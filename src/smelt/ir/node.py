@@ -127,12 +127,15 @@ def _generate_walks(cls: NodeMeta, annotations: Mapping[str, str]) -> None:
         if kind in _NODE_NAMES:
             found += f"self.{f}, "
             made += f"    new_{f} = fn(self.{f})\n"
+        elif kind.removesuffix(" | None") in _NODE_NAMES:
+            found += f"*(() if self.{f} is None else (self.{f},)), "
+            made += f"    new_{f} = None if self.{f} is None else fn(self.{f})\n"
         elif _NODE_NAMES.issuperset(_items(kind)):
             found += f"*self.{f}, "
-            made += f"    new_{f} = _map_all(self.{f}, fn)\n"
+            made += f"    new_{f} = map_all(self.{f}, fn)\n"
         elif {"None", *_NODE_NAMES}.issuperset(_items(kind)):
             found += f"*[c for c in self.{f} if c is not None], "
-            made += f"    new_{f} = _map_all(self.{f}, fn)\n"
+            made += f"    new_{f} = map_all(self.{f}, fn)\n"
         else:
             found += f"*_nodes(self.{f}), "
             made += f"    new_{f} = map_nodes(self.{f}, fn)\n"
@@ -140,7 +143,7 @@ def _generate_walks(cls: NodeMeta, annotations: Mapping[str, str]) -> None:
     source = f"def children(self):\n    return ({found})\n"
     source += f"def with_children(self, fn):\n{made}    if {same}:\n        return self\n"
     source += f"    return type(self)({', '.join([f'new_{f}' for f in cls.__match_args__])})\n"
-    scope: dict[str, Any] = {"map_nodes": map_nodes, "_map_all": _map_all, "_nodes": _nodes}
+    scope: dict[str, Any] = {"map_nodes": map_nodes, "map_all": map_all, "_nodes": _nodes}
     exec(source, scope)
     for name in ("children", "with_children"):
         type.__setattr__(cls, name, scope[name])
@@ -170,6 +173,8 @@ class Node(metaclass=NodeMeta):
 
     __extra_slots__: ClassVar[tuple[str, ...]] = ("__weakref__",)
     interned: ClassVar[bool] = False
+    part: ClassVar[bool] = False
+    """Whether it belongs to the expression that it stands in, as an axis of a reduction does."""
     __match_args__: ClassVar[tuple[str, ...]]
     __defaults__: ClassVar[dict[str, Any]]
 
@@ -195,29 +200,28 @@ class Node(metaclass=NodeMeta):
         return f"{type(self).__name__}({shown})"
 
 
+_CONTAINERS = (dict, list, tuple)
+
+
 def _nodes(value: Any) -> Iterable[Node]:
-    if isinstance(value, Node):
-        return (value,)
-    if type(value) is dict:
-        value = list(value.values())
-    return [n for v in value for n in _nodes(v)] if type(value) in (tuple, list) else ()
+    if type(value) not in _CONTAINERS:
+        return (value,) if isinstance(value, Node) else ()
+    return [n for v in (value.values() if type(value) is dict else value) for n in _nodes(v)]
 
 
 def map_nodes(value: Any, fn: Callable[[Any], Any]) -> Any:
     """Plain data with `fn` applied to each node in it; the same object where nothing changed."""
-    if isinstance(value, Node):
-        return fn(value)
-    if type(value) is dict and value:
-        new = map_nodes(tuple(value.values()), fn)
-        same = all(map(is_, new, value.values()))
-        return value if same else dict(zip(value, new, strict=True))
-    if type(value) is list:
-        items = [map_nodes(v, fn) for v in value]
-        return items if any(map(is_not, items, value)) else value
-    return _map_all(value, lambda v: map_nodes(v, fn)) if type(value) is tuple else value
+    kind = type(value)
+    if kind not in _CONTAINERS:
+        return fn(value) if isinstance(value, Node) else value
+    old = value.values() if kind is dict else value
+    new = [map_nodes(v, fn) for v in old]
+    if all(map(is_, new, old)):
+        return value
+    return kind(zip(value, new, strict=True) if kind is dict else new)
 
 
-def _map_all(value: tuple[Any, ...], fn: Callable[[Any], Any]) -> tuple[Any, ...]:
+def map_all(value: tuple[Any, ...], fn: Callable[[Any], Any]) -> tuple[Any, ...]:
     """A tuple with `fn` applied to each item that is not None; the same where nothing changed."""
     new = tuple([None if v is None else fn(v) for v in value])
     return new if any(map(is_not, new, value)) else value

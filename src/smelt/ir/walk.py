@@ -32,11 +32,20 @@ def _rebuild(e: expr.Expr, memo: dict[expr.Expr, expr.Expr]) -> expr.Expr:
     elif isinstance(e, expr.IntImm | expr.FloatImm | expr.Var):
         new = e
     else:
-        new = e.with_children(lambda c: _rebuild(c, memo) if isinstance(c, expr.Expr) else c)
+        new = e.with_children(lambda c: _part(c, memo))
         if new is not e:
             new = refold(new)
     memo[e] = new
     return new
+
+
+def _part(node: Node, memo: dict[expr.Expr, expr.Expr]) -> Node:
+    if isinstance(node, expr.Expr):
+        return _rebuild(node, memo)
+    if not node.part:
+        return node
+    bound = getattr(node, "var", None)  # an axis' own variable stays
+    return node.with_children(lambda c: c if c is bound else _part(c, memo))
 
 
 def rebuild_binary(cls: type[expr.Binary], a: expr.Expr, b: expr.Expr) -> expr.Expr:
@@ -88,5 +97,5 @@ def free_vars(e: Node) -> set[expr.Var]:
             found.add(n)
         elif n not in seen:
             seen.add(n)
-            stack.extend(n.children())
+            stack += n.children()
     return found

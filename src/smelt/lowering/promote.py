@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from smelt.arith import Answer
 from smelt.ir import dtype as dt
@@ -11,7 +12,7 @@ from smelt.ir.expr import INDEX, Call, Expr, IntImm, Ramp, Var, const
 from smelt.ir.walk import free_vars
 from smelt.tir import nodes as tir
 from smelt.tir.rewrite import Indices, Rewriter, loads
-from smelt.tir.script_ops import expr_nodes
+from smelt.tir.script_ops import operands
 
 from .ranges import RangeRewriter, sizes_of
 
@@ -29,72 +30,81 @@ def promote_accumulators(func: tir.PrimFunc) -> tir.PrimFunc:
 
 
 class _Uses:
-    """What a loop's body does with each buffer.
+    """What a loop's body does with each buffer."""
 
-    known  what is known of expressions, which loops in loops look at again
-    """
-
-    def __init__(self, body: tir.Stmt, known: dict[Expr, _Facts]) -> None:
-        self.known = known
+    def __init__(self) -> None:
         self.stored: dict[tir.Buffer, dict[Expr, bool]] = {}  # index: whether it is surely stored
         self.read: dict[tir.Buffer, set[Expr]] = {}
         self.inner: set[Var] = set()
         self.made: set[tir.Buffer] = set()
         self.opaque = False
-        self._visit(body, True)
 
-    def _visit(self, s: tir.Stmt, surely: bool) -> None:
-        for e in tir.own_exprs(s):
-            self._expr(e)
-        match s:
-            case tir.BufferStore():
-                places = self.stored.setdefault(s.buffer, {})
-                places[s.indices[0]] = surely or places.get(s.indices[0], False)
-            case tir.For():
-                self.inner.add(s.var)
-                self.opaque = self.opaque or s.kind not in ("serial", "unrolled", "vectorized")
-                surely = surely and isinstance(s.extent, IntImm) and s.extent.value > 0
-            case tir.LetStmt():
-                self.inner.add(s.var)
-            case tir.Allocate():
-                self.made.add(s.buffer)
-            case tir.IfThenElse() | tir.While() | tir.AssertStmt():
-                surely = False
-            case tir.Evaluate():
-                self.opaque = self.opaque or not tir.is_no_op(s)
-        for part in tir.sub_statements(s):
-            self._visit(part, surely)
+    def store(self, buffer: tir.Buffer, index: Expr, surely: bool) -> None:
+        places = self.stored.setdefault(buffer, {})
+        places[index] = surely or places.get(index, False)
 
-    def _expr(self, e: Expr) -> None:
-        if e not in self.known:
-            self.known[e] = _facts(e)
-        read, opaque = self.known[e]
-        for load in read:
-            self.read.setdefault(load.buffer, set()).add(load.indices[0])
-        self.opaque = self.opaque or opaque
-
-
-_Facts = tuple[list[tir.BufferLoad], bool]
-
-
-def _facts(e: Expr) -> _Facts:
-    """The loads in an expression, and whether it has an effect."""
-    nodes = list(expr_nodes(e))
-    effects = ("smelt.", "call_llvm_intrin")
-    return (
-        [n for n in nodes if isinstance(n, tir.BufferLoad)],
-        any(isinstance(n, Call) and n.op.startswith(effects) for n in nodes),
-    )
+    def include(self, loop: tir.For, uses: _Uses, surely: bool) -> None:
+        """A loop inside, whose body has these uses."""
+        surely = surely and isinstance(loop.extent, IntImm) and loop.extent.value > 0
+        for b, places in uses.stored.items():
+            for index, always in places.items():
+                self.store(b, index, surely and always)
+        for b, indices in uses.read.items():
+            self.read.setdefault(b, set()).update(indices)
+        self.inner |= uses.inner | {loop.var}
+        self.made |= uses.made
+        kinds = ("serial", "unrolled", "vectorized")
+        self.opaque = self.opaque or uses.opaque or loop.kind not in kinds
 
 
 class _Promote(RangeRewriter):
     def __init__(self, sizes: Mapping[Expr, int]) -> None:
         super().__init__(sizes)
-        self.known: dict[Expr, _Facts] = {}
+        self.facts, self.uses = cache(self._facts), cache(self._uses)
+
+    def _uses(self, loop: tir.For) -> _Uses:
+        """What a loop does; remembered for the loops around it."""
+        found = _Uses()
+        self._visit(loop.body, True, found)
+        return found
+
+    def _visit(self, s: tir.Stmt, surely: bool, uses: _Uses) -> None:
+        for e in tir.own_exprs(s):
+            loaded, effect = self.facts(e)
+            for load in loaded:
+                uses.read.setdefault(load.buffer, set()).add(load.indices[0])
+            uses.opaque = uses.opaque or effect
+        match s:
+            case tir.BufferStore():
+                uses.store(s.buffer, s.indices[0], surely)
+                return
+            case tir.For():
+                uses.include(s, self.uses(s), surely)
+                return
+            case tir.LetStmt():
+                uses.inner.add(s.var)
+            case tir.Allocate() | tir.AllocateConst():
+                uses.made.add(s.buffer)
+            case tir.IfThenElse() | tir.While() | tir.AssertStmt():
+                surely = False
+            case tir.Evaluate():
+                uses.opaque = uses.opaque or not tir.is_no_op(s)
+        for part in tir.sub_statements(s):
+            self._visit(part, surely, uses)
+
+    def _facts(self, e: Expr) -> tuple[set[tir.BufferLoad], bool]:
+        """The loads in an expression, and whether it has an effect."""
+        loaded = {e} if isinstance(e, tir.BufferLoad) else set()
+        effect = isinstance(e, Call) and e.op.startswith(("smelt.", "call_llvm_intrin"))
+        for part in operands(e):
+            inner, more = self.facts(part)
+            loaded |= inner
+            effect = effect or more
+        return loaded, effect
 
     def loop(self, s: tir.For) -> tir.Stmt:
         """The outermost loop that can keep a place does: those inside then find it kept."""
-        uses = _Uses(s.body, self.known) if s.kind == "serial" else None
+        uses = self.uses(s) if s.kind == "serial" else None
         found = {} if uses is None or uses.opaque else self._accumulators(s, uses)
         if not found:
             return super().loop(s)

@@ -24,7 +24,6 @@ class _Lanes(Rewriter):
         self.var, self.low, self.lanes, self.analyzer = var, low, lanes, analyzer
         self.memo[var] = expr.Ramp(low, expr.const(1, expr.INDEX), lanes)
         self.wide: dict[tir.Buffer, tir.Buffer] = {}
-        self.zero = {var: low}
 
     def visit_expr(self, e: expr.Expr) -> expr.Expr:
         if self.var not in free_vars(e) and not self.memo_vars(e) and not self.touches(e):
@@ -163,8 +162,7 @@ class _Vectorize(RangeRewriter):
     def loop(self, s: tir.For) -> tir.Stmt:
         if s.kind == "vectorized" and any(_is_vector(x) for x in tir.walk(s.body)):
             s = s.replace(kind="serial")  # the inner loop is the vector
-        new = self.parts(s)
-        s = new
+        s = self.parts(s)
         if s.kind != "vectorized":
             return s
         if not isinstance(s.extent, expr.IntImm):

@@ -32,6 +32,8 @@ class Range(Node):
     min: Expr
     extent: Expr
 
+    part = True
+
     @staticmethod
     def of(dom: Range | tuple[ExprLike, ExprLike] | ExprLike) -> Range:
         """A Range from a Range, a pair (begin, end) or an extent."""
@@ -90,11 +92,16 @@ class BufferLoad(Expr, interned=True):
     buffer: Buffer
     indices: tuple[Expr, ...]
 
+    __extra_slots__: ClassVar[tuple[str, ...]] = ("_dtype",)
+
+    def __post_init__(self) -> None:
+        count = max([dt.lanes(i.dtype) for i in self.indices], default=1)
+        self._dtype = dt.vector(self.buffer.type, count)
+
     @property
     def dtype(self) -> str:
         """The buffer's element type, with the lanes of the indices."""
-        count = max([dt.lanes(i.dtype) for i in self.indices], default=1)
-        return dt.vector(self.buffer.type, count)
+        return self._dtype
 
 
 class Combiner(Node):
@@ -105,6 +112,8 @@ class Combiner(Node):
     rhs: tuple[Var, ...]
     result: tuple[Expr, ...]
     identity: tuple[Expr, ...]
+
+    part = True
 
 
 class Reduce(Expr, interned=True):
@@ -138,6 +147,7 @@ class IterVar(Operators, Node):
     kind: str = "spatial"
 
     DataPar, CommReduce, Opaque = "spatial", "reduce", "opaque"
+    part = True
 
     def as_expr(self) -> Expr:
         """The variable, so that an IterVar can stand in an index."""
@@ -433,5 +443,8 @@ def own_exprs(s: Stmt) -> list[Expr]:
 
 def sub_statements(s: Stmt) -> list[Stmt]:
     """The statements directly below one."""
-    found = [c for c in s.children() if isinstance(c, Stmt)]
-    return found[::-1] if isinstance(s, Block) else found  # the field init stands behind body
+    if isinstance(s, For | LetStmt | Allocate):
+        return [s.body]
+    if isinstance(s, Block):
+        return [s.body] if s.init is None else [s.init, s.body]
+    return [] if isinstance(s, BufferStore) else [c for c in s.children() if isinstance(c, Stmt)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from smelt.ir.expr import Binary, Expr, Var
-from smelt.ir.node import Node, map_nodes
+from smelt.ir.node import Node, map_all, map_nodes
 from smelt.ir.walk import rebuild_binary, refold
 
 from . import nodes
@@ -65,7 +65,7 @@ class Rewriter:
 
     def exprs(self, items: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Several expressions; the same tuple where nothing changed."""
-        return each(self.expr, items)
+        return map_all(items, self.expr)
 
     def access(self, b: nodes.Buffer, indices: Indices) -> tuple[nodes.Buffer, Indices]:
         """Where a load or store goes whose indices are rewritten already."""
@@ -98,7 +98,7 @@ class Rewriter:
 
     def visit_Seq(self, s: nodes.Seq) -> nodes.Stmt:
         """Statements one after another, flattened again where something changed."""
-        new = each(self.stmt, s.stmts)
+        new = map_all(s.stmts, self.stmt)
         return s if new is s.stmts else nodes.seq(*new)
 
     def _plain(self, s: Any) -> nodes.Stmt:
@@ -125,8 +125,8 @@ class Rewriter:
 
     def visit_Block(self, s: nodes.Block) -> nodes.Block:
         """A block with all that is in it."""
-        iters = each(self.iter_var, s.iter_vars)
-        allocs = each(self.allocated, s.alloc_buffers)
+        iters = map_all(s.iter_vars, self.iter_var)
+        allocs = map_all(s.alloc_buffers, self.allocated)
         reads, writes = self.regions(s.reads), self.regions(s.writes)
         new = updated(s, iter_vars=iters, reads=reads, writes=writes, alloc_buffers=allocs)
         return self.block_parts(updated(new, annotations=self.notes(s.annotations)))
@@ -147,7 +147,7 @@ class Rewriter:
 
     def regions(self, items: tuple[nodes.BufferRegion, ...]) -> tuple[nodes.BufferRegion, ...]:
         """Regions with buffers and bounds rewritten."""
-        return each(self.region, items)
+        return map_all(items, self.region)
 
     def region(self, r: nodes.BufferRegion) -> nodes.BufferRegion:
         """One region."""
@@ -162,24 +162,15 @@ class Rewriter:
                 return self.stmt(node)
             case nodes.Buffer():
                 return self.buffer(node)
-            case nodes.Range() | nodes.IterVar():
-                return self.parts(node)
-            case nodes.Combiner():
-                result, identity = self.exprs(node.result), self.exprs(node.identity)
-                return updated(node, result=result, identity=identity)
-        return node
-
-
-def each(fn: Callable[[N], N], items: tuple[N, ...]) -> tuple[N, ...]:
-    """A function of each item; the same tuple where nothing changed."""
-    new = tuple([fn(x) for x in items])
-    return items if all(a is b for a, b in zip(new, items, strict=True)) else new
+        return self.parts(node) if node.part else node
 
 
 def updated(node: N, **fields: Any) -> N:
     """A node with some fields changed; the same node where they hold these objects already."""
-    same = all(getattr(node, f) is value for f, value in fields.items())
-    return node if same else node.replace(**fields)
+    for f, value in fields.items():
+        if getattr(node, f) is not value:
+            return node.replace(**fields)
+    return node
 
 
 class RenameBound(Rewriter):
