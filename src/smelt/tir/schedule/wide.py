@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Binary, Compare, Expr, IntImm, Ramp, Var, cast, const
+from smelt.ir.node import map_all
 from smelt.ir.walk import free_vars, rebuild_binary
 from smelt.tir import nodes
-from smelt.tir.rewrite import Rewriter, each, updated
+from smelt.tir.rewrite import Rewriter, updated
 from smelt.tir.script_ops import shape_vars
 
 
@@ -42,7 +43,7 @@ class _Wide(Rewriter):
 
     def visit_expr(self, e: Expr) -> Expr:
         if isinstance(e, nodes.BufferLoad):
-            return nodes.BufferLoad(self.buffer(e.buffer), each(self.wide, e.indices))
+            return nodes.BufferLoad(self.buffer(e.buffer), map_all(e.indices, self.wide))
         if isinstance(e, Compare) and dt.is_int(e.a.dtype) and self.vars.keys() & free_vars(e):
             return rebuild_binary(type(e), self.wide(e.a), self.wide(e.b))
         return super().visit_expr(e)
@@ -50,7 +51,7 @@ class _Wide(Rewriter):
     def buffer(self, b: nodes.Buffer) -> nodes.Buffer:
         found = self.buffers.get(b)
         if found is None:
-            shape, strides = each(self.wide, b.shape), each(self.wide, b.strides)
+            shape, strides = map_all(b.shape, self.wide), map_all(b.strides, self.wide)
             found = self.buffers[b] = updated(b, shape=shape, strides=strides)
         return found
 
@@ -62,18 +63,18 @@ class _Wide(Rewriter):
         return updated(own, body=self.stmt(s.body))
 
     def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
-        indices = each(self.wide, s.indices)
+        indices = map_all(s.indices, self.wide)
         return nodes.BufferStore(self.buffer(s.buffer), self.expr(s.value), indices)
 
     def visit_BlockRealize(self, s: nodes.BlockRealize) -> nodes.Stmt:
-        values, predicate = each(self.wide, s.values), self.expr(s.predicate)
+        values, predicate = map_all(s.values, self.wide), self.expr(s.predicate)
         return updated(s, values=values, predicate=predicate, block=self.stmt(s.block))
 
     def iter_var(self, i: nodes.IterVar) -> nodes.IterVar:
         return updated(i, dom=self.interval(i.dom), var=self.bind(i.var))
 
     def region(self, r: nodes.BufferRegion) -> nodes.BufferRegion:
-        return nodes.BufferRegion(self.buffer(r.buffer), each(self.interval, r.region))
+        return nodes.BufferRegion(self.buffer(r.buffer), map_all(r.region, self.interval))
 
     def interval(self, r: nodes.Range) -> nodes.Range:
         """What an axis runs over, or one dimension of a region."""
