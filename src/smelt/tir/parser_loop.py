@@ -49,11 +49,11 @@ class LoopParser(BlockParser):
 
     def counted(self, e: Expr, kind: str) -> Expr:
         """A value where `kind` is wanted: loop variables, int64 here, stand for an int32 too."""
-        leaves = [x for x in expr_nodes(e) if isinstance(x, Var | BufferLoad)]
-        if (e.dtype, kind) != (INDEX, "int32") or not leaves:
+        if e.dtype != INDEX or kind != "int32":  # most values
             return e
+        leaves = [x for x in expr_nodes(e) if isinstance(x, Var | BufferLoad)]
         said = [x for x in leaves if x not in self.domains and x.dtype != kind]
-        return e if said else cast(kind, e)
+        return e if said or not leaves else cast(kind, e)
 
     def bounds(self, node: ast.AST, low: Any, high: Any) -> Range:
         """What a loop runs over; low is None where it begins at zero."""
