@@ -13,6 +13,7 @@ Users write their own in the same way (`smelt.op`); `@my_op.schedule` gives one 
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -306,8 +307,16 @@ def attributes(**defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., 
         own = inspect.signature(fn).parameters.values()
         operands = [p for p in own if p.kind == Parameter.POSITIONAL_OR_KEYWORD]
         given = [Parameter(n, Parameter.KEYWORD_ONLY, default=d) for n, d in defaults.items()]
-        vars(fn)["__signature__"] = inspect.Signature([*operands, *given])
-        return fn
+        signature = inspect.Signature([*operands, *given])
+
+        @functools.wraps(fn)
+        def body(*args: Any, **attrs: Any) -> Any:
+            bound = signature.bind(*args, **attrs)
+            bound.apply_defaults()
+            return fn(*bound.args, **bound.kwargs)
+
+        vars(body)["__signature__"] = signature
+        return body
 
     return declare
 

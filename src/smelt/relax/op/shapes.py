@@ -55,7 +55,14 @@ def reshape(x: RelaxExpr, shape: Any) -> RelaxExpr:
 entry("flatten", core="reshape")(flat)
 entry("nn.batch_flatten", core="reshape")(batch_flattened)
 same("squeeze", "x", renamed="axis=axes", axis=None)
-same("permute_dims", "x", core="transpose", along="axes", axes=None)
+
+
+@entry("permute_dims", core="transpose")
+def permute_dims(x: RelaxExpr, axes: Any = None) -> RelaxExpr:
+    """Dimensions in another order; None reverses them."""
+    rank = rank_of(x)
+    order = tuple(reversed(range(rank))) if axes is None else axes_of(axes, rank)
+    return call("transpose", x, axes=order)
 
 
 @entry("expand_dims", core="expand_dims")
