@@ -45,6 +45,8 @@ PLACES = {
     "relay.function": "relay.expr",
     "relay.param_dict": "runtime.params",
     "te.operation": "te",
+    "te.schedule": "classic.te_schedule",
+    "te.tensor_intrin": "classic.tensor_intrin",
     "tir.expr": "tir",
     "tir.function": "tir",
     "tir.generic": "tir.op",

@@ -117,6 +117,8 @@ PLACES = [
     ("tvm.ir.tensor_type", "TensorType"),
     ("tvm.ir.type", "FuncType"),
     ("tvm.te.operation", "compute"),
+    ("tvm.te.schedule", "Split"),
+    ("tvm.te.tensor_intrin", "decl_tensor_intrin"),
     ("tvm.tir.expr", "IntImm"),
     ("tvm.tir.function", "PrimFunc"),
     ("tvm.tir.generic", "floordiv"),

@@ -163,11 +163,15 @@ any = any_of
 """The disjunction of conditions."""
 
 _CLASSIC = {
-    **dict.fromkeys(("GroupStage", "Schedule", "Stage", "ThreadAxis", "create_schedule",
-                     "lower_schedule", "thread_axis"), "smelt.classic.te_schedule"),
-    "decl_tensor_intrin": "smelt.classic.tensor_intrin",
+    **dict.fromkeys(("Fuse", "GroupStage", "Schedule", "Singleton", "Split", "Stage", "ThreadAxis",
+                     "create_schedule", "lower_schedule", "thread_axis"),
+                    "smelt.classic.te_schedule"),
+    "TensorIntrin": "smelt.tir.intrin", "decl_tensor_intrin": "smelt.classic.tensor_intrin",
 }  # fmt: skip
-"""Names whose things stand in a room above."""
+_MODULES = {
+    "schedule": "smelt.classic.te_schedule", "tensor_intrin": "smelt.classic.tensor_intrin",
+}  # fmt: skip
+"""Names, and modules, that stand in a room above."""
 _ABSENT = {
     "scan": "a recurrence: write its loop as a script program (@T.prim_func) and take its result "
     "with te.extern_primfunc(inputs, program)",
@@ -183,4 +187,10 @@ def __getattr__(name: str) -> Any:
         raise Absent(f"te.{name}: {_ABSENT[name]}")
     if name in _CLASSIC:
         return getattr(import_module(_CLASSIC[name]), name)
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     raise AttributeError(f"module 'smelt.te' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_CLASSIC, *_MODULES})
