@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from smelt.ir.expr import Expr
 
-from .iter_nodes import IterMark, IterSplit, Sizes, value
-from .text import text_of
+from ..text import text_of
+from .nodes import IterMark, IterSplit, Sizes, value
 
 
 class Digit(NamedTuple):
