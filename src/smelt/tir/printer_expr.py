@@ -194,6 +194,10 @@ class ExprPrinter:
             return f"T.{e.op}({', '.join([quoted(e.type), *args])})"
         if e.op in script_ops.NAMED_CALLS and args and isinstance(e.args[0], expr.StringImm):
             return f"T.{e.op}({', '.join([quoted(e.type), *args])})"
+        if e.op == script_ops.ADDRESS:
+            return f"T.address_of({args[0]})"
+        if e.op == script_ops.EXTERN:
+            return f"T.call_extern({', '.join([quoted(e.type), *args])})"
         if (
             e.op in script_ops.HOST_INTRINSICS or e.op in script_ops.DEVICE_INTRINSICS
         ) and e.type == "int32":
