@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import smelt
+from smelt import te
 from smelt.codegen.c import c_source
 from smelt.ir.errors import CompileError, ScheduleError, VerifyError
 from smelt.ir.module import IRModule
@@ -16,6 +17,7 @@ from smelt.pipeline import lower_program
 from smelt.tir import ExternFunction, Schedule, address_of, call_extern, const, structural_equal
 from smelt.tir.extern import EXTERNS
 from smelt.tir.interpret import InterpretError, interpret
+from smelt.tir.intrin import TensorIntrin
 from smelt.tir.nodes import BlockRealize, Evaluate, PrimFunc, walk
 from smelt.tir.parser import parse
 from smelt.tir.printer import script
@@ -165,6 +167,40 @@ def test_built_in_python() -> None:
     assert call_extern("int32", "gemv", *places, const(12, "int64"), const(2.0, "float32")) is (
         call.value
     )
+
+
+def test_tensorize() -> None:
+    head = """
+@T.prim_func
+def NAME(a: T.handle, b: T.handle, c: T.handle):
+    A = T.match_buffer(a, (12,), "float32", offset_factor=1)
+    B = T.match_buffer(b, (8, 12), "float32", offset_factor=1)
+    C = T.match_buffer(c, (8,), "float32", offset_factor=1)
+    with T.block("root"):
+        T.reads(C[0:8], A[0:12], B[0:8, 0:12])
+        T.writes(C[0:8])
+"""
+    loops = """
+        for i, k in T.grid(8, 12):
+            with T.block("update"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                C[vi] = C[vi] + A[vk] * B[vi, vk]
+"""
+    call = """
+        T.evaluate(T.call_extern("int32", "gemv", C.access_ptr("rw"), A.access_ptr("r"),
+                                 B.access_ptr("r"), T.int64(12), T.float32(1)))
+"""
+    pair = [parse(head.replace("NAME", n) + body) for n, body in (("desc", loops), ("impl", call))]
+    x, y = te.placeholder((6, 12), name="A"), te.placeholder((16, 12), name="B")
+    k = te.reduce_axis((0, 12), name="k")
+    z = te.compute((6, 16), lambda i, j: te.sum(x[i, k] * y[j, k], axis=k), name="C")
+    s = Schedule(te.create_prim_func([x, y, z], "plain"))
+    outer, inner = s.split(s.get_loops("C")[1], [None, 8])
+    s.decompose_reduction("C", outer)
+    s.tensorize(inner, TensorIntrin.of_pair(*pair))
+    a, b, c = arrays()
+    smelt.build(s)(a, b, c)
+    np.testing.assert_array_equal(c, a @ b.T)
 
 
 def test_status_ends_the_program() -> None:

@@ -22,7 +22,8 @@ from smelt.ir.expr import Call, Expr, ExprLike, FloatImm, StringImm, const, conv
 from smelt.runtime.errors import closest
 
 from .named_calls import call_llvm
-from .script_ops import ADDRESS, EXTERN, INTRINSICS
+from .nodes import ADDRESS
+from .script_ops import EXTERN, INTRINSICS
 
 # -------------------------------------------------------------------------------- floats to floats
 

@@ -14,11 +14,11 @@ from smelt.ir.build import ceildiv
 from smelt.ir.walk import substitute
 from smelt.runtime.errors import closest
 
-from .nodes import Buffer, BufferLoad
+from .nodes import ADDRESS, Buffer, BufferLoad
 from .op import max_value, min_value
 from .parser_source import describe
 from .script_names import VALUE, Entry, Signature, entries, entry
-from .script_ops import ADDRESS, EXTERN, INTRINSICS, NAMED_CALLS, Intrinsic, fits, inferred_dtype
+from .script_ops import EXTERN, INTRINSICS, NAMED_CALLS, Intrinsic, fits, inferred_dtype
 
 if TYPE_CHECKING:
     from .parser_expr import ExprParser

@@ -12,7 +12,7 @@ from smelt.ir import dtype as dt
 from smelt.ir import expr
 from smelt.ir.node import Node, ordered
 
-from .nodes import Buffer, BufferLoad, BufferStore, Evaluate, Stmt, own_exprs
+from .nodes import ADDRESS, Buffer, BufferLoad, BufferStore, Evaluate, Stmt, own_exprs
 
 # ------------------------------------------------------------------------------------ intrinsics
 
@@ -74,9 +74,6 @@ HOST_INTRINSICS = tuple([f"smelt.{name}" for name in (
 
 EXTERN = "smelt.call_extern"
 """The call of an external function: its name, then addresses of elements and scalars."""
-
-ADDRESS = "smelt.address_of"
-"""The address of an element, its operand a load of it."""
 
 DEVICE_INTRINSICS = ("smelt.storage_sync",)
 """What a kernel with threads may call: a barrier, its operand the scope ("shared")."""
