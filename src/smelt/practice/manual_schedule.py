@@ -2,50 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from smelt import te
 from smelt.pipeline import build, lower
-from smelt.tir.nodes import IterVar
 
 from .report import Report, check, gigaflops, program_text, seconds
 from .schedules import Scheduled, matmul, naive, tiled
 from .traffic import cache_traffic
 
-Axes = dict[str, IterVar]
-
-
-def _split(s: te.Schedule, c: te.Tensor, axes: Axes, factor: int) -> None:
-    i, j = c.op.axis
-    axes["xo"], axes["xi"] = s[c].split(i, factor=factor)
-    axes["yo"], axes["yi"] = s[c].split(j, factor=factor)
-
-
-def _reorder(s: te.Schedule, c: te.Tensor, axes: Axes, factor: int) -> None:
-    k = c.op.reduce_axis[0]
-    s[c].reorder(axes["xo"], axes["yo"], k, axes["xi"], axes["yi"])
-
-
-def _vectorize(s: te.Schedule, c: te.Tensor, axes: Axes, factor: int) -> None:
-    s[c].vectorize(axes["yi"])
-
-
-def _unroll(s: te.Schedule, c: te.Tensor, axes: Axes, factor: int) -> None:
-    s[c].unroll(axes["xi"])
-
-
-def _parallel(s: te.Schedule, c: te.Tensor, axes: Axes, factor: int) -> None:
-    s[c].parallel(axes["xo"])
-
 
 class Lesson(NamedTuple):
-    """A primitive: its name, how it is written, what it is good for, and the call."""
+    """A primitive: its name, how it is written, what it is good for."""
 
     name: str
     call: str
     why: str
-    apply: Callable[[te.Schedule, te.Tensor, Axes, int], None]
 
 
 STEPS: tuple[Lesson, ...] = (
@@ -54,44 +28,52 @@ STEPS: tuple[Lesson, ...] = (
         "xo, xi = s[C].split(i, factor=F);  yo, yi = s[C].split(j, factor=F)",
         "A loop becomes two: one over tiles, one inside a tile. Nothing moves yet, so nothing is "
         "faster yet.",
-        _split,
     ),
     Lesson(
         "reorder",
         "s[C].reorder(xo, yo, k, xi, yi)",
         "The loops inside a tile go inside k. For one k, a strip of a column of A and a strip of a "
         "row of B now give F x F products: each element that is loaded is used F times.",
-        _reorder,
     ),
     Lesson(
         "vectorize",
         "s[C].vectorize(yi)",
         "The innermost loop walks over neighbours in memory: one vector instruction does many of "
         "its iterations.",
-        _vectorize,
     ),
     Lesson(
         "unroll",
         "s[C].unroll(xi)",
         "The loop over the rows of a tile is written out: no counter, no jump.",
-        _unroll,
     ),
     Lesson(
         "parallel",
         "s[C].parallel(xo)",
         "Rows of tiles are shared out to the processors. No two write the same element.",
-        _parallel,
     ),
 )
+
+
+def _applied(s: te.Schedule, c: te.Tensor, factor: int) -> Iterator[str]:
+    """Apply the primitives of STEPS, one each time that the next is asked for."""
+    xo, xi = s[c].split(c.op.axis[0], factor=factor)
+    yo, yi = s[c].split(c.op.axis[1], factor=factor)
+    yield "split"
+    s[c].reorder(xo, yo, c.op.reduce_axis[0], xi, yi)
+    yield "reorder"
+    s[c].vectorize(yi)
+    yield "vectorize"
+    s[c].unroll(xi)
+    yield "unroll"
+    s[c].parallel(xo)
+    yield "parallel"
 
 
 def apply_steps(count: int, n: int, factor: int) -> Scheduled:
     """The product with the first `count` primitives applied."""
     a, b, c = matmul(n)
     s = te.create_schedule(c.op)
-    axes: Axes = {}
-    for step in STEPS[:count]:
-        step.apply(s, c, axes, factor)
+    list(islice(_applied(s, c, factor), count))
     return Scheduled(s, [a, b, c])
 
 
@@ -106,7 +88,7 @@ def main(n: int = 256, report: Report | None = None) -> None:
     before = program_text(apply_steps(0, 8, 4))
     say.program("The naive loops:", before)
     rows = [_timed("naive", 0, n)]
-    for count, (name, call, why, _) in enumerate(STEPS, 1):
+    for count, (name, call, why) in enumerate(STEPS, 1):
         say.say(f"{count}. {name}: {call}\n{why}")
         after = program_text(apply_steps(count, 8, 4))
         say.program("Before:", before)

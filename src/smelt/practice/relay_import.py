@@ -20,6 +20,16 @@ from smelt.transform import PassContext, Sequential
 from .report import Array, Report
 
 SIZES = (64, 256, 256, 10)
+_MODEL = """
+<ir_version: 8, opset_import: ["" : 17]>
+perceptron (float[n, 64] x) => (float[n, 10] y) {
+    h0 = Gemm<transB=1>(x, w0, b0)
+    r0 = Relu(h0)
+    h1 = Gemm<transB=1>(r0, w1, b1)
+    r1 = Relu(h1)
+    y = Gemm<transB=1>(r1, w2, b2)
+}
+"""
 
 
 def main(report: Report | None = None) -> None:
@@ -79,28 +89,11 @@ def _from_torch(weights: list[tuple[Array, Array]], x: Array) -> tuple[Any, Arra
 
 
 def _by_hand(weights: list[tuple[Array, Array]]) -> Any:
-    nodes, arrays, value = [], [], "x"
+    model = onnx.parser.parse_model(_MODEL)
     for i, (w, b) in enumerate(weights):
-        arrays += [
-            onnx.numpy_helper.from_array(w, f"w{i}"),
-            onnx.numpy_helper.from_array(b, f"b{i}"),
-        ]
-        last = i + 1 == len(weights)
-        out = "y" if last else f"h{i}"
-        gemm = onnx.helper.make_node("Gemm", [value, f"w{i}", f"b{i}"], [out], transB=1)
-        nodes.append(gemm)
-        value = out
-        if not last:
-            nodes.append(onnx.helper.make_node("Relu", [out], [f"r{i}"]))
-            value = f"r{i}"
-    kind = onnx.TensorProto.FLOAT
-    graph = onnx.helper.make_graph(
-        nodes, "perceptron",
-        [onnx.helper.make_tensor_value_info("x", kind, ["n", SIZES[0]])],
-        [onnx.helper.make_tensor_value_info("y", kind, ["n", SIZES[-1]])], arrays,
-    )  # fmt: skip
-    opset = [onnx.helper.make_opsetid("", 17)]
-    return onnx.helper.make_model(graph, opset_imports=opset, ir_version=8)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(w, f"w{i}"))
+        model.graph.initializer.append(onnx.numpy_helper.from_array(b, f"b{i}"))
+    return model
 
 
 def _passes(say: Report, mod: Any) -> None:
