@@ -60,6 +60,11 @@ class Place:
     storage: Storage
     view: View
 
+    @property
+    def bytes(self) -> Expr:
+        """The size of its elements."""
+        return TensorType(self.view.shape, self.storage.dtype).bytes()
+
 
 @dataclass
 class Launch:

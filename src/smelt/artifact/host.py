@@ -7,7 +7,7 @@ smelt_plan(sizes, extents, workspace_bytes)       evaluates the shapes of the re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, any_of, equal
@@ -51,19 +51,26 @@ def array_of(name: str, size: int, dtype: str) -> tir.Buffer:
 class Body:
     """One way to run a model: its launches in order, on a workspace.
 
-    when    what sizes are, in others, where this way is taken; none: the general one
-    places  where each constant stands among the weights
+    when  what sizes are, in others, where this way is taken; none: the general one
     """
 
     plan: GraphPlan
     calls: Sequence[KernelCall]
     memory: MemoryPlan
-    places: Mapping[Storage, int]
-    when: Mapping[str, Expr] = field(default_factory=dict)
+    when: Mapping[str, Expr]
+
+    def fits(self, own: Mapping[str, Expr]) -> Expr:
+        """Whether this way is taken. own: the general sizes by name."""
+        return all_of([equal(own[n], by_names(v, own)) for n, v in self.when.items()])
 
 
-def entry_program(general: Body, variants: Sequence[Body] = ()) -> tir.PrimFunc:
-    """The program that runs the model once: the first variant that the sizes fit, or in general."""
+def entry_program(
+    general: Body, variants: Sequence[Body], places: Mapping[Storage, int]
+) -> tir.PrimFunc:
+    """The program that runs the model once: the first variant that the sizes fit, or in general.
+
+    places  where each constant stands among the weights
+    """
     plan = general.plan
     tensors = array_of("tensors", len(plan.inputs) + len(plan.outputs), "handle")
     sizes = array_of("sizes", len(plan.symbols), INDEX)
@@ -74,27 +81,31 @@ def entry_program(general: Body, variants: Sequence[Body] = ()) -> tir.PrimFunc:
 
     def steps(b: Body, first: int) -> tir.Stmt:
         # variants may share their sizes, and a variable has one definition
-        stmt = _launches(b, first, outside, blob, arena)
+        stmt = _launches(b, first, outside, places, blob, arena)
         return substitute_stmt(stmt, {v: own[v.name] for v in b.plan.symbols})
 
     stmt = steps(general, 0)
     first = len(general.calls) + sum([len(b.calls) for b in variants])
     for b in reversed(variants):
         first -= len(b.calls)
-        fits = all_of([equal(own[n], by_names(v, own)) for n, v in b.when.items()])
-        stmt = tir.IfThenElse(fits, steps(b, first), stmt)
+        stmt = tir.IfThenElse(b.fits(own), steps(b, first), stmt)
     stmt = with_read(with_read(stmt, plan.symbols, sizes), outside, tensors)
     return tir.PrimFunc((tensors, sizes, blob, arena), stmt, {"name": ENTRY})
 
 
 def _launches(
-    b: Body, first: int, outside: Sequence[Var], blob: tir.Buffer, arena: tir.Buffer
+    b: Body,
+    first: int,
+    outside: Sequence[Var],
+    places: Mapping[Storage, int],
+    blob: tir.Buffer,
+    arena: tir.Buffer,
 ) -> tir.Stmt:
     """The kernel calls of one way; `first` is the number of its first kernel."""
 
     def base(s: Storage) -> tuple[Expr, Expr]:
         if s.kind == "constant":
-            return address_of(blob), const(b.places[s])
+            return address_of(blob), const(places[s])
         if s.kind == "temporary":
             return address_of(arena), b.memory.offsets[s]
         return outside[s.index + (len(b.plan.inputs) if s.kind == "output" else 0)], const(0)

@@ -47,7 +47,7 @@ from .kernel import CompiledKernel, KernelSpec, build_kernel, hardware_for
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
 from .user_ops import Prepared, prepare, prepared_program, user_ops
-from .variants import Declared, shapes_of, workspace_of
+from .variants import Declared, shapes_of, tensor_entry, workspace_of
 from .variants import size_text as size_text
 
 log = logging.getLogger("smelt.compile")
@@ -57,15 +57,13 @@ BUILD = "smelt.artifact.kernel:build_kernel"
 
 
 @dataclass
-class ModelCode:
+class ModelCode(Body):
     """Everything that compiling a graph gave, before it is linked.
 
     externals  what back ends made of external functions, by symbol, and their constants
     """
 
-    plan: GraphPlan
-    calls: list[KernelCall]
-    memory: MemoryPlan
+    mod: IRModule
     artifacts: dict[str, CompiledKernel]
     externals: dict[str, tuple[external.External, list[Storage]]]
 
@@ -147,18 +145,15 @@ def compile_fused(
         build_kernels, context=context, lowering=lowering, text=text, progress=progress
     )
     model = compile_graph(mod, target, options, kernels, externals, keep=keep)
-    others = [compile_graph(v.mod, target, options, kernels) for v in declared.variants]
-    weights, places = _weights([model, *others])
-    general = Body(model.plan, model.calls, model.memory, places)
-    variants = [
-        Body(m.plan, m.calls, m.memory, places, v.sizes)
-        for m, v in zip(others, declared.variants, strict=True)
+    others = [
+        compile_graph(v.mod, target, options, kernels, when=v.sizes) for v in declared.variants
     ]
-    entry = entry_program(general, variants)
+    weights, places = _weights([model, *others])
+    entry = entry_program(model, others, places)
     shapes = shapes_of(mod["main"], declared.variants)
     outputs = [x for shape in shapes for x in shape]
     checks = declared.checks(model.plan.symbols, mod["main"])
-    plan = plan_program(model.plan.symbols, workspace_of(general, variants), outputs, checks)
+    plan = plan_program(model.plan.symbols, workspace_of(model, others), outputs, checks)
     if folder := dump_folder(options):
         write_text(Path(folder, "host.txt"), f"{script(entry)}\n\n{script(plan)}\n")
     texts = {"host": emit_module([entry, plan], target)}
@@ -169,11 +164,10 @@ def compile_fused(
     objects += [k.object for k in made.values() if k.object]
     objects += {n: o for k in made.values() for n, o in k.externs.items()}.values()
     objects += [made.object for made, _ in model.externals.values() if made.object]
-    metadata = _metadata(mod, model, target, weights.nbytes, shapes)
+    metadata = _metadata(model, target, weights.nbytes, shapes)
     metadata.update(declared.metadata(model.plan.symbols, mod["main"]))
     for m, v in zip(others, declared.variants, strict=True):
-        listed = [{**_kernel(c, m, v.mod), "variant": v.texts} for c in m.calls]
-        metadata["kernels"] += listed
+        metadata["kernels"] += [{**_kernel(c, m), "variant": v.texts} for c in m.calls]
     if listed := _external_entries(model, places):
         metadata["externals"] = listed
     if keep:
@@ -189,8 +183,12 @@ def compile_graph(
     externals: external.Externals | None = None,
     *,
     keep: bool = False,
+    when: Mapping[str, Expr] | None = None,
 ) -> ModelCode:
-    """All kernels of a fused graph compiled, memory planned; `keep` as of `compile_fused`."""
+    """All kernels of a fused graph compiled, memory planned; `keep` as of `compile_fused`.
+
+    when  the sizes that it is a variant for
+    """
     plan = plan_graph(mod)
     symbols = {v.name: v for v in plan.symbols}
     outside = _externals(plan, externals or {}, symbols)
@@ -216,7 +214,7 @@ def compile_graph(
             s.first, s.last = 0, len(plan.launches)
     scratch = [w for c in calls for w in c.workspaces]
     memory = plan_memory([*temporaries, *scratch], plan.symbols)
-    return ModelCode(plan, calls, memory, artifacts, outside)
+    return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside)
 
 
 def _externals(
@@ -249,7 +247,7 @@ def _external_entries(model: ModelCode, places: Mapping[Storage, int]) -> list[d
     """The metadata of the functions that Python code runs, in the order of the host's table."""
     launches = {x.name: x for x in model.plan.launches if x.external}
     return [
-        external.entry_of(made, launches[symbol], {s.name: places[s] for s in storages}, size_text)
+        external.entry_of(made, launches[symbol], {s.name: places[s] for s in storages})
         for symbol, (made, storages) in model.externals.items()
         if not made.object
     ]
@@ -401,31 +399,23 @@ def _write(s: Storage, out: np.ndarray) -> None:
 
 
 def _metadata(
-    mod: IRModule,
-    model: ModelCode,
-    target: Target,
-    weights_bytes: int,
-    shapes: Sequence[Sequence[Expr]],
+    model: ModelCode, target: Target, weights_bytes: int, shapes: Sequence[Sequence[Expr]]
 ) -> dict[str, Any]:
-    main = mod["main"]
+    main = model.mod["main"]
     names = main.attrs.get("output_names") or ()
     if len(names) != len(main.results()):  # a tuple that was laid flat has more than were named
         names = [f"output{i}" for i in range(len(main.results()))]
-
-    def tensor(name: str, dtype: str, shape: Sequence[Expr]) -> dict[str, Any]:
-        return {"name": name, "dtype": dtype, "shape": [size_text(e) for e in shape]}
-
     results = zip(names, main.results(), shapes, strict=True)
     total = model.memory.total
     return {
         "abi": ABI_VERSION,
-        "name": str(mod.attrs.get("name", "model")),
+        "name": str(model.mod.attrs.get("name", "model")),
         "target": str(target),
-        "inputs": [tensor(p.name, p.type.dtype, p.type.shape) for p in main.params],
-        "outputs": [tensor(str(n), r.type.dtype, shape) for n, r, shape in results],
+        "inputs": [tensor_entry(p.type.dtype, p.type.shape, name=p.name) for p in main.params],
+        "outputs": [tensor_entry(r.type.dtype, shape, name=str(n)) for n, r, shape in results],
         "symbols": [v.name for v in model.plan.symbols],
         "features": needed_features(target),
-        "kernels": [_kernel(c, model, mod) for c in model.calls],
+        "kernels": [_kernel(c, model) for c in model.calls],
         "weights_bytes": weights_bytes,
         "workspace_bytes": total.value if isinstance(total, IntImm) else None,
         "live_bytes": model.memory.live,
@@ -440,24 +430,24 @@ def _results(launch: Launch, memory: MemoryPlan) -> list[dict[str, Any]]:
         inside = s.kind == "temporary"
         start = p.view.offset * dt.bytes_of(s.dtype)
         found.append(
-            {
-                "dtype": s.dtype,
-                "shape": [size_text(e) for e in p.view.shape],
-                "strides": [size_text(e) for e in p.view.strides],
-                "offset": size_text(memory.offsets[s] + start if inside else start),
-                "output": None if inside else s.index,
-            }
+            tensor_entry(
+                s.dtype,
+                p.view.shape,
+                strides=[size_text(e) for e in p.view.strides],
+                offset=size_text(memory.offsets[s] + start if inside else start),
+                output=None if inside else s.index,
+            )
         )
     return found
 
 
-def _kernel(c: KernelCall, model: ModelCode, mod: IRModule) -> dict[str, Any]:
+def _kernel(c: KernelCall, model: ModelCode) -> dict[str, Any]:
     """What the metadata say of one launch. The work of an external function is not known."""
     launch = c.launch
     known = None if launch.external else size_text(model.artifacts[c.symbol].flops)
     described = {
         "name": launch.name,
-        "ops": external.operators_of(launch.group, mod.functions),
+        "ops": external.operators_of(launch.group, model.mod.functions),
         "nodes": list(launch.nodes),
         "flops": known,
         "bytes": size_text(_moved(launch)),
@@ -476,10 +466,10 @@ def _moved(launch: Launch) -> Expr:
     calls = [v for v in values(launch.group.body) if isinstance(v, Call)]
     moved: Expr = const(0)
     for p in launch.outputs:
-        moved = moved + _size(p)
+        moved = moved + p.bytes
     for param, p in zip(launch.group.params, launch.inputs, strict=True):
         users = [c for c in calls if param in c.args]
-        whole, read = _size(p), const(0)
+        whole, read = p.bytes, const(0)
         for c in users:
             if isinstance(c.type, TensorType) and kind_of(c) in _ONE_EACH:
                 read = read + c.type.elements() * dt.bytes_of(p.storage.dtype)
@@ -487,10 +477,3 @@ def _moved(launch: Launch) -> Expr:
                 read = read + whole
         moved = moved + (minimum(whole, read) if users else whole)
     return moved
-
-
-def _size(p: Place) -> Expr:
-    total: Expr = const(dt.bytes_of(p.storage.dtype))
-    for e in p.view.shape:
-        total = total * e
-    return total

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from smelt.codegen.llvm import ObjectCompiler, link_in_process
+import numpy as np
+
+from smelt.codegen.llvm import ObjectCompiler
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir import dtype as dt
 from smelt.ir.build import ceildiv
@@ -19,7 +21,6 @@ from smelt.lowering import instrument
 from smelt.lowering.lower import for_target, lower
 from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.expression import names_in
-from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.program import Module, TensorFunction
 from smelt.target import Target
 from smelt.target.processor import needed_features
@@ -33,13 +34,12 @@ from smelt.tir.printer import script
 from smelt.tir.script_ops import shape_vars, stored
 from smelt.tir.verify import verify
 
-from .artifact import objects_of
+from .artifact import Artifact, load
 from .dump import as_one
-from .host import ENTRY, PLAN, address_of, array_of, plan_program, where_not_empty, with_read
+from .host import ENTRY, address_of, array_of, plan_program, where_not_empty, with_read
 from .kernel import extern_objects
 from .memory import ALIGNMENT
-from .model import size_text
-from .variants import Declared
+from .variants import Declared, tensor_entry
 
 KERNEL = "smelt_kernel"
 
@@ -85,9 +85,6 @@ def _build(
     ir = emit_module([flat.with_attrs(name=KERNEL)], target)
     if folder:
         instrument.write_text(Path(folder, func.name, "llvm.txt"), ir)
-    objects = objects_of({f"the host program of {func.name}": host, func.name: ir}, target, options)
-    objects += extern_objects(ExternFunction.used_in(flat), target).values()
-    addresses, keep = link_in_process(objects, [ENTRY, PLAN])
     metadata = {
         "abi": ABI_VERSION,
         "kind": "program",
@@ -102,8 +99,10 @@ def _build(
         "features": needed_features(target),
         "workspace_bytes": total.value if isinstance(total, IntImm) else None,
     }
-    start, plan = addresses[ENTRY], addresses[PLAN]
-    exe = NativeExecutable(start, plan, metadata, None, keep, options.threads, objects)
+    texts = {f"the host program of {func.name}": host, func.name: ir}
+    externs = extern_objects(ExternFunction.used_in(flat), target)
+    none = np.empty(0, np.uint8)
+    exe = load(Artifact(target, metadata, none, options, tuple(externs.values()), texts))
     sources: dict[str, Callable[[], str]] = {
         "tir": lambda: script(flat),
         "ll": lambda: ir,
@@ -187,5 +186,4 @@ def _entry(
 
 
 def _tensor(p: tir.Buffer | Var) -> dict[str, Any]:
-    shape = [size_text(e) for e in p.shape] if isinstance(p, tir.Buffer) else []
-    return {"name": p.name, "dtype": p.dtype, "shape": shape}
+    return tensor_entry(p.dtype, p.shape if isinstance(p, tir.Buffer) else (), name=p.name)

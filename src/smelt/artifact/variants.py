@@ -262,6 +262,11 @@ def size_text(e: Expr) -> int | str:
     return e.value if isinstance(e, IntImm) else extent_text(e)
 
 
+def tensor_entry(dtype: str, shape: Sequence[Expr], **more: object) -> dict[str, Any]:
+    """A tensor as metadata hold it."""
+    return {**more, "dtype": dtype, "shape": [size_text(e) for e in shape]}
+
+
 def shapes_of(main: Function, variants: Sequence[Variant]) -> list[list[Expr]]:
     """The shapes of a function's results, with those that they have for sizes of 0."""
     own = {v.name: v for v in sizes_of_parameters(main)}
@@ -288,7 +293,5 @@ def workspace_of(general: Body, variants: Sequence[Body]) -> Expr:
     by_name = {v.name: v for v in general.plan.symbols}
     total = general.memory.total
     for b in reversed(variants):
-        own: dict[Var, Expr] = {v: by_name[v.name] for v in b.plan.symbols}
-        fits = all_of([equal(by_name[n], by_names(v, by_name)) for n, v in b.when.items()])
-        total = select(fits, substitute(b.memory.total, own), total)
+        total = select(b.fits(by_name), by_names(b.memory.total, by_name), total)
     return total

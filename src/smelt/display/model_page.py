@@ -22,7 +22,6 @@ from smelt.ir.expr import Expr, const
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.sizes import Extent
-from smelt.ir.types import TensorType
 from smelt.pipeline import as_target, checked_context, run_graph
 from smelt.relax.nodes import Constant, Function, memory_key, values
 from smelt.runtime.kernel_times import KernelTime
@@ -126,7 +125,7 @@ def _moved(launch: Launch) -> int | None:
     """Bytes of all operands and results; None where that depends on sizes."""
     total: Expr = const(0)
     for place in (*launch.inputs, *launch.outputs):
-        total = total + TensorType(place.view.shape, place.storage.dtype).bytes()
+        total = total + place.bytes
     return value_of(total)
 
 
