@@ -203,9 +203,5 @@ def machine_limits(
 
 def _working_sets(hardware: Hardware, threads: int) -> dict[str, int]:
     """Bytes that stay in each cache: half of it, of all threads' caches where each has its own."""
-    caches = {"L1": hardware.l1 * threads, "L2": hardware.l2 * threads, "L3": hardware.l3}
-    found: dict[str, int] = {}
-    for name, size in caches.items():
-        if size // 2 > max(found.values(), default=0):
-            found[name] = size // 2
-    return {**found, "memory": max(MEMORY, 4 * hardware.l3)}
+    halves = {name: size // 2 for name, size in hardware.caches(threads).items()}
+    return {**halves, "memory": max(MEMORY, 4 * hardware.l3)}

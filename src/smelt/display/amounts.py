@@ -30,13 +30,7 @@ def caches_of(target: str | Target | None) -> tuple[Cache, ...]:
     made = Target("llvm" if target is None else target)
     if made.kind.name not in ("llvm", "c"):
         return ()
-    hardware = hardware_of(made, ())
-    found = {"L1": hardware.l1, "L2": hardware.l2, "L3": hardware.l3}
-    kept: list[Cache] = []
-    for name, size in found.items():
-        if size > (kept[-1].size if kept else 0):
-            kept.append(Cache(name, size))
-    return tuple(kept)
+    return tuple([Cache(n, size) for n, size in hardware_of(made, ()).caches().items()])
 
 
 class Amounts:

@@ -36,6 +36,14 @@ class Hardware(Node, interned=True):
         """Elements in a vector register."""
         return max(1, self.vector_bytes // element_bytes)
 
+    def caches(self, threads: int = 1) -> dict[str, int]:
+        """The data caches that some threads have together, each larger than the one before."""
+        found: dict[str, int] = {}
+        for name, size in (("L1", self.l1 * threads), ("L2", self.l2 * threads), ("L3", self.l3)):
+            if size > max(found.values(), default=0):
+                found[name] = size
+        return found
+
 
 _AVX512 = {"avx512f", "avx512vl", "avx512bw", "avx512dq"}
 _VECTORS = {"arm": {"neon", "mve"}, "riscv": {"v"}, "wasm": {"simd128"}}
