@@ -55,6 +55,7 @@ from smelt.tir.interpret_lanes import scalarize
 from smelt.tir.interpret_math import rounder
 from smelt.tir.intrin.registry import Instruction
 from smelt.tir.names import unique_name
+from smelt.tir.op import address_of
 from smelt.tir.printer import script
 from smelt.tir.rewrite import loads
 from smelt.tir.script_ops import EXTERN, shape_vars
@@ -170,10 +171,12 @@ class _CPrinter:
 
     # -------------------------------------------------------------------------- statements
 
-    def block(self, s: tir.Stmt) -> Iterator[str]:
-        """A statement, one level deeper."""
-        for line in self.stmt(s):
+    def braces(self, head: str, body: tir.Stmt, *first: str) -> Iterator[str]:
+        """A statement in braces behind a head; first: lines before it."""
+        yield f"{head} {{".lstrip()
+        for line in (*first, *self.stmt(body)):
             yield "    " + line
+        yield "}"
 
     def stmt(self, s: tir.Stmt) -> Iterator[str]:
         """The lines of a statement."""
@@ -189,24 +192,16 @@ class _CPrinter:
             case tir.For():
                 yield from self.loop(s)
             case tir.While(condition, body):
-                yield f"while ({self.text(condition)}) {{"
-                yield from self.block(body)
-                yield "}"
+                yield from self.braces(f"while ({self.text(condition)})", body)
             case tir.IfThenElse(condition, yes, no):
-                yield f"if ({self.text(condition)}) {{"
-                yield from self.block(yes)
+                lines = [*self.braces(f"if ({self.text(condition)})", yes)]
                 if no is not None:
-                    yield "} else {"
-                    yield from self.block(no)
-                yield "}"
+                    lines[-1:] = self.braces("} else", no)
+                yield from lines
             case tir.LetStmt(var, value, body):
                 given = self.text(value)
-                yield "{"
-                yield f"    const {self.kind(var.type)} {self.name(var)} = {given};".replace(
-                    "const void", "void"
-                )
-                yield from self.block(body)
-                yield "}"
+                kind = f"const {self.kind(var.type)}".replace("const void", "void")
+                yield from self.braces("", body, f"{kind} {self.name(var)} = {given};")
             case tir.AssertStmt(condition, message):
                 plain = message.replace("*/", "* /")
                 yield f"if (!({self.text(condition)})) {{ {self.frees()}return -1; }} /* {plain} */"
@@ -218,8 +213,7 @@ class _CPrinter:
                 plain = dt.from_numpy(bits.dtype)
                 elements = ", ".join([self.text(const(v, plain)) for v in bits.flat])
                 yield f"{{ static const {kind} {name}[{data.size}] = {{{elements}}};"
-                yield from self.block(body)
-                yield "}"
+                yield from [*self.braces("", body)][1:]
             case tir.Evaluate(value):
                 yield from self.effect(value)
             case _:
@@ -228,15 +222,15 @@ class _CPrinter:
     def loop(self, s: tir.For) -> Iterator[str]:
         """A loop of any kind, serially."""
         i, low, kind = self.name(s.var), self.text(s.min), self.kind(s.var.type)
+        first = []
         if dt.width(s.var.type) < 32:  # the end may be one more than the type holds
             n, high = f"{i}_n", f"(int)({low}) + (int)({self.text(s.extent)})"
-            yield f"for (int {n} = {low}; {n} < {high}; ++{n}) {{"
-            yield f"    {kind} {i} = ({kind}){n};"
+            head = f"int {n} = {low}; {n} < {high}; ++{n}"
+            first = [f"{kind} {i} = ({kind}){n};"]
         else:
             high = self.text(s.extent if low == "0" else s.min + s.extent)
-            yield f"for ({kind} {i} = {low}; {i} < {high}; ++{i}) {{"
-        yield from self.block(s.body)
-        yield "}"
+            head = f"{kind} {i} = {low}; {i} < {high}; ++{i}"
+        yield from self.braces(f"for ({head})", s.body, *first)
 
     def frees(self) -> str:
         """What gives back the memory that is held, before the function is left."""
@@ -247,18 +241,15 @@ class _CPrinter:
         size = product(b.shape)
         kind, name, count = self.kind(b.type, STORED), self.name(b), self.text(size)
         small = isinstance(size, IntImm) and size.value * dt.bytes_of(b.type) <= _STACK_BYTES
-        yield "{"
         if small:
-            yield f"    {kind} {name}[{max(1, int(count))}];"
-        else:
-            yield f"    {kind} *{name} = malloc((size_t)({count}) * sizeof({kind}) + 1);"
-            yield f"    if (!{name}) {{ {self.frees()}return -2; }}"
-            self.heap.append(name)
-        yield from self.block(body)
-        if not small:
-            self.heap.remove(name)
-            yield f"    free({name});"
-        yield "}"
+            yield from self.braces("", body, f"{kind} {name}[{max(1, int(count))}];")
+            return
+        got = f"{kind} *{name} = malloc((size_t)({count}) * sizeof({kind}) + 1);"
+        failed = f"if (!{name}) {{ {self.frees()}return -2; }}"
+        self.heap.append(name)
+        *lines, end = self.braces("", body, got, failed)
+        self.heap.remove(name)
+        yield from (*lines, f"    free({name});", end)
 
     def instruction(
         self, made: Instruction, places: Sequence[Expr], target: tir.BufferLoad
@@ -268,8 +259,8 @@ class _CPrinter:
         require(made.name, made.arch, made.features, self.target, self.kernel)
         if not made.c:
             raise CompileError(f"{self.kernel}: the instruction {made.name} has no C text")
-        args = [_address(p) if isinstance(p, tir.BufferLoad) else p for p in places]
-        return tir.Evaluate(Call("int32", _DIRECT, (StringImm(made.name), *args, _address(target))))
+        args = [address_of(p) if isinstance(p, tir.BufferLoad) else p for p in (*places, target)]
+        return tir.Evaluate(Call("int32", _DIRECT, (StringImm(made.name), *args)))
 
     def effect(self, e: Expr) -> Iterator[str]:
         """A call for its effect: the static part of host programs."""
@@ -465,10 +456,6 @@ class _CPrinter:
             case "smelt.alloc_storage":
                 return f"malloc((size_t)({args[0]}))", _ATOM
         raise self.fail(f"C has no form for the intrinsic {e.op}")
-
-
-def _address(element: tir.BufferLoad) -> Call:
-    return Call("handle", "smelt.address_of", (element,))
 
 
 def _c_text(value: str) -> str:

@@ -100,6 +100,12 @@ _FIXED = {
 }
 
 
+_COUNTS = {
+    "popcount": ("uint64_t x", "int n = 0; for (; x; x &= x - 1) ++n; return n;"),
+    "clz": ("uint64_t x, int bits", "for (; x; x >>= 1) --bits; return bits;"),
+}
+
+
 def suffix(dtype: str) -> str:
     """What a math.h function's name ends with."""
     return "" if dtype == "float64" else "f"
@@ -184,13 +190,4 @@ class Helpers:
 
     def count_bits(self, which: str) -> str:
         """How many bits are set, or how many leading ones are not."""
-        if which == "popcount":
-            return self.add(
-                "smelt_popcount",
-                "int",
-                "uint64_t x",
-                "int n = 0; for (; x; x &= x - 1) ++n; return n;",
-            )
-        return self.add(
-            "smelt_clz", "int", "uint64_t x, int bits", "for (; x; x >>= 1) --bits; return bits;"
-        )
+        return self.add(f"smelt_{which}", "int", *_COUNTS[which])
