@@ -69,10 +69,7 @@ def _files(exe: linking.Exportable, folder: Path, cc: str | Sequence[str] | None
     parts = linking.parts_of(exe)
     (folder / _METADATA).write_bytes(parts.metadata)
     (folder / _WEIGHTS).write_bytes(parts.weights)
-    (folder / _SOURCE).write_text(parts.source, encoding="ascii")
-    for i, data in enumerate(parts.objects):
-        (folder / f"model{i}.o").write_bytes(data)
-    return [folder / _METADATA, folder / _WEIGHTS, folder / _SOURCE, *sorted(folder.glob("*.o"))]
+    return [folder / _METADATA, folder / _WEIGHTS, *parts.write(folder)]
 
 
 def _parts(folder: Path) -> linking.Parts:

@@ -244,6 +244,15 @@ class Parts:
     metadata: bytes
     weights: memoryview
 
+    def write(self, folder: Path) -> list[Path]:
+        """The source and the objects as files."""
+        source = folder / "model.c"
+        source.write_text(self.source, encoding="ascii")
+        objects = [folder / f"model{i}.o" for i in range(len(self.objects))]
+        for file, data in zip(objects, self.objects, strict=True):
+            file.write_bytes(data)
+        return [source, *objects]
+
 
 def digest_of(metadata: bytes) -> int:
     """The id of an export: of everything in it, since the metadata hold a digest of the rest."""
@@ -265,11 +274,6 @@ def parts_of(exe: Exportable) -> Parts:
 def _link(parts: Parts, command: list[str], fcompile: Linker | None, folder: Path) -> Path:
     """Compiles the description and the runtime and links them with the model's objects."""
     sources = sorted(source_folder().glob("*.c"))
-    (folder / "model.c").write_text(parts.source, encoding="ascii")
-    objects = []
-    for i, data in enumerate(parts.objects):
-        objects.append(folder / f"model{i}.o")
-        objects[-1].write_bytes(data)
     result = folder / "library.so"
     flags = ["-shared", "-std=c11", "-O2", "-fPIC", "-fvisibility=hidden"]
     flags.append(f"-I{source_folder()}")
@@ -281,8 +285,7 @@ def _link(parts: Parts, command: list[str], fcompile: Linker | None, folder: Pat
         script.write_text(f"{{ global: {shown}; local: *; }};\n")
         flags += [f"-Wl,--version-script={script}", "-Wl,-z,noexecstack"]
         libraries = ["-lm", "-lpthread", "-ldl"]
-    inputs = [folder / "model.c", *sources, *objects]
-    files = [str(i) for i in inputs]
+    files = [str(f) for f in [*parts.write(folder), *sources]]
     if fcompile is None:
         _run_compiler(command, [*flags, *files, "-o", str(result), *libraries])
         who = f"the C compiler, {shlex.join(command)},"
