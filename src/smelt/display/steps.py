@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
+from itertools import groupby
 
 from smelt.tir.printer import script
 
-from .element import Html, element, join
+from .element import Html, element
 from .source import highlighted
 from .subject import ScheduleStep
 
@@ -52,23 +53,16 @@ def steps(items: Sequence[ScheduleStep], prefix: str) -> Html:
 
 def folded(found: Sequence[Change]) -> Iterator[Html]:
     """Changed lines with their surroundings; long unchanged parts can be unfolded."""
-    start = 0
-    while start < len(found):
-        end = start
-        while end < len(found) and found[end][0] == " ":
-            end += 1
-        first = start if start == 0 else min(start + _CONTEXT, end)
-        last = end if end == len(found) else max(end - _CONTEXT, first)
-        folded = last - first >= _FOLD
-        yield join(*map(_line, found[start : first if folded else end]))
-        if folded:
+    at = 0
+    for unchanged, group in groupby(found, lambda change: change[0] == " "):
+        lines = [_line(change) for change in group]
+        first = _CONTEXT if at else 0
+        at += len(lines)
+        last = len(lines) - (_CONTEXT if at < len(found) else 0)
+        if unchanged and last - first >= _FOLD:
             label = element("summary", f"{last - first} unchanged lines")
-            yield element("details", label, [_line(c) for c in found[first:last]], class_="fold")
-            yield join(*map(_line, found[last:end]))
-        start = end
-        while start < len(found) and found[start][0] != " ":
-            yield _line(found[start])
-            start += 1
+            lines[first:last] = [element("details", label, lines[first:last], class_="fold")]
+        yield from lines
 
 
 @lru_cache(maxsize=10_000)
