@@ -116,25 +116,20 @@ class ObjectCompiler:
             _initialize_all()
         self.triple = triple
         self._target = target
-        self._cpu, self._features = target.mcpu, ",".join(target.mattr)
         self._level = int(target.attrs.get("opt-level", 0))
         if not 0 <= self._level <= 3:
             raise TargetError(f"opt-level is {self._level}; legal: 0 (our own text) to 3")
-        self._machine = self._make()
-
-    def _make(self) -> Any:
         try:
-            backend = llvm.Target.from_triple(self.triple)
-            return backend.create_target_machine(
-                cpu=self._cpu,
-                features=self._features,
+            self._machine: Any = llvm.Target.from_triple(triple).create_target_machine(
+                cpu=target.mcpu,
+                features=",".join(target.mattr),
                 opt=2,
-                reloc="static" if processor.architecture(self._target) == "wasm" else "pic",
+                reloc="static" if processor.architecture(target) == "wasm" else "pic",
                 codemodel="default",
-                abiname=str(self._target.attrs.get("mabi", "")),
+                abiname=str(target.attrs.get("mabi", "")),
             )
         except RuntimeError as e:
-            raise TargetError(f"LLVM has no target {self.triple!r}: {e}") from None
+            raise TargetError(f"LLVM has no target {triple!r}: {e}") from None
 
     def object(self, ir: str, name: str = "") -> bytes:
         """Object code of a module."""
@@ -168,8 +163,10 @@ class ObjectCompiler:
             module = llvm.parse_assembly(head + ir + "\nattributes #0 = { nounwind }\n")
         except RuntimeError as e:
             raise InternalError(f"kernel {name}: LLVM refuses the generated code: {e}") from None
-        if self._level:
-            self._optimize(module)
+        if self._level:  # our texts come out without need, but targets may ask for it
+            tuning = llvm.create_pipeline_tuning_options(speed_level=self._level)
+            builder = llvm.create_pass_builder(self._machine, tuning)
+            builder.getModulePassManager().run(module, builder)
         elif "alloca" in ir:
             functions = llvm.create_new_function_pass_manager()
             functions.add_sroa_pass()
@@ -178,12 +175,6 @@ class ObjectCompiler:
                 if not f.is_declaration:
                     functions.run(f, builder)
         return module
-
-    def _optimize(self, module: Any) -> None:
-        """LLVM's own pipeline, where the target asks for it: our texts come out without need."""
-        tuning = llvm.create_pipeline_tuning_options(speed_level=self._level)
-        builder = llvm.create_pass_builder(self._machine, tuning)
-        builder.getModulePassManager().run(module, builder)
 
 
 _compilers: dict[str, ObjectCompiler] = {}
