@@ -105,9 +105,9 @@ def _launches(
 
     def base(s: Storage) -> tuple[Expr, Expr]:
         if s.kind == "constant":
-            return address_of(blob), const(places[s])
+            return blob.access_ptr(), const(places[s])
         if s.kind == "temporary":
-            return address_of(arena), b.memory.offsets[s]
+            return arena.access_ptr(), b.memory.offsets[s]
         return outside[s.index + (len(b.plan.inputs) if s.kind == "output" else 0)], const(0)
 
     def pointer(p: Place) -> Expr:
@@ -147,7 +147,7 @@ def _external(c: KernelCall, pointers: Sequence[Expr], sizes: Sequence[Expr]) ->
         for array, values in ((operands, pointers), (extents, wide))
         for i, v in enumerate(values)
     ]
-    call = _call("smelt.call_packed", const(c.number), address_of(operands), address_of(extents))
+    call = _call("smelt.call_packed", const(c.number), operands.access_ptr(), extents.access_ptr())
     return tir.Allocate(operands, tir.Allocate(extents, tir.seq(*stores, call)))
 
 
@@ -192,11 +192,6 @@ def with_read(stmt: tir.Stmt, variables: Sequence[Var], table: tir.Buffer) -> ti
 def by_names(e: Expr, sizes: Mapping[str, Expr]) -> Expr:
     """An expression with values in the places of sizes of these names."""
     return substitute(e, {v: sizes[v.name] for v in free_vars(e)})
-
-
-def address_of(b: tir.Buffer) -> Expr:
-    """The address of a buffer's first element."""
-    return Call("handle", "smelt.address_of", (tir.BufferLoad(b, (const(0),)),))
 
 
 def _call(op: str, *args: Expr) -> tir.Stmt:

@@ -36,7 +36,7 @@ from smelt.tir.verify import verify
 
 from .artifact import Artifact, load
 from .dump import as_one
-from .host import ENTRY, address_of, array_of, plan_program, where_not_empty, with_read
+from .host import ENTRY, array_of, plan_program, where_not_empty, with_read
 from .kernel import extern_objects
 from .memory import ALIGNMENT
 from .variants import Declared, tensor_entry
@@ -169,7 +169,7 @@ def _entry(
         elif p in outside:
             args.append(outside[p])
         else:
-            args.append(Call("handle", "smelt.tensor_view", (address_of(arena), total)))
+            args.append(Call("handle", "smelt.tensor_view", (arena.access_ptr(), total)))
             size = p.shape[0] * dt.bytes_of(p.type)
             if unknown := free_vars(size) - set(symbols):
                 names = ", ".join(sorted(v.name for v in unknown))
