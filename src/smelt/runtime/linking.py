@@ -37,21 +37,8 @@ _NAME = 100  # characters of a model's name in identifiers
 _TAKEN = ("dbm", "malloc", "mq", "sem", "shm")  # mq_open and the like are other functions
 _PAGE = 65536  # the largest page of the systems we know: an offset that any can map
 _SIDECAR_BYTES = 2 << 30
-# What a library shows; the model's own functions stay inside.
-_API = (
-    "smelt_model_*",
-    "smelt_pool_*",
-    "smelt_process_pool_*",
-    "smelt_serial_for",
-    "smelt_host_init",
-    "smelt_bound_*",
-    "smelt_profile_probe",
-    "smelt_alloc",
-    "smelt_free",
-    "smelt_cpu_*",
-    "smelt_last_error",
-    "smelt_*_name",
-)
+# A library shows what smelt.h declares as SMELT_API; the model's own functions stay inside.
+_INSIDE = ("smelt_entry", "smelt_plan", "smelt_kernel", "*")
 
 
 class Exportable(Protocol):
@@ -281,8 +268,8 @@ def _link(parts: Parts, command: list[str], fcompile: Linker | None, folder: Pat
     if sys.platform == "linux" and "macos" not in " ".join(command):
         # Several exported models in one program must not see each other's functions.
         script = folder / "exports"
-        shown = "; ".join([*_API, f"{c_name(parts.name)}_info"])
-        script.write_text(f"{{ global: {shown}; local: *; }};\n")
+        shown, inside = f"smelt_*; {c_name(parts.name)}_info", "; ".join(_INSIDE)
+        script.write_text(f"{{ global: {shown}; local: {inside}; }};\n")
         flags += [f"-Wl,--version-script={script}", "-Wl,-z,noexecstack"]
         libraries = ["-lm", "-lpthread", "-ldl"]
     files = [str(f) for f in [*parts.write(folder), *sources]]
@@ -326,32 +313,18 @@ def compile_source(text: str, name: str, flags: Sequence[str] = ()) -> bytes:
 # ---- the file ----------------------------------------------------------------------------------
 
 
-def _footer(
-    flags: int, weights: tuple[int, int], metadata: tuple[int, int], export_id: int
-) -> bytes:
-    end = max(sum(weights) if not flags & SIDECAR_FLAG else 0, sum(metadata)) + FOOTER.size
-    return FOOTER.pack(MAGIC, abi.ABI_VERSION, flags, *weights, *metadata, export_id, end)
-
-
-def _write_library(file: BinaryIO, code: bytes, parts: Parts, aside: bool) -> None:
+def _write_library(file: BinaryIO, parts: Parts, code: bytes, metadata: bytes, aside: bool) -> None:
+    """Write code, constants unless they are aside, metadata, and where all of it stands."""
+    start, size = -(-len(code) // _PAGE) * _PAGE, len(parts.weights)
     file.write(code)
-    start, size = len(code), len(parts.weights)
-    place = (0, size)
     if not aside:
-        start = -(-len(code) // _PAGE) * _PAGE
         file.write(bytes(start - len(code)))
         file.write(parts.weights)
-        place = (start, size)
-        start += size
-    file.write(parts.metadata)
-    flags = SIDECAR_FLAG if aside else 0
-    file.write(_footer(flags, place, (start, len(parts.metadata)), digest_of(parts.metadata)))
-
-
-def _write_sidecar(file: BinaryIO, parts: Parts) -> None:
-    size = len(parts.weights)
-    file.write(parts.weights)
-    file.write(_footer(0, (0, size), (size, 0), digest_of(parts.metadata)))
+    places = 0 if aside else start, size, file.tell(), len(metadata)
+    file.write(metadata)
+    flags, end = SIDECAR_FLAG if aside else 0, file.tell() + FOOTER.size
+    export_id = digest_of(parts.metadata)
+    file.write(FOOTER.pack(MAGIC, abi.ABI_VERSION, flags, *places, export_id, end))
 
 
 def check_writable(exe: Exportable, target: Path) -> None:
@@ -399,8 +372,8 @@ def link_parts(
         code = _link(parts, command, fcompile, Path(folder)).read_bytes()
     if aside:
         sidecar = target.with_name(target.name + ".weights")
-        write_file(sidecar, lambda file: _write_sidecar(file, parts))
-    write_file(target, lambda file: _write_library(file, code, parts, aside), 0o777)
+        write_file(sidecar, lambda file: _write_library(file, parts, b"", b"", False))
+    write_file(target, lambda file: _write_library(file, parts, code, parts.metadata, aside), 0o777)
 
 
 def write_header(exe: Exportable, path: str | os.PathLike[str]) -> None:
