@@ -21,11 +21,11 @@ from rich.console import Console
 from rich.table import Table
 
 from smelt.contrib.graph_executor import GraphModule
-from smelt.runtime import Device, InputError, NativeExecutable, NDArray, ProfileReport, TensorInfo
+from smelt.runtime import Device, InputError, NativeExecutable, NDArray, ProfileReport
 from smelt.runtime.evaluator import evaluate_times
 from smelt.runtime.expression import evaluate
 from smelt.runtime.params import save_param_dict
-from smelt.runtime.profiler import Times, measured, report
+from smelt.runtime.profiler import Times, measured, profiled
 from smelt.runtime.report import TimeEvaluation
 
 _FOLDER = "_tvmdbg_device_CPU_0"
@@ -77,6 +77,7 @@ class GraphModuleDebug(GraphModule):
         self._first = sum(n["op"] == "null" for n in self.nodes)
         names = [n["name"] for n in self.nodes[self._first :]]
         self.check_graph(names)
+        self._names = [n["name"] for n in self.nodes]
         self.dump_root = None if dump_root is None else Path(dump_root) / _FOLDER
         self._probe = module.probe()
         self._measured: tuple[Times, float] | None = None
@@ -163,7 +164,7 @@ class GraphModuleDebug(GraphModule):
     ) -> TimeEvaluation:
         """Seconds of one node of the graph, by its number in the JSON, as of `run_individual`."""
         if not 0 <= index < len(self.nodes):
-            raise self.unknown("node", self._node_infos(), index)
+            raise self.unknown("node", self._names, index)
         times = self.run_individual(
             number, repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms,
             repeats_to_cooldown,
@@ -176,33 +177,30 @@ class GraphModuleDebug(GraphModule):
             raise InputError("profile: collectors cannot be given; times and costs are reported")
         self.set_input(**inputs)
         assert self._probe is not None
-        call = self.bound()
-        call()
-        runs = measured(self._probe, call, repeat)
-        self._measured, self._ran = (self._probe.milliseconds, runs[-1].milliseconds), True
         described = [
             {**k, "name": n}
             for k, n in zip(self.module.metadata["kernels"], self.kernel_names(), strict=True)
         ]
-        calls = self._probe.calls
-        return report(self.module.name, described, call.symbols, calls, runs)
+        made = profiled(self.module.name, described, self._probe, self.bound(), repeat)
+        self._measured = self._probe.milliseconds, made.runs[-1].milliseconds
+        self._ran = True
+        return made
 
     # ---- inside -------------------------------------------------------------------------------
 
     def debug_get_output(self, node: str | int, out: NDArray | None = None) -> NDArray:
         """What a node gave in the last run, by its name or its number in the graph's JSON."""
-        names = [n["name"] for n in self.nodes]
-        if node not in names and node in [o.name for o in self.module.outputs]:
+        if node not in self._names and node in [o.name for o in self.module.outputs]:
             return self.get_output(node, out)
         index = self._node(node)
         if index < len(self.module.inputs):
             return self.get_input(index, out)
         if index < self._first:
             raise InputError(
-                f"{self.module.name}: node {self.nodes[index]['name']!r} is a constant; "
+                f"{self.module.name}: node {self._names[index]!r} is a constant; "
                 "lib.get_params() has it"
             )
-        return super().debug_get_output(self.nodes[index]["name"], out)
+        return super().debug_get_output(self._names[index], out)
 
     def get_node_output(self, node: str | int) -> list[NDArray]:
         """All results of a kernel, by its name or its number in the graph's JSON."""
@@ -212,10 +210,7 @@ class GraphModuleDebug(GraphModule):
         return self.debug_get_outputs(index - self._first)
 
     def _node(self, node: str | int) -> int:
-        return self._index("node", self._node_infos(), node)
-
-    def _node_infos(self) -> tuple[TensorInfo, ...]:
-        return tuple([TensorInfo(n["name"], "", ()) for n in self.nodes])
+        return self._index("node", self._names, node)
 
     def dump(self, folder: Path) -> None:
         """Write the last run: the graph with times, a trace, and all results.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from smelt.runtime import Device, InputError, NDArray, TensorInfo, array
+from smelt.runtime import Device, InputError, NDArray, array
 from smelt.runtime.executor import AotModule
 from smelt.runtime.params import digest, load_param_dict
 from smelt.runtime.report import node_names
@@ -104,7 +104,7 @@ class GraphModule(AotModule):
     def debug_get_outputs(self, node: str | int) -> list[NDArray]:
         """All results of a kernel in the last run, copied."""
         names = self.kernel_names()
-        index = self._index("kernel", tuple([TensorInfo(k, "", ()) for k in names]), node)
+        index = self._index("kernel", names, node)
         if self.module.metadata.get("intermediates") is None:
             raise InputError(
                 f"{self.module.name}: the result of kernel {names[index]!r} is not kept: its "

@@ -28,11 +28,6 @@ _RAW = {"bfloat16": np.uint16} | {
 }
 
 
-def raw_dtype(name: str) -> DType | None:
-    """The integers that hold the bits of a type numpy lacks; None for numpy's own types."""
-    return np.dtype(_RAW[name]) if name in _RAW else None
-
-
 @cache
 def numpy_dtype(name: str) -> DType:
     """The numpy dtype; without the package ml_dtypes a type numpy lacks shows as its raw bits."""
@@ -49,5 +44,4 @@ def numpy_dtype(name: str) -> DType:
 
 def accepts(name: str, given: DType) -> bool:
     """Whether elements of `given` are the bits of `name` as they stand."""
-    raw = raw_dtype(name)  # compared only if there is one: numpy takes None for float64
-    return given == numpy_dtype(name) or (raw is not None and given == raw)
+    return given == numpy_dtype(name) or (name in _RAW and given == _RAW[name])

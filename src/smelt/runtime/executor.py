@@ -8,7 +8,7 @@ y = m.get_output(0).numpy()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -209,18 +209,19 @@ class AotModule:
 
     # ---- names --------------------------------------------------------------------------------
 
-    def _index(self, role: str, infos: tuple[TensorInfo, ...], key: str | int) -> int:
-        if isinstance(key, int) and 0 <= key < len(infos):
+    def _index(self, role: str, known: Sequence[TensorInfo | str], key: str | int) -> int:
+        if isinstance(key, int) and 0 <= key < len(known):
             return key
-        names = [i.name for i in infos]
+        names = _names(known)
         if isinstance(key, str) and key in names:
             return names.index(key)
-        raise self.unknown(role, infos, key)
+        raise self.unknown(role, known, key)
 
-    def unknown(self, role: str, infos: Any, key: object, hint: str = "") -> InputError:
+    def unknown(
+        self, role: str, known: Sequence[TensorInfo | str], key: object, hint: str = ""
+    ) -> InputError:
         """The error for a name or number that there is not."""
-        names = [i.name for i in infos]
-        shown = "; ".join(str(i) if i.dtype else i.name for i in infos) or "none"
+        names, shown = _names(known), "; ".join(map(str, known)) or "none"
         more = f"\n  {hint}" if hint else ""
         return InputError(f"{self.module.name}: no {role} {key!r}{nearest(str(key), names)}\n  "
                           f"{role}s: {shown}{more}")  # fmt: skip
@@ -232,6 +233,10 @@ class AotModule:
             raise InputError(f"{self.module.name}: an executor has no function {name!r}")
         found: Callable[..., Any] = method
         return found
+
+
+def _names(known: Sequence[TensorInfo | str]) -> list[str]:
+    return [k if isinstance(k, str) else k.name for k in known]
 
 
 def _copied(found: NDArray, out: NDArray | None) -> NDArray:

@@ -51,7 +51,7 @@ def _check(value: Any, form: Form, at: str = "") -> None:
         _refuse(value, at, "an object")
     elif "*" in form:
         for key, item in value.items():
-            _text(key, at)
+            _check(key, _text, at)
             _check(item, form["*"], f"{at}[{key!r}]")
     else:
         for key, entry in form.items():
@@ -61,15 +61,6 @@ def _check(value: Any, form: Form, at: str = "") -> None:
                 _check(value[name], entry, place)
             elif name == key:
                 raise LoadError(f"{place} is missing")
-
-
-def _text(value: Any, at: str) -> None:
-    try:
-        whole = type(value) is str and value.encode() is not None
-    except UnicodeEncodeError:
-        whole = False
-    if not whole:
-        _refuse(value, at, "a text")
 
 
 def _names(value: Any, at: str) -> None:
@@ -88,6 +79,7 @@ def _such(holds: Callable[[Any], bool], legal: str) -> Form:
     return check
 
 
+_text = _such(lambda v: type(v) is str and v == v.encode(errors="replace").decode(), "a text")
 _count = _such(lambda v: type(v) is int and 0 <= v < 1 << 63, "a number of 63 bits")
 _group = _such(lambda v: type(v) is int and v >= -2, "-2, -1 or a number of items")
 _truth = _such(lambda v: type(v) is bool, "true or false")
@@ -107,21 +99,18 @@ def _maybe(form: Form) -> Form:
 
 _TENSOR: dict[str, Form] = {"dtype": _one_of(*C_DTYPES), "shape": [_size]}
 _NAMED: dict[str, Form] = {**_TENSOR, "name": _text}
+_TENSORS: Form = [_TENSOR]
+_TEXTS: Form = [_text]
 _KERNEL: Form = {
     "name": _text,
-    "ops?": [_text],
-    "nodes?": [_text],
-    "flops?": _maybe(_size),
-    "bytes?": _maybe(_size),
+    **dict.fromkeys(("ops?", "nodes?"), _TEXTS),
+    **dict.fromkeys(("flops?", "bytes?"), _maybe(_size)),
     "variant?": {"*": _size},
 }
 _EXTERNAL: Form = {
-    "symbol": _text,
-    "compiler": _text,
-    "text": _text,
+    **dict.fromkeys(("symbol", "compiler", "text"), _text),
     "symbols": _names,
-    "inputs": [_TENSOR],
-    "outputs": [_TENSOR],
+    **dict.fromkeys(("inputs", "outputs"), _TENSORS),
     "constants": [{**_NAMED, "shape": [_count], "offset": _count}],
     "module?": _text,
 }

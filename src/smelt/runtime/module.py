@@ -23,7 +23,7 @@ from smelt.runtime.executable import Executable
 from smelt.runtime.foreign import foreign_file, foreign_object
 from smelt.runtime.linking import FOOTER, MAGIC, SIDECAR_FLAG, digest_of
 from smelt.runtime.metadata import check_code, open_artifact, parse_metadata
-from smelt.runtime.native import ModelInfo, missing_features
+from smelt.runtime.native import ModelInfo, check_cpu
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.program import Module, TensorFunction
 from smelt.runtime.vm_file import is_archive, load_program
@@ -113,12 +113,7 @@ def _check_machine(file: BinaryIO, metadata: dict[str, Any]) -> None:
         raise LoadError(
             f"compiled for {names.get(machine, f'ELF machine {machine}')}, this machine is {here}"
         )
-    missing = missing_features(list(metadata.get("features", ())))
-    if missing:
-        raise LoadError(
-            f"compiled for a CPU with {', '.join(missing)}, which this CPU lacks\n"
-            f"  target: {metadata.get('target', 'unknown')}"
-        )
+    check_cpu(metadata)
 
 
 # ---- code and constants --------------------------------------------------------------------------
@@ -154,21 +149,13 @@ def _map_weights(path: Path, file: BinaryIO, footer: _Footer) -> npt.NDArray[np.
         if not source.exists():
             raise LoadError(f"its constants, {source}, are missing")
         with _opened(source) as (beside, found):
-            own = (found.id, found.weights_bytes, found.flags) == (
-                footer.id,
-                footer.weights_bytes,
-                0,
-            )
-            if own:
+            own = found.id, found.weights_bytes, found.flags
+            if own == (footer.id, footer.weights_bytes, 0):
                 return _map_weights(source, beside, found)
         raise LoadError(f"{source} belongs to another export")
     try:
-        mapping = mmap.mmap(
-            file.fileno(),
-            footer.weights_bytes,
-            access=mmap.ACCESS_READ,
-            offset=footer.weights_offset,
-        )
+        size, start = footer.weights_bytes, footer.weights_offset
+        mapping = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ, offset=start)
     except (OSError, ValueError) as error:
         raise LoadError(f"mapping its constants: {error}") from None
     return np.frombuffer(mapping, np.uint8)

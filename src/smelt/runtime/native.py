@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Mapping
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -135,6 +136,15 @@ def missing_features(needed: list[str]) -> list[str]:
     """Those of the needed features that this CPU lacks."""
     lib = library()
     return [name for name in needed if not lib.smelt_cpu_has(name.encode())]
+
+
+def check_cpu(metadata: Mapping[str, Any], who: str = "") -> None:
+    """Raise a LoadError where this CPU lacks features that a model's code needs."""
+    if missing := missing_features(list(metadata.get("features", ()))):
+        raise LoadError(
+            f"{who}compiled for a CPU with {', '.join(missing)}, which this CPU lacks\n"
+            f"  target: {metadata.get('target', 'unknown')}"
+        )
 
 
 # ---- threads --------------------------------------------------------------------------------

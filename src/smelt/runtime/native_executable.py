@@ -27,7 +27,7 @@ from smelt.runtime.external import Externals
 from smelt.runtime.files import LIBRARY, check_target
 from smelt.runtime.linking import Linker, export_library, header_text, write_header
 from smelt.runtime.ndarray import Memory, NDArray
-from smelt.runtime.profiler import Probe, measured, report
+from smelt.runtime.profiler import Probe, profiled
 from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
 from smelt.runtime.signature import Signature, TensorInfo, listing
 
@@ -111,12 +111,7 @@ class NativeExecutable(Executable, Timed):
                 f"{self.name}: built for ABI version {self.metadata.get('abi')}, "
                 f"this runtime has {ABI_VERSION}; compile the model again"
             )
-        missing = native.missing_features(list(self.metadata.get("features", ())))
-        if missing:
-            raise errors.LoadError(
-                f"{self.name}: compiled for a CPU with {', '.join(missing)}, which this CPU lacks\n"
-                f"  target: {self.metadata.get('target', 'unknown')}"
-            )
+        native.check_cpu(self.metadata, f"{self.name}: ")
 
     # ---- what it is ---------------------------------------------------------------------------
 
@@ -312,10 +307,7 @@ class NativeExecutable(Executable, Timed):
         """
         host = self._host if probe is None else probe.host
         given = self._listed(inputs, "input", self.inputs)
-        views = [
-            self._in_place("input", info, value)
-            for info, value in zip(self.inputs, given, strict=True)
-        ]
+        views = self._in_place("input", self.inputs, given)
         plan = self._make_plan(tuple(views))
         if outputs is None:
             results: list[Any] = [
@@ -324,10 +316,7 @@ class NativeExecutable(Executable, Timed):
             ]
         else:
             results = self._listed(outputs, "output", self.outputs)
-        targets = [
-            self._in_place("output", info, value)
-            for info, value in zip(self.outputs, results, strict=True)
-        ]
+        targets = self._in_place("output", self.outputs, results)
         for info, target, (shape, *_) in zip(self.outputs, targets, plan.outputs, strict=True):
             if target.shape != shape:
                 problem = f"shape {list(target.shape)} given, {list(shape)} needed"
@@ -360,14 +349,18 @@ class NativeExecutable(Executable, Timed):
             )
         return found
 
-    def _in_place(self, role: str, info: TensorInfo, value: Any) -> AnyArray:
-        view = self.signature.view(role, info, value)
-        if not (view.flags.c_contiguous and view.flags.aligned):
-            problem = "bind works in place and needs a contiguous array; use x.copy()"
-            raise self.signature.wrong(role, info, problem)
-        if role == "output" and not view.flags.writeable:
-            raise self.signature.wrong(role, info, "the array is read-only")
-        return view
+    def _in_place(
+        self, role: str, infos: Sequence[TensorInfo], values: Sequence[Any]
+    ) -> list[AnyArray]:
+        """Arrays as numpy sees them, which native code can read or write where they are."""
+        views = [self.signature.view(role, i, v) for i, v in zip(infos, values, strict=True)]
+        for info, view in zip(infos, views, strict=True):
+            if not (view.flags.c_contiguous and view.flags.aligned):
+                problem = "bind works in place and needs a contiguous array; use x.copy()"
+                raise self.signature.wrong(role, info, problem)
+            if role == "output" and not view.flags.writeable:
+                raise self.signature.wrong(role, info, "the array is read-only")
+        return views
 
     # ---- measuring ----------------------------------------------------------------------------
 
@@ -392,12 +385,9 @@ class NativeExecutable(Executable, Timed):
 
     def profile(self, *args: Any, repeat: int = 10, **named: Any) -> ProfileReport:
         """Times each kernel: medians over `repeat` runs."""
-        described = self.metadata.get("kernels", [])
         probe = self.probe()
         call = self._bound_copy(args, named, probe)
-        call()
-        runs = measured(probe, call, repeat)
-        return report(self.name, described, call.symbols, probe.calls, runs)
+        return profiled(self.name, self.metadata.get("kernels", []), probe, call, repeat)
 
     def _bound_copy(
         self, args: tuple[Any, ...], named: Mapping[str, Any], probe: Probe | None = None

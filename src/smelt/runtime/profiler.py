@@ -67,6 +67,15 @@ def measured(probe: Probe, call: BoundCall, repeat: int) -> list[ProfiledRun]:
     return runs
 
 
+def profiled(
+    model: str, described: Sequence[Mapping[str, Any]], probe: Probe, call: BoundCall, repeat: int
+) -> ProfileReport:
+    """Medians over some runs, after one that is not timed; call: bound to the probe's host."""
+    call()
+    runs = measured(probe, call, repeat)
+    return report(model, described, call.symbols, probe.calls, runs)
+
+
 def report(
     model: str,
     described: Sequence[Mapping[str, Any]],
@@ -92,13 +101,7 @@ def report(
 
 
 def _kernel(entry: Mapping[str, Any], symbols: Mapping[str, int], calls: int) -> KernelTime:
-    flops, size = entry.get("flops"), entry.get("bytes")
-    return KernelTime(
-        entry["name"],
-        tuple(entry.get("ops", ())),
-        calls,
-        0.0,
-        None if flops is None else evaluate(flops, symbols),
-        None if size is None else evaluate(size, symbols),
-        tuple(entry.get("nodes", ())),
-    )
+    said = [entry.get(name) for name in ("flops", "bytes")]
+    flops, size = [None if cost is None else evaluate(cost, symbols) for cost in said]
+    ops, nodes = tuple(entry.get("ops", ())), tuple(entry.get("nodes", ()))
+    return KernelTime(entry["name"], ops, calls, 0.0, flops, size, nodes)

@@ -175,12 +175,9 @@ class Interface:
             return found
         found = self._as_numpy(role, info, value)
         if not found.dtype.isnative:
-            raise self.wrong(
-                role,
-                info,
-                f"dtype {found.dtype.str} has the other byte order; "
-                "convert it with x.astype(x.dtype.newbyteorder('='))",
-            )
+            cure = "convert it with x.astype(x.dtype.newbyteorder('='))"
+            problem = f"dtype {found.dtype.str} has the other byte order; {cure}"
+            raise self.wrong(role, info, problem)
         if info.dtype and not accepts(info.dtype, found.dtype):
             cast = f"; x.astype({info.dtype!r})" if found.dtype.kind in "biuf" else ""
             raise self.wrong(role, info, f"dtype {found.dtype} given, {info.dtype} needed{cast}")
@@ -240,11 +237,8 @@ class Signature(Interface):
         source: dict[str, str] = {}
         for info, given in zip(self.inputs, arrays, strict=True):
             if given.ndim != len(info.shape):
-                raise self.wrong(
-                    "input",
-                    info,
-                    f"shape {list(given.shape)} has rank {given.ndim}, {len(info.shape)} needed",
-                )
+                ranks = f"has rank {given.ndim}, {len(info.shape)} needed"
+                raise self.wrong("input", info, f"shape {list(given.shape)} {ranks}")
             for axis, (want, have) in enumerate(zip(info.shape, given.shape, strict=True)):
                 if isinstance(want, int) and want != have:
                     raise self._wrong_size(info, given, axis, f"{want} needed")
@@ -269,11 +263,8 @@ class Signature(Interface):
     def _wrong_size(self, info: TensorInfo, given: AnyArray, axis: int, problem: str) -> InputError:
         """The error for one extent of an input."""
         notes = "".join([f"\n  {note}" for note in self.sizes.notes[:3]])
-        error = self.wrong(
-            "input",
-            info,
-            f"shape {list(given.shape)}: dimension {axis} is {given.shape[axis]}, {problem}",
-        )
+        where = f"dimension {axis} is {given.shape[axis]}"
+        error = self.wrong("input", info, f"shape {list(given.shape)}: {where}, {problem}")
         return InputError(f"{error}{notes}") if notes else error
 
     def _solve(

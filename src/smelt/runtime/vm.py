@@ -89,14 +89,10 @@ class VMExecutable(AnyExecutable):
                 w.note()
         parts = [w.report() for w in watched if any(w.calls)]
         kernels = [k for p in parts for k in p.kernels]
-        runs = [
-            ProfiledRun(
-                total,
-                tuple([t for p in parts for t in p.runs[n].spent]),
-                tuple([t for p in parts for t in p.runs[n].starts]),
-            )
-            for n, total in enumerate(totals[1:])
-        ]
+        runs = []
+        for total, *own in zip(totals[1:], *[p.runs for p in parts], strict=True):
+            spent, starts = [t for r in own for t in r.spent], [t for r in own for t in r.starts]
+            runs.append(ProfiledRun(total, tuple(spent), tuple(starts)))
         return ProfileReport.of(self.name, kernels, runs)
 
     @property
@@ -137,7 +133,7 @@ class VMExecutable(AnyExecutable):
             f"  globals: {', '.join(p.globals)}\n"
             f"  functions: {len(p.functions)}, {instructions} instructions, "
             f"at most {most} registers\n"
-            f"  segments: {len(p.segments)}, with {sum(_kernels(e) for e in p.segments)} kernels\n"
+            f"  segments: {len(p.segments)}, with {len(self.metadata['kernels'])} kernels\n"
         )
 
     def get_function_params(self, name: str) -> list[str]:
@@ -242,10 +238,6 @@ def grouped(flat: Sequence[Any], groups: Sequence[int]) -> list[Any]:
     return [
         next(left) if g == -1 else None if g < 0 else [next(left) for _ in range(g)] for g in groups
     ]
-
-
-def _kernels(exe: Any) -> int:
-    return len(exe.metadata.get("kernels", ()))
 
 
 def _ops_of(exe: Any) -> str:
