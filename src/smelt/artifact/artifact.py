@@ -10,10 +10,10 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from smelt.target import Target
 
 from .host import ENTRY, PLAN
 
+T = TypeVar("T")
 _OBJECT = "smelt.codegen.llvm:object_code"
 _ONE_OBJECT = "smelt.codegen.llvm:one_object"
 OBJECT = (".o",), "model.o; smelt.compile(...).export_library(...) writes libraries to load here"
@@ -165,15 +166,9 @@ def load(artifact: Artifact) -> NativeExecutable:
     if artifact.texts:
         objects += objects_of(artifact.texts, artifact.target, artifact.options)
     addresses, alive = link_in_process(objects, [ENTRY, PLAN])
-    return NativeExecutable(
-        addresses[ENTRY],
-        addresses[PLAN],
-        artifact.metadata,
-        artifact.weights,
-        alive,
-        artifact.options.threads,
-        objects,
-    )
+    weights, threads = artifact.weights, artifact.options.threads
+    entry, plan = addresses[ENTRY], addresses[PLAN]
+    return NativeExecutable(entry, plan, artifact.metadata, weights, alive, threads, objects)
 
 
 def objects_of(
@@ -183,28 +178,42 @@ def objects_of(
 
     here  make it in this process: for texts that are not worth starting workers
     """
-    cache = cache_of(options)
-    keys = {name: cache_key("object", ir, str(target)) for name, ir in texts.items()}
-    found = {name: None if cache is None else cache.get(key) for name, key in keys.items()}
-    missing = [name for name, code in found.items() if code is None]
-    if missing:
+
+    def made(missing: Sequence[str]) -> list[bytes]:
         jobs = [(target, texts[n], n) for n in missing]
-        if here:
-            made = [object_code(*job) for job in jobs]
-        else:
-            made = default_pool(options.worker_count).map(_OBJECT, jobs, missing)
-        for name, code in zip(missing, made, strict=True):
-            found[name] = code
-            if cache is not None:
-                cache.put(keys[name], code)
-    return [code for code in found.values() if code is not None]
+        if here or not jobs:
+            return [object_code(*job) for job in jobs]
+        return default_pool(options.worker_count).map(_OBJECT, jobs, missing)
+
+    keys = {name: cache_key("object", ir, str(target)) for name, ir in texts.items()}
+    return [*cached(options, keys, made, bytes, bytes).values()]
 
 
-def cache_of(options: Options) -> ObjectCache | None:
-    """The cache of compiled code; none where it is switched off, or somebody watches the passes."""
-    if options.cache_dir == "" or dump_folder(options) or check_wanted():
-        return None
-    return ObjectCache(options.cache_dir)
+def cached(
+    options: Options,
+    keys: Mapping[str, str],
+    make: Callable[[Sequence[str]], Sequence[T]],
+    read: Callable[[bytes], T | None],
+    write: Callable[[T], bytes],
+) -> dict[str, T]:
+    """Compiled things by name: from the cache, others made and kept there.
+
+    There is no cache where it is switched off, or somebody watches the passes.
+    keys  what the cache calls them
+    read  gives None for what is damaged, which is made again
+    """
+    off = options.cache_dir == "" or dump_folder(options) or check_wanted()
+    cache = None if off else ObjectCache(options.cache_dir)
+    done: dict[str, T | None] = dict.fromkeys(keys)
+    for name, key in keys.items():
+        if cache is not None and (data := cache.get(key)) is not None:
+            done[name] = read(data)
+    missing = [name for name, thing in done.items() if thing is None]
+    for name, thing in zip(missing, make(missing), strict=True):
+        done[name] = thing
+        if cache is not None:
+            cache.put(keys[name], write(thing))
+    return {name: thing for name, thing in done.items() if thing is not None}
 
 
 def _renamed(text: str, name: str) -> str:

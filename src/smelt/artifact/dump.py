@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from smelt.ir.module import IRModule
@@ -12,8 +11,9 @@ from smelt.relax.printer import script as graph_script
 from smelt.tir.nodes import PrimFunc
 
 
-def as_one(watchers: Sequence[Observer]) -> Observer | None:
+def as_one(*given: Observer | None) -> Observer | None:
     """All of some observers of lowering; None where there is none."""
+    watchers = [watcher for watcher in given if watcher is not None]
 
     def observe(name: str, func: PrimFunc) -> None:
         for watcher in watchers:

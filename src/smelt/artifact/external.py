@@ -109,13 +109,8 @@ def entry_of(made: External, launch: Launch, offsets: Mapping[str, int]) -> dict
     """
     group = launch.group
     constants = [
-        {
-            "name": name,
-            "dtype": dt.from_numpy(data.dtype),
-            "shape": list(data.shape),
-            "offset": offsets[name],
-        }
-        for name, data in made.constants.items()
+        tensor_entry(dt.from_numpy(a.dtype), map(const, a.shape), name=name, offset=offsets[name])
+        for name, a in made.constants.items()
     ]
     return {
         "symbol": made.symbol,

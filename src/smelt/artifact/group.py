@@ -22,19 +22,15 @@ def group_to_prim_func(
 
     inputs, outputs  where the elements of parameters and results stand; offsets are the caller's
     """
-    return _strided(dense_program(group, name), [*inputs, *outputs], len(group.params))
-
-
-def _strided(func: PrimFunc, views: Sequence[View], inputs: int) -> PrimFunc:
-    """Give the parameters their strides, and the intermediates the order of the first result."""
+    func = dense_program(group, name)
     sizes: dict[Expr, int] = {p: 0 for p in func.params if isinstance(p, Var)} | sizes_of(func)
     analyzer = analyzer_of(sizes)
     changes: dict[Buffer, Buffer] = {}
-    for b, v in zip(func.buffers, views, strict=True):
+    for b, v in zip(func.buffers, [*inputs, *outputs], strict=True):
         if not is_dense(v, analyzer):
             changes[b] = b.replace(strides=v.strides)
-    result = views[inputs]
-    if not is_dense(result, analyzer):
+    result = outputs[0]
+    if not is_dense(result, analyzer):  # its order is that of the intermediates, too
         assert isinstance(func.body, BlockRealize)
         root = func.body.block
         order = memory_order(result, analyzer) or range(len(result.shape))

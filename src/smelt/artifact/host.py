@@ -112,11 +112,8 @@ def _launches(
 
     def pointer(p: Place) -> Expr:
         start, offset = base(p.storage)
-        return Call(
-            "handle",
-            "smelt.tensor_view",
-            (start, offset + p.view.offset * dt.bytes_of(p.storage.dtype)),
-        )
+        offset = offset + p.view.offset * dt.bytes_of(p.storage.dtype)
+        return Call("handle", "smelt.tensor_view", (start, offset))
 
     by_name = {v.name: v for v in b.plan.symbols}
     body: list[tir.Stmt] = []

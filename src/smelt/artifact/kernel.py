@@ -13,7 +13,7 @@ from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, Var
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
-from smelt.lowering.instrument import Check, Observer, StageWriter
+from smelt.lowering.instrument import Check, StageWriter
 from smelt.lowering.lower import PLAIN, for_target, lower
 from smelt.relax.nodes import Function
 from smelt.relax.views import View
@@ -152,17 +152,13 @@ def build_kernel(
     own = spec.prepared if spec.prepared is not None and spec.prepared.scheduled else None
     trace = str(sch.trace) if own is None else own.trace
     packs = packs_of(spec.group, sch) if own is None else own.packs
-    watchers: list[Observer] = []
     writer = StageWriter(dump, str(spec.group.attrs.get("name", spec.symbol)))
     if dump:
         writer("tir", plain)
         writer.text("trace", trace)
         writer("scheduled", sch.func)
-        watchers.append(writer)
-    if check:
-        watchers.append(Check(sch.func))
-
-    flat = lower(sch.func, steps, as_one(watchers), context)
+    watcher = as_one(writer if dump else None, Check(sch.func) if check else None)
+    flat = lower(sch.func, steps, watcher, context)
     ir = emit_module([flat], spec.target)
     if dump:
         writer.text("llvm", ir)
@@ -171,14 +167,6 @@ def build_kernel(
     behind = flat.params[len(flat.params) - scratch :]
     workspaces = tuple([b.shape[0] * bytes_of(b.type) for b in behind if isinstance(b, Buffer)])
     scalars = tuple([p for p in sch.func.params if isinstance(p, Var)])
-    work = flops(plain)
-    return CompiledKernel(
-        code,
-        scalars,
-        workspaces,
-        packs,
-        work,
-        trace,
-        ir if text else "",
-        extern_objects(called, spec.target),
-    )
+    work, externs = flops(plain), extern_objects(called, spec.target)
+    kept = ir if text else ""
+    return CompiledKernel(code, scalars, workspaces, packs, work, trace, kept, externs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from smelt.ir.build import maximum
 from smelt.ir.expr import Expr, IntImm, Var, const
@@ -41,7 +42,6 @@ def _round(size: int) -> int:
 
 def _fixed(storages: Sequence[Storage]) -> MemoryPlan:
     placed: list[tuple[Storage, int, int]] = []
-    offsets: dict[Storage, Expr] = {}
     order = sorted(storages, key=lambda s: (-s.fixed_bytes, s.first))
     for s in order:
         size = _round(s.fixed_bytes)
@@ -53,13 +53,13 @@ def _fixed(storages: Sequence[Storage]) -> MemoryPlan:
                 break
             at = max(at, end)
         placed.append((s, at, at + size))
-        offsets[s] = const(at)
     steps = sorted({s.first for s in storages})
     live = max(
         (sum(_round(s.fixed_bytes) for s in storages if s.first <= n <= s.last) for n in steps),
         default=0,
     )
-    return MemoryPlan(offsets, const(max((end for _, _, end in placed), default=0)), live)
+    total = max([end for _, _, end in placed], default=0)
+    return MemoryPlan({s: const(at) for s, at, _ in placed}, const(total), live)
 
 
 def _symbolic(storages: Sequence[Storage], symbols: Sequence[Var]) -> MemoryPlan:
@@ -87,9 +87,7 @@ def _symbolic(storages: Sequence[Storage], symbols: Sequence[Var]) -> MemoryPlan
             free_from.append(-1)
         free_from[slot] = s.last
         slot_of[s] = slot
-    starts: list[Expr] = []
-    total: Expr = const(0)
-    for size in slots:
-        starts.append(total)
-        total = analyzer.simplify(total + size)
+    *starts, total = accumulate(
+        slots, lambda at, size: analyzer.simplify(at + size), initial=const(0)
+    )
     return MemoryPlan({s: starts[i] for s, i in slot_of.items()}, total, None)

@@ -40,7 +40,7 @@ from smelt.target.processor import needed_features
 from smelt.tir.printer import script
 
 from . import external
-from .artifact import Artifact, cache_of, objects_of
+from .artifact import Artifact, cached, objects_of
 from .graph import GraphPlan, Launch, Place, Storage, plan_graph
 from .host import Body, KernelCall, entry_program, plan_program
 from .kernel import CompiledKernel, KernelSpec, build_kernel, hardware_for
@@ -91,15 +91,8 @@ def spec_of(
                                 rules=options.opt_level > 0, check=options.verify > 0)  # fmt: skip
         prepared = made[key]
         group = prepared.group
-    text = "\n".join(
-        [
-            form_of(group) if prepared is None else prepared.text,
-            places,
-            str(target),
-            str(options.cores),
-            str(options.opt_level),
-        ]
-    )
+    own = form_of(group) if prepared is None else prepared.text
+    text = f"{own}\n{places}\n{target}\n{options.cores}\n{options.opt_level}"
     symbol = "k" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
     return KernelSpec(
         symbol, group, inputs, outputs, constants, target, options.cores, options.opt_level,
@@ -203,12 +196,8 @@ def compile_graph(
         else _call(launch, artifacts[s.symbol], s.symbol, n, symbols)
         for n, (launch, s) in enumerate(zip(plan.launches, own, strict=True))
     ]
-    temporaries = {
-        p.storage: None
-        for launch in plan.launches
-        for p in (*launch.inputs, *launch.outputs)
-        if p.storage.kind == "temporary"
-    }
+    storages = [p.storage for x in plan.launches for p in (*x.inputs, *x.outputs)]
+    temporaries = dict.fromkeys([s for s in storages if s.kind == "temporary"])
     if keep:
         for s in temporaries:
             s.first, s.last = 0, len(plan.launches)
@@ -233,13 +222,11 @@ def _externals(
         made = given[launch.name]
         external.check_types(launch, made, symbols)
         if launch.name not in found:
-            found[launch.name] = (
-                made,
-                [
-                    Storage("constant", dt.from_numpy(a.dtype), const(a.nbytes), data=a, name=name)
-                    for name, a in made.constants.items()
-                ],
-            )
+            storages = [
+                Storage("constant", dt.from_numpy(a.dtype), const(a.nbytes), data=a, name=name)
+                for name, a in made.constants.items()
+            ]
+            found[launch.name] = made, storages
     return found
 
 
@@ -295,41 +282,29 @@ def build_kernels(
     options = context.options
     dump, check = dump_folder(options), check_wanted()
     steps = lowering_steps(context, lowering)
-    done: dict[str, CompiledKernel] = {}
+    unique = {s.symbol: s for s in specs}
 
-    def report(n: int, _: int) -> None:
+    def report(count: int) -> None:
         if progress is not None and specs:
-            progress("kernels", n + len(done), len(specs))
+            progress("kernels", count, len(specs))
+
+    def built(missing: Sequence[str]) -> list[CompiledKernel]:
+        known = len(specs) - len(missing)
+        report(known)
+        log.info("%d kernels: %d from the cache, %d to compile", len(specs), known, len(missing))
+        names = [str(unique[s].group.attrs.get("name", s)) for s in missing]
+        jobs = [(unique[s], steps, dump, check, text) for s in missing]
+        pool = default_pool(options.worker_count)
+        return pool.map(BUILD, jobs, names, lambda n, _: report(known + n))
 
     if steps != tuple(lowering) or context.instruments:
+        done: dict[str, CompiledKernel] = {}
         for s in specs:
             done[s.symbol] = build_kernel(s, steps, dump, check, text, context)
-            report(0, len(specs))
+            report(len(done))
         return done
-    cache = cache_of(options)
-    missing: list[KernelSpec] = []
-    kind = "text" if text else "kernel"
-    for s in specs:
-        data = None if cache is None else cache.get(cache_key(kind, s.symbol))
-        artifact = None if data is None else _read_kernel(data)
-        if artifact is None:
-            missing.append(s)
-        else:
-            done[s.symbol] = artifact
-    report(0, len(missing))
-    log.info("%d kernels: %d from the cache, %d to compile", len(specs), len(done), len(missing))
-    pool = default_pool(options.worker_count)
-    built = pool.map(
-        BUILD,
-        [(s, steps, dump, check, text) for s in missing],
-        [str(s.group.attrs.get("name", s.symbol)) for s in missing],
-        report,
-    )
-    for s, artifact in zip(missing, built, strict=True):
-        done[s.symbol] = artifact
-        if cache is not None:
-            cache.put(cache_key(kind, s.symbol), pickle.dumps(artifact))
-    return done
+    keys = {s: cache_key("text" if text else "kernel", s) for s in unique}
+    return cached(options, keys, built, _read_kernel, pickle.dumps)
 
 
 def _call(
@@ -383,19 +358,14 @@ def _weights(models: Sequence[ModelCode]) -> tuple[np.ndarray, dict[Storage, int
     start = -raw.ctypes.data % ALIGNMENT
     blob = raw[start : start + size]
     for at, s in items.values():
-        _write(s, blob[at : at + s.fixed_bytes])
+        if s.data is None:
+            raise InternalError(f"the constant {s.name} has no data")
+        target = blob[at : at + s.fixed_bytes].view(s.data.dtype)
+        if s.pack is None:
+            target[...] = s.data.reshape(-1)
+        else:
+            pack_array(s.data, s.pack, target)
     return blob, offsets
-
-
-def _write(s: Storage, out: np.ndarray) -> None:
-    data = s.data
-    if data is None:
-        raise InternalError(f"the constant {s.name} has no data")
-    target = out.view(data.dtype)
-    if s.pack is None:
-        target[...] = data.reshape(-1)
-    else:
-        pack_array(data, s.pack, target)
 
 
 def _metadata(

@@ -64,18 +64,20 @@ def _build(
     listed = [p.name for p in func.params]
     func = func.replace(params=(*func.params, *shape_vars(func.params)))
     _check(func)
-    symbols, scalars = _scalar_parameters(func)
+    extents = {e for b in func.buffers for e in b.shape}
+    symbols = [p for p in func.params if isinstance(p, Var) and p in extents]  # shapes tell them
+    scalars = {p for p in func.params if isinstance(p, Var) and p not in extents}
     if untold := [v.name for v in scalars if v.name not in listed]:
         raise CompileError(
             f"{func.name}: no parameter has the extent {untold[0]}, which their shapes use\n"
             f"  legal: a parameter {untold[0]}, or an array of that extent"
         )
-    watchers: list[instrument.Observer] = []
-    watchers += [instrument.Check(func)] if instrument.check_wanted() else []
-    if folder := instrument.dump_folder(options):
-        watchers.append(instrument.StageWriter(folder, func.name))
-
-    flat = lower(for_target(func, target), steps, as_one(watchers), context)
+    folder = instrument.dump_folder(options)
+    watcher = as_one(
+        instrument.Check(func) if instrument.check_wanted() else None,
+        instrument.StageWriter(folder, func.name) if folder else None,
+    )
+    flat = lower(for_target(func, target), steps, watcher, context)
     flat = _scalars_in_memory(flat, scalars)
     workspaces = flat.buffers[len(flat.buffers) - int(flat.attrs.get("workspaces", 0)) :]
     entry, total = _entry(flat, symbols, workspaces, written_parameters(func))
@@ -124,13 +126,6 @@ def _check(func: tir.PrimFunc) -> None:
                 f"{func.name}: the loop {s.var.name} is bound to {s.thread}, and the target llvm "
                 "has no such threads; legal: parallel, vectorized, unrolled or serial loops"
             )
-
-
-def _scalar_parameters(func: tir.PrimFunc) -> tuple[list[Var], set[Var]]:
-    """The parameters that are extents of buffers, which shapes tell; the other scalars."""
-    extents = {e for b in func.buffers for e in b.shape}
-    scalars = [p for p in func.params if isinstance(p, Var)]
-    return [v for v in scalars if v in extents], {v for v in scalars if v not in extents}
 
 
 def _scalars_in_memory(flat: tir.PrimFunc, scalars: set[Var]) -> tir.PrimFunc:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -262,7 +262,7 @@ def size_text(e: Expr) -> int | str:
     return e.value if isinstance(e, IntImm) else extent_text(e)
 
 
-def tensor_entry(dtype: str, shape: Sequence[Expr], **more: object) -> dict[str, Any]:
+def tensor_entry(dtype: str, shape: Iterable[Expr], **more: object) -> dict[str, Any]:
     """A tensor as metadata hold it."""
     return {**more, "dtype": dtype, "shape": [size_text(e) for e in shape]}
 

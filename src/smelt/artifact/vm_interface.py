@@ -21,28 +21,18 @@ def describe(program: Program, main: Function, outputs: Sequence[str]) -> None:
     sizes = {v for p in main.params for v in sizes_in(p.type)}
     program.inputs = tuple([_described(p.name, p.type, sizes) for p in main.params])
     program.groups = tuple(main.attrs.get("output_groups", ()))
-    program.outputs = _results(main, program.groups, outputs, sizes)
-
-
-def _results(
-    f: Function, groups: Sequence[int], names: Sequence[str], sizes: Set[Node]
-) -> tuple[TensorInfo, ...]:
-    """What a function gives, as far as its type says it."""
-    whole = f.body.type
+    whole = main.body.type
     flat = list(whole.fields) if isinstance(whole, TupleType) else [whole]
-    groups = groups or (-1,) * len(flat)
-    names = names or [f"output{n}" for n in range(len(groups))]
+    groups = program.groups or (-1,) * len(flat)
+    names = outputs or [f"output{n}" for n in range(len(groups))]
     made, at = [], 0
     for name, g in zip(names, groups, strict=True):
-        one = (
-            _described(name, flat[at], sizes)
-            if g == -1 or g > 0
-            else TensorInfo(name, "", ANY_RANK)
-        )
+        there = g == -1 or g > 0
+        one = _described(name, flat[at], sizes) if there else TensorInfo(name, "", ANY_RANK)
         kind = "optional" if g == -2 else "sequence"
         made.append(one if g == -1 else replace(one, shape=ANY_RANK, kind=kind))
         at += 1 if g == -1 else max(g, 0)
-    return tuple(made)
+    program.outputs = tuple(made)
 
 
 def _described(name: str, t: Type, sizes: Set[Node]) -> TensorInfo:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from smelt.artifact.external import External, sizes_of
-from smelt.artifact.graph import symbol_of
+from smelt.artifact.graph import calls_in, symbol_of
 from smelt.codegen.c_helpers import STORED
 from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
@@ -18,7 +18,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.types import TensorType
 from smelt.relax.graph import is_foreign
-from smelt.relax.nodes import Call, Function, GlobalVar, tensor_types, values
+from smelt.relax.nodes import Function, tensor_types
 from smelt.runtime.errors import ExportError, nearest
 from smelt.runtime.external import registered_runtimes, runtime_of
 from smelt.runtime.linking import c_string, compile_source
@@ -116,16 +116,14 @@ def compile_externals(mod: IRModule, target: Target, options: Options) -> dict[s
     target, options  those of the compilation; C source is compiled for this machine
     """
     found: dict[str, tuple[str, Function]] = {}
-    for v in values(mod["main"].body):
-        if not isinstance(v, Call) or not isinstance(v.op, GlobalVar):
-            continue
-        func = mod[v.op.name]
+    for call, func in calls_in(mod["main"], mod.functions):
         if not isinstance(func, Function) or not is_foreign(func):
             continue
-        symbol = symbol_of(func, v.op.name)
-        name, _ = found.setdefault(symbol, (v.op.name, func))
-        if name != v.op.name:
-            raise CompileError(f"{name} and {v.op.name} have one global_symbol, {symbol!r}")
+        own = call.callee
+        symbol = symbol_of(func, own)
+        name, _ = found.setdefault(symbol, (own, func))
+        if name != own:
+            raise CompileError(f"{name} and {own} have one global_symbol, {symbol!r}")
     return {symbol: _compiled(func, symbol, mod) for symbol, (_, func) in found.items()}
 
 
