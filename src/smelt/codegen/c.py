@@ -10,7 +10,9 @@ cannot be had -2. Instructions are written as what they mean, or, for a target, 
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import re
 from collections.abc import Iterator, Sequence
 
@@ -56,6 +58,7 @@ from smelt.tir.interpret_math import rounder
 from smelt.tir.intrin.registry import Instruction
 from smelt.tir.names import unique_name
 from smelt.tir.op import address_of
+from smelt.tir.parser_values import row_major
 from smelt.tir.printer import script
 from smelt.tir.rewrite import loads
 from smelt.tir.script_ops import EXTERN, shape_vars
@@ -85,22 +88,16 @@ _KEYWORDS = set(_WORDS.split())
     _UNARY,
     _ATOM,
 ) = range(1, 14)
-_INFIX: dict[type[Expr], tuple[str, int]] = {
-    Add: ("+", _SUM),
-    Sub: ("-", _SUM),
-    Mul: ("*", _PRODUCT),
-    Div: ("/", _PRODUCT),
-    TruncDiv: ("/", _PRODUCT),
-    TruncMod: ("%", _PRODUCT),
-    EQ: ("==", _EQUAL),
-    NE: ("!=", _EQUAL),
-    LT: ("<", _LESS),
-    LE: ("<=", _LESS),
-    GT: (">", _LESS),
-    GE: (">=", _LESS),
-    And: ("&&", _AND),
-    Or: ("||", _OR),
+_LEVELS: dict[type[Expr], int] = {
+    **dict.fromkeys((Add, Sub), _SUM),
+    **dict.fromkeys((Mul, Div, TruncDiv, TruncMod), _PRODUCT),
+    **dict.fromkeys((EQ, NE), _EQUAL),
+    **dict.fromkeys((LT, LE, GT, GE), _LESS),
+    And: _AND,
+    Or: _OR,
 }
+_SYMBOLS: dict[type[Expr], str] = {And: "&&", Or: "||", TruncDiv: "/", TruncMod: "%"}
+"""Where C writes operators otherwise than Python."""
 _BITS = {
     "bitwise_and": ("&", _BIT_AND),
     "bitwise_or": ("|", _BIT_OR),
@@ -342,12 +339,9 @@ class _CPrinter:
 
     def element(self, b: tir.Buffer, indices: tuple[Expr, ...]) -> str:
         """A[i * 64 + j]."""
-        offset: Expr | None = None
-        steps = b.strides or tuple([product(b.shape[i + 1 :]) for i in range(b.rank)])
-        for i, step in zip(indices, steps, strict=True):
-            term = i * step
-            offset = term if offset is None else offset + term
-        return f"{self.name(b)}[{'0' if offset is None else self.text(offset)}]"
+        steps = zip(indices, b.strides or row_major(b.shape), strict=True)
+        terms = [i * step for i, step in steps] or [const(0)]
+        return f"{self.name(b)}[{self.text(functools.reduce(operator.add, terms))}]"
 
     def address(self, b: tir.Buffer, indices: tuple[Expr, ...]) -> _Text:
         """Where an element is."""
@@ -367,7 +361,7 @@ class _CPrinter:
 
     def binary(self, e: Binary) -> _Text:
         """One operator of C; signed integers of data wrap, by way of unsigned ones."""
-        symbol, level = _INFIX[type(e)]
+        symbol, level = _SYMBOLS.get(type(e), e.symbol), _LEVELS[type(e)]
         dtype = e.a.dtype
         if isinstance(e, TruncMod) and dt.is_float(dtype):
             return self.rounded(self.two(f"fmod{suffix(dtype)}", e.a, e.b)[0], _ATOM, dtype)

@@ -33,7 +33,8 @@ asinh acosh atanh floor ceil trunc atan2 pow fmod copysign nextafter hypot fma""
 MATH = {**{name: name for name in _MATH_H.split()}, "round": "rint", "abs": "fabs"}
 """Intrinsics that are functions of math.h."""
 
-_ROUND = """static inline double smelt_round(double x, int digits, int least, double most) {
+_FIXED = {
+    "round": """static inline double smelt_round(double x, int digits, int least, double most) {
     int e;
     if (x == 0.0 || !isfinite(x)) return x;
     frexp(x, &e);
@@ -41,8 +42,8 @@ _ROUND = """static inline double smelt_round(double x, int digits, int least, do
     x = copysign(ldexp(nearbyint(ldexp(fabs(x), -e)), e), x);
     return fabs(x) > most ? copysign(INFINITY, x) : x;
 }
-"""
-_FLOAT16 = """static inline float smelt_round_float16(double x) {
+""",
+    "float16": """static inline float smelt_round_float16(double x) {
     return (float)smelt_round(x, 11, -24, 65504.0);
 }
 static inline float smelt_load_float16(uint16_t b) {
@@ -60,8 +61,8 @@ static inline uint16_t smelt_store_float16(double value) {
     a = frexp(a, &e);
     return (uint16_t)(sign | ((e + 14) << 10) + ((int)ldexp(a, 11) - 1024));
 }
-"""
-_BFLOAT16 = """static inline float smelt_round_bfloat16(double x) {
+""",
+    "bfloat16": """static inline float smelt_round_bfloat16(double x) {
     return (float)smelt_round((float)x, 8, -133, 3.3895313892515355e38);
 }
 static inline float smelt_load_bfloat16(uint16_t b) {
@@ -77,27 +78,22 @@ static inline uint16_t smelt_store_bfloat16(double value) {
     memcpy(&w, &x, 4);
     return (uint16_t)(w >> 16);
 }
-"""
-_FLOOR = """static inline int64_t smelt_floordiv(int64_t a, int64_t b) {
+""",
+    "floor": """static inline int64_t smelt_floordiv(int64_t a, int64_t b) {
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 static inline int64_t smelt_floormod(int64_t a, int64_t b) {
     int64_t r = a % b;
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-"""
-_FLOAT_MOD = """static inline double smelt_float_floormod(double a, double b) {
+""",
+    "float_mod": """static inline double smelt_float_floormod(double a, double b) {
     double r = fmod(a, b);
     return r != 0.0 && (r < 0) != (b < 0) ? r + b : r == 0.0 ? copysign(r, b) : r;
 }
-"""
-_FIXED = {
-    "round": _ROUND,
-    "float16": _FLOAT16,
-    "bfloat16": _BFLOAT16,
-    "floor": _FLOOR,
-    "float_mod": _FLOAT_MOD,
+""",
 }
+"""C functions, by the name that asks for them."""
 
 
 _COUNTS = {
@@ -143,7 +139,7 @@ class Helpers:
     def fixed(self, name: str) -> None:
         """Ask for one of the helpers above."""
         if name in NARROW:
-            self.texts.setdefault("round", _ROUND)
+            self.texts.setdefault("round", _FIXED["round"])
         self.texts.setdefault(name, _FIXED[name])
 
     def narrow(self, what: str, dtype: str, text: str) -> str:
@@ -170,23 +166,14 @@ class Helpers:
         kind, n = C_TYPE[dtype], dt.bits(dtype)
         low = f"INT{n}_MIN" if dt.is_signed(dtype) else "0"
         high = f"INT{n}_MAX" if dt.is_signed(dtype) else f"UINT{n}_MAX"
-        return self.add(
-            f"smelt_to_{dtype}",
-            kind,
-            "double x",
-            f"return x != x ? 0 : x <= (double){low} ? {low} : "
-            f"x >= (double){high} ? {high} : ({kind})x;",
-        )
+        value = f"x <= (double){low} ? {low} : x >= (double){high} ? {high} : ({kind})x"
+        return self.add(f"smelt_to_{dtype}", kind, "double x", f"return x != x ? 0 : {value};")
 
     def reinterpret(self, source: str, target: str) -> str:
         """The same bits as another type."""
         a, b = C_TYPE[source], C_TYPE[target]
-        return self.add(
-            f"smelt_bits_{source}_{target}",
-            b,
-            f"{a} x",
-            f"{b} y; memcpy(&y, &x, sizeof y); return y;",
-        )
+        body = f"{b} y; memcpy(&y, &x, sizeof y); return y;"
+        return self.add(f"smelt_bits_{source}_{target}", b, f"{a} x", body)
 
     def count_bits(self, which: str) -> str:
         """How many bits are set, or how many leading ones are not."""

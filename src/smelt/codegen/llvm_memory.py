@@ -36,22 +36,19 @@ class MemoryOps(ScalarOps):
             loaded = self._has_load(steps[d])
             key = (steps[d], pointer, self.guard if loaded else None)
             known: dict[Any, str] = self.scope.loads if loaded else self.scopes[at].values
-            found = known.get(key)
-            if found is None:
-                offset = self.value(steps[d])
-                found = known[key] = self.assign(
-                    f"getelementptr inbounds {element}, ptr {pointer}, i64 {offset}", at
-                )
-            pointer = found
+            if key not in known:
+                known[key] = self.moved(element, pointer, self.value(steps[d]), at)
+            pointer = known[key]
         if constant:
-            place = (pointer, constant)
-            found = self.scope.values.get(place)
-            if found is None:
-                found = self.scope.values[place] = self.assign(
-                    f"getelementptr inbounds {element}, ptr {pointer}, i64 {constant}"
-                )
-            pointer = found
+            known, place = self.scope.values, (pointer, constant)
+            if place not in known:
+                known[place] = self.moved(element, pointer, constant)
+            pointer = known[place]
         return pointer
+
+    def moved(self, element: str, pointer: str, by: object, at: int | None = None) -> str:
+        """A pointer some elements farther on."""
+        return self.assign(f"getelementptr inbounds {element}, ptr {pointer}, i64 {by}", at)
 
     def pointer(self, e: BufferLoad) -> str:
         """The address of what a load loads."""
@@ -72,8 +69,7 @@ class MemoryOps(ScalarOps):
         if isinstance(index, Broadcast):
             return self.splat(self._scalar_load(e.buffer, index.value, scalar), scalar, index.lanes)
         if dt.lanes(index.dtype) > 1:
-            near = self._near(e.buffer, index, scalar)
-            return near or self._gather(e.buffer, index, scalar)
+            return self._near(e.buffer, index, scalar) or self._gather(e.buffer, index, scalar)
         return self._scalar_load(e.buffer, index, scalar)
 
     def _scalar_load(self, buffer: Buffer, index: Expr, scalar: str) -> str:
@@ -172,9 +168,7 @@ class MemoryOps(ScalarOps):
         vector, start = self.value(index), self.names[buffer]
         for i in range(lanes):
             at = self.assign(f"extractelement <{lanes} x i64> {vector}, i64 {i}")
-            yield self.assign(
-                f"getelementptr inbounds {mem_type(buffer.type)}, ptr {start}, i64 {at}"
-            )
+            yield self.moved(mem_type(buffer.type), start, at)
 
     def store(self, s: BufferStore) -> None:
         """A store, of the lanes where the mask in force holds."""
@@ -184,12 +178,10 @@ class MemoryOps(ScalarOps):
         lanes = max(dt.lanes(s.value.dtype), dt.lanes(index.dtype))
         if dt.lanes(s.value.dtype) < lanes:
             value = self.splat(value, scalar, lanes)
-        if scalar == "bool":
-            value = self.assign(
-                f"zext {llvm_type(dt.vector('bool', lanes))} {value} to "
-                + (f"<{lanes} x i8>" if lanes > 1 else "i8")
-            )
         kind = f"<{lanes} x {mem_type(scalar)}>" if lanes > 1 else mem_type(scalar)
+        if scalar == "bool":
+            bits = llvm_type(dt.vector("bool", lanes))
+            value = self.assign(f"zext {bits} {value} to {kind}")
         if lanes == 1:
             self._scalar_store(s.buffer, index, value, kind)
         elif isinstance(index, Ramp) and is_const(index.stride, 1):

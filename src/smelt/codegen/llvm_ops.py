@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from smelt.ir import dtype as dt
@@ -15,24 +16,13 @@ from smelt.tir.rewrite import loads
 from .c_helpers import MATH
 from .llvm_instructions import InstructionOps
 from .llvm_narrow import is_bfloat
-from .llvm_types import each_lane, literal, llvm_type, mangled, mem_type, zero
+from .llvm_types import each_lane, float_literal, literal, llvm_type, mangled, mem_type, zero
 
-_FLOAT_OPS = {expr.Add: "fadd", expr.Sub: "fsub", expr.Mul: "fmul", expr.Div: "fdiv"}
-_INT_OPS = {expr.Add: "add", expr.Sub: "sub", expr.Mul: "mul", expr.And: "and", expr.Or: "or"}
-_PREDICATES = {
-    expr.EQ: ("oeq", "eq", "eq"),
-    expr.NE: ("une", "ne", "ne"),
-    expr.LT: ("olt", "slt", "ult"),
-    expr.LE: ("ole", "sle", "ule"),
-    expr.GT: ("ogt", "sgt", "ugt"),
-    expr.GE: ("oge", "sge", "uge"),
-}
 _FLOAT_INTRINSICS = {
     **{name: name for name in ("sqrt", "floor", "ceil", "trunc", "fma", "copysign")},
     "round": "roundeven",
     "abs": "fabs",
 }
-_BIT_OPS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 _COUNTS = {"popcount": "ctpop", "clz": "ctlz"}
 _EXPANSIONS: dict[tuple[str, tuple[str, ...]], tuple[tuple[expr.Var, ...], expr.Expr | None]] = {}
 """Functions written out, by name and operand types."""
@@ -59,28 +49,28 @@ class ScalarOps(InstructionOps):
 
     def arithmetic(self, e: expr.Binary) -> str:
         """+ - * / and or on scalars or vectors."""
-        kind = type(e)
+        name, t = type(e).__name__.lower(), llvm_type(e.a.dtype)  # LLVM's names are ours
         a, b = self.value(e.a), self.value(e.b)
-        t = llvm_type(e.a.dtype)
         if dt.is_float(e.dtype):
-            if kind not in _FLOAT_OPS:
-                raise InternalError(f"{self.name}: no LLVM form for {kind.__name__} on {e.dtype}")
-            return self.assign(f"{_FLOAT_OPS[kind]} {t} {a}, {b}")
-        if kind is expr.Div:
+            if isinstance(e, expr.And | expr.Or):
+                raise InternalError(
+                    f"{self.name}: no LLVM form for {type(e).__name__} on {e.dtype}"
+                )
+            return self.assign(f"f{name} {t} {a}, {b}")
+        if isinstance(e, expr.Div):
             return self.integer_division(expr.TruncDiv, e.a.dtype, a, b)
         if dt.scalar(e.dtype) == "bool":
-            name = {expr.Add: "or", expr.Mul: "and"}.get(kind) or _INT_OPS[kind]
-            return self.assign(f"{name} {t} {a}, {b}")
-        return self.assign(f"{_INT_OPS[kind]} {t} {a}, {b}")
+            name = {"add": "or", "mul": "and"}.get(name, name)
+        return self.assign(f"{name} {t} {a}, {b}")
 
     def compare(self, e: expr.Compare) -> str:
         """A comparison; floats compare ordered but for !=."""
-        a, b = self.value(e.a), self.value(e.b)
-        f, s, u = _PREDICATES[type(e)]
-        t = llvm_type(e.a.dtype)
+        a, b, t = self.value(e.a), self.value(e.b), llvm_type(e.a.dtype)
+        name = type(e).__name__.lower()
         if dt.is_float(e.a.dtype):
-            return self.assign(f"fcmp {f} {t} {a}, {b}")
-        return self.assign(f"icmp {s if dt.kind(e.a.dtype) == 'int' else u} {t} {a}, {b}")
+            return self.assign(f"fcmp {'u' if name == 'ne' else 'o'}{name} {t} {a}, {b}")
+        sign = "" if name in ("eq", "ne") else "s" if dt.kind(e.a.dtype) == "int" else "u"
+        return self.assign(f"icmp {sign}{name} {t} {a}, {b}")
 
     def min_max(self, e: expr.Binary) -> str:
         """min and max; a NaN wins. Against a constant one comparison does it on x86."""
@@ -288,7 +278,7 @@ class ScalarOps(InstructionOps):
             return self.intrinsic(name, e.dtype, [self.value(a) for a in e.args])
         if op in _COUNTS:
             return self._count(e)
-        if op in _BIT_OPS or op.startswith("shift_") or op == "bitwise_not":
+        if op.startswith(("bitwise_", "shift_")):
             return self._bits_op(e)
         if op == "reinterpret":
             return self.assign(
@@ -361,9 +351,8 @@ class ScalarOps(InstructionOps):
             ones = "true" if dt.scalar(e.dtype) == "bool" else "-1"
             every = literal(e.dtype, llvm_type(dt.scalar(e.dtype)), ones)
             return self.assign(f"xor {t} {values[0]}, {every}")
-        name = _BIT_OPS.get(e.op) or (
-            "shl" if e.op == "shift_left" else "ashr" if dt.kind(e.dtype) == "int" else "lshr"
-        )
+        right = "ashr" if dt.kind(e.dtype) == "int" else "lshr"
+        name = {"shift_left": "shl", "shift_right": right}.get(e.op, e.op.removeprefix("bitwise_"))
         return self.assign(f"{name} {t} {values[0]}, {values[1]}")
 
     def _classify(self, e: expr.Call) -> str:
@@ -371,13 +360,10 @@ class ScalarOps(InstructionOps):
         if e.op == "isnan":
             return self.assign(f"fcmp uno {t} {a}, {a}")
         size = self.intrinsic("fabs", e.args[0].dtype, [a])
-        infinity = self.value(
-            _splat(
-                expr.FloatImm(dt.scalar(e.args[0].dtype), float("inf")), dt.lanes(e.args[0].dtype)
-            )
-        )
+        scalar = dt.scalar(e.args[0].dtype)
+        bound = literal(e.args[0].dtype, llvm_type(scalar), float_literal(scalar, math.inf))
         test = "oeq" if e.op == "isinf" else "olt"
-        return self.assign(f"fcmp {test} {t} {size}, {infinity}")
+        return self.assign(f"fcmp {test} {t} {size}, {bound}")
 
     def guarded_choice(self, e: expr.Call) -> str:
         """if_then_else: each side is evaluated under its guard; loads stay in bounds."""

@@ -162,15 +162,12 @@ class FunctionText(MemoryOps):
 
     def loop(self, s: tir.For) -> None:
         """A loop; an outermost parallel one becomes a task function."""
-        if (
-            s.kind == "parallel"
-            and not self.in_task
-            and not (isinstance(s.extent, IntImm) and s.extent.value == 1)
-        ):
+        once = isinstance(s.extent, IntImm) and s.extent.value == 1
+        if s.kind == "parallel" and not self.in_task and not once:
             self.parallel(s)
             return
         low, extent = self.value(s.min), self.value(s.extent)
-        if isinstance(s.min, IntImm) and isinstance(s.extent, IntImm) and s.extent.value == 1:
+        if isinstance(s.min, IntImm) and once:
             self.names[s.var], self.depths[s.var] = low, len(self.scopes) - 1
             self.stmt(s.body)
             return
@@ -248,11 +245,9 @@ class FunctionText(MemoryOps):
         for stmt, negated in ((s.then_body, False), (s.else_body, True)):
             if stmt is None:
                 continue
-            bits = (
-                self.assign(f"xor <{lanes} x i1> {condition}, splat (i1 true)")
-                if negated
-                else condition
-            )
+            bits = condition
+            if negated:
+                bits = self.assign(f"xor <{lanes} x i1> {condition}, splat (i1 true)")
             if outer[0] is not None:
                 bits = self.assign(f"and <{lanes} x i1> {outer[0]}, {bits}")
             self.mask, self.guard, self.guard_lanes = bits, bits, lanes
@@ -288,17 +283,13 @@ class FunctionText(MemoryOps):
 
     def parallel(self, s: tir.For) -> None:
         """Outline the body as a task: `host->parallel_for(pool, task, closure, extent)`."""
-        captured = _captured(s)
+        params = sorted(_captured(s), key=lambda c: isinstance(c, Var))  # buffers first
         index = Var("task")
         body: tir.Stmt = tir.LetStmt(s.var, s.min + cast(s.var.type, index), s.body)
         name = f"{self.name}.{self.fresh('task')[1:]}"
-        params: list[tir.Buffer | Var] = [c for c in captured if isinstance(c, tir.Buffer)]
-        params += [c for c in captured if isinstance(c, Var)]
         FunctionText(self.module, name + ".body", [*params, index], in_task=True).finish(body)
-        fields = [
-            "ptr",
-            *["ptr" if isinstance(p, tir.Buffer) else llvm_type(p.dtype) for p in params],
-        ]
+        kinds = ["ptr" if isinstance(p, tir.Buffer) else llvm_type(p.dtype) for p in params]
+        fields = ["ptr", *kinds]
         self.module.functions.append(_unpack(name, fields))
         kind = "{ " + ", ".join(fields) + " }"
         closure = self.fresh("c")
@@ -420,14 +411,10 @@ def _captured(s: tir.For) -> list[tir.Buffer | Var]:
     expr(s.min)
     for x in tir.walk(s.body):
         match x:
-            case tir.For():
-                inner.add(x.var)
-            case tir.LetStmt():
-                inner.add(x.var)
-            case tir.Allocate() | tir.AllocateConst():
-                inner.add(x.buffer)
-            case tir.BufferStore():
-                found[x.buffer] = None
+            case tir.For(own) | tir.LetStmt(own) | tir.Allocate(own) | tir.AllocateConst(own):
+                inner.add(own)
+            case tir.BufferStore(buffer):
+                found[buffer] = None
         for c in x.children():
             if isinstance(c, Expr):
                 expr(c)
