@@ -45,11 +45,8 @@ _SWEEPS = 16  # as many sweeps, on average, while a folder fills up once
 _KEPT = 0.8  # the share of the limit that a sweep leaves
 _STALE_SECONDS = 3600.0  # after which an unfinished file is a dead process's
 _REASONS = {
-    errno.ENOSPC: "free some space there",
-    errno.EDQUOT: "free some space there",
-    errno.EACCES: "make it writable",
-    errno.EPERM: "make it writable",
-    errno.EROFS: "make it writable",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space there"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "make it writable"),
 }
 _names = itertools.count()
 _warned: set[Path] = set()

@@ -6,7 +6,8 @@ comments at its head (`needs_line`), and objects are made of it only for targets
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from smelt.ir.errors import CompileError
 from smelt.target import Target
@@ -28,20 +29,20 @@ def calls_line(name: str) -> str:
 
 def unknown_calls(ir: str, code: bytes) -> list[str]:
     """The intrinsics that LLVM has taken for functions of somebody else: it does not know them."""
-    if not ir.startswith(";"):
-        return []
-    named = [x.removeprefix(_CALLS) for x in ir.splitlines() if x.startswith(_CALLS)]
-    return [n for n in named if n.encode() in code]
+    return [name for name in _comments(ir, _CALLS) if name.encode() in code]
+
+
+def _comments(ir: str, mark: str) -> Iterator[str]:
+    """What comments at the head of IR text say behind a mark."""
+    for line in takewhile(lambda line: line.startswith(";"), ir.splitlines()):
+        if line.startswith(mark):
+            yield line.removeprefix(mark)
 
 
 def check_needs(ir: str, target: Target, kernel: str) -> None:
     """Raise where IR text of a kernel needs what a target has not."""
-    for line in ir.splitlines():
-        if not line.startswith(";"):
-            break
-        if not line.startswith(_MARK):
-            continue
-        arch, features, name = line.removeprefix(_MARK).split(" ", 2)
+    for said in _comments(ir, _MARK):
+        arch, features, name = said.split(" ", 2)
         needed = () if features == "-" else tuple(features.split(","))
         require(name, arch, needed, target, kernel)
 

@@ -112,10 +112,8 @@ class Peak:
         self.threads = min(threads, len(self._cores) or os.cpu_count() or 1)
         self.hardware = hardware
         compiler = ObjectCompiler(target)
-        objects = [
-            compiler.object(fma_text(hardware), FMA),
-            compiler.object(read_text(hardware), READ),
-        ]
+        texts = {FMA: fma_text(hardware), READ: read_text(hardware)}
+        objects = [compiler.object(text, name) for name, text in texts.items()]
         addresses, self._alive = link_in_process(objects, [FMA, READ])
         size, pointer = ctypes.c_int64, ctypes.c_void_p
         self._fma = ctypes.CFUNCTYPE(None, size, ctypes.c_float, pointer)(addresses[FMA])

@@ -189,7 +189,8 @@ def save_crash(folder: Path | None, name: str, payload: bytes, said: str) -> Pat
     nothing can be written. A folder that is not given is `crashes` in the cache's."""
     stem = re.sub(r"[^\w.-]+", "_", name)[:80] or "job"
     file = f"{stem}-{blake2b(payload, digest_size=4).hexdigest()}.job"
-    for at in (folder or _default_crashes(), None):
+    home = cache_folder()
+    for at in (folder or (home and home / "crashes"), None):
         try:
             place = at or Path(tempfile.mkdtemp(prefix="smelt-crash-"))
             make_private(str(place), 2)
@@ -200,11 +201,6 @@ def save_crash(folder: Path | None, name: str, payload: bytes, said: str) -> Pat
         _keep_newest(place)
         return place / file
     return None
-
-
-def _default_crashes() -> Path | None:
-    folder = cache_folder()
-    return folder / "crashes" if folder else None
 
 
 def _keep_newest(folder: Path) -> None:

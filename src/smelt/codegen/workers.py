@@ -73,7 +73,7 @@ class WorkerPool:
         """Nothing is started before there is work; `crashes` is where fatal jobs are saved."""
         self.count, self.crashes, self.idle_seconds = _checked(count), crashes, idle_seconds
         self._numbers = itertools.count(1)
-        self._modules: list[str] = []
+        self.modules: list[str] = []  # what workers are to import ahead
         self._reset()
         _pools.add(self)
 
@@ -133,7 +133,7 @@ class WorkerPool:
         if self.count == 0:
             return
         with self._changed:
-            self._modules += [m for m in modules if m not in self._modules]
+            self.modules += [m for m in modules if m not in self.modules]
             self._start()
             for slot in self._slots:
                 slot.wanted = True
@@ -219,11 +219,6 @@ class WorkerPool:
                 if not self._changed.wait(seconds):
                     return slot.end
 
-    def modules(self) -> list[str]:
-        """What workers are to import ahead."""
-        with self._changed:
-            return list(self._modules)
-
     def finish(self, job: Job, value: Any, error: SmeltError | None = None) -> None:
         """A job has an outcome."""
         with self._changed:
@@ -304,7 +299,7 @@ class _Slot:
         self.wanted = False
         if self.process is None:
             self.process = WorkerProcess()
-        self.process.warm(self.pool.modules())
+        self.process.warm(list(self.pool.modules))
         return self.process
 
     def have(self, job: Job) -> Callable[[], None]:
