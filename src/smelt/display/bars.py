@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr
 from smelt.tir.analysis import Footprint, Level, Touched
@@ -32,7 +30,10 @@ def bars(found: Footprint, amounts: Amounts) -> Html:
     rows = sum(1 + len(level.touches) for level in found.levels)
     caches = ", ".join([f"{c.name} {byte_text(c.size)}" for c in amounts.caches])
     beside = f"Lines: {caches}." if caches else "The target's caches are not known."
-    style = ";".join([f"--at-{c.name}:{amounts.position(c.size):.2f}%" for c in amounts.caches])
+    places = {c.name: f"{amounts.position(c.size):.2f}%" for c in amounts.caches}
+    style = ";".join([f"--at-{name}:{at}" for name, at in places.items()])
+    names = [element("span", n, class_=n, style=f"left:{at}") for n, at in places.items()]
+    marks = element("span", names, class_="marks")
     text = (
         "Different bytes that one iteration touches, on a logarithmic scale. "
         f"{beside} ×N: loads and stores per element touched. ≤: at most."
@@ -40,20 +41,11 @@ def bars(found: Footprint, amounts: Amounts) -> Html:
     return element(
         "div",
         element("p", text, class_="hint"),
-        element("div", _axis(amounts), class_="axis", aria_hidden="true"),
+        element("div", marks, class_="axis", aria_hidden="true"),
         [_level(level, amounts, rows <= _OPEN_ROWS) for level in found.levels],
         class_="bars",
         style=style or None,
     )
-
-
-def _axis(amounts: Amounts) -> Iterator[Html]:
-    """The names of the caches above the rows."""
-    marks = [
-        element("span", c.name, class_=c.name, style=f"left:{amounts.position(c.size):.2f}%")
-        for c in amounts.caches
-    ]
-    yield element("span", marks, class_="marks")
 
 
 def _level(level: Level, amounts: Amounts, unfolded: bool) -> Html:

@@ -49,13 +49,14 @@ class _Diagram:
         self.figures = figures
         self.number: dict[Box, int] = {}
         self.parent: dict[Box, Box | None] = {}
+        self.order: dict[Box, int] = {}  # among those in the same box
         self.shown: list[dict[str, Any]] = []
         self._enter(network.boxes, None)
         self.wires = self._wires(network.links)
 
     def _enter(self, boxes: Sequence[Box], parent: Box | None) -> None:
-        for box in boxes:
-            self.number[box], self.parent[box] = len(self.number), parent
+        for n, box in enumerate(boxes):
+            self.number[box], self.parent[box], self.order[box] = len(self.number), parent, n
             self.shown.append(self._described(box, parent))
             self._enter(box.inside, box)
 
@@ -85,23 +86,25 @@ class _Diagram:
             at = self.parent[at]
         return found
 
-    def _wires(self, links: Sequence[Link]) -> dict[Box | None, dict[Box, list[Any]]]:
+    def _wires(self, links: Sequence[Link]) -> dict[Box | None, dict[Box, Wire]]:
         """Per opened box and source: the part of it that gives, those that take, whether it leaves.
 
         A value that comes from outside has no part that gives.
         """
-        wires: dict[Box | None, dict[Box, list[Any]]] = {}
+        wires: dict[Box | None, dict[Box, Wire]] = {}
         for link in links:
             gives, takes = dict(self._around(link.source)), dict(self._around(link.target))
             for place in {**gives, **takes}:
                 giver, taker = gives.get(place), takes.get(place)
                 if giver is taker:
                     continue
-                wire = wires.setdefault(place, {}).setdefault(link.source, [giver, {}, False])
+                source = None if giver is None else self.order[giver]
+                wire = Wire(self.number[link.source], source)
+                wire = wires.setdefault(place, {}).setdefault(link.source, wire)
                 if taker is None:
-                    wire[2] = True
-                else:
-                    wire[1][taker] = None
+                    wire.leaves = True
+                elif self.order[taker] not in wire.targets:
+                    wire.targets += (self.order[taker],)
         return wires
 
     def contents(self, boxes: Sequence[Box], place: Box | None = None) -> tuple[float, Any]:
@@ -114,17 +117,7 @@ class _Diagram:
                 width, shown["passages"] = self.contents(box.inside, box)
                 shown["room"] = max(shown["w"], round(width) + 2 * _PADDING)
             rooms.append(shown["room"])
-        order = {box: n for n, box in enumerate(boxes)}
-        wires = [
-            Wire(
-                self.number[source],
-                None if giver is None else order[giver],
-                tuple([order[t] for t in takers]),
-                leaves,
-            )
-            for source, (giver, takers, leaves) in self.wires.get(place, {}).items()
-        ]
-        found: Layers = layered(rooms, wires)
+        found: Layers = layered(rooms, [*self.wires.get(place, {}).values()])
         for box, layer, side in zip(boxes, found.layer, found.side, strict=True):
             self.shown[self.number[box]] |= {"layer": layer, "x": side}
         return found.width, found.passages

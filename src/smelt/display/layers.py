@@ -17,7 +17,7 @@ _SWEEPS = 6
 _STRAIGHT = 8.0  # how much more a straight run is wanted than a short way round
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Wire:
     """What goes from one box to others; boxes are numbers.
 
@@ -28,7 +28,7 @@ class Wire:
 
     key: Hashable
     source: int | None
-    targets: tuple[int, ...]
+    targets: tuple[int, ...] = ()
     leaves: bool = False
 
 

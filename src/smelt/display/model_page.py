@@ -180,8 +180,9 @@ def _document(
         (own,) = [cells[n] for n in kernels]
         return _lines(own), round(((own[0][1] or 0.0) / (longest or 1.0)) ** 0.5, 3)
 
+    shown = element("p", note, class_="hint") if note else None
     content = join(
-        element("header", element("h1", title), _totals(rows, measured, mod), _note(note)),
+        element("header", element("h1", title), _totals(rows, measured, mod), shown),
         element(
             "main",
             element("div", _toolbar(bool(longest)), _picture(title), class_="stage"),
@@ -195,10 +196,6 @@ def _document(
     )
     resources = ("page.css", "model.css", "page.js", "model.js")
     return document(title, content, resources)
-
-
-def _note(text: str) -> Html | None:
-    return element("p", text, class_="hint") if text else None
 
 
 def _totals(rows: Sequence[_Row], measured: Measured | None, mod: IRModule) -> Html:

@@ -27,21 +27,16 @@ class Item:
     inside: list[Item] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Nest:
-    """The boxes of a function, and for every line the innermost box that holds it."""
-
-    html: Html
-    boxes: dict[int, str]
-
-
 def nest(
     lines: Sequence[Line], levels: Mapping[Node, Level], amounts: Amounts, prefix: str
-) -> Nest:
-    """Draw what stands in the body of a function, given the lines of its text."""
+) -> tuple[Html, dict[int, str]]:
+    """Draw what stands in the body of a function, given the lines of its text.
+
+    Gives the boxes, and for every line the name of the innermost box that holds it.
+    """
     drawn = _Drawing(levels, amounts, prefix)
     content = [drawn.item(i) for head in _items(lines) for i in head.inside]
-    return Nest(element("div", content, class_="nest"), drawn.boxes)
+    return element("div", content, class_="nest"), drawn.boxes
 
 
 def _items(lines: Sequence[Line]) -> list[Item]:

@@ -112,16 +112,16 @@ def program(part: Program, prefix: str, caches: Sequence[Cache], heading: str) -
     largest = max(value_of(level.bytes) or 0 for level in found.levels)
     amounts = Amounts(found.names, caches, largest)
     levels: dict[Node, Level] = {x.source: x for x in found.levels if x.source is not None}
-    drawn = nest(lines, levels, amounts, prefix)
+    drawn, boxes = nest(lines, levels, amounts, prefix)
     content = [
         summary(found, amounts),
         element(
             "div",
-            element("div", title("Loops"), drawn.html, class_="pane"),
+            element("div", title("Loops"), drawn, class_="pane"),
             element(
                 "div",
                 title("Text"),
-                source([str(line) for line in lines], prefix, drawn.boxes),
+                source([str(line) for line in lines], prefix, boxes),
                 class_="pane",
             ),
             class_="panes",

@@ -44,7 +44,9 @@ def print_text(text: str, language: str, theme: str | None) -> None:
     if console.color_system is None or console.no_color or len(text) > _COLOURED:
         print(text)
         return
-    chosen = theme or _background()
+    # COLORFGBG ends in the number of the background's colour.
+    background = os.environ.get("COLORFGBG", "").rpartition(";")[2]
+    chosen = theme or ("light" if background in ("7", "15") else "dark")
     shown = (
         _coloured(text, THEMES[chosen])
         if language == "python"
@@ -52,12 +54,6 @@ def print_text(text: str, language: str, theme: str | None) -> None:
     )
     shown.rstrip()
     console.print(shown, highlight=False)
-
-
-def _background() -> str:
-    """COLORFGBG ends in the number of the background's colour."""
-    last = os.environ.get("COLORFGBG", "").rpartition(";")[2]
-    return "light" if last in ("7", "15") else "dark"
 
 
 def _coloured(text: str, styles: dict[Kind, str]) -> Text:
