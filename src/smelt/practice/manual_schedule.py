@@ -119,12 +119,8 @@ the loops touch them, go through a simulated cache of {cache // 1024} KiB:
 """
     )
     rows = []
-    for name, scheduled in (
-        ("naive", naive(n)),
-        ("tiles of 8", tiled(n, 8)),
-        ("tiles of 16", tiled(n, 16)),
-        ("tiles of 32", tiled(n, 32)),
-    ):
+    tilings = {f"tiles of {tile}": tiled(n, tile) for tile in (8, 16, 32)}
+    for name, scheduled in {"naive": naive(n), **tilings}.items():
         flat = lower(*scheduled)["main"]
         found = cache_traffic(flat, cache)
         rows.append((name, found.accesses, found.misses, found.bytes / 1024,

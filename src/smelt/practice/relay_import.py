@@ -98,16 +98,10 @@ def _by_hand(weights: list[tuple[Array, Array]]) -> Any:
 
 def _passes(say: Report, mod: Any) -> None:
     say.question("What can passes over the graph do that schedules of single operators cannot?")
-    passes = Sequential(
-        [
-            relay.transform.InferType(),
-            relay.transform.SimplifyExpr(),
-            relay.transform.FoldConstant(),
-            relay.transform.FuseOps(fuse_opt_level=3),
-        ]
-    )
+    t = relay.transform
+    passes = [t.InferType(), t.SimplifyExpr(), t.FoldConstant(), t.FuseOps(fuse_opt_level=3)]
     with PassContext(opt_level=3):
-        fused = passes(mod)
+        fused = Sequential(passes)(mod)
     say.program("After SimplifyExpr, FoldConstant and FuseOps:", fused.astext(show_meta_data=False))
     say.say(
         "Each fused function becomes one kernel: the bias and the relu are added where the product "

@@ -67,8 +67,7 @@ def packed(n: int, rows: int = ROWS, columns: int = COLUMNS) -> Scheduled:
 
     rows, columns  the register tile
     """
-    a = te.placeholder((n, n), name="A")
-    b = te.placeholder((n, n), name="B")
+    a, b, _ = matmul(n)
     k = te.reduce_axis((0, n), name="k")
     strips = -(-n // columns)
     pack = te.compute(

@@ -10,12 +10,8 @@ from typing import Any
 
 
 def _cpu(triple: str, cpu: str, cores: int, *features: str, device: str = "") -> dict[str, Any]:
-    made: dict[str, Any] = {"kind": "llvm", "mtriple": triple, "mcpu": cpu, "num-cores": cores}
-    if features:
-        made["mattr"] = features
-    if device:
-        made["device"] = device
-    return made
+    made = {"kind": "llvm", "mtriple": triple, "mcpu": cpu, "num-cores": cores, "mattr": features}
+    return {k: v for k, v in {**made, "device": device}.items() if v}
 
 
 def _arm64(cpu: str, cores: int, *features: str) -> dict[str, Any]:
