@@ -56,5 +56,5 @@ def trace(args: object, trace_action: str = "tvm.default_trace_action") -> NoRet
     """Refused: programs are native code, which calls no Python function while it runs."""
     raise Unsupported(
         f"tir.trace: compiled programs do not call {trace_action!r} while they run\n"
-        "  legal: smelt.tir.interpret.interpret(func, ..., observer=...), which reports every access"
+        "  legal: smelt.tir.interpret.interpret(func, ..., observer=...) reports every access"
     )
