@@ -65,7 +65,7 @@ class CachePrimitives(Base):
         inside, place, behind = _between(s, scope, writers, chosen)
         nest = copy_nest(s, name, buffer, cached, _needed(s, buffer, chosen, inside))
         swap = partial(replace_buffers, buffers={buffer: cached})
-        stage(s, cached, chosen, swap, nest, place, behind)
+        stage(s, [cached], chosen, swap, nest, place, behind)
         recheck(s, s.realize(name))
         return BlockRV(name)
 
@@ -109,7 +109,7 @@ class CachePrimitives(Base):
         name = s.fresh_block(cached.name)
         nest = copy_nest(s, name, cached, buffer, *written_box(s, b, buffer))
         swap = partial(replace_buffers, buffers={buffer: cached})
-        stage(s, cached, (b, *consumers), swap, nest, s.top(b, scope.block), True)
+        stage(s, [cached], (b, *consumers), swap, nest, s.top(b, scope.block), True)
         return BlockRV(name)
 
     @primitive

@@ -62,8 +62,7 @@ class LayoutPrimitives(Base):
                 legal='a number, an expression, a function of the new indices, "undef"',
             )
         old = named_buffer(s, b, buffer)
-        layout = read_map(s, b, index_map, old.shape)
-        s.call.args["index_map"] = layout.text()
+        layout = read_map(s, index_map, old.shape)
         if old.strides:
             s.fail(
                 f"{old.name} has strides; only dense buffers have a layout to transform",
@@ -105,8 +104,7 @@ class LayoutPrimitives(Base):
         s, b = self._at(block)
         outer = own_loops(s, b)
         extents = [i.dom.extent for i in b.block.iter_vars]
-        layout = read_map(s, b, index_map, extents)
-        s.call.args["index_map"] = layout.text()
+        layout = read_map(s, index_map, extents)
         if layout.separators:
             s.fail(
                 "the variables of a block have no AXIS_SEPARATOR between them",

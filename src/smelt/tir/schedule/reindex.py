@@ -172,8 +172,7 @@ class _Staging:
         """A copy whose dimensions are the results of a map of the block's variables."""
         s, b, old = self.s, self.b, self.old
         extents = [i.dom.extent for i in b.block.iter_vars]
-        layout = read_map(s, b, index_map, extents)
-        s.call.args["index_map"] = layout.text()
+        layout = read_map(s, index_map, extents)
         used = {i.var for i in self.used}
         pairs = zip(layout.iters, b.block.iter_vars, strict=True)
         chosen = [x for x, i in pairs if i.var in used]
@@ -207,7 +206,7 @@ class _Staging:
             return refreshed(s, Relayout(old, new, lambda _: point).stmt(block))
 
         name, nest = stored(s, new.name, [i.dom for i in self.used], copy)
-        stage(s, new, [b], swap, nest, s.top(b, s.scope(b).block), writes)
+        stage(s, [new], [b], swap, nest, s.top(b, s.scope(b).block), writes)
         return name
 
 
