@@ -76,11 +76,12 @@ def _check_accumulation(state: State, b: nodes.BlockRealize, loops: Sequence[nod
             )
 
 
-def check_concurrent(state: State, loop: nodes.For, how: str, cross_thread: bool = False) -> None:
+def check_concurrent(state: State, loop: nodes.For, how: str, thread: str | None) -> None:
     """Refuse to run the iterations of a loop at once.
 
-    cross_thread  the loop may bind reduce variables (threads that reduce together)
+    thread  the axis that it is bound to; threads of a block may reduce together
     """
+    together = (thread or "").startswith("threadIdx")
     if is_const(loop.extent, 1):
         return
     _require_blocks(
@@ -93,7 +94,7 @@ def check_concurrent(state: State, loop: nodes.For, how: str, cross_thread: bool
             if loop.var not in free_vars(value):
                 continue
             uses = True
-            if i.kind == "spatial" or (cross_thread and i.kind == "reduce"):
+            if i.kind == "spatial" or (together and i.kind == "reduce"):
                 continue
             state.fail(
                 f"{loop.var.name} cannot be {how}: its iterations all "
@@ -113,7 +114,7 @@ def recheck(state: State, s: nodes.Stmt) -> None:
     """Refuse what a statement that is new here does to the concurrent loops around it."""
     for up in [s, *state.above(s)]:
         if isinstance(up, nodes.For) and up.kind in ("parallel", "vectorized", "thread_binding"):
-            check_concurrent(state, up, up.kind, (up.thread or "").startswith("threadIdx"))
+            check_concurrent(state, up, up.kind, up.thread)
 
 
 def check_merged(state: State, loop: nodes.For) -> None:
