@@ -164,11 +164,8 @@ class _Rolling:
 
     def _moves_others(self, w: _Window) -> bool:
         """Whether the loop moves another dimension too: an overlap then holds new elements."""
-        return any(
-            w.loop.var in free_vars(low) | free_vars(high)
-            for d, (low, high) in enumerate(self.box)
-            if d != w.dim
-        )
+        others = [ends for d, ends in enumerate(self.box) if d != w.dim]
+        return any(w.loop.var in free_vars(e) for ends in others for e in ends)
 
     def _window(self, dim: int) -> _Window | None:
         """How a dimension moves; None where it does not, or not with one loop, or no overlap."""
@@ -208,12 +205,5 @@ class _Rolling:
         iters = tuple(
             [i.replace(kind="opaque") if free_vars(v) & carried else i for i, v in moved.bindings]
         )
-        s.replace(
-            {
-                moved: BlockRealize(
-                    moved.values,
-                    all_of(moved.predicate, *fresh),
-                    moved.block.replace(iter_vars=iters),
-                )
-            }
-        )
+        guard, block = all_of(moved.predicate, *fresh), moved.block.replace(iter_vars=iters)
+        s.replace({moved: BlockRealize(moved.values, guard, block)})
