@@ -34,10 +34,7 @@ _STEP = 4
 def schedule_reduce(sch: Schedule, hardware: Hardware) -> bool:
     """One reduction with elementwise work around it."""
 
-    def rule(name: str, epilogue: str | None) -> bool:
-        return reduce_block(sch, name, epilogue, hardware)
-
-    return elementwise.schedule_around(sch, hardware, rule)
+    return elementwise.schedule_around(sch, hardware, reduce_block)
 
 
 def reduce_block(sch: Schedule, name: str, epilogue: str | None, hardware: Hardware) -> bool:
@@ -194,17 +191,12 @@ def _merged(sch: Schedule, name: str) -> elementwise.Nest | None:
     inner = next((a for a in reversed(nest.reduce) if _contiguous([a], nest)), None)
     if inner is None:
         return nest
-    run, extent = [inner], elementwise.constant(inner)
     rest = [a for a in nest.reduce if a is not inner and elementwise.constant(a) != 1]
-    for a in sorted(
-        rest,
-        key=lambda a: min([elementwise.guess(s) for s in a.steps[1:] if s is not None], default=0),
-    ):
-        if extent is None or not elementwise.continues(a.steps[1:], inner.steps[1:], extent):
-            break
-        run.insert(0, a)
-        size = elementwise.constant(a)
-        extent = None if size is None else extent * size
+
+    def step(a: elementwise.Axis) -> int:
+        return min([elementwise.guess(s) for s in a.steps[1:] if s is not None], default=0)
+
+    run = elementwise.continued(inner, sorted(rest, key=step), 1)
     if len(run) == 1:
         return nest
     try:

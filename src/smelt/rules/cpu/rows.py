@@ -30,7 +30,7 @@ def schedule_rows(sch: Schedule, hardware: Hardware) -> bool:
     """Several reductions over the same dimensions, with elementwise work around them."""
     elementwise.inline_blocks(sch)
     blocks = [str(b) for b in sch.get_child_blocks("root")]
-    if len(elementwise.output_blocks(sch)) != 1 or elementwise.output_blocks(sch)[0] != blocks[-1]:
+    if sch.get_output_blocks() != blocks[-1:]:
         return False
     return schedule_rows_of(sch, blocks, hardware)
 
@@ -166,13 +166,12 @@ def _size(sch: Schedule, loop: str) -> int:
 
 def _by_step(sch: Schedule, name: str, loops: list[str]) -> list[str]:
     """Loops in the order of the result's memory, the contiguous one last."""
-    realize = sch.state.realize(name)
     info = block_info(sch, name)
     if info.store is None:
         return loops
     analyzer = analyzer_for(sch.func, info.block)
     step: dict[str, int] = {}
-    for i, value in zip(info.block.iter_vars, realize.values, strict=True):
+    for i, value in sch.state.realize(name).bindings:
         stride = stride_of(info.store, i.var, analyzer)
         for v in free_vars(value):
             step[v.name] = elementwise.guess(stride) if stride is not None else 1 << 40

@@ -10,7 +10,7 @@ for batch, rows, channel vectors, column tiles: parallel
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import prod
 
 from smelt.ir import dtype as dt
@@ -66,10 +66,7 @@ def schedule_windows(sch: Schedule, hardware: Hardware, constants: frozenset[str
     constants  parameters that may be laid out anew
     """
 
-    def rule(name: str, epilogue: str | None) -> bool:
-        return accumulate(sch, name, epilogue, hardware, constants)
-
-    return elementwise.schedule_around(sch, hardware, rule)
+    return elementwise.schedule_around(sch, hardware, partial(accumulate, constants=constants))
 
 
 def accumulate(
@@ -82,12 +79,9 @@ def accumulate(
     """A reduction with its results in registers, and the elementwise block after it."""
     nest = elementwise.nest_of(sch, name)
     roles = None if nest is None else _roles(nest)
-    if (
-        nest is None
-        or roles is None
-        or len(nest.info.block.writes) != 1
-        or nest.info.block.init is None
-    ):
+    if nest is None or roles is None:
+        return False
+    if len(nest.info.block.writes) != 1 or nest.info.block.init is None:
         return False
     epilogue = elementwise.in_registers(sch, name, epilogue)
     outer, inner = _tile(sch, name, nest, roles, hardware, constants)
@@ -135,15 +129,8 @@ def _tap_of(
     nest: elementwise.Nest, axis: elementwise.Axis, taps: dict[Var, elementwise.Axis]
 ) -> elementwise.Axis | None:
     """The reduce axis that stands in one index with a spatial one."""
-    for x in nest.accesses[1:]:
-        assert isinstance(x, BufferLoad)
-        for e in x.indices:
-            used = free_vars(e)
-            if axis.var in used:
-                for v in used:
-                    if v in taps:
-                        return taps[v]
-    return None
+    used = [free_vars(e) for x in nest.accesses[1:] for e in x.indices]
+    return next((taps[v] for vs in used if axis.var in vs for v in vs if v in taps), None)
 
 
 def _tap_order(nest: elementwise.Nest, roles: Roles) -> list[elementwise.Axis]:
@@ -169,23 +156,13 @@ def _tile(
     rows = prod([a.size for a in nest.reduce if a is not roles.tap])
     weights = len(nest.accesses) > 2
     jumps = _jumps(nest, roles)
-    width, vectors = window_tile(
-        columns,
-        -(-roles.vector.size // lanes),
-        rows,
-        taps,
-        step,
-        weights,
-        hardware.vector_registers,
-        1 if jumps else _MOST,
-    )
+    whole, registers = -(-roles.vector.size // lanes), hardware.vector_registers
+    most = 1 if jumps else _MOST
+    width, vectors = window_tile(columns, whole, rows, taps, step, weights, registers, most)
     _pack(sch, name, nest, roles, vectors * lanes, constants)
     v_o, v_i, v_l = sch.split(roles.vector.loop, [None, vectors, lanes])
-    outer: list[str] = [
-        a.loop
-        for a in elementwise.memory_order(nest)
-        if a is not roles.vector and a is not roles.columns
-    ]
+    order = elementwise.memory_order(nest)
+    outer = [a.loop for a in order if a is not roles.vector and a is not roles.columns]
     inner: list[str] = [v_i, v_l]
     if roles.columns is not None:
         c_o, c_i = sch.split(roles.columns.loop, [None, width])
@@ -207,7 +184,6 @@ def _pack(
 ) -> None:
     """Lay the factors out in panels of as many channels as a tile has."""
     for k, x in enumerate(nest.accesses[1:], 1):
-        assert isinstance(x, BufferLoad)
         plain = all(isinstance(i, Var | IntImm) for i in x.indices)
         moves = [a for a in nest.spatial if not elementwise.is_zero(a.steps[k])]
         if not plain or moves != [roles.vector] or elementwise.is_one(roles.vector.steps[k]):
