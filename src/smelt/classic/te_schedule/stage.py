@@ -433,10 +433,8 @@ class Stage:
     def _plain_leaf(self, call: MethodCall, axis: Any) -> IterVar:
         """A leaf of which nothing has been asked: what was would be lost with it."""
         leaf = self.leaf(call, axis)
-        t = self.treatments.get(leaf)
-        calls = [] if t is None else [t.call, t.intrin and t.intrin[0]]
-        calls += [] if t is None else [c for c, _ in t.pragmas.values()]
-        for asked in calls:
+        t = self.treatments.get(leaf, Treatment())
+        for asked in (t.call, t.intrin and t.intrin[0], *[c for c, _ in t.pragmas.values()]):
             if asked is not None:
                 call.fail(
                     f"{asked} was asked of {leaf.var.name}, which this takes away",
