@@ -23,6 +23,7 @@ from smelt.tir.schedule import Schedule
 
 from . import elementwise
 from .analysis import block_info
+from .elementwise import Axis, Nest
 from .window import accumulate
 
 _VECTORS = 4
@@ -55,7 +56,7 @@ def reduce_block(sch: Schedule, name: str, epilogue: str | None, hardware: Hardw
     return _rows(sch, name, nest, epilogue, hardware)
 
 
-def _joins(nest: elementwise.Nest) -> bool:
+def _joins(nest: Nest) -> bool:
     """Whether the reduction is one that rfactor takes apart."""
     body = nest.info.block.body
     return isinstance(body, BufferStore) and isinstance(
@@ -63,7 +64,7 @@ def _joins(nest: elementwise.Nest) -> bool:
     )
 
 
-def _contiguous(axes: list[elementwise.Axis], nest: elementwise.Nest) -> bool:
+def _contiguous(axes: list[Axis], nest: Nest) -> bool:
     """Whether operands are contiguous along one of some axes."""
     for a in axes:
         moves = [s for s in a.steps[1:] if not elementwise.is_zero(s)]
@@ -87,9 +88,7 @@ def _chunks(sch: Schedule, name: str, hardware: Hardware) -> None:
     reduce_block(sch, partial, None, hardware)
 
 
-def _rows(
-    sch: Schedule, name: str, nest: elementwise.Nest, epilogue: str | None, hardware: Hardware
-) -> bool:
+def _rows(sch: Schedule, name: str, nest: Nest, epilogue: str | None, hardware: Hardware) -> bool:
     """Reduce along the contiguous axis: lanes first, row by row."""
     cost = nest.cost()
     blocks = into_lanes(sch, name, hardware)
@@ -108,7 +107,7 @@ def _rows(
     return True
 
 
-def _serial(sch: Schedule, name: str, nest: elementwise.Nest, hardware: Hardware) -> None:
+def _serial(sch: Schedule, name: str, nest: Nest, hardware: Hardware) -> None:
     """Any reduction, of tuples too: lanes are different results, accumulated in registers."""
     axes = elementwise.memory_order(nest)
     if not axes or nest.info.block.init is None:
@@ -183,7 +182,7 @@ def _joined(sch: Schedule, name: str, count: int, width: int) -> str:
     return _factored(sch, lane)
 
 
-def _merged(sch: Schedule, name: str) -> elementwise.Nest | None:
+def _merged(sch: Schedule, name: str) -> Nest | None:
     """The nest with reduced axes that follow one another in memory made one."""
     nest = elementwise.nest_of(sch, name)
     if nest is None or len(nest.reduce) < 2:
@@ -193,7 +192,7 @@ def _merged(sch: Schedule, name: str) -> elementwise.Nest | None:
         return nest
     rest = [a for a in nest.reduce if a is not inner and elementwise.constant(a) != 1]
 
-    def step(a: elementwise.Axis) -> int:
+    def step(a: Axis) -> int:
         return min([elementwise.guess(s) for s in a.steps[1:] if s is not None], default=0)
 
     run = elementwise.continued(inner, sorted(rest, key=step), 1)
