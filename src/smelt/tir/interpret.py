@@ -283,14 +283,9 @@ def _runtime(
 
     def memory(which: int, count: int, common: bool) -> Any:
         b = c.buffers[which]
-        made = _poisoned(b.type, count)
+        data = c.constants.get(b)
+        made = _poisoned(b.type, count) if data is None else _view(data.flatten(), b.type)
         machine.observer.memory(made, b, common)
-        return made
-
-    def constant(which: int, count: int) -> Any:
-        b = c.buffers[which]
-        made = _view(c.constants[b].flatten(), b.type)
-        machine.observer.memory(made, b, True)
         return made
 
     def call_host(op: str, *args: Any) -> Any:
@@ -305,7 +300,7 @@ def _runtime(
         "launch": machine.launch,
         "new": lambda which, count: memory(which, count, False),
         "common": lambda which, count: machine.common(which, lambda: memory(which, count, True)),
-        "constant": constant,
+        "constant": lambda which, count: memory(which, count, True),
         "host": call_host,
         "reads": machine.observer.reads,
         "writes": machine.observer.writes,

@@ -277,10 +277,8 @@ def _parts(x: Stage, op: Operation) -> list[Operation]:
     """The operations of a stage: one a result where it is inline, so that each can be put in."""
     if x.attachment.kind != "inline" or not isinstance(op, ComputeOp) or len(op.outputs) == 1:
         return [op]
-    return [
-        made(ComputeOp(t.name, op.axis, (e,), op.attrs), [t])
-        for t, e in zip(op.outputs, op.body, strict=True)
-    ]
+    each = zip(op.outputs, op.body, strict=True)
+    return [made(ComputeOp(t.name, op.axis, (e,), op.attrs), [t]) for t, e in each]
 
 
 def _attachment(x: Stage) -> Attachment:

@@ -34,15 +34,10 @@ SCOPES = ("global", "local", "shared")
 """Where a tensor can be kept; a part behind a dot, as in "shared.dyn", is for the target."""
 
 PRAGMAS = (
-    "auto_unroll_max_step",
-    "auto_unroll_max_depth",
-    "auto_unroll_max_extent",
-    "unroll_explicit",
-    "loop_partition_hint",
-    "parallel_launch_point",
-    "parallel_stride_pattern",
+    "auto_unroll_max_step", "auto_unroll_max_depth", "auto_unroll_max_extent", "unroll_explicit",
+    "loop_partition_hint", "parallel_launch_point", "parallel_stride_pattern",
     "parallel_barrier_when_finish",
-)
+)  # fmt: skip
 """Advice about a loop, kept as the annotation pragma_<name>; it never changes results."""
 
 

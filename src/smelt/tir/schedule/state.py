@@ -288,10 +288,7 @@ class State:
 
     def copies(self, of: Iterable[nodes.For | nodes.IterVar], suffix: str) -> dict[Var, Var]:
         """New variables, by those of loops or of a block, with the same ranges."""
-        doms = [
-            (x.var, x.dom if isinstance(x, nodes.IterVar) else nodes.Range(x.min, x.extent))
-            for x in of
-        ]
+        doms = [(x.var, x.dom if isinstance(x, nodes.IterVar) else x) for x in of]
         return {v: self.new_var(f"{v.name}_{suffix}", d.min, d.extent) for v, d in doms}
 
     def iter_var(self, base: str, dom: nodes.Range, kind: str = "spatial") -> nodes.IterVar:
