@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
-from smelt.relax.graph import free_vars, is_closed
+from smelt.relax.graph import cut_out, free_vars, is_closed
 from smelt.relax.nodes import Call, Constant, Function, Let, RelaxExpr, TupleGetItem, Var
 
 from .blame import asked
@@ -54,11 +54,7 @@ class Match:
         given = [i for i in self.inputs if not (constants and isinstance(i, Constant))]
         if constants is False:
             given += [n for n in self.inside if isinstance(n, Constant)]
-        params = [Var(f"{prefix}{n}", i.type) for n, i in enumerate(given)]
-        done: dict[RelaxExpr, RelaxExpr] = dict(zip(given, params, strict=True))
-        for node in self.inside:
-            done.setdefault(node, node.with_children(lambda c: done.get(c, c)))
-        return Function(tuple(params), done[self.root], dict(attrs)), given
+        return cut_out(self.inside, self.root, given, prefix, attrs), given
 
 
 def _part_name(node: RelaxExpr) -> str:
