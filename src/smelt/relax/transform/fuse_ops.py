@@ -216,10 +216,8 @@ class _Builder:
                 continue
             if isinstance(v, nodes.Call) and isinstance(v.op, nodes.Function):
                 self.new[id(v)] = self.outlined(v, v.op, v.op.body)
-            elif isinstance(v, nodes.TupleGetItem) and isinstance(
-                self.new[id(v.value)], nodes.Tuple
-            ):
-                self.new[id(v)] = self.new[id(v.value)].items[v.index]  # type: ignore[attr-defined]
+            elif isinstance(v, nodes.TupleGetItem):
+                self.new[id(v)] = self.new[id(v.value)][v.index]
             elif group := self.groups.of(v):
                 if group[-1] is v:
                     self.new[id(v)] = self.group(group)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
@@ -18,6 +19,7 @@ from .merge_composite import graph_functions
 from .regions import Lifted, Region, adopt_items, lift_regions, merge_regions, top_level
 
 
+@dataclass(frozen=True, eq=False)
 class PatternCheckContext:
     """What the check of a FusionPattern gets.
 
@@ -27,16 +29,10 @@ class PatternCheckContext:
     users            the users of every value of the function
     """
 
-    def __init__(
-        self,
-        matched_expr: RelaxExpr,
-        annotated_expr: Mapping[str, RelaxExpr],
-        matched_values: Sequence[RelaxExpr],
-        users: Mapping[RelaxExpr, Sequence[RelaxExpr]],
-    ) -> None:
-        """Keep the parts."""
-        self.matched_expr, self.annotated_expr = matched_expr, dict(annotated_expr)
-        self.matched_values, self.users = tuple(matched_values), users
+    matched_expr: RelaxExpr
+    annotated_expr: Mapping[str, RelaxExpr]
+    matched_values: Sequence[RelaxExpr]
+    users: Mapping[RelaxExpr, Sequence[RelaxExpr]]
 
 
 class FusionPattern:
@@ -86,7 +82,7 @@ class FusionPattern:
         """What the check says of a match."""
         if self.check is None:
             return True
-        context = PatternCheckContext(m.root, self.annotated(m), m.inside, users)
+        context = PatternCheckContext(m.root, self.annotated(m), tuple(m.inside), users)
         return asked(self.check, context, m.root, m.inside, self.name)
 
 
