@@ -206,8 +206,7 @@ def with_flat_results(mod: IRModule) -> IRModule:
 
 def choose_layouts(mod: IRModule) -> IRModule:
     """A module whose "main" says where its values stand in memory."""
-    mod = with_flat_results(mod)
-    return _Chooser(mod).run()
+    return _Chooser(with_flat_results(mod)).run()
 
 
 class _Origin(NamedTuple):
@@ -247,10 +246,7 @@ class _Chooser:
 
     def run(self) -> IRModule:
         """Visit all values, then the results."""
-        for p in self.main.params:
-            self.places[p] = (_Origin(p, dense(tensor_type_of(p).shape), None, False, None),)
-        nodes = [v for v in values(self.main.body) if v not in self.places]
-        nodes = nodes[: -1 if isinstance(self.main.body, Tuple) else None]
+        nodes = list(values(self.main.body))[: -1 if isinstance(self.main.body, Tuple) else None]
         at = {v: n for n, v in enumerate(nodes)}
         n = 0
         results: list[RelaxExpr] = []
@@ -266,8 +262,8 @@ class _Chooser:
     def visit(self, v: RelaxExpr) -> _Wish | None:
         """Decide where a value stands; or say which other one has to be decided anew."""
         match v:
-            case Constant():
-                self.places[v] = (_Origin(v, dense(v.type.shape), None, False, None),)
+            case Var() | Constant():
+                self.places[v] = (_Origin(v, dense(tensor_type_of(v).shape), None, False, None),)
             case Tuple(items):
                 self.places[v] = tuple([self.place(i) for i in items])
             case TupleGetItem(value, index):
@@ -293,11 +289,10 @@ class _Chooser:
         at = self.place(source)
         made = view_of(v.callee, v.attrs, at.view, tensor_type_of(v).shape, self.analyzer)
         if made is not None and not _repeats_elements(made):
-            rank = len(at.view.shape)
-            order = at.order
-            if order is not None:
-                moved = v.callee == "transpose"
-                order = tuple([order[a] for a in transpose_axes(v.attrs, rank)]) if moved else None
+            order = None
+            if at.order is not None and v.callee == "transpose":
+                axes = transpose_axes(v.attrs, len(at.view.shape))
+                order = tuple([at.order[a] for a in axes])
             whole = at.whole and v.callee != "strided_slice"
             self.places[v] = (_Origin(self.on(v, [at]), made, at.owner, whole, order),)
             return None

@@ -335,8 +335,9 @@ class _Inference:
     def finish(self, name: str, steps: list[tuple[nodes.RelaxExpr, bool]]) -> None:
         """Everything is known now: Matches are complete, operands of operators have types."""
         for node, _ in steps:
-            if isinstance(node, adt.Match) and node.complete and not self._complete(node):
-                missing = ", ".join(map(_pattern_text, adt.unmatched_cases(node, self.mod)[:3]))
+            asked = isinstance(node, adt.Match) and node.complete
+            if asked and (cases := adt.unmatched_cases(node, self.mod)):  # type: ignore[arg-type]
+                missing = ", ".join(map(_pattern_text, cases[:3]))
                 raise TypeMismatch(
                     f"@{name}: {short_text(node)}: no clause for {missing}; add one, or give "
                     "complete=False"
@@ -349,9 +350,6 @@ class _Inference:
                     f"{show(t)}; give the parameter or variable a type"
                 )
 
-    def _complete(self, node: adt.Match) -> bool:
-        return not adt.unmatched_cases(node, self.mod)
-
     def settled(self, t: Type) -> Type:
         """A type without unknowns: what nothing is said of is the empty tuple."""
         whole = self.unifier.whole(t)
@@ -361,26 +359,22 @@ class _Inference:
     def rebuilt(self, name: str, f: nodes.Function) -> nodes.Function:
         """A function with all types filled in."""
         done: dict[Node, Any] = {}
-        kinds = {id(v.value): s for v, s in self._lets(f)}
+        kinds = {n.value: self.schemes.get(n.var) for n in postorder(f.body)
+                 if isinstance(n, nodes.Let)}  # fmt: skip
         for node, new in rebuilding(f, done):
             if isinstance(node, nodes.Var) and nodes.incomplete(node.type):
                 new = new.replace(type=self.settled(self.var(node)))
             elif isinstance(node, nodes.Call | nodes.If | adt.Match):
                 t = self.settled(self.types[node])
                 new = new if t is new.type else new.replace(type=t)
-            elif isinstance(new, nodes.Function) and kinds.get(id(node)):
-                own = tuple([self.variables[u] for u in kinds[id(node)]])
+            elif isinstance(new, nodes.Function) and (scheme := kinds.get(node)):
+                own = tuple([self.variables[u] for u in scheme])
                 declared = tuple(new.attrs.get("type_params", ()))
                 new = new.with_attr("type_params", (*declared, *own))
             done[node] = new
         made = done[f]
         assert isinstance(made, nodes.Function)
         return made
-
-    def _lets(self, f: nodes.Function) -> Iterator[tuple[nodes.Let, list[Unknown]]]:
-        for node in postorder(f.body):
-            if isinstance(node, nodes.Let) and self.schemes.get(node.var):
-                yield node, self.schemes[node.var]
 
 
 def _steps(f: nodes.Function) -> Iterator[tuple[nodes.RelaxExpr, bool]]:
