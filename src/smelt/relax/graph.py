@@ -154,6 +154,15 @@ def _(e: RelaxExpr) -> Function:
     return e if isinstance(e, Function) else Function(tuple(free_vars(e)), e)
 
 
+def made_of(root: Node, given: Iterable[Node]) -> set[Node]:
+    """What of an expression is computed from some values, and these."""
+    found = set(given)
+    for node in postorder(root):
+        if not found.isdisjoint(node.children()):
+            found.add(node)
+    return found
+
+
 def fixed_values(root: Node, given: Iterable[RelaxExpr] = ()) -> list[RelaxExpr]:
     """What of an expression follows from constants and some given values, operands first."""
     known: set[Node] = set(given)

@@ -15,13 +15,13 @@ from smelt.ir.node import Node, postorder
 from smelt.ir.transform import Pass
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.relax.compose.common import items_of
-from smelt.relax.graph import bind, fixed_values, rebuilding, transform, uses_of
+from smelt.relax.graph import bind, fixed_values, made_of, rebuilding, transform, uses_of
 from smelt.relax.match_cast import specialized
 from smelt.relax.shapes import sizes_of_parameters
 from smelt.runtime.errors import nearest
 
 from ... import nodes
-from ..rewriting import map_functions
+from ..rewriting import functions_of, map_functions
 from .make import checked_name, graph_function, named
 
 
@@ -66,7 +66,7 @@ def BindSymbolicVars(binding_map: Mapping[Any, Any], func_name: str | None = Non
         one = func_name and checked_name(mod, func_name, "BindSymbolicVars")
         made: dict[str, Any] = {}
         met: set[str] = set()
-        for n in [one] if one else _graph_functions(mod):
+        for n in [one] if one else functions_of(mod):
             shown = sizes_of_parameters(mod[n])
             given = {v: binding_map.get(v, binding_map.get(v.name)) for v in shown}
             sizes = {v: convert(e, INDEX) for v, e in given.items() if e is not None}
@@ -93,14 +93,10 @@ def _is_call(n: Any, name: str) -> TypeGuard[nodes.Call]:
     return isinstance(n, nodes.Call) and isinstance(n.op, nodes.GlobalVar) and n.op.name == name
 
 
-def _graph_functions(mod: IRModule) -> dict[str, nodes.Function]:
-    return {n: f for n, f in mod.functions.items() if isinstance(f, nodes.Function)}
-
-
 def _private(mod: IRModule) -> list[str]:
     """Functions that only others of the module call, and that are called by name alone."""
     values: set[str] = set()
-    functions = _graph_functions(mod)
+    functions = functions_of(mod)
     for f in functions.values():
         called = {n.op for n in postorder(f) if isinstance(n, nodes.Call)}
         inside = [n for n in postorder(f) if isinstance(n, nodes.GlobalVar)]
@@ -156,7 +152,7 @@ def RemoveUnusedOutputs() -> Pass:
 def _without_outputs(mod: IRModule, name: str, f: nodes.Function) -> Change | None:
     if not isinstance(f.body, nodes.Tuple):
         return None
-    users = [n for g in _graph_functions(mod).values() for n in postorder(g)
+    users = [n for g in functions_of(mod).values() for n in postorder(g)
              if any(_is_call(c, name) for c in n.children())]  # fmt: skip
     kept = sorted({n.index for n in users if isinstance(n, nodes.TupleGetItem)})
     count = len(f.body.items)
@@ -278,8 +274,8 @@ def LiftTransformParams(shared_transform: bool = False) -> Pass:
 
     def run(mod: IRModule) -> IRModule:
         made: dict[str, Any] = {}
-        for name, f in mod.functions.items():
-            if isinstance(f, nodes.Function) and "num_input" in f.attrs:
+        for name, f in functions_of(mod).items():
+            if "num_input" in f.attrs:
                 made[str(name)], made[f"{name}_transform_params"] = _lifted(f)
         return mod.with_functions(made) if made else mod
 
@@ -290,11 +286,7 @@ def _lifted(f: nodes.Function) -> tuple[nodes.Function, nodes.Function]:
     """A function of prepared weights, and what prepares them."""
     at = _weights(f, "LiftTransformParams")
     weights = f.params[at:]
-    free = {*fixed_values(f.body, weights)}
-    fixed: set[Node] = set(weights)
-    for n in postorder(f.body):
-        if n in free and not fixed.isdisjoint(n.children()):
-            fixed.add(n)
+    fixed = made_of(f.body, weights).intersection([*weights, *fixed_values(f.body, weights)])
     params: dict[nodes.RelaxExpr, nodes.Var] = {}
     done: dict[Node, Any] = {}
     for n, new in rebuilding(f.body, done):
