@@ -15,15 +15,7 @@ from typing import Any
 from smelt.ir.errors import InternalError, SmeltError, TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
-from smelt.ir.types import (
-    FuncType,
-    GlobalTypeVar,
-    IncompleteType,
-    TupleType,
-    Type,
-    TypeVar,
-    tensor_type,
-)
+from smelt.ir.types import FuncType, IncompleteType, TupleType, Type, TypeVar, tensor_type
 from smelt.relax.graph import free_vars, rebuilding
 from smelt.relax.host_ops import call_type
 from smelt.runtime.errors import nearest
@@ -31,6 +23,7 @@ from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
 from .. import adt, nodes
+from .rewriting import functions_of
 from .unify import Unifier, Unknown, replaced, show, unknowns
 
 _MOST_PASSES = 60
@@ -83,7 +76,7 @@ class _Inference:
 
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
-        self.functions = {n: f for n, f in mod.functions.items() if isinstance(f, nodes.Function)}
+        self.functions = functions_of(mod)
         self.types: dict[Node, Type] = {}
         self.unifier = Unifier()
         self.schemes: dict[nodes.Var, list[Unknown]] = {}
@@ -257,18 +250,14 @@ class _Inference:
 
     def constructor(self, c: adt.Constructor, use: Node) -> FuncType:
         """A constructor as a function for one use."""
-        data = self.data(c.belong_to)
+        try:
+            data = self.mod.type_data(c.belong_to)
+        except KeyError as e:
+            raise TypeMismatch(e.args[0]) from None
         whole = data.type_of(data.constructors[adt.constructor_tag(self.mod, c)])
         made = self.unifier.instance(whole, whole.type_params, use)
         assert isinstance(made, FuncType)
         return made
-
-    def data(self, name: GlobalTypeVar) -> Any:
-        """The definition of a data type."""
-        try:
-            return self.mod.type_data(name)
-        except KeyError as e:
-            raise TypeMismatch(e.args[0]) from None
 
     # ------------------------------------------------------------------------------------- calls
 
