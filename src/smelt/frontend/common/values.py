@@ -14,7 +14,7 @@ import numpy as np
 
 from smelt.arith import Analyzer, Answer
 from smelt.ir import dtype as dt
-from smelt.ir.build import minimum, value_of
+from smelt.ir.build import maximum, minimum, value_of
 from smelt.ir.expr import (
     GE,
     INDEX,
@@ -194,13 +194,23 @@ def _materialise(known: np.ndarray, dtype: str, name: str) -> relax.RelaxExpr:
 
 
 def simplify(e: ExprLike) -> Any:
-    """A size in its simplest form; an int where it is constant."""
-    if not isinstance(e, Expr):
+    """A size or a condition in its simplest form; an int or a bool where it is constant."""
+    if not isinstance(e, Expr) or e.dtype not in (INDEX, "bool"):
         return e
-    if e.dtype == INDEX and not isinstance(e, Var):
+    if not isinstance(e, Var | IntImm):
         e = analyzer_of_sizes(e).simplify(e)
     number = value_of(e)
-    return e if number is None or e.dtype != INDEX else number
+    return e if number is None else number if e.dtype == INDEX else bool(number)
+
+
+def smaller(a: ExprLike, b: ExprLike) -> Any:
+    """The smaller of two sizes."""
+    return simplify(minimum(convert(a, INDEX), b))
+
+
+def larger(a: ExprLike, b: ExprLike) -> Any:
+    """The larger of two sizes."""
+    return simplify(maximum(convert(a, INDEX), b))
 
 
 def analyzer_of_sizes(e: Expr, least: int = 0) -> Analyzer:
@@ -270,9 +280,7 @@ def clamp_end(end: Any, extent: Any) -> Any:
     """The smaller of an index that is not negative and an extent."""
     if isinstance(end, int) and end >= _TO_THE_END:
         return extent
-    if at_least(extent, end):
-        return end
-    return extent if at_least(end, extent) else simplify(minimum(convert(end, INDEX), extent))
+    return smaller(end, extent)
 
 
 def not_negative(e: Any) -> bool:
