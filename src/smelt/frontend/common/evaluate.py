@@ -21,7 +21,7 @@ from smelt.ir.build import ceildiv, truncdiv, truncmod
 from smelt.ir.expr import INDEX, Cast, Div, Expr, FloatImm, Mul, cast, convert
 from smelt.ir.limits import worth_knowing
 
-from .values import Value, not_negative, objects
+from .values import Value, at_least, objects
 
 _OBJECT = 32
 """Bytes of an element that is a Python object."""
@@ -117,7 +117,7 @@ def _divide(a: Any, b: Any, dtype: str) -> Any:
         return a / b
     if isinstance(a, int) and isinstance(b, int):
         return int(math.copysign(1, a) * math.copysign(1, b)) * (abs(a) // abs(b)) if a else 0 // b
-    if not_negative(a) and not_negative(b):
+    if at_least(a, 0) and at_least(b, 0):
         return convert(a) // b
     return truncdiv(a, b)
 
@@ -172,7 +172,7 @@ def truncated(e: Any) -> Any:
         return e if e.dtype == INDEX else cast(INDEX, e)
     ratio = _ratio(e)
     if ratio:
-        return ratio[0] // ratio[1] if not_negative(ratio[0]) else truncdiv(*ratio)
+        return ratio[0] // ratio[1] if at_least(ratio[0], 0) else truncdiv(*ratio)
     return Cast(INDEX, e)
 
 

@@ -215,8 +215,7 @@ def _range(extent: Any, start: Any, end: Any, step: int) -> tuple[Any, Any, int]
 
 def _from_front(index: Any, extent: Any) -> Any:
     """An index from the front: one that is negative counts from the end."""
-    negative = index < 0 if isinstance(index, int) else at_least(-1, index)
-    return simplify(convert(extent) + index) if negative else index
+    return simplify(convert(extent) + index) if at_least(-1, index) else index
 
 
 def split(g: Build, x: Value, sizes: Sequence[Any], axis: int) -> tuple[Value, ...]:

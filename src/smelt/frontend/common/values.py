@@ -7,6 +7,7 @@ data.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -15,20 +16,7 @@ import numpy as np
 from smelt.arith import Analyzer, Answer
 from smelt.ir import dtype as dt
 from smelt.ir.build import maximum, minimum, value_of
-from smelt.ir.expr import (
-    GE,
-    INDEX,
-    Expr,
-    ExprLike,
-    FloorDiv,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Var,
-    binary,
-    convert,
-)
+from smelt.ir.expr import GE, INDEX, Expr, ExprLike, IntImm, Mul, Var, binary, convert
 from smelt.ir.types import TensorType, tensor_type
 from smelt.ir.walk import free_vars
 from smelt.relax import nodes as relax
@@ -234,10 +222,7 @@ def static(dims: Iterable[Any]) -> bool:
 
 def product(dims: Iterable[Any]) -> Any:
     """The product of some sizes."""
-    out: Any = 1
-    for d in dims:
-        out = d if isinstance(out, int) and out == 1 else out * d
-    return simplify(out)
+    return simplify(math.prod(dims))
 
 
 def quotient(dims: Iterable[Any], others: Iterable[Any]) -> Any:
@@ -281,18 +266,3 @@ def clamp_end(end: Any, extent: Any) -> Any:
     if isinstance(end, int) and end >= _TO_THE_END:
         return extent
     return smaller(end, extent)
-
-
-def not_negative(e: Any) -> bool:
-    """Whether a size expression is plainly at least 0, as sums and products of sizes are."""
-    stack = [e]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, int | IntImm):
-            if (n if isinstance(n, int) else n.value) < 0:
-                return False
-        elif isinstance(n, Mul | FloorDiv | Min | Max) or type(n).__name__ in ("Add", "FloorMod"):
-            stack += [n.a, n.b]
-        elif not isinstance(n, Var):
-            return False
-    return True
