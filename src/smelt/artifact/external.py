@@ -23,7 +23,7 @@ from smelt.relax.views import dense
 
 from .graph import Launch, Place, Storage, calls_in
 from .host import KernelCall
-from .variants import tensor_entry
+from .variants import tensor_data
 
 
 @dataclass(frozen=True)
@@ -107,18 +107,18 @@ def entry_of(made: External, launch: Launch, offsets: Mapping[str, int]) -> dict
 
     offsets  of the constants in the blob
     """
-    group = launch.group
-    constants = [
-        tensor_entry(dt.from_numpy(a.dtype), map(const, a.shape), name=name, offset=offsets[name])
-        for name, a in made.constants.items()
-    ]
+    inputs = map(tensor_type_of, launch.group.params)
+    outputs = tensor_types(launch.group.body.type)
     return {
         "symbol": made.symbol,
         "compiler": made.compiler,
         "module": made.module,
         "text": made.text,
-        "symbols": [v.name for v in sizes_of(group)],
-        "inputs": [tensor_entry(t.dtype, t.shape) for t in map(tensor_type_of, group.params)],
-        "outputs": [tensor_entry(t.dtype, t.shape) for t in tensor_types(group.body.type)],
-        "constants": constants,
+        "symbols": [v.name for v in sizes_of(launch.group)],
+        "inputs": [tensor_data(t.dtype, t.shape) for t in inputs],
+        "outputs": [tensor_data(t.dtype, t.shape) for t in outputs],
+        "constants": [
+            tensor_data(dt.from_numpy(a.dtype), map(const, a.shape), name=n, offset=offsets[n])
+            for n, a in made.constants.items()
+        ],
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,17 +12,15 @@ from smelt.codegen.llvm_text import emit_module
 from smelt.ir import dtype as dt
 from smelt.ir.build import ceildiv
 from smelt.ir.errors import CompileError
-from smelt.ir.expr import INDEX, Call, Expr, IntImm, StringImm, Var, const
+from smelt.ir.expr import INDEX, Call, Expr, StringImm, Var, const
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
 from smelt.ir.walk import free_vars
 from smelt.lowering import instrument
 from smelt.lowering.lower import for_target, lower
-from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.expression import names_in
 from smelt.runtime.program import Module, TensorFunction
 from smelt.target import Target
-from smelt.target.processor import needed_features
 from smelt.te.broadcast import EQUATIONS
 from smelt.tir import nodes as tir
 from smelt.tir.analysis.parallel import check_races
@@ -39,7 +36,7 @@ from .dump import as_one
 from .host import ENTRY, array_of, plan_program, where_not_empty, with_read
 from .kernel import extern_objects
 from .memory import ALIGNMENT
-from .variants import Declared, tensor_entry
+from .variants import Declared, code_data
 
 KERNEL = "smelt_kernel"
 
@@ -87,24 +84,18 @@ def _build(
     ir = emit_module([flat.with_attrs(name=KERNEL)], target)
     if folder:
         instrument.write_text(Path(folder, func.name, "llvm.txt"), ir)
+    texts = {f"the host program of {func.name}": host, func.name: ir}
+    objects = tuple(extern_objects(ExternFunction.used_in(flat), target).values())
+    inputs = [(p.name, p.dtype, p.shape if isinstance(p, tir.Buffer) else ())
+              for p in func.params if p not in symbols]  # fmt: skip
     metadata = {
-        "abi": ABI_VERSION,
+        **code_data(func.name, target, {"inputs": inputs, "outputs": ()}, symbols, total),
+        **Declared().metadata(symbols, equations),
         "kind": "program",
-        "name": func.name,
-        "target": str(target),
-        "inputs": [_tensor(p) for p in func.params if p not in symbols],
-        "outputs": [],
         "parameters": listed,
         "written": sorted({b.name for s in tir.walk(flat.body) for b in stored(s)}),
-        "symbols": [v.name for v in symbols],
-        **Declared().metadata(symbols, equations),
-        "features": needed_features(target),
-        "workspace_bytes": total.value if isinstance(total, IntImm) else None,
     }
-    texts = {f"the host program of {func.name}": host, func.name: ir}
-    externs = extern_objects(ExternFunction.used_in(flat), target)
-    none = np.empty(0, np.uint8)
-    exe = load(Artifact(target, metadata, none, options, tuple(externs.values()), texts))
+    exe = load(Artifact(target, metadata, np.empty(0, np.uint8), options, objects, texts))
     sources: dict[str, Callable[[], str]] = {
         "tir": lambda: script(flat),
         "ll": lambda: ir,
@@ -178,7 +169,3 @@ def _entry(
         stmt = where_not_empty(shapes, stmt)
     body = with_read(with_read(stmt, [*outside.values()], table), symbols, sizes)
     return tir.PrimFunc((table, sizes, blob, arena), body, {"name": ENTRY}), total
-
-
-def _tensor(p: tir.Buffer | Var) -> dict[str, Any]:
-    return tensor_entry(p.dtype, p.shape if isinstance(p, tir.Buffer) else (), name=p.name)
