@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 
@@ -189,3 +190,22 @@ def test_numbers_of_a_loop_are_of_its_variables_type(loop: str) -> None:
     assert isinstance(func.body, For)
     assert {func.body.var.dtype, func.body.min.dtype, func.body.extent.dtype} == {"int8"}
     assert_structural_equal(parse(script(verify(func))), func)
+
+
+def test_suites_in_suites_take_no_more_of_the_stack() -> None:
+    depths = []
+
+    def extent() -> int:
+        depths.append(len(inspect.stack(0)))
+        return 2
+
+    heads = ["with T.block():", "if n > 1:", "with T.let(n + 1) as x:", "while n > 3:"]
+    loops = [f"for i{k} in range(extent()):" for k in range(8)]
+    lines = [x for pair in zip(loops, heads * 2, strict=True) for x in pair]
+    text = "@T.prim_func\ndef f(A: T.Buffer((2,), 'float32'), n: T.int64):\n"
+    text += "".join(["    " * (k + 1) + line + "\n" for k, line in enumerate(lines)])
+    text += "    " * (len(lines) + 1) + "A[i0] = T.float32(extent())\n"
+    again = script(parse(text, env={"extent": extent}))
+    assert len(depths) == 9
+    assert len(set(depths[:8])) == 1
+    assert (again.count("for "), again.count("T.block(")) == (8, 2)

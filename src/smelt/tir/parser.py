@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from smelt.ir import dtype as dt
@@ -25,6 +26,7 @@ from .nodes import (
     While,
     seq,
 )
+from .parser_block import Opened
 from .parser_buffer import BUFFER
 from .parser_expr import Source
 from .parser_let import Binding, LetParser
@@ -191,29 +193,37 @@ class FunctionParser(LetParser):
     # -------------------------------------------------------------------------- statements
 
     def suite(self, nodes: list[ast.stmt]) -> Stmt:
-        """Statements; a binding without `with` holds for the rest of its suite."""
-        out: list[Stmt] = []
-        pending: list[tuple[list[Stmt], Binding]] = []
-        self.push()
-        todo = nodes[::-1]
-        while todo:
-            s = todo.pop()
-            handler = _STATEMENTS.get(type(s))
-            if handler is None:
-                self.fail(s, f"{type(s).__name__} is not a statement of the script language")
-            made = handler(self, s)
-            if isinstance(made, list):  # of a condition of Python
-                todo += reversed(made)
-            elif isinstance(made, Stmt):
+        """Statements; a binding without `with` holds for the rest of its suite.
+
+        The suites around stand in a list: one call in another for each would be slow, for Python
+        asks for memory, and gives it back, at every call that passes certain depths.
+        """
+        around: list[tuple[list[ast.stmt], list[Stmt], Callable[[Stmt], Any], bool]] = []
+        todo, out = nodes[::-1], list[Stmt]()
+        while todo or around:
+            if todo:
+                s = todo.pop()
+                handler = _STATEMENTS.get(type(s))
+                if handler is None:
+                    self.fail(s, f"{type(s).__name__} is not a statement of the script language")
+                made = handler(self, s)
+            else:
+                body = seq(*out) if out else Seq(())
+                todo, out, close, scoped = around.pop()
+                if scoped:
+                    self.pop()
+                made = close(body)
+            if isinstance(made, Stmt):
                 out.append(made)
+            elif isinstance(made, Opened):
+                around.append((todo, out, made.close, True))
+                todo, out = made.body[::-1], []
+            elif isinstance(made, list):  # of a condition of Python
+                todo += reversed(made)
             elif made is not None:
-                pending.append((out, made))
+                around.append(([], out, made, False))
                 out = []
-        self.pop()
-        body = seq(*out) if out else Seq(())
-        for before, binding in reversed(pending):
-            body = seq(*before, binding(body))
-        return body
+        return seq(*out) if out else Seq(())
 
     def assign(self, s: ast.Assign) -> Stmt | Binding | None:
         """buffer[...] = value, or a name bound to something."""
@@ -259,7 +269,7 @@ class FunctionParser(LetParser):
             self.fail(value, f"{buffer.name} holds {kind}, the value is {found}", legal)
         return BufferStore(buffer, given, indices)
 
-    def expression(self, s: ast.Expr) -> Stmt | Binding | None:
+    def expression(self, s: ast.Expr) -> Stmt | Opened | Binding | None:
         """T.reads(...) and the like, a call for its effect, or a text."""
         node = s.value
         if isinstance(node, ast.Constant) and (isinstance(node.value, str) or node.value is ...):
@@ -284,7 +294,7 @@ class FunctionParser(LetParser):
             self.fail(s, f"the call gives {describe(value)}, which is no statement")
         return Evaluate(self.as_expr(node, value))
 
-    def inlined(self, macro: Macro, node: ast.Call) -> Stmt:
+    def inlined(self, macro: Macro, node: ast.Call) -> Opened:
         """The statements of a macro; they see its parameters and what is around its definition."""
         values = [self.value(a) for a in self.elements(node.args)]
         named = {k.arg or "**": self.value(k.value) for k in node.keywords}
@@ -294,39 +304,44 @@ class FunctionParser(LetParser):
         before = self.source, self.aliases, self.env, self.names
         self.source, self.aliases, self.env = macro.source, macro.aliases, macro.env
         self.names = {}
-        self.push()
+
+        def close(body: Stmt) -> Stmt:
+            self.source, self.aliases, self.env, self.names = before
+            return body
+
+        made = self.opened(macro.body, close)
         for name, value in zip(names, [*values, *named.values()], strict=True):
             self.define(name, value)
-        body = self.suite(macro.body)
-        self.pop()
-        self.source, self.aliases, self.env, self.names = before
-        return body
+        return made
 
-    def branch(self, s: ast.If) -> Stmt | list[ast.stmt]:
+    def branch(self, s: ast.If) -> Opened | list[ast.stmt]:
         """if and else; where the condition is a value of Python, the statements that it chooses."""
         test = plain(self.value(s.test))
         if not isinstance(test, Expr) and not isinstance(s.test, ast.Constant):
             return s.body if test else s.orelse
         condition = self.truth(s.test, self.as_expr(s.test, test))
-        return IfThenElse(condition, self.suite(s.body), self.suite(s.orelse) if s.orelse else None)
+        chosen = partial(IfThenElse, condition)
+        if not s.orelse:
+            return self.opened(s.body, chosen)
+        return self.opened(s.body, lambda yes: self.opened(s.orelse, partial(chosen, yes)))
 
-    def repeat(self, s: ast.While) -> Stmt:
+    def repeat(self, s: ast.While) -> Opened:
         """while condition:"""
         if s.orelse:
             self.fail(s.orelse[0], "a loop has no else")
-        return While(self.condition(s.test), self.suite(s.body))
+        return self.opened(s.body, partial(While, self.condition(s.test)))
 
     def check(self, s: ast.Assert) -> Stmt:
         """assert condition, text."""
         return AssertStmt(self.condition(s.test), "" if s.msg is None else self.text_arg(s.msg))
 
-    def within(self, s: ast.With) -> Stmt | None:
+    def within(self, s: ast.With) -> Opened:
         """with T.block("C"), T.init(), T.allocate(...) as B, T.let(...) as x."""
         inner = [ast.copy_location(ast.With(s.items[1:], s.body), s)] if s.items[1:] else s.body
         node, target = s.items[0].context_expr, s.items[0].optional_vars
         name = self.script_name(node.func) if isinstance(node, ast.Call) else None
         wrong = "this does not stand behind with"
-        made: Stmt | None = self.placed(CONTEXT, name, node, wrong, target, inner)
+        made: Opened = self.placed(CONTEXT, name, node, wrong, target, inner)
         return made
 
     def returns(self, s: ast.Return) -> None:
@@ -378,15 +393,15 @@ def _assert(p: FunctionParser, node: ast.Call, condition: ast.expr, message: ast
 @entry(CONTEXT, "Assert(condition, message)")
 def _assert_around(
     p: FunctionParser, node: ast.Call, target: Any, body: list[ast.stmt], *args: ast.expr
-) -> Stmt:
-    return seq(_assert(p, node, *args), p.suite(body))
+) -> Opened:
+    return p.opened(body, partial(seq, _assert(p, node, *args)))
 
 
 @entry(CONTEXT, "While(condition)")
 def _while(
     p: FunctionParser, node: ast.Call, target: Any, body: list[ast.stmt], condition: ast.expr
-) -> Stmt:
-    return While(p.condition(condition), p.suite(body))
+) -> Opened:
+    return p.opened(body, partial(While, p.condition(condition)))
 
 
 _STATEMENTS: dict[type[ast.stmt], Callable[[FunctionParser, Any], Any]] = {

@@ -108,9 +108,10 @@ class ExprParser:
 
     def lookup(self, node: ast.Name) -> Any:
         """What a name stands for: in the program, else in the Python program around it."""
+        name = node.id
         for known in (self.names, self.env, BUILTINS):
-            if node.id in known:
-                found = known[node.id]
+            if name in known:
+                found = known[name]
                 return found.item() if isinstance(found, np.generic) else found
         self.fail(node, f"'{node.id}' is not defined here", self._near(node.id))
 
@@ -133,7 +134,7 @@ class ExprParser:
         """A Python value as an expression."""
         if isinstance(value, Expr):
             return value
-        if isinstance(value, bool | int | float):
+        if is_number(value):
             return self.number(node, value, expected)
         if isinstance(value, str):
             return StringImm(value)
@@ -178,7 +179,7 @@ class ExprParser:
 
     def elements(self, nodes: list[ast.expr]) -> list[ast.expr]:
         """Arguments or items one by one, with what stands behind a star spread out."""
-        if not any(type(n) is ast.Starred for n in nodes):
+        if ast.Starred not in map(type, nodes):
             return nodes
         out: list[ast.expr] = []
         for n in nodes:
@@ -291,8 +292,7 @@ class ExprParser:
                 self.fail(node, f"expected a value, got {describe(x)}")
             if is_number(x) and isinstance(other, Expr) and other.dtype == "handle":
                 self.fail(node, "there is no arithmetic on handles")
-            whole = isinstance(x, int) or (isinstance(x, float) and x.is_integer())
-            if isinstance(other, Expr) and whole:
+            if is_number(x) and isinstance(other, Expr) and x % 1 == 0:
                 self.number(node, x, dt.scalar(other.dtype))
         if is_number(a) and is_number(b):
             kind = "float32" if isinstance(a, float) or isinstance(b, float) else None

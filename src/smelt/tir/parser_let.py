@@ -14,6 +14,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Var
 
 from .nodes import Allocate, AllocateConst, Buffer, For, LetStmt, Stmt
+from .parser_block import Opened
 from .parser_buffer import OPTIONS, alias
 from .parser_loop import LoopParser
 from .parser_source import Described, describe
@@ -162,7 +163,7 @@ def _let_bound(
 @entry(CONTEXT, "let(value, dtype=)", "LetStmt(value, dtype=, *, var=)")
 def _let_around(
     p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], value: Any, **options: Any
-) -> Stmt:
+) -> Opened:
     """with T.let(value, "float32") as x:, or the classic T.let(x, value) of a declared x."""
     name, dtype, var = p.script_name(node.func), options.get("dtype"), options.get("var")
     if target is None and name == "let" and dtype is not None:
@@ -171,7 +172,6 @@ def _let_around(
         p.fail(node, "the variable is not named", f"with T.{name}(value) as x:")
     kind = None if dtype is None else p.dtype_arg(dtype)
     given = p.expr(value, kind)
-    p.push()
     if var is not None:
         own = p.value(var)
         if not isinstance(own, Var) or own not in p.declared:
@@ -179,15 +179,15 @@ def _let_around(
         p.given.add(own)
     elif isinstance(target, ast.Name):
         own = Var(p.fresh(target.id), kind or given.dtype)
-        p.define(target.id, own)
         p.lets[own] = len(p.scopes)
     else:
         p.fail(target, "expected one name")
     if own.type != given.dtype:
         p.fail(value, f"{own.name} is {own.type}, its value {given.dtype}")
-    stmt = LetStmt(own, given, p.suite(body))
-    p.pop()
-    return stmt
+    made = p.opened(body, partial(LetStmt, own, given))
+    if var is None:
+        p.define(target.id, own)
+    return made
 
 
 # ------------------------------------------------------------------------------- launched threads
@@ -246,15 +246,13 @@ def _attr(p: LetParser, node: ast.Call, of: ast.expr, key: ast.expr, value: ast.
 @entry(CONTEXT, "launch_thread(thread, extent)", "attr(node, key, value)")
 def _launched_around(
     p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], *args: ast.expr
-) -> Stmt:
+) -> Opened:
     name = target.id if isinstance(target, ast.Name) else None
     if target is not None and name is None:
         p.fail(target, "expected one name")
     p.push()
-    bound = _launched(p, node, name, *args) if len(args) == 2 else _attr(p, node, *args)
-    inner = p.suite(body)
-    p.pop()
-    return bound(inner)
+    launched = _launched(p, node, name, *args) if len(args) == 2 else _attr(p, node, *args)
+    return Opened(body, launched)
 
 
 # ----------------------------------------------------------------------- buffers that live a while
@@ -315,13 +313,11 @@ def _constants(
 @entry(CONTEXT, _ALLOCATE, _DECLARE, _CONSTANTS)
 def _allocated_around(
     p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], *given: Any, **options: Any
-) -> Stmt:
+) -> Opened:
     known = entries(BINDING)[p.script_name(node.func) or ""]
     if not isinstance(target, ast.Name):
         legal = f"with T.{known.signature.name}(shape, dtype) as B:"
         p.fail(target or node, "the buffer is not named", legal)
     p.push()
-    bound = known.run(p, node, target.id, *given, **options)
-    inner = p.suite(body)
-    p.pop()
-    return inner if bound is None else bound(inner)
+    bound: Binding | None = known.run(p, node, target.id, *given, **options)
+    return Opened(body, bound or (lambda inner: inner))

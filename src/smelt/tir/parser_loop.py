@@ -9,7 +9,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, Var, cast, const
 
 from .nodes import BufferLoad, For, Range, Stmt
-from .parser_block import BlockParser
+from .parser_block import BlockParser, Opened
 from .script_names import LOOP, entry
 from .script_ops import expr_nodes
 
@@ -19,7 +19,7 @@ _PLAIN = ("serial", "parallel", "vectorized", "unroll")
 class LoopParser(BlockParser):
     """Parses loops."""
 
-    def loop(self, s: ast.For) -> Stmt:
+    def loop(self, s: ast.For) -> Opened:
         """for i in range(...), T.parallel(...), T.grid(...)."""
         if s.orelse:
             self.fail(s.orelse[0], "a loop has no else")
@@ -27,25 +27,27 @@ class LoopParser(BlockParser):
         if isinstance(node, ast.Call):
             plain_range = isinstance(node.func, ast.Name) and node.func.id == "range"
             name = "range" if plain_range else self.script_name(node.func)
-        made: Stmt = self.placed(LOOP, name, node, "a loop does not run over this", s)
+        made: Opened = self.placed(LOOP, name, node, "a loop does not run over this", s)
         return made
 
     def nest(
         self, s: ast.For, loops: list[tuple[str, Range]], own: str | None = None, **options: Any
-    ) -> Stmt:
+    ) -> Opened:
         """Loops around a suite; the options are those of the one loop, own its variable's type."""
-        self.push()
-        variables = []
+        variables: list[tuple[Var, Range]] = []
+
+        def close(body: Stmt) -> Stmt:
+            for var, dom in reversed(variables):
+                body = For(var, dom.min, dom.extent, body, **options)
+            return body
+
+        made = self.opened(s.body, close)
         for name, dom in loops:
             var = Var(self.fresh(name), own or dom.extent.dtype)
             self.domains[var] = dom
             self.define(name, var)
             variables.append((var, dom))
-        body = self.suite(s.body)
-        self.pop()
-        for var, dom in reversed(variables):
-            body = For(var, dom.min, dom.extent, body, **options)
-        return body
+        return made
 
     def counted(self, e: Expr, kind: str) -> Expr:
         """A value where `kind` is wanted: loop variables, int64 here, stand for an int32 too."""
@@ -74,10 +76,18 @@ class LoopParser(BlockParser):
     *[f"{kind}(start, stop=, *, step=, annotations=, dtype=)" for kind in _PLAIN],
     "thread_binding(start, stop=, thread=, *, annotations=, dtype=)",
 )
-def _one(p: LoopParser, node: ast.Call, s: ast.For, start: ast.expr, **options: ast.expr) -> Stmt:
+def _one(
+    p: LoopParser,
+    node: ast.Call,
+    s: ast.For,
+    start: ast.expr,
+    stop: ast.expr | None = None,
+    step: ast.expr | None = None,
+    annotations: ast.expr | None = None,
+    dtype: ast.expr | None = None,
+    thread: ast.expr | None = None,
+) -> Opened:
     """One loop."""
-    names = ("stop", "step", "annotations", "dtype", "thread")
-    stop, step, annotations, dtype, thread = [options.get(n) for n in names]
     name = p.script_name(node.func) or "serial"
     bound = name == "thread_binding"
     if bound and thread is None and stop is not None and isinstance(p.value(stop), str):
@@ -101,7 +111,7 @@ def _one(p: LoopParser, node: ast.Call, s: ast.For, start: ast.expr, **options: 
 
 
 @entry(LOOP, "grid(*extents)")
-def _grid(p: LoopParser, node: ast.Call, s: ast.For, *extents: ast.expr) -> Stmt:
+def _grid(p: LoopParser, node: ast.Call, s: ast.For, *extents: ast.expr) -> Opened:
     """for i, j in T.grid(8, 8): nested serial loops."""
     targets = s.target.elts if isinstance(s.target, ast.Tuple) else [s.target]
     if len(targets) != len(extents):
