@@ -31,7 +31,6 @@ from smelt.runtime.errors import LoadError
 from smelt.runtime.sizes import ModelSizes
 from smelt.te.broadcast import EQUATIONS, LEAST, simple
 from smelt.tir.nodes import PrimFunc
-from smelt.tir.printer import extent_text
 
 from .host import Body, by_names
 
@@ -259,7 +258,7 @@ def _check_told(mod: IRModule, names: Sequence[str]) -> None:
 
 def size_text(e: Expr) -> int | str:
     """An extent as metadata hold it: a number, or an expression as text."""
-    return e.value if isinstance(e, IntImm) else extent_text(e)
+    return e.value if isinstance(e, IntImm) else str(e)
 
 
 def shapes_of(main: Function, variants: Sequence[Variant]) -> list[list[Expr]]:

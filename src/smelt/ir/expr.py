@@ -10,13 +10,14 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from . import dtype as dt
-from .node import Node
+from .node import Node, postorder
 from .operators import Equality as Equality
 from .operators import Operators, unknown
 
@@ -54,6 +55,9 @@ class Expr(Operators, Node):
 
     def __float__(self) -> float:
         return self.value if isinstance(self, FloatImm) else float(self.__index__())
+
+    def __str__(self) -> str:
+        return text_of(self)
 
     def astype(self, dtype: str) -> Expr:
         """This value converted to another element type."""
@@ -131,6 +135,8 @@ class Binary(Operation, interned=True):
 
     symbol: ClassVar[str] = "?"
     """As Python writes it, or a name."""
+    level: ClassVar[int]
+    """How tightly it binds."""
 
 
 class Add(Binary, interned=True):
@@ -348,11 +354,56 @@ OPERATORS: tuple[Operator, ...] = (
 )  # fmt: skip
 """All binary operators, from the loosest to the tightest."""
 for _o in OPERATORS:
-    _o.node.symbol = _o.symbol
+    _o.node.symbol, _o.node.level = _o.symbol, _o.level
 FOLDS: dict[type[Expr], Callable[[Any, Any], Any]] = {
     o.node: o.fold for o in OPERATORS if o.fold is not None
 }
 """Operators on integers; those that Python has too take numpy's arrays of them as well."""
+
+
+# -------------------------------------------------------------------------------- text for people
+
+_OWN: Mapping[Any, str] = MappingProxyType({})
+
+
+def text_of(e: Expr, names: Mapping[Any, str] = _OWN) -> str:
+    """An expression as people write it: in messages, for amounts, for sizes kept as text.
+
+    names  of variables and buffers that are called otherwise than they are
+    """
+    done: dict[Node, tuple[str, int]] = {}
+    for part in postorder(e):
+        if isinstance(part, Expr):
+            done[part] = _text(part, done, names)
+    return done[e][0]
+
+
+def _within(text: tuple[str, int], level: int) -> str:
+    return f"({text[0]})" if text[1] < level else text[0]
+
+
+def _text(
+    e: Expr, done: Mapping[Node, tuple[str, int]], names: Mapping[Any, str]
+) -> tuple[str, int]:
+    """The text of an expression whose operands have theirs, and how strongly it binds."""
+    match e:
+        case Var():
+            return names.get(e, e.name), ATOM
+        case IntImm(_, value):
+            return str(value), ATOM if value >= 0 else COMPARISON
+        case FloatImm(_, value) | StringImm(value):
+            return str(value), ATOM
+        case Not(a):
+            return f"not {_within(done[a], COMPARISON)}", NEGATION
+        case Binary(a, b) if e.level < ATOM:
+            left = _within(done[a], e.level + (e.level == COMPARISON))
+            return f"{left} {e.symbol} {_within(done[b], e.level + 1)}", e.level
+    parts = ", ".join([done[c][0] for c in e.children() if isinstance(c, Expr)])
+    buffer: Any = getattr(e, "buffer", None)
+    if buffer is not None:
+        return f"{names.get(buffer, buffer.name)}[{parts or '()'}]", ATOM
+    own = getattr(e, "op", None) or getattr(e, "symbol", None)
+    return f"{own or (e.type if isinstance(e, Cast) else type(e).__name__.lower())}({parts})", ATOM
 
 
 # ------------------------------------------------------------------------------------ building

@@ -145,7 +145,7 @@ if TYPE_CHECKING:
 
     from . import analysis, intrin, schedule, script
     from .intrin import TensorIntrin
-    from .parser import parse
+    from .parser import parse, parse_expr
     from .schedule import BlockRV, ExprRV, LoopRV, Schedule, Trace
 
 _LATER = {
@@ -157,6 +157,7 @@ _LATER = {
     "TensorIntrin": "smelt.tir.intrin",
     "comm_reducer": "smelt.te",
     "parse": "smelt.tir.parser",
+    "parse_expr": "smelt.tir.parser",
 }
 if not TYPE_CHECKING:
     globals().update({n: c for n, c in classic.NODES.items() if n in globals()})
@@ -283,6 +284,7 @@ __all__ = [
     "nextafter",
     "op",
     "parse",
+    "parse_expr",
     "popcount",
     "power",
     "reinterpret",

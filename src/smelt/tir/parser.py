@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr, StringImm, Var
@@ -28,13 +28,15 @@ from .nodes import (
 )
 from .parser_block import Opened
 from .parser_buffer import BUFFER
-from .parser_expr import Source
+from .parser_expr import ExprParser, Source
 from .parser_let import Binding, LetParser
 from .parser_source import Macro, describe, unquoted
 from .parser_values import BufferView, plain
 from .regions import with_regions
 from .script_names import BINDING, CONTEXT, STATEMENT, complaint, entries, entry
 from .script_ops import CLASSIC_TYPES, is_dtype, shape_vars
+
+_Parsed = TypeVar("_Parsed")
 
 
 def parse(
@@ -66,6 +68,26 @@ def parse(
     return parse_function(source, functions[0], env or {}, aliases)
 
 
+def parse_expr(
+    text: str, variables: Sequence[Any] | Mapping[str, Any] = (), path: str = "<expression>"
+) -> Expr:
+    """The expression that a text describes, as `str(e)` or a message writes it.
+
+    variables  what its names stand for: variables and buffers, or anything by its name
+    """
+    if not isinstance(variables, Mapping):
+        variables = {v.name: v for v in variables}
+    source, names = Source(text.strip(), path), variables
+    body = source.tree().body
+    if len(body) != 1 or not isinstance(body[0], ast.Expr):
+        source.error((1, 0), "expected one expression")
+    node = body[0].value
+    for n in ast.walk(node):  # people leave out the T of T.min(a, b)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id not in names:
+            n.func = ast.copy_location(ast.Attribute(ast.Name("T"), n.func.id), n.func)
+    return _whole(source, node, lambda: ExprParser(source, names).expr(node))
+
+
 def parse_function(
     source: Source,
     node: ast.FunctionDef,
@@ -73,8 +95,13 @@ def parse_function(
     aliases: frozenset[str] = frozenset("T"),
 ) -> PrimFunc:
     """The program that one function of a text describes; see `parse`."""
+    return _whole(source, node, lambda: FunctionParser(source, env, aliases).function(node))
+
+
+def _whole(source: Source, node: ast.AST, parsed: Callable[[], _Parsed]) -> _Parsed:
+    """What is parsed from a node, unless it is too deep for that."""
     try:
-        return FunctionParser(source, env, aliases).function(node)
+        return parsed()
     except RecursionError:
         source.error(node, "an expression is nested too deeply")
 

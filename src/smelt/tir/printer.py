@@ -47,13 +47,6 @@ class Listing(NamedTuple):
     names: Mapping[Node, str]
 
 
-def extent_text(e: Expr) -> str:
-    """An extent as metadata hold it: an expression as runtime.expression reads it."""
-    printer = _Printer(None)
-    printer.taken.discard("T")  # a common name of a size; the words that follow it go away
-    return printer.exprs.text(e).replace("T.", "").strip()
-
-
 def region_text(r: nodes.BufferRegion) -> str:
     """A region, for messages: A[i, 0:8]."""
     return _Printer(None).region(r)
