@@ -10,11 +10,11 @@ from smelt.ir.build import any_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Var, const, convert
 from smelt.ir.walk import substitute
 
+from .affine.inverse import inverse_affine_iter_map
+from .affine.maps import Detection, IterMapLevel
+from .affine.nodes import NotAffine
 from .analyzer import Analyzer
 from .answer import Answer
-from .iter_inverse import inverse_affine_iter_map
-from .iter_map import Detection, IterMapLevel
-from .iter_nodes import NotAffine
 from .refute import refute_bijection
 
 

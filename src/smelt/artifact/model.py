@@ -167,6 +167,7 @@ def compile_fused(
         texts |= {s: k.text for s, k in made.items()}
     objects = [] if text else objects_of(texts, target, options, here=True)
     objects += [k.object for k in made.values() if k.object]
+    objects += {n: o for k in made.values() for n, o in k.externs.items()}.values()
     objects += [made.object for made, _ in model.externals.values() if made.object]
     metadata = _metadata(mod, model, target, weights.nbytes, shapes)
     metadata.update(declared.metadata(model.plan.symbols, mod["main"]))

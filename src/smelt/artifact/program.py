@@ -26,15 +26,17 @@ from smelt.target.processor import needed_features
 from smelt.te.broadcast import EQUATIONS
 from smelt.tir import nodes as tir
 from smelt.tir.analysis.parallel import check_races
+from smelt.tir.extern import ExternFunction
 from smelt.tir.facts import written_parameters
 from smelt.tir.parser_values import row_major
 from smelt.tir.printer import script
-from smelt.tir.script_ops import shape_vars
+from smelt.tir.script_ops import shape_vars, stored
 from smelt.tir.verify import verify
 
 from .artifact import objects_of
 from .dump import as_one
 from .host import ENTRY, PLAN, address_of, array_of, plan_program, where_not_empty, with_read
+from .kernel import extern_objects
 from .memory import ALIGNMENT
 from .model import size_text
 from .variants import Declared
@@ -84,6 +86,7 @@ def _build(
     if folder:
         instrument.write_text(Path(folder, func.name, "llvm.txt"), ir)
     objects = objects_of({f"the host program of {func.name}": host, func.name: ir}, target, options)
+    objects += extern_objects(ExternFunction.used_in(flat), target).values()
     addresses, keep = link_in_process(objects, [ENTRY, PLAN])
     metadata = {
         "abi": ABI_VERSION,
@@ -93,9 +96,7 @@ def _build(
         "inputs": [_tensor(p) for p in func.params if p not in symbols],
         "outputs": [],
         "parameters": listed,
-        "written": sorted(
-            {s.buffer.name for s in tir.walk(flat.body) if isinstance(s, tir.BufferStore)}
-        ),
+        "written": sorted({b.name for s in tir.walk(flat.body) for b in stored(s)}),
         "symbols": [v.name for v in symbols],
         **Declared().metadata(symbols, equations),
         "features": needed_features(target),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from smelt.arith.affine.maps import Detection, IterMapLevel
+from smelt.arith.affine.nodes import NotAffine
 from smelt.arith.analyzer import Analyzer, Domain, RangeLike
 from smelt.arith.answer import Answer
 from smelt.arith.facts import conjuncts
 from smelt.arith.interval_set import IntervalSet
-from smelt.arith.iter_map import Detection, IterMapLevel
-from smelt.arith.iter_nodes import NotAffine
 from smelt.ir.build import all_of
 from smelt.ir.expr import Expr, ExprLike, Var, convert
 from smelt.ir.walk import free_vars

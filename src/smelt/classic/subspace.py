@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from smelt.arith.affine.cuts import resolved
+from smelt.arith.affine.maps import Detection, IterMapLevel
+from smelt.arith.affine.nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
 from smelt.arith.analyzer import Analyzer, Domain
 from smelt.arith.facts import conjuncts
-from smelt.arith.iter_cuts import resolved
-from smelt.arith.iter_map import Detection, IterMapLevel
-from smelt.arith.iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
 from smelt.ir.build import all_of
 from smelt.ir.expr import Expr, ExprLike, IntImm, Var, const
 from smelt.ir.walk import free_vars

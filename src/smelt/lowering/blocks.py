@@ -9,6 +9,7 @@ from smelt.ir.expr import INDEX, Expr, IntImm, const
 from smelt.tir import nodes as tir
 from smelt.tir.facts import least, most
 from smelt.tir.rewrite import Indices, Rewriter, loads, replace_buffers, updated
+from smelt.tir.script_ops import stored
 
 from .accesses import accesses, uses
 from .carried import carries
@@ -131,7 +132,9 @@ def shrunk(
 ) -> tuple[tir.Buffer, tuple[Expr, ...]]:
     """A buffer of what `s` touches of another one, and where in that one it begins."""
     touched = [every_lane(a.indices, a.domains) for a in accesses(s) if a.buffer is buffer]
-    stored = {x.buffer for x in tir.walk(s) if isinstance(x, tir.BufferStore)}
+    changed = {b for x in tir.walk(s) for b in stored(x)}
+    if any(isinstance(x, tir.Evaluate) and buffer in stored(x) for x in tir.walk(s)):
+        return buffer, tuple([const(0, INDEX)] * buffer.rank)  # who has a pointer sees all of it
     low: list[Expr] = []
     shape: list[Expr] = []
     for d, extent in enumerate(buffer.shape):
@@ -140,7 +143,7 @@ def shrunk(
         bounds = [
             b
             for b in found
-            if b is not None and not any(x.buffer in stored for e in b for x in loads(e))
+            if b is not None and not any(x.buffer in changed for e in b for x in loads(e))
         ]
         if len(bounds) < len(found):
             low.append(const(0, INDEX))

@@ -74,6 +74,7 @@ from .op import (
     abs,
     acos,
     acosh,
+    address_of,
     all,
     any,
     asin,
@@ -85,6 +86,7 @@ from .op import (
     bitwise_not,
     bitwise_or,
     bitwise_xor,
+    call_extern,
     call_intrin,
     call_llvm_intrin,
     call_llvm_pure_intrin,
@@ -144,6 +146,7 @@ if TYPE_CHECKING:
     from smelt.arith import IndexMap
 
     from . import analysis, intrin, schedule, script
+    from .extern import ExternFunction
     from .intrin import TensorIntrin
     from .parser import parse, parse_expr
     from .schedule import BlockRV, ExprRV, LoopRV, Schedule, Trace
@@ -151,6 +154,7 @@ if TYPE_CHECKING:
 _LATER = {
     **dict.fromkeys(("BlockRV", "ExprRV", "LoopRV", "Schedule", "Trace"), "smelt.tir.schedule"),
     **dict.fromkeys(("ForKind", "PrimExpr", "ScheduleDebugMask", "SeqStmt"), "smelt.tir.classic"),
+    "ExternFunction": "smelt.tir.extern",
     "IndexMap": "smelt.arith",
     "ScheduleError": "smelt.ir.errors",
     "StmtSRef": "smelt.tir.schedule",
@@ -194,6 +198,7 @@ __all__ = [
     "Evaluate",
     "Expr",
     "ExprRV",
+    "ExternFunction",
     "FloatImm",
     "FloorDiv",
     "FloorMod",
@@ -229,6 +234,7 @@ __all__ = [
     "abs",
     "acos",
     "acosh",
+    "address_of",
     "all",
     "analysis",
     "any",
@@ -242,6 +248,7 @@ __all__ = [
     "bitwise_not",
     "bitwise_or",
     "bitwise_xor",
+    "call_extern",
     "call_intrin",
     "call_llvm_intrin",
     "call_llvm_pure_intrin",

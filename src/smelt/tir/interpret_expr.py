@@ -49,15 +49,18 @@ _LONG = 80
 
 
 class Storage(NamedTuple):
-    """How a buffer is kept: its Python name, element type, extents and strides in elements.
+    """How a buffer is kept: its Python name, element type, extents and strides in elements, and
+    where in its memory it begins.
 
-    Extents and strides are Python expressions: numbers, or names of what is known at run time.
+    Start, extents and strides are Python expressions: numbers, or names of what is known at run
+    time.
     """
 
     name: str
     dtype: str
     shape: list[str]
     steps: list[str]
+    start: str = ""
 
 
 def dense_steps(shape: list[str]) -> list[str]:
@@ -311,7 +314,10 @@ class ExprEmitter:
             message = f"{buffer.name}[{index}] is outside of its shape {{}}"
             self.require(" and ".join(tests), message, *texts, tuple_text(own.shape))
         steps = zip(texts, own.steps, strict=True)
-        return own, " + ".join([t if s == "1" else f"{t} * {s}" for t, s in steps]) or "0"
+        terms = [own.start] * (own.start != "0")
+        return own, " + ".join(
+            [*terms, *[t if s == "1" else f"{t} * {s}" for t, s in steps]]
+        ) or "0"
 
     def kept(self, buffer: Buffer) -> Storage:
         """Where a buffer is kept."""

@@ -23,7 +23,7 @@ from smelt.ir.walk import free_vars
 from . import nodes
 from .printer_expr import ExprPrinter, quoted
 from .rewrite import loads
-from .script_ops import shape_vars
+from .script_ops import shape_vars, stored
 
 _RESERVED = frozenset({"T", "float", "range", *keyword.kwlist})
 
@@ -409,5 +409,5 @@ def _touches(block: nodes.Block) -> tuple[bool, bool]:
     roots = [root for root in (block.init, block.body) if root is not None]
     inside = [s for root in roots for s in nodes.walk(root)]
     blocks = [s for s in inside if isinstance(s, nodes.Block)]
-    writes = any(b.writes for b in blocks) or any(isinstance(s, nodes.BufferStore) for s in inside)
+    writes = any(b.writes for b in blocks) or any(stored(s) for s in inside)
     return any(b.reads for b in blocks) or bool(loads(block)), writes

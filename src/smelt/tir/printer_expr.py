@@ -16,7 +16,7 @@ from smelt.ir.text import data_text
 from smelt.ir.text import quoted as quoted
 
 from . import script_ops
-from .nodes import BufferLoad, Reduce
+from .nodes import ADDRESS, BufferLoad, Reduce
 
 _PREFIX = {o.node: f"T.{o.name}" for o in expr.OPERATORS if o.python is None}
 _LEVELS: dict[type[expr.Expr], int] = {o.node: o.level for o in expr.OPERATORS}
@@ -194,6 +194,10 @@ class ExprPrinter:
             return f"T.{e.op}({', '.join([quoted(e.type), *args])})"
         if e.op in script_ops.NAMED_CALLS and args and isinstance(e.args[0], expr.StringImm):
             return f"T.{e.op}({', '.join([quoted(e.type), *args])})"
+        if e.op == ADDRESS:
+            return f"T.address_of({args[0]})"
+        if e.op == script_ops.EXTERN:
+            return f"T.call_extern({', '.join([quoted(e.type), *args])})"
         if (
             e.op in script_ops.HOST_INTRINSICS or e.op in script_ops.DEVICE_INTRINSICS
         ) and e.type == "int32":

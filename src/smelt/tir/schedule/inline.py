@@ -9,6 +9,7 @@ from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import substitute
 from smelt.tir.facts import Facts
 from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.script_ops import stored
 
 from .. import nodes
 from .injective import injective
@@ -38,6 +39,16 @@ class ReplaceLoads(Rewriter):
     def visit_Block(self, s: nodes.Block) -> nodes.Block:
         """A block, its regions found anew."""
         return refreshed(self.state, self.block_parts(s))
+
+    def visit_Evaluate(self, s: nodes.Evaluate) -> nodes.Stmt:
+        """What is given to an external function stays in memory."""
+        if self.target in stored(s):
+            self.state.fail(
+                f"an external function is given the address of {self.target.name}",
+                mark={s: "uses its memory"},
+                legal="buffers whose elements are only loaded",
+            )
+        return super().visit_Evaluate(s)
 
     def visit_expr(self, e: Expr) -> Expr:
         """An expression with the value in place of loads of the buffer."""

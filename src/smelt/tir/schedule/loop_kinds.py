@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from smelt.ir.build import equal
 from smelt.ir.expr import IntImm
+from smelt.tir.extern import ExternFunction
 from smelt.tir.nodes import For, Stmt, walk
 
 from .check import check_concurrent
@@ -59,6 +60,12 @@ class LoopKindPrimitives(Base):
                 f"fixed number of lanes",
                 mark={target: "symbolic extent"},
                 legal="split it by the vector's length first",
+            )
+        if calls := [x for x in walk(target.body) if ExternFunction.called_by(x)]:
+            s.fail(
+                "external functions have no vector form",
+                mark={target: "vectorized", calls[0]: "here"},
+                legal="a loop without T.call_extern",
             )
         self._set_kind(loop, "vectorized", "vectorized")
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from smelt.ir.expr import Expr
 
-from .iter_nodes import IterMark, IterSplit, Sizes, value
+from .nodes import IterMark, IterSplit, Sizes, value
 
 
 class Digit(NamedTuple):

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from smelt.ir.expr import Expr
 
-from .iter_cuts import Cuts, Digit, resolved
-from .iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, outer_first, value
-from .iter_parse import Parser
+from .cuts import Cuts, Digit, resolved
+from .nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, outer_first, value
+from .parse import Parser
 
 _ROUNDS = 200
 """Each round joins two marks or moves one index to an outer mark; real maps take a few."""

@@ -15,13 +15,13 @@ from smelt.ir.build import all_of, any_of, maximum, minimum
 from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Var, const, convert
 from smelt.ir.node import postorder
 
-from .analyzer import Analyzer, Domain, as_domain
-from .bounds import deep
-from .iter_digits import Digits
-from .iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
-from .iter_parse import Parser
-from .iter_predicate import read_predicate
-from .poly import INTS
+from ..analyzer import Analyzer, Domain, as_domain
+from ..bounds import deep
+from ..poly import INTS
+from .digits import Digits
+from .nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
+from .parse import Parser
+from .predicate import read_predicate
 
 
 class IterMapLevel(IntEnum):

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from smelt.ir.expr import Add, Expr, FloorDiv, FloorMod, Mul, Sub, Var
 from smelt.ir.node import postorder
 
-from .depend import Dependence
-from .iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
+from ..depend import Dependence
+from .nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
 
 _NO_SUM = "is no sum, quotient or remainder of iterators"
 _STRANGE: dict[type, str] = {
