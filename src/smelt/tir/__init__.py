@@ -153,7 +153,9 @@ if TYPE_CHECKING:
 
 _LATER = {
     **dict.fromkeys(("BlockRV", "ExprRV", "LoopRV", "Schedule", "Trace"), "smelt.tir.schedule"),
-    **dict.fromkeys(("ForKind", "PrimExpr", "ScheduleDebugMask", "SeqStmt"), "smelt.tir.classic"),
+    **dict.fromkeys(
+        ("ForKind", "Let", "PrimExpr", "ScheduleDebugMask", "SeqStmt"), "smelt.tir.classic"
+    ),
     "ExternFunction": "smelt.tir.extern",
     "IndexMap": "smelt.arith",
     "ScheduleError": "smelt.ir.errors",

@@ -89,6 +89,7 @@ class BlockParser(BufferParser):
     func_attrs  the function's attributes
     given       those of them that a let has given one
     lets        variables with a value, and how deep in scopes they are bound
+    notes       the annotations of the loops around, by their variables, and of buffers' allocations
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class BlockParser(BufferParser):
         self.declared: dict[Var, ast.AST] = {}
         self.given: set[Var] = set()
         self.lets: dict[Var, int] = {}
+        self.notes: dict[Var | Buffer, dict[str, Any]] = {}
 
     def opened(self, body: list[ast.stmt], close: Callable[[Stmt], Any]) -> Opened:
         """A suite, in a scope of its own from here on."""

@@ -176,6 +176,18 @@ def _extreme(p: ExprParser, node: ast.Call, dtype: ast.expr) -> expr.Expr:
     return max_value(kind) if p.script_name(node.func) == "max_value" else min_value(kind)
 
 
+@entry(VALUE, "undef(dtype)")
+def _undef(p: ExprParser, node: ast.Call, dtype: ast.expr) -> expr.Expr:
+    """A value that does not matter: 0."""
+    return expr.const(0, p.dtype_arg(dtype))
+
+
+@entry(VALUE, "assume(condition)")
+def _assume(p: ExprParser, node: ast.Call, condition: ast.expr) -> expr.Expr:
+    """T.evaluate(T.assume(n > 0)): the program says so, and nothing checks it."""
+    return expr.Call("bool", "assume", (p.condition(condition),))
+
+
 @entry(VALUE, "cast(dtype, value)", "Cast(dtype, value)")
 def _cast(p: ExprParser, node: ast.Call, dtype: ast.expr, value: ast.expr) -> expr.Expr:
     """A conversion; its operands may stand in the other order too."""

@@ -208,7 +208,10 @@ def _env_thread(p: LetParser, node: ast.Call, target: str, thread: ast.expr) -> 
     p.define(target, ThreadName(target, p.text_arg(thread)))
 
 
-@entry(BINDING, "launch_thread(thread, extent)")
+_LAUNCH = "launch_thread(thread, extent)"
+
+
+@entry(BINDING, _LAUNCH)
 def _launched(
     p: LetParser, node: ast.Call, target: str | None, thread: ast.expr, extent: ast.expr
 ) -> Binding:
@@ -228,31 +231,36 @@ def _launched(
     return lambda body: For(var, dom.min, dom.extent, body, "thread_binding", axis)
 
 
-@entry(STATEMENT, "launch_thread(thread, extent)")
+@entry(STATEMENT, _LAUNCH)
 def _launched_alone(p: LetParser, node: ast.Call, *args: ast.expr) -> Binding:
     return _launched(p, node, None, *args)
 
 
+_NOTES: dict[str, type[Var | Buffer]] = {
+    "double_buffer_scope": Buffer,
+    "pragma_auto_unroll_max_step": Var,
+}
+"""The annotations that classic notes stand for, and what they are about."""
+
+
 @entry(STATEMENT, "attr(node, key, value)")
-def _attr(p: LetParser, node: ast.Call, of: ast.expr, key: ast.expr, value: ast.expr) -> Binding:
-    """T.attr(bx, "thread_extent", 4) launches a thread; smelt keeps other notes elsewhere."""
-    if p.text_arg(key) != "thread_extent":
-        what = f"T.attr states thread_extent only, not {p.text_arg(key)}"
+def _attr(
+    p: LetParser, node: ast.Call, of: ast.expr, key: ast.expr, value: ast.expr
+) -> Binding | None:
+    """T.attr(bx, "thread_extent", 4) launches a thread; others annotate a loop, an allocation."""
+    name = p.text_arg(key)
+    if name in ("thread_extent", "virtual_thread"):
+        return _launched(p, node, None, of, value)
+    if name not in _NOTES:
+        what = f"T.attr states thread_extent, virtual_thread, {', '.join(_NOTES)}, not {name}"
         legal = "T.block_attr({...}), T.func_attr({...}), annotations={...} of a loop"
         p.fail(key, what, legal)
-    return _launched(p, node, None, of, value)
-
-
-@entry(CONTEXT, "launch_thread(thread, extent)", "attr(node, key, value)")
-def _launched_around(
-    p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], *args: ast.expr
-) -> Opened:
-    name = target.id if isinstance(target, ast.Name) else None
-    if target is not None and name is None:
-        p.fail(target, "expected one name")
-    p.push()
-    launched = _launched(p, node, name, *args) if len(args) == 2 else _attr(p, node, *args)
-    return Opened(body, launched)
+    about = p.value(of)
+    if not isinstance(about, _NOTES[name]) or about not in p.notes:
+        legal = "the variable of a loop around it, B of B = T.allocate(...)"
+        p.fail(of, f"{name} is no note of {describe(about)}", legal)
+    p.notes[about][name] = p.data(value)
+    return None
 
 
 # ----------------------------------------------------------------------- buffers that live a while
@@ -274,8 +282,8 @@ def _allocated(
         p.fail(condition, "memory is allocated unconditionally", "True")
     buffer = p.buffer(node, target, extents, **options)
     p.define(target, buffer)
-    notes = {} if annotations is None else p.attributes(annotations)
-    return lambda body: Allocate(buffer, body, notes)
+    p.notes[buffer] = {} if annotations is None else p.attributes(annotations)
+    return lambda body: Allocate(buffer, body, p.notes.pop(buffer))
 
 
 @entry(BINDING, _DECLARE)
@@ -310,14 +318,20 @@ def _constants(
     return lambda body: AllocateConst(buffer, found.reshape(extents), body)
 
 
-@entry(CONTEXT, _ALLOCATE, _DECLARE, _CONSTANTS)
-def _allocated_around(
+@entry(CONTEXT, _LAUNCH, "attr(node, key, value)", _ALLOCATE, _DECLARE, _CONSTANTS)
+def _bound_around(
     p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], *given: Any, **options: Any
 ) -> Opened:
-    known = entries(BINDING)[p.script_name(node.func) or ""]
-    if not isinstance(target, ast.Name):
-        legal = f"with T.{known.signature.name}(shape, dtype) as B:"
-        p.fail(target or node, "the buffer is not named", legal)
+    """What is bound or noted for the rest of a suite, for a suite of its own."""
+    name = p.script_name(node.func) or ""
+    own = target.id if isinstance(target, ast.Name) else None
+    if own is None and name not in ("attr", "launch_thread"):
+        p.fail(target or node, "the buffer is not named", f"with T.{name}(shape, dtype) as B:")
+    if own is None and target is not None:
+        p.fail(target, "expected one name")
     p.push()
-    bound: Binding | None = known.run(p, node, target.id, *given, **options)
+    if name == "attr":
+        bound = _attr(p, node, *given)
+    else:
+        bound = entries(BINDING)[name].run(p, node, own, *given, **options)
     return Opened(body, bound or (lambda inner: inner))

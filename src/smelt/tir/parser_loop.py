@@ -31,20 +31,27 @@ class LoopParser(BlockParser):
         return made
 
     def nest(
-        self, s: ast.For, loops: list[tuple[str, Range]], own: str | None = None, **options: Any
+        self,
+        s: ast.For,
+        loops: list[tuple[str, Range]],
+        own: str | None = None,
+        annotations: ast.expr | None = None,
+        **options: Any,
     ) -> Opened:
         """Loops around a suite; the options are those of the one loop, own its variable's type."""
         variables: list[tuple[Var, Range]] = []
 
         def close(body: Stmt) -> Stmt:
             for var, dom in reversed(variables):
-                body = For(var, dom.min, dom.extent, body, **options)
+                notes = self.notes.pop(var)
+                body = For(var, dom.min, dom.extent, body, annotations=notes, **options)
             return body
 
         made = self.opened(s.body, close)
         for name, dom in loops:
             var = Var(self.fresh(name), own or dom.extent.dtype)
             self.domains[var] = dom
+            self.notes[var] = {} if annotations is None else self.attributes(annotations)
             self.define(name, var)
             variables.append((var, dom))
         return made
@@ -103,11 +110,10 @@ def _one(
     if own is not None:  # plain numbers are of the variable's type
         ends = [const(e, own) if isinstance(e, int) else e for e in ends]
     dom = p.bounds(start, ends[0] if len(ends) > 1 else None, ends[-1])
-    notes = {} if annotations is None else p.attributes(annotations)
     loops = [(s.target.id, dom)]
     kind = "unrolled" if name == "unroll" else name
     axis = None if thread is None else p.text_arg(thread)
-    return p.nest(s, loops, own, kind=kind, thread=axis, annotations=notes)
+    return p.nest(s, loops, own, annotations, kind=kind, thread=axis)
 
 
 @entry(LOOP, "grid(*extents)")

@@ -198,9 +198,8 @@ class ExprPrinter:
             return f"T.address_of({args[0]})"
         if e.op == script_ops.EXTERN:
             return f"T.call_extern({', '.join([quoted(e.type), *args])})"
-        if (
-            e.op in script_ops.HOST_INTRINSICS or e.op in script_ops.DEVICE_INTRINSICS
-        ) and e.type == "int32":
+        effects = *script_ops.HOST_INTRINSICS, *script_ops.DEVICE_INTRINSICS
+        if (e.type == "int32" and e.op in effects) or (e.type, e.op) == ("bool", "assume"):
             return f"T.{e.op}({', '.join(args)})"
         return f"T.call({', '.join([quoted(e.type), quoted(e.op), *args])})"
 
