@@ -30,7 +30,7 @@ from .parser_block import Opened
 from .parser_buffer import BUFFER
 from .parser_expr import ExprParser, Source
 from .parser_let import Binding, LetParser
-from .parser_source import Macro, describe, unquoted
+from .parser_source import Macro, describe, plain_parameters, unquoted
 from .parser_values import BufferView, plain
 from .regions import with_regions
 from .script_names import BINDING, CONTEXT, STATEMENT, complaint, entries, entry
@@ -39,22 +39,18 @@ from .script_ops import CLASSIC_TYPES, is_dtype, shape_vars
 _Parsed = TypeVar("_Parsed")
 
 
-def parse(
-    text: str,
-    path: str = "<script>",
-    env: Mapping[str, Any] | None = None,
-    *,
-    first_line: int = 1,
-    indent: int = 0,
-    aliases: frozenset[str] = frozenset("T"),
-) -> PrimFunc:
+def parse(text: str, path: str = "<script>", env: Mapping[str, Any] | None = None) -> PrimFunc:
     """The program that a text describes; errors carry path, line and column.
 
-    env                 Python values that the text may use by name
-    first_line, indent  where in its file the text begins, for the positions in errors
-    aliases             what the text calls the module T
+    env  Python values that the text may use by name
     """
-    source = Source(text, path, first_line, indent)
+    return parse_source(Source(text, path), env or {})
+
+
+def parse_source(
+    source: Source, env: Mapping[str, Any], aliases: frozenset[str] = frozenset("T")
+) -> PrimFunc:
+    """As `parse`. aliases: what the text calls the module T."""
     functions: list[ast.FunctionDef] = []
     for s in source.tree().body:
         said = isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)
@@ -65,7 +61,7 @@ def parse(
     if len(functions) != 1:
         place = functions[1] if functions else (1, 0)
         source.error(place, f"expected one function, found {len(functions)}")
-    return parse_function(source, functions[0], env or {}, aliases)
+    return parse_function(source, functions[0], env, aliases)
 
 
 def parse_expr(
@@ -142,16 +138,12 @@ class FunctionParser(LetParser):
 
     def parameters(self, node: ast.FunctionDef) -> None:
         """Scalars first: the buffers' shapes use them."""
-        a = node.args
-        for odd in (*a.posonlyargs, *a.kwonlyargs, a.vararg, a.kwarg, *a.defaults):
-            if odd is not None:
-                self.fail(odd, "a program has plain parameters only: name: type")
         if node.returns is not None and not (
             isinstance(node.returns, ast.Constant) and node.returns.value is None
         ):
             self.fail(node.returns, "a program returns nothing", "a buffer that it writes")
         notes: dict[str, tuple[str, Any]] = {}
-        for arg in a.args:
+        for arg in plain_parameters(self.source, node, "a program", ": name: type"):
             if arg.arg in notes:
                 self.fail(arg, f"the parameter {arg.arg} stands twice in the signature")
             note = self.annotation(arg)
