@@ -24,11 +24,16 @@ from .operators import Operators, unknown
 INDEX = "int64"
 """The type of loop variables and indices."""
 
+DISJUNCTION, CONJUNCTION, NEGATION, COMPARISON, SUM, PRODUCT, ATOM = range(1, 8)
+"""How tightly Python's operators bind; what is no operator is an ATOM."""
+
 
 class Expr(Operators, Node):
     """A scalar (or, after vectorisation, a vector) value. `dtype` is its type."""
 
     __extra_slots__: ClassVar[tuple[str, ...]] = ()
+    level: ClassVar[int] = ATOM
+    """How tightly its text binds."""
 
     @property
     def dtype(self) -> str:
@@ -135,8 +140,6 @@ class Binary(Operation, interned=True):
 
     symbol: ClassVar[str] = "?"
     """As Python writes it, or a name."""
-    level: ClassVar[int]
-    """How tightly it binds."""
 
 
 class Add(Binary, interned=True):
@@ -223,6 +226,8 @@ class Or(Binary, interned=True):
 class Not(Operation, interned=True):
     """The other truth value."""
 
+    level: ClassVar[int] = NEGATION
+
 
 class Select(Expr, interned=True):
     """One of two values; both may be evaluated (see `if_then_else` for guarded loads)."""
@@ -293,10 +298,6 @@ class Shuffle(Expr, interned=True):
     def dtype(self) -> str:
         """The operands' element type with as many lanes as indices."""
         return dt.vector(self.a.dtype, len(self.indices))
-
-
-DISJUNCTION, CONJUNCTION, NEGATION, COMPARISON, SUM, PRODUCT, ATOM = range(1, 8)
-"""How tightly Python's operators bind; what is no operator is an ATOM."""
 
 
 class Operator(NamedTuple):
