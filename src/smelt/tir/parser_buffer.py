@@ -26,17 +26,6 @@ OPTIONS = (
 """What a buffer may say of itself behind its shape."""
 
 
-class Matched(Described):
-    """What a handle is once match_buffer has said which buffer it points to."""
-
-    def __init__(self, buffer: Buffer) -> None:
-        """The parameter is the buffer now."""
-        self.buffer = buffer
-
-    def __str__(self) -> str:
-        return f"the handle of the buffer {self.buffer.name}"
-
-
 class BufferParser(ExprParser):
     """Parses what declares buffers, and regions of them.
 
@@ -226,7 +215,7 @@ def _match_buffer(
     p.taken.discard(param.id)
     buffer = p.buffer(node, target, shape, **options)
     p.params[param.id] = buffer
-    p.define(param.id, Matched(buffer))
+    p.define(param.id, Described(f"the handle of the buffer {buffer.name}"))
     p.define(target, buffer)
 
 

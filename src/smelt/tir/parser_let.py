@@ -63,19 +63,11 @@ class LetParser(LoopParser):
             known = entries(BINDING)["axis.remap"]
             self.run(known, value, self.elements(value.args), target.elts)
             return
-        pairs = _pairs(target, value)
-        if not pairs or not all(self.declared_type(v) or self.is_axis(v) for _, v in pairs):
-            legal = 'vi, vj = T.axis.remap("SS", [i, j]); m, n = T.int64(), T.int64()'
-            self.fail(target, "several names are bound to axes and sizes only", legal)
+        pairs = _pairs(target, value) or [(target, value)]
         for t, v in pairs:
-            if isinstance(t, ast.Name):
-                self.bind(v, t.id, v)
-
-    def is_axis(self, node: ast.expr) -> bool:
-        """T.axis.spatial(...) and the like."""
-        return isinstance(node, ast.Call) and (self.script_name(node.func) or "").startswith(
-            "axis."
-        )
+            if not isinstance(t, ast.Name) or self.bind(v, t.id, v) is not None:
+                legal = 'vi, vj = T.axis.remap("SS", [i, j]); m, n = T.int64(), T.int64()'
+                self.fail(target, "several names are bound to axes and sizes only", legal)
 
     def bind(self, s: ast.AST, name: str, value: ast.expr) -> Binding | None:
         """name = value: an axis, a buffer, a size, or a value for the rest of the suite."""
@@ -198,9 +190,7 @@ class ThreadName(Described):
 
     def __init__(self, name: str, axis: str) -> None:
         self.name, self.axis = name, axis
-
-    def __str__(self) -> str:
-        return f"{self.name}, a thread that is not launched"
+        super().__init__(f"{name}, a thread that is not launched")
 
 
 @entry(BINDING, "env_thread(thread)")

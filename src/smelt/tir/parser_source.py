@@ -96,9 +96,16 @@ def plain_parameters(
 
 
 class Described:
-    """What stands for something in the parser; its str() is what errors call it."""
+    """What stands for something in the parser, and what errors call it."""
 
-    __slots__ = ()
+    __slots__ = ("said",)
+
+    def __init__(self, said: str) -> None:
+        """Remember what it is called."""
+        self.said = said
+
+    def __str__(self) -> str:
+        return self.said
 
 
 class Macro(Described):
@@ -111,10 +118,8 @@ class Macro(Described):
             source.error(node, "a macro is a function with def")
         params = plain_parameters(source, node, "a macro")
         self.source, self.aliases, self.env = source, aliases, env
-        self.name, self.body, self.params = node.name, node.body, [p.arg for p in params]
-
-    def __str__(self) -> str:
-        return f"the macro {self.name}({', '.join(self.params)})"
+        self.body, self.params = node.body, [p.arg for p in params]
+        super().__init__(f"the macro {node.name}({', '.join(self.params)})")
 
 
 def describe(value: object) -> str:

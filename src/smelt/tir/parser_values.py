@@ -75,9 +75,7 @@ class BufferView(Described):
     ) -> None:
         """The last dimensions of the region are the view's; those before have one element."""
         self.name, self.buffer, self.region, self.shape = name, buffer, region, shape
-
-    def __str__(self) -> str:
-        return f"the buffer {self.name}"
+        super().__init__(f"the buffer {name}")
 
     @property
     def rank(self) -> int:

@@ -76,12 +76,7 @@ class Signature:
         if missing:
             fail(node, f"T.{self.name}: {', '.join(missing)} must be given", self.text)
         required = [given.pop(p) for p in self.required] + more
-        return required, {k: v for k, v in given.items() if not _is_none(v)}
-
-
-def _is_none(node: ast.expr) -> bool:
-    """Whether an argument says that nothing is given."""
-    return isinstance(node, ast.Constant) and node.value is None
+        return required, {k: v for k, v in given.items() if getattr(v, "value", v) is not None}
 
 
 class Entry(NamedTuple):
