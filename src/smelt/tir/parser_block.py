@@ -205,8 +205,8 @@ def _axis(
     if not 1 <= len(bounds) <= 2:
         p.fail(dom, f"a domain of {len(bounds)} bounds", "an extent, or (low, high)")
     at = plain(p.value(value))
-    known = [x.dtype for x in map(plain, (at, *reversed(bounds))) if isinstance(x, Expr)]
-    own = p.dtype_arg(options["dtype"]) if options else (known or [INDEX])[0]
+    typed = (x for x in (at, *map(plain, reversed(bounds))) if isinstance(x, Expr))
+    own = p.dtype_arg(options["dtype"]) if options else next((x.dtype for x in typed), INDEX)
     if not dt.is_int(own) or dt.lanes(own) > 1:
         p.fail(node, f"the axis {target} is of type {own}", "an integer")
     ends = [p.integer(dom, b, own) for b in bounds]

@@ -147,6 +147,8 @@ class ExprParser:
         """A bare number as a constant, which must be a value of the expected type."""
         if expected is None:
             expected = _DEFAULTS[type(value)]
+        if expected == INDEX and type(value) is int and -_TOP <= value < _TOP:  # most are
+            return IntImm(INDEX, value)
         kind = dt.kind(expected)
         if kind == "float" or kind == "handle":
             try:
@@ -426,6 +428,8 @@ class ExprParser:
 
     def script_name(self, node: ast.expr) -> str | None:
         """ "block" for T.block, "axis.spatial" for T.axis.spatial, None for anything else."""
+        if type(node) is ast.Attribute and type(node.value) is ast.Name:  # most are
+            return node.attr if node.value.id in self.aliases else None
         return dotted_name(node, self.aliases)
 
     def said_name(self, node: ast.expr) -> str | None:

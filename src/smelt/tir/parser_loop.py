@@ -83,18 +83,9 @@ class LoopParser(BlockParser):
     *[f"{kind}(start, stop=, *, step=, annotations=, dtype=)" for kind in _PLAIN],
     "thread_binding(start, stop=, thread=, *, annotations=, dtype=)",
 )
-def _one(
-    p: LoopParser,
-    node: ast.Call,
-    s: ast.For,
-    start: ast.expr,
-    stop: ast.expr | None = None,
-    step: ast.expr | None = None,
-    annotations: ast.expr | None = None,
-    dtype: ast.expr | None = None,
-    thread: ast.expr | None = None,
-) -> Opened:
+def _one(p: LoopParser, node: ast.Call, s: ast.For, start: ast.expr, **options: ast.expr) -> Opened:
     """One loop."""
+    stop, step, dtype, thread = map(options.get, ("stop", "step", "dtype", "thread"))
     name = p.script_name(node.func) or "serial"
     bound = name == "thread_binding"
     if bound and thread is None and stop is not None and isinstance(p.value(stop), str):
@@ -113,7 +104,7 @@ def _one(
     loops = [(s.target.id, dom)]
     kind = "unrolled" if name == "unroll" else name
     axis = None if thread is None else p.text_arg(thread)
-    return p.nest(s, loops, own, annotations, kind=kind, thread=axis)
+    return p.nest(s, loops, own, options.get("annotations"), kind=kind, thread=axis)
 
 
 @entry(LOOP, "grid(*extents)")

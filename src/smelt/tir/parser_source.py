@@ -63,8 +63,6 @@ class Source:
 
 def dotted_name(node: ast.expr, modules: Collection[str]) -> str | None:
     """ "nn.conv2d" for R.nn.conv2d, where R is one of some modules; None for anything else."""
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):  # most are
-        return node.attr if node.value.id in modules else None
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
