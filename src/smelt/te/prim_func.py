@@ -113,17 +113,9 @@ def _compute(op: Operation, buffers: dict[Tensor, tir.Buffer], names: set[str]) 
         init, body = _reduction(op.body[0], outs, point, rewrite)
     else:
         body = tir.stores(outs, map(rewrite.expr, op.body), point)
+    name, reads = _block_name(op.name, names), _reads(op, rewrite)
     writes = tuple([element(b, point) for b in outs])
-    block = tir.Block(
-        _block_name(op.name, names),
-        tuple(iters),
-        _reads(op, rewrite),
-        writes,
-        body,
-        init,
-        (),
-        dict(op.attrs),
-    )
+    block = tir.Block(name, tuple(iters), reads, writes, body, init, (), dict(op.attrs))
     stmt: tir.Stmt = tir.BlockRealize(tuple([v for v, _ in loops]), const(True), block)
     for v, dom in reversed(loops):
         stmt = tir.For(v, dom.min, dom.extent, stmt)

@@ -159,6 +159,7 @@ _LATER = {
     "ExternFunction": "smelt.tir.extern",
     "IndexMap": "smelt.arith",
     "ScheduleError": "smelt.ir.errors",
+    **dict.fromkeys(("ScheduleState", "trace"), "smelt.classic.schedule_state"),
     "StmtSRef": "smelt.tir.schedule",
     "TensorIntrin": "smelt.tir.intrin",
     "comm_reducer": "smelt.te",

@@ -30,20 +30,15 @@ _SIMPLE: dict[type[expr.Expr], str] = {
     expr.Or: "|",
 }
 """Operators that Python's integers have too; `and` and `or` take no short cut."""
-_FLOAT_CALLED: dict[type[expr.Expr], Callable[..., Any]] = {
-    expr.Min: interpret_math.least,
-    expr.Max: interpret_math.greatest,
-    expr.Div: interpret_math.divide,
-    expr.FloorMod: interpret_math.float_floor_mod,
-    expr.TruncMod: interpret_math.fmod,
+_CALLED: dict[type[expr.Expr], tuple[Callable[..., Any] | None, Callable[..., Any] | None]] = {
+    expr.Min: (interpret_math.least, interpret_math.least),
+    expr.Max: (interpret_math.greatest, interpret_math.greatest),
+    expr.Div: (interpret_math.divide, interpret_math.int_divide),
+    expr.FloorMod: (interpret_math.float_floor_mod, None),
+    expr.TruncDiv: (None, interpret_math.int_divide),
+    expr.TruncMod: (interpret_math.fmod, interpret_math.int_remainder),
 }
-_INT_CALLED: dict[type[expr.Expr], Callable[..., Any]] = {
-    expr.Min: interpret_math.least,
-    expr.Max: interpret_math.greatest,
-    expr.Div: interpret_math.int_divide,
-    expr.TruncDiv: interpret_math.int_divide,
-    expr.TruncMod: interpret_math.int_remainder,
-}
+"""Operators that are functions of ours, of floats and of integers."""
 _LONG = 80
 """Longer texts get a name."""
 
@@ -213,7 +208,7 @@ class ExprEmitter:
         """One operator; integers wrap where it can leave their type."""
         a, b = self.value(e.a), self.value(e.b)
         kind, cls = dt.kind(e.a.dtype), type(e)
-        fn = (_FLOAT_CALLED if kind == "float" else _INT_CALLED).get(cls)
+        fn = _CALLED.get(cls, (None, None))[kind != "float"]
         if fn is None and cls not in _SIMPLE:
             raise Unsupported(f"the interpreter does not know {e.symbol} of values of {e.a.dtype}")
         text = f"({a} {_SIMPLE[cls]} {b})" if fn is None else self.called(fn, a, b)

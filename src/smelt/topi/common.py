@@ -83,6 +83,15 @@ def row_major(shape: Sequence[ExprLike], point: Sequence[Expr]) -> Expr:
     return flat
 
 
+def digits(flat: Expr, shape: Sequence[Expr]) -> list[Expr]:
+    """The point of a box at a place in row-major order."""
+    point: list[Expr] = []
+    for extent in reversed(shape[1:]):
+        point.insert(0, flat % extent)
+        flat = flat // extent
+    return [flat, *point][: len(shape)]
+
+
 def take_forms(*forms: str, **operands: Tensor | None) -> None:
     """TypeMismatch unless operands, those that are given, have the dimensions of their forms:
     "[n, c, h, w]", "[k, 4]", "[n * 4]". Extents of one name, and products of such, are equal."""

@@ -153,13 +153,9 @@ class InlinePrimitives(Base):
         values = _instance(s, c, indices, made.indices)
 
         inline = ReplaceLoads(s, made.buffer, lambda _: made.value)
-        value = inline.expr(substitute(store.value, values))
-        new = nodes.BufferStore(
-            store.buffer,
-            simplify_indices(s.facts, value),
-            tuple([s.facts.simplify(substitute(e, values)) for e in store.indices]),
-        )
-        block_new = p.block.replace(body=new)
+        value = simplify_indices(s.facts, inline.expr(substitute(store.value, values)))
+        at = [s.facts.simplify(substitute(e, values)) for e in store.indices]
+        block_new = p.block.replace(body=nodes.BufferStore(store.buffer, value, tuple(at)))
         guard = s.facts.conjunction(*[x for i in c.block.iter_vars for x in _inside(i, values)])
         if not is_const(guard) or not _onto(s, p, c, values):
             s.cannot_prove(
@@ -226,17 +222,16 @@ def _require_operands_kept(
     s: State, b: nodes.BlockRealize, readers: Sequence[nodes.BlockRealize]
 ) -> None:
     later: set[nodes.Buffer] = {r.buffer for r in b.block.reads}
-    last = max(s.index.order[r] for r in readers)
-    for w in s.blocks_in(s.scope(b).block):
-        if s.index.order[b] < s.index.order[w] <= last and w is not b:
-            hit = [x.buffer.name for x in w.block.writes if x.buffer in later]
-            if hit:
-                s.fail(
-                    f"{w.block.name} changes {hit[0]}, which {b.block.name} reads, "
-                    f"before the last use",
-                    mark={w: f"writes {hit[0]}"},
-                    legal="operands that stay as they are",
-                )
+    order = s.index.order
+    last = max(order[r] for r in readers)
+    for w in s.producers(b):
+        if order[b] < order[w] <= last:
+            hit = next(x.buffer.name for x in w.block.writes if x.buffer in later)
+            s.fail(
+                f"{w.block.name} changes {hit}, which {b.block.name} reads, before the last use",
+                mark={w: f"writes {hit}"},
+                legal="operands that stay as they are",
+            )
 
 
 def _instance(
