@@ -143,7 +143,7 @@ class ExprParser:
             return made
         self.fail(node, f"expected a value, got {describe(value)}")
 
-    def number(self, node: ast.AST, value: float | bool, expected: str | None) -> Expr:
+    def number(self, node: ast.AST, value: int | float, expected: str | None) -> Expr:
         """A bare number as a constant, which must be a value of the expected type."""
         if expected is None:
             expected = _DEFAULTS[type(value)]
