@@ -13,7 +13,7 @@ import pytest
 
 from smelt import tir
 from smelt.ir.errors import ParseError
-from smelt.ir.expr import Add, Call, Expr, FloatImm, IntImm, Var, const
+from smelt.ir.expr import Add, Call, Cast, Expr, FloatImm, IntImm, Var, const
 from smelt.lowering.lower import lower
 from smelt.pipeline import LOWER
 from smelt.tir import script as T
@@ -275,3 +275,21 @@ def test_what_a_program_assumes_costs_nothing() -> None:
     plain = lower(parse(head + loop.format("")), LOWER)
     assumed = lower(parse(head + loop.format("T.evaluate(T.assume(A[i] >= 0.0))")), LOWER)
     assert_structural_equal(assumed, plain)
+
+
+def test_expressions_are_read_alone() -> None:
+    n, m, a = Var("n"), Var("m", "int32"), Buffer("A", (const(8),), "float32")
+    for text in ("min(n, 4) * 2 + n // 3", "A[n] * 2.0", "select(n == 1, n, 4)", "not n < 3"):
+        e = tir.parse_expr(text, [n, a])
+        assert (str(e), tir.parse_expr(script(e), {"n": n, "A": a})) == (text, e)
+    assert tir.parse_expr("int64(size) + n", {"size": m, "n": n}) is Cast("int64", m) + n
+    assert f"{tir.parse_expr('T.exp(A[n:n + 4])', [n, a])}" == "exp(A[ramp(n, 1, 4)])"
+    for text, message in {
+        "nn + 1": r"<expression>:1:1: 'nn' is not defined here\n.*\n.*\n  legal: n",
+        "n + ": "<expression>:1:.*invalid syntax",
+        "n = 3": "<expression>:1:1: expected one expression",
+        "foo(n)": "there is no T.foo",
+        "+".join(["(n"] * 300) + ")" * 300: "too many nested parentheses",
+    }.items():
+        with pytest.raises(ParseError, match=f"(?s){message}"):
+            tir.parse_expr(text, [n])

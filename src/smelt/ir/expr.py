@@ -399,7 +399,8 @@ def _text(
         case Binary(a, b) if e.level < ATOM:
             left = _within(done[a], e.level + (e.level == COMPARISON))
             return f"{left} {e.symbol} {_within(done[b], e.level + 1)}", e.level
-    parts = ", ".join([done[c][0] for c in e.children() if isinstance(c, Expr)])
+    told = [str(e.lanes)] if isinstance(e, Ramp | Broadcast) else []
+    parts = ", ".join([*[done[c][0] for c in e.children() if isinstance(c, Expr)], *told])
     buffer: Any = getattr(e, "buffer", None)
     if buffer is not None:
         return f"{names.get(buffer, buffer.name)}[{parts or '()'}]", ATOM
