@@ -34,7 +34,6 @@ from smelt.target import Target
 from smelt.target.processor import needed_features
 from smelt.te.broadcast import EQUATIONS, LEAST, simple
 from smelt.tir.nodes import PrimFunc
-from smelt.tir.printer import extent_text
 
 from .host import Body, by_names
 
@@ -262,7 +261,7 @@ def _check_told(mod: IRModule, names: Sequence[str]) -> None:
 
 def size_text(e: Expr) -> int | str:
     """An extent as metadata hold it: a number, or an expression as text."""
-    return e.value if isinstance(e, IntImm) else extent_text(e)
+    return e.value if isinstance(e, IntImm) else str(e)
 
 
 def tensor_data(dtype: str, shape: Iterable[Expr], **more: Any) -> dict[str, Any]:

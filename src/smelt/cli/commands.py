@@ -76,11 +76,11 @@ def _loaded(name: str) -> Any:
     """A command with its arguments."""
     module, function = COMMANDS[name][0].split(":")
     one = typer.Typer(add_completion=False)
-    one.command(name)(_spread(getattr(importlib.import_module(f"smelt.cli.{module}"), function)))
+    one.command(name)(spread(getattr(importlib.import_module(f"smelt.cli.{module}"), function)))
     return typer.main.get_command(one)
 
 
-def _spread(command: Any) -> Any:
+def spread(command: Any) -> Any:
     """A command with an option for every field, where a parameter is a dataclass."""
     own = inspect.signature(command).parameters
     groups: dict[str, Any] = {

@@ -16,6 +16,7 @@ from .carried import carries
 from .first_values import start_reductions
 from .lanes import every_lane
 from .ranges import RangeRewriter, analyzer_of, sizes_of
+from .remove import is_assume
 
 ALIGNED = "buffer_dim_align"
 """A block's annotation: [[k, axis, factor, offset], ...] is about the k-th buffer it writes."""
@@ -84,6 +85,10 @@ class Realize(RangeRewriter):
         body = self.stmt(with_init(block))
         predicate = self.expr(s.predicate)
         return body if is_const(predicate, 1) else tir.IfThenElse(predicate, body)
+
+    def visit_Evaluate(self, s: tir.Evaluate) -> tir.Stmt:
+        """What a program says of itself goes."""
+        return tir.no_op() if is_assume(s) else self.parts(s)
 
     def visit_Block(self, s: tir.Block) -> tir.Block:
         """Blocks stand in a BlockRealize only."""

@@ -148,12 +148,14 @@ if TYPE_CHECKING:
     from . import analysis, intrin, schedule, script
     from .extern import ExternFunction
     from .intrin import TensorIntrin
-    from .parser import parse
+    from .parser import parse, parse_expr
     from .schedule import BlockRV, ExprRV, LoopRV, Schedule, Trace
 
 _LATER = {
     **dict.fromkeys(("BlockRV", "ExprRV", "LoopRV", "Schedule", "Trace"), "smelt.tir.schedule"),
-    **dict.fromkeys(("ForKind", "PrimExpr", "ScheduleDebugMask", "SeqStmt"), "smelt.tir.classic"),
+    **dict.fromkeys(
+        ("ForKind", "Let", "PrimExpr", "ScheduleDebugMask", "SeqStmt"), "smelt.tir.classic"
+    ),
     "ExternFunction": "smelt.tir.extern",
     "IndexMap": "smelt.arith",
     "ScheduleError": "smelt.ir.errors",
@@ -162,6 +164,7 @@ _LATER = {
     "TensorIntrin": "smelt.tir.intrin",
     "comm_reducer": "smelt.te",
     "parse": "smelt.tir.parser",
+    "parse_expr": "smelt.tir.parser",
 }
 if not TYPE_CHECKING:
     globals().update({n: c for n, c in classic.NODES.items() if n in globals()})
@@ -291,6 +294,7 @@ __all__ = [
     "nextafter",
     "op",
     "parse",
+    "parse_expr",
     "popcount",
     "power",
     "reinterpret",

@@ -20,7 +20,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 from smelt.arith import Analyzer
-from smelt.arith.text import text_of
 from smelt.ir import dtype as dt
 from smelt.ir.build import is_const
 from smelt.ir.errors import VerifyError
@@ -176,9 +175,9 @@ class ExternFunction:
             step = simplify(substitute(own, values))
             same = [d for d, s in enumerate(steps) if s is step and not is_const(given.shape[d], 1)]
             if not same and given.rank > 1:
-                legal = " or ".join([text_of(s) for s in steps])
+                legal = " or ".join([str(s) for s in steps])
                 raise VerifyError(
-                    f"{self.name}: {p.name} has the stride {text_of(step)}; it is given an element "
+                    f"{self.name}: {p.name} has the stride {step}; it is given an element "
                     f"of {given.name}\n  legal: {legal}, the strides of {given.name}"
                 )
             followed = followed and len(same) == 1

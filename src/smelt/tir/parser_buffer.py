@@ -8,7 +8,6 @@ from math import prod
 from typing import Any
 
 from smelt.arith import Analyzer, Answer
-from smelt.arith.text import text_of
 from smelt.ir import dtype as dt
 from smelt.ir.build import is_const
 from smelt.ir.expr import INDEX, Expr, IntImm, Var, cast, const
@@ -25,17 +24,6 @@ OPTIONS = (
     "axis_separators="
 )
 """What a buffer may say of itself behind its shape."""
-
-
-class Matched(Described):
-    """What a handle is once match_buffer has said which buffer it points to."""
-
-    def __init__(self, buffer: Buffer) -> None:
-        """The parameter is the buffer now."""
-        self.buffer = buffer
-
-    def __str__(self) -> str:
-        return f"the handle of the buffer {self.buffer.name}"
 
 
 class BufferParser(ExprParser):
@@ -181,7 +169,7 @@ class BufferParser(ExprParser):
                 case "offset_factor":
                     at, factor = _start(r, steps), self.int_arg(node, -1)
                     if factor > 1 and Analyzer().prove(at % factor == 0) is Answer.NO:
-                        self.fail(node, f"{name} begins at the element {text_of(at)} of "
+                        self.fail(node, f"{name} begins at the element {at} of "
                                   f"{r.buffer.name}, no multiple of {factor}")  # fmt: skip
                 case "data" | "axis_separators":
                     self.fail(node, "a region has the memory of its buffer")
@@ -227,7 +215,7 @@ def _match_buffer(
     p.taken.discard(param.id)
     buffer = p.buffer(node, target, shape, **options)
     p.params[param.id] = buffer
-    p.define(param.id, Matched(buffer))
+    p.define(param.id, Described(f"the handle of the buffer {buffer.name}"))
     p.define(target, buffer)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import math
+import functools
 import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -95,10 +95,8 @@ def _quantifier(p: ExprParser, node: ast.Call, *conditions: ast.expr) -> expr.Ex
     name = p.script_name(node.func)
     if not conditions:
         p.fail(node, f"T.{name} takes at least one condition")
-    result = p.condition(conditions[0])
-    for c in conditions[1:]:
-        result = (expr.And if name == "all" else expr.Or)(result, p.condition(c))
-    return result
+    joined = expr.And if name == "all" else expr.Or
+    return functools.reduce(joined, map(p.condition, conditions))
 
 
 @entry(VALUE, "Range(begin, end)")
@@ -167,13 +165,25 @@ def _not_finite(p: ExprParser, node: ast.Call, dtype: ast.expr) -> expr.Expr:
     kind = p.dtype_arg(dtype)
     if not dt.is_float(kind):
         p.fail(dtype, f"{kind} has no infinities", "an element type of floats")
-    return expr.FloatImm(kind, math.nan if p.script_name(node.func) == "nan" else math.inf)
+    return expr.FloatImm(kind, float(p.script_name(node.func) or ""))
 
 
 @entry(VALUE, "max_value(dtype)", "min_value(dtype)")
 def _extreme(p: ExprParser, node: ast.Call, dtype: ast.expr) -> expr.Expr:
     kind = p.dtype_arg(dtype)
     return max_value(kind) if p.script_name(node.func) == "max_value" else min_value(kind)
+
+
+@entry(VALUE, "undef(dtype)")
+def _undef(p: ExprParser, node: ast.Call, dtype: ast.expr) -> expr.Expr:
+    """A value that does not matter: 0."""
+    return expr.const(0, p.dtype_arg(dtype))
+
+
+@entry(VALUE, "assume(condition)")
+def _assume(p: ExprParser, node: ast.Call, condition: ast.expr) -> expr.Expr:
+    """T.evaluate(T.assume(n > 0)): the program says so, and nothing checks it."""
+    return expr.Call("bool", "assume", (p.condition(condition),))
 
 
 @entry(VALUE, "cast(dtype, value)", "Cast(dtype, value)")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Broadcast, Call, Expr, IntImm, Ramp, const
+from smelt.ir.node import Node
 
 from . import nodes
 from .access import AccessWalk
@@ -75,8 +76,11 @@ class _Regions(Rewriter):
         super().__init__()
         self.facts, self.bare = facts, bare
 
-    def visit_expr(self, e: Expr) -> Expr:
-        return e
+    def child(self, node: Node) -> Node:
+        return self.stmt(node) if isinstance(node, nodes.Stmt) else node
+
+    def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
+        return s
 
     def visit_Block(self, s: nodes.Block) -> nodes.Block:
         new = self.block_parts(s)

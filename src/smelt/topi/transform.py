@@ -441,9 +441,7 @@ def _images(x: Tensor, block: int) -> tuple[Expr, ...]:
 
 def _divisible(e: Expr, by: int, what: str) -> Expr:
     v = value_of(e)
-    common.require(
-        v is None or v % by == 0, f"{what} is {common.show(e)}; it has to be a multiple of {by}"
-    )
+    common.require(v is None or v % by == 0, f"{what} is {e}; it has to be a multiple of {by}")
     return e // by
 
 
