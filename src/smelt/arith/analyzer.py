@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeAlias
 
+from smelt.ir import dtype as dt
 from smelt.ir.expr import EQ, INDEX, Expr, ExprLike, IntImm, Var, convert
 from smelt.ir.walk import free_vars
 
@@ -119,9 +120,9 @@ class Analyzer:
 
     @contextmanager
     def assume(self, condition: ExprLike) -> Iterator[Analyzer]:
-        """Inside the `with` block the condition is true."""
+        """Inside the `with` block the condition is true; what differs by lane says nothing."""
         c = self.simplify(condition)
-        if isinstance(c, IntImm):
+        if isinstance(c, IntImm) or dt.lanes(c.dtype) > 1:
             yield self
             return
         self.context = under(self.context, c, True)

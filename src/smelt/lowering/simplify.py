@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from smelt.ir.build import is_const, logical_not
 from smelt.ir.expr import And, Broadcast, Expr, IntImm, Var
+from smelt.ir.walk import substitute
 from smelt.tir import nodes as tir
-from smelt.tir.rewrite import Rewriter, updated
+from smelt.tir.rewrite import updated
 
 from .ranges import RangeRewriter, sizes_of
 
@@ -19,12 +20,11 @@ class Simplify(RangeRewriter):
         """Symbolic sizes with the least value of each."""
         super().__init__(sizes)
         self.values: dict[Var, Expr] = {}
-        self.plain = Rewriter()  # substitutes; its memory holds no facts of a scope
 
     def expr(self, e: Expr) -> Expr:
         """Substituted, then simplified."""
         if self.values:
-            e = self.plain.expr(e)
+            e = substitute(e, self.values)
         return self.analyzer.simplify(e)
 
     def define(self, v: Var, value: Expr | None) -> None:
@@ -33,8 +33,6 @@ class Simplify(RangeRewriter):
             del self.values[v]
         else:
             self.values[v] = value
-        self.plain.memo.clear()
-        self.plain.memo.update(self.values.items())
 
     def visit_For(self, s: tir.For) -> tir.Stmt:
         """Loops without iterations vanish; those of one iteration become their body."""

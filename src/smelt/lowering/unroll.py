@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from typing import NamedTuple
 
 from smelt.arith import Analyzer
 from smelt.arith.poly import INTS
 from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError
-from smelt.ir.expr import Add, Binary, Broadcast, Expr, IntImm, Ramp, Sub, Var, const
+from smelt.ir.expr import Add, Binary, Broadcast, Expr, IntImm, Ramp, Sub, Var, const, numbers_of
 from smelt.ir.walk import free_vars
 from smelt.tir.nodes import (
     Allocate,
@@ -35,6 +36,26 @@ _LARGEST = 1 << 31
 """Constants from here on are left to the analyzer."""
 
 
+class _Linear(NamedTuple):
+    """rest + constant + the sum of factors times variables; behind `rest` a constant can stand."""
+
+    rest: Expr
+    constant: int
+    factors: tuple[int, ...]
+
+
+class _Seen(NamedTuple):
+    """An expression of a body that is written out.
+
+    variables  those in it that have a value; a tuple of their values is a key of `made`
+    linear     what it is for any numbers, or None where that has to be derived for each
+    """
+
+    variables: Sequence[Var]
+    linear: _Linear | None
+    made: dict[tuple[Expr, ...], Expr]
+
+
 class _Unroll(Simplify):
     """Writes out unrolled loops; simplifies on the way, since now more is constant.
 
@@ -44,48 +65,64 @@ class _Unroll(Simplify):
 
     def __init__(self, sizes: Mapping[Expr, int]) -> None:
         super().__init__(sizes)
-        self.known: dict[tuple[object, ...], Expr] = {}
-        self.variables, self.linear = cache(free_vars), cache(_linear)
+        self.known: dict[tuple[object, Expr], _Seen] = {}
         self.defines = cache(_defines)
+        self.linear = cache(partial(_linear, Analyzer()))
 
     def expr(self, e: Expr) -> Expr:
         """Simplified where the loops' variables have their present values."""
-        if isinstance(e, IntImm | Var):
-            return self.analyzer.simplify(self.plain.expr(e))
+        if e.constant:
+            return e
+        if isinstance(e, Var):
+            return self.analyzer.simplify(self.values.get(e, e))
         if isinstance(e, Binary) and dt.is_float(e.dtype):
             return self.of_parts(e)
-        key = (self.analyzer.context, e, *map(self.values.get, self.variables(e)))
-        found = self.known.get(key)
+        at = self.analyzer.context, e
+        seen = self.known.get(at)
+        if seen is None:
+            seen = self.known[at] = self.seen(e)
+        values = self.values
+        key = tuple([values[v] for v in seen.variables])
+        found = seen.made.get(key)
         if found is None:
-            found = self.known[key] = self.new(e)
+            found = seen.made[key] = self.new(e, seen.linear, key)
         return found
 
-    def new(self, e: Expr) -> Expr:
+    def seen(self, e: Expr) -> _Seen:
+        variables = [v for v in free_vars(e) if v in self.values]
+        linear = self.linear(e, *variables) if e.dtype in INTS else None
+        if linear is not None and self.analyzer.simplify(linear.rest) is not linear.rest:
+            linear = None
+        return _Seen(variables, linear, {})
+
+    def new(self, e: Expr, linear: _Linear | None, values: Sequence[Expr]) -> Expr:
         """The same for values that are new: in a linear integer they change only the constant."""
         if e.dtype not in INTS:
             return self.of_parts(e)
-        values = {v: self.values[v] for v in self.variables(e) if v in self.values}
-        rest, constant, factors = self.linear(e, *values)
-        if self.analyzer.simplify(rest) is rest:
-            by = sum((c * values[v] for v, c in factors.items()), constant)
-            if isinstance(by, IntImm) and abs(by.value) < _LARGEST:
-                return rest + by if by.value >= 0 else rest - -by.value
-        return self.analyzer.simplify(self.plain.expr(e))
+        numbers = numbers_of(values)
+        if linear is not None and numbers is not None:
+            by = linear.constant
+            for factor, n in zip(linear.factors, numbers, strict=True):
+                by += factor * n
+            if abs(by) < _LARGEST:
+                return linear.rest + by if by >= 0 else linear.rest - -by
+        return super().expr(e)
 
     def of_parts(self, e: Expr) -> Expr:
         """What is simple where its parts are, but for operations on broadcasts, or simplified."""
         new = self.visit_expr(e)
-        match new:
-            case BufferLoad() | Ramp() | Broadcast():
-                return new
-            case Binary(_, b) if type(b) is not Broadcast and dt.is_float(new.dtype):
-                return new
-        return self.analyzer.simplify(new)
+        if isinstance(new, Binary) and dt.is_float(new.dtype):
+            simple = type(new.a) is not Broadcast or type(new.b) is not Broadcast
+        else:
+            simple = isinstance(new, BufferLoad | Ramp | Broadcast)
+        return new if simple else self.analyzer.simplify(new)
 
     def visit_For(self, s: For) -> Stmt:
         if s.kind != "unrolled":
-            self.known.clear()  # the loop's variable may have had another range
-            return super().visit_For(s)
+            self.known.clear()  # the loop's variable may have had, or get, another range or a value
+            new = super().visit_For(s)
+            self.known.clear()
+            return new
         low, extent = self.expr(s.min), self.expr(s.extent)
         if not isinstance(extent, IntImm):
             raise CompileError(
@@ -97,26 +134,25 @@ class _Unroll(Simplify):
         defines = self.defines(s.body)
         copies = []
         for i in range(extent.value):
-            self.define(s.var, low + const(i, low.dtype))
+            self.define(s.var, low + i)
             copies.append(self.stmt(renamed(s.body) if defines else s.body))
         if copies:
             self.define(s.var, None)
         return seq(*copies) if copies else no_op()
 
 
-def _linear(e: Expr, *variables: Var) -> tuple[Expr, Expr, Mapping[Var, Expr]]:
-    """Terms behind which a constant stands, the constant, and factors of variables.
-
-    Where there is no such form, all of it is the constant.
-    """
-    plain, zero = Analyzer(), const(0, e.dtype)
+def _linear(plain: Analyzer, e: Expr, *variables: Var) -> _Linear | None:
+    """An integer as a sum of numbers times variables and what has none of them, if it is one."""
     form = plain.linear(e, variables)
-    if form is None:
-        return zero, e, {}
-    factors, whole = form
+    factors = None if form is None else numbers_of([form[0].get(v, const(0)) for v in variables])
+    if form is None or factors is None:
+        return None
+    whole = form[1]
     rest = whole.a if isinstance(whole, Add | Sub) and isinstance(whole.b, IntImm) else whole
     constant = plain.simplify(whole - rest)
-    return (rest, constant, factors) if plain.simplify(rest + 1) is rest + 1 else (zero, e, {})
+    if not isinstance(constant, IntImm) or plain.simplify(rest + 1) is not rest + 1:
+        return None
+    return _Linear(rest, constant.value, factors)
 
 
 def _defines(body: Stmt) -> bool:
