@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeAlias
 
-from smelt.ir import dtype as dt
 from smelt.ir.expr import EQ, INDEX, Expr, ExprLike, IntImm, Var, convert
 from smelt.ir.walk import free_vars
 
@@ -120,9 +119,9 @@ class Analyzer:
 
     @contextmanager
     def assume(self, condition: ExprLike) -> Iterator[Analyzer]:
-        """Inside the `with` block the condition is true; what differs by lane says nothing."""
+        """Inside the `with` block the condition is true."""
         c = self.simplify(condition)
-        if isinstance(c, IntImm) or dt.lanes(c.dtype) > 1:
+        if isinstance(c, IntImm):
             yield self
             return
         self.context = under(self.context, c, True)

@@ -227,6 +227,7 @@ def legalize_narrow(func: tir.PrimFunc) -> tir.PrimFunc:
     and float16 where the target lacks conversions."""
     lacking = [t for t in func.attrs.get("lacks", ()) if t == "float16"]
     wide = {**_WIDE, **dict.fromkeys(lacking, "float32")}
-    if all(dt.scalar(e.dtype) not in wide for e in expressions(*tir.walk(func.body))):
+    types = {e.dtype for e in expressions(*tir.walk(func.body))}
+    if wide.keys().isdisjoint(map(dt.scalar, types)):
         return func
     return legalize_storage(legalize_compute(func, wide), tuple(wide), "legalize_narrow")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from smelt.ir import dtype as dt
 from smelt.ir.build import logical_not
 from smelt.ir.expr import Expr
 from smelt.tir.facts import analyzer_of as analyzer_of
@@ -31,12 +32,16 @@ class RangeRewriter(Rewriter):
 
     def branches(self, s: IfThenElse, condition: Expr) -> tuple[Stmt, Stmt | None]:
         """Both sides of a branch, each with what its condition says there."""
+        yes = self.side(s.then_body, condition)
+        no = s.else_body
+        return yes, None if no is None else self.side(no, logical_not(condition))
+
+    def side(self, s: Stmt, condition: Expr) -> Stmt:
+        """A statement that runs where a condition holds; one of many lanes is no fact."""
+        if dt.lanes(condition.dtype) > 1:
+            return self.stmt(s)
         with self.analyzer.assume(condition):
-            yes = self.stmt(s.then_body)
-        if s.else_body is None:
-            return yes, None
-        with self.analyzer.assume(logical_not(condition)):
-            return yes, self.stmt(s.else_body)
+            return self.stmt(s)
 
     def iter_var(self, i: IterVar) -> IterVar:
         """A variable of a block, whose domain is known from here on."""

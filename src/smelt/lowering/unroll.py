@@ -147,12 +147,13 @@ def _linear(plain: Analyzer, e: Expr, *variables: Var) -> _Linear | None:
     factors = None if form is None else numbers_of([form[0].get(v, const(0)) for v in variables])
     if form is None or factors is None:
         return None
-    whole = form[1]
-    rest = whole.a if isinstance(whole, Add | Sub) and isinstance(whole.b, IntImm) else whole
-    constant = plain.simplify(whole - rest)
-    if not isinstance(constant, IntImm) or plain.simplify(rest + 1) is not rest + 1:
+    rest, constant = form[1], 0
+    if isinstance(rest, Add | Sub) and isinstance(rest.b, IntImm):
+        constant = rest.b.value if isinstance(rest, Add) else -rest.b.value
+        rest = rest.a
+    if plain.simplify(rest + 1) is not rest + 1:
         return None
-    return _Linear(rest, constant.value, factors)
+    return _Linear(rest, constant, factors)
 
 
 def _defines(body: Stmt) -> bool:

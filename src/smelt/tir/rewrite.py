@@ -280,7 +280,7 @@ class _MapStmts(Rewriter):
         self.kind, self.fn = kind, fn
 
     def stmt(self, s: nodes.Stmt) -> nodes.Stmt:
-        new = super().stmt(s)
+        new = super().stmt(s) if nodes.sub_statements(s) else s
         return self.fn(new) if isinstance(new, self.kind) else new
 
     def expr(self, e: Expr) -> Expr:
