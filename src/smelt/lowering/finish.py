@@ -31,12 +31,7 @@ def _fused(e: expr.Add) -> expr.Expr:
     """a * b + c with one rounding."""
     for product, other in ((e.b, e.a), (e.a, e.b)):
         if isinstance(product, expr.Mul):
-            lanes = dt.lanes(e.dtype)
-            a, b, c = (
-                x if dt.lanes(x.dtype) == lanes else expr.Broadcast(x, lanes)
-                for x in (product.a, product.b, other)
-            )
-            return expr.Call(e.dtype, "fma", (a, b, c))
+            return expr.Call(e.dtype, "fma", (product.a, product.b, other))
     return e
 
 
