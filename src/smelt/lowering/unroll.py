@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from smelt.arith.poly import INTS
 from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Add, Binary, Broadcast, Expr, IntImm, Ramp, Sub, Var, const, numbers_of
-from smelt.ir.walk import free_vars
+from smelt.ir.walk import free_vars, rebuild_binary
 from smelt.tir.nodes import (
     Allocate,
     AllocateConst,
@@ -43,85 +43,86 @@ class _Linear(NamedTuple):
     constant: int
     factors: tuple[int, ...]
 
+    def at(self, values: Sequence[Expr]) -> Expr | None:
+        """The sum where the variables are small numbers, else None."""
+        numbers = numbers_of(values)
+        if numbers is None:
+            return None
+        by = self.constant
+        for factor, n in zip(self.factors, numbers, strict=True):
+            by += factor * n
+        if abs(by) >= _LARGEST:
+            return None
+        return self.rest + by if by >= 0 else self.rest - -by
 
-class _Seen(NamedTuple):
-    """An expression of a body that is written out.
 
-    variables  those in it that have a value; a tuple of their values is a key of `made`
-    linear     what it is for any numbers, or None where that has to be derived for each
-    """
-
-    variables: Sequence[Var]
-    linear: _Linear | None
-    made: dict[tuple[Expr, ...], Expr]
+Template = Callable[[], Expr]
+"""What an expression becomes for the values that its variables have when it is called."""
 
 
 class _Unroll(Simplify):
     """Writes out unrolled loops; simplifies on the way, since now more is constant.
 
-    Most of what a body computes depends on few of the loops around it, so what an expression
-    becomes is remembered under the values of its own variables.
+    Most of what a body computes depends on few of the loops around it, so every expression has a
+    template, which remembers what it has become under the values of its own variables.
     """
 
     def __init__(self, sizes: Mapping[Expr, int]) -> None:
         super().__init__(sizes)
-        self.known: dict[tuple[object, Expr], _Seen] = {}
+        self.templates: dict[tuple[object, Expr], Template] = {}
         self.defines = cache(_defines)
         self.linear = cache(partial(_linear, Analyzer()))
 
     def expr(self, e: Expr) -> Expr:
         """Simplified where the loops' variables have their present values."""
-        if e.constant:
-            return e
-        if isinstance(e, Var):
-            return self.analyzer.simplify(self.values.get(e, e))
-        if isinstance(e, Binary) and dt.is_float(e.dtype):
-            return self.of_parts(e)
+        return self.template(e)()
+
+    def template(self, e: Expr) -> Template:
+        """The one under the present facts."""
         at = self.analyzer.context, e
-        seen = self.known.get(at)
-        if seen is None:
-            seen = self.known[at] = self.seen(e)
-        values = self.values
-        key = tuple([values[v] for v in seen.variables])
-        found = seen.made.get(key)
+        found = self.templates.get(at)
         if found is None:
-            found = seen.made[key] = self.new(e, seen.linear, key)
+            found = self.templates[at] = self.made(e)
         return found
 
-    def seen(self, e: Expr) -> _Seen:
+    def made(self, e: Expr) -> Template:
+        if isinstance(e, Binary) and dt.is_float(e.dtype):
+            a, b = self.template(e.a), self.template(e.b)
+            return lambda: self.joined(type(e), a(), b())
         variables = [v for v in free_vars(e) if v in self.values]
-        linear = self.linear(e, *variables) if e.dtype in INTS else None
+        linear = self.linear(e, *variables) if e.dtype in INTS and variables else None
         if linear is not None and self.analyzer.simplify(linear.rest) is not linear.rest:
             linear = None
-        return _Seen(variables, linear, {})
+        known: dict[tuple[Expr, ...], Expr] = {}
 
-    def new(self, e: Expr, linear: _Linear | None, values: Sequence[Expr]) -> Expr:
-        """The same for values that are new: in a linear integer they change only the constant."""
-        if e.dtype not in INTS:
-            return self.of_parts(e)
-        numbers = numbers_of(values)
-        if linear is not None and numbers is not None:
-            by = linear.constant
-            for factor, n in zip(linear.factors, numbers, strict=True):
-                by += factor * n
-            if abs(by) < _LARGEST:
-                return linear.rest + by if by >= 0 else linear.rest - -by
-        return super().expr(e)
+        def template() -> Expr:
+            values = tuple([self.values[v] for v in variables])
+            found = known.get(values)
+            if found is None:
+                found = None if linear is None else linear.at(values)
+                found = known[values] = self.new(e) if found is None else found
+            return found
 
-    def of_parts(self, e: Expr) -> Expr:
-        """What is simple where its parts are, but for operations on broadcasts, or simplified."""
+        return template
+
+    def new(self, e: Expr) -> Expr:
+        if e.dtype in INTS or isinstance(e, Var):
+            return super().expr(e)
         new = self.visit_expr(e)
-        if isinstance(new, Binary) and dt.is_float(new.dtype):
-            simple = type(new.a) is not Broadcast or type(new.b) is not Broadcast
-        else:
-            simple = isinstance(new, BufferLoad | Ramp | Broadcast)
-        return new if simple else self.analyzer.simplify(new)
+        return (
+            new if isinstance(new, BufferLoad | Ramp | Broadcast) else self.analyzer.simplify(new)
+        )
+
+    def joined(self, kind: type[Binary], a: Expr, b: Expr) -> Expr:
+        """An operation on floats; simple where its parts are, but for those on broadcasts."""
+        new = rebuild_binary(kind, a, b)
+        return self.analyzer.simplify(new) if type(a) is type(b) is Broadcast else new
 
     def visit_For(self, s: For) -> Stmt:
         if s.kind != "unrolled":
-            self.known.clear()  # the loop's variable may have had, or get, another range or a value
+            self.templates.clear()  # the variable may have had, or get, another range or a value
             new = super().visit_For(s)
-            self.known.clear()
+            self.templates.clear()
             return new
         low, extent = self.expr(s.min), self.expr(s.extent)
         if not isinstance(extent, IntImm):
