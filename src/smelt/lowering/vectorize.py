@@ -160,7 +160,7 @@ _FEW = 4
 
 
 class _Vectorize(RangeRewriter):
-    def expr(self, e: expr.Expr) -> expr.Expr:
+    def visit_expr(self, e: expr.Expr) -> expr.Expr:
         return e
 
     def loop(self, s: tir.For) -> tir.Stmt:
