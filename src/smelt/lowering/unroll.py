@@ -108,10 +108,12 @@ class _Unroll(Simplify):
     def new(self, e: Expr) -> Expr:
         if e.dtype in INTS or isinstance(e, Var):
             return super().expr(e)
+        if isinstance(e, BufferLoad):
+            return BufferLoad(e.buffer, tuple([self.expr(i) for i in e.indices]))
+        if isinstance(e, Ramp):
+            return Ramp(self.expr(e.base), self.expr(e.stride), e.lanes)
         new = self.visit_expr(e)
-        return (
-            new if isinstance(new, BufferLoad | Ramp | Broadcast) else self.analyzer.simplify(new)
-        )
+        return new if isinstance(new, Broadcast) else self.analyzer.simplify(new)
 
     def joined(self, kind: type[Binary], a: Expr, b: Expr) -> Expr:
         """An operation on floats; simple where its parts are, but for those on broadcasts."""

@@ -121,7 +121,8 @@ class Rewriter:
         """A store."""
         value = self.expr(s.value)
         buffer, indices = self.access(s.buffer, self.exprs(s.indices))
-        return updated(s, buffer=buffer, value=value, indices=indices)
+        same = buffer is s.buffer and value is s.value and indices is s.indices
+        return s if same else nodes.BufferStore(buffer, value, indices)
 
     def visit_Block(self, s: nodes.Block) -> nodes.Block:
         """A block with all that is in it."""
