@@ -55,26 +55,26 @@ class _Offsets(Rewriter):
 class _Flatten(Simplify):
     def __init__(self, sizes: Mapping[Expr, int]) -> None:
         super().__init__(sizes)
-        self.plain: _Offsets = _Offsets(self.analyzer)
+        self.offsets = _Offsets(self.analyzer)
 
-    def expr(self, e: Expr) -> Expr:
-        return self.analyzer.simplify(self.plain.expr(e))
+    def plain(self, e: Expr) -> Expr:
+        return self.offsets.expr(super().plain(e))
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
-        offset = self.plain.offset(s.buffer, self.plain.exprs(s.indices))
+        offset = self.offsets.offset(s.buffer, tuple(map(self.plain, s.indices)))
         return BufferStore(
-            self.plain.buffer(s.buffer), self.expr(s.value), (self.analyzer.simplify(offset),)
+            self.offsets.buffer(s.buffer), self.expr(s.value), (self.analyzer.simplify(offset),)
         )
 
     def visit_Allocate(self, s: Allocate) -> Stmt:
-        return Allocate(self.plain.buffer(s.buffer), self.stmt(s.body), s.annotations)
+        return Allocate(self.offsets.buffer(s.buffer), self.stmt(s.body), s.annotations)
 
     def visit_AllocateConst(self, s: AllocateConst) -> Stmt:
-        return AllocateConst(self.plain.buffer(s.buffer), s.data.reshape(-1), self.stmt(s.body))
+        return AllocateConst(self.offsets.buffer(s.buffer), s.data.reshape(-1), self.stmt(s.body))
 
 
 def flatten_buffers(func: PrimFunc) -> PrimFunc:
     """A program whose buffers have one dimension each, parameters included."""
     flatten = _Flatten(sizes_of(func))
-    params = tuple([flatten.plain.buffer(p) if isinstance(p, Buffer) else p for p in func.params])
+    params = tuple([flatten.offsets.buffer(p) if isinstance(p, Buffer) else p for p in func.params])
     return func.replace(params=params, body=flatten.stmt(func.body))

@@ -23,9 +23,11 @@ class Simplify(RangeRewriter):
 
     def expr(self, e: Expr) -> Expr:
         """Substituted, then simplified."""
-        if self.values:
-            e = substitute(e, self.values)
-        return self.analyzer.simplify(e)
+        return self.analyzer.simplify(self.plain(e))
+
+    def plain(self, e: Expr) -> Expr:
+        """Values for variables."""
+        return substitute(e, self.values) if self.values else e
 
     def define(self, v: Var, value: Expr | None) -> None:
         """Let a variable stand for a value from here on (None: no longer)."""
