@@ -20,16 +20,12 @@ class _Offsets(Rewriter):
     def __init__(self, analyzer: Analyzer) -> None:
         super().__init__()
         self.analyzer = analyzer
-        self.flat: dict[Buffer, Buffer] = {}
 
     def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
         return self.buffer(b), (self.offset(b, indices),)
 
-    def buffer(self, b: Buffer) -> Buffer:
-        found = self.flat.get(b)
-        if found is None:
-            found = self.flat[b] = Buffer(b.name, (self.size(b),), b.type, b.scope)
-        return found
+    def other_buffer(self, b: Buffer) -> Buffer:
+        return Buffer(b.name, (self.size(b),), b.type, b.scope)
 
     def size(self, b: Buffer) -> Expr:
         """The elements from the first to the last; with strides there may be gaps among them."""

@@ -110,7 +110,6 @@ class _Storage(Rewriter):
     def __init__(self, narrow: tuple[str, ...], who: str) -> None:
         super().__init__()
         self.narrow, self.who = narrow, who
-        self.buffers: dict[tir.Buffer, tir.Buffer] = {}
         self.vars: dict[expr.Var, expr.Var] = {}
         self.lets: list[tuple[expr.Var, expr.Expr]] | None = None
 
@@ -120,12 +119,8 @@ class _Storage(Rewriter):
             return dtype
         return dt.vector(f"uint{dt.bits(dtype)}", dt.lanes(dtype))
 
-    def buffer(self, b: tir.Buffer) -> tir.Buffer:
-        if b.type not in self.narrow:
-            return b
-        if b not in self.buffers:
-            self.buffers[b] = b.replace(type=self.kept(b.type))
-        return self.buffers[b]
+    def other_buffer(self, b: tir.Buffer) -> tir.Buffer:
+        return b.replace(type=self.kept(b.type)) if b.type in self.narrow else b
 
     def var(self, v: expr.Var) -> expr.Var:
         """What stands for a variable from here on."""

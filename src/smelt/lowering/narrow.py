@@ -10,7 +10,7 @@ from smelt.ir.errors import CompileError
 from smelt.ir.walk import rebuild_binary, refold
 from smelt.tir import nodes as tir
 from smelt.tir.printer import script
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.rewrite import N
 from smelt.tir.script_ops import shape_vars
 
 from .ranges import RangeRewriter, sizes_of
@@ -132,7 +132,6 @@ class _Force(_Narrow):
     def __init__(self, func: tir.PrimFunc) -> None:
         super().__init__(sizes_of(func))
         self.name = func.name
-        self.buffers: dict[tir.Buffer, tir.Buffer] = {}
 
     def fits(self, e: expr.Expr) -> bool:
         low, high = self.analyzer.bounds(e)
@@ -151,12 +150,8 @@ class _Force(_Narrow):
         """A parameter or a size."""
         return self.bind(v) if v.type == expr.INDEX else v
 
-    def buffer(self, b: tir.Buffer) -> tir.Buffer:
-        found = self.buffers.get(b)
-        if found is None:
-            shape, strides = self.indices(b.shape), self.indices(b.strides)
-            found = self.buffers[b] = b.replace(shape=shape, strides=strides)
-        return found
+    def other_buffer(self, b: tir.Buffer) -> tir.Buffer:
+        return b.replace(shape=self.indices(b.shape), strides=self.indices(b.strides))
 
     def visit_BlockRealize(self, s: tir.BlockRealize) -> tir.Stmt:
         values = self.indices(s.values)
@@ -164,20 +159,13 @@ class _Force(_Narrow):
         assert isinstance(block, tir.Block)
         return tir.BlockRealize(values, predicate, block)
 
-    def visit_Block(self, s: tir.Block) -> tir.Block:
-        iters = []
-        for i in s.iter_vars:
-            self.analyzer.bind(i.var, i.dom.min, i.dom.extent)
-            dom = self.range(i.dom)
-            iters.append(i.replace(var=self.scalar(i.var), dom=dom))
-        return Rewriter.visit_Block(self, s.replace(iter_vars=tuple(iters)))
+    def iter_var(self, i: tir.IterVar) -> tir.IterVar:
+        self.analyzer.bind(i.var, i.dom.min, i.dom.extent)
+        return i.replace(dom=self.parts(i.dom), var=self.scalar(i.var))
 
-    def region(self, r: tir.BufferRegion) -> tir.BufferRegion:
-        return tir.BufferRegion(self.buffer(r.buffer), tuple([self.range(d) for d in r.region]))
-
-    def range(self, r: tir.Range) -> tir.Range:
-        """The interval of a block variable or a region."""
-        return tir.Range(self.index(r.min), self.index(r.extent))
+    def parts(self, s: N) -> N:
+        """The ends of the intervals of block variables and regions are indices."""
+        return s.with_children(self.index) if isinstance(s, tir.Range) else super().parts(s)
 
 
 def force_int32_indices(func: tir.PrimFunc) -> tir.PrimFunc:

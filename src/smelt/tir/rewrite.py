@@ -72,8 +72,15 @@ class Rewriter:
         return self.buffer(b), indices
 
     def buffer(self, b: nodes.Buffer) -> nodes.Buffer:
-        """What stands for a buffer."""
-        return self.buffers.get(b, b)
+        """What stands for a buffer; override `other_buffer` instead of this."""
+        found = self.buffers.get(b)
+        if found is None:
+            found = self.buffers[b] = self.other_buffer(b)
+        return found
+
+    def other_buffer(self, b: nodes.Buffer) -> nodes.Buffer:
+        """What will stand for a buffer that is met for the first time."""
+        return b
 
     def allocated(self, b: nodes.Buffer) -> nodes.Buffer:
         """What stands from here on for a buffer that is allocated here, its shape rewritten."""
