@@ -85,11 +85,8 @@ class Rewriter:
     def allocated(self, b: nodes.Buffer) -> nodes.Buffer:
         """What stands from here on for a buffer that is allocated here, its shape rewritten."""
         new = self.buffer(b)
-        if new is b:
-            new = self.parts(b)
-        if new is not b:
-            self.buffers[b] = new
-        return new
+        self.buffers[b] = self.parts(b) if new is b else new
+        return self.buffers[b]
 
     # --------------------------------------------------------------------------- statements
 
