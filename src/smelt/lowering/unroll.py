@@ -10,7 +10,19 @@ from smelt.arith import Analyzer
 from smelt.arith.poly import INTS
 from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError
-from smelt.ir.expr import Add, Binary, Broadcast, Expr, IntImm, Ramp, Sub, Var, const, numbers_of
+from smelt.ir.expr import (
+    Add,
+    Binary,
+    Broadcast,
+    Expr,
+    IntImm,
+    Ramp,
+    Sub,
+    Var,
+    binary,
+    const,
+    numbers_of,
+)
 from smelt.ir.walk import free_vars, rebuild_binary
 from smelt.tir.nodes import (
     Allocate,
@@ -45,15 +57,14 @@ class _Linear(NamedTuple):
 
     def at(self, values: Sequence[Expr]) -> Expr | None:
         """The sum where the variables are small numbers, else None."""
-        numbers = numbers_of(values)
-        if numbers is None:
-            return None
         by = self.constant
-        for factor, n in zip(self.factors, numbers, strict=True):
-            by += factor * n
+        for factor, v in zip(self.factors, values, strict=True):
+            if not isinstance(v, IntImm):
+                return None
+            by += factor * v.value
         if abs(by) >= _LARGEST:
             return None
-        return self.rest + by if by >= 0 else self.rest - -by
+        return binary(Add, self.rest, by) if by >= 0 else binary(Sub, self.rest, -by)
 
 
 Template = Callable[[], Expr]
