@@ -61,9 +61,7 @@ class _Hoist(Rewriter):
             return s
         yes = self.version(s, condition, True, copies - 1)
         no = self.version(renamed(s), condition, False, copies - 1)
-        if tir.is_no_op(no):
-            return tir.IfThenElse(condition, yes)
-        return tir.IfThenElse(condition, yes, no)
+        return tir.without_empty_sides(tir.IfThenElse(condition, yes, no))
 
     def version(self, s: tir.Stmt, condition: Expr, value: bool, copies: int) -> tir.Stmt:
         assert isinstance(s, tir.For)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from smelt.ir.build import is_const, logical_not
+from smelt.ir.build import is_const
 from smelt.ir.expr import And, Broadcast, Expr, IntImm, Var
 from smelt.ir.walk import substitute
 from smelt.tir import nodes as tir
@@ -58,11 +58,7 @@ class Simplify(RangeRewriter):
             if c.value:
                 return self.stmt(s.then_body)
             return tir.no_op() if s.else_body is None else self.stmt(s.else_body)
-        yes, no = self.branches(s, c)
-        no = None if no is None or tir.is_no_op(no) else no
-        if tir.is_no_op(yes):
-            return tir.no_op() if no is None else tir.IfThenElse(logical_not(c), no)
-        return tir.IfThenElse(c, yes, no)
+        return tir.without_empty_sides(tir.IfThenElse(c, *self.branches(s, c)))
 
     def visit_Seq(self, s: tir.Seq) -> tir.Stmt:
         """Statements that do nothing are dropped."""

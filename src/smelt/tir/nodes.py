@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from smelt.ir import dtype as dt
+from smelt.ir.build import logical_not
 from smelt.ir.expr import INDEX, Call, Expr, ExprLike, IntImm, Var, const, convert, numbers_of
 from smelt.ir.node import Node
 from smelt.ir.operators import Operators
@@ -413,6 +414,14 @@ def without_no_ops(s: Seq, parts: Iterable[Stmt]) -> Stmt:
     return seq(*kept) if kept else no_op()
 
 
+def without_empty_sides(s: IfThenElse) -> Stmt:
+    """A branch without sides that do nothing."""
+    no = None if s.else_body is None or is_no_op(s.else_body) else s.else_body
+    if is_no_op(s.then_body):
+        return no_op() if no is None else IfThenElse(logical_not(s.condition), no)
+    return s if no is s.else_body else IfThenElse(s.condition, s.then_body)
+
+
 def intrinsic(op: str, *args: ExprLike) -> Stmt:
     """An effect, e.g. a host intrinsic."""
     return Evaluate(Call("int32", op, tuple([convert(a) for a in args])))
@@ -443,8 +452,10 @@ def own_exprs(s: Stmt) -> list[Expr]:
 
 def sub_statements(s: Stmt) -> list[Stmt]:
     """The statements directly below one."""
+    if isinstance(s, BufferStore):  # most are
+        return []
     if isinstance(s, For | LetStmt | Allocate):
         return [s.body]
     if isinstance(s, Block):
         return [s.body] if s.init is None else [s.init, s.body]
-    return [] if isinstance(s, BufferStore) else [c for c in s.children() if isinstance(c, Stmt)]
+    return [c for c in s.children() if isinstance(c, Stmt)]
