@@ -6,7 +6,7 @@ from smelt.ir import dtype as dt
 from smelt.ir import expr
 from smelt.tir.nodes import PrimFunc
 
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 
 
 class _Finish(RangeRewriter):
@@ -38,6 +38,6 @@ def _fused(e: expr.Add) -> expr.Expr:
 def finish(func: PrimFunc) -> PrimFunc:
     """a * b + c as fma, where the target has one; floor divisions of what is never negative as the
     processor's own."""
-    last = _Finish(sizes_of(func))
+    last = _Finish(analyzer_for(func))
     last.fuses = "fma" not in func.attrs.get("lacks", ())
     return func.replace(body=last.stmt(func.body))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from smelt.arith import Analyzer
 from smelt.ir.expr import INDEX, Expr, const
 from smelt.tir.nodes import Allocate, AllocateConst, Buffer, BufferStore, PrimFunc, Stmt
 from smelt.tir.rewrite import Indices, Rewriter
 
 from .lanes import in_steps
-from .ranges import sizes_of
+from .ranges import analyzer_for
 from .simplify import Simplify
 
 
@@ -49,8 +47,8 @@ class _Offsets(Rewriter):
 
 
 class _Flatten(Simplify):
-    def __init__(self, sizes: Mapping[Expr, int]) -> None:
-        super().__init__(sizes)
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
         self.offsets = _Offsets(self.analyzer)
 
     def plain(self, e: Expr) -> Expr:
@@ -71,6 +69,6 @@ class _Flatten(Simplify):
 
 def flatten_buffers(func: PrimFunc) -> PrimFunc:
     """A program whose buffers have one dimension each, parameters included."""
-    flatten = _Flatten(sizes_of(func))
+    flatten = _Flatten(analyzer_for(func))
     params = tuple([flatten.offsets.buffer(p) if isinstance(p, Buffer) else p for p in func.params])
     return func.replace(params=params, body=flatten.stmt(func.body))

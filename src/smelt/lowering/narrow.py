@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir import expr
 from smelt.ir.errors import CompileError
@@ -13,7 +12,7 @@ from smelt.tir.printer import script
 from smelt.tir.rewrite import N
 from smelt.tir.script_ops import shape_vars
 
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 from .safe import require_flat
 
 NARROW = "int32"
@@ -25,8 +24,8 @@ _ARITHMETIC = tuple([o.node for o in expr.OPERATORS if o.level >= expr.SUM and o
 class _Narrow(RangeRewriter):
     """Loop variables, indices and comparisons in 32 bits, where every part of them fits."""
 
-    def __init__(self, sizes: Mapping[expr.Expr, int]) -> None:
-        super().__init__(sizes)
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
         self.vars: dict[expr.Var, expr.Var] = {}
         self.found: dict[expr.Expr, expr.Expr | None] = {}
 
@@ -119,7 +118,7 @@ def narrow_indices(func: tir.PrimFunc, bits: int) -> tir.PrimFunc:
     require_flat(func, "NarrowDataType")
     if bits not in (32, 64):
         raise CompileError(f"NarrowDataType: target_bits is {bits!r}; legal: 32 or 64")
-    return func if bits == 64 else func.replace(body=_Narrow(sizes_of(func)).stmt(func.body))
+    return func if bits == 64 else func.replace(body=_Narrow(analyzer_for(func)).stmt(func.body))
 
 
 # ---------------------------------------------------------------------------------- by force
@@ -130,7 +129,7 @@ class _Force(_Narrow):
     refused."""
 
     def __init__(self, func: tir.PrimFunc) -> None:
-        super().__init__(sizes_of(func))
+        super().__init__(analyzer_for(func))
         self.name = func.name
 
     def fits(self, e: expr.Expr) -> bool:

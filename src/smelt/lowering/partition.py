@@ -11,7 +11,7 @@ A branch a tile costs nothing, and the loop stays one, so it can still be parall
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from functools import cache
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statem
 from smelt.tir.rewrite import loads, renamed
 from smelt.tir.script_ops import expressions
 
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 from .simplify import Simplify
 
 _TILE = ("vectorized", "unrolled")
@@ -34,7 +34,7 @@ _EDGES = 4
 
 def partition_loops(func: PrimFunc) -> PrimFunc:
     """Partition every tile loop (one that holds vectorised or unrolled loops) by its conditions."""
-    return func.replace(body=_Partition(sizes_of(func)).stmt(func.body))
+    return func.replace(body=_Partition(analyzer_for(func)).stmt(func.body))
 
 
 class _Condition(NamedTuple):
@@ -46,8 +46,8 @@ class _Condition(NamedTuple):
 
 
 class _Partition(RangeRewriter):
-    def __init__(self, sizes: Mapping[Expr, int]) -> None:
-        super().__init__(sizes)
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
         self.conditions = cache(self._conditions)
 
     def _conditions(self, s: Stmt) -> list[_Condition]:
@@ -108,7 +108,7 @@ class _Partition(RangeRewriter):
     def part(self, body: Stmt, condition: Expr) -> Stmt:
         """The body where a condition on the loop's variable holds."""
         with self.analyzer.assume(condition):
-            return self.stmt(_under(body, self.analyzer))
+            return self.stmt(Simplify(self.analyzer).stmt(body))
 
     def edge(self, body: Stmt, v: Var, low: Expr, high: Expr, condition: Expr) -> Stmt | None:
         """The iterations of one edge: a constant where there is one, a copy each of a few."""
@@ -129,13 +129,7 @@ class _Partition(RangeRewriter):
     def iteration(self, body: Stmt, v: Var, value: Expr) -> Stmt:
         """The body for one value of the loop's variable."""
         copy = renamed(LetStmt(v, self.analyzer.simplify(value), body))
-        return self.stmt(_under(copy, self.analyzer))
-
-
-def _under(body: Stmt, analyzer: Analyzer) -> Stmt:
-    inner = Simplify({})
-    inner.analyzer = analyzer
-    return inner.stmt(body)
+        return self.stmt(Simplify(self.analyzer).stmt(copy))
 
 
 def _worst(condition: _Condition, analyzer: Analyzer) -> Expr | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 
-from smelt.arith import Answer
+from smelt.arith import Analyzer, Answer
 from smelt.ir import dtype as dt
 from smelt.ir.build import any_of
 from smelt.ir.expr import INDEX, Call, Expr, IntImm, Ramp, Var, const
@@ -14,7 +13,7 @@ from smelt.tir import nodes as tir
 from smelt.tir.rewrite import Indices, Rewriter, loads
 from smelt.tir.script_ops import expressions
 
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 
 _ROOM = 28 * 64
 """Bytes of accumulators in one loop: more would not stay in the registers of any CPU."""
@@ -26,7 +25,7 @@ def promote_accumulators(func: tir.PrimFunc) -> tir.PrimFunc:
     Only where the loop surely stores it, and all that the loop does with the buffer is at such
     places, each the same as another or disjoint from it. Buffers are taken not to overlap.
     """
-    return _Promote(sizes_of(func)).program(func)
+    return _Promote(analyzer_for(func)).program(func)
 
 
 class _Uses:
@@ -55,8 +54,8 @@ class _Uses:
 
 
 class _Promote(RangeRewriter):
-    def __init__(self, sizes: Mapping[Expr, int]) -> None:
-        super().__init__(sizes)
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
         self.uses = cache(self._uses)
 
     def expr(self, e: Expr) -> Expr:

@@ -12,7 +12,7 @@ from smelt.tir.rewrite import map_stmts
 from smelt.tir.script_ops import is_pure
 
 from .accesses import is_self, uses
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 
 
 class _Remove(RangeRewriter):
@@ -62,7 +62,7 @@ class _Remove(RangeRewriter):
 
 def remove_no_op(func: tir.PrimFunc) -> tir.PrimFunc:
     """A program without loops, branches, bindings, buffers and stores that do nothing."""
-    return _Remove(sizes_of(func)).program(func)
+    return _Remove(analyzer_for(func)).program(func)
 
 
 def _without(func: tir.PrimFunc, dropped: Callable[[tir.Stmt], bool]) -> tir.PrimFunc:

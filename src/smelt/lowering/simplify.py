@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from smelt.arith import Analyzer
 from smelt.ir.build import is_const
 from smelt.ir.expr import And, Broadcast, Expr, IntImm, Var
 from smelt.ir.walk import substitute
 from smelt.tir import nodes as tir
 from smelt.tir.rewrite import updated
 
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 
 
 class Simplify(RangeRewriter):
     """Rewrites expressions by an Analyzer that knows the ranges of the loops around."""
 
-    def __init__(self, sizes: Mapping[Expr, int]) -> None:
-        """Symbolic sizes with the least value of each."""
-        super().__init__(sizes)
+    def __init__(self, analyzer: Analyzer) -> None:
+        """What is known of sizes, or of all that is around."""
+        super().__init__(analyzer)
         self.values: dict[Var, Expr] = {}
 
     def expr(self, e: Expr) -> Expr:
@@ -80,7 +79,7 @@ class Simplify(RangeRewriter):
 
 def simplify(func: tir.PrimFunc) -> tir.PrimFunc:
     """A program with its statements simplified."""
-    return Simplify(sizes_of(func)).program(func)
+    return Simplify(analyzer_for(func)).program(func)
 
 
 def _decided_lanes(c: Expr) -> Expr:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ from smelt.tir.nodes import (
 from smelt.tir.printer import script
 from smelt.tir.rewrite import renamed
 
-from .ranges import sizes_of
+from .ranges import analyzer_for
 from .simplify import Simplify
 
 _LARGE = 16384
@@ -78,8 +78,8 @@ class _Unroll(Simplify):
     template, which remembers what it has become under the values of its own variables.
     """
 
-    def __init__(self, sizes: Mapping[Expr, int]) -> None:
-        super().__init__(sizes)
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
         self.templates: dict[tuple[object, Expr], Template] = {}
         self.defines = cache(_defines)
         self.linear = cache(partial(_linear, Analyzer()))
@@ -180,4 +180,4 @@ def _defines(body: Stmt) -> bool:
 
 def unroll_loops(func: PrimFunc) -> PrimFunc:
     """Write out the loops of kind "unrolled"."""
-    return func.replace(body=_Unroll(sizes_of(func)).stmt(func.body))
+    return func.replace(body=_Unroll(analyzer_for(func)).stmt(func.body))

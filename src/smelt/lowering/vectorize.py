@@ -15,7 +15,7 @@ from smelt.tir.printer import script
 from smelt.tir.rewrite import Rewriter, loads, renamed, substitute_stmt
 from smelt.tir.script_ops import expressions, operands
 
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 
 
 class _Lanes(Rewriter):
@@ -212,4 +212,4 @@ def _is_vector(s: tir.Stmt) -> bool:
 
 def vectorize_loops(func: tir.PrimFunc) -> tir.PrimFunc:
     """Replace loops of kind "vectorized" by vector statements."""
-    return func.replace(body=_Vectorize(sizes_of(func)).stmt(func.body))
+    return func.replace(body=_Vectorize(analyzer_for(func)).stmt(func.body))
