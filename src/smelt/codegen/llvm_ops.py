@@ -367,15 +367,12 @@ class ScalarOps(InstructionOps):
         return self.assign(f"{name} {t} {values[0]}, {values[1]}")
 
     def _classify(self, e: expr.Call) -> str:
-        a, t = self.value(e.args[0]), llvm_type(e.args[0].dtype)
+        dtype = e.args[0].dtype
+        a, t = self.value(e.args[0]), llvm_type(dtype)
         if e.op == "isnan":
             return self.assign(f"fcmp uno {t} {a}, {a}")
-        size = self.intrinsic("fabs", e.args[0].dtype, [a])
-        infinity = self.value(
-            _splat(
-                expr.FloatImm(dt.scalar(e.args[0].dtype), float("inf")), dt.lanes(e.args[0].dtype)
-            )
-        )
+        size = self.intrinsic("fabs", dtype, [a])
+        infinity = self.value(expr.const(float("inf"), dtype))
         test = "oeq" if e.op == "isinf" else "olt"
         return self.assign(f"fcmp {test} {t} {size}, {infinity}")
 
@@ -420,17 +417,13 @@ def _is_number(e: expr.Expr) -> bool:
     return isinstance(e, expr.FloatImm) and e.value == e.value
 
 
-def _splat(e: expr.Expr, lanes: int) -> expr.Expr:
-    return e if lanes == 1 else expr.Broadcast(e, lanes)
-
-
 def _widen(e: expr.Expr, memo: dict[expr.Expr, expr.Expr], lanes: int) -> expr.Expr:
     """A scalar tree with every node on `lanes` lanes."""
     found = memo.get(e)
     if found is not None:
         return found
     if isinstance(e, expr.IntImm | expr.FloatImm):
-        new: expr.Expr = _splat(e, lanes)
+        new: expr.Expr = e if lanes == 1 else expr.Broadcast(e, lanes)
     elif isinstance(e, expr.Binary):
         new = type(e)(_widen(e.a, memo, lanes), _widen(e.b, memo, lanes))
     else:

@@ -14,7 +14,18 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import logical_not
-from smelt.ir.expr import INDEX, Call, Expr, ExprLike, IntImm, Var, const, convert, numbers_of
+from smelt.ir.expr import (
+    INDEX,
+    Call,
+    Expr,
+    ExprLike,
+    IntImm,
+    Typed,
+    Var,
+    const,
+    convert,
+    numbers_of,
+)
 from smelt.ir.node import Node
 from smelt.ir.operators import Operators
 from smelt.ir.text import Scripted
@@ -87,22 +98,15 @@ class Buffer(Node):
         return numbers_of(self.shape)
 
 
-class BufferLoad(Expr, interned=True):
+class BufferLoad(Typed, interned=True):
     """The element of `buffer` at `indices`; a Ramp as last index makes it a vector."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
 
-    __extra_slots__: ClassVar[tuple[str, ...]] = ("_dtype",)
-
     def __post_init__(self) -> None:
         count = max([dt.lanes(i.dtype) for i in self.indices], default=1)
         self._dtype = dt.vector(self.buffer.type, count)
-
-    @property
-    def dtype(self) -> str:
-        """The buffer's element type, with the lanes of the indices."""
-        return self._dtype
 
 
 class Combiner(Node):
