@@ -14,7 +14,7 @@ from pathlib import Path
 
 from typer.models import ArgumentInfo, OptionInfo
 
-from smelt.cli.commands import COMMANDS, group
+from smelt.cli.commands import COMMANDS, group, spread
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
 
@@ -151,10 +151,9 @@ def _table(head: str, rows: list[tuple[str, str, str]]) -> str:
 
 def _options(call: object) -> list[tuple[str, str, str]]:
     """Name, default and meaning of what a command takes, in order."""
-    hints = typing.get_type_hints(call, include_extras=True)
     rows = []
-    for p in inspect.signature(call).parameters.values():  # type: ignore[arg-type]
-        kind, info = typing.get_args(hints[p.name])
+    for p in inspect.signature(spread(call)).parameters.values():
+        kind, info = typing.get_args(p.annotation)
         meaning = (info.help or "").replace("|", "\\|")
         if isinstance(info, ArgumentInfo):
             rows.append((f"`{p.name.upper()}`", "needed", meaning))

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import pytest
 
 from smelt.arith import Analyzer, Answer, ConstIntBound, IntervalSet, ModularSet
-from smelt.arith.text import text_of
 from smelt.ir.build import (
     all_of,
     any_of,
@@ -33,6 +32,7 @@ from smelt.ir.expr import (
     Var,
     cast,
     const,
+    text_of,
 )
 from smelt.tir.nodes import Buffer, BufferLoad
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from smelt.arith import Analyzer, Answer, ConstIntBound, detect_iter_map
-from smelt.arith.text import text_of
 from smelt.ir.expr import (
     EQ,
     LT,
@@ -30,6 +29,7 @@ from smelt.ir.expr import (
     TruncDiv,
     Var,
     const,
+    text_of,
 )
 from smelt.ir.node import postorder
 from smelt.ir.walk import substitute

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smelt.arith import AXIS_SEPARATOR, Analyzer, Answer, IndexMap
-from smelt.arith.text import text_of
-from smelt.ir.expr import Expr, Var
+from smelt.ir.expr import Expr, Var, text_of
 from tests.arith.layouts import layouts
 from tests.arith.oracle import Box, evaluate, law, points
 

@@ -19,9 +19,8 @@ from smelt.arith import (
     iter_map_simplify,
     normalize_iter_map_to_expr,
 )
-from smelt.arith.text import text_of
 from smelt.ir.build import all_of, equal
-from smelt.ir.expr import Expr, IntImm, Var, const
+from smelt.ir.expr import Expr, IntImm, Var, const, text_of
 from tests.arith.oracle import Box, evaluate, law, points
 
 i, j, k, n = (Var(name) for name in "ijkn")

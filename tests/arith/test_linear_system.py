@@ -15,9 +15,8 @@ from smelt.arith import (
     solve_linear_equations,
     solve_linear_inequalities,
 )
-from smelt.arith.text import text_of
 from smelt.ir.build import equal
-from smelt.ir.expr import Expr, Var, const
+from smelt.ir.expr import Expr, Var, const, text_of
 from tests.arith.oracle import evaluate, law, points
 
 x, y, z, n = (Var(name) for name in "xyzn")

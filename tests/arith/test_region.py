@@ -19,9 +19,8 @@ from smelt.arith import (
     estimate_region_strict_bound,
     estimate_region_upper_bound,
 )
-from smelt.arith.text import text_of
 from smelt.ir.build import all_of, equal, select
-from smelt.ir.expr import Expr, Var
+from smelt.ir.expr import Expr, Var, text_of
 from tests.arith.oracle import Box, boxes, conditions, defined, evaluate, law, points
 
 i, j, k, n, x = (Var(name) for name in "ijknx")

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smelt.arith import Analyzer, IterMark, normalize_iter_map_to_expr, subspace_divide
-from smelt.arith.text import text_of
 from smelt.ir.build import all_of
-from smelt.ir.expr import Expr, Var
+from smelt.ir.expr import Expr, Var, text_of
 from smelt.ir.walk import free_vars
 from tests.arith.oracle import Box, evaluate, law, points
 

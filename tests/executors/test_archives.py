@@ -210,9 +210,9 @@ def test_compilers(tmp_path: Path) -> None:
     cc.create_shared(str(tmp_path / "f.so"), str(tmp_path / "f.c"), ["-O1", "-lm"])
     assert (tmp_path / "f.so").exists()
     (tmp_path / "g.c").write_text("int f(void) { return x; }")
-    with pytest.raises(ExportError, match=r"create_shared: the compiler .* failed\n(.|\n)*x"):
+    with pytest.raises(ExportError, match=r"the C compiler failed: .* -shared -fPIC\n(.|\n)*x"):
         cc.create_shared(str(tmp_path / "g.so"), str(tmp_path / "g.c"))
-    with pytest.raises(ExportError, match="create_shared: /no/cc: No such file"):
+    with pytest.raises(ExportError, match="the C compiler cannot be run: /no/cc: No such file"):
         cc.cross_compiler("/no/cc")("x.so", ["x.c"])
     with pytest.raises(ExportError, match="output_format='o'; legal: 'so', 'tar'"):
         cc.cross_compiler("cc", output_format="o")

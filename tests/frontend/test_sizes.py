@@ -11,8 +11,10 @@ from onnx import helper
 
 import smelt
 from smelt import Size
+from smelt.frontend.common.values import larger, simplify, smaller
 from smelt.frontend.source import import_model
 from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
+from smelt.ir.expr import INDEX, Var
 from smelt.runtime.errors import InputError
 from smelt.runtime.native_executable import NativeExecutable
 
@@ -377,3 +379,12 @@ def test_native_code_refuses_a_negative_extent() -> None:
     exe.signature.sizes.least.clear()  # what Python checks first
     with pytest.raises(InputError, match="does not accept these sizes: n = 1"):
         exe(np.ones((1, 1, 1), "float32"), np.ones((1, 1, 3), "float32"))
+
+
+def test_sizes_and_conditions_are_compared_as_far_as_they_are_known() -> None:
+    n, m = Var("n", INDEX), Var("m", INDEX)
+    assert (smaller(n + 1, n), larger(0, n)) == (n, n)
+    assert (smaller(7, 3), larger(n * 2 - n * 2, -4)) == (3, 0)
+    assert (simplify(n + 1 > n), simplify(m + n < n)) == (True, False)
+    assert not isinstance(simplify(n > m), bool)
+    assert not isinstance(smaller(n, m), int)

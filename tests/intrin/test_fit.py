@@ -97,3 +97,17 @@ def test_instructions_of_another_kind_have_no_tiles() -> None:
     doubled += "    for i in range(4):\n        r[i] = a[i] * 2\n"
     with pytest.raises(ScheduleError, match="no sum of products"):
         Instruction("x86.doubled", doubled, "x86").tile()
+
+
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("x86.avx512.vdpbf16ps", ["bfloat16", "bfloat16", "float32"]),
+        ("riscv.rvv.vwmacc_vx_8", ["int16", "int16", "int32"]),
+        ("x86.avx512.vpdpbusd", ["uint8", "int8", "int32"]),
+        ("arm.neon.sudot_lane", ["uint8", "int8", "int32"]),
+    ],
+)
+def test_tiles_of_registers_have_the_types_of_the_instruction(name: str, types: list[str]) -> None:
+    for text in Instruction.get(name).tile(4, 2):
+        assert [b.type for b in parse(text).buffers] == types

@@ -308,8 +308,8 @@ def test_claims_that_cannot_be_checked() -> None:
     with pytest.raises(CompileError) as caught:
         relax.resolve_match_cast(mod)
     assert str(caught.value) == (
-        "main: match_cast of a value of type float32[n, 4] to float32[(n + 1), 4]: an extent is n, "
-        "not (n + 1)"
+        "main: match_cast of a value of type float32[n, 4] to float32[n + 1, 4]: an extent is n, "
+        "not n + 1"
     )
     mod = cast('R.Tensor((m * m, 4), "float32")', "return R.reshape(o, shape=(n * 4,)), y")
     x, y = relax.resolve_match_cast(mod)["main"].params

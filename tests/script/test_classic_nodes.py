@@ -11,7 +11,7 @@ import pytest
 
 from smelt import te
 from smelt.ir import assert_structural_equal
-from smelt.ir.errors import TypeMismatch
+from smelt.ir.errors import TypeMismatch, Unsupported, VerifyError
 from smelt.tir import nodes
 from smelt.tir.interpret import interpret
 from smelt.tir.nodes import PrimFunc
@@ -132,3 +132,32 @@ def test_intervals_of_numbers() -> None:
 def test_what_fits_no_field_is_refused(make: Any, message: str) -> None:
     with pytest.raises(TypeMismatch, match=f"(?s){message}"):
         make(tir.Var("i"))
+
+
+def test_a_state_in_which_statements_are_replaced() -> None:
+    func = program(
+        '    for i in range(16):\n        with T.block("a"):\n'
+        "            v = T.axis.spatial(16, i)\n            A[v] = T.float32(1)\n"
+    )
+    state = tir.ScheduleState(func, debug_mask="all")
+    loop = state.mod["main"].body.block.body
+    sref = state.get_sref(loop)
+    assert sref.stmt is loop
+    state.replace(sref, loop.replace(kind="parallel"))
+    assert state.mod["main"].body.block.body.kind == "parallel"
+    with pytest.raises(VerifyError, match="is not a kind of loop"):
+        state.replace(
+            state.get_sref(state.mod["main"].body.block.body), loop.replace(kind="sideways")
+        )
+    assert state.mod["main"].body.block.body.kind == "parallel"
+    block = state.mod["main"].body.block.body.body.block
+    state.replace(state.get_sref(block), block.replace(annotations={"note": 1}))
+    assert state.mod["main"].body.block.body.body.block.annotations == {"note": 1}
+
+
+def test_names_that_stand_alone() -> None:
+    assert tir.schedule.BlockRV() == tir.schedule.LoopRV() == ""
+    values = [1, "a", {"b": 2.0}]
+    assert importlib.import_module("smelt.runtime").convert(values) is values
+    with pytest.raises(Unsupported, match="observer"):
+        tir.trace(["a"])

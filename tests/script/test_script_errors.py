@@ -134,6 +134,7 @@ BODIES = {
         "    B = T.alloc_buffer((4, 4), strides=(1,))",
         "    B = T.alloc_buffer((4,), offset=3)",
         "    B = T.alloc_buffer((4,), elem_offset=8)",
+        "    B = T.match_buffer(A[0:2, 4:6], (2, 2), offset_factor=8)",
         "    B = T.alloc_buffer((4,), buffer_type='auto_broadcast')",
         "    B = T.Buffer((4,), 'float32')",
         "    B = T.Buffer((33,), 'float32', data=A.data)",

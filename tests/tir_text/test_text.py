@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 
 import pytest
 
-from smelt.ir.expr import Add, Call, Expr, FloatImm, IntImm, Var, const
+from smelt import tir
+from smelt.ir.errors import ParseError
+from smelt.ir.expr import Add, Call, Cast, Expr, FloatImm, IntImm, Var, const
+from smelt.lowering.lower import lower
+from smelt.pipeline import LOWER
 from smelt.tir import script as T
 from smelt.tir.equal import assert_structural_equal, structural_equal
 from smelt.tir.nodes import (
@@ -189,3 +194,102 @@ def test_numbers_of_a_loop_are_of_its_variables_type(loop: str) -> None:
     assert isinstance(func.body, For)
     assert {func.body.var.dtype, func.body.min.dtype, func.body.extent.dtype} == {"int8"}
     assert_structural_equal(parse(script(verify(func))), func)
+
+
+def test_suites_in_suites_take_no_more_of_the_stack() -> None:
+    depths = []
+
+    def extent() -> int:
+        depths.append(len(inspect.stack(0)))
+        return 2
+
+    heads = ["with T.block():", "if n > 1:", "with T.let(n + 1) as x:", "while n > 3:"]
+    loops = [f"for i{k} in range(extent()):" for k in range(8)]
+    lines = [x for pair in zip(loops, heads * 2, strict=True) for x in pair]
+    text = "@T.prim_func\ndef f(A: T.Buffer((2,), 'float32'), n: T.int64):\n"
+    text += "".join(["    " * (k + 1) + line + "\n" for k, line in enumerate(lines)])
+    text += "    " * (len(lines) + 1) + "A[i0] = T.float32(extent())\n"
+    again = script(parse(text, env={"extent": extent}))
+    assert len(depths) == 9
+    assert len(set(depths[:8])) == 1
+    assert (again.count("for "), again.count("T.block(")) == (8, 2)
+
+
+CLASSIC = {
+    "assume": (
+        "T.evaluate(T.assume(n > 0))\n    T.assume(A[0] >= 0.0)\n    A[0] = 1.0",
+        'T.evaluate(T.call("bool", "assume", n > 0))\n'
+        '    T.evaluate(T.call("bool", "assume", A[0] >= 0.0))\n    A[0] = 1.0',
+    ),
+    "undef": ('A[1] = T.undef(dtype="float32")', "A[1] = 0.0"),
+    "pragma": (
+        'for i in range(8):\n        T.attr(i, "pragma_auto_unroll_max_step", 16)\n        A[i] = 1.0',
+        'for i in T.serial(8, annotations={"pragma_auto_unroll_max_step": 16}):\n        A[i] = 1.0',
+    ),
+    "pragma_around": (
+        'for i, j in T.grid(8, 2):\n        with T.attr(i, "pragma_auto_unroll_max_step", 16):\n            A[i] = 1.0',
+        'for i in T.serial(8, annotations={"pragma_auto_unroll_max_step": 16}):\n        for j in range(2):\n            A[i] = 1.0',
+    ),
+    "double_buffer": (
+        'B = T.allocate((8,), "float32", annotations={"x": 1})\n    T.attr(B.data, "double_buffer_scope", 1)\n    B[0] = A[0]',
+        'B = T.allocate((8,), "float32", annotations={"x": 1, "double_buffer_scope": 1})\n    B[0] = A[0]',
+    ),
+    "virtual_thread": (
+        't = T.env_thread("vthread.x")\n    T.attr(t, "virtual_thread", 2)\n    A[t] = 1.0',
+        'for t in T.thread_binding(2, thread="vthread.x"):\n        A[t] = 1.0',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLASSIC)
+def test_classic_notes_have_our_form(name: str) -> None:
+    head = '@T.prim_func\ndef main(A: T.Buffer((8,), "float32"), n: T.int64):\n    '
+    classic, ours = [parse(head + body) for body in CLASSIC[name]]
+    assert_structural_equal(classic, ours)
+    assert_structural_equal(parse(script(classic)), classic)
+
+
+@pytest.mark.parametrize(
+    ("node", "key"),
+    [
+        ("A", "double_buffer_scope"),
+        ("n", "pragma_auto_unroll_max_step"),
+        ("i", "double_buffer_scope"),
+    ],
+)
+def test_notes_that_are_about_something_else_are_refused(node: str, key: str) -> None:
+    body = f'for i in range(8):\n        T.attr({node}, "{key}", 1)\n        A[i] = 1.0'
+    with pytest.raises(ParseError, match=rf"(?s):3:16: {key} is no note of .*loop around it"):
+        parse(f"def main(A: T.Buffer((8,)), n: T.int64):\n    {body}")
+
+
+def test_classic_let_puts_the_value_in_its_place() -> None:
+    x, n = Var("x", "float32"), Var("n", "float32")
+    assert tir.Let(x, n + 1.0, x * x) is (n + 1.0) * (n + 1.0)
+    assert tir.Let(x, 2, x + n) is const(2.0) + n
+
+
+def test_what_a_program_assumes_costs_nothing() -> None:
+    head = '@T.prim_func\ndef main(A: T.Buffer((8,), "float32"), n: T.int64):\n'
+    loop = "    for i in T.vectorized(8):\n        {}\n        A[i] = A[i] + 1.0"
+    plain = lower(parse(head + loop.format("")), LOWER)
+    assumed = lower(parse(head + loop.format("T.evaluate(T.assume(A[i] >= 0.0))")), LOWER)
+    assert_structural_equal(assumed, plain)
+
+
+def test_expressions_are_read_alone() -> None:
+    n, m, a = Var("n"), Var("m", "int32"), Buffer("A", (const(8),), "float32")
+    for text in ("min(n, 4) * 2 + n // 3", "A[n] * 2.0", "select(n == 1, n, 4)", "not n < 3"):
+        e = tir.parse_expr(text, [n, a])
+        assert (str(e), tir.parse_expr(script(e), {"n": n, "A": a})) == (text, e)
+    assert tir.parse_expr("int64(size) + n", {"size": m, "n": n}) is Cast("int64", m) + n
+    assert f"{tir.parse_expr('T.exp(A[n:n + 4])', [n, a])}" == "exp(A[ramp(n, 1, 4)])"
+    for text, message in {
+        "nn + 1": r"<expression>:1:1: 'nn' is not defined here\n.*\n.*\n  legal: n",
+        "n + ": "<expression>:1:.*invalid syntax",
+        "n = 3": "<expression>:1:1: expected one expression",
+        "foo(n)": "there is no T.foo",
+        "+".join(["(n"] * 300) + ")" * 300: "too many nested parentheses",
+    }.items():
+        with pytest.raises(ParseError, match=f"(?s){message}"):
+            tir.parse_expr(text, [n])

@@ -2,19 +2,19 @@
 
 from smelt.ir.tables import names_above
 
-from .analyzer import Analyzer, Domain, RangeLike
-from .answer import Answer, ConstIntBound, ModularSet
-from .index_map import AXIS_SEPARATOR, IndexMap
-from .interval_set import IntervalSet, IntSet
-from .iter_inverse import inverse_affine_iter_map
-from .iter_map import (
+from .affine.inverse import inverse_affine_iter_map
+from .affine.maps import (
     IterMapLevel,
     IterMapResult,
     detect_iter_map,
     iter_map_simplify,
     normalize_iter_map_to_expr,
 )
-from .iter_nodes import IterMark, IterSplit, IterSplitExpr, IterSum, IterSumExpr
+from .affine.nodes import IterMark, IterSplit, IterSplitExpr, IterSum, IterSumExpr
+from .analyzer import Analyzer, Domain, RangeLike
+from .answer import Answer, ConstIntBound, ModularSet
+from .index_map import AXIS_SEPARATOR, IndexMap
+from .interval_set import IntervalSet, IntSet
 
 __getattr__ = names_above(__name__, {
     **dict.fromkeys(("IntConstraints", "IntConstraintsTransform", "solve_linear_equations",

@@ -19,7 +19,6 @@ from .interval_set import IntervalSet
 from .poly import INTS, Poly, add, constant, subtract
 from .simplify import merge
 from .solve import Interval, interval, linear, solve_bounds
-from .text import text_of
 
 
 class RangeLike(Protocol):
@@ -358,7 +357,7 @@ def _bind_value(cx: Context, var: Var, value: Expr) -> None:
     if value is var:
         return
     if var in free_vars(value):
-        raise ValueError(f"{var.name} cannot stand for {text_of(value)}, which depends on it")
+        raise ValueError(f"{var.name} cannot stand for {value}, which depends on it")
     known = var in cx.polys or var in cx.simple or var in cx.values
     cx.drop(var)
     cx.values[var] = value

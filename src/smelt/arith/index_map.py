@@ -10,13 +10,12 @@ from smelt.ir.build import any_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Var, const, convert
 from smelt.ir.walk import substitute
 
+from .affine.inverse import inverse_affine_iter_map
+from .affine.maps import Detection, IterMapLevel
+from .affine.nodes import NotAffine
 from .analyzer import Analyzer
 from .answer import Answer
-from .iter_inverse import inverse_affine_iter_map
-from .iter_map import Detection, IterMapLevel
-from .iter_nodes import NotAffine
 from .refute import refute_bijection
-from .text import text_of
 
 
 class AxisSeparator:
@@ -143,7 +142,7 @@ class IndexMap:
         for o in self.outputs:
             ends = an.interval(o, domains)
             if ends is None:
-                raise ValueError(f"the extent of {text_of(o)} in {self} is not bounded")
+                raise ValueError(f"the extent of {o} in {self} is not bounded")
             out.append(an.simplify(ends[1] + 1))
         return tuple(out)
 
@@ -256,13 +255,13 @@ class IndexMap:
     def __repr__(self) -> str:
         """The Python lambda that `from_func` takes."""
         names = ", ".join(v.name for v in self.inputs)
-        texts = [text_of(o) for o in self.outputs]
+        texts = [str(o) for o in self.outputs]
         items = with_separators(texts, self.axis_separators, repr(AXIS_SEPARATOR))
         return f"lambda {names}: ({', '.join(items)}{',' if len(items) == 1 else ''})"
 
 
 def _tuple(items: Sequence[ExprLike]) -> str:
-    texts = [text_of(convert(e)) for e in items]
+    texts = [str(convert(e)) for e in items]
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 

@@ -6,7 +6,7 @@ Python code through the host's table of functions. Operands and results are dens
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,14 +15,15 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, Var, const
-from smelt.ir.types import TensorType, Type
+from smelt.ir.types import TensorType
 from smelt.ir.walk import free_vars
-from smelt.relax.nodes import Function, tensor_types
+from smelt.relax.nodes import Function, tensor_type_of, tensor_types
 from smelt.relax.shapes import BaseCheckResult, struct_info_base_check
 from smelt.relax.views import dense
 
 from .graph import Launch, Place, Storage, calls_in
 from .host import KernelCall
+from .variants import tensor_data
 
 
 @dataclass(frozen=True)
@@ -101,38 +102,23 @@ def operators_of(func: Function, functions: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def entry_of(
-    made: External,
-    launch: Launch,
-    offsets: Mapping[str, int],
-    size_text: Callable[[Expr], int | str],
-) -> dict[str, Any]:
+def entry_of(made: External, launch: Launch, offsets: Mapping[str, int]) -> dict[str, Any]:
     """What the metadata say of a function that Python code runs.
 
-    offsets    of the constants in the blob
-    size_text  an extent as a number or text
+    offsets  of the constants in the blob
     """
-
-    def tensor(t: Type) -> dict[str, Any]:
-        assert isinstance(t, TensorType)
-        return {"dtype": t.dtype, "shape": [size_text(e) for e in t.shape]}
-
-    constants = [
-        {
-            "name": name,
-            "dtype": dt.from_numpy(data.dtype),
-            "shape": list(data.shape),
-            "offset": offsets[name],
-        }
-        for name, data in made.constants.items()
-    ]
+    inputs = map(tensor_type_of, launch.group.params)
+    outputs = tensor_types(launch.group.body.type)
     return {
         "symbol": made.symbol,
         "compiler": made.compiler,
         "module": made.module,
         "text": made.text,
         "symbols": [v.name for v in sizes_of(launch.group)],
-        "inputs": [tensor(p.type) for p in launch.group.params],
-        "outputs": [tensor(t) for t in tensor_types(launch.group.body.type)],
-        "constants": constants,
+        "inputs": [tensor_data(t.dtype, t.shape) for t in inputs],
+        "outputs": [tensor_data(t.dtype, t.shape) for t in outputs],
+        "constants": [
+            tensor_data(dt.from_numpy(a.dtype), map(const, a.shape), name=n, offset=offsets[n])
+            for n, a in made.constants.items()
+        ],
     }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from smelt.codegen.llvm import cpu_features, object_code
+from smelt.codegen.llvm import cpu_features, is_native, object_code
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir.build import is_const
 from smelt.ir.dtype import bytes_of
+from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, Var
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
@@ -18,7 +19,10 @@ from smelt.relax.nodes import Function
 from smelt.relax.views import View
 from smelt.rules.cpu import schedule
 from smelt.rules.cpu.fallback import schedule_fallback
+from smelt.runtime.errors import ExportError
+from smelt.runtime.linking import compile_source
 from smelt.target import Hardware, Target, hardware_of
+from smelt.tir.extern import EXTERNS, ExternFunction
 from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.tir.schedule import Schedule
 
@@ -61,6 +65,7 @@ class CompiledKernel:
     flops       arithmetic on elements in one run, as the program says it; a multiply-add counts two
     trace       the schedule, replayable
     text        its LLVM text, where there is no object
+    externs     object code of the external functions that it calls, by name
     """
 
     object: bytes
@@ -70,6 +75,23 @@ class CompiledKernel:
     flops: Expr
     trace: str
     text: str = ""
+    externs: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def extern_objects(called: Iterable[ExternFunction], target: Target) -> dict[str, bytes]:
+    """Object code of external functions, by name."""
+    found = {}
+    for f in called:
+        if not is_native(target):
+            raise CompileError(
+                f"the external function {f.name}: its C source is compiled for this machine, and "
+                f"the target is {target.mtriple}"
+            )
+        try:
+            found[f.name] = compile_source(f.source, f.name, f.flags)
+        except ExportError as e:
+            raise CompileError(f"the external function {f.name}: {e}") from None
+    return found
 
 
 def hardware_for(spec_target: Target, cores: int) -> Hardware:
@@ -123,6 +145,8 @@ def build_kernel(
     check  whether the interpreter judges every lowering pass
     text   whether to stop at LLVM text
     """
+    called = () if spec.prepared is None else spec.prepared.externs
+    EXTERNS.update({f.name: f for f in called})  # only the user's process has registered them
     plain = plain_program(spec)
     sch = scheduled(spec, plain)
     own = spec.prepared if spec.prepared is not None and spec.prepared.scheduled else None
@@ -148,4 +172,13 @@ def build_kernel(
     workspaces = tuple([b.shape[0] * bytes_of(b.type) for b in behind if isinstance(b, Buffer)])
     scalars = tuple([p for p in sch.func.params if isinstance(p, Var)])
     work = flops(plain)
-    return CompiledKernel(code, scalars, workspaces, packs, work, trace, ir if text else "")
+    return CompiledKernel(
+        code,
+        scalars,
+        workspaces,
+        packs,
+        work,
+        trace,
+        ir if text else "",
+        extern_objects(called, spec.target),
+    )

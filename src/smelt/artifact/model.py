@@ -21,7 +21,7 @@ from smelt.codegen.workers import default_pool
 from smelt.ir import dtype as dt
 from smelt.ir.build import minimum
 from smelt.ir.errors import CompileError, InternalError
-from smelt.ir.expr import Expr, IntImm, Var, const
+from smelt.ir.expr import Expr, Var, const
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.steps import Step
@@ -34,9 +34,7 @@ from smelt.relax.graph_op import kind_of
 from smelt.relax.nodes import Call, memory_key, values
 from smelt.relax.transform.fuse_ops import form_of
 from smelt.relax.views import dense
-from smelt.runtime.abi import ABI_VERSION
 from smelt.target import Target
-from smelt.target.processor import needed_features
 from smelt.tir.printer import script
 
 from . import external
@@ -47,7 +45,7 @@ from .kernel import CompiledKernel, KernelSpec, build_kernel, hardware_for
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
 from .user_ops import Prepared, prepare, prepared_program, user_ops
-from .variants import Declared, shapes_of, workspace_of
+from .variants import Declared, code_data, shapes_of, tensor_data, workspace_of
 from .variants import size_text as size_text
 
 log = logging.getLogger("smelt.compile")
@@ -167,6 +165,7 @@ def compile_fused(
         texts |= {s: k.text for s, k in made.items()}
     objects = [] if text else objects_of(texts, target, options, here=True)
     objects += [k.object for k in made.values() if k.object]
+    objects += {n: o for k in made.values() for n, o in k.externs.items()}.values()
     objects += [made.object for made, _ in model.externals.values() if made.object]
     metadata = _metadata(mod, model, target, weights.nbytes, shapes)
     metadata.update(declared.metadata(model.plan.symbols, mod["main"]))
@@ -248,7 +247,7 @@ def _external_entries(model: ModelCode, places: Mapping[Storage, int]) -> list[d
     """The metadata of the functions that Python code runs, in the order of the host's table."""
     launches = {x.name: x for x in model.plan.launches if x.external}
     return [
-        external.entry_of(made, launches[symbol], {s.name: places[s] for s in storages}, size_text)
+        external.entry_of(made, launches[symbol], {s.name: places[s] for s in storages})
         for symbol, (made, storages) in model.externals.items()
         if not made.object
     ]
@@ -410,23 +409,16 @@ def _metadata(
     names = main.attrs.get("output_names") or ()
     if len(names) != len(main.results()):  # a tuple that was laid flat has more than were named
         names = [f"output{i}" for i in range(len(main.results()))]
-
-    def tensor(name: str, dtype: str, shape: Sequence[Expr]) -> dict[str, Any]:
-        return {"name": name, "dtype": dtype, "shape": [size_text(e) for e in shape]}
-
-    results = zip(names, main.results(), shapes, strict=True)
-    total = model.memory.total
+    types = [r.type.dtype for r in main.results()]
+    tensors = {
+        "inputs": [(p.name, p.type.dtype, p.type.shape) for p in main.params],
+        "outputs": zip(names, types, shapes, strict=True),
+    }
+    name, symbols = mod.attrs.get("name", "model"), model.plan.symbols
     return {
-        "abi": ABI_VERSION,
-        "name": str(mod.attrs.get("name", "model")),
-        "target": str(target),
-        "inputs": [tensor(p.name, p.type.dtype, p.type.shape) for p in main.params],
-        "outputs": [tensor(str(n), r.type.dtype, shape) for n, r, shape in results],
-        "symbols": [v.name for v in model.plan.symbols],
-        "features": needed_features(target),
+        **code_data(name, target, tensors, symbols, model.memory.total),
         "kernels": [_kernel(c, model, mod) for c in model.calls],
         "weights_bytes": weights_bytes,
-        "workspace_bytes": total.value if isinstance(total, IntImm) else None,
         "live_bytes": model.memory.live,
     }
 
@@ -440,8 +432,7 @@ def _results(launch: Launch, memory: MemoryPlan) -> list[dict[str, Any]]:
         start = p.view.offset * dt.bytes_of(s.dtype)
         found.append(
             {
-                "dtype": s.dtype,
-                "shape": [size_text(e) for e in p.view.shape],
+                **tensor_data(s.dtype, p.view.shape),
                 "strides": [size_text(e) for e in p.view.strides],
                 "offset": size_text(memory.offsets[s] + start if inside else start),
                 "output": None if inside else s.index,

@@ -4,40 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from smelt.codegen.llvm import ObjectCompiler, link_in_process
+import numpy as np
+
+from smelt.codegen.llvm import ObjectCompiler
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir import dtype as dt
 from smelt.ir.build import ceildiv
 from smelt.ir.errors import CompileError
-from smelt.ir.expr import INDEX, Call, Expr, IntImm, StringImm, Var, const
+from smelt.ir.expr import INDEX, Call, Expr, StringImm, Var, const
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
 from smelt.ir.walk import free_vars
 from smelt.lowering import instrument
 from smelt.lowering.lower import for_target, lower
-from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.expression import names_in
-from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.program import Module, TensorFunction
 from smelt.target import Target
-from smelt.target.processor import needed_features
 from smelt.te.broadcast import EQUATIONS
 from smelt.tir import nodes as tir
 from smelt.tir.analysis.parallel import check_races
+from smelt.tir.extern import ExternFunction
 from smelt.tir.facts import written_parameters
 from smelt.tir.parser_values import row_major
 from smelt.tir.printer import script
-from smelt.tir.script_ops import shape_vars
+from smelt.tir.script_ops import shape_vars, stored
 from smelt.tir.verify import verify
 
-from .artifact import objects_of
+from .artifact import Artifact, load, objects_of
 from .dump import as_one
-from .host import ENTRY, PLAN, address_of, array_of, plan_program, where_not_empty, with_read
+from .host import ENTRY, address_of, array_of, plan_program, where_not_empty, with_read
+from .kernel import extern_objects
 from .memory import ALIGNMENT
-from .model import size_text
-from .variants import Declared
+from .variants import Declared, code_data
 
 KERNEL = "smelt_kernel"
 
@@ -84,25 +83,17 @@ def _build(
     if folder:
         instrument.write_text(Path(folder, func.name, "llvm.txt"), ir)
     objects = objects_of({f"the host program of {func.name}": host, func.name: ir}, target, options)
-    addresses, keep = link_in_process(objects, [ENTRY, PLAN])
+    objects += extern_objects(ExternFunction.used_in(flat), target).values()
+    inputs = [(p.name, p.dtype, p.shape if isinstance(p, tir.Buffer) else ())
+              for p in func.params if p not in symbols]  # fmt: skip
     metadata = {
-        "abi": ABI_VERSION,
-        "kind": "program",
-        "name": func.name,
-        "target": str(target),
-        "inputs": [_tensor(p) for p in func.params if p not in symbols],
-        "outputs": [],
-        "parameters": listed,
-        "written": sorted(
-            {s.buffer.name for s in tir.walk(flat.body) if isinstance(s, tir.BufferStore)}
-        ),
-        "symbols": [v.name for v in symbols],
+        **code_data(func.name, target, {"inputs": inputs, "outputs": ()}, symbols, total),
         **Declared().metadata(symbols, equations),
-        "features": needed_features(target),
-        "workspace_bytes": total.value if isinstance(total, IntImm) else None,
+        "kind": "program",
+        "parameters": listed,
+        "written": sorted({b.name for s in tir.walk(flat.body) for b in stored(s)}),
     }
-    start, plan = addresses[ENTRY], addresses[PLAN]
-    exe = NativeExecutable(start, plan, metadata, None, keep, options.threads, objects)
+    exe = load(Artifact(target, metadata, np.empty(0, np.uint8), options, tuple(objects)))
     sources: dict[str, Callable[[], str]] = {
         "tir": lambda: script(flat),
         "ll": lambda: ir,
@@ -183,8 +174,3 @@ def _entry(
         stmt = where_not_empty(shapes, stmt)
     body = with_read(with_read(stmt, [*outside.values()], table), symbols, sizes)
     return tir.PrimFunc((table, sizes, blob, arena), body, {"name": ENTRY}), total
-
-
-def _tensor(p: tir.Buffer | Var) -> dict[str, Any]:
-    shape = [size_text(e) for e in p.shape] if isinstance(p, tir.Buffer) else []
-    return {"name": p.name, "dtype": p.dtype, "shape": shape}

@@ -7,13 +7,14 @@ and its text is the key of the compiled kernel.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from smelt.ir.errors import ScheduleError, SmeltError
 from smelt.relax.nodes import Call, Function, GlobalVar, tensor_type_of, values
 from smelt.relax.views import View
 from smelt.target import Hardware
 from smelt.tir.analysis import check_races
+from smelt.tir.extern import ExternFunction
 from smelt.tir.nodes import For, PrimFunc, walk
 from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule
@@ -33,6 +34,7 @@ class Prepared:
     scheduled  by the operators' own rules; None: the default rules are to do it
     trace      what those did
     packs      how they laid constants out
+    externs    the external functions that it calls
     """
 
     group: Function
@@ -40,11 +42,16 @@ class Prepared:
     scheduled: PrimFunc | None = None
     trace: str = ""
     packs: tuple[Pack | None, ...] = ()
+    externs: tuple[ExternFunction, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "externs", ExternFunction.used_in(self.plain))
 
     @property
     def text(self) -> str:
         """Equal for programs that compute the same in the same way."""
-        return "\n".join([script(f) for f in (self.plain, self.scheduled) if f is not None])
+        programs = [script(f) for f in (self.plain, self.scheduled) if f is not None]
+        return "\n".join([*programs, *[f"{f.flags} {f.source}" for f in self.externs]])
 
 
 def user_ops(group: Function) -> list[Op]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,11 +27,13 @@ from smelt.relax.match_cast import specialized
 from smelt.relax.nodes import Function
 from smelt.relax.shapes import sizes_of_parameters
 from smelt.relax.transform.unify_sizes import NOTES, assume_equal, unify_sizes
+from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.errors import LoadError
 from smelt.runtime.sizes import ModelSizes
+from smelt.target import Target
+from smelt.target.processor import needed_features
 from smelt.te.broadcast import EQUATIONS, LEAST, simple
 from smelt.tir.nodes import PrimFunc
-from smelt.tir.printer import extent_text
 
 from .host import Body, by_names
 
@@ -259,7 +261,32 @@ def _check_told(mod: IRModule, names: Sequence[str]) -> None:
 
 def size_text(e: Expr) -> int | str:
     """An extent as metadata hold it: a number, or an expression as text."""
-    return e.value if isinstance(e, IntImm) else extent_text(e)
+    return e.value if isinstance(e, IntImm) else str(e)
+
+
+def tensor_data(dtype: str, shape: Iterable[Expr], **more: Any) -> dict[str, Any]:
+    """A tensor as metadata hold it."""
+    return {**more, "dtype": dtype, "shape": [size_text(e) for e in shape]}
+
+
+def code_data(
+    name: object, target: Target, tensors: Mapping[str, Iterable[tuple[Any, str, Iterable[Expr]]]],
+    symbols: Iterable[Var], workspace: Expr,
+) -> dict[str, Any]:  # fmt: skip
+    """What the metadata of any native code say of it.
+
+    tensors  names, element types and shapes of the "inputs" and the "outputs"
+    """
+    return {
+        "abi": ABI_VERSION,
+        "name": str(name),
+        "target": str(target),
+        **{role: [tensor_data(t, s, name=str(n)) for n, t, s in found]
+           for role, found in tensors.items()},
+        "symbols": [v.name for v in symbols],
+        "features": needed_features(target),
+        "workspace_bytes": value_of(workspace),
+    }  # fmt: skip
 
 
 def shapes_of(main: Function, variants: Sequence[Variant]) -> list[list[Expr]]:

@@ -33,9 +33,7 @@ def vm_construct(mod: IRModule) -> str | None:
     there = reached(mod, ["main"] if "main" in mod else mod.functions)
     for name in sorted(mod.functions, key=lambda name: name != "main"):
         f = mod.functions[name]
-        if not isinstance(f, Function) or name not in there:
-            continue
-        if is_unit(f):
+        if not isinstance(f, Function) or name not in there or is_unit(f):
             continue
         nodes = list(values(f.body))
         if any(isinstance(n, Let | Function) for n in nodes):

@@ -12,14 +12,9 @@ from smelt.tir.threads import is_grid_axis, kernels, outside_kernels, thread_axe
 from .counts import calculate_allocated_bytes
 
 LIMITS = (
-    "max_threads_per_block",
-    "max_thread_x",
-    "max_thread_y",
-    "max_thread_z",
-    "max_vthread",
-    "max_shared_memory_per_block",
-    "max_local_memory_per_block",
-)
+    "max_threads_per_block", "max_thread_x", "max_thread_y", "max_thread_z", "max_vthread",
+    "max_shared_memory_per_block", "max_local_memory_per_block",
+)  # fmt: skip
 """What `verify_gpu_code` can be asked to hold; memory in bytes, local memory of one thread."""
 
 

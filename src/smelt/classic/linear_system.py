@@ -138,14 +138,10 @@ def solve_linear_equations(
     conditions += [equal(side, 0) for side in sides[rank:]]
     new = tuple([Var(f"n{k}", zero.dtype) for k in range(len(src.variables) - rank)])
     values = [*[plain.simplify(side // factor) for side, factor in solved], *new]
-    src_to_dst = {
-        v: plain.simplify(_combined(row, values, zero))
-        for v, row in zip(src.variables, d.right, strict=True)
-    }
-    dst_to_src = {
-        v: plain.simplify(_combined(row, src.variables, zero))
-        for v, row in zip(new, d.right_inverse[rank:], strict=True)
-    }
+    rows = zip(src.variables, d.right, strict=True)
+    back = zip(new, d.right_inverse[rank:], strict=True)
+    src_to_dst = {v: plain.simplify(_combined(row, values, zero)) for v, row in rows}
+    dst_to_src = {v: plain.simplify(_combined(row, src.variables, zero)) for v, row in back}
     found = _ranges_of(src, dst_to_src)
     inside = Analyzer({**{v: r for v, r in src.ranges.items() if v not in src_to_dst}, **found})
     conditions += [substitute(c, src_to_dst) for c in [*_range_conditions(src), *rest]]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from smelt.arith.affine.maps import Detection, IterMapLevel
+from smelt.arith.affine.nodes import NotAffine
 from smelt.arith.analyzer import Analyzer, Domain, RangeLike
 from smelt.arith.answer import Answer
 from smelt.arith.facts import conjuncts
 from smelt.arith.interval_set import IntervalSet
-from smelt.arith.iter_map import Detection, IterMapLevel
-from smelt.arith.iter_nodes import NotAffine
 from smelt.ir.build import all_of
 from smelt.ir.expr import Expr, ExprLike, Var, convert
 from smelt.ir.walk import free_vars
@@ -79,14 +79,8 @@ def estimate_region_strict_bound(
     return out
 
 
-def estimate_region_lower_bound(
-    region: Region,
-    var_dom: Mapping[Var, Domain],
-    predicate: ExprLike = True,
-    analyzer: Analyzer | None = None,
-) -> list[IntervalSet] | None:
-    """A box of which every element is touched: the exact one, or None where that is not shown."""
-    return estimate_region_strict_bound(region, var_dom, predicate, analyzer)
+estimate_region_lower_bound = estimate_region_strict_bound
+"""A box of which every element is touched: the exact one, or None where that is not shown."""
 
 
 # -------------------------------------------------------------------------------- conditions
@@ -161,7 +155,4 @@ def deduce_bound(
     last = None if end is None else an.int_set(end, relaxed).min_value
     if (low is not None and first is None) or (end is not None and last is None):
         return IntervalSet.nothing()
-    closed = _closed(first, last)
-    return IntervalSet(
-        closed.min_value, None if closed.max_value is None else an.simplify(closed.max_value)
-    )
+    return IntervalSet(first, None if last is None else an.simplify(last - 1))

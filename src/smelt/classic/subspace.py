@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from smelt.arith.affine.cuts import resolved
+from smelt.arith.affine.maps import Detection, IterMapLevel
+from smelt.arith.affine.nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
 from smelt.arith.analyzer import Analyzer, Domain
 from smelt.arith.facts import conjuncts
-from smelt.arith.iter_cuts import resolved
-from smelt.arith.iter_map import Detection, IterMapLevel
-from smelt.arith.iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
-from smelt.arith.text import text_of
 from smelt.ir.build import all_of
 from smelt.ir.expr import Expr, ExprLike, IntImm, Var, const
 from smelt.ir.walk import free_vars
@@ -56,7 +55,7 @@ def subspace_divide(
         d = Detection(an, input_iters, True)
         sums, padding = d.find(bindings, level)
         if not isinstance(padding, IntImm):
-            raise NotAffine(f"padding is needed: {text_of(padding)}")
+            raise NotAffine(f"padding is needed: {padding}")
         return SubspaceDivision(tuple([_divided(d, s, inside) for s in sums]), outer, inner)
     except NotAffine as e:
         return SubspaceDivision((), const(False), const(False), (str(e),))
@@ -70,7 +69,7 @@ def _conditions(
     for c in conjuncts(predicate):
         used = {v for v in free_vars(c) if v in iters}
         if used & inside and used - inside:
-            raise NotAffine(f"{text_of(c)} is about outer and inner iterators")
+            raise NotAffine(f"{c} is about outer and inner iterators")
         (inner if used & inside else outer).append(c)
     return all_of(outer), all_of(inner)
 
@@ -84,13 +83,13 @@ def _divided(d: Detection, total: IterSum, inside: set[Var]) -> tuple[IterMark, 
     inner = [s for s in fine.args if s.source.variables() <= inside]
     outer = [s for s in fine.args if not s.source.variables() & inside]
     if (*outer, *inner) != fine.args:
-        raise NotAffine(f"in {text_of(value(z, total))} the inner iterators are not the inner part")
+        raise NotAffine(f"in {value(z, total)} the inner iterators are not the inner part")
     size = d.parser.reach(inner)
     parts = []
     for s in outer:
         scale = z.exact(s.scale, size)
         if scale is None:
-            raise NotAffine(f"{text_of(value(z, s))} is no multiple of {text_of(size)}")
+            raise NotAffine(f"{value(z, s)} is no multiple of {size}")
         parts.append(IterSplit(s.source, s.lower_factor, s.extent, scale))
     base = (z.zero, fine.base) if inner else (fine.base, z.zero)
     return (
@@ -108,5 +107,5 @@ def _resolved(z: Sizes, s: IterSplit, inside: set[Var]) -> list[IterSplit]:
     shifted = mark.low is not z.zero or mark.source.base is not z.zero
     parts = None if shifted else resolved(z, s)
     if parts is None:
-        raise NotAffine(f"{text_of(value(z, s))} mixes outer and inner iterators")
+        raise NotAffine(f"{value(z, s)} mixes outer and inner iterators")
     return [fine for part in parts for fine in _resolved(z, part, inside)]

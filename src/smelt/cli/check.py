@@ -10,10 +10,8 @@ from rich.table import Table
 
 from smelt.cli.compare import Difference, compare, tolerances
 from smelt.cli.console import UsageError, out, say, say_json
-from smelt.cli.inputs import given_inputs
 from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
-from smelt.cli.sizes import SizeOptions
 from smelt.frontend.onnx import Survey, survey
 from smelt.frontend.onnx import load as read_model
 from smelt.ir.sizes import plain_shapes
@@ -24,6 +22,7 @@ from . import options
 
 def check(
     model: options.Loadable,
+    given: options.Run,
     source: Annotated[
         str | None,
         typer.Option(
@@ -32,7 +31,6 @@ def check(
             show_default=False,
         ),
     ] = None,
-    input_file: options.Input = None,
     tolerance: Annotated[
         float | None,
         typer.Option(
@@ -42,13 +40,6 @@ def check(
             "model without it.",
         ),
     ] = None,
-    target: options.Target = None,
-    shape: options.Shape = None,
-    range_: options.Range = None,
-    likely: options.Likely = None,
-    threads: options.Threads = None,
-    opt_level: options.OptLevel = None,
-    at: options.At = None,
     operators: Annotated[
         bool, typer.Option("--operators", help="Only say what works; compile and compare nothing.")
     ] = False,
@@ -60,9 +51,8 @@ def check(
     code 1 where something is not supported, or where the results differ.
     """  # fmt: skip
     file = _source(model, source)
-    build = options.Build(target, SizeOptions(shape, range_, likely), threads, opt_level)
     if file == model:
-        shapes = build.sizes.shapes(lambda: read_model(model).graph.inputs) or None
+        shapes = given.shapes(model)
         found = survey(model, plain_shapes(shapes)[0])
         if not json:
             _print_survey(found)
@@ -73,13 +63,12 @@ def check(
     elif operators:
         raise UsageError(f"--operators looks at a model file; {model} is compiled already")
     needs_peer()
-    exe = build.load(model)
-    inputs = given_inputs(model, exe, input_file, at)
+    exe, inputs = given.ready(model)
     feeds = dict(zip([i.name for i in exe.inputs], inputs, strict=True))
     ours = arrays(exe(*inputs))
     names = [o.name for o in exe.outputs]
     allowed = tolerances(read_model(file), ours, tolerance)
-    _tell(model, _compared(file, feeds, names, ours, allowed, threads or cores()), json)
+    _tell(model, _compared(file, feeds, names, ours, allowed, given.threads or cores()), json)
 
 
 def _tell(model: str, rows: Sequence[Difference], json: bool) -> None:

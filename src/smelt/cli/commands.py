@@ -1,6 +1,8 @@
 """The commands, each imported when it is called, and what every one of them has in common."""
 
+import dataclasses
 import importlib
+import inspect
 import signal
 import sys
 from typing import Annotated, Any
@@ -74,8 +76,27 @@ def _loaded(name: str) -> Any:
     """A command with its arguments."""
     module, function = COMMANDS[name][0].split(":")
     one = typer.Typer(add_completion=False)
-    one.command(name)(getattr(importlib.import_module(f"smelt.cli.{module}"), function))
+    one.command(name)(spread(getattr(importlib.import_module(f"smelt.cli.{module}"), function)))
     return typer.main.get_command(one)
+
+
+def spread(command: Any) -> Any:
+    """A command with an option for every field, where a parameter is a dataclass."""
+    own = inspect.signature(command).parameters
+    groups: dict[str, Any] = {
+        n: p.annotation for n, p in own.items() if dataclasses.is_dataclass(p.annotation)
+    }
+    fields = {n: inspect.signature(group).parameters for n, group in groups.items()}
+
+    def call(**given: Any) -> Any:
+        for n, group in groups.items():
+            given[n] = group(**{f: given.pop(f) for f in fields[n]})
+        return command(**given)
+
+    call.__doc__ = command.__doc__
+    options = [o for n, p in own.items() for o in fields.get(n, {n: p}).values()]
+    vars(call)["__signature__"] = inspect.Signature(options)
+    return call
 
 
 app = typer.Typer(

@@ -9,8 +9,6 @@ import typer
 import smelt
 from smelt.cli.console import UsageError, megabytes, progress, say, say_json
 from smelt.cli.results import memory_bytes
-from smelt.cli.sizes import SizeOptions
-from smelt.frontend.onnx import load as read_model
 from smelt.runtime.files import LIBRARY, check_target, is_special
 
 from . import options
@@ -20,10 +18,7 @@ _ENDINGS = (".so", ".tar", ".vm", ".o")
 
 def compile_model(
     model: options.Model,
-    target: options.Target = None,
-    shape: options.Shape = None,
-    range_: options.Range = None,
-    likely: options.Likely = None,
+    build: options.Build,
     output: Annotated[
         str | None,
         typer.Option(
@@ -37,8 +32,6 @@ def compile_model(
     header: Annotated[
         bool, typer.Option("--header", help="Write a C header beside the library, too.")
     ] = False,
-    threads: options.Threads = None,
-    opt_level: options.OptLevel = None,
     json: options.Json = False,
 ) -> None:
     """Compile a model, and write it as a shared library or an object file."""
@@ -47,7 +40,6 @@ def compile_model(
         check_target(output, _ENDINGS, f"{LIBRARY[1]}, or code for any target, model.o")
     elif header:
         raise UsageError("--header writes a header beside the library: give -o FILE.so too")
-    build = options.Build(target, SizeOptions(shape, range_, likely), threads, opt_level)
     start = time.perf_counter()
     if output is not None and output.endswith(".o"):
         _write_object(model, build, output, json)
@@ -81,7 +73,7 @@ def _write_object(model: str, build: options.Build, output: str, json: bool) -> 
         made = smelt.compile_artifact(
             model,
             build.target,
-            shapes=build.sizes.shapes(lambda: read_model(model).graph.inputs) or None,
+            shapes=build.shapes(model),
             options=build.options() if said else None,
             progress=report,
         )

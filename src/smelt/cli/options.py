@@ -1,13 +1,15 @@
 """The arguments that several commands take, and what they say of a compilation."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 import smelt
 from smelt.cli.console import UsageError, progress
-from smelt.cli.sizes import SizeOptions
+from smelt.cli.inputs import given_inputs
+from smelt.cli.results import Array
+from smelt.cli.sizes import Shapes, SizeOptions
 from smelt.frontend.onnx import load as read_model
 from smelt.runtime import Executable
 
@@ -68,12 +70,14 @@ COMPILED = (".so", ".tar", ".vm")
 
 @dataclass(frozen=True)
 class Build:
-    """What a command says of how a model is compiled."""
+    """What a command says of how a model is compiled, as its options."""
 
-    target: str | None = None
-    sizes: SizeOptions = field(default_factory=SizeOptions)
-    threads: int | None = None
-    opt_level: int | None = None
+    target: Target = None
+    shape: Shape = None
+    range_: Range = None
+    likely: Likely = None
+    threads: Threads = None
+    opt_level: OptLevel = None
 
     @property
     def given(self) -> bool:
@@ -85,6 +89,11 @@ class Build:
         known = {"threads": self.threads, "opt_level": self.opt_level}
         return smelt.Options().updated("smelt", {k: v for k, v in known.items() if v is not None})
 
+    def shapes(self, model: str) -> Shapes | None:
+        """The shapes of the model's inputs, where the options say something of them."""
+        sizes = SizeOptions(self.shape, self.range_, self.likely)
+        return sizes.shapes(lambda: read_model(model).graph.inputs) or None
+
     def load(self, model: str) -> Executable:
         """A compiled model: what was compiled before is loaded, anything else is compiled."""
         if model.endswith(COMPILED):
@@ -94,11 +103,24 @@ class Build:
                     "--threads and --opt-level cannot change it"
                 )
             return smelt.load(model)
-        shapes = self.sizes.shapes(lambda: read_model(model).graph.inputs) or None
+        shapes = self.shapes(model)
         with progress() as report:
             return smelt.compile(
                 model, self.target, shapes=shapes, options=self.options(), progress=report
             )
+
+
+@dataclass(frozen=True)
+class Run(Build):
+    """What a command says of how a model is compiled and run."""
+
+    input_file: Input = None
+    at: At = None
+
+    def ready(self, model: str) -> tuple[Executable, list[Array]]:
+        """The compiled model and its inputs."""
+        exe = self.load(model)
+        return exe, given_inputs(model, exe, self.input_file, self.at)
 
 
 def needs_source(model: str) -> None:

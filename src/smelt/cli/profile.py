@@ -10,9 +10,7 @@ import typer
 
 import smelt
 from smelt.cli.console import say, say_json
-from smelt.cli.inputs import given_inputs
 from smelt.cli.results import Array
-from smelt.cli.sizes import SizeOptions
 from smelt.display import profile_page
 from smelt.runtime import Executable, ProfileReport
 from smelt.runtime.files import check_target, is_special, write_file
@@ -26,14 +24,7 @@ RUNS = 3
 
 def profile(
     model: options.Loadable,
-    threads: options.Threads = None,
-    input_file: options.Input = None,
-    target: options.Target = None,
-    shape: options.Shape = None,
-    range_: options.Range = None,
-    likely: options.Likely = None,
-    opt_level: options.OptLevel = None,
-    at: options.At = None,
+    given: options.Run,
     html: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the table as a page.")
     ] = None,
@@ -47,9 +38,8 @@ def profile(
     written = [file for file in (html, trace) if file is not None]
     for file in written:
         check_target(file)
-    exe = options.Build(target, SizeOptions(shape, range_, likely), threads, opt_level).load(model)
-    inputs = given_inputs(model, exe, input_file, at)
-    report, limits = profiled(exe, inputs, threads)
+    exe, inputs = given.ready(model)
+    report, limits = profiled(exe, inputs, given.threads)
     if html is not None:
         page = profile_page(report, limits)
         write_file(html, lambda file: file.write(page.encode()))

@@ -6,10 +6,9 @@ import typer
 from rich.table import Table
 
 from smelt.cli.console import UsageError, out, say, say_json
-from smelt.cli.inputs import check_output_name, given_inputs, write_outputs
+from smelt.cli.inputs import check_output_name, write_outputs
 from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
-from smelt.cli.sizes import SizeOptions
 from smelt.cli.timing import Call, interleave, summary
 from smelt.runtime.native import cores
 
@@ -18,25 +17,18 @@ from . import options
 
 def run(
     model: options.Loadable,
-    input_file: options.Input = None,
+    given: options.Run,
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Write the results to a .npy or .npz file.")
     ] = None,
-    target: options.Target = None,
-    shape: options.Shape = None,
-    range_: options.Range = None,
-    likely: options.Likely = None,
-    threads: options.Threads = None,
-    opt_level: options.OptLevel = None,
-    at: options.At = None,
     json: options.Json = False,
 ) -> None:
     """Run a model once."""
     if output is not None:
         check_output_name(output)
-    exe = options.Build(target, SizeOptions(shape, range_, likely), threads, opt_level).load(model)
+    exe, inputs = given.ready(model)
     names = [o.name for o in exe.outputs]
-    values = arrays(exe(*given_inputs(model, exe, input_file, at)))
+    values = arrays(exe(*inputs))
     if output is not None:
         write_outputs(output, names, values)
     rows = [
@@ -55,18 +47,11 @@ def run(
 
 def bench(
     model: options.Loadable,
-    threads: options.Threads = None,
+    given: options.Run,
     against: Annotated[
         str | None, typer.Option(help="Time this beside it, in turns: onnxruntime.")
     ] = None,
     seconds: Annotated[float, typer.Option(min=0.01, help="How long to measure.")] = 3.0,
-    input_file: options.Input = None,
-    target: options.Target = None,
-    shape: options.Shape = None,
-    range_: options.Range = None,
-    likely: options.Likely = None,
-    opt_level: options.OptLevel = None,
-    at: options.At = None,
     json: options.Json = False,
 ) -> None:
     """Time a model."""
@@ -75,11 +60,10 @@ def bench(
     if against:
         options.needs_source(model)
         needs_peer()
-    exe = options.Build(target, SizeOptions(shape, range_, likely), threads, opt_level).load(model)
-    inputs = given_inputs(model, exe, input_file, at)
+    exe, inputs = given.ready(model)
     calls: dict[str, Call] = {"smelt": lambda: exe(*inputs)}
     if against:
-        peer = Peer(model, threads or cores())
+        peer = Peer(model, given.threads or cores())
         feeds = dict(zip([i.name for i in exe.inputs], inputs, strict=True))
         calls["onnxruntime"] = lambda: peer(feeds)
     samples = interleave(list(calls.values()), seconds)
@@ -88,7 +72,7 @@ def bench(
     if against:
         ratio = figures["smelt"]["median_ms"] / figures["onnxruntime"]["median_ms"]
     if json:
-        say_json({"model": model, "threads": threads, **figures, "ratio": ratio})
+        say_json({"model": model, "threads": given.threads, **figures, "ratio": ratio})
         return
     table = Table("ms", "median", "mean", "std", "min", "max", "calls")
     for name, row in figures.items():

@@ -50,13 +50,14 @@ from smelt.ir.expr import (
 )
 from smelt.target import Target
 from smelt.tir import nodes as tir
+from smelt.tir.extern import ExternFunction
 from smelt.tir.interpret_lanes import scalarize
 from smelt.tir.interpret_math import rounder
 from smelt.tir.intrin.registry import Instruction
 from smelt.tir.names import unique_name
 from smelt.tir.printer import script
 from smelt.tir.rewrite import loads
-from smelt.tir.script_ops import shape_vars
+from smelt.tir.script_ops import EXTERN, shape_vars
 
 from .c_helpers import C_TYPE, MATH, NARROW, STORED, Helpers, suffix
 from .features import require
@@ -275,7 +276,9 @@ class _CPrinter:
         match e:
             case IntImm():
                 return
-            case Call(_, "smelt.call_kernel", (StringImm(name), *args)):
+            case Call(_, op, (StringImm(name), *args)) if op in ("smelt.call_kernel", EXTERN):
+                if op == EXTERN:
+                    self.helpers.texts[name] = ExternFunction.get(name).source
                 yield "{"
                 given = ", ".join([self.text(a) for a in args])
                 yield f"    const int32_t status = {name}({given});"

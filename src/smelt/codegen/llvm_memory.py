@@ -53,6 +53,10 @@ class MemoryOps(ScalarOps):
             pointer = found
         return pointer
 
+    def pointer(self, e: BufferLoad) -> str:
+        """The address of what a load loads."""
+        return self.address(e.buffer, _flat(e.indices))
+
     def load(self, e: BufferLoad) -> str:
         """A load, under the guard that is in force."""
         index = _flat(e.indices)

@@ -18,6 +18,7 @@ from smelt.runtime.abi import HOST, Status
 from smelt.target import Target
 from smelt.tir import nodes as tir
 from smelt.tir.named_calls import NAMED_CALLS
+from smelt.tir.script_ops import EXTERN, place_of, stored
 
 from .llvm_emitter import LoopScope, ModuleText
 from .llvm_memory import MemoryOps
@@ -215,7 +216,7 @@ class FunctionText(MemoryOps):
 
     def _after(self, body: tir.Stmt) -> None:
         """Forget loads of what a nested statement wrote."""
-        for buffer in {x.buffer for x in tir.walk(body) if isinstance(x, tir.BufferStore)}:
+        for buffer in {b for x in tir.walk(body) for b in stored(x)}:
             self._forget(buffer)
 
     def branch(self, s: tir.IfThenElse) -> None:
@@ -322,7 +323,9 @@ class FunctionText(MemoryOps):
             return
         if not isinstance(e, Call):
             raise InternalError(f"{self.name}: an expression without effect is evaluated")
-        if e.op in ("smelt.call_kernel", "smelt.call_packed"):
+        if e.op == EXTERN:
+            self.call_named(e)
+        elif e.op in ("smelt.call_kernel", "smelt.call_packed"):
             call = self.call_named if isinstance(e.args[0], StringImm) else self.call_packed
             call(e)
         elif e.op == "smelt.probe":
@@ -344,8 +347,14 @@ class FunctionText(MemoryOps):
         name, *operands = e.args
         assert isinstance(name, StringImm)
         args = [("ptr", "%host")] if e.op == "smelt.call_kernel" else []
-        args += [(llvm_type(a.dtype), self.value(a)) for a in operands]
+        places = [place_of(a) for a in operands]
+        args += [
+            (llvm_type(a.dtype), self.value(a) if at is None else self.pointer(at))
+            for a, at in zip(operands, places, strict=True)
+        ]
         self.succeed(self.named(f'@"{name.value}"', "i32", args))
+        for buffer in {at.buffer for at in places if at is not None}:
+            self._forget(buffer)
 
     def call_packed(self, e: Call) -> None:
         """Call a function of the host's table; without a table that is not supported."""

@@ -6,11 +6,10 @@ cross_compiler("aarch64-linux-gnu-gcc")       the same with this compiler, as `f
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Sequence
 
 from smelt.runtime.errors import ExportError
-from smelt.runtime.linking import find_compiler
+from smelt.runtime.linking import find_compiler, run_compiler
 
 
 def get_cc() -> str | None:
@@ -36,14 +35,8 @@ def create_shared(
     given = list(options or [])
     libraries = [o for o in given if o.startswith("-l")]
     flags = [o for o in given if not o.startswith("-l")]
-    command = [*find_compiler(cc), "-shared", "-fPIC", *flags, *files, "-o", output, *libraries]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True)
-    except OSError as error:
-        raise ExportError(f"create_shared: {command[0]}: {error.strerror}") from None
-    if done.returncode != 0:
-        text = "\n".join([f"  {line}" for line in done.stderr.strip().splitlines()[:20]])
-        raise ExportError(f"create_shared: the compiler {command[0]} failed\n{text}")
+    command = [*find_compiler(cc), "-shared", "-fPIC"]
+    run_compiler(command, [*flags, *files, "-o", output, *libraries])
 
 
 def cross_compiler(

@@ -11,8 +11,7 @@ from smelt.ir.expr import Expr
 from smelt.ir.node import Node
 from smelt.target import Target, hardware_of
 from smelt.tir.analysis import Level
-from smelt.tir.analysis.table import byte_text, count_text
-from smelt.tir.printer_expr import ExprPrinter
+from smelt.tir.analysis.table import count_of, size_of
 
 from .element import Html, element
 
@@ -49,20 +48,16 @@ class Amounts:
 
     def __init__(self, names: Mapping[Node, str], caches: Sequence[Cache], largest: int) -> None:
         """The scale of drawings goes up to twice the largest cache, or amount."""
-        self.caches = caches
-        self.printer = ExprPrinter(lambda node: names.get(node, node.name))
+        self.names, self.caches = names, caches
         self.top = math.log2(max(4, largest, *[c.size for c in caches])) + 1
 
     def count(self, e: Expr, exact: bool = True) -> str:
         """A number, or an expression over sizes."""
-        value = value_of(e)
-        text = self.printer.text(e) if value is None else count_text(value)
-        return _bound(exact or value == 0) + text
+        return _bound(exact or value_of(e) == 0) + count_of(e, self.names)
 
     def size(self, e: Expr, exact: bool = True) -> str:
         """Bytes for people."""
-        value = value_of(e)
-        return _bound(exact) + (self.printer.text(e) + " B" if value is None else byte_text(value))
+        return _bound(exact) + size_of(e, self.names)
 
     def position(self, size: int) -> float:
         """Where so many bytes stand on the logarithmic scale, in percent."""

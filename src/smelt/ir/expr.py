@@ -10,24 +10,30 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from . import dtype as dt
-from .node import Node
+from .node import Node, postorder
 from .operators import Equality as Equality
 from .operators import Operators, unknown
 
 INDEX = "int64"
 """The type of loop variables and indices."""
 
+DISJUNCTION, CONJUNCTION, NEGATION, COMPARISON, SUM, PRODUCT, ATOM = range(1, 8)
+"""How tightly Python's operators bind; what is no operator is an ATOM."""
+
 
 class Expr(Operators, Node):
     """A scalar (or, after vectorisation, a vector) value. `dtype` is its type."""
 
     __extra_slots__: ClassVar[tuple[str, ...]] = ()
+    level: ClassVar[int] = ATOM
+    """How tightly its text binds."""
 
     @property
     def dtype(self) -> str:
@@ -54,6 +60,9 @@ class Expr(Operators, Node):
 
     def __float__(self) -> float:
         return self.value if isinstance(self, FloatImm) else float(self.__index__())
+
+    def __str__(self) -> str:
+        return text_of(self)
 
     def astype(self, dtype: str) -> Expr:
         """This value converted to another element type."""
@@ -218,6 +227,8 @@ class Or(Binary, interned=True):
 class Not(Operation, interned=True):
     """The other truth value."""
 
+    level: ClassVar[int] = NEGATION
+
 
 class Select(Typed, interned=True):
     """One of two values; both may be evaluated (see `if_then_else` for guarded loads)."""
@@ -283,10 +294,6 @@ class Shuffle(Expr, interned=True):
         return dt.vector(self.a.dtype, len(self.indices))
 
 
-DISJUNCTION, CONJUNCTION, NEGATION, COMPARISON, SUM, PRODUCT, ATOM = range(1, 8)
-"""How tightly Python's operators bind; what is no operator is an ATOM."""
-
-
 class Operator(NamedTuple):
     """A class of binary nodes.
 
@@ -342,11 +349,57 @@ OPERATORS: tuple[Operator, ...] = (
 )  # fmt: skip
 """All binary operators, from the loosest to the tightest."""
 for _o in OPERATORS:
-    _o.node.symbol = _o.symbol
+    _o.node.symbol, _o.node.level = _o.symbol, _o.level
 FOLDS: dict[type[Expr], Callable[[Any, Any], Any]] = {
     o.node: o.fold for o in OPERATORS if o.fold is not None
 }
 """Operators on integers; those that Python has too take numpy's arrays of them as well."""
+
+
+# -------------------------------------------------------------------------------- text for people
+
+_OWN: Mapping[Any, str] = MappingProxyType({})
+
+
+def text_of(e: Expr, names: Mapping[Any, str] = _OWN) -> str:
+    """An expression as people write it: in messages, for amounts, for sizes kept as text.
+
+    names  of variables and buffers that are called otherwise than they are
+    """
+    done: dict[Node, tuple[str, int]] = {}
+    for part in postorder(e):
+        if isinstance(part, Expr):
+            done[part] = _text(part, done, names)
+    return done[e][0]
+
+
+def _within(text: tuple[str, int], level: int) -> str:
+    return f"({text[0]})" if text[1] < level else text[0]
+
+
+def _text(
+    e: Expr, done: Mapping[Node, tuple[str, int]], names: Mapping[Any, str]
+) -> tuple[str, int]:
+    """The text of an expression whose operands have theirs, and how strongly it binds."""
+    match e:
+        case Var():
+            return names.get(e, e.name), ATOM
+        case IntImm(_, value):
+            return str(value), ATOM if value >= 0 else COMPARISON
+        case FloatImm(_, value) | StringImm(value):
+            return str(value), ATOM
+        case Not(a):
+            return f"not {_within(done[a], COMPARISON)}", NEGATION
+        case Binary(a, b) if e.level < ATOM:
+            left = _within(done[a], e.level + (e.level == COMPARISON))
+            return f"{left} {e.symbol} {_within(done[b], e.level + 1)}", e.level
+    told = [str(e.lanes)] if isinstance(e, Ramp | Broadcast) else []
+    parts = ", ".join([*[done[c][0] for c in e.children() if isinstance(c, Expr)], *told])
+    buffer: Any = getattr(e, "buffer", None)
+    if buffer is not None:
+        return f"{names.get(buffer, buffer.name)}[{parts or '()'}]", ATOM
+    own = getattr(e, "op", None) or getattr(e, "symbol", None)
+    return f"{own or (e.type if isinstance(e, Cast) else type(e).__name__.lower())}({parts})", ATOM
 
 
 # ------------------------------------------------------------------------------------ building

@@ -9,12 +9,14 @@ from smelt.ir.expr import INDEX, Expr, IntImm, const
 from smelt.tir import nodes as tir
 from smelt.tir.facts import least, most
 from smelt.tir.rewrite import Indices, loads, replace_buffers, updated
+from smelt.tir.script_ops import stored
 
 from .accesses import accesses, uses
 from .carried import carries
 from .first_values import start_reductions
 from .lanes import every_lane
 from .ranges import RangeRewriter, analyzer_for
+from .remove import is_assume
 
 ALIGNED = "buffer_dim_align"
 """A block's annotation: [[k, axis, factor, offset], ...] is about the k-th buffer it writes."""
@@ -84,6 +86,10 @@ class Realize(RangeRewriter):
         predicate = self.expr(s.predicate)
         return body if is_const(predicate, 1) else tir.IfThenElse(predicate, body)
 
+    def visit_Evaluate(self, s: tir.Evaluate) -> tir.Stmt:
+        """What a program says of itself goes."""
+        return tir.no_op() if is_assume(s) else self.parts(s)
+
     def visit_Block(self, s: tir.Block) -> tir.Block:
         """Blocks stand in a BlockRealize only."""
         raise InternalError(f"the block {s.name} stands outside a BlockRealize")
@@ -131,7 +137,9 @@ def shrunk(
 ) -> tuple[tir.Buffer, tuple[Expr, ...]]:
     """A buffer of what `s` touches of another one, and where in that one it begins."""
     touched = [every_lane(a.indices, a.domains) for a in accesses(s) if a.buffer is buffer]
-    stored = {x.buffer for x in tir.walk(s) if isinstance(x, tir.BufferStore)}
+    changed = {b for x in tir.walk(s) for b in stored(x)}
+    if any(isinstance(x, tir.Evaluate) and buffer in stored(x) for x in tir.walk(s)):
+        return buffer, tuple([const(0, INDEX)] * buffer.rank)  # who has a pointer sees all of it
     low: list[Expr] = []
     shape: list[Expr] = []
     for d, extent in enumerate(buffer.shape):
@@ -140,7 +148,7 @@ def shrunk(
         bounds = [
             b
             for b in found
-            if b is not None and not any(x.buffer in stored for e in b for x in loads(e))
+            if b is not None and not any(x.buffer in changed for e in b for x in loads(e))
         ]
         if len(bounds) < len(found):
             low.append(const(0, INDEX))

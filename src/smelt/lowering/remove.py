@@ -77,13 +77,14 @@ def _without(func: tir.PrimFunc, dropped: Callable[[tir.Stmt], bool]) -> tir.Pri
     return func if body is func.body else func.replace(body=body)
 
 
+def is_assume(s: tir.Stmt) -> bool:
+    """Whether a statement only says what holds."""
+    return isinstance(s, tir.Evaluate) and isinstance(s.value, Call) and s.value.op == "assume"
+
+
 def remove_assume(func: tir.PrimFunc) -> tir.PrimFunc:
     """A program without T.assume."""
-
-    def assumed(s: tir.Stmt) -> bool:
-        return isinstance(s, tir.Evaluate) and isinstance(s.value, Call) and s.value.op == "assume"
-
-    return _without(func, assumed)
+    return _without(func, is_assume)
 
 
 def skip_asserts(func: tir.PrimFunc) -> tir.PrimFunc:

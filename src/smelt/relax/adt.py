@@ -149,31 +149,27 @@ def _uncovered(rows: Sequence[Sequence[Pattern]], width: int, mod: IRModule) -> 
         return
     heads = [r[0] for r in rows]
     inside = next((h for h in heads if isinstance(h, PatternTuple)), None)
-    used = {h.constructor.name: h for h in heads if isinstance(h, PatternConstructor)}
-    if inside is not None:
-        count = len(inside.patterns)
-        for found in _uncovered([_opened(r, None, count) for r in rows], count + width - 1, mod):
-            yield [PatternTuple(tuple(found[:count])), *found[count:]]
-        return
-    if not used:
+    used = next((h.constructor for h in heads if isinstance(h, PatternConstructor)), None)
+    if inside is None and used is None:
         for found in _uncovered([r[1:] for r in rows], width - 1, mod):
             yield [PatternWildcard(), *found]
         return
-    data = mod.type_data(next(iter(used.values())).constructor.belong_to)
-    for c in data.constructors:
-        count = len(c.inputs)
-        kept = [_opened(r, c, count) for r in rows if _may_be(r[0], c)]
+    whole: list[Any] = [None] if used is None else mod.type_data(used.belong_to).constructors
+    for c in whole:  # a tuple is made in one way, which has no name
+        count = len(c.inputs if inside is None else inside.patterns)
+        kept = [_opened(r, count) for r in rows if _may_be(r[0], c)]
         for found in _uncovered(kept, count + width - 1, mod):
-            yield [PatternConstructor(c, tuple(found[:count])), *found[count:]]
+            fields = tuple(found[:count])
+            made = PatternTuple(fields) if c is None else PatternConstructor(c, fields)
+            yield [made, *found[count:]]
 
 
-def _may_be(p: Pattern, c: Constructor) -> bool:
-    return not isinstance(p, PatternConstructor) or p.constructor.name == c.name
+def _may_be(p: Pattern, c: Constructor | None) -> bool:
+    return c is None or not isinstance(p, PatternConstructor) or p.constructor.name == c.name
 
 
-def _opened(row: Sequence[Pattern], c: Constructor | None, count: int) -> list[Pattern]:
+def _opened(row: Sequence[Pattern], count: int) -> list[Pattern]:
     """A row with the first pattern's parts in its place."""
     head = row[0]
     parts = head.patterns if isinstance(head, PatternConstructor | PatternTuple) else ()
-    wild = [PatternWildcard() for _ in range(count)]
-    return [*(parts or wild), *row[1:]]
+    return [*(parts or [PatternWildcard()] * count), *row[1:]]

@@ -81,9 +81,8 @@ class BlockBuilder:
             )
         if name in self._module:
             raise TypeMismatch(f"BlockBuilder.function: the module has a function {name!r} already")
-        given = [params] if isinstance(params, nodes.Var) else params
         full = {**(attrs or {}), **({"private": True} if private else {})}
-        self._scope = _Scope(name, None if given is None else list(given), full)
+        self._scope = _Scope(name, None if params is None else _several(params), full)
         self._names = set()
         BlockBuilder._stack.append(self)
         try:
@@ -93,20 +92,11 @@ class BlockBuilder:
                 raise TypeMismatch(
                     f"BlockBuilder.function: {name!r} has no result; call emit_func_output in it"
                 )
-            self._module[name] = nodes.Function(
-                tuple(self._checked(scope.params or [])), scope.result, scope.attrs
-            )
+            params = tuple(scope.params or ())
+            self._module[name] = nodes.Function(params, scope.result, scope.attrs)
         finally:
             self._scope = None
             BlockBuilder._stack.pop()
-
-    def _checked(self, params: list[nodes.Var]) -> list[nodes.Var]:
-        for n, p in enumerate(params):
-            if not isinstance(p, nodes.Var):
-                raise TypeMismatch(
-                    f"BlockBuilder: parameter {n} is {type(p).__name__} {p!r}; legal: relax.Var"
-                )
-        return params
 
     @contextmanager
     def testing_scope(self, def_vars: Sequence[Any]) -> Iterator[BlockBuilder]:
@@ -183,7 +173,7 @@ class BlockBuilder:
         if params is not None:
             if scope.params is not None:
                 raise TypeMismatch(f"BlockBuilder: {scope.name!r} has its parameters already")
-            scope.params = [params] if isinstance(params, nodes.Var) else list(params)
+            scope.params = _several(params)
         scope.result = self.normalize(output)
 
     def match_cast(self, given: Any, struct_info: Any, name_hint: str = "") -> nodes.MatchCast:
@@ -228,8 +218,7 @@ class BlockBuilder:
         """
         hint = named.pop("primfunc_name_hint", None) or _name_of(func)
         named.pop("primfunc_attrs", None)
-        operands: list[nodes.RelaxExpr] = []
-        tensors: list[Tensor] = []
+        tensors: dict[nodes.RelaxExpr, Tensor] = {}
 
         def tensor(x: Any) -> Any:
             if isinstance(x, list | tuple):
@@ -244,26 +233,22 @@ class BlockBuilder:
                 raise TypeMismatch(
                     f"BlockBuilder.call_te: an operand is {show_type(t)}; legal: tensors"
                 )
-            if x in operands:
-                return tensors[operands.index(x)]
-            operands.append(x)
-            tensors.append(placeholder(t.shape, t.dtype, f"A{len(operands) - 1}"))
-            return tensors[-1]
+            if x not in tensors:
+                tensors[x] = placeholder(t.shape, t.dtype, f"A{len(tensors)}")
+            return tensors[x]
 
         result = func(*[tensor(a) for a in args], **{k: tensor(v) for k, v in named.items()})
-        several = list(result) if isinstance(result, list | tuple) else [result]
+        one = not isinstance(result, list | tuple)
+        several = [result] if one else list(result)
         for r in several:
             if not isinstance(r, Tensor):
                 raise TypeMismatch(
                     f"BlockBuilder.call_te: {hint} gave {type(r).__name__}; legal: a te tensor, or "
                     "a list of them"
                 )
-        name = self._program(hint, tensors, several)
+        program = nodes.GlobalVar(self._program(hint, list(tensors.values()), several))
         kinds: list[Type] = [TensorType(tuple(r.shape), r.dtype) for r in several]
-        one = not isinstance(result, list | tuple)
-        return nodes.call_tir(
-            nodes.GlobalVar(name), operands, kinds[0] if one else TupleType(tuple(kinds))
-        )
+        return nodes.call_tir(program, list(tensors), kinds[0] if one else TupleType(tuple(kinds)))
 
     def _program(self, hint: str, tensors: list[Tensor], results: list[Tensor]) -> str:
         """Enter the tensor program of an expression; its name."""
@@ -320,6 +305,17 @@ class BlockBuilder:
         if self._scope is not None:
             raise SmeltError(f"BlockBuilder.finalize: {self._scope.name!r} is not finished")
         return self.get()
+
+
+def _several(given: nodes.Var | Sequence[nodes.Var]) -> list[nodes.Var]:
+    """Parameters, checked."""
+    params = [given] if isinstance(given, nodes.Var) else list(given)
+    for n, p in enumerate(params):
+        if not isinstance(p, nodes.Var):
+            raise TypeMismatch(
+                f"BlockBuilder: parameter {n} is {type(p).__name__} {p!r}; legal: relax.Var"
+            )
+    return params
 
 
 def _name_of(func: Any) -> str:

@@ -16,7 +16,9 @@ from smelt.topi.registry import Op
 
 from .compose import common
 from .compose.common import dtype_of, extents, filled, rank_of, reshaped, shape_of
-from .graph import rebuilding
+from .compose.shapes import collapsed
+from .compose.window import placed
+from .graph import made_of, rebuilding
 from .graph_op import of_dialect
 from .nodes import Call, RelaxExpr, TupleGetItem, call, renewed_call, values
 
@@ -35,11 +37,7 @@ def derivatives(y: RelaxExpr, xs: Sequence[RelaxExpr], who: str = "derivative") 
 
     who  begins the text of errors
     """
-    between = set[Any](xs)
-    order = list(values(y))
-    for node in order:
-        if any(c in between for c in node.children()):
-            between.add(node)
+    between, order = made_of(y, xs), list(values(y))
     sums: dict[RelaxExpr | None, RelaxExpr] = {y: filled(y, 1.0)}
     for node in reversed(order):
         if node not in sums or node not in between or any(node is x for x in xs):
@@ -146,15 +144,8 @@ def _total(x: RelaxExpr, along: Call) -> RelaxExpr:
 
 def _collapsed(d: RelaxExpr, x: RelaxExpr) -> RelaxExpr:
     """A derivative summed over what an operand was broadcast along."""
-    have, want = shape_of(d), shape_of(x)
-    lead = len(have) - len(want)
-    axes = tuple(
-        i
-        for i in range(len(have))
-        if i < lead or (value_of(want[i - lead]) == 1 and value_of(have[i]) != 1)
-    )
-    d = call("sum", d, axes=axes, keepdims=False) if axes else d
-    return d if shape_of(d) == want else reshaped(d, want)
+    d = collapsed(d, shape_of(x))
+    return d if shape_of(d) == shape_of(x) else reshaped(d, shape_of(x))
 
 
 @_rule(*_BOTH)
@@ -271,24 +262,15 @@ def _pool(n: Call, d: RelaxExpr, x: Any) -> list[RelaxExpr]:
 
 @_rule("conv1d", "conv2d", "conv3d")
 def _conv(n: Call, d: RelaxExpr, x: Any, w: Any) -> list[RelaxExpr]:
-    rank = rank_of(x) - 2
-    strides, pads, dilations = [
-        tuple(n.attrs[k]) or (default,) * size
-        for k, default, size in (
-            ("strides", 1, rank),
-            ("pads", 0, 2 * rank),
-            ("dilations", 1, rank),
-        )
-    ]
+    rank, same = rank_of(x) - 2, {"groups": n.attrs["groups"], **placed(n, rank_of(x) - 2)}
     sizes: Any = [extents(t)[2:] for t in (x, n, w)]
     if any(None in group for group in sizes):
         raise Unsupported("derivative: a convolution of symbolic size\n  supported: constant sizes")
-    rest = tuple(
+    ends = zip(same["pads"][:rank], same["pads"][rank:], strict=True)
+    rest = tuple([
         have - ((out - 1) * s + step * (k - 1) + 1 - begin - end)
-        for have, out, k, s, begin, end, step in zip(
-            *sizes, strides, pads[:rank], pads[rank:], dilations, strict=True
-        )
-    )
-    same = {"strides": strides, "pads": pads, "dilations": dilations, "groups": n.attrs["groups"]}
+        for have, out, k, s, step, (begin, end) in
+        zip(*sizes, same["strides"], same["dilations"], ends, strict=True)
+    ])  # fmt: skip
     dx = call("conv_transpose", d, w, output_padding=rest, **same)
     return [dx, call("conv_backward_weight", d, x, kernel=sizes[2], **same)]

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.types import FuncType, TensorType, TupleType, Type
+from smelt.ir.node import ordered
+from smelt.ir.types import FuncType, TensorType, TupleType, Type, on_parts, parts_of
 from smelt.topi.registry import Op
 
 from . import nodes
@@ -78,18 +79,9 @@ class ExprFunctor:
 
     def visit(self, expr: Any) -> Any:
         """The result for a value; its operands are visited before it."""
-        if expr in self.memo_map:
-            return self.memo_map[expr]
-        stack: list[tuple[Any, bool]] = [(expr, False)]
-        while stack:
-            e, ready = stack.pop()
-            if e in self.memo_map:
-                continue
-            if ready:
+        for e in ordered([expr], lambda e: () if e in self.memo_map else _before(e)):
+            if e not in self.memo_map:
                 self.memo_map[e] = getattr(self, _method(e))(e)
-                continue
-            stack.append((e, True))
-            stack += [(c, False) for c in reversed(_before(e)) if c not in self.memo_map]
         return self.memo_map[expr]
 
     def _missing(self, e: Any) -> Any:
@@ -187,17 +179,11 @@ class MixedModeMutator(ExprMutator):
         """An item of the new tuple, then what rewrite_tuple_getitem makes of it."""
         return self.rewrite_tuple_getitem(t, super().visit_tuple_getitem(t))
 
-    def rewrite_call(self, pre: nodes.Call, post: Any) -> Any:
-        """What stands for a call."""
+    def rewrite_nothing(self, pre: Any, post: Any) -> Any:
+        """What stands for a value: the same on new operands."""
         return post
 
-    def rewrite_tuple(self, pre: nodes.Tuple, post: Any) -> Any:
-        """What stands for a tuple."""
-        return post
-
-    def rewrite_tuple_getitem(self, pre: nodes.TupleGetItem, post: Any) -> Any:
-        """What stands for an item of a tuple."""
-        return post
+    rewrite_call = rewrite_tuple = rewrite_tuple_getitem = rewrite_nothing
 
 
 def _asking(name: str) -> Any:
@@ -274,15 +260,12 @@ class TypeVisitor:
     def visit_tensor_type(self, t: TensorType) -> Any:
         """A tensor."""
 
-    def visit_tuple_type(self, t: TupleType) -> Any:
-        """Several values."""
-        for i in t.items:
-            self.visit(i)
+    def visit_parts(self, t: Type) -> Any:
+        """Several values, or a function: the types that it is made of."""
+        for part in parts_of(t):
+            self.visit(part)
 
-    def visit_func_type(self, t: FuncType) -> Any:
-        """A function."""
-        for a in (*t.arg_types, t.ret_type):
-            self.visit(a)
+    visit_tuple_type = visit_func_type = visit_parts
 
 
 class TypeMutator(TypeVisitor):
@@ -297,10 +280,8 @@ class TypeMutator(TypeVisitor):
         """A tensor's type."""
         return t
 
-    def visit_tuple_type(self, t: TupleType) -> Any:
-        """A tuple's type of new items."""
-        return TupleType(tuple([self.visit(i) for i in t.items]))
+    def visit_parts(self, t: Type) -> Any:
+        """A tuple's or a function's type of new parts."""
+        return on_parts(t, self.visit)
 
-    def visit_func_type(self, t: FuncType) -> Any:
-        """A function's type of new parts."""
-        return FuncType(tuple([self.visit(a) for a in t.arg_types]), self.visit(t.ret_type))
+    visit_tuple_type = visit_func_type = visit_parts

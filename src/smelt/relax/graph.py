@@ -103,6 +103,25 @@ def function_of(c: Call) -> Function:
     return Function(tuple(given.values()), c.replace(args=args))
 
 
+def cut_out(
+    inside: Iterable[RelaxExpr],
+    result: RelaxExpr,
+    inputs: Sequence[RelaxExpr],
+    prefix: str,
+    attrs: Mapping[str, Any],
+) -> Function:
+    """The function that a part of a graph becomes.
+
+    inside  its values, operands first, the result among them
+    inputs  what they need: the parameters <prefix>0, <prefix>1, ...
+    """
+    params = tuple([Var(f"{prefix}{n}", i.type) for n, i in enumerate(inputs)])
+    done: dict[Node, RelaxExpr] = dict(zip(inputs, params, strict=True))
+    for node in inside:
+        done.setdefault(node, node.with_children(lambda c: done.get(c, c)))
+    return Function(params, done[result], dict(attrs))
+
+
 def free_vars(root: Node) -> list[Var]:
     """The variables of an expression that nothing in it binds, in order of first use."""
     bound: set[Node] = set()
@@ -133,6 +152,15 @@ def needed_vars(root: Node) -> dict[Node, frozenset[Var]]:
 @as_function.register
 def _(e: RelaxExpr) -> Function:
     return e if isinstance(e, Function) else Function(tuple(free_vars(e)), e)
+
+
+def made_of(root: Node, given: Iterable[Node]) -> set[Node]:
+    """What of an expression is computed from some values, and these."""
+    found = set(given)
+    for node in postorder(root):
+        if not found.isdisjoint(node.children()):
+            found.add(node)
+    return found
 
 
 def fixed_values(root: Node, given: Iterable[RelaxExpr] = ()) -> list[RelaxExpr]:

@@ -155,13 +155,9 @@ def call_type(node: Call, types: Sequence[Type | None], size: Size) -> Type:
         if any(t is None for t in types):
             raise Unsupported(f"{op.name}: operands are left out; give all of them")
         return HOST_TYPES[op.name](types, node.attrs, size)
-    given = tuple(
-        [
-            a if t is None or isinstance(a, Constant) else Var("x", t)
-            for a, t in zip(node.args, types, strict=True)
-        ]
-    )
-    made: Type = op.expand(node.replace(args=given)).type
+    given = [a if t is None or isinstance(a, Constant) else Var("x", t)
+             for a, t in zip(node.args, types, strict=True)]  # fmt: skip
+    made: Type = op.expand(node.replace(args=tuple(given))).type
     return made
 
 
@@ -186,10 +182,6 @@ def _length(types: Sequence[Any], n: int) -> int:
     return t.shape[0].value
 
 
-def _sized(types: Sequence[Any], n: int, dtype: str, size: Size) -> TensorType:
-    return tensor_type([size(d) for d in range(_length(types, n))], dtype)
-
-
 @_enter("arange")
 def _arange(types: Any, attrs: Any, size: Size) -> Type:
     return tensor_type([size(0)], attrs["dtype"])
@@ -200,19 +192,12 @@ def _argwhere(types: Any, attrs: Any, size: Size) -> Type:
     return tensor_type([size(0), _tensor(types, 0).rank], "int32")
 
 
-@_enter("dyn.reshape", "dyn.broadcast_to")
-def _reshape(types: Any, attrs: Any, size: Size) -> Type:
-    return _sized(types, 1, _tensor(types, 0).dtype, size)
-
-
-@_enter("dyn.full")
-def _full(types: Any, attrs: Any, size: Size) -> Type:
-    return _sized(types, 1, attrs["dtype"] or _tensor(types, 0).dtype, size)
-
-
-@_enter("dyn.zeros", "dyn.ones")
-def _filled(types: Any, attrs: Any, size: Size) -> Type:
-    return _sized(types, 0, attrs["dtype"], size)
+@_enter("dyn.reshape", "dyn.broadcast_to", "dyn.full", "dyn.zeros", "dyn.ones")
+def _sized(types: Any, attrs: Any, size: Size) -> Type:
+    """The last operand holds the sizes; the first one has the element type, if nothing else has."""
+    rank = _length(types, len(types) - 1)
+    dtype = attrs.get("dtype") or _tensor(types, 0).dtype
+    return tensor_type([size(d) for d in range(rank)], dtype)
 
 
 @_enter("dyn.tile")

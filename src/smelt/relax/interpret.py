@@ -102,11 +102,6 @@ def _as_value(x: Any) -> Any:
     return tuple([_as_value(i) for i in x]) if isinstance(x, tuple) else np.asarray(x)
 
 
-def _placeholder(x: Any) -> nodes.RelaxExpr:
-    """A variable of the type that a value has."""
-    return nodes.Var("x", _type_of(x))
-
-
 def _type_of(x: Any) -> Type:
     if isinstance(x, tuple):
         return TupleType(tuple([_type_of(i) for i in x]))
@@ -143,9 +138,7 @@ def _by_definition(op: Op, args: list[Array | None], attrs: Mapping[str, Any]) -
     inputs = [t for t in made.inputs if t is not None]
     known = dict(zip(inputs, [np.array(a, order="C") for a in args if a is not None], strict=True))
     outputs = [t for t in dict.fromkeys(made.outputs) if t not in known]
-    results = {
-        t: np.zeros([_number(e, {}) for e in t.shape], dt.to_numpy(t.dtype)) for t in outputs
-    }
+    results = {t: _room(t, {}) for t in outputs}
     if outputs:
         program = create_prim_func([*inputs, *outputs], op.name)
         run_program(program, *known.values(), *results.values())
@@ -189,6 +182,11 @@ def _number(e: Expr, sizes: Sizes) -> int:
         unknown = ", ".join(sorted([v.name for v in free_vars(found) if isinstance(v, SizeVar)]))
         raise TypeMismatch(f"the inputs do not tell the size {unknown}")
     return found.value
+
+
+def _room(t: Any, sizes: Sizes) -> Array:
+    """Room for a result: of a type, or of a tensor expression."""
+    return np.zeros([_number(e, sizes) for e in t.shape], dt.to_numpy(t.dtype))
 
 
 def _plain(value: Any, sizes: Sizes) -> Any:
@@ -313,16 +311,14 @@ class _Run:
         run = _Run(self.sizes, self.module)
         types = [None if a is None else a.type for a in node.args]
         if op.needs or any(nodes.incomplete(t) for t in types):
-            given = [None if x is None else _placeholder(x) for x in args]
-            run.known.update({p: x for p, x in zip(given, args, strict=True) if p is not None})
+            given: list[Any] = [None if x is None else nodes.Var("x", _type_of(x)) for x in args]
+            run.known.update(zip(given, args, strict=True))
             for i in op.needs:
                 if i < len(args) and args[i] is not None:
                     given[i] = nodes.constant(args[i])
             return run.value(op.expand(node.replace(args=tuple(given))))
         made = op.instance(types, node.attrs)
-        for p, x in zip(made.params, args, strict=True):
-            if p is not None:
-                run.known[p] = x
+        run.known.update(zip(made.params, args, strict=True))
         return run.value(made.body)
 
     def match(self, node: adt.Match) -> Evaluation:
@@ -357,14 +353,10 @@ class _Run:
         callee = self.looked_up(name)
         if not isinstance(callee, PrimFunc):
             return _run(_Closure(callee, {}, {}), args, self.module)
-        outs = [self.empty(t) for t in nodes.tensor_types(node.type)]
+        outs = [_room(t, self.sizes) for t in nodes.tensor_types(node.type)]
         given = [np.array(a, order="C") for a in args if a is not None]
         run_program(callee, *given, *outs)
         return tuple(outs) if isinstance(node.type, TupleType) else outs[0]
-
-    def empty(self, t: TensorType) -> Array:
-        """Room for a result."""
-        return np.zeros([_number(e, self.sizes) for e in t.shape], dt.to_numpy(t.dtype))
 
     def check(self, node: nodes.Call, name: str, result: Any) -> None:
         """The result has the inferred type, as far as the sizes are known."""
@@ -372,9 +364,8 @@ class _Run:
             return
         arrays = result if isinstance(result, tuple) else (result,)
         for t, x in zip(nodes.tensor_types(node.type), arrays, strict=True):
-            known = [free_vars(e) <= self.sizes.keys() for e in t.shape]
-            want = [_number(e, self.sizes) if k else None
-                    for e, k in zip(t.shape, known, strict=True)]  # fmt: skip
+            want = [_number(e, self.sizes) if free_vars(e) <= self.sizes.keys() else None
+                    for e in t.shape]  # fmt: skip
             fits = len(want) == x.ndim and all(
                 w in (None, n) for w, n in zip(want, x.shape, strict=True)
             )

@@ -20,7 +20,7 @@ from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
 from smelt.topi.registry import Op
 
-from .graph import rebuilding
+from .graph import made_of, rebuilding
 from .nodes import Call, Function, GlobalVar, If, MatchCast, Var, call, call_function, incomplete
 from .shapes import apart, show_type, sizes_in, with_sizes
 
@@ -72,7 +72,7 @@ class _Resolver:
         found: set[SizeVar] = set()
         for f in nodes:
             if isinstance(f, Function) and f is not self.f and f.params:
-                other = {v for c in casts - _below(f) for v in sizes_in(c.type)}
+                other = {v for c in casts - made_of(f.body, f.params) for v in sizes_in(c.type)}
                 found |= {v for p in f.params for v in sizes_in(p.type)} - other
         return found
 
@@ -137,15 +137,6 @@ class _Resolver:
     def is_new(self, v: SizeVar) -> bool:
         """Whether a cast introduces a size here."""
         return v not in self.known and v not in self.introduced and v not in self.sizes
-
-
-def _below(f: Function) -> set[Node]:
-    """What is computed from a function's parameters."""
-    found: set[Node] = set(f.params)
-    for node in postorder(f.body):
-        if any(c in found for c in node.children()):
-            found.add(node)
-    return found
 
 
 def specialized(f: Function, sizes: Mapping[SizeVar, Expr], casts: bool = False) -> Function:

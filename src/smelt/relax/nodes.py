@@ -176,10 +176,6 @@ class GlobalVar(RelaxExpr):
     def __str__(self) -> str:
         return f"@{self.name}"
 
-    def __call__(self, *args: RelaxExpr) -> Call:
-        """A call of this function of the module; InferType finds its type."""
-        return call_function(self, args)
-
 
 VARIABLES["global"] = GlobalVar
 

@@ -139,11 +139,6 @@ class FunctionReader(ValueReader):
         self.define(a, a.arg, var)
         return var
 
-    def own_name(self, node: ast.expr) -> str | None:
-        """The name of a parameter that is no identifier: name="a.b"."""
-        keywords = node.keywords if isinstance(node, ast.Call) else []
-        return next((self.text(k.value) for k in keywords if k.arg == "name"), None)
-
     def weight(self, a: ast.arg) -> nodes.Constant:
         """w: R.Constant(shape, dtype)."""
         note = a.annotation
@@ -175,8 +170,6 @@ class FunctionReader(ValueReader):
     def statement(self, s: ast.stmt) -> nodes.RelaxExpr | None:
         """One statement; the returned value ends the function."""
         match s:
-            case ast.Return(ast.Tuple(elts)):
-                return nodes.Tuple(tuple([self.value(e) for e in elts]))
             case ast.Return(value) if value is not None:
                 return self.value(value)
             case ast.Assign([ast.Name("cls")], ast.Name()) | ast.Expr(ast.Constant(str())):
@@ -218,12 +211,11 @@ class FunctionReader(ValueReader):
         """name = value, name: type = value."""
         said = None if note is None else self.annotation(note, opens=False)
         match node:
-            case ast.Call(func, [whole], keywords) if self.r_name(func) == "let":
-                value = self.value(whole)
-                own = next((self.text(k.value) for k in keywords if k.arg == "name"), name)
+            case ast.Call(func, [whole]) if self.r_name(func) == "let":
+                value, own = self.value(whole), self.own_name(node)
                 if said is not None and (isinstance(said, Partial) or not may_be(said, value.type)):
                     self.says_otherwise(node, value, said)
-                var = nodes.Var(own, value.type if said is None else said)
+                var = nodes.Var(name if own is None else own, value.type if said is None else said)
                 self.lets[-1].append((var, value))
                 self.define(s, name, var)
                 return

@@ -175,14 +175,11 @@ class TypeReader:
         shape = given.get("shape")
         if shape is None or (isinstance(shape, ast.Constant) and shape.value is None):
             return Partial(kind, None if rank == -1 else rank)
-        if not isinstance(shape, ast.Tuple | ast.List):
+        if not isinstance(shape, ast.Tuple | ast.List) or kind is None:
             self.fail(node, 'expected a shape in brackets and an element type: ((n, 3), "float32")')
         extents = [self.extent(e, opens) for e in shape.elts]
         if rank is not None and rank != len(extents):
             self.fail(given["ndim"], f"ndim is {rank}, the shape has {len(extents)} dimensions")
-        if kind is None:
-            what = "expected a shape in brackets and an element type"
-            self.fail(node, f'{what}: ((n, 3), "float32")')
         return tensor_type(extents, kind)
 
     def dtype(self, node: ast.expr) -> str:

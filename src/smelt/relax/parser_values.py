@@ -88,9 +88,7 @@ class ValueReader(TypeReader):
                 return self.is_function(func) if r is None else r not in _NOT_VALUES
             case ast.Attribute():
                 return self.is_function(node)
-            case ast.BinOp(left, _, right):
-                return self.is_value(left) or self.is_value(right)
-            case ast.Compare(left, _, [right]):
+            case ast.BinOp(left, _, right) | ast.Compare(left, _, [right]):
                 return self.is_value(left) or self.is_value(right)
             case ast.UnaryOp(_, of) | ast.Subscript(of):
                 return self.is_value(of)
@@ -129,9 +127,9 @@ class ValueReader(TypeReader):
                 return nodes.TupleGetItem(whole, index)
             case ast.Call():
                 return self.called_value(node)
-            case ast.BinOp(left, op, right) if self.is_value(node):
-                return self.combined(node, op, left, right)
-            case ast.Compare(left, [op], [right]) if self.is_value(node):
+            case ast.BinOp(left, op, right) | ast.Compare(left, [op], [right]) if self.is_value(
+                node
+            ):
                 return self.combined(node, op, left, right)
             case ast.UnaryOp(ast.USub(), of) if self.is_value(of):
                 return -self.value(of)
@@ -349,8 +347,12 @@ class ValueReader(TypeReader):
 
     def special_var(self, node: ast.Call) -> nodes.RelaxExpr:
         """R.var(type): a variable that an R.let below binds; the statement gives it its name."""
-        own = [self.text(k.value) for k in node.keywords if k.arg == "name"]
-        return nodes.Var(own[0] if own else "", self.type(node.args[0]))
+        return nodes.Var(self.own_name(node) or "", self.type(node.args[0]))
+
+    def own_name(self, node: ast.expr) -> str | None:
+        """The name of a variable that is no identifier: name="a.b"."""
+        keywords = node.keywords if isinstance(node, ast.Call) else []
+        return next((self.text(k.value) for k in keywords if k.arg == "name"), None)
 
     def special_let(self, node: ast.Call) -> nodes.RelaxExpr:
         """R.let(variable, value, body) as a value."""

@@ -93,11 +93,10 @@ def value_names(f: nodes.Function) -> list[tuple[str, nodes.RelaxExpr]]:
     printer.function("main")
     found: list[tuple[str, nodes.RelaxExpr]] = []
     for node, binding in printer.layout.root.steps:
-        if isinstance(node, nodes.Let) and (binding or node in printer.layout.tail):
-            if binding and node in printer.layout.tail:
-                found.append((printer.names[node.var], node))
-        elif node in printer.names and node not in printer.named:
-            found.append((printer.names[node], node))
+        line = isinstance(node, nodes.Let) and node in printer.layout.tail
+        shown = node.var if line else node  # type: ignore[attr-defined]
+        if binding == line and shown in printer.names and node not in printer.named:
+            found.append((printer.names[shown], node))
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from smelt.arith import Analyzer
 from smelt.ir.build import value_of
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.expr import INDEX, Expr, IntImm, convert
+from smelt.ir.expr import INDEX, Expr, convert
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.types import (
     FuncType,
@@ -39,7 +39,7 @@ def show_type(t: Type, unknown: str = "a type not known yet") -> str:
 
     match t:
         case TensorType(shape, dtype):
-            return f"{dtype}[{', '.join([_show(e) for e in shape])}]"
+            return f"{dtype}[{', '.join(map(str, shape))}]"
         case TupleType(items):
             return f"({each(items)})"
         case FuncType(arg_types, ret_type):
@@ -49,16 +49,6 @@ def show_type(t: Type, unknown: str = "a type not known yet") -> str:
         case TypeVar(name) | GlobalTypeVar(name):
             return name
     return unknown
-
-
-def _show(e: Expr) -> str:
-    if isinstance(e, IntImm):
-        return str(e.value)
-    if isinstance(e, SizeVar):
-        return e.name
-    symbol = getattr(e, "symbol", None)
-    parts = [_show(c) for c in e.children() if isinstance(c, Expr)]
-    return f"({f' {symbol} '.join(parts)})" if symbol else f"{type(e).__name__}({', '.join(parts)})"
 
 
 class ShapeExpr(tuple[Any, ...]):

@@ -118,27 +118,23 @@ class _Verifier:
                 self.constructor(node, node)
             case nodes.GlobalVar() if node.name not in self.module:
                 self.fail(node, f"the module has no function {node.name!r}")
-            case adt.Match():
-                if self.fresh(node, variables):
-                    self.match(node, variables)
             case nodes.Call(nodes.RelaxExpr() as closure):
                 self.closure_call(node, closure)
             case nodes.Call():
                 self.call(node)
-            case nodes.Function():
-                if self.fresh(node, variables):
-                    self.function(node, variables)
-            case nodes.Let():
-                if self.fresh(node, variables):
-                    self.let(node, variables)
+            case adt.Match() if self.fresh(node, variables):
+                self.match(node, variables)
+            case nodes.Function() if self.fresh(node, variables):
+                self.function(node, variables)
+            case nodes.Let() if self.fresh(node, variables):
+                self.let(node, variables)
+            case nodes.If() if self.fresh(node, variables):
+                self.branch(node, variables)
             case nodes.TupleGetItem(value, index):
                 t = value.type
                 whole = isinstance(t, TupleType) and 0 <= index < len(t.items)
                 if not whole and not isinstance(t, IncompleteType):
                     self.fail(node, f"item {index} of a value of type {show_type(t)}")
-            case nodes.If():
-                if self.fresh(node, variables):
-                    self.branch(node, variables)
 
     def fresh(self, node: nodes.RelaxExpr, variables: set[nodes.Var]) -> bool:
         """Whether the inside of a value has not been looked at where as few variables are known."""
@@ -208,11 +204,14 @@ class _Verifier:
             if isinstance(rest.value, nodes.Function):
                 self.function(rest.value, inner)
             else:
-                for v in self.below(rest.value):
-                    self.value(v, inner)
+                self.values(rest.value, inner)
             rest = rest.body
-        for v in self.below(rest):
-            self.value(v, inner)
+        self.values(rest, inner)
+
+    def values(self, root: nodes.RelaxExpr, variables: set[nodes.Var]) -> None:
+        """The rules on all values of an expression."""
+        for v in self.below(root):
+            self.value(v, variables)
 
     def constructor(self, node: nodes.RelaxExpr, c: adt.Constructor) -> None:
         """The data type is the module's, and has the constructor."""
@@ -238,8 +237,7 @@ class _Verifier:
                             f"{len(p.patterns)} patterns for the {len(p.constructor.inputs)} "
                             f"fields of {p.constructor.name}",
                         )
-            for v in self.below(clause.rhs):
-                self.value(v, variables | own)
+            self.values(clause.rhs, variables | own)
         if node.complete and (missing := adt.unmatched_cases(node, self.module)):
             self.fail(node, f"{len(missing)} kinds of values have no clause")
 

@@ -68,7 +68,8 @@ def same(
     name: str, operands: str, /, *, core: str = "", renamed: str = "", images: bool = False,
     forms: Mapping[str, Any] | None = None, fixed: Mapping[str, Any] | None = None,
     results: Results = 1, prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
-    required: str = "", order: str = "", idle: str = "", along: str = "", **attributes: Any,
+    required: str = "", order: str | None = None, idle: str = "", along: str = "", cast: str = "",
+    doc: str = "", **attributes: Any,
 ) -> None:  # fmt: skip
     """Enter an operator that is one of the core's, and how to go back.
 
@@ -78,13 +79,15 @@ def same(
     results     how many there are, prepare and order: as of Dialect.op; of images it is "layout"
     required    attributes that have to be given
     attributes  those behind them, with their defaults
+    doc         what the operator does, where the core's says it otherwise
 
-    renamed, images, forms, fixed, idle and along are those of row_body.
+    renamed, images, forms, fixed, idle, along and cast are those of row_body.
     """
     op = get_op(core or name)
     body = row_body(op, operands, required, attributes, renamed=renamed, images=images, forms=forms,
-                    fixed=fixed, idle=idle, along=along)  # fmt: skip
-    order = "layout" if images else order
+                    fixed=fixed, idle=idle, along=along, cast=cast)  # fmt: skip
+    body.__doc__ = doc or body.__doc__
+    order = "layout" * images if order is None else order
     enter = RELAY.op(*name.split(), results=results, prepare=prepare, order=order)
     enter(body).commutative = op.commutative
     SAME.setdefault(op.name, row(name.split()[0], op.name, renamed, forms, fixed))

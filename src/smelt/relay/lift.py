@@ -25,9 +25,7 @@ from smelt.topi.registry import Op, plain
 
 from .dialect import RELAY, SAME, Row, const, row
 from .expr import RelayVar
-from .ops.image import METHODS
 from .ops.qnn_affine import ROUNDINGS
-from .ops.select import ENDS
 
 Described = tuple[str, dict[str, Any]]
 
@@ -39,19 +37,11 @@ _ROWS: Mapping[str, Row] = {
     **SAME,
     **{name: row(name, name) for name in ("cumsum", "cumprod")},
     **{name: row(f"nn.{name}", name) for name in _NN},
-    **{name: row(name, name, "axis=axes") for name in ("sum", "prod", "min", "all", "any")},
     **{name: row(f"qnn.{name}", name) for name in ("quantize", "dequantize")},
     "requantize": row("qnn.requantize", "requantize", forms={"rounding": ROUNDINGS}),
     "group_norm": row("nn.group_norm", "group_norm", "num_groups=groups"),
     "concat": row("concatenate", "concat"),
-    "argsort": row("argsort", "argsort", "is_ascend=descending", forms=ENDS),
     "tile": row("tile", "tile", "reps=repeats"),
-    "crop_and_resize": row(
-        "image.crop_and_resize",
-        "crop_and_resize",
-        "crop_size=size method=mode",
-        forms={"method": METHODS},
-    ),
     "dilation2d": row("image.dilation2d", "dilation2d", "padding=pads"),
 }
 

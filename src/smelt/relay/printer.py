@@ -120,14 +120,10 @@ def meta_table(program: RelaxExpr | IRModule) -> dict[str, list[np.ndarray]]:
 
     They are the program's own arrays, not copies.
     """
-    if isinstance(program, IRModule):
-        printer = _Printer([f for f in program.functions.values() if isinstance(f, RelaxExpr)])
-        for f in program.functions.values():
-            if isinstance(f, Function):
-                printer.unit(f)
-    else:
-        printer = _Printer([program])
-        printer.unit(program)
+    parts = list(program.functions.values()) if isinstance(program, IRModule) else [program]
+    printer = _Printer(found := [p for p in parts if isinstance(p, RelaxExpr)])
+    for part in found:
+        printer.unit(part)
     return {"relay.Constant": [c.data.view(np.ndarray) for c in printer.constants]}
 
 

@@ -13,7 +13,7 @@ from smelt.runtime.module import load, load_module, read_metadata
 from smelt.runtime.native import cpu_features, num_threads, set_num_threads
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.ndarray import NDArray, array, empty, from_dlpack
-from smelt.runtime.packed import get_global_func, register_func
+from smelt.runtime.packed import convert, get_global_func, register_func
 from smelt.runtime.params import (
     load_param_dict,
     load_param_dict_from_file,
@@ -46,6 +46,7 @@ __all__ = [
     "TensorFunction",
     "TensorInfo",
     "array",
+    "convert",
     "cpu",
     "cpu_features",
     "cuda",

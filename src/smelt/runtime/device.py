@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smelt.runtime.errors import InputError, nearest
+from smelt.runtime.errors import InputError, unknown
 
 _CODES = {"cpu": 1, "cuda": 2, "opencl": 4, "vulkan": 7, "metal": 8, "rocm": 10, "ext_dev": 12,
           "hexagon": 14, "webgpu": 15}  # fmt: skip
@@ -74,9 +74,7 @@ def device(dev_type: str | Device, dev_id: int = 0) -> Device:
     word = dev_type.split()[0]
     kind = _TARGETS.get(word, word)
     if kind not in _CODES:
-        known = [*_CODES, *_TARGETS]
-        hint = nearest(word, known)
-        raise InputError(f"device: no kind {word!r}{hint}; kinds: {', '.join(known)}")
+        raise InputError(f"device: {unknown('kind', word, [*_CODES, *_TARGETS])}")
     if not isinstance(dev_id, int) or isinstance(dev_id, bool) or dev_id < 0:
         raise InputError(f"device({word!r}): the number is {dev_id!r}; an integer from 0 is legal")
     return cpu(dev_id) if kind == "cpu" else Device(kind, dev_id)

@@ -64,3 +64,9 @@ def nearest(name: object, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: "; nearest: ..." or nothing."""
     near = closest(name, known)
     return f"; nearest: {', '.join(near)}" if near else ""
+
+
+def unknown(kind: str, name: object, known: Iterable[str]) -> str:
+    """What says that a name is not there: "no output 'x'; nearest: y; outputs: y, z"."""
+    names = list(known)
+    return f"no {kind} {name!r}{nearest(name, names)}; {kind}s: {', '.join(names) or 'none'}"

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from smelt.runtime.bound import BoundCall
 from smelt.runtime.container import ADT, Closure
-from smelt.runtime.errors import InputError, nearest
+from smelt.runtime.errors import InputError, unknown
 from smelt.runtime.evaluator import timed_runs, wall_clock
 from smelt.runtime.ndarray import NDArray
 from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
@@ -136,7 +136,7 @@ class Results(tuple[NDArray, ...]):
         """A result by position or by name."""
         if isinstance(key, str):
             if key not in self.names:
-                raise NoResult(f"no result {key!r}{nearest(key, self.names)}; {self._listed()}")
+                raise NoResult(unknown("result", key, self.names))
             key = self.names.index(key)
         try:
             return super().__getitem__(key)
@@ -222,10 +222,7 @@ class Executable(ABC):
         wanted = known if outputs is None else [outputs] if isinstance(outputs, str) else outputs
         for name in wanted:
             if name not in known:
-                raise InputError(
-                    f"{self.name}: no output {name!r}{nearest(name, known)}; "
-                    f"outputs: {', '.join(known)}"
-                )
+                raise InputError(f"{self.name}: {unknown('output', name, known)}")
         made = self(feeds)
         values = list(made) if isinstance(made, Results) else [made]
         found = dict(zip(known, values, strict=True))

@@ -284,7 +284,7 @@ def _link(parts: Parts, command: list[str], fcompile: Linker | None, folder: Pat
     inputs = [folder / "model.c", *sources, *objects]
     files = [str(i) for i in inputs]
     if fcompile is None:
-        _run_compiler(command, [*flags, *files, "-o", str(result), *libraries])
+        run_compiler(command, [*flags, *files, "-o", str(result), *libraries])
         who = f"the C compiler, {shlex.join(command)},"
     else:
         fcompile(str(result), files, options=[*flags[1:], *libraries])
@@ -294,7 +294,7 @@ def _link(parts: Parts, command: list[str], fcompile: Linker | None, folder: Pat
     return result
 
 
-def _run_compiler(command: Sequence[str], arguments: Sequence[str]) -> None:
+def run_compiler(command: Sequence[str], arguments: Sequence[str]) -> None:
     """Runs the C compiler; what it says of a failure is the error."""
     try:
         done = subprocess.run(
@@ -316,7 +316,7 @@ def compile_source(text: str, name: str, flags: Sequence[str] = ()) -> bytes:
         source.write_text(f'#line 1 "{source.name}"\n{text}', encoding="utf-8")
         fixed = ["-c", "-O2", "-fPIC", "-Werror=implicit-function-declaration",
                  "-Werror=int-conversion", "-Werror=return-type"]  # fmt: skip
-        _run_compiler(command, [*fixed, *flags, str(source), "-o", str(result)])
+        run_compiler(command, [*fixed, *flags, str(source), "-o", str(result)])
         return result.read_bytes()
 
 

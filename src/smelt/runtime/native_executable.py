@@ -29,7 +29,7 @@ from smelt.runtime.linking import Linker, export_library, header_text, write_hea
 from smelt.runtime.ndarray import Memory, NDArray
 from smelt.runtime.profiler import Probe, measured, report
 from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
-from smelt.runtime.signature import Signature, TensorInfo, listing
+from smelt.runtime.signature import Signature, TensorInfo
 
 from . import errors, native
 
@@ -292,10 +292,9 @@ class NativeExecutable(Executable, Timed):
             ctypes.addressof(sizes), ctypes.addressof(extents), ctypes.byref(workspace)
         )
         if status:
-            raise errors.InputError(
-                f"{self.name}: the model does not accept these sizes: "
-                f"{self.signature.values(symbols) or 'none'} ({native.status_text(status)})\n"
-                f"  inputs: {listing(self.inputs)}"
+            raise self.signature.misfit(
+                "the model does not accept these sizes: "
+                f"{self.signature.values(symbols) or 'none'} ({native.status_text(status)})"
             )
         values = iter(extents)
         return [tuple(islice(values, rank)) for rank in ranks], workspace.value
@@ -347,17 +346,13 @@ class NativeExecutable(Executable, Timed):
         if isinstance(values, Mapping):
             unknown = set(values) ^ {info.name for info in infos}
             if unknown:
-                raise errors.InputError(
-                    f"{self.name}: bind: {role}s {sorted(unknown)} are missing or unknown\n"
-                    f"  {role}s: {listing(infos)}"
-                )
+                problem = f"bind: {role}s {sorted(unknown)} are missing or unknown"
+                raise self.signature.misfit(problem, role)
             return [values[info.name] for info in infos]
         found = list(values) if isinstance(values, (tuple, list)) else [values]
         if len(found) != len(infos):
-            raise errors.InputError(
-                f"{self.name}: bind: {len(found)} {role}s given, {len(infos)} needed\n"
-                f"  {role}s: {listing(infos)}"
-            )
+            problem = f"bind: {len(found)} {role}s given, {len(infos)} needed"
+            raise self.signature.misfit(problem, role)
         return found
 
     def _in_place(self, role: str, info: TensorInfo, value: Any) -> AnyArray:

@@ -56,6 +56,11 @@ def get_global_func(name: str, allow_missing: bool = False) -> Function | None:
     )
 
 
+def convert(value: Any, span: object = None) -> Any:
+    """A Python value as the runtime takes it: the value itself, for nothing is boxed here."""
+    return value
+
+
 def list_global_func_names() -> list[str]:
     """The names of all functions."""
     return sorted(_FUNCTIONS)

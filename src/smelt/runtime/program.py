@@ -11,7 +11,7 @@ import numpy as np
 from smelt.runtime.bound import BoundCall
 from smelt.runtime.device import Device
 from smelt.runtime.dtypes import numpy_dtype
-from smelt.runtime.errors import ExportError, InputError, nearest
+from smelt.runtime.errors import ExportError, InputError, unknown
 from smelt.runtime.evaluator import Timed
 from smelt.runtime.linking import Linker
 from smelt.runtime.native_executable import NativeExecutable
@@ -141,9 +141,7 @@ class Module(Timed):
         """The function of a name; "default" is the entry."""
         found = self._functions.get(self.entry_name if name == "default" else name)
         if found is None:
-            hint = nearest(name, self._functions)
-            names = ", ".join(self._functions)
-            raise InputError(f"the module has no function {name!r}{hint}; functions: {names}")
+            raise InputError(f"the module has {unknown('function', name, self._functions)}")
         return found
 
     __getitem__ = get_function

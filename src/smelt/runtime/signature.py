@@ -85,10 +85,7 @@ class Interface:
         """Positional and named arguments, or a dict of them, in the order of the inputs."""
         if any(isinstance(value, Mapping) for value in given):
             if len(given) > 1:
-                raise InputError(
-                    f"{self.name}: a dict is given beside other arguments; give all inputs in it\n"
-                    f"  inputs: {listing(self.inputs)}"
-                )
+                raise self.misfit("a dict is given beside other arguments; give all inputs in it")
             if twice := [name for name in given[0] if name in named]:
                 raise InputError(
                     f"{self.name}: input {twice[0]!r} is given twice, in a dict and by name"
@@ -101,10 +98,8 @@ class Interface:
         for name, value in named.items():
             position = self._positions.get(name)
             if position is None:
-                raise InputError(
-                    f"{self.name}: no input is named {name!r}{nearest(name, self._positions)}\n"
-                    f"  inputs: {listing(self.inputs)}"
-                )
+                near = nearest(name, self._positions)
+                raise self.misfit(f"no input is named {name!r}{near}")
             if position < len(given):
                 raise InputError(
                     f"{self.name}: input {name!r} is given twice, "
@@ -119,18 +114,18 @@ class Interface:
         if missing and not named:
             raise self._wrong_count(given)
         if missing:
-            raise InputError(
-                f"{self.name}: missing inputs: {listing(missing)}\n  inputs: {listing(self.inputs)}"
-            )
+            raise self.misfit(f"missing inputs: {listing(missing)}")
         return tuple(values)
 
     def _wrong_count(self, given: Sequence[Any]) -> InputError:
         lists = len(given) == 1 and isinstance(given[0], list | tuple)
         hint = f"; a {type(given[0]).__name__} counts as one: exe(*inputs)" if lists else ""
-        return InputError(
-            f"{self.name}: {len(given)} inputs given, {len(self.inputs)} needed{hint}\n"
-            f"  inputs: {listing(self.inputs)}"
-        )
+        return self.misfit(f"{len(given)} inputs given, {len(self.inputs)} needed{hint}")
+
+    def misfit(self, problem: str, role: str = "input") -> InputError:
+        """The error for the values of a call together."""
+        infos = self.inputs if role == "input" else self.outputs
+        return InputError(f"{self.name}: {problem}\n  {role}s: {listing(infos)}")
 
     def wrong(self, role: str, info: TensorInfo, problem: str) -> InputError:
         """The error for one tensor of a call."""

@@ -148,11 +148,8 @@ class VMExecutable(AnyExecutable):
         """A function by name."""
         index = self.program.globals.get(name)
         if index is None:
-            raise errors.InputError(
-                "the program has no function "
-                f"{name!r}{errors.nearest(name, self.program.globals)}; "
-                f"functions: {', '.join(self.program.globals)}"
-            )
+            known = errors.unknown("function", name, self.program.globals)
+            raise errors.InputError(f"the program has {known}")
         return self.program.functions[index]
 
     def save(self) -> tuple[bytes, VMExecutable]:

@@ -25,7 +25,6 @@ from smelt.relax import struct_info
 from smelt.relax.nodes import Function
 from smelt.relax.parser import Definition, Definitions
 from smelt.relax.verify import verify
-from smelt.tir.parser_source import Source
 from smelt.tir.script import FunctionSource, function_source, in_class_body
 
 __all__ = [
@@ -53,13 +52,12 @@ class PendingFunction:
 
     def definition(self) -> Definition:
         """What has to be read; arrays of the Python program are constants."""
-        s = self.source
-        source = Source(s.text, s.path, s.first_line, s.indent)
+        source = self.source
         node = source.tree().body[0]
         if not isinstance(node, ast.FunctionDef):
             source.error(node, "a graph function is a function with def")
-        arrays = {n: v for n, v in s.env.items() if isinstance(v, np.ndarray)}
-        rest = {n: v for n, v in s.env.items() if n not in arrays}
+        arrays = {n: v for n, v in source.env.items() if isinstance(v, np.ndarray)}
+        rest = {n: v for n, v in source.env.items() if n not in arrays}
         return Definition(source, node, arrays, rest)
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from smelt.arith import Analyzer
 from smelt.ir.build import equal, is_const, select, value_of
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.expr import EQ, INDEX, Binary, Expr, ExprLike, IntImm, Select, Var, const
+from smelt.ir.expr import EQ, INDEX, Expr, ExprLike, IntImm, Select, Var, const
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -72,23 +72,9 @@ def _simplified(e: Expr) -> Expr:
     return Analyzer().simplify(e)
 
 
-def show(e: ExprLike) -> str:
-    """An extent as people write it."""
-    if isinstance(e, IntImm):
-        return str(e.value)
-    if isinstance(e, Var):
-        return e.name
-    if isinstance(e, Binary):
-        return f"({show(e.a)} {e.symbol} {show(e.b)})"
-    if isinstance(e, Select):
-        condition, *values = [show(c) for c in (e.condition, e.true_value, e.false_value)]
-        return f"select({', '.join([condition[1:-1], *values])})"
-    return str(e)
-
-
 def describe(shape: Sequence[ExprLike]) -> str:
     """A shape as people write it."""
-    return f"[{', '.join([show(e) for e in shape])}]"
+    return f"[{', '.join(map(str, shape))}]"
 
 
 def joined(a: Expr, b: Expr) -> Expr:
@@ -107,7 +93,7 @@ def joined(a: Expr, b: Expr) -> Expr:
         take_equal(x, y, either=_may_repeat(x) or _may_repeat(y))
     if known := [e for e in every if isinstance(e, IntImm)]:
         return known[0]
-    *rest, result = sorted(every, key=show)
+    *rest, result = sorted(every, key=str)
     for e in reversed(rest):
         result = select(_is_one(e), result, e)
     return result

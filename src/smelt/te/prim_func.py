@@ -9,7 +9,6 @@ from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir import nodes as tir
 from smelt.tir.names import unique_name
-from smelt.tir.printer import extent_text
 from smelt.tir.regions import element, full
 from smelt.tir.rewrite import Rewriter, UniqueNames, loads
 from smelt.tir.script_ops import expr_nodes
@@ -76,7 +75,7 @@ def _equations(ops: Sequence[Operation]) -> tuple[tuple[str, str, str, bool], ..
                 i = repeated(index, e)
                 if i is not None and i in extents:
                     for other in [p for p in parts(extents[i]) if p not in parts(e)]:
-                        a, b = sorted([extent_text(e), extent_text(other)])
+                        a, b = sorted(map(str, (e, other)))
                         found[a, b, op.name, True] = None
     return tuple(found)
 
@@ -114,17 +113,9 @@ def _compute(op: Operation, buffers: dict[Tensor, tir.Buffer], names: set[str]) 
         init, body = _reduction(op.body[0], outs, point, rewrite)
     else:
         body = tir.stores(outs, map(rewrite.expr, op.body), point)
+    name, reads = _block_name(op.name, names), _reads(op, rewrite)
     writes = tuple([element(b, point) for b in outs])
-    block = tir.Block(
-        _block_name(op.name, names),
-        tuple(iters),
-        _reads(op, rewrite),
-        writes,
-        body,
-        init,
-        (),
-        dict(op.attrs),
-    )
+    block = tir.Block(name, tuple(iters), reads, writes, body, init, (), dict(op.attrs))
     stmt: tir.Stmt = tir.BlockRealize(tuple([v for v, _ in loops]), const(True), block)
     for v, dom in reversed(loops):
         stmt = tir.For(v, dom.min, dom.extent, stmt)

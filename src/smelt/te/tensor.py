@@ -193,12 +193,8 @@ def compute(
     """
     extents = _shape(shape)
     names = _axis_names(fcompute, len(extents), varargs_names or ())
-    axis = tuple(
-        [
-            tir.IterVar(_index_var(n), tir.Range(const(0, INDEX), e))
-            for n, e in zip(names, extents, strict=True)
-        ]
-    )
+    domains = [tir.Range(const(0, INDEX), e) for e in extents]
+    axis = tuple([tir.IterVar(_index_var(n), d) for n, d in zip(names, domains, strict=True)])
     result = fcompute(*[a.var for a in axis])
     body = tuple([convert(r) for r in (result if isinstance(result, list | tuple) else (result,))])
     _check_reduce(body, name)
@@ -346,9 +342,8 @@ def comm_reducer(
         start = () if init is None else init if isinstance(init, list | tuple) else (init,)
         pairs = zip(start, sources if start else (), strict=True)
         first = tuple([convert(v, s.dtype) for v, s in pairs])
-        outs = tuple(
-            [tir.Reduce(combiner, sources, axes, condition, i, first) for i in range(len(sources))]
-        )
+        places = range(len(sources))
+        outs = tuple([tir.Reduce(combiner, sources, axes, condition, i, first) for i in places])
         return outs if isinstance(expr, list | tuple) else outs[0]
 
     reduce.__name__ = name
@@ -371,14 +366,9 @@ def _combiner(
             identity: Any = (fidentity(dtypes[0]),)
         else:
             result, identity = tuple(fcombine(lhs, rhs)), tuple(fidentity(*dtypes))
-        found = tir.Combiner(
-            name,
-            lhs,
-            rhs,
-            tuple([convert(r) for r in result]),
-            tuple([convert(e, d) for e, d in zip(identity, dtypes, strict=True)]),
-        )
-        _COMBINERS[key] = found
+        joined = tuple([convert(r) for r in result])
+        starts = tuple([convert(e, d) for e, d in zip(identity, dtypes, strict=True)])
+        found = _COMBINERS[key] = tir.Combiner(name, lhs, rhs, joined, starts)
     return found
 
 

@@ -74,6 +74,7 @@ from .op import (
     abs,
     acos,
     acosh,
+    address_of,
     all,
     any,
     asin,
@@ -85,6 +86,7 @@ from .op import (
     bitwise_not,
     bitwise_or,
     bitwise_xor,
+    call_extern,
     call_intrin,
     call_llvm_intrin,
     call_llvm_pure_intrin,
@@ -144,19 +146,25 @@ if TYPE_CHECKING:
     from smelt.arith import IndexMap
 
     from . import analysis, intrin, schedule, script
+    from .extern import ExternFunction
     from .intrin import TensorIntrin
-    from .parser import parse
+    from .parser import parse, parse_expr
     from .schedule import BlockRV, ExprRV, LoopRV, Schedule, Trace
 
 _LATER = {
     **dict.fromkeys(("BlockRV", "ExprRV", "LoopRV", "Schedule", "Trace"), "smelt.tir.schedule"),
-    **dict.fromkeys(("ForKind", "PrimExpr", "ScheduleDebugMask", "SeqStmt"), "smelt.tir.classic"),
+    **dict.fromkeys(
+        ("ForKind", "Let", "PrimExpr", "ScheduleDebugMask", "SeqStmt"), "smelt.tir.classic"
+    ),
+    "ExternFunction": "smelt.tir.extern",
     "IndexMap": "smelt.arith",
     "ScheduleError": "smelt.ir.errors",
+    **dict.fromkeys(("ScheduleState", "trace"), "smelt.classic.schedule_state"),
     "StmtSRef": "smelt.tir.schedule",
     "TensorIntrin": "smelt.tir.intrin",
     "comm_reducer": "smelt.te",
     "parse": "smelt.tir.parser",
+    "parse_expr": "smelt.tir.parser",
 }
 if not TYPE_CHECKING:
     globals().update({n: c for n, c in classic.NODES.items() if n in globals()})
@@ -193,6 +201,7 @@ __all__ = [
     "Evaluate",
     "Expr",
     "ExprRV",
+    "ExternFunction",
     "FloatImm",
     "FloorDiv",
     "FloorMod",
@@ -228,6 +237,7 @@ __all__ = [
     "abs",
     "acos",
     "acosh",
+    "address_of",
     "all",
     "analysis",
     "any",
@@ -241,6 +251,7 @@ __all__ = [
     "bitwise_not",
     "bitwise_or",
     "bitwise_xor",
+    "call_extern",
     "call_intrin",
     "call_llvm_intrin",
     "call_llvm_pure_intrin",
@@ -283,6 +294,7 @@ __all__ = [
     "nextafter",
     "op",
     "parse",
+    "parse_expr",
     "popcount",
     "power",
     "reinterpret",

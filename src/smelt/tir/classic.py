@@ -13,6 +13,7 @@ from smelt.ir.classic_class import classic_class
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import Expr, ExprLike
 from smelt.ir.node import Node
+from smelt.ir.walk import substitute
 
 from . import nodes
 
@@ -50,6 +51,11 @@ def SeqStmt(seq: Iterable[nodes.Stmt]) -> nodes.Stmt:
 
 
 PrimExpr = Expr
+
+
+def Let(var: expr.Var, value: ExprLike, body: Expr) -> Expr:
+    """The body, with a value in the variable's place."""
+    return substitute(body, {var: expr.convert(value, var.dtype)})
 
 
 # ---------------------------------------------------------------- nodes from classic arguments

@@ -20,25 +20,32 @@ class Facts:
     """Bounds of loop variables, block variables and symbolic sizes, and questions about them."""
 
     def __init__(self, func: PrimFunc, least: int = 0) -> None:
-        """Read the ranges of everything that the function binds.
+        """The ranges of everything that the function binds are read when something is asked.
 
         least  what all sizes of its buffers are at least; more may follow for some
         """
+        self.func, self.least = func, least
+
+    @functools.cached_property
+    def analyzer(self) -> Analyzer:
+        """What knows the ranges."""
+        func = self.func
         found = {v for p in func.buffers for e in p.shape for v in free_vars(e)}
-        sizes: dict[Expr, int] = dict.fromkeys(found, least)
+        sizes: dict[Expr, int] = dict.fromkeys(found, self.least)
         sizes |= {e: max(n, sizes.get(e, n)) for e, n in sizes_of(func).items()}
-        self.analyzer = analyzer_of(sizes)
+        analyzer = analyzer_of(sizes)
         inner: dict[Var, None] = {}
         for s in walk(func.body):
             if isinstance(s, For):
-                self.bind(s.var, s.min, s.extent)
+                analyzer.bind(s.var, s.min, s.extent)
             elif isinstance(s, Block):
                 for i in s.iter_vars:
-                    self.bind(i.var, i.dom.min, i.dom.extent)
+                    analyzer.bind(i.var, i.dom.min, i.dom.extent)
                 inner |= {v: None for b in s.alloc_buffers for e in b.shape for v in free_vars(e)}
         for v in inner:
             if v not in sizes:
-                self.analyzer.bind(v, (0, None))
+                analyzer.bind(v, (0, None))
+        return analyzer
 
     def bind(self, var: Var, low: Expr, extent: Expr) -> None:
         """`var` runs from `low` over `extent` values."""

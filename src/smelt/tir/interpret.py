@@ -43,15 +43,12 @@ class _Arguments:
     """The arguments of one call, matched to a program's parameters."""
 
     def __init__(self, func: PrimFunc, args: tuple[Any, ...]) -> None:
-        if len(args) != len(func.params):
-            given = [p for p in func.params if isinstance(p, Buffer)]
-            if len(args) != len(given):
-                raise InterpretError(
-                    f"{func.name} has {len(func.params)} parameters, {len(args)} arguments given"
-                )
-            pairs: list[tuple[Var | Buffer, Any]] = list(zip(given, args, strict=True))
-        else:
-            pairs = list(zip(func.params, args, strict=True))
+        given = func.params if len(args) == len(func.params) else func.buffers
+        if len(args) != len(given):
+            raise InterpretError(
+                f"{func.name} has {len(func.params)} parameters, {len(args)} arguments given"
+            )
+        pairs: list[tuple[Var | Buffer, Any]] = list(zip(given, args, strict=True))
         self.sizes: dict[Var, int] = {}
         self.others: dict[Var, Any] = {}
         self.arrays: dict[Buffer, np.ndarray[Any, Any]] = {}
@@ -91,15 +88,13 @@ class _Arguments:
 
     def steps(self, b: Buffer) -> tuple[int, ...]:
         """The strides that a parameter states; none where its elements are dense."""
-        found = []
-        for e in b.strides:
-            n = self.number(e)
+        found = [self.number(e) for e in b.strides]
+        for e, n in zip(b.strides, found, strict=True):
             if n is None:
                 raise Unsupported(f"the strides of {b.name} are not known: {e}")
             if n < 0:
                 raise Unsupported(f"{b.name} has a negative stride")
-            found.append(n)
-        return tuple(found)
+        return tuple([n for n in found if n is not None])
 
     def key(self) -> tuple[Any, ...]:
         """What the translation depends on."""
@@ -288,14 +283,9 @@ def _runtime(
 
     def memory(which: int, count: int, common: bool) -> Any:
         b = c.buffers[which]
-        made = _poisoned(b.type, count)
+        data = c.constants.get(b)
+        made = _poisoned(b.type, count) if data is None else _view(data.flatten(), b.type)
         machine.observer.memory(made, b, common)
-        return made
-
-    def constant(which: int, count: int) -> Any:
-        b = c.buffers[which]
-        made = _view(c.constants[b].flatten(), b.type)
-        machine.observer.memory(made, b, True)
         return made
 
     def call_host(op: str, *args: Any) -> Any:
@@ -310,7 +300,7 @@ def _runtime(
         "launch": machine.launch,
         "new": lambda which, count: memory(which, count, False),
         "common": lambda which, count: machine.common(which, lambda: memory(which, count, True)),
-        "constant": constant,
+        "constant": lambda which, count: memory(which, count, True),
         "host": call_host,
         "reads": machine.observer.reads,
         "writes": machine.observer.writes,

@@ -30,34 +30,32 @@ _SIMPLE: dict[type[expr.Expr], str] = {
     expr.Or: "|",
 }
 """Operators that Python's integers have too; `and` and `or` take no short cut."""
-_FLOAT_CALLED: dict[type[expr.Expr], Callable[..., Any]] = {
-    expr.Min: interpret_math.least,
-    expr.Max: interpret_math.greatest,
-    expr.Div: interpret_math.divide,
-    expr.FloorMod: interpret_math.float_floor_mod,
-    expr.TruncMod: interpret_math.fmod,
+_CALLED: dict[type[expr.Expr], tuple[Callable[..., Any] | None, Callable[..., Any] | None]] = {
+    expr.Min: (interpret_math.least, interpret_math.least),
+    expr.Max: (interpret_math.greatest, interpret_math.greatest),
+    expr.Div: (interpret_math.divide, interpret_math.int_divide),
+    expr.FloorMod: (interpret_math.float_floor_mod, None),
+    expr.TruncDiv: (None, interpret_math.int_divide),
+    expr.TruncMod: (interpret_math.fmod, interpret_math.int_remainder),
 }
-_INT_CALLED: dict[type[expr.Expr], Callable[..., Any]] = {
-    expr.Min: interpret_math.least,
-    expr.Max: interpret_math.greatest,
-    expr.Div: interpret_math.int_divide,
-    expr.TruncDiv: interpret_math.int_divide,
-    expr.TruncMod: interpret_math.int_remainder,
-}
+"""Operators that are functions of ours, of floats and of integers."""
 _LONG = 80
 """Longer texts get a name."""
 
 
 class Storage(NamedTuple):
-    """How a buffer is kept: its Python name, element type, extents and strides in elements.
+    """How a buffer is kept: its Python name, element type, extents and strides in elements, and
+    where in its memory it begins.
 
-    Extents and strides are Python expressions: numbers, or names of what is known at run time.
+    Start, extents and strides are Python expressions: numbers, or names of what is known at run
+    time.
     """
 
     name: str
     dtype: str
     shape: list[str]
     steps: list[str]
+    start: str = ""
 
 
 def dense_steps(shape: list[str]) -> list[str]:
@@ -210,7 +208,7 @@ class ExprEmitter:
         """One operator; integers wrap where it can leave their type."""
         a, b = self.value(e.a), self.value(e.b)
         kind, cls = dt.kind(e.a.dtype), type(e)
-        fn = (_FLOAT_CALLED if kind == "float" else _INT_CALLED).get(cls)
+        fn = _CALLED.get(cls, (None, None))[kind != "float"]
         if fn is None and cls not in _SIMPLE:
             raise Unsupported(f"the interpreter does not know {e.symbol} of values of {e.a.dtype}")
         text = f"({a} {_SIMPLE[cls]} {b})" if fn is None else self.called(fn, a, b)
@@ -311,7 +309,10 @@ class ExprEmitter:
             message = f"{buffer.name}[{index}] is outside of its shape {{}}"
             self.require(" and ".join(tests), message, *texts, tuple_text(own.shape))
         steps = zip(texts, own.steps, strict=True)
-        return own, " + ".join([t if s == "1" else f"{t} * {s}" for t, s in steps]) or "0"
+        terms = [own.start] * (own.start != "0")
+        return own, " + ".join(
+            [*terms, *[t if s == "1" else f"{t} * {s}" for t, s in steps]]
+        ) or "0"
 
     def kept(self, buffer: Buffer) -> Storage:
         """Where a buffer is kept."""

@@ -264,12 +264,9 @@ def typed_function(op: str, dtype: str, source: str) -> Callable[..., Number] | 
         "reinterpret": _reinterpret(source, dtype),
         "nextafter": _nextafter(dtype),
     }
-    if dt.is_int(dtype) and op in ("abs", "pow"):
-        return (
-            (lambda a: wrap(abs(a)))
-            if op == "abs"
-            else (lambda a, b: wrap(pow(a, b, 1 << n) if b >= 0 else int(float(a) ** b)))
-        )
+    if dt.is_int(dtype):
+        table["abs"] = lambda a: wrap(abs(a))
+        table["pow"] = lambda a, b: wrap(pow(a, b, 1 << n) if b >= 0 else int(float(a) ** b))
     return table.get(op, FUNCTIONS.get(op))
 
 

@@ -16,9 +16,11 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.build import is_const
 from smelt.ir.errors import Unsupported
-from smelt.ir.expr import Expr, Var
+from smelt.ir.expr import Call, Expr, Var
 
 from . import interpret_expr, nodes, threads
+from .extern import ExternFunction
+from .interpret_lanes import scalarize
 from .interpret_math import codec, memory_size
 
 _MAX_NESTING = 15  # CPython refuses more than 20 nested loops in one function
@@ -146,11 +148,32 @@ class Compiler(interpret_expr.ExprEmitter):
 
     def effect(self, s: nodes.Evaluate) -> None:
         """An intrinsic called for its effect."""
-        scope = threads.barrier_scope(s)
+        scope, made = threads.barrier_scope(s), ExternFunction.called_by(s)
         if scope is not None:
             self.barrier(scope)
+        elif made is not None:
+            self.extern(made, s.value)
         elif getattr(s.value, "op", None) not in _EFFECTS_WITHOUT_MEANING:
             self.emit(self.value(s.value))
+
+    def extern(self, made: ExternFunction, call: Expr) -> None:
+        """An external function: what it means, on the memory that it is given."""
+        assert isinstance(call, Call)
+        given = iter(list(made.given(call.args[1:])))
+        for p, a in zip(made.meaning.params, call.args[1:], strict=True):
+            if isinstance(p, Var):
+                self.var_text[p] = self.named(a)
+        for p in made.meaning.buffers:
+            place = next(given).place
+            own, at = self.element(place.buffer, place.indices)
+            shape, steps = self.layout(p)
+            start = self.keep(at)
+            ways = [f"({n} - 1) * {s}" for n, s in zip(shape, steps, strict=True)]
+            last, size = " + ".join([start, *ways]), f"len({own.name})"
+            message = f"{p.name} of {made.name} ends at {place.buffer.name}'s element {{}} of {{}}"
+            self.require(f"{last} < {size}", message, last, size)
+            self.storage[p] = interpret_expr.Storage(own.name, own.dtype, shape, steps, start)
+        self.stmt(scalarize(made.meaning).body)
 
     def branch(self, condition: Expr, yes: nodes.Stmt, no: nodes.Stmt | None) -> None:
         """if condition: yes else: no."""
@@ -163,8 +186,7 @@ class Compiler(interpret_expr.ExprEmitter):
 
     def allocate(self, buffer: nodes.Buffer, made: str = "") -> None:
         """A buffer with contents that nobody should rely on, or made by a function of its own."""
-        shape = [self.size(e) for e in buffer.shape]
-        steps = [self.size(e) for e in buffer.strides] or interpret_expr.dense_steps(shape)
+        shape, steps = self.layout(buffer)
         if any((interpret_expr.number_in(n) or 0) < 0 for n in steps):
             raise Unsupported(f"{buffer.name} has a negative stride")
         own = interpret_expr.Storage(self.new_name("b"), buffer.type, shape, steps)
@@ -176,6 +198,11 @@ class Compiler(interpret_expr.ExprEmitter):
             memory_size, interpret_expr.tuple_text(shape), interpret_expr.tuple_text(steps)
         )
         self.emit(f"{own.name} = {made}({len(self.buffers) - 1}, {count})")
+
+    def layout(self, buffer: nodes.Buffer) -> tuple[list[str], list[str]]:
+        """Extents and strides."""
+        shape = [self.size(e) for e in buffer.shape]
+        return shape, [self.size(e) for e in buffer.strides] or interpret_expr.dense_steps(shape)
 
     def size(self, e: Expr) -> str:
         """An extent or stride, as a number where it is known."""

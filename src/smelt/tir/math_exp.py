@@ -36,11 +36,7 @@ def exp(x: Expr, f: math_core.Format) -> Expr:
 
 def exp2(x: Expr, f: math_core.Format) -> Expr:
     """2**x."""
-    x = (
-        math_core.clamp(x, -151.0, 129.0)
-        if f.fraction == 23
-        else math_core.clamp(x, -1076.0, 1025.0)
-    )
+    x = math_core.clamp(x, *((-151.0, 129.0) if f.fraction == 23 else (-1076.0, 1025.0)))
     t = math_core.fma(x, 0.5, f.magic)
     r = math_core.fma(t - f.magic, -2.0, x)
     s = f.power(t)
@@ -68,9 +64,8 @@ def expm1(x: Expr, f: math_core.Format) -> Expr:
 
 def sigmoid(x: Expr, f: math_core.Format) -> Expr:
     """1 / (1 + e**-x), as e**x / (1 + e**x) for negative x so that small results stay exact."""
-    p, s = _exp_parts(
-        math_core.clamp(math_core.copysign(x, f.number(-1.0)), _LOW[f.dtype], None), f
-    )
+    low = math_core.clamp(math_core.copysign(x, f.number(-1.0)), _LOW[f.dtype], None)
+    p, s = _exp_parts(low, f)
     e = p * s * s
     return select(x < 0.0, e, f.number(1.0)) / (e + 1.0)
 

@@ -68,11 +68,8 @@ def _sin_cos(x: Expr, f: math_core.Format) -> tuple[Expr, Expr, Expr]:
 
 def _flip(value: Expr, quadrant: Expr, f: math_core.Format) -> Expr:
     """`value` negated where bit 1 of `quadrant` is set."""
-    return f.from_bits(
-        math_core.bit_xor(
-            f.bits(value), math_core.shift_left(math_core.shift_right(quadrant, 1), 31)
-        )
-    )
+    sign = math_core.shift_left(math_core.shift_right(quadrant, 1), 31)
+    return f.from_bits(math_core.bit_xor(f.bits(value), sign))
 
 
 def _odd(quadrant: Expr) -> Expr:

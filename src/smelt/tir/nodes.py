@@ -35,6 +35,9 @@ Annotations = Mapping[str, Any]
 
 _NONE: Annotations = {}
 
+ADDRESS = "smelt.address_of"
+"""The address of an element, its operand a load of it."""
+
 LOOP_KINDS = ("serial", "parallel", "vectorized", "unrolled", "thread_binding")
 
 
@@ -92,6 +95,12 @@ class Buffer(Node):
     def __getitem__(self, indices: Any) -> BufferLoad:
         items = indices if isinstance(indices, tuple) else (indices,)
         return BufferLoad(self, tuple([convert(i, INDEX) for i in items]))
+
+    def access_ptr(self, access_mask: str = "rw") -> Call:
+        """Where it begins, for an external function, whose meaning says what it reads and writes
+        (the mask does not).
+        """
+        return Call("handle", ADDRESS, (self[(0,) * self.rank],))
 
     def fixed_shape(self) -> tuple[int, ...] | None:
         """The extents as Python integers, or None where one is symbolic."""

@@ -22,7 +22,8 @@ from smelt.ir.expr import Call, Expr, ExprLike, FloatImm, StringImm, const, conv
 from smelt.runtime.errors import closest
 
 from .named_calls import call_llvm
-from .script_ops import INTRINSICS
+from .nodes import ADDRESS
+from .script_ops import EXTERN, INTRINSICS
 
 # -------------------------------------------------------------------------------- floats to floats
 
@@ -231,6 +232,16 @@ def call_intrin(dtype: str, op: str, *args: ExprLike) -> Expr:
     if len(args) != count:
         raise TypeMismatch(f"{name} takes {count} operands, {len(args)} given")
     return call(name, *args, dtype=dtype)
+
+
+def address_of(element: Expr) -> Expr:
+    """Where an element is, for functions that take pointers: address_of(A[i, 0])."""
+    return Call("handle", ADDRESS, (element,))
+
+
+def call_extern(dtype: str, name: str, *args: ExprLike) -> Expr:
+    """The call of a declared C function, see `ExternFunction`; dtype: "int32"."""
+    return Call(dtype, EXTERN, (StringImm(name), *[convert(a) for a in args]))
 
 
 def call_llvm_pure_intrin(dtype: str, name: str, *args: ExprLike) -> Expr:

@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr, StringImm, Var
@@ -25,32 +26,31 @@ from .nodes import (
     While,
     seq,
 )
+from .parser_block import Opened
 from .parser_buffer import BUFFER
-from .parser_expr import Source
+from .parser_expr import ExprParser, Source
 from .parser_let import Binding, LetParser
-from .parser_source import Macro, describe, unquoted
+from .parser_source import Macro, describe, plain_parameters, unquoted
 from .parser_values import BufferView, plain
 from .regions import with_regions
 from .script_names import BINDING, CONTEXT, STATEMENT, complaint, entries, entry
 from .script_ops import CLASSIC_TYPES, is_dtype, shape_vars
 
+_Parsed = TypeVar("_Parsed")
 
-def parse(
-    text: str,
-    path: str = "<script>",
-    env: Mapping[str, Any] | None = None,
-    *,
-    first_line: int = 1,
-    indent: int = 0,
-    aliases: frozenset[str] = frozenset("T"),
-) -> PrimFunc:
+
+def parse(text: str, path: str = "<script>", env: Mapping[str, Any] | None = None) -> PrimFunc:
     """The program that a text describes; errors carry path, line and column.
 
-    env                 Python values that the text may use by name
-    first_line, indent  where in its file the text begins, for the positions in errors
-    aliases             what the text calls the module T
+    env  Python values that the text may use by name
     """
-    source = Source(text, path, first_line, indent)
+    return parse_source(Source(text, path), env or {})
+
+
+def parse_source(
+    source: Source, env: Mapping[str, Any], aliases: frozenset[str] = frozenset("T")
+) -> PrimFunc:
+    """As `parse`. aliases: what the text calls the module T."""
     functions: list[ast.FunctionDef] = []
     for s in source.tree().body:
         said = isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)
@@ -61,7 +61,27 @@ def parse(
     if len(functions) != 1:
         place = functions[1] if functions else (1, 0)
         source.error(place, f"expected one function, found {len(functions)}")
-    return parse_function(source, functions[0], env or {}, aliases)
+    return parse_function(source, functions[0], env, aliases)
+
+
+def parse_expr(
+    text: str, variables: Sequence[Any] | Mapping[str, Any] = (), path: str = "<expression>"
+) -> Expr:
+    """The expression that a text describes, as `str(e)` or a message writes it.
+
+    variables  what its names stand for: variables and buffers, or anything by its name
+    """
+    if not isinstance(variables, Mapping):
+        variables = {v.name: v for v in variables}
+    source, names = Source(text.strip(), path), variables
+    body = source.tree().body
+    if len(body) != 1 or not isinstance(body[0], ast.Expr):
+        source.error((1, 0), "expected one expression")
+    node = body[0].value
+    for n in ast.walk(node):  # people leave out the T of T.min(a, b)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id not in names:
+            n.func = ast.copy_location(ast.Attribute(ast.Name("T"), n.func.id), n.func)
+    return _whole(source, node, lambda: ExprParser(source, names).expr(node))
 
 
 def parse_function(
@@ -71,8 +91,13 @@ def parse_function(
     aliases: frozenset[str] = frozenset("T"),
 ) -> PrimFunc:
     """The program that one function of a text describes; see `parse`."""
+    return _whole(source, node, lambda: FunctionParser(source, env, aliases).function(node))
+
+
+def _whole(source: Source, node: ast.AST, parsed: Callable[[], _Parsed]) -> _Parsed:
+    """What is parsed from a node, unless it is too deep for that."""
     try:
-        return FunctionParser(source, env, aliases).function(node)
+        return parsed()
     except RecursionError:
         source.error(node, "an expression is nested too deeply")
 
@@ -113,16 +138,12 @@ class FunctionParser(LetParser):
 
     def parameters(self, node: ast.FunctionDef) -> None:
         """Scalars first: the buffers' shapes use them."""
-        a = node.args
-        for odd in (*a.posonlyargs, *a.kwonlyargs, a.vararg, a.kwarg, *a.defaults):
-            if odd is not None:
-                self.fail(odd, "a program has plain parameters only: name: type")
         if node.returns is not None and not (
             isinstance(node.returns, ast.Constant) and node.returns.value is None
         ):
             self.fail(node.returns, "a program returns nothing", "a buffer that it writes")
         notes: dict[str, tuple[str, Any]] = {}
-        for arg in a.args:
+        for arg in plain_parameters(self.source, node, "a program", ": name: type"):
             if arg.arg in notes:
                 self.fail(arg, f"the parameter {arg.arg} stands twice in the signature")
             note = self.annotation(arg)
@@ -191,29 +212,37 @@ class FunctionParser(LetParser):
     # -------------------------------------------------------------------------- statements
 
     def suite(self, nodes: list[ast.stmt]) -> Stmt:
-        """Statements; a binding without `with` holds for the rest of its suite."""
-        out: list[Stmt] = []
-        pending: list[tuple[list[Stmt], Binding]] = []
-        self.push()
-        todo = nodes[::-1]
-        while todo:
-            s = todo.pop()
-            handler = _STATEMENTS.get(type(s))
-            if handler is None:
-                self.fail(s, f"{type(s).__name__} is not a statement of the script language")
-            made = handler(self, s)
-            if isinstance(made, list):  # of a condition of Python
-                todo += reversed(made)
-            elif isinstance(made, Stmt):
+        """Statements; a binding without `with` holds for the rest of its suite.
+
+        The suites around stand in a list: one call in another for each would be slow, for Python
+        asks for memory, and gives it back, at every call that passes certain depths.
+        """
+        around: list[tuple[list[ast.stmt], list[Stmt], Callable[[Stmt], Any], bool]] = []
+        todo, out = nodes[::-1], list[Stmt]()
+        while todo or around:
+            if todo:
+                s = todo.pop()
+                handler = _STATEMENTS.get(type(s))
+                if handler is None:
+                    self.fail(s, f"{type(s).__name__} is not a statement of the script language")
+                made = handler(self, s)
+            else:
+                body = seq(*out) if out else Seq(())
+                todo, out, close, scoped = around.pop()
+                if scoped:
+                    self.pop()
+                made = close(body)
+            if isinstance(made, Stmt):
                 out.append(made)
+            elif isinstance(made, Opened):
+                around.append((todo, out, made.close, True))
+                todo, out = made.body[::-1], []
+            elif isinstance(made, list):  # of a condition of Python
+                todo += reversed(made)
             elif made is not None:
-                pending.append((out, made))
+                around.append(([], out, made, False))
                 out = []
-        self.pop()
-        body = seq(*out) if out else Seq(())
-        for before, binding in reversed(pending):
-            body = seq(*before, binding(body))
-        return body
+        return seq(*out) if out else Seq(())
 
     def assign(self, s: ast.Assign) -> Stmt | Binding | None:
         """buffer[...] = value, or a name bound to something."""
@@ -259,7 +288,7 @@ class FunctionParser(LetParser):
             self.fail(value, f"{buffer.name} holds {kind}, the value is {found}", legal)
         return BufferStore(buffer, given, indices)
 
-    def expression(self, s: ast.Expr) -> Stmt | Binding | None:
+    def expression(self, s: ast.Expr) -> Stmt | Opened | Binding | None:
         """T.reads(...) and the like, a call for its effect, or a text."""
         node = s.value
         if isinstance(node, ast.Constant) and (isinstance(node.value, str) or node.value is ...):
@@ -284,7 +313,7 @@ class FunctionParser(LetParser):
             self.fail(s, f"the call gives {describe(value)}, which is no statement")
         return Evaluate(self.as_expr(node, value))
 
-    def inlined(self, macro: Macro, node: ast.Call) -> Stmt:
+    def inlined(self, macro: Macro, node: ast.Call) -> Opened:
         """The statements of a macro; they see its parameters and what is around its definition."""
         values = [self.value(a) for a in self.elements(node.args)]
         named = {k.arg or "**": self.value(k.value) for k in node.keywords}
@@ -294,39 +323,44 @@ class FunctionParser(LetParser):
         before = self.source, self.aliases, self.env, self.names
         self.source, self.aliases, self.env = macro.source, macro.aliases, macro.env
         self.names = {}
-        self.push()
+
+        def close(body: Stmt) -> Stmt:
+            self.source, self.aliases, self.env, self.names = before
+            return body
+
+        made = self.opened(macro.body, close)
         for name, value in zip(names, [*values, *named.values()], strict=True):
             self.define(name, value)
-        body = self.suite(macro.body)
-        self.pop()
-        self.source, self.aliases, self.env, self.names = before
-        return body
+        return made
 
-    def branch(self, s: ast.If) -> Stmt | list[ast.stmt]:
+    def branch(self, s: ast.If) -> Opened | list[ast.stmt]:
         """if and else; where the condition is a value of Python, the statements that it chooses."""
         test = plain(self.value(s.test))
         if not isinstance(test, Expr) and not isinstance(s.test, ast.Constant):
             return s.body if test else s.orelse
         condition = self.truth(s.test, self.as_expr(s.test, test))
-        return IfThenElse(condition, self.suite(s.body), self.suite(s.orelse) if s.orelse else None)
+        chosen = partial(IfThenElse, condition)
+        if not s.orelse:
+            return self.opened(s.body, chosen)
+        return self.opened(s.body, lambda yes: self.opened(s.orelse, partial(chosen, yes)))
 
-    def repeat(self, s: ast.While) -> Stmt:
+    def repeat(self, s: ast.While) -> Opened:
         """while condition:"""
         if s.orelse:
             self.fail(s.orelse[0], "a loop has no else")
-        return While(self.condition(s.test), self.suite(s.body))
+        return self.opened(s.body, partial(While, self.condition(s.test)))
 
     def check(self, s: ast.Assert) -> Stmt:
         """assert condition, text."""
         return AssertStmt(self.condition(s.test), "" if s.msg is None else self.text_arg(s.msg))
 
-    def within(self, s: ast.With) -> Stmt | None:
+    def within(self, s: ast.With) -> Opened:
         """with T.block("C"), T.init(), T.allocate(...) as B, T.let(...) as x."""
         inner = [ast.copy_location(ast.With(s.items[1:], s.body), s)] if s.items[1:] else s.body
         node, target = s.items[0].context_expr, s.items[0].optional_vars
         name = self.script_name(node.func) if isinstance(node, ast.Call) else None
         wrong = "this does not stand behind with"
-        made: Stmt | None = self.placed(CONTEXT, name, node, wrong, target, inner)
+        made: Opened = self.placed(CONTEXT, name, node, wrong, target, inner)
         return made
 
     def returns(self, s: ast.Return) -> None:
@@ -378,15 +412,15 @@ def _assert(p: FunctionParser, node: ast.Call, condition: ast.expr, message: ast
 @entry(CONTEXT, "Assert(condition, message)")
 def _assert_around(
     p: FunctionParser, node: ast.Call, target: Any, body: list[ast.stmt], *args: ast.expr
-) -> Stmt:
-    return seq(_assert(p, node, *args), p.suite(body))
+) -> Opened:
+    return p.opened(body, partial(seq, _assert(p, node, *args)))
 
 
 @entry(CONTEXT, "While(condition)")
 def _while(
     p: FunctionParser, node: ast.Call, target: Any, body: list[ast.stmt], condition: ast.expr
-) -> Stmt:
-    return While(p.condition(condition), p.suite(body))
+) -> Opened:
+    return p.opened(body, partial(While, p.condition(condition)))
 
 
 _STATEMENTS: dict[type[ast.stmt], Callable[[FunctionParser, Any], Any]] = {

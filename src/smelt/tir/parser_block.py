@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, Var, cast, const
@@ -19,6 +20,16 @@ from .script_names import BINDING, CONTEXT, STATEMENT, VALUE, entry
 _KINDS = ("spatial", "reduce", "opaque")
 _LETTERS = {k[0].upper(): k for k in _KINDS}
 _TRUE = const(True)
+
+
+class Opened(NamedTuple):
+    """A suite that begins, in a scope that has begun with it.
+
+    close  called with the suite's body at its end: gives what the body belongs to, if anything
+    """
+
+    body: list[ast.stmt]
+    close: Callable[[Stmt], Any]
 
 
 class BlockParts:
@@ -78,6 +89,7 @@ class BlockParser(BufferParser):
     func_attrs  the function's attributes
     given       those of them that a let has given one
     lets        variables with a value, and how deep in scopes they are bound
+    notes       the annotations of the loops around, by their variables, and of buffers' allocations
     """
 
     def __init__(
@@ -95,10 +107,12 @@ class BlockParser(BufferParser):
         self.declared: dict[Var, ast.AST] = {}
         self.given: set[Var] = set()
         self.lets: dict[Var, int] = {}
+        self.notes: dict[Var | Buffer, dict[str, Any]] = {}
 
-    def suite(self, nodes: list[ast.stmt]) -> Stmt:
-        """The statements of a suite."""
-        raise NotImplementedError
+    def opened(self, body: list[ast.stmt], close: Callable[[Stmt], Any]) -> Opened:
+        """A suite, in a scope of its own from here on."""
+        self.push()
+        return Opened(body, close)
 
     def data(self, node: ast.expr) -> Any:
         """Plain data: attributes and annotations."""
@@ -139,19 +153,21 @@ class BlockParser(BufferParser):
         parts.said.add(name)
         return parts
 
-    def block(self, name: str, body: list[ast.stmt]) -> Stmt:
+    def block(self, name: str, body: list[ast.stmt]) -> Opened:
         """A block; what describes it may stand anywhere in it."""
         self.rooted = True
         parts = BlockParts(name)
         self.blocks.append(parts)
-        self.push()
-        made = parts.realize(self.suite(body))
-        self.pop()
-        self.blocks.pop()
-        root = name == "root" and not parts.iters
-        if (parts.reads is None or parts.writes is None) and not root:
-            self.bare[made.block] = (parts.reads is None, parts.writes is None)
-        return made
+
+        def close(inner: Stmt) -> Stmt:
+            self.blocks.pop()
+            made = parts.realize(inner)
+            root = name == "root" and not parts.iters
+            if (parts.reads is None or parts.writes is None) and not root:
+                self.bare[made.block] = (parts.reads is None, parts.writes is None)
+            return made
+
+        return self.opened(body, close)
 
     # -------------------------------------------------------------------------------- axes
 
@@ -189,8 +205,8 @@ def _axis(
     if not 1 <= len(bounds) <= 2:
         p.fail(dom, f"a domain of {len(bounds)} bounds", "an extent, or (low, high)")
     at = plain(p.value(value))
-    known = [x.dtype for x in map(plain, (at, *reversed(bounds))) if isinstance(x, Expr)]
-    own = p.dtype_arg(options["dtype"]) if options else (known or [INDEX])[0]
+    typed = (x for x in (at, *map(plain, reversed(bounds))) if isinstance(x, Expr))
+    own = p.dtype_arg(options["dtype"]) if options else next((x.dtype for x in typed), INDEX)
     if not dt.is_int(own) or dt.lanes(own) > 1:
         p.fail(node, f"the axis {target} is of type {own}", "an integer")
     ends = [p.integer(dom, b, own) for b in bounds]
@@ -261,7 +277,7 @@ def _alloc_buffer(
 @entry(CONTEXT, "block(name=)", "sblock(name=)")
 def _block(
     p: BlockParser, node: ast.Call, target: Any, body: list[ast.stmt], **named: ast.expr
-) -> Stmt:
+) -> Opened:
     """Schedules find blocks by name: those without one, and second ones, get one of their own."""
     if target is not None:
         p.fail(target, "a block's axes are bound inside of it", "vi = T.axis.spatial(extent, i)")
@@ -270,7 +286,7 @@ def _block(
 
 
 @entry(CONTEXT, "init()")
-def _init(p: BlockParser, node: ast.Call, target: Any, body: list[ast.stmt]) -> None:
+def _init(p: BlockParser, node: ast.Call, target: Any, body: list[ast.stmt]) -> Opened:
     if target is not None:
         p.fail(target, "T.init() has no value")
-    p.in_block(node).init = p.suite(body)
+    return p.opened(body, partial(setattr, p.in_block(node), "init"))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
+from smelt.arith import Analyzer, Answer
 from smelt.ir import dtype as dt
 from smelt.ir.build import is_const
 from smelt.ir.expr import INDEX, Expr, IntImm, Var, cast, const
@@ -23,17 +24,6 @@ OPTIONS = (
     "axis_separators="
 )
 """What a buffer may say of itself behind its shape."""
-
-
-class Matched(Described):
-    """What a handle is once match_buffer has said which buffer it points to."""
-
-    def __init__(self, buffer: Buffer) -> None:
-        """The parameter is the buffer now."""
-        self.buffer = buffer
-
-    def __str__(self) -> str:
-        return f"the handle of the buffer {self.buffer.name}"
 
 
 class BufferParser(ExprParser):
@@ -167,16 +157,23 @@ class BufferParser(ExprParser):
                     for item, step in zip(items, steps[len(steps) - rank :], strict=False):
                         self.known(item, step, f"{r.buffer.name} has other strides")
                 case "elem_offset":
-                    parts = [d.min * step for d, step in zip(r.region, steps, strict=True)]
-                    at = sum(parts, const(0))
-                    self.known(node, at, f"the region of {r.buffer.name} tells where it begins")
+                    self.known(
+                        node,
+                        _start(r, steps),
+                        f"the region of {r.buffer.name} tells where it begins",
+                    )
                 case "scope" if self.text_arg(node) not in ("", r.buffer.scope):
                     self.fail(node, f"{r.buffer.name} is in {r.buffer.scope} memory")
                 case "dtype" if self.dtype_arg(node) != r.buffer.type:
                     self.fail(node, f"{r.buffer.name} holds {r.buffer.type}")
+                case "offset_factor":
+                    at, factor = _start(r, steps), self.int_arg(node, -1)
+                    if factor > 1 and Analyzer().prove(at % factor == 0) is Answer.NO:
+                        self.fail(node, f"{name} begins at the element {at} of "
+                                  f"{r.buffer.name}, no multiple of {factor}")  # fmt: skip
                 case "data" | "axis_separators":
                     self.fail(node, "a region has the memory of its buffer")
-        promised = ("align", "offset_factor", "buffer_type")
+        promised = ("align", "buffer_type")
         self.promises({k: v for k, v in options.items() if k in promised})
 
     def view(self, name: str, node: ast.Subscript, shape: ast.expr, **options: Any) -> BufferView:
@@ -190,6 +187,11 @@ class BufferParser(ExprParser):
             self.fail(node, f"the region of {r.buffer.name} has another shape than {name}")
         self.layout(name, r, len(extents), options)
         return BufferView(name, r.buffer, r.region, extents)
+
+
+def _start(r: BufferRegion, steps: Sequence[Expr]) -> Expr:
+    """The first element of a region, counted from the buffer's."""
+    return sum([d.min * step for d, step in zip(r.region, steps, strict=True)], const(0))
 
 
 def _same(a: Expr, b: Expr) -> bool:
@@ -213,7 +215,7 @@ def _match_buffer(
     p.taken.discard(param.id)
     buffer = p.buffer(node, target, shape, **options)
     p.params[param.id] = buffer
-    p.define(param.id, Matched(buffer))
+    p.define(param.id, Described(f"the handle of the buffer {buffer.name}"))
     p.define(target, buffer)
 
 

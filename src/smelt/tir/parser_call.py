@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import math
+import functools
 import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,11 @@ from smelt.ir.build import ceildiv
 from smelt.ir.walk import substitute
 from smelt.runtime.errors import closest
 
-from .nodes import Buffer, BufferLoad
+from .nodes import ADDRESS, Buffer, BufferLoad
 from .op import max_value, min_value
 from .parser_source import describe
 from .script_names import VALUE, Entry, Signature, entries, entry
-from .script_ops import INTRINSICS, NAMED_CALLS, Intrinsic, fits, inferred_dtype
+from .script_ops import EXTERN, INTRINSICS, NAMED_CALLS, Intrinsic, fits, inferred_dtype
 
 if TYPE_CHECKING:
     from .parser_expr import ExprParser
@@ -95,10 +95,8 @@ def _quantifier(p: ExprParser, node: ast.Call, *conditions: ast.expr) -> expr.Ex
     name = p.script_name(node.func)
     if not conditions:
         p.fail(node, f"T.{name} takes at least one condition")
-    result = p.condition(conditions[0])
-    for c in conditions[1:]:
-        result = (expr.And if name == "all" else expr.Or)(result, p.condition(c))
-    return result
+    joined = expr.And if name == "all" else expr.Or
+    return functools.reduce(joined, map(p.condition, conditions))
 
 
 @entry(VALUE, "Range(begin, end)")
@@ -167,13 +165,25 @@ def _not_finite(p: ExprParser, node: ast.Call, dtype: ast.expr) -> expr.Expr:
     kind = p.dtype_arg(dtype)
     if not dt.is_float(kind):
         p.fail(dtype, f"{kind} has no infinities", "an element type of floats")
-    return expr.FloatImm(kind, math.nan if p.script_name(node.func) == "nan" else math.inf)
+    return expr.FloatImm(kind, float(p.script_name(node.func) or ""))
 
 
 @entry(VALUE, "max_value(dtype)", "min_value(dtype)")
 def _extreme(p: ExprParser, node: ast.Call, dtype: ast.expr) -> expr.Expr:
     kind = p.dtype_arg(dtype)
     return max_value(kind) if p.script_name(node.func) == "max_value" else min_value(kind)
+
+
+@entry(VALUE, "undef(dtype)")
+def _undef(p: ExprParser, node: ast.Call, dtype: ast.expr) -> expr.Expr:
+    """A value that does not matter: 0."""
+    return expr.const(0, p.dtype_arg(dtype))
+
+
+@entry(VALUE, "assume(condition)")
+def _assume(p: ExprParser, node: ast.Call, condition: ast.expr) -> expr.Expr:
+    """T.evaluate(T.assume(n > 0)): the program says so, and nothing checks it."""
+    return expr.Call("bool", "assume", (p.condition(condition),))
 
 
 @entry(VALUE, "cast(dtype, value)", "Cast(dtype, value)")
@@ -275,6 +285,25 @@ def _named_call(
     """T.call_llvm_pure_intrin("float32x4", "llvm.fma.v4f32", a, b, c) and the like."""
     op, which = p.script_name(node.func) or "", expr.StringImm(p.text_arg(name))
     return expr.Call(p.dtype_arg(dtype), op, (which, *[p.expr(a) for a in args]))
+
+
+@entry(VALUE, "address_of(element)")
+def _address_of(p: ExprParser, node: ast.Call, element: ast.expr) -> expr.Expr:
+    """T.address_of(A[i, 0]): where an element is, for functions that take pointers."""
+    place = p.value(element)
+    if not isinstance(place, BufferLoad):
+        p.fail(element, f"expected an element of a buffer, got {describe(place)}", "A[i, 0]")
+    return expr.Call("handle", ADDRESS, (place,))
+
+
+@entry(VALUE, "call_extern(dtype, name, *operands)")
+def _call_extern(
+    p: ExprParser, node: ast.Call, dtype: ast.expr, name: ast.expr, *args: ast.expr
+) -> expr.Expr:
+    """T.call_extern("int32", "scale_row", T.address_of(A[i, 0]), 2.0, n): a declared function."""
+    if p.dtype_arg(dtype) != "int32":
+        p.fail(dtype, "an external function returns a status", '"int32"')
+    return expr.Call("int32", EXTERN, (expr.StringImm(p.text_arg(name)), *map(p.expr, args)))
 
 
 @entry(VALUE, "tvm_storage_sync(scope)")

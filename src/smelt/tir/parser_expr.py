@@ -108,9 +108,10 @@ class ExprParser:
 
     def lookup(self, node: ast.Name) -> Any:
         """What a name stands for: in the program, else in the Python program around it."""
+        name = node.id
         for known in (self.names, self.env, BUILTINS):
-            if node.id in known:
-                found = known[node.id]
+            if name in known:
+                found = known[name]
                 return found.item() if isinstance(found, np.generic) else found
         self.fail(node, f"'{node.id}' is not defined here", self._near(node.id))
 
@@ -133,7 +134,7 @@ class ExprParser:
         """A Python value as an expression."""
         if isinstance(value, Expr):
             return value
-        if isinstance(value, bool | int | float):
+        if is_number(value):
             return self.number(node, value, expected)
         if isinstance(value, str):
             return StringImm(value)
@@ -142,10 +143,12 @@ class ExprParser:
             return made
         self.fail(node, f"expected a value, got {describe(value)}")
 
-    def number(self, node: ast.AST, value: float | bool, expected: str | None) -> Expr:
+    def number(self, node: ast.AST, value: int | float, expected: str | None) -> Expr:
         """A bare number as a constant, which must be a value of the expected type."""
         if expected is None:
             expected = _DEFAULTS[type(value)]
+        if expected == INDEX and type(value) is int and -_TOP <= value < _TOP:  # most are
+            return IntImm(INDEX, value)
         kind = dt.kind(expected)
         if kind == "float" or kind == "handle":
             try:
@@ -178,7 +181,7 @@ class ExprParser:
 
     def elements(self, nodes: list[ast.expr]) -> list[ast.expr]:
         """Arguments or items one by one, with what stands behind a star spread out."""
-        if not any(type(n) is ast.Starred for n in nodes):
+        if ast.Starred not in map(type, nodes):
             return nodes
         out: list[ast.expr] = []
         for n in nodes:
@@ -195,21 +198,12 @@ class ExprParser:
         """(a, b, c) or [a, b, c]."""
         return tuple([self.value(e) for e in self.elements(node.elts)])
 
-    def text(self, node: ast.JoinedStr) -> str:
-        """f"{name}_{n}" of Python's values."""
-        parts = []
-        for part in node.values:
-            if isinstance(part, ast.FormattedValue):
-                value = self.value(part.value)
-                if not isinstance(value, str | int | float):
-                    self.fail(part.value, f"{describe(value)} is not known as a text here")
-                spec = part.format_spec
-                parts.append(
-                    format(value, self.text(spec) if isinstance(spec, ast.JoinedStr) else "")
-                )
-            else:
-                parts.append(str(self.value(part)))
-        return "".join(parts)
+    def formatted(self, node: ast.FormattedValue) -> str:
+        """{n:02d} in f"{name}_{n:02d}", of Python's values."""
+        value = self.value(node.value)
+        if not isinstance(value, str | int | float):
+            self.fail(node.value, f"{describe(value)} is not known as a text here")
+        return format(value, "" if node.format_spec is None else self.value(node.format_spec))
 
     def attribute(self, node: ast.Attribute) -> Any:
         """An attribute of a Python value or a buffer, e.g. cfg.size or A.shape."""
@@ -237,20 +231,19 @@ class ExprParser:
             at = at.left
         left = self.value(at)
         for part in reversed(spine):
-            left = self.binary(part, left, self.value(part.right))
+            left = self.binary(part, part.op, left, self.value(part.right))
         return left
 
-    def binary(self, node: ast.BinOp, a: Any, b: Any) -> Any:
+    def binary(self, node: ast.AST, op: ast.operator | ast.cmpop, a: Any, b: Any) -> Any:
         """One operator on two values."""
         if not isinstance(a, Expr) and is_python(a) and is_python(b):
-            return self.computed(node, node.op, a, b)
-        cls = _CLASSES.get(type(node.op))
+            return self.computed(node, op, a, b)
+        cls = _CLASSES.get(type(op))
         if cls is not None:
             return self.matched(node, cls, a, b)
-        if type(node.op) not in _BITWISE:
-            name, other = type(node.op).__name__, "T.pow(a, b)"
-            self.fail(node, f"the operator {name} is not part of the script language", other)
-        name, logical = _BITWISE[type(node.op)]
+        if type(op) not in _BITWISE:
+            self.foreign(node, op, "T.pow(a, b)")
+        name, logical = _BITWISE[type(op)]
         x, y = self.operands(node, a, b)
         if logical is not None and dt.kind(x.dtype) == "bool":
             return logical(x, y)
@@ -263,9 +256,15 @@ class ExprParser:
         try:
             return COMPUTED[type(op)](a, b)
         except KeyError:
-            self.fail(node, f"the operator {type(op).__name__} is not part of the script language")
+            self.foreign(node, op)
         except (ArithmeticError, TypeError, ValueError) as e:
             self.fail(node, f"cannot compute this: {e}")
+
+    def foreign(self, node: ast.AST, op: ast.AST, other: str = "") -> NoReturn:
+        """Refuse an operator. other: what to write instead of it."""
+        kind, other = ("comparison", "") if isinstance(op, ast.cmpop) else ("operator", other)
+        name = type(op).__name__
+        self.fail(node, f"the {kind} {name} is not part of the script language", other)
 
     def matched(self, node: ast.AST, cls: type[Binary], a: Any, b: Any) -> Expr:
         """`cls(a, b)` with bare numbers in the other operand's type, nothing folded."""
@@ -291,8 +290,7 @@ class ExprParser:
                 self.fail(node, f"expected a value, got {describe(x)}")
             if is_number(x) and isinstance(other, Expr) and other.dtype == "handle":
                 self.fail(node, "there is no arithmetic on handles")
-            whole = isinstance(x, int) or (isinstance(x, float) and x.is_integer())
-            if isinstance(other, Expr) and whole:
+            if is_number(x) and isinstance(other, Expr) and x % 1 == 0:
                 self.number(node, x, dt.scalar(other.dtype))
         if is_number(a) and is_number(b):
             kind = "float32" if isinstance(a, float) or isinstance(b, float) else None
@@ -344,19 +342,10 @@ class ExprParser:
         left, result = self.value(node.left), None
         for op, right_node in zip(node.ops, node.comparators, strict=True):
             right = self.value(right_node)
-            cls = _CLASSES.get(type(op))
-            if cls is None:
-                name = type(op).__name__
-                self.fail(node, f"the comparison {name} is not part of the script language")
-            if is_python(left) and is_python(right):
-                part = self.computed(node, op, left, right)
-            else:
-                part = self.matched(node, cls, left, right)
-            if result is None:
-                result = part
-            else:
-                result = And(*[self.as_expr(node, p) for p in (result, part)])
-            left = right
+            part = self.binary(node, op, left, right)
+            if result is not None:
+                part = And(self.as_expr(node, result), self.as_expr(node, part))
+            result, left = part, right
         return result
 
     def choice(self, node: ast.IfExp) -> Any:
@@ -439,6 +428,8 @@ class ExprParser:
 
     def script_name(self, node: ast.expr) -> str | None:
         """ "block" for T.block, "axis.spatial" for T.axis.spatial, None for anything else."""
+        if type(node) is ast.Attribute and type(node.value) is ast.Name:  # most are
+            return node.attr if node.value.id in self.aliases else None
         return dotted_name(node, self.aliases)
 
     def said_name(self, node: ast.expr) -> str | None:
@@ -567,5 +558,6 @@ _VALUES: dict[type[ast.AST], Callable[[ExprParser, Any], Any]] = {
     ast.List: lambda p, node: list(p.sequence(node)),
     ast.Attribute: ExprParser.attribute,
     ast.IfExp: ExprParser.choice,
-    ast.JoinedStr: ExprParser.text,
+    ast.JoinedStr: lambda p, node: "".join([p.value(part) for part in node.values]),
+    ast.FormattedValue: ExprParser.formatted,
 }

@@ -14,6 +14,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Var
 
 from .nodes import Allocate, AllocateConst, Buffer, For, LetStmt, Stmt
+from .parser_block import Opened
 from .parser_buffer import OPTIONS, alias
 from .parser_loop import LoopParser
 from .parser_source import Described, describe
@@ -62,19 +63,11 @@ class LetParser(LoopParser):
             known = entries(BINDING)["axis.remap"]
             self.run(known, value, self.elements(value.args), target.elts)
             return
-        pairs = _pairs(target, value)
-        if not pairs or not all(self.declared_type(v) or self.is_axis(v) for _, v in pairs):
-            legal = 'vi, vj = T.axis.remap("SS", [i, j]); m, n = T.int64(), T.int64()'
-            self.fail(target, "several names are bound to axes and sizes only", legal)
+        pairs = _pairs(target, value) or [(target, value)]
         for t, v in pairs:
-            if isinstance(t, ast.Name):
-                self.bind(v, t.id, v)
-
-    def is_axis(self, node: ast.expr) -> bool:
-        """T.axis.spatial(...) and the like."""
-        return isinstance(node, ast.Call) and (self.script_name(node.func) or "").startswith(
-            "axis."
-        )
+            if not isinstance(t, ast.Name) or self.bind(v, t.id, v) is not None:
+                legal = 'vi, vj = T.axis.remap("SS", [i, j]); m, n = T.int64(), T.int64()'
+                self.fail(target, "several names are bound to axes and sizes only", legal)
 
     def bind(self, s: ast.AST, name: str, value: ast.expr) -> Binding | None:
         """name = value: an axis, a buffer, a size, or a value for the rest of the suite."""
@@ -162,7 +155,7 @@ def _let_bound(
 @entry(CONTEXT, "let(value, dtype=)", "LetStmt(value, dtype=, *, var=)")
 def _let_around(
     p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], value: Any, **options: Any
-) -> Stmt:
+) -> Opened:
     """with T.let(value, "float32") as x:, or the classic T.let(x, value) of a declared x."""
     name, dtype, var = p.script_name(node.func), options.get("dtype"), options.get("var")
     if target is None and name == "let" and dtype is not None:
@@ -171,7 +164,6 @@ def _let_around(
         p.fail(node, "the variable is not named", f"with T.{name}(value) as x:")
     kind = None if dtype is None else p.dtype_arg(dtype)
     given = p.expr(value, kind)
-    p.push()
     if var is not None:
         own = p.value(var)
         if not isinstance(own, Var) or own not in p.declared:
@@ -179,15 +171,15 @@ def _let_around(
         p.given.add(own)
     elif isinstance(target, ast.Name):
         own = Var(p.fresh(target.id), kind or given.dtype)
-        p.define(target.id, own)
         p.lets[own] = len(p.scopes)
     else:
         p.fail(target, "expected one name")
     if own.type != given.dtype:
         p.fail(value, f"{own.name} is {own.type}, its value {given.dtype}")
-    stmt = LetStmt(own, given, p.suite(body))
-    p.pop()
-    return stmt
+    made = p.opened(body, partial(LetStmt, own, given))
+    if var is None:
+        p.define(target.id, own)
+    return made
 
 
 # ------------------------------------------------------------------------------- launched threads
@@ -198,9 +190,7 @@ class ThreadName(Described):
 
     def __init__(self, name: str, axis: str) -> None:
         self.name, self.axis = name, axis
-
-    def __str__(self) -> str:
-        return f"{self.name}, a thread that is not launched"
+        super().__init__(f"{name}, a thread that is not launched")
 
 
 @entry(BINDING, "env_thread(thread)")
@@ -208,7 +198,10 @@ def _env_thread(p: LetParser, node: ast.Call, target: str, thread: ast.expr) -> 
     p.define(target, ThreadName(target, p.text_arg(thread)))
 
 
-@entry(BINDING, "launch_thread(thread, extent)")
+_LAUNCH = "launch_thread(thread, extent)"
+
+
+@entry(BINDING, _LAUNCH)
 def _launched(
     p: LetParser, node: ast.Call, target: str | None, thread: ast.expr, extent: ast.expr
 ) -> Binding:
@@ -228,33 +221,36 @@ def _launched(
     return lambda body: For(var, dom.min, dom.extent, body, "thread_binding", axis)
 
 
-@entry(STATEMENT, "launch_thread(thread, extent)")
+@entry(STATEMENT, _LAUNCH)
 def _launched_alone(p: LetParser, node: ast.Call, *args: ast.expr) -> Binding:
     return _launched(p, node, None, *args)
 
 
+_NOTES: dict[str, type[Var | Buffer]] = {
+    "double_buffer_scope": Buffer,
+    "pragma_auto_unroll_max_step": Var,
+}
+"""The annotations that classic notes stand for, and what they are about."""
+
+
 @entry(STATEMENT, "attr(node, key, value)")
-def _attr(p: LetParser, node: ast.Call, of: ast.expr, key: ast.expr, value: ast.expr) -> Binding:
-    """T.attr(bx, "thread_extent", 4) launches a thread; smelt keeps other notes elsewhere."""
-    if p.text_arg(key) != "thread_extent":
-        what = f"T.attr states thread_extent only, not {p.text_arg(key)}"
+def _attr(
+    p: LetParser, node: ast.Call, of: ast.expr, key: ast.expr, value: ast.expr
+) -> Binding | None:
+    """T.attr(bx, "thread_extent", 4) launches a thread; others annotate a loop, an allocation."""
+    name = p.text_arg(key)
+    if name in ("thread_extent", "virtual_thread"):
+        return _launched(p, node, None, of, value)
+    if name not in _NOTES:
+        what = f"T.attr states thread_extent, virtual_thread, {', '.join(_NOTES)}, not {name}"
         legal = "T.block_attr({...}), T.func_attr({...}), annotations={...} of a loop"
         p.fail(key, what, legal)
-    return _launched(p, node, None, of, value)
-
-
-@entry(CONTEXT, "launch_thread(thread, extent)", "attr(node, key, value)")
-def _launched_around(
-    p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], *args: ast.expr
-) -> Stmt:
-    name = target.id if isinstance(target, ast.Name) else None
-    if target is not None and name is None:
-        p.fail(target, "expected one name")
-    p.push()
-    bound = _launched(p, node, name, *args) if len(args) == 2 else _attr(p, node, *args)
-    inner = p.suite(body)
-    p.pop()
-    return bound(inner)
+    about = p.value(of)
+    if not isinstance(about, _NOTES[name]) or about not in p.notes:
+        legal = "the variable of a loop around it, B of B = T.allocate(...)"
+        p.fail(of, f"{name} is no note of {describe(about)}", legal)
+    p.notes[about][name] = p.data(value)
+    return None
 
 
 # ----------------------------------------------------------------------- buffers that live a while
@@ -276,8 +272,8 @@ def _allocated(
         p.fail(condition, "memory is allocated unconditionally", "True")
     buffer = p.buffer(node, target, extents, **options)
     p.define(target, buffer)
-    notes = {} if annotations is None else p.attributes(annotations)
-    return lambda body: Allocate(buffer, body, notes)
+    p.notes[buffer] = {} if annotations is None else p.attributes(annotations)
+    return lambda body: Allocate(buffer, body, p.notes.pop(buffer))
 
 
 @entry(BINDING, _DECLARE)
@@ -312,16 +308,20 @@ def _constants(
     return lambda body: AllocateConst(buffer, found.reshape(extents), body)
 
 
-@entry(CONTEXT, _ALLOCATE, _DECLARE, _CONSTANTS)
-def _allocated_around(
+@entry(CONTEXT, _LAUNCH, "attr(node, key, value)", _ALLOCATE, _DECLARE, _CONSTANTS)
+def _bound_around(
     p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], *given: Any, **options: Any
-) -> Stmt:
-    known = entries(BINDING)[p.script_name(node.func) or ""]
-    if not isinstance(target, ast.Name):
-        legal = f"with T.{known.signature.name}(shape, dtype) as B:"
-        p.fail(target or node, "the buffer is not named", legal)
+) -> Opened:
+    """What is bound or noted for the rest of a suite, for a suite of its own."""
+    name = p.script_name(node.func) or ""
+    own = target.id if isinstance(target, ast.Name) else None
+    if own is None and name not in ("attr", "launch_thread"):
+        p.fail(target or node, "the buffer is not named", f"with T.{name}(shape, dtype) as B:")
+    if own is None and target is not None:
+        p.fail(target, "expected one name")
     p.push()
-    bound = known.run(p, node, target.id, *given, **options)
-    inner = p.suite(body)
-    p.pop()
-    return inner if bound is None else bound(inner)
+    if name == "attr":
+        bound = _attr(p, node, *given)
+    else:
+        bound = entries(BINDING)[name].run(p, node, own, *given, **options)
+    return Opened(body, bound or (lambda inner: inner))

@@ -9,7 +9,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, Var, cast, const
 
 from .nodes import BufferLoad, For, Range, Stmt
-from .parser_block import BlockParser
+from .parser_block import BlockParser, Opened
 from .script_names import LOOP, entry
 from .script_ops import expr_nodes
 
@@ -19,7 +19,7 @@ _PLAIN = ("serial", "parallel", "vectorized", "unroll")
 class LoopParser(BlockParser):
     """Parses loops."""
 
-    def loop(self, s: ast.For) -> Stmt:
+    def loop(self, s: ast.For) -> Opened:
         """for i in range(...), T.parallel(...), T.grid(...)."""
         if s.orelse:
             self.fail(s.orelse[0], "a loop has no else")
@@ -27,25 +27,34 @@ class LoopParser(BlockParser):
         if isinstance(node, ast.Call):
             plain_range = isinstance(node.func, ast.Name) and node.func.id == "range"
             name = "range" if plain_range else self.script_name(node.func)
-        made: Stmt = self.placed(LOOP, name, node, "a loop does not run over this", s)
+        made: Opened = self.placed(LOOP, name, node, "a loop does not run over this", s)
         return made
 
     def nest(
-        self, s: ast.For, loops: list[tuple[str, Range]], own: str | None = None, **options: Any
-    ) -> Stmt:
+        self,
+        s: ast.For,
+        loops: list[tuple[str, Range]],
+        own: str | None = None,
+        annotations: ast.expr | None = None,
+        **options: Any,
+    ) -> Opened:
         """Loops around a suite; the options are those of the one loop, own its variable's type."""
-        self.push()
-        variables = []
+        variables: list[tuple[Var, Range]] = []
+
+        def close(body: Stmt) -> Stmt:
+            for var, dom in reversed(variables):
+                notes = self.notes.pop(var)
+                body = For(var, dom.min, dom.extent, body, annotations=notes, **options)
+            return body
+
+        made = self.opened(s.body, close)
         for name, dom in loops:
             var = Var(self.fresh(name), own or dom.extent.dtype)
             self.domains[var] = dom
+            self.notes[var] = {} if annotations is None else self.attributes(annotations)
             self.define(name, var)
             variables.append((var, dom))
-        body = self.suite(s.body)
-        self.pop()
-        for var, dom in reversed(variables):
-            body = For(var, dom.min, dom.extent, body, **options)
-        return body
+        return made
 
     def counted(self, e: Expr, kind: str) -> Expr:
         """A value where `kind` is wanted: loop variables, int64 here, stand for an int32 too."""
@@ -74,10 +83,9 @@ class LoopParser(BlockParser):
     *[f"{kind}(start, stop=, *, step=, annotations=, dtype=)" for kind in _PLAIN],
     "thread_binding(start, stop=, thread=, *, annotations=, dtype=)",
 )
-def _one(p: LoopParser, node: ast.Call, s: ast.For, start: ast.expr, **options: ast.expr) -> Stmt:
+def _one(p: LoopParser, node: ast.Call, s: ast.For, start: ast.expr, **options: ast.expr) -> Opened:
     """One loop."""
-    names = ("stop", "step", "annotations", "dtype", "thread")
-    stop, step, annotations, dtype, thread = [options.get(n) for n in names]
+    stop, step, dtype, thread = map(options.get, ("stop", "step", "dtype", "thread"))
     name = p.script_name(node.func) or "serial"
     bound = name == "thread_binding"
     if bound and thread is None and stop is not None and isinstance(p.value(stop), str):
@@ -93,15 +101,14 @@ def _one(p: LoopParser, node: ast.Call, s: ast.For, start: ast.expr, **options: 
     if own is not None:  # plain numbers are of the variable's type
         ends = [const(e, own) if isinstance(e, int) else e for e in ends]
     dom = p.bounds(start, ends[0] if len(ends) > 1 else None, ends[-1])
-    notes = {} if annotations is None else p.attributes(annotations)
     loops = [(s.target.id, dom)]
     kind = "unrolled" if name == "unroll" else name
     axis = None if thread is None else p.text_arg(thread)
-    return p.nest(s, loops, own, kind=kind, thread=axis, annotations=notes)
+    return p.nest(s, loops, own, options.get("annotations"), kind=kind, thread=axis)
 
 
 @entry(LOOP, "grid(*extents)")
-def _grid(p: LoopParser, node: ast.Call, s: ast.For, *extents: ast.expr) -> Stmt:
+def _grid(p: LoopParser, node: ast.Call, s: ast.For, *extents: ast.expr) -> Opened:
     """for i, j in T.grid(8, 8): nested serial loops."""
     targets = s.target.elts if isinstance(s.target, ast.Tuple) else [s.target]
     if len(targets) != len(extents):

@@ -82,10 +82,28 @@ def unquoted(node: ast.expr) -> ast.expr:
     return inner
 
 
-class Described:
-    """What stands for something in the parser; its str() is what errors call it."""
+def plain_parameters(
+    source: Source, node: ast.FunctionDef, who: str, form: str = ""
+) -> list[ast.arg]:
+    """The parameters of a function that has no others. form: what they look like."""
+    a = node.args
+    for odd in (*a.posonlyargs, *a.kwonlyargs, a.vararg, a.kwarg, *a.defaults):
+        if odd is not None:
+            source.error(odd, f"{who} has plain parameters only{form}")
+    return a.args
 
-    __slots__ = ()
+
+class Described:
+    """What stands for something in the parser, and what errors call it."""
+
+    __slots__ = ("said",)
+
+    def __init__(self, said: str) -> None:
+        """Remember what it is called."""
+        self.said = said
+
+    def __str__(self) -> str:
+        return self.said
 
 
 class Macro(Described):
@@ -96,15 +114,10 @@ class Macro(Described):
         node = source.tree().body[0]
         if not isinstance(node, ast.FunctionDef):
             source.error(node, "a macro is a function with def")
-        a = node.args
-        for odd in (*a.posonlyargs, *a.kwonlyargs, a.vararg, a.kwarg, *a.defaults):
-            if odd is not None:
-                source.error(odd, "a macro has plain parameters only")
+        params = plain_parameters(source, node, "a macro")
         self.source, self.aliases, self.env = source, aliases, env
-        self.name, self.body, self.params = node.name, node.body, [p.arg for p in a.args]
-
-    def __str__(self) -> str:
-        return f"the macro {self.name}({', '.join(self.params)})"
+        self.body, self.params = node.body, [p.arg for p in params]
+        super().__init__(f"the macro {node.name}({', '.join(self.params)})")
 
 
 def describe(value: object) -> str:

@@ -6,12 +6,12 @@ import ast
 import builtins
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 from smelt.ir.build import is_const
-from smelt.ir.expr import OPERATORS, Expr, const
+from smelt.ir.expr import OPERATORS, Call, Expr, const
 
-from .nodes import Buffer, IterVar, Range
+from .nodes import ADDRESS, Buffer, BufferLoad, IterVar, Range
 from .parser_source import Described
 
 COMPUTED: dict[type[ast.AST], Callable[..., Any]] = {
@@ -34,13 +34,19 @@ BUILTINS = {n: getattr(builtins, n) for n in ("abs", "bool", "float", "int", "le
 """The functions of Python itself that a program may call, on Python's values."""
 
 
-def is_number(value: object) -> bool:
+_NUMBERS = (int, float)
+_PYTHON = (int, float, str, tuple, list, type(None))
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
     """Whether a value is one of Python's numbers."""
-    return isinstance(value, bool | int | float)
+    return isinstance(value, _NUMBERS)
 
 
 def plain(value: Any) -> Any:
     """IterVars and comparisons not made yet as expressions; other values as they are."""
+    if isinstance(value, Expr):  # most are
+        return value
     if type(value) is IterVar:
         return value.var
     return value.as_expr() if hasattr(value, "as_expr") else value
@@ -48,7 +54,7 @@ def plain(value: Any) -> Any:
 
 def is_python(value: object) -> bool:
     """Whether a value is Python's own: computing with it makes no node."""
-    return value is None or isinstance(value, bool | int | float | str | tuple | list)
+    return isinstance(value, _PYTHON)
 
 
 def row_major(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -69,14 +75,17 @@ class BufferView(Described):
     ) -> None:
         """The last dimensions of the region are the view's; those before have one element."""
         self.name, self.buffer, self.region, self.shape = name, buffer, region, shape
-
-    def __str__(self) -> str:
-        return f"the buffer {self.name}"
+        super().__init__(f"the buffer {name}")
 
     @property
     def rank(self) -> int:
         """The number of dimensions."""
         return len(self.shape)
+
+    def access_ptr(self, access_mask: str = "rw") -> Expr:
+        """Where it begins: see `Buffer.access_ptr`."""
+        first = self.indices((const(0),) * self.rank)
+        return Call("handle", ADDRESS, (BufferLoad(self.buffer, first),))
 
     def indices(self, own: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The buffer's indices of one of the view's elements."""

@@ -23,7 +23,7 @@ from smelt.ir.walk import free_vars
 from . import nodes
 from .printer_expr import ExprPrinter, quoted
 from .rewrite import loads
-from .script_ops import shape_vars
+from .script_ops import shape_vars, stored
 
 _RESERVED = frozenset({"T", "float", "range", *keyword.kwlist})
 
@@ -45,13 +45,6 @@ class Listing(NamedTuple):
 
     lines: list[Line]
     names: Mapping[Node, str]
-
-
-def extent_text(e: Expr) -> str:
-    """An extent as metadata hold it: an expression as runtime.expression reads it."""
-    printer = _Printer(None)
-    printer.taken.discard("T")  # a common name of a size; the words that follow it go away
-    return printer.exprs.text(e).replace("T.", "").strip()
 
 
 def region_text(r: nodes.BufferRegion) -> str:
@@ -121,11 +114,7 @@ def _needed(node: Any) -> set[Node]:
 
 def _place(node: Any, line: Line, printer: _Printer) -> tuple[int, int] | None:
     """Where in a line a marked node stands: column and width."""
-    if node is line.node or (
-        isinstance(node, nodes.Block)
-        and isinstance(line.node, nodes.BlockRealize)
-        and line.node.block is node
-    ):
+    if node is line.node or node is getattr(line.node, "block", None):
         return 0, max(1, len(line.text.split(" = ")[0].rstrip(":")))
     if isinstance(node, Expr):
         text = printer.exprs.text(node)
@@ -322,21 +311,16 @@ class _Printer:
 
     def loop(self, s: nodes.For) -> str:
         """What a loop runs over."""
-        args = self.interval(s.min, s.extent)
+        args, options = self.interval(s.min, s.extent), ""
         if s.var.type != s.extent.dtype:
-            args += f', dtype="{s.var.type}"'
+            options += f', dtype="{s.var.type}"'
         if s.kind == "thread_binding" or s.thread is not None:
-            args += f", thread={quoted(s.thread)}"
+            options += f", thread={quoted(s.thread)}"
         if s.annotations:
-            args += f", annotations={self.data(s.annotations)}"
-        plain = (
-            s.kind == "serial"
-            and s.var.type == s.extent.dtype
-            and not s.annotations
-            and s.thread is None
-        )
-        kind = "unroll" if s.kind == "unrolled" else s.kind
-        return f"{'range' if plain else 'T.' + kind}({args})"
+            options += f", annotations={self.data(s.annotations)}"
+        if s.kind == "serial" and not options:
+            return f"range({args})"
+        return f"T.{'unroll' if s.kind == 'unrolled' else s.kind}({args}{options})"
 
     def interval(self, low: Expr, extent: Expr) -> str:
         """`extent`, or `low, low + extent` where it does not begin at zero."""
@@ -416,5 +400,5 @@ def _touches(block: nodes.Block) -> tuple[bool, bool]:
     roots = [root for root in (block.init, block.body) if root is not None]
     inside = [s for root in roots for s in nodes.walk(root)]
     blocks = [s for s in inside if isinstance(s, nodes.Block)]
-    writes = any(b.writes for b in blocks) or any(isinstance(s, nodes.BufferStore) for s in inside)
+    writes = any(b.writes for b in blocks) or any(stored(s) for s in inside)
     return any(b.reads for b in blocks) or bool(loads(block)), writes

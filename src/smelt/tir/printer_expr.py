@@ -16,11 +16,8 @@ from smelt.ir.text import data_text
 from smelt.ir.text import quoted as quoted
 
 from . import script_ops
-from .nodes import BufferLoad, Reduce
+from .nodes import ADDRESS, BufferLoad, Reduce
 
-_PREFIX = {o.node: f"T.{o.name}" for o in expr.OPERATORS if o.python is None}
-_LEVELS: dict[type[expr.Expr], int] = {o.node: o.level for o in expr.OPERATORS}
-_LEVELS[expr.Not] = expr.NEGATION
 _CONSTANT = (expr.IntImm, expr.FloatImm)
 _DEFAULT = (expr.INDEX, "float32", "bool")
 
@@ -95,17 +92,12 @@ class ExprPrinter:
                 continue
             stack.pop()
             printed = _ONE.get(type(node), ExprPrinter.other)(self, node)
-            level = _LEVELS.get(type(node), expr.ATOM)
-            memo[node] = (
-                self.shortened(node, inside, printed, level) if inside else (printed, level)
-            )
+            memo[node] = self.shortened(node, inside, printed) if inside else (printed, node.level)
         return memo[e][0]
 
-    def shortened(
-        self, e: expr.Expr, inside: list[expr.Expr], text: str, level: int
-    ) -> tuple[str, int]:
+    def shortened(self, e: expr.Expr, inside: list[expr.Expr], text: str) -> tuple[str, int]:
         """An expression; one that has become too deep or too long gets a name of its own."""
-        first = inside[0]
+        first, level = inside[0], e.level
         in_row = level < expr.ATOM and self.memo[first][1] >= level
         depth = self.depths.get(first, 0) + (1 if in_row else _BRACKET)
         for c in inside[1:]:
@@ -159,13 +151,12 @@ class ExprPrinter:
 
     def infix(self, e: expr.Binary) -> str:
         """a op b: operators of one level associate to the left, comparisons do not."""
-        level = _LEVELS[type(e)]
-        left = self.left(e.a, e.b, level + 1 if level == expr.COMPARISON else level)
-        return f"{left} {e.symbol} {self.right(e.a, e.b, level + 1)}"
+        left = self.left(e.a, e.b, e.level + (e.level == expr.COMPARISON))
+        return f"{left} {e.symbol} {self.right(e.a, e.b, e.level + 1)}"
 
     def prefix(self, e: expr.Binary) -> str:
         """T.max(a, b)."""
-        return f"{_PREFIX[type(e)]}({self.pair(e.a, e.b)})"
+        return f"T.{e.symbol}({self.pair(e.a, e.b)})"
 
     def negation(self, e: expr.Not) -> str:
         """not a."""
@@ -194,9 +185,12 @@ class ExprPrinter:
             return f"T.{e.op}({', '.join([quoted(e.type), *args])})"
         if e.op in script_ops.NAMED_CALLS and args and isinstance(e.args[0], expr.StringImm):
             return f"T.{e.op}({', '.join([quoted(e.type), *args])})"
-        if (
-            e.op in script_ops.HOST_INTRINSICS or e.op in script_ops.DEVICE_INTRINSICS
-        ) and e.type == "int32":
+        if e.op == ADDRESS:
+            return f"T.address_of({args[0]})"
+        if e.op == script_ops.EXTERN:
+            return f"T.call_extern({', '.join([quoted(e.type), *args])})"
+        effects = *script_ops.HOST_INTRINSICS, *script_ops.DEVICE_INTRINSICS
+        if (e.type == "int32" and e.op in effects) or (e.type, e.op) == ("bool", "assume"):
             return f"T.{e.op}({', '.join(args)})"
         return f"T.call({', '.join([quoted(e.type), quoted(e.op), *args])})"
 
@@ -234,8 +228,7 @@ def typed_constant(e: expr.IntImm | expr.FloatImm, expected: str | None) -> str:
 
 
 _ONE: dict[type[expr.Expr], Callable[[ExprPrinter, Any], str]] = {
-    **dict.fromkeys(_LEVELS, ExprPrinter.infix),
-    **dict.fromkeys(_PREFIX, ExprPrinter.prefix),
+    **{o.node: ExprPrinter.infix if o.python else ExprPrinter.prefix for o in expr.OPERATORS},
     expr.Var: lambda p, e: p.name(e),
     expr.IntImm: lambda p, e: constant(e),
     expr.FloatImm: lambda p, e: constant(e),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import INDEX, Broadcast, Expr, IntImm, Ramp, const
+from smelt.ir.expr import INDEX, Broadcast, Call, Expr, IntImm, Ramp, const
+from smelt.ir.node import Node
 
 from . import nodes
 from .access import AccessWalk
+from .extern import ExternFunction
 from .facts import Facts
 from .rewrite import Rewriter, loads
 
@@ -38,7 +40,7 @@ def accesses(
     A reduction's reading of its own result is not listed, as everywhere. A dimension whose index is
     data, or lanes without a pattern, counts as a whole.
     """
-    scan = _Scan()
+    scan = _Scan(facts)
     scan.stmt(block.body)
     if block.init is not None:
         scan.stmt(block.init)
@@ -74,8 +76,11 @@ class _Regions(Rewriter):
         super().__init__()
         self.facts, self.bare = facts, bare
 
-    def visit_expr(self, e: Expr) -> Expr:
-        return e
+    def child(self, node: Node) -> Node:
+        return self.stmt(node) if isinstance(node, nodes.Stmt) else node
+
+    def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
+        return s
 
     def visit_Block(self, s: nodes.Block) -> nodes.Block:
         new = self.block_parts(s)
@@ -91,8 +96,9 @@ class _Regions(Rewriter):
 class _Scan(AccessWalk[nodes.For]):
     """Collects the loads and stores of a block's body with the loops around them."""
 
-    def __init__(self) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__()
+        self.facts = facts
         self.allocated: set[nodes.Buffer] = set()
         self.reads: list[_Touched] = []
         self.writes: list[_Touched] = []
@@ -111,6 +117,24 @@ class _Scan(AccessWalk[nodes.For]):
         dims = [_interval(i) or _whole(e) for i, e in zip(at, buffer.shape, strict=True)]
         found = self.writes if write else self.reads
         found.append((nodes.BufferRegion(buffer, tuple(dims)), self.nest))
+
+    def effect(self, s: nodes.Evaluate) -> None:
+        """What an external function is given is touched as far as it reaches, or as a whole."""
+        made = ExternFunction.called_by(s)
+        if made is None:
+            super().effect(s)
+            return
+        assert isinstance(s.value, Call)
+        for given in made.given(s.value.args[1:]):
+            buffer, at = given.place.buffer, [self.value(i) for i in given.place.indices]
+            ends = zip(at, given.extents or (), buffer.shape, strict=False)
+            fits = bool(given.extents) and all(self.facts.prove(i + n <= e) for i, n, e in ends)
+            box = map(nodes.Range, at, given.extents or ()) if fits else full(buffer).region
+            region = nodes.BufferRegion(buffer, tuple(box))
+            if given.reads:
+                self.reads.append((region, self.nest))
+            if given.writes:
+                self.writes.append((region, self.nest))
 
     def realize(self, s: nodes.BlockRealize) -> None:
         for e in (*s.values, s.predicate):

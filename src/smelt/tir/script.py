@@ -16,13 +16,13 @@ import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from types import FrameType, ModuleType
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 from smelt.ir.errors import ParseError
 from smelt.ir.text import script
 
 from .nodes import PrimFunc
-from .parser import parse
+from .parser import parse, parse_source
 from .parser_call import VALUES
 from .parser_source import Macro, Source
 from .script_ops import CLASSIC_TYPES, is_dtype
@@ -40,13 +40,9 @@ __all__ = [
 ]
 
 
-class FunctionSource(NamedTuple):
-    """The text of a Python function, where it stands, and the names that it sees."""
+class FunctionSource(Source):
+    """The text of a Python function, and the names that it sees."""
 
-    text: str
-    path: str
-    first_line: int
-    indent: int
     env: Mapping[str, Any]
 
     def aliases(self, usual: str, *modules: str) -> frozenset[str]:
@@ -74,8 +70,9 @@ def function_source(function: Callable[..., Any], around: FrameType) -> Function
     if in_class_body(around) and around.f_back is not None:
         env |= around.f_back.f_locals
     env |= around.f_locals
-    env |= inspect.getclosurevars(function).nonlocals
-    return FunctionSource(plain, function.__code__.co_filename, first, indent, env)
+    source = FunctionSource(plain, function.__code__.co_filename, first, indent)
+    source.env = {**env, **inspect.getclosurevars(function).nonlocals}
+    return source
 
 
 def in_class_body(frame: FrameType) -> bool:
@@ -110,10 +107,7 @@ def prim_func(
 
     def read(described: Callable[..., Any]) -> PrimFunc:
         s = function_source(described, around)
-        aliases = s.aliases("T", __name__, "smelt.script.tir")
-        made = parse(
-            s.text, s.path, s.env, first_line=s.first_line, indent=s.indent, aliases=aliases
-        )
+        made = parse_source(s, s.env, s.aliases("T", __name__, "smelt.script.tir"))
         return verify(made) if check_well_formed else made
 
     return read if function is None else read(function)
@@ -130,8 +124,7 @@ def macro(described: Callable[..., Any] | None = None, *, hygienic: bool = True)
 
     def read(f: Callable[..., Any]) -> Macro:
         s = function_source(f, around)
-        source = Source(s.text, s.path, s.first_line, s.indent)
-        return Macro(source, s.aliases("T", __name__, "smelt.script.tir"), s.env)
+        return Macro(s, s.aliases("T", __name__, "smelt.script.tir"), s.env)
 
     return read if described is None else read(described)
 

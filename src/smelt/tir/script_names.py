@@ -34,9 +34,10 @@ class Signature:
     params      their names; those marked with `=` may be left out
     positional  how many of them may be given without their names: those before `*`
     rest        whether any number of operands may follow
+    first       how many stand in front that must be given; -1 where others stand before them
     """
 
-    __slots__ = ("name", "params", "positional", "required", "rest", "text")
+    __slots__ = ("first", "name", "params", "positional", "required", "rest", "text")
 
     def __init__(self, text: str) -> None:
         """Read the text."""
@@ -47,13 +48,15 @@ class Signature:
         self.params = tuple([w.rstrip("=") for w in named])
         self.required = tuple([w for w in named if not w.endswith("=")])
         self.positional = words.index("*") if "*" in words else len(named)
+        plain = self.params[: len(self.required)] == self.required
+        self.first = len(self.required) if plain else -1
         self.text = f"T.{self.name}({', '.join([w.rstrip('=') for w in words])})"
 
     def bind(
         self, node: ast.Call, args: list[ast.expr], fail: _Fail
     ) -> tuple[list[ast.expr], dict[str, ast.expr]]:
         """The arguments of a call: the required ones and the rest in order, others by name."""
-        if len(args) == len(self.params) == len(self.required) and not node.keywords:
+        if not node.keywords and (len(args) == self.first or (self.rest and self.first == 0)):
             return args, {}
         spelled = any(k.arg == "dtype" for k in node.keywords)
         first = 1 if spelled and self.params[0] == "dtype" else 0  # classic: it stands last, named
@@ -73,12 +76,7 @@ class Signature:
         if missing:
             fail(node, f"T.{self.name}: {', '.join(missing)} must be given", self.text)
         required = [given.pop(p) for p in self.required] + more
-        return required, {k: v for k, v in given.items() if not _is_none(v)}
-
-
-def _is_none(node: ast.expr) -> bool:
-    """Whether an argument says that nothing is given."""
-    return isinstance(node, ast.Constant) and node.value is None
+        return required, {k: v for k, v in given.items() if getattr(v, "value", v) is not None}
 
 
 class Entry(NamedTuple):
@@ -117,7 +115,7 @@ _MISSING = {
     "AllocateConst": "B = T.allocate_const(elements, dtype, shape)",
     "SizeVar": "n = T.int64()",
     "Var": "n = T.int64()",
-    "access_ptr": "A[i], A[i:i + 8]",
+    "access_ptr": "A[i], A[i:i + 8], T.address_of(A[i])",
     "alloc_local": 'B = T.alloc_buffer(shape, dtype, scope="local")',
     "alloc_shared": 'B = T.alloc_buffer(shape, dtype, scope="shared")',
     "boolean": "T.bool",
@@ -128,13 +126,9 @@ _MISSING = {
     "preflattened_buffer": "A: T.Buffer(shape, dtype) of the shape before",
     "store": "A[i] = value",
     "truediv": "a / b",
-    "tvm_access_ptr": "A[i], A[i:i + 8]",
-    "undef": "a number",
+    "tvm_access_ptr": "A[i], A[i:i + 8], T.address_of(A[i])",
     "vscale": "a number of lanes",
-    "address_of": 'T.call("handle", "smelt.address_of", A[0])',
-    "assume": "assert condition, text",
     "buffer_realize": "B = T.alloc_buffer(shape, dtype)",
-    "call_extern": "T.call_llvm_pure_intrin, T.call_instruction",
     "call_packed": "T.smelt.call_packed in a host program",
     "comm_reducer": "with T.init(): and an update",
     "Else": "if ...: else:",

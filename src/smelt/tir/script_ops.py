@@ -12,7 +12,7 @@ from smelt.ir import dtype as dt
 from smelt.ir import expr
 from smelt.ir.node import Node, ordered
 
-from .nodes import Buffer, BufferLoad, Stmt, own_exprs
+from .nodes import ADDRESS, Buffer, BufferLoad, BufferStore, Evaluate, Stmt, own_exprs
 
 # ------------------------------------------------------------------------------------ intrinsics
 
@@ -71,6 +71,9 @@ HOST_INTRINSICS = tuple([f"smelt.{name}" for name in (
     "make_object", "get_field", "retain", "release", "while", "probe",
 )])  # fmt: skip
 """What a host program may call, and nothing else."""
+
+EXTERN = "smelt.call_extern"
+"""The call of an external function: its name, then addresses of elements and scalars."""
 
 DEVICE_INTRINSICS = ("smelt.storage_sync",)
 """What a kernel with threads may call: a barrier, its operand the scope ("shared")."""
@@ -159,3 +162,19 @@ def shape_vars(params: tuple[Node, ...]) -> list[expr.Var]:
                 elif not isinstance(e, expr.IntImm):
                     found.update(dict.fromkeys(n for n in expr_nodes(e) if isinstance(n, expr.Var)))
     return [v for v in found if v not in params]
+
+
+def place_of(e: expr.Expr) -> BufferLoad | None:
+    """The load of the element whose address an expression is."""
+    place = e.args[0] if isinstance(e, expr.Call) and e.op == ADDRESS else None
+    return place if isinstance(place, BufferLoad) else None
+
+
+def stored(s: Stmt) -> list[Buffer]:
+    """The buffers that a statement itself stores into; an external function: all it is given."""
+    if isinstance(s, BufferStore):
+        return [s.buffer]
+    call = s.value if isinstance(s, Evaluate) else None
+    if not isinstance(call, expr.Call) or call.op != EXTERN:
+        return []
+    return [at.buffer for at in map(place_of, call.args) if at is not None]

@@ -30,6 +30,7 @@ from smelt.ir.expr import (
     Var,
 )
 
+from .extern import ExternFunction
 from .intrin.registry import Instruction
 from .named_calls import NAMED_CALLS, name_of
 from .nodes import (
@@ -51,9 +52,10 @@ from .nodes import (
     Seq,
     Stmt,
     While,
+    walk,
 )
 from .printer import script
-from .script_ops import DEVICE_INTRINSICS, INTRINSICS, operands, shape_vars
+from .script_ops import DEVICE_INTRINSICS, EXTERN, INTRINSICS, operands, shape_vars
 from .script_ops import HOST_INTRINSICS as HOST_INTRINSICS
 from .threads import THREAD_AXES
 from .verify_blocks import verify_blocks
@@ -159,6 +161,8 @@ class _Verifier:
         match s:
             case BufferStore():
                 self.store(s)
+            case Evaluate(Call(op=op) as value) if op == EXTERN:
+                self.extern(s, value)
             case Evaluate(value):
                 self.expr(value)
             case For():
@@ -225,6 +229,12 @@ class _Verifier:
             and not isinstance(s.extent, IntImm)
         ):
             self.fail(f"the {s.kind} loop {s.var.name} has no constant extent")
+        if s.kind == "vectorized" and (
+            calls := [x for x in walk(s.body) if ExternFunction.called_by(x)]
+        ):
+            self.fail_at(
+                "external functions have no vector form", {s: "vectorized", calls[0]: "here"}
+            )
         self.unique("loop", s.var)
         outermost = s.thread is not None and self.kernel is None
         if s.thread is not None:
@@ -371,6 +381,16 @@ class _Verifier:
             case FloatImm(kind) if not dt.is_float(kind):
                 self.fail(f"a floating-point constant of type {kind}")
 
+    def extern(self, s: Evaluate, call: Call) -> None:
+        """An external function: operands that fit what it means."""
+        try:
+            made = ExternFunction.called_by(s)
+            places = [] if made is None else [g.place for g in made.given(call.args[1:])]
+        except VerifyError as error:
+            self.fail(str(error))
+        for e in [*places, *[a for a in call.args[1:] if a.dtype != "handle"]]:
+            self.expr(e)
+
     def constant(self, kind: str, value: int) -> None:
         """An integer constant that its type can hold."""
         if dt.is_float(kind):
@@ -391,6 +411,8 @@ class _Verifier:
         if e.op in DEVICE_INTRINSICS:
             if self.kernel is None:
                 self.fail(f"{e.op} stands outside of all loops that are bound to threads")
+        elif e.op == EXTERN:
+            self.fail("T.call_extern stands in an expression; it is a statement")
         elif e.op.startswith("smelt.") and e.op not in HOST_INTRINSICS:
             self.fail(f"{e.op} is not a host intrinsic; known: {', '.join(HOST_INTRINSICS)}")
         if e.op in NAMED_CALLS:

@@ -32,7 +32,7 @@ def sorted_order(key: Tensor, count: Tensor | None = None) -> Tensor:
     return order_of(scores, 1, descending=True, count=count)
 
 
-def packed(chosen: Tensor) -> tuple[Tensor, Tensor]:
+def packed(chosen: Tensor) -> tuple[Tensor, ...]:
     """The places of the true elements of each row of chosen [r, n], in order, then -1; and how many
     they are [r]."""
     rows, n = chosen.shape
@@ -48,15 +48,13 @@ def packed(chosen: Tensor) -> tuple[Tensor, Tensor]:
 
         return loop(rows, row, "r")
 
-    shapes = [chosen.shape, chosen.shape[:1]]
-    places, count = program(shapes, [INDEX] * 2, [chosen], body, "packed")
-    return places, count
+    return program([chosen.shape, chosen.shape[:1]], [INDEX] * 2, [chosen], body, "packed")
 
 
 def suppressed(
     boxes: Tensor, count: Tensor, limit: ExprLike, overlaps: Callable[[Box, Box], Expr],
     counts: Callable[[Box], Expr] | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, ...]:  # fmt: skip
     """The boxes that are kept when each, best first, puts out those behind it that overlap it.
 
     boxes     [r, n, w], sorted; the first count [r] of a row are looked at
@@ -101,8 +99,7 @@ def suppressed(
 
     shapes = [(rows, n), (rows, n), (rows,), (width,), (n, width)]
     types = ["bool", INDEX, INDEX, boxes.dtype, boxes.dtype]
-    state, kept, total, *_ = program(shapes, types, [boxes, count], body, "suppress")
-    return state, kept, total
+    return program(shapes, types, [boxes, count], body, "suppress")[:3]
 
 
 def corners(box: Box) -> Corners:

@@ -13,7 +13,6 @@ from smelt.te.broadcast import at as at
 from smelt.te.broadcast import broadcast_shapes as broadcast_shapes
 from smelt.te.broadcast import describe as describe
 from smelt.te.broadcast import place as place
-from smelt.te.broadcast import show as show
 from smelt.te.broadcast import simple
 from smelt.te.broadcast import take_equal as take_equal
 from smelt.te.tensor import Tensor, compute, reduce_axis
@@ -41,7 +40,7 @@ def named(**operands: Tensor) -> str:
 def agree(a: Expr, b: Expr, rule: str) -> Expr:
     """Two extents that have to be equal: the constant one, or the first. Unknown ones may be."""
     va, vb = value_of(a), value_of(b)
-    require(va is None or vb is None or va == vb, f"{rule}; got {show(a)} and {show(b)}")
+    require(va is None or vb is None or va == vb, f"{rule}; got {a} and {b}")
     if va is None or vb is None:
         take_equal(a, b)
     return a if va is not None or vb is None else b
@@ -56,7 +55,7 @@ def agree_in_shape(have: Sequence[Expr], want: Sequence[Expr], rule: str) -> Non
 def at_most(a: Expr, b: Expr, rule: str) -> None:
     """TypeMismatch where extent `a` is larger than `b`. Unknown ones are compared at entry."""
     va, vb = value_of(a), value_of(b)
-    require(va is None or vb is None or va <= vb, f"{rule}; got {show(a)} and {show(b)}")
+    require(va is None or vb is None or va <= vb, f"{rule}; got {a} and {b}")
     larger = simple(maximum(a, b))
     if va is None or vb is None:
         take_equal(larger, b)
@@ -82,6 +81,15 @@ def row_major(shape: Sequence[ExprLike], point: Sequence[Expr]) -> Expr:
     for extent, i in zip(shape, point, strict=True):
         flat = flat * extent + i
     return flat
+
+
+def digits(flat: Expr, shape: Sequence[Expr]) -> list[Expr]:
+    """The point of a box at a place in row-major order."""
+    point: list[Expr] = []
+    for extent in reversed(shape[1:]):
+        point.insert(0, flat % extent)
+        flat = flat // extent
+    return [flat, *point][: len(shape)]
 
 
 def take_forms(*forms: str, **operands: Tensor | None) -> None:

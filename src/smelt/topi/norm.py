@@ -142,11 +142,8 @@ def layer_norm(
     to = common.wide(x.dtype)
 
     def body(*i: Expr) -> Expr:
-        v = (
-            (cast(to, x[i]) - mean[i[:axis]])
-            * factor[i[:axis]]
-            * cast(to, common.at(scale, x.shape, i))
-        )
+        s = cast(to, common.at(scale, x.shape, i))
+        v = (cast(to, x[i]) - mean[i[:axis]]) * factor[i[:axis]] * s
         return cast(x.dtype, v if bias is None else v + cast(to, common.at(bias, x.shape, i)))
 
     return common.tensor(x.shape, body, "layer_norm")
@@ -185,9 +182,8 @@ def rms_norm(x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5)
     factor = _factor(x.shape[:axis], squared, k, cast(to, product(x.shape[axis:])), epsilon)
 
     def body(*i: Expr) -> Expr:
-        return cast(
-            x.dtype, cast(to, x[i]) * factor[i[:axis]] * cast(to, common.at(scale, x.shape, i))
-        )
+        s = cast(to, common.at(scale, x.shape, i))
+        return cast(x.dtype, cast(to, x[i]) * factor[i[:axis]] * s)
 
     return common.tensor(x.shape, body, "rms_norm")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter
 from typing import Any
 
@@ -20,20 +20,15 @@ from . import common
 from .conv import Ints, Window, kernel_axes, sliding
 from .program import product
 from .reduce import FIRST_MAX
-from .reference import (
-    Array,
-    Index,
-    lowest,
-    padded_image,
-    taps,
-    under_window,
-    widened,
-    without_border,
-)
+from .reference import Array, Index, lowest, spread_image, under_window, widened
 from .registry import attributes, op
 
 WINDOW = {"kernel": Parameter.empty, **sliding()}
 """The attributes of pools that say where windows are."""
+
+
+Element = Callable[..., Expr]
+"""The element of a window that taps meet, by the place of the window."""
 
 
 def _window(x: Tensor, given: Mapping[str, Ints]) -> tuple[Window, list[IterVar]]:
@@ -41,9 +36,31 @@ def _window(x: Tensor, given: Mapping[str, Ints]) -> tuple[Window, list[IterVar]
     return window, kernel_axes(window.kernel)
 
 
-def _sum_type(dtype: str) -> str:
-    """What windows are summed in: the sum of narrow integers does not fit their type."""
-    return "int32" if not dt.is_float(dtype) and dt.bits(dtype) < 32 else common.wide(dtype)
+def _windows(
+    x: Tensor, given: Mapping[str, Ints], border: Expr
+) -> tuple[Window, list[Expr], list[IterVar], Element]:
+    """The windows on an image with a border, the shape of a result for each, taps and elements."""
+    window, taps = _window(x, given)
+    size, padded = window.result(x.shape[2:], empty=True), window.pad(x, border)
+
+    def element(n: Expr, c: Expr, *y: Expr) -> Expr:
+        return padded[(n, c, *window.pixel(y, [t.var for t in taps]))]
+
+    return window, [*x.shape[:2], *size], taps, element
+
+
+def _averaged(
+    x: Tensor, shape: Sequence[Expr], taps: Sequence[IterVar], element: Element, count: Element
+) -> Tensor:
+    """The sum of each window divided by a count; sums of narrow integers do not fit their type."""
+    narrow = not dt.is_float(x.dtype) and dt.bits(x.dtype) < 32
+    to = "int32" if narrow else common.wide(x.dtype)
+    total = common.sum_over(shape, lambda *i: cast(to, element(*i)), taps, "pool_sum")
+
+    def body(*i: Expr) -> Expr:
+        return cast(x.dtype, total[i] / cast(total.dtype, count(*i)))
+
+    return common.tensor(total.shape, body, "avg_pool")
 
 
 @op(channels_last=True, chooses=True)
@@ -55,14 +72,8 @@ def max_pool(x: Tensor, **given: Ints) -> Tensor:
     Units    kernel, strides, pads (begin..., end...) and dilations in pixels
     Source   ONNX MaxPool-22
     """
-    window, taps = _window(x, given)
-    size = window.result(x.shape[2:], empty=True)
-    padded = window.pad(x, min_value(x.dtype))
-
-    def body(n: Expr, c: Expr, *y: Expr) -> Any:
-        return te_max(padded[(n, c, *window.pixel(y, [t.var for t in taps]))], taps)
-
-    return common.tensor((*x.shape[:2], *size), body, "max_pool")
+    _, shape, taps, element = _windows(x, given, min_value(x.dtype))
+    return common.tensor(shape, lambda n, c, *y: te_max(element(n, c, *y), taps), "max_pool")
 
 
 @max_pool.numpy
@@ -81,21 +92,9 @@ def avg_pool(x: Tensor, *, count_include_pad: bool, **given: Ints) -> Tensor:
     Units    kernel, strides, pads (begin..., end...) and dilations in pixels
     Source   ONNX AveragePool-22
     """
-    window, taps = _window(x, given)
-    size = window.result(x.shape[2:], empty=True)
-    padded = window.pad(x, common.number(0, x.dtype))
-    to = _sum_type(x.dtype)
-    total = common.sum_over(
-        (*x.shape[:2], *size),
-        lambda n, c, *y: cast(to, padded[(n, c, *window.pixel(y, [t.var for t in taps]))]),
-        taps, "pool_sum",
-    )  # fmt: skip
-
-    def body(*i: Expr) -> Expr:
-        count = _counted(window, x, i, count_include_pad)
-        return cast(x.dtype, total[i] / cast(total.dtype, count))
-
-    return common.tensor(total.shape, body, "avg_pool")
+    window, shape, taps, element = _windows(x, given, common.number(0, x.dtype))
+    count = _counted(window, x, count_include_pad)
+    return _averaged(x, shape, taps, element, count)
 
 
 @avg_pool.numpy
@@ -109,22 +108,19 @@ def _(x: Array, *, count_include_pad: bool, **window: Any) -> Array:
     return (np.trunc(mean) if x.dtype.kind in "iu" else mean).astype(x.dtype)
 
 
-def _inside(window: Window, d: int, y: Expr, extent: Expr, everything: bool) -> Expr:
-    """How many elements of a window lie inside the image along one dimension, at least 1."""
-    k = const(int(window.kernel[d]), INDEX)
-    if everything or not (window.begin[d] or window.end[d]):
-        return k
-    start = y * window.strides[d] - window.begin[d]
-    step = window.dilations[d]
-    first = build.maximum(build.ceildiv(0 - start, step), 0)
-    end = build.minimum(build.ceildiv(extent - start, step), k)
-    return build.maximum(end - first, 1)
+def _counted(window: Window, x: Tensor, everything: bool) -> Element:
+    """How many elements of a window count: all, or those inside the image, at least 1."""
 
+    def along(d: int, y: Expr) -> Expr:
+        k = const(int(window.kernel[d]), INDEX)
+        if everything or not (window.begin[d] or window.end[d]):
+            return k
+        start, step = y * window.strides[d] - window.begin[d], window.dilations[d]
+        first = build.maximum(build.ceildiv(0 - start, step), 0)
+        end = build.minimum(build.ceildiv(x.shape[2 + d] - start, step), k)
+        return build.maximum(end - first, 1)
 
-def _counted(window: Window, x: Tensor, i: Sequence[Expr], everything: bool) -> Expr:
-    """How many elements of the window of a place count."""
-    ends = zip(i[2:], x.shape[2:], strict=True)
-    return product([_inside(window, d, y, e, everything) for d, (y, e) in enumerate(ends)])
+    return lambda n, c, *y: product([along(d, v) for d, v in enumerate(y)])
 
 
 @op
@@ -138,18 +134,16 @@ def lp_pool(x: Tensor, *, p: float, **given: Ints) -> Tensor:
     """
     common.float_only(x)
     common.require(p > 0, f"p={p}; it has to be above 0")
-    window, taps = _window(x, given)
+    _, shape, taps, element = _windows(x, given, common.number(0, x.dtype))
     to = common.wide(x.dtype)
-    padded = window.pad(x, common.number(0, x.dtype))
 
-    def part(n: Expr, c: Expr, *y: Expr) -> Expr:
-        v = cast(to, padded[(n, c, *window.pixel(y, [t.var for t in taps]))])
+    def part(*i: Expr) -> Expr:
+        v = cast(to, element(*i))
         if p == 2:
             return v * v
         size = build.call("abs", v)
         return size if p == 1 else build.call("pow", size, const(float(p), to))
 
-    shape = (*x.shape[:2], *window.result(x.shape[2:], empty=True))
     total = common.sum_over(shape, part, taps, "pool_sum")
 
     def root(*i: Expr) -> Expr:
@@ -268,21 +262,22 @@ class _Even:
         return build.ceildiv((i + 1) * self.extent, self.count) - self.begin(i)
 
 
-def _even(x: Tensor, size: Sequence[int]) -> tuple[list[_Even], list[IterVar]]:
+def _even(
+    x: Tensor, size: Sequence[int], blank: Expr
+) -> tuple[list[_Even], list[Expr], list[IterVar], Element]:
+    """The cuts of each dimension, a result's shape, taps, and elements: `blank` behind the end."""
     rank = common.spatial_rank(x)
     common.take_numbers(f"{rank} spatial dimensions", rank, 1, size=size)
     cuts = [_Even(e, s) for e, s in zip(x.shape[2:], size, strict=True)]
-    return cuts, kernel_axes([c.longest for c in cuts])
+    taps = kernel_axes([c.longest for c in cuts])
 
+    def element(n: Expr, c: Expr, *y: Expr) -> Expr:
+        parts = list(zip(cuts, y, [t.var for t in taps], strict=True))
+        inside = [t < c.length(v) for c, v, t in parts if not c.exact]
+        pixel: Expr = x[(n, c, *[c.begin(v) + t for c, v, t in parts])]
+        return build.if_then_else(build.all_of(inside), pixel, blank)
 
-def _in_window(
-    x: Tensor, i: Sequence[Expr], cuts: Sequence[_Even], taps: Sequence[IterVar], blank: Expr
-) -> Expr:
-    """An element of the window of place `i`, `blank` behind the window's end."""
-    at = [c.begin(v) + t.var for c, v, t in zip(cuts, i[2:], taps, strict=True)]
-    inside = [t.var < c.length(v) for c, v, t in zip(cuts, i[2:], taps, strict=True) if not c.exact]
-    e: Expr = x[(i[0], i[1], *at)]
-    return build.if_then_else(build.all_of(inside), e, blank)
+    return cuts, [*x.shape[:2], *common.extents(size)], taps, element
 
 
 @op(chooses=True)
@@ -292,12 +287,8 @@ def adaptive_max_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
     Shapes   x [n, c, h...] with 1 to 3 spatial dimensions; result [n, c, size...]
     Units    window i covers pixels i * h // size up to, not including, ceil((i + 1) * h / size)
     """
-    cuts, taps = _even(x, size)
-
-    def body(*i: Expr) -> Any:
-        return te_max(_in_window(x, i, cuts, taps, min_value(x.dtype)), taps)
-
-    return common.tensor((*x.shape[:2], *size), body, "max_pool")
+    _, shape, taps, element = _even(x, size, min_value(x.dtype))
+    return common.tensor(shape, lambda *i: te_max(element(*i), taps), "max_pool")
 
 
 def _even_array(extents: Sequence[int], size: Sequence[int]) -> Iterator[tuple[Index, Index]]:
@@ -326,19 +317,12 @@ def adaptive_avg_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
     Shapes   x [n, c, h...] with 1 to 3 spatial dimensions; result [n, c, size...]
     Units    window i covers pixels i * h // size up to, not including, ceil((i + 1) * h / size)
     """
-    cuts, taps = _even(x, size)
-    to = _sum_type(x.dtype)
-    total = common.sum_over(
-        (*x.shape[:2], *size),
-        lambda *i: cast(to, _in_window(x, i, cuts, taps, common.number(0, x.dtype))),
-        taps, "pool_sum",
-    )  # fmt: skip
+    cuts, shape, taps, element = _even(x, size, common.number(0, x.dtype))
 
-    def body(*i: Expr) -> Expr:
-        count = product([c.length(v) for c, v in zip(cuts, i[2:], strict=True)])
-        return cast(x.dtype, total[i] / cast(total.dtype, count))
+    def count(n: Expr, c: Expr, *y: Expr) -> Expr:
+        return product([cut.length(v) for cut, v in zip(cuts, y, strict=True)])
 
-    return common.tensor(total.shape, body, "avg_pool")
+    return _averaged(x, shape, taps, element, count)
 
 
 @adaptive_avg_pool.numpy
@@ -398,24 +382,13 @@ def avg_pool_grad(grad: Tensor, x: Tensor, *, count_include_pad: bool, **given: 
     Units    as in avg_pool
     """
     window, taps = _grad_window(grad, x, given)
-    to = common.wide(x.dtype)
+    to, count = common.wide(x.dtype), _counted(window, x, count_include_pad)
 
     def share(*i: Expr) -> Expr:
-        return cast(to, grad[i]) / cast(to, _counted(window, x, i, count_include_pad))
+        return cast(to, grad[i]) / cast(to, count(*i))
 
     shares = common.tensor(grad.shape, share, "pool_share")
     return _spread(grad, x, window, taps, lambda i: shares[tuple(i)])
-
-
-def _spread_array(
-    x: Array, parts: Iterable[Array], *, kernel: Sequence[int], strides: Sequence[int],
-    pads: Sequence[int], dilations: Sequence[int],
-) -> Array:  # fmt: skip
-    """An image like x, each tap of all windows having added its part to the pixels it meets."""
-    out = padded_image(np.zeros(x.shape, widened(x).dtype), pads, 0)
-    for (_, pixels), part in zip(taps(out, kernel, strides, dilations), parts, strict=True):
-        pixels += part
-    return without_border(out, pads).astype(x.dtype)
 
 
 @avg_pool_grad.numpy
@@ -423,7 +396,7 @@ def _(grad: Array, x: Array, *, count_include_pad: bool, **window: Any) -> Array
     """Every window's derivative divided among its pixels."""
     ones = under_window(np.ones(x.shape, widened(x).dtype), count_include_pad, **window)
     share = widened(grad) / np.maximum(ones.sum(0), 1)
-    return _spread_array(x, [share] * len(ones), **window)
+    return spread_image(x.shape, [share] * len(ones), **window).astype(x.dtype)
 
 
 @op(kind="opaque")
@@ -456,4 +429,4 @@ def _(grad: Array, x: Array, **window: Any) -> Array:
     """Every window's derivative at its first largest pixel."""
     _, first = _first_largest_array(x, window)
     own = [np.where(first == k, widened(grad), 0) for k in range(math.prod(window["kernel"]))]
-    return _spread_array(x, own, **window)
+    return spread_image(x.shape, own, **window).astype(x.dtype)

@@ -33,6 +33,8 @@ from smelt.tir.nodes import seq as seq
 from smelt.tir.regions import full, refresh_regions
 from smelt.tir.rewrite import map_stmts
 
+from .common import digits
+
 VECTOR = 8
 """Elements that are copied at once."""
 WORTH_SHARING = 1 << 14
@@ -272,10 +274,6 @@ class Lanes:
 
     def at(self, lane: Expr, place: ExprLike) -> tuple[Expr, ...]:
         """The index in the tensor of an element of a lane."""
-        index: list[Expr] = []
-        rest = lane
-        for d, e in reversed(list(enumerate(self.others))):
-            index.insert(0, rest if d == 0 else rest % e)
-            rest = rest // e
+        index = digits(lane, self.others)
         index.insert(self.axis, convert(place, INDEX))
         return tuple(index)

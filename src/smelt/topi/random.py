@@ -135,26 +135,19 @@ def threefry_generate(key: Tensor, *, shape: tuple[ExprLike, ...]) -> tuple[Tens
 
 
 MASK = (1 << 64) - 1
-EVEN = ((14, 16), (23, 40), (25, 33), (58, 22))
-ODD = ((52, 57), (5, 37), (46, 12), (32, 32))
 
 
 def threefry(key: Sequence[int], counter: Sequence[int]) -> list[int]:
-    """Threefry 4 x 64 with 20 rounds, two rounds at a time."""
-    k = [*key, 0x1BD11BDAA9FC1A22 ^ key[0] ^ key[1] ^ key[2] ^ key[3]]
+    """Threefry 4 x 64 with 20 rounds."""
+    k = [*key, PARITY ^ key[0] ^ key[1] ^ key[2] ^ key[3]]
     x = [(a + b) & MASK for a, b in zip(counter, k, strict=False)]
-
-    def mix(a: int, b: int, turn: int) -> None:
-        x[a] = (x[a] + x[b]) & MASK
-        x[b] = (x[b] << turn | x[b] >> 64 - turn) & MASK ^ x[a]
-
-    for pair in range(10):
-        mix(0, 1, EVEN[pair % 4][0])
-        mix(2, 3, EVEN[pair % 4][1])
-        mix(0, 3, ODD[pair % 4][0])
-        mix(2, 1, ODD[pair % 4][1])
-        if pair % 2:
-            s = pair // 2 + 1
+    for r in range(ROUNDS):
+        pairs = ((0, 3), (2, 1)) if r % 2 else ((0, 1), (2, 3))
+        for (a, b), turn in zip(pairs, ROTATIONS[r % 8], strict=True):
+            x[a] = (x[a] + x[b]) & MASK
+            x[b] = (x[b] << turn | x[b] >> 64 - turn) & MASK ^ x[a]
+        if r % 4 == 3:
+            s = r // 4 + 1
             x = [(v + k[(s + j) % 5]) & MASK for j, v in enumerate(x)]
             x[3] = (x[3] + s) & MASK
     return x
@@ -180,7 +173,7 @@ def _(key: Array, *, shape: Sequence[int]) -> tuple[Array, Array]:
 
 
 @op
-def threefry_split(key: Tensor) -> tuple[Tensor, Tensor]:
+def threefry_split(key: Tensor) -> tuple[Tensor, ...]:
     """Two keys in place of one, whose numbers have nothing to do with each other.
 
     Where the path is full, the key of both is the hash of path and counter.
@@ -212,8 +205,7 @@ def threefry_split(key: Tensor) -> tuple[Tensor, Tensor]:
         split = seq(*written(longer(path), longer(marked)))
         return once(words, when(full, seq(*hashed, *written(fresh(0), fresh(1))), split))
 
-    left, right = program([(KEY_WORDS,)] * 2, [WORD] * 2, [key], body, "threefry_split")
-    return left, right
+    return program([(KEY_WORDS,)] * 2, [WORD] * 2, [key], body, "threefry_split")
 
 
 @threefry_split.numpy
@@ -289,7 +281,7 @@ def _(
 ) -> tuple[Array, Array]:
     """low + u * (high - low)."""
     successor, words = _words(key, math.prod(shape))
-    u = _fractions(words, 24 if dtype == "float32" else 53).reshape(shape)
+    u = _fractions(words, DIGITS[dtype]).reshape(shape)
     return successor, np.asarray(
         low + u.astype(dt.to_numpy(dtype)) * (high - low), dt.to_numpy(dtype)
     )
@@ -323,8 +315,7 @@ def _(
 ) -> tuple[Array, Array]:
     """Box and Muller."""
     successor, words = _words(key, 2 * math.prod(shape))
-    digits = 24 if dtype == "float32" else 53
-    u, v = _fractions(words[::2], digits, 1), _fractions(words[1::2], digits)
+    u, v = _fractions(words[::2], DIGITS[dtype], 1), _fractions(words[1::2], DIGITS[dtype])
     z = (np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)).reshape(shape)
     return successor, np.asarray(mean + scale * z, dt.to_numpy(dtype))
 

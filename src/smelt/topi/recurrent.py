@@ -17,7 +17,8 @@ clip         bound of the operands of the gates' activations; 0: none
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,8 +32,6 @@ from .common import agree, named, number, require, same_dtype, take_forms
 from .program import block, let, program, scratch, seq, steps, store, summed, when
 from .reference import Array, logistic
 from .registry import op
-
-Function = Callable[[Expr], Expr]
 
 ACTIVATIONS: dict[str, Callable[..., Expr]] = {
     "relu": lambda v, a, b: maximum(v, 0.0),
@@ -50,9 +49,13 @@ ACTIVATIONS: dict[str, Callable[..., Expr]] = {
 """Name -> function of a value, alpha and beta."""
 
 
+V = TypeVar("V")
+
+
 def _functions(
-    names: Sequence[str], alpha: Sequence[float], beta: Sequence[float], count: int
-) -> list[Function]:
+    table: Mapping[str, Callable[..., V]], names: Sequence[str], alpha: Sequence[float],
+    beta: Sequence[float], count: int,
+) -> list[Callable[[Any], V]]:  # fmt: skip
     """The activations."""
     require(len(names) == count, f"activations={tuple(names)}; {count} are needed")
     for what, values in (("alpha", alpha), ("beta", beta)):
@@ -64,7 +67,7 @@ def _functions(
         require(n in ACTIVATIONS, f"activation {n!r}; legal: {', '.join(ACTIVATIONS)}")
 
     parameters = zip(names, alpha or [0.0] * count, beta or [0.0] * count, strict=True)
-    return [functools.partial(ACTIVATIONS[n], a=float(a), b=float(b)) for n, a, b in parameters]
+    return [functools.partial(table[n], a=float(a), b=float(b)) for n, a, b in parameters]
 
 
 class _Layer:
@@ -182,10 +185,10 @@ def rnn(
     x: Tensor, r: Tensor, h0: Tensor | None = None, lengths: Tensor | None = None, *,
     reverse: bool = False, activations: tuple[str, ...] = ("tanh",),
     alpha: tuple[float, ...] = (), beta: tuple[float, ...] = (), clip: float = 0.0,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, ...]:  # fmt: skip
     """h = f(x[t] + h r): (y, the last h). See the module for operands and attributes."""
     layer = _Layer(x, r, {"h0": h0}, lengths, (1, 1), reverse, clip)
-    (f,) = _functions(activations, alpha, beta, 1)
+    (f,) = _functions(ACTIVATIONS, activations, alpha, beta, 1)
 
     def step(t: Expr, y: Tensor, h: Tensor) -> Stmt:
         def cell(place: Expr, b: Expr, j: Expr) -> Stmt:
@@ -194,11 +197,7 @@ def rnn(
 
         return seq(layer.product(h), layer.each(t, y, "cell", cell))
 
-    y, h = _recurrence(layer, [x, r, h0, lengths], [h0], step, "rnn")
-    return y, h
-
-
-ArrayFunction = Callable[[Array], Array]
+    return _recurrence(layer, [x, r, h0, lengths], [h0], step, "rnn")
 
 
 _ARRAY_FUNCTIONS: dict[str, Callable[..., Array]] = {
@@ -214,13 +213,6 @@ _ARRAY_FUNCTIONS: dict[str, Callable[..., Array]] = {
     "softsign": lambda v, a, b: v / (1 + np.abs(v)),
     "softplus": lambda v, a, b: np.logaddexp(v, 0),
 }
-
-
-def _array_functions(
-    names: Sequence[str], alpha: Sequence[float], beta: Sequence[float]
-) -> list[ArrayFunction]:
-    parameters = zip(names, alpha or [0] * len(names), beta or [0] * len(names), strict=True)
-    return [functools.partial(_ARRAY_FUNCTIONS[name], a=a, b=b) for name, a, b in parameters]
 
 
 def _clipped(v: Array, clip: float) -> Array:
@@ -252,7 +244,7 @@ def _(
     activations: Sequence[str], alpha: Sequence[float], beta: Sequence[float], clip: float,
 ) -> tuple[Array, ...]:  # fmt: skip
     """One gate."""
-    (f,) = _array_functions(activations, alpha, beta)
+    (f,) = _functions(_ARRAY_FUNCTIONS, activations, alpha, beta, 1)
 
     def step(v: Array, h: Array) -> list[Array]:
         return [f(_clipped(v + h @ r, clip))]
@@ -278,7 +270,7 @@ def gru(
     h0: Tensor | None = None, lengths: Tensor | None = None, *,
     reverse: bool = False, activations: tuple[str, ...] = ("sigmoid", "tanh"),
     alpha: tuple[float, ...] = (), beta: tuple[float, ...] = (), clip: float = 0.0,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, ...]:  # fmt: skip
     """h = (1 - z) * n + z * h: (y, the last h). See the module for operands and attributes.
 
     Gates      z, r, n; x has all three
@@ -289,7 +281,7 @@ def gru(
     layer = _Layer(x, r, {"h0": h0}, lengths, (3, 3 if candidate is None else 2), reverse, clip)
     hidden = layer.hidden
     _check_reset(layer, r, candidate, bias)
-    f, g = _functions(activations, alpha, beta, 2)
+    f, g = _functions(ACTIVATIONS, activations, alpha, beta, 2)
     kept = scratch(layer.states, layer.dtype, "kept")
     last = scratch(layer.states, layer.dtype, "last")
 
@@ -323,8 +315,7 @@ def gru(
 
     own = [] if candidate is None else [kept, last]
     operands = [x, r, candidate, bias, h0, lengths]
-    y, h = _recurrence(layer, operands, [h0], step, "gru", own)
-    return y, h
+    return _recurrence(layer, operands, [h0], step, "gru", own)
 
 
 @gru.numpy
@@ -334,7 +325,7 @@ def _(
     activations: Sequence[str], alpha: Sequence[float], beta: Sequence[float], clip: float,
 ) -> tuple[Array, ...]:  # fmt: skip
     """Gates z, r, n."""
-    f, g = _array_functions(activations, alpha, beta)
+    f, g = _functions(_ARRAY_FUNCTIONS, activations, alpha, beta, 2)
     size = r.shape[0]
 
     def step(v: Array, h: Array) -> list[Array]:
@@ -359,7 +350,7 @@ def lstm(
     reverse: bool = False, activations: tuple[str, ...] = ("sigmoid", "tanh", "tanh"),
     alpha: tuple[float, ...] = (), beta: tuple[float, ...] = (), clip: float = 0.0,
     input_forget: bool = False,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, ...]:  # fmt: skip
     """c = f * c + i * n, h = o * tanh(c): (y, the last h, the last c). See the module for operands
     and attributes.
 
@@ -372,7 +363,7 @@ def lstm(
     if peephole is not None:
         same_dtype(r=r, peephole=peephole)
         agree(hidden * 3, peephole.shape[-1], f"{named(peephole=peephole)} needs 3 rows")
-    f, g, out = _functions(activations, alpha, beta, 3)
+    f, g, out = _functions(ACTIVATIONS, activations, alpha, beta, 3)
 
     def step(t: Expr, y: Tensor, h: Tensor, c: Tensor) -> Stmt:
         def cell(place: Expr, b: Expr, j: Expr) -> Stmt:
@@ -396,8 +387,7 @@ def lstm(
         return seq(layer.product(h), layer.each(t, y, "cell", cell))
 
     operands = [x, r, h0, c0, peephole, lengths]
-    y, h, c = _recurrence(layer, operands, [h0, c0], step, "lstm")
-    return y, h, c
+    return _recurrence(layer, operands, [h0, c0], step, "lstm")
 
 
 @lstm.numpy
@@ -408,7 +398,7 @@ def _(
     input_forget: bool,
 ) -> tuple[Array, ...]:  # fmt: skip
     """Gates i, o, f, n."""
-    f, g, out = _array_functions(activations, alpha, beta)
+    f, g, out = _functions(_ARRAY_FUNCTIONS, activations, alpha, beta, 3)
     size = r.shape[0]
     seen = np.zeros(3 * size, x.dtype) if peephole is None else peephole
     see_i, see_o, see_f = np.split(seen, 3)

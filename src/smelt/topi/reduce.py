@@ -124,9 +124,8 @@ def prod(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The product along `axes` (None: all)."""
     common.numbers_only(x=x)
     to = common.wide(x.dtype)
-    return common.stored(
-        _reduce(x, axes, keepdims, "prod", te_prod, lambda v: cast(to, v)), x.dtype
-    )
+    found = _reduce(x, axes, keepdims, "prod", te_prod, lambda v: cast(to, v))
+    return common.stored(found, x.dtype)
 
 
 @op(chooses=True)
@@ -199,9 +198,8 @@ def reduce_log_sum(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Te
     """The logarithm of the sum along `axes`; of integers that of sums below 0 is that of 0."""
     total = _total(x, axes, keepdims, "sum", lambda v: v)
     if dt.is_int(x.dtype):
-        total = common.tensor(
-            total.shape, lambda *i: maximum(total[i], const(0, total.dtype)), "sum"
-        )
+        zero, found = const(0, total.dtype), total
+        total = common.tensor(found.shape, lambda *i: maximum(found[i], zero), "sum")
     return _through_float("log", total, x.dtype)
 
 
@@ -227,12 +225,16 @@ def reduce_log_sum_exp(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -
     plan = _Plan(x, axes, keepdims)
     if not plan.axes:
         return common.tensor(x.shape, lambda *i: x[i], "log")
-    total = common.sum_over(
-        plan.shape, lambda *i: call("exp", cast(to, x[plan.point(i)]) - shift(i)), plan.vars, "sum"
-    )
-    return common.tensor(
-        plan.shape, lambda *i: cast(x.dtype, call("log", total[i]) + shift(i)), "log"
-    )
+
+    def power(*i: Expr) -> Expr:
+        return call("exp", cast(to, x[plan.point(i)]) - shift(i))
+
+    total = common.sum_over(plan.shape, power, plan.vars, "sum")
+
+    def body(*i: Expr) -> Expr:
+        return cast(x.dtype, call("log", total[i]) + shift(i))
+
+    return common.tensor(plan.shape, body, "log")
 
 
 reduce_log_sum_exp.numpy(_reduction(np.logaddexp.reduce))
@@ -273,10 +275,11 @@ _ARGMIN = {
 def _position(x: Tensor, axis: int, keepdims: bool, name: str, reducer: Any) -> Tensor:
     common.numbers_only(x=x)
     plan = _Plan(x, (common.axis_of(axis, len(x.shape)),), keepdims)
-    result = compute(
-        plan.shape, lambda *i: reducer((plan.vars[0].var, x[plan.point(i)]), plan.vars), name
-    )
-    found: Tensor = result[0]
+
+    def body(*i: Expr) -> Any:
+        return reducer((plan.vars[0].var, x[plan.point(i)]), plan.vars)
+
+    found: Tensor = compute(plan.shape, body, name)[0]
     return found
 
 

@@ -165,3 +165,14 @@ def taps_on(
 def under_window(x: Array, border: float, **window: Any) -> Array:
     """[taps, n, c, ...]: the elements of every window on an image with a border of one value."""
     return np.stack([part for _, part in taps_on(x, border, **window)])
+
+
+def spread_image(
+    shape: Sequence[int], parts: Sequence[Array], *, kernel: Sequence[int], strides: Sequence[int],
+    pads: Sequence[int], dilations: Sequence[int],
+) -> Array:  # fmt: skip
+    """An image of a shape, each tap of all windows having added its part to the pixels it meets."""
+    out = padded_image(np.zeros(shape, parts[0].dtype), pads, 0)
+    for (_, pixels), part in zip(taps(out, kernel, strides, dilations), parts, strict=True):
+        pixels += part.reshape(pixels.shape)
+    return without_border(out, pads)

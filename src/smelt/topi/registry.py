@@ -241,17 +241,11 @@ class Op:
 
     def _trace(self, types: Sequence[TensorType | None], attrs: Attrs) -> OpInstance:
         self._check_count(types)
-        names = (
-            self.operands
-            if not self.variadic
-            else [f"{self.operands[-1]}{i}" for i in range(len(types))]
-        )
-        args = tuple(
-            [
-                None if t is None else placeholder(t.shape, t.dtype, n)
-                for t, n in zip(types, names, strict=False)
-            ]
-        )
+        names = self.operands
+        if self.variadic:
+            names = [f"{self.operands[-1]}{i}" for i in range(len(types))]
+        named = zip(types, names, strict=False)
+        args = tuple([None if t is None else placeholder(t.shape, t.dtype, n) for t, n in named])
         try:
             with noting() as equal:
                 result = self.fn(*args, **attrs)
@@ -291,10 +285,8 @@ class Op:
 
 
 def _listed(args: Sequence[Tensor | None]) -> str:
-    return (
-        "; ".join([f"{a.name} {a.dtype}{describe(a.shape)}" for a in args if a is not None])
-        or "none"
-    )
+    given = [f"{a.name} {a.dtype}{describe(a.shape)}" for a in args if a is not None]
+    return "; ".join(given) or "none"
 
 
 def attributes(**defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -354,11 +346,8 @@ def _kind(outputs: Sequence[Tensor]) -> str:
     if reductions:
         e = reductions[0].body[0]
         assert isinstance(e, Reduce)
-        return (
-            "contraction"
-            if e.combiner.name == "sum" and len({x.buffer for x in loads(e.sources[0])}) >= 2
-            else "reduce"
-        )
+        factors = {x.buffer for x in loads(e.sources[0])}
+        return "contraction" if e.combiner.name == "sum" and len(factors) >= 2 else "reduce"
     worst = "elementwise"
     for o in computes:
         point = tuple([a.var for a in o.axis])

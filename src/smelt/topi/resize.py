@@ -14,18 +14,7 @@ from smelt.ir.build import all_of, any_of, call, equal, maximum, minimum, select
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, max_value, min_value, reduce_axis
 
-from .common import (
-    clamped,
-    extents,
-    number,
-    one_of,
-    require,
-    show,
-    stored,
-    sum_over,
-    take_count,
-    tensor,
-)
+from .common import clamped, extents, number, one_of, require, stored, sum_over, take_count, tensor
 from .reference import Array, widened
 from .registry import op
 
@@ -271,8 +260,8 @@ def resize(
         if antialias and mode != "nearest":
             require(
                 a.known > 0,
-                f"antialias: dimension {d} of {show(x.shape[d])} elements becomes "
-                f"{show(new[d])}; the scale has to be a number that is known",
+                f"antialias: dimension {d} of {x.shape[d]} elements becomes "
+                f"{new[d]}; the scale has to be a number that is known",
             )
             if a.known < 1:
                 cubic = mode == "cubic"

@@ -163,7 +163,7 @@ def _(x: Array, *, sorted: bool) -> tuple[Array, ...]:
 
 
 @op
-def argwhere(x: Tensor) -> tuple[Tensor, Tensor]:
+def argwhere(x: Tensor) -> tuple[Tensor, ...]:
     """Where x is not 0, in row-major order: (positions, count), both int64.
 
     Shapes  x [n0, ...]; positions [n0 * ..., the dimensions of x]; count []
@@ -184,8 +184,7 @@ def argwhere(x: Tensor) -> tuple[Tensor, Tensor]:
         )  # fmt: skip
 
     shapes: list[Sequence[ExprLike]] = [(product(x.shape), rank), ()]
-    positions, count = program(shapes, [INDEX, INDEX], [x], body, "argwhere")
-    return positions, count
+    return program(shapes, [INDEX, INDEX], [x], body, "argwhere")
 
 
 @argwhere.numpy

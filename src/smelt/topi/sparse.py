@@ -190,7 +190,7 @@ def _(x: Array, data: Array, indices: Array, indptr: Array) -> Array:
 @op
 def sparse_transpose(
     data: Tensor, indices: Tensor, indptr: Tensor, *, columns: ExprLike | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """The transpose of a matrix in compressed rows of elements: (data, indices, indptr).
 
     columns  of the matrix; None: as many as it has rows
@@ -233,8 +233,7 @@ def sparse_transpose(
 
     shapes = [data.shape, data.shape, (count + 1,), (count,)]
     types = [data.dtype, indices.dtype, indptr.dtype, INDEX]
-    made = program(shapes, types, [data, indices, indptr], body, "sparse_transpose")
-    return made[0], made[1], made[2]
+    return program(shapes, types, [data, indices, indptr], body, "sparse_transpose")[:3]
 
 
 @sparse_transpose.numpy
@@ -343,7 +342,7 @@ def _filled(operands: Sequence[Tensor], *outs: Tensor) -> Stmt:
 @op
 def sparse_fill_empty_rows(
     indices: Tensor, values: Tensor, default: Tensor, *, shape: tuple[ExprLike, ...]
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """Coordinates with an element in every row: (indices, values, empty, count).
 
     Shapes   indices [n, rank]; values [n]; default []; the results' indices [n + rows, rank],
@@ -365,8 +364,7 @@ def sparse_fill_empty_rows(
     types = [indices.dtype, values.dtype, "bool", INDEX, INDEX]
     operands = [indices, values, default]
     body = functools.partial(_filled, operands)
-    made = program(shapes, types, operands, body, "sparse_fill_empty_rows")
-    return made[0], made[1], made[2], made[3]
+    return program(shapes, types, operands, body, "sparse_fill_empty_rows")[:4]
 
 
 @sparse_fill_empty_rows.numpy

@@ -71,14 +71,8 @@ def reshape_index(old: Sequence[Expr], new: Sequence[Expr], point: Sequence[Expr
     for from_dims, to_dims in _groups(old, new):
         dims = [d for d in from_dims if value_of(old[d]) != 1]
         spread = [d for d in to_dims if value_of(new[d]) != 1]
-        flat: Expr = ZERO
-        for d in spread:
-            flat = flat * new[d] + point[d]
-        found: dict[int, Expr] = {}
-        for n, d in enumerate(reversed(dims)):
-            last = n == len(dims) - 1
-            found[d] = flat if last else flat % old[d]
-            flat = ZERO if last else flat // old[d]
+        flat = common.row_major([new[d] for d in spread], [point[d] for d in spread])
+        found = dict(zip(dims, common.digits(flat, [old[d] for d in dims]), strict=True))
         index += [found.get(d, ZERO) for d in from_dims]
     return index
 
@@ -112,10 +106,11 @@ def transpose(x: Tensor, *, axes: tuple[int, ...] | None = None) -> Tensor:
         sorted(order) == list(range(rank)),
         f"axes={axes} is no order of the {rank} dimensions of {common.named(x=x)}",
     )
-    shape = [x.shape[a] for a in order]
-    return common.tensor(
-        shape, lambda *i: x[tuple([i[order.index(d)] for d in range(rank)])], "transpose"
-    )
+
+    def body(*i: Expr) -> Expr:
+        return x[tuple([i[order.index(d)] for d in range(rank)])]
+
+    return common.tensor([x.shape[a] for a in order], body, "transpose")
 
 
 @op(numpy=lambda x, axes: np.expand_dims(x, axes))
@@ -134,10 +129,8 @@ def expand_dims(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
 def squeeze(x: Tensor, *, axes: tuple[int, ...] | None = None) -> Tensor:
     """Dimensions of extent 1 removed; None: all that are known to have it."""
     rank = len(x.shape)
-    if axes is None:
-        gone = tuple([d for d in range(rank) if value_of(x.shape[d]) == 1])
-    else:
-        gone = common.axes_of(axes, rank)
+    ones = tuple([d for d in range(rank) if value_of(x.shape[d]) == 1])
+    gone = ones if axes is None else common.axes_of(axes, rank)
     for d in gone:
         common.require(
             value_of(x.shape[d]) in (None, 1),
@@ -218,11 +211,11 @@ def strided_slice(
     begin, end  not negative; end may be -1 where a stride is negative: down to the first element
     """
     shape, start, step = slice_of(x, axes, begin, end, strides)
-    return common.tensor(
-        shape,
-        lambda *i: x[tuple([b + v * s for v, b, s in zip(i, start, step, strict=True)])],
-        "strided_slice",
-    )
+
+    def body(*i: Expr) -> Expr:
+        return x[tuple([b + v * s for v, b, s in zip(i, start, step, strict=True)])]
+
+    return common.tensor(shape, body, "strided_slice")
 
 
 @strided_slice.numpy
@@ -298,11 +291,11 @@ def _check_slice(x: Tensor, d: int, begin: Expr, count: Expr, step: int) -> None
 def flip(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     """Dimensions read backwards."""
     turned = common.axes_of(axes, len(x.shape))
-    return common.tensor(
-        x.shape,
-        lambda *i: x[tuple([x.shape[d] - 1 - v if d in turned else v for d, v in enumerate(i)])],
-        "flip",
-    )
+
+    def body(*i: Expr) -> Expr:
+        return x[tuple([x.shape[d] - 1 - v if d in turned else v for d, v in enumerate(i)])]
+
+    return common.tensor(x.shape, body, "flip")
 
 
 PAD_MODES = ("constant", "reflect", "symmetric", "edge", "wrap")
@@ -448,9 +441,7 @@ def _images(x: Tensor, block: int) -> tuple[Expr, ...]:
 
 def _divisible(e: Expr, by: int, what: str) -> Expr:
     v = value_of(e)
-    common.require(
-        v is None or v % by == 0, f"{what} is {common.show(e)}; it has to be a multiple of {by}"
-    )
+    common.require(v is None or v % by == 0, f"{what} is {e}; it has to be a multiple of {by}")
     return e // by
 
 

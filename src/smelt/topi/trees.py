@@ -18,9 +18,6 @@ from .program import Cell, filled_with, loop, loop_nest, program, seq, sharing, 
 from .reference import Array
 from .registry import op
 
-COMPARISONS = 6
-"""x <= t, x < t, x >= t, x > t, x = t, x != t, by number."""
-
 
 def _met(x: Expr, how: Expr, t: Expr) -> Expr:
     """Whether a comparison given by its number holds."""

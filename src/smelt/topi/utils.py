@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from smelt.arith import Analyzer
-from smelt.arith.text import text_of
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import Expr, ExprLike, IntImm, convert
 from smelt.tir.op import ceildiv as ceil_div
@@ -25,7 +24,7 @@ def get_const_int(expr: ExprLike) -> int:
     """The integer behind an expression that simplifies to a constant."""
     found = Analyzer().simplify(convert(expr))
     if not isinstance(found, IntImm):
-        raise TypeMismatch(f"get_const_int: {text_of(found)} is no integer that is known here")
+        raise TypeMismatch(f"get_const_int: {found} is no integer that is known here")
     return found.value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from inspect import Parameter
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from smelt.te.tensor import Tensor, reduce_axis
 
 from . import common
 from .conv import Ints, Window, sliding
-from .reference import Array, basic_slice, padded_image, taps, widened, without_border
+from .reference import Array, basic_slice, spread_image, widened
 from .registry import attributes, op
 from .transform import Extents, slice_of
 
@@ -142,14 +143,9 @@ def col2im(x: Tensor, *, size: Extents, kernel: Ints, **given: Ints) -> Tensor:
 
 
 @col2im.numpy
-def _(
-    x: Array, *, size: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
-    pads: Sequence[int], dilations: Sequence[int],
-) -> Array:  # fmt: skip
-    """Every column added to the pixels of its window, on the padded image that is cut then."""
-    count = math.prod(kernel)
+def _(x: Array, *, size: Sequence[int], **window: Any) -> Array:
+    """Every column added to the pixels of its window."""
+    count = math.prod(window["kernel"])
     columns = widened(x).reshape(x.shape[0], x.shape[1] // count, count, -1)
-    out = padded_image(np.zeros((*columns.shape[:2], *size), columns.dtype), pads, 0)
-    for k, (_, pixels) in enumerate(taps(out, kernel, strides, dilations)):
-        pixels += columns[:, :, k].reshape(pixels.shape)
-    return without_border(out, pads).astype(x.dtype)
+    parts = list(np.moveaxis(columns, 2, 0))
+    return spread_image((*columns.shape[:2], *size), parts, **window).astype(x.dtype)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from smelt.arith.text import text_of
 from smelt.ir.errors import ScheduleError, Unsupported
 from smelt.ir.expr import Expr
 from smelt.te.tensor import Operation
@@ -40,7 +39,7 @@ def _text(v: Any) -> str:
     if isinstance(v, Buffer | Operation):
         return v.name
     if isinstance(v, Expr):
-        return text_of(v)
+        return str(v)
     if isinstance(v, list | tuple):
         return "[" + ", ".join(map(_text, v)) + "]"
     if isinstance(v, str | int | float):

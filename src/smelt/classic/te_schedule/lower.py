@@ -191,10 +191,7 @@ class _Lowering:
     def treat(self, x: Stage) -> None:
         """Make loops parallel, vectors, ..., and attach what else was said about them."""
         for axis in x.leaf_iter_vars:
-            t = x.treatments.get(axis)
-            if t is None:
-                continue
-            loop = self.loops[x][axis]
+            t, loop = x.treatments.get(axis, Treatment()), self.loops[x][axis]
             if t.call is not None:
                 with _named(t.call):
                     self.kind(t.call, loop, axis, t)
@@ -229,7 +226,7 @@ class _Lowering:
         Threads that reduce together start and join by themselves.
         """
         over = [a for a in x.leaf_iter_vars if a.kind == "reduce"]
-        bound = [a for a in over if a in x.treatments and x.treatments[a].thread is not None]
+        bound = [a for a in over if x.treatments.get(a, Treatment()).thread is not None]
         if over and not bound:
             with _named(MethodCall(repr(x), "op")):
                 self.schedule.decompose_reduction(self.blocks[x][0], self.loops[x][over[0]])
@@ -246,7 +243,7 @@ class _Lowering:
     def instructions(self, x: Stage) -> None:
         """Let instructions take the place of loops."""
         for axis in x.leaf_iter_vars:
-            asked = x.treatments[axis].intrin if axis in x.treatments else None
+            asked = x.treatments.get(axis, Treatment()).intrin
             if asked is not None:
                 with _named(asked[0]):
                     self.schedule.tensorize(self.loops[x][axis], asked[1])
@@ -280,10 +277,8 @@ def _parts(x: Stage, op: Operation) -> list[Operation]:
     """The operations of a stage: one a result where it is inline, so that each can be put in."""
     if x.attachment.kind != "inline" or not isinstance(op, ComputeOp) or len(op.outputs) == 1:
         return [op]
-    return [
-        made(ComputeOp(t.name, op.axis, (e,), op.attrs), [t])
-        for t, e in zip(op.outputs, op.body, strict=True)
-    ]
+    each = zip(op.outputs, op.body, strict=True)
+    return [made(ComputeOp(t.name, op.axis, (e,), op.attrs), [t]) for t, e in each]
 
 
 def _attachment(x: Stage) -> Attachment:

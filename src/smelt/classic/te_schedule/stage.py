@@ -34,15 +34,10 @@ SCOPES = ("global", "local", "shared")
 """Where a tensor can be kept; a part behind a dot, as in "shared.dyn", is for the target."""
 
 PRAGMAS = (
-    "auto_unroll_max_step",
-    "auto_unroll_max_depth",
-    "auto_unroll_max_extent",
-    "unroll_explicit",
-    "loop_partition_hint",
-    "parallel_launch_point",
-    "parallel_stride_pattern",
+    "auto_unroll_max_step", "auto_unroll_max_depth", "auto_unroll_max_extent", "unroll_explicit",
+    "loop_partition_hint", "parallel_launch_point", "parallel_stride_pattern",
     "parallel_barrier_when_finish",
-)
+)  # fmt: skip
 """Advice about a loop, kept as the annotation pragma_<name>; it never changes results."""
 
 
@@ -433,10 +428,8 @@ class Stage:
     def _plain_leaf(self, call: MethodCall, axis: Any) -> IterVar:
         """A leaf of which nothing has been asked: what was would be lost with it."""
         leaf = self.leaf(call, axis)
-        t = self.treatments.get(leaf)
-        calls = [] if t is None else [t.call, t.intrin and t.intrin[0]]
-        calls += [] if t is None else [c for c, _ in t.pragmas.values()]
-        for asked in calls:
+        t = self.treatments.get(leaf, Treatment())
+        for asked in (t.call, t.intrin and t.intrin[0], *[c for c, _ in t.pragmas.values()]):
             if asked is not None:
                 call.fail(
                     f"{asked} was asked of {leaf.var.name}, which this takes away",

@@ -7,6 +7,7 @@ therefore stand in a float tensor, as the exact value it is.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
@@ -17,10 +18,10 @@ import numpy as np
 from smelt.ir import build
 from smelt.ir import dtype as dt
 from smelt.ir.build import ceildiv, truncdiv, truncmod
-from smelt.ir.expr import GT, INDEX, Cast, Div, Expr, FloatImm, IntImm, Mul, binary, cast, convert
+from smelt.ir.expr import INDEX, Cast, Div, Expr, FloatImm, Mul, cast, convert
 from smelt.ir.limits import worth_knowing
 
-from .values import Value, at_least, not_negative, objects
+from .values import Value, at_least, objects
 
 _OBJECT = 32
 """Bytes of an element that is a Python object."""
@@ -80,7 +81,7 @@ def converted(x: Value, dtype: str) -> Value | None:
     if x.is_array:
         return Value.of_array(x.array.astype(dt.to_numpy(dtype)))
     if dtype == "bool":
-        return _mapped(lambda a: _differ(a, 0), (x,), dtype)
+        return _mapped(_on(bool, lambda a: build.not_equal(a, 0)), (x,), dtype)
     if dt.is_float(dtype):
         return _mapped(lambda a: a if not isinstance(a, int) else float(a), (x,), dtype)
     return _mapped(truncated, (x,), dtype)
@@ -116,7 +117,7 @@ def _divide(a: Any, b: Any, dtype: str) -> Any:
         return a / b
     if isinstance(a, int) and isinstance(b, int):
         return int(math.copysign(1, a) * math.copysign(1, b)) * (abs(a) // abs(b)) if a else 0 // b
-    if not_negative(a) and not_negative(b):
+    if at_least(a, 0) and at_least(b, 0):
         return convert(a) // b
     return truncdiv(a, b)
 
@@ -135,34 +136,6 @@ def _power(a: Any, b: Any) -> Any:
     if isinstance(made, complex):
         raise ValueError("no real number")
     return made
-
-
-def _smaller(a: Any, b: Any) -> Any:
-    if isinstance(a, Expr) or isinstance(b, Expr):
-        return b if at_least(a, b) else a if at_least(b, a) else build.minimum(a, b)
-    return min(a, b)
-
-
-def _larger(a: Any, b: Any) -> Any:
-    if isinstance(a, Expr) or isinstance(b, Expr):
-        return a if at_least(a, b) else b if at_least(b, a) else build.maximum(a, b)
-    return max(a, b)
-
-
-def _floor(e: Any) -> Any:
-    if not isinstance(e, Expr):
-        return float(math.floor(e))
-    ratio = _ratio(e)
-    return (
-        ratio[0] // ratio[1] if ratio else e if not dt.is_float(e.dtype) else build.call("floor", e)
-    )
-
-
-def _ceil(e: Any) -> Any:
-    if not isinstance(e, Expr):
-        return float(math.ceil(e))
-    ratio = _ratio(e)
-    return ceildiv(*ratio) if ratio else e if not dt.is_float(e.dtype) else build.call("ceil", e)
 
 
 def _ratio(e: Expr) -> tuple[Expr, int] | None:
@@ -191,10 +164,6 @@ def _fraction(c: float) -> Fraction | None:
     return f if f and np.float32(float(f)) == np.float32(c) else None
 
 
-def _root(e: Any) -> Any:
-    return build.call("sqrt", cast("float32", e)) if isinstance(e, Expr) else math.sqrt(e)
-
-
 def truncated(e: Any) -> Any:
     """A number or expression converted to an integer."""
     if not isinstance(e, Expr):
@@ -203,55 +172,45 @@ def truncated(e: Any) -> Any:
         return e if e.dtype == INDEX else cast(INDEX, e)
     ratio = _ratio(e)
     if ratio:
-        return ratio[0] // ratio[1] if not_negative(ratio[0]) else truncdiv(*ratio)
+        return ratio[0] // ratio[1] if at_least(ratio[0], 0) else truncdiv(*ratio)
     return Cast(INDEX, e)
 
 
-# --------------------------------------------------------------------------------------- conditions
+# --------------------------------------------------------------------------------------- operators
 
 
-def _same(a: Any, b: Any) -> Any:
-    if not isinstance(a, Expr) and not isinstance(b, Expr):
-        return a == b
-    if a is b:
-        return True
-    if at_least(a, convert(b) + 1) or at_least(b, convert(a) + 1):
-        return False
-    return build.equal(a, b)
+def _on(numbers: Callable[..., Any], expressions: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of numbers, or of operands some of which are expressions."""
+
+    def apply(*operands: Any) -> Any:
+        symbolic = any(isinstance(x, Expr) for x in operands)
+        return expressions(*operands) if symbolic else numbers(*operands)
+
+    return apply
 
 
-def _differ(a: Any, b: Any) -> Any:
-    same = _same(a, b)
-    return build.logical_not(same) if isinstance(same, Expr) else not same
+def _rounded(way: str, divide: Callable[..., Any]) -> Callable[..., Any]:
+    """floor or ceil, where `divide` does the same to a fraction of sizes."""
 
+    def expression(e: Expr) -> Expr:
+        ratio = _ratio(e)
+        if ratio:
+            return divide(*ratio)  # type: ignore[no-any-return]
+        return build.call(way, e) if dt.is_float(e.dtype) else e
 
-def _greater(a: Any, b: Any) -> Any:
-    if not isinstance(a, Expr) and not isinstance(b, Expr):
-        return a > b
-    if at_least(a, convert(b) + 1):
-        return True
-    return False if at_least(b, a) else binary(GT, a, b)
-
-
-def _not(a: Any) -> Any:
-    return build.logical_not(a) if isinstance(a, Expr) else not a
-
-
-def _logic(fn: Callable[..., Expr], a: Any, b: Any) -> Any:
-    joined = fn(a, b)
-    return bool(joined.value) if isinstance(joined, IntImm) else joined
+    return _on(lambda e: float(getattr(math, way)(e)), expression)
 
 
 _CONDITIONS: dict[str, Callable[..., Any]] = {
-    "equal": _same,
-    "greater": _greater,
-    "less": lambda a, b: _greater(b, a),
-    "greater_equal": lambda a, b: _not(_greater(b, a)),
-    "less_equal": lambda a, b: _not(_greater(a, b)),
-    "logical_and": lambda a, b: _logic(build.all_of, a, b),
-    "logical_or": lambda a, b: _logic(build.any_of, a, b),
-    "logical_xor": lambda a, b: _differ(a, b),
-    "logical_not": _not,
+    "equal": _on(operator.eq, build.equal),
+    "greater": operator.gt,
+    "less": operator.lt,
+    "greater_equal": operator.ge,
+    "less_equal": operator.le,
+    "logical_and": build.all_of,
+    "logical_or": build.any_of,
+    "logical_xor": _on(operator.ne, build.not_equal),
+    "logical_not": _on(operator.not_, build.logical_not),
 }
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
@@ -263,14 +222,14 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "mod": lambda a, b: a % b,
     "fmod": truncmod,
     "power": _power,
-    "minimum": _smaller,
-    "maximum": _larger,
-    "negative": lambda a: -a if not isinstance(a, Expr) else convert(0, a.dtype) - a,
-    "abs": lambda a: abs(a) if not isinstance(a, Expr) else _larger(a, 0 - a),
-    "floor": _floor,
-    "ceil": _ceil,
+    "minimum": _on(min, build.minimum),
+    "maximum": _on(max, build.maximum),
+    "negative": _on(operator.neg, lambda a: convert(0, a.dtype) - a),
+    "abs": _on(abs, lambda a: build.maximum(a, 0 - a)),
+    "floor": _rounded("floor", operator.floordiv),
+    "ceil": _rounded("ceil", ceildiv),
     "round": lambda a: float(round(a)),
-    "sqrt": _root,
+    "sqrt": _on(math.sqrt, lambda a: build.call("sqrt", cast("float32", a))),
     "identity": lambda a: a,
     "where": lambda p, x, y: build.select(p, x, y) if isinstance(p, Expr) else x if p else y,
     **_CONDITIONS,
@@ -279,6 +238,6 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 _REDUCTIONS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
     "prod": (_OPERATORS["multiply"], 1),
     "sum": (_OPERATORS["add"], 0),
-    "max": (_larger, None),
-    "min": (_smaller, None),
+    "max": (_OPERATORS["maximum"], None),
+    "min": (_OPERATORS["minimum"], None),
 }

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import ceildiv, maximum
+from smelt.ir.build import ceildiv
 from smelt.ir.expr import convert
 from smelt.ir.limits import SPREAD, worth_knowing
 
 from .build import Build
-from .values import Value, at_least, clamp_end, quotient, simplify, static
+from .values import Value, at_least, clamp_end, larger, quotient, simplify, static
 
 
 def _array(x: Value, array: np.ndarray) -> Value:
@@ -202,13 +202,10 @@ def _range(extent: Any, start: Any, end: Any, step: int) -> tuple[Any, Any, int]
     """Begin, end and step forward of the elements that a slice takes."""
     start, end = _from_front(start, extent), _from_front(end, extent)
     if step > 0:
-        begin = clamp_end(_floor(start), extent)
-        stop = clamp_end(_floor(end), extent)
-        if not at_least(stop, begin):
-            stop = simplify(maximum(convert(stop), begin))
-        return begin, stop, step
-    last = clamp_end(_floor(start), simplify(convert(extent) - 1))
-    stop = clamp_end(_floor(end, -1), simplify(convert(extent) - 1))
+        begin = clamp_end(larger(start, 0), extent)
+        return begin, larger(clamp_end(larger(end, 0), extent), begin), step
+    last = clamp_end(larger(start, 0), simplify(convert(extent) - 1))
+    stop = clamp_end(larger(end, -1), simplify(convert(extent) - 1))
     count = simplify(ceildiv(convert(last) - stop, -step))
     if isinstance(count, int):
         count = max(count, 0)
@@ -218,14 +215,7 @@ def _range(extent: Any, start: Any, end: Any, step: int) -> tuple[Any, Any, int]
 
 def _from_front(index: Any, extent: Any) -> Any:
     """An index from the front: one that is negative counts from the end."""
-    negative = index < 0 if isinstance(index, int) else at_least(-1, index)
-    return simplify(convert(extent) + index) if negative else index
-
-
-def _floor(index: Any, least: int = 0) -> Any:
-    if isinstance(index, int):
-        return max(index, least)
-    return index if at_least(index, least) else simplify(maximum(index, least))
+    return simplify(convert(extent) + index) if at_least(-1, index) else index
 
 
 def split(g: Build, x: Value, sizes: Sequence[Any], axis: int) -> tuple[Value, ...]:
@@ -316,7 +306,5 @@ def tile(g: Build, x: Value, repeats: Sequence[Any]) -> Value:
 def arange(g: Build, start: Any, limit: Any, step: int, dtype: str) -> Value:
     """Integers from start on, below the limit (above it for a negative step)."""
     distance = convert(limit) - start if step > 0 else convert(start) - limit
-    count = simplify(ceildiv(distance, abs(step)))
-    if not at_least(count, 0):
-        count = simplify(maximum(convert(count), 0))
+    count = larger(ceildiv(distance, abs(step)), 0)
     return g.call("arange", start=start, step=step, count=count, dtype=dtype)

@@ -7,6 +7,7 @@ data.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,21 +15,8 @@ import numpy as np
 
 from smelt.arith import Analyzer, Answer
 from smelt.ir import dtype as dt
-from smelt.ir.build import minimum, value_of
-from smelt.ir.expr import (
-    GE,
-    INDEX,
-    Expr,
-    ExprLike,
-    FloorDiv,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Var,
-    binary,
-    convert,
-)
+from smelt.ir.build import maximum, minimum, value_of
+from smelt.ir.expr import GE, INDEX, Expr, ExprLike, IntImm, Mul, Var, binary, convert
 from smelt.ir.types import TensorType, tensor_type
 from smelt.ir.walk import free_vars
 from smelt.relax import nodes as relax
@@ -194,13 +182,23 @@ def _materialise(known: np.ndarray, dtype: str, name: str) -> relax.RelaxExpr:
 
 
 def simplify(e: ExprLike) -> Any:
-    """A size in its simplest form; an int where it is constant."""
-    if not isinstance(e, Expr):
+    """A size or a condition in its simplest form; an int or a bool where it is constant."""
+    if not isinstance(e, Expr) or e.dtype not in (INDEX, "bool"):
         return e
-    if e.dtype == INDEX and not isinstance(e, Var):
+    if not isinstance(e, Var | IntImm):
         e = analyzer_of_sizes(e).simplify(e)
     number = value_of(e)
-    return e if number is None or e.dtype != INDEX else number
+    return e if number is None else number if e.dtype == INDEX else bool(number)
+
+
+def smaller(a: ExprLike, b: ExprLike) -> Any:
+    """The smaller of two sizes."""
+    return simplify(minimum(convert(a, INDEX), b))
+
+
+def larger(a: ExprLike, b: ExprLike) -> Any:
+    """The larger of two sizes."""
+    return simplify(maximum(convert(a, INDEX), b))
 
 
 def analyzer_of_sizes(e: Expr, least: int = 0) -> Analyzer:
@@ -224,10 +222,7 @@ def static(dims: Iterable[Any]) -> bool:
 
 def product(dims: Iterable[Any]) -> Any:
     """The product of some sizes."""
-    out: Any = 1
-    for d in dims:
-        out = d if isinstance(out, int) and out == 1 else out * d
-    return simplify(out)
+    return simplify(math.prod(dims))
 
 
 def quotient(dims: Iterable[Any], others: Iterable[Any]) -> Any:
@@ -270,21 +265,4 @@ def clamp_end(end: Any, extent: Any) -> Any:
     """The smaller of an index that is not negative and an extent."""
     if isinstance(end, int) and end >= _TO_THE_END:
         return extent
-    if at_least(extent, end):
-        return end
-    return extent if at_least(end, extent) else simplify(minimum(convert(end, INDEX), extent))
-
-
-def not_negative(e: Any) -> bool:
-    """Whether a size expression is plainly at least 0, as sums and products of sizes are."""
-    stack = [e]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, int | IntImm):
-            if (n if isinstance(n, int) else n.value) < 0:
-                return False
-        elif isinstance(n, Mul | FloorDiv | Min | Max) or type(n).__name__ in ("Add", "FloorMod"):
-            stack += [n.a, n.b]
-        elif not isinstance(n, Var):
-            return False
-    return True
+    return smaller(end, extent)

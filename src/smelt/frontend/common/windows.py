@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypedDict, Unpack
 
-from smelt.ir.build import ceildiv, maximum
-from smelt.ir.expr import convert
+from smelt.ir.build import ceildiv
+from smelt.ir.expr import INDEX, convert
 
 from .build import Build
-from .values import Value, simplify, static
+from .values import Value, larger, simplify, static
 
 Ints = tuple[int, ...]
 
@@ -128,11 +128,8 @@ def fitted(
 def _same(w: Window, d: int, extent: Any) -> Any:
     """The padding that gives ceil(extent / stride) results."""
     stride = w.strides[d]
-    if not isinstance(extent, int) and stride == 1:
-        return w.reach(d) - 1
-    count = -(-extent // stride) if isinstance(extent, int) else ceildiv(convert(extent), stride)
-    total = simplify((count - 1) * stride + w.reach(d) - extent)
-    return max(total, 0) if isinstance(total, int) else simplify(maximum(total, 0))
+    count = ceildiv(convert(extent, INDEX), stride)
+    return larger((count - 1) * stride + w.reach(d) - extent, 0)
 
 
 def _rounded_up(g: Build, w: Window, x: Value) -> Window:

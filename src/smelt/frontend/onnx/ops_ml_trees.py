@@ -24,52 +24,45 @@ MEMBER = 6
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
+_THEN, _OTHER = 3, 4
+
+
 @dataclass
 class _Forest:
-    """Trees as tables: a node k follows as k, a leaf k as -1 - k."""
+    """Trees as a table: a node k follows as k, a leaf k as -1 - k.
+
+    nodes  [feature, mode, value, then, other, whether NaN goes the first way]
+    """
 
     roots: list[int] = field(default_factory=list)
-    features: list[int] = field(default_factory=list)
-    modes: list[int] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-    then: list[int] = field(default_factory=list)
-    other: list[int] = field(default_factory=list)
-    missing: list[int] = field(default_factory=list)
+    nodes: list[list[Any]] = field(default_factory=list)
 
-    def add(self, feature: int, mode: int, value: float, then: int, other: int, nan: int) -> int:
+    def add(self, *node: float) -> int:
         """A node's number."""
-        columns = (self.features, self.modes, self.then, self.other, self.missing)
-        for column, v in zip(columns, (feature, mode, then, other, nan), strict=True):
-            column.append(v)
-        self.values.append(value)
-        return len(self.features) - 1
+        self.nodes.append([*node])
+        return len(self.nodes) - 1
 
     def depth(self, g: Build) -> int:
         """The most nodes on a way from a root to a leaf."""
         level, seen = [r for r in self.roots if r >= 0], 0
         while level:
             seen += 1
-            if seen > len(self.features):
+            if seen > len(self.nodes):
                 g.malformed("the nodes of a tree form a cycle")
-            level = list({n for k in level for n in (self.then[k], self.other[k]) if n >= 0})
+            after = {n for k in level for n in self.nodes[k][_THEN : _OTHER + 1]}
+            level = [n for n in after if n >= 0]
         return seen
 
     def leaves(self, g: Build, rows: Value) -> Value:
         """The leaf that each row reaches in each tree."""
-        depth = self.depth(g)
-        if depth and max(self.features) >= int(rows.shape[1]):
-            g.malformed(f"a node asks for feature {max(self.features)} of {rows.shape[1]}")
-        if not self.features:
-            self.add(0, 0, 0.0, -1, -1, 0)
-        tables = [
-            g.constant(np.array(t), "int64")
-            for t in (self.features, self.modes, self.then, self.other, self.missing)
-        ]
-        values = g.constant(np.array(self.values), rows.dtype)
+        depth, most = self.depth(g), max([n[0] for n in self.nodes], default=0)
+        if depth and most >= int(rows.shape[1]):
+            g.malformed(f"a node asks for feature {most} of {rows.shape[1]}")
+        table = zip(*self.nodes or [[0, 0, 0.0, -1, -1, 0]], strict=True)
+        kinds = ("int64", "int64", rows.dtype, "int64", "int64", "int64")
+        columns = [g.constant(np.array(c), kind) for c, kind in zip(table, kinds, strict=True)]
         roots = g.constant(np.array(self.roots), "int64")
-        return g.call(
-            "tree_leaves", rows, roots, tables[0], tables[1], values, *tables[2:], depth=depth
-        )
+        return g.call("tree_leaves", rows, roots, *columns, depth=depth)
 
 
 def _gathered(
@@ -162,10 +155,11 @@ def tree_ensemble(
         )  # fmt: skip
         chains.append(rest)
     for k, rest in enumerate(chains):
-        last, no = k, forest.other[k]
+        last = node = forest.nodes[k]
+        feature, *_, then, no, _ = node
         for v in rest:
-            forest.other[last] = forest.add(forest.features[k], 4, v, forest.then[k], no, 0)
-            last = forest.other[last]
+            last[_OTHER] = forest.add(feature, 4, v, then, no, 0)
+            last = forest.nodes[-1]
     targets = n_targets or max(leaf_targetids, default=0) + 1
     g.affordable((len(leaf_targetids), targets), "weights")
     given = zip(range(len(leaf_targetids)), leaf_targetids, leaf_weights.ravel(), strict=True)

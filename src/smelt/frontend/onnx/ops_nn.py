@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from smelt.frontend.common import Build, Value, moves
-from smelt.frontend.common.values import at_least, product, simplify, static
+from smelt.frontend.common.values import larger, product, simplify, static
 from smelt.frontend.common.windows import Placing, Spaced, fitted, window
-from smelt.ir.build import maximum
 from smelt.ir.expr import convert
 
 from .registry import Ints, onnx_op
@@ -106,9 +105,7 @@ def conv_transpose(
 def _cut(whole: Any, wanted: Any, auto_pad: str) -> tuple[Any, Any]:
     """What is cut off a dimension at its two ends so that `wanted` elements remain; where there
     are too few, zeros are added at the end: a number below 0."""
-    total = simplify(convert(whole) - wanted)
-    if not at_least(total, 0):
-        total = simplify(maximum(convert(total), 0))
+    total = larger(convert(whole) - wanted, 0)
     half = simplify(convert(total) // 2)
     begin = half if auto_pad == "SAME_UPPER" else simplify(convert(total) - half)
     return begin, simplify(convert(whole) - wanted - begin)

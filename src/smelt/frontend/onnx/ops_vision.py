@@ -12,9 +12,7 @@ from smelt.ir.build import maximum, minimum
 from smelt.ir.expr import convert
 
 from .ops_nn import per_channel
-from .registry import Ints, onnx_op
-
-_SAMPLING = {"bilinear": "linear", "bicubic": "cubic"}
+from .registry import Ints, onnx_op, same
 
 
 def _image(g: Build, x: Value, rank: int = 4) -> None:
@@ -25,29 +23,13 @@ def _image(g: Build, x: Value, rank: int = 4) -> None:
 # -------------------------------------------------------------------------------------- sampling
 
 
-@onnx_op("GridSample", since=16)
-def grid_sample(
-    g: Build,
-    x: Value,
-    grid: Value,
-    *,
-    align_corners: int = 0,
-    mode: str = "",
-    padding_mode: str = "zeros",
-) -> Value:
-    """The image read at points between its pixels. Modes have changed their names."""
-    legal = ("linear", "nearest", "cubic") if g.opset >= 20 else ("bilinear", "nearest", "bicubic")
-    mode = mode or legal[0]
-    g.one_of("mode", mode, legal)
-    g.one_of("padding_mode", padding_mode, ("zeros", "border", "reflection"))
-    return g.call(
-        "grid_sample",
-        x,
-        grid,
-        mode=_SAMPLING.get(mode, mode),
-        padding_mode=padding_mode,
-        align_corners=bool(align_corners),
-    )
+for _since, _modes in (
+    (16, {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}),
+    (20, {mode: mode for mode in ("linear", "nearest", "cubic")}),
+):
+    same("GridSample", "x grid", core="grid_sample", since=_since, align_corners=0,
+         legal={"mode": _modes, "padding_mode": ("zeros", "border", "reflection")},
+         mode=next(iter(_modes)), padding_mode="zeros")  # fmt: skip
 
 
 @onnx_op("CenterCropPad", since=18)

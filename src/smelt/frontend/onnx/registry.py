@@ -12,7 +12,7 @@ operator set the converter is for, up to the next converter of the same operator
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -210,7 +210,7 @@ def onnx_op(name: str, since: int = 1, domain: str = "") -> Callable[[F], F]:
 
 def same(
     name: str, operands: str, /, *, core: str = "", since: int = 1, domain: str = "",
-    renamed: str = "", along: str = "", legal: Mapping[str, Sequence[Any]] | None = None,
+    renamed: str = "", along: str = "", legal: Mapping[str, Collection[Any]] | None = None,
     required: str = "", **attributes: Any,
 ) -> Callable[..., Value]:  # fmt: skip
     """Enter an operator that is one of the core's, `same("LeakyRelu", "x", alpha=0.01)`; gives the
@@ -219,7 +219,7 @@ def same(
     core        the core's name, where it is another one than ONNX's in small letters
     renamed     attributes with other names: "blocksize=block" where the core calls it block
     along       those that name a dimension of the first operand, counted from either end
-    legal       {attribute: the values that it may have}
+    legal       {attribute: the values that it may have, or what the core calls each of them}
     required    whole numbers that have to be given
     attributes  the others, with their defaults
     """
@@ -233,7 +233,9 @@ def same(
             return g.compute(target, *given)  # type: ignore[no-any-return]
         attrs = {**attributes, **attrs}
         for attribute, values in (legal or {}).items():
-            g.one_of(attribute, attrs[attribute], values)
+            g.one_of(attribute, attrs[attribute], tuple(values))
+            if isinstance(values, Mapping):
+                attrs[attribute] = values[attrs[attribute]]
         for attribute in along.split():
             attrs[attribute] = g.axis(attrs[attribute], given[0].rank)
         found = {names.get(n, n): v for n, v in attrs.items()}

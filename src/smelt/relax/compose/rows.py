@@ -12,14 +12,14 @@ from smelt.ir.types import TupleType
 from smelt.topi.registry import Op
 
 from ..nodes import RelaxExpr, call
-from .common import axes_of, items_of, normal_axis, one_of, rank_of
+from .common import axes_of, cast_to, items_of, normal_axis, one_of, rank_of
 from .layout import gathered, spread
 
 
 def row_body(
     op: Op, operands: str, required: str, attributes: Mapping[str, Any], *, renamed: str = "",
     idle: str = "", along: str = "", images: bool = False, forms: Mapping[str, Any] | None = None,
-    fixed: Mapping[str, Any] | None = None,
+    fixed: Mapping[str, Any] | None = None, cast: str = "",
 ) -> Callable[..., Any]:  # fmt: skip
     """What makes the call of the core: a function of the operands, and of attributes by name.
 
@@ -28,32 +28,40 @@ def row_body(
     attributes  those behind them, with defaults
     renamed     attributes with other names: "reps=repeats" where the core calls reps repeats
     idle        attributes that say nothing to the core
-    along       an attribute that names dimensions of the first operand, counted from either end
+    along       an attribute that names dimensions of the first operand, counted from either end, or
+                all but them where the attribute `exclude` is true
     images      the first operand and the result are images in the attribute `layout`
-    forms       {attribute: {value: the core's}, or what makes the core's form of a value}, where
-                that is not plain from the type that the core declares
+    forms       {attribute or operand: {value: the core's}, or what makes the core's form of a
+                value}, where that is not plain from the type that the core declares
     fixed       attributes of the core's that are not given; others have their usual values
+    cast        an attribute that names the element type of the result
     """
     mine = dict(pair.split("=") for pair in renamed.split())
-    left_out = {*idle.split(), *["layout"] * images}
+    left_out = {*idle.split(), *["layout"] * images, "exclude", cast}
     kinds = {n: str(p.annotation).removesuffix(" | None") for n, p in op.attributes.items()}
     declared = {**dict.fromkeys(required.split(), Parameter.empty), **attributes}
     usual = {n: _KINDS.get(kinds.get(mine.get(n, n), "")) for n in declared}
     form_of = {**usual, **(forms or {})}
+    parts, kind = [o.partition(":") for o in operands.split()], Parameter.POSITIONAL_OR_KEYWORD
 
     def body(*given: RelaxExpr, **attrs: Any) -> Any:
         found = {n: _formed(n, v, form_of[n]) for n, v in attrs.items()}
-        if along:
+        given = tuple([_formed(n, x, form_of.get(n))
+                       for x, (n, _, _) in zip(given, parts, strict=False)])  # fmt: skip
+        if along and "exclude" in attrs:
+            found[along] = axes_of(found[along], rank_of(given[0]), attrs["exclude"])
+        elif along:
             found[along] = _counted(found[along], rank_of(given[0]), mine.get(along, along))
         own = {mine.get(n, n): v for n, v in found.items() if n not in left_out}
         if images:
             given = (spread(given[0], attrs["layout"], "layout", "NCHW"), *given[1:])
-        made = call(op, *given, **(fixed or {}), **own)
+        made: RelaxExpr = call(op, *given, **(fixed or {}), **own)
         if images:
-            return gathered(made, "NCHW", attrs["layout"], "layout")
+            made = gathered(made, "NCHW", attrs["layout"], "layout")
+        if cast:
+            return cast_to(made, attrs[cast])
         return items_of(made) if isinstance(made.type, TupleType) else made
 
-    parts, kind = [o.partition(":") for o in operands.split()], Parameter.POSITIONAL_OR_KEYWORD
     vars(body)["__signature__"] = inspect.Signature([
         *[Parameter(n, kind, annotation=a or "RelaxExpr") for n, _, a in parts],
         *[Parameter(a, Parameter.KEYWORD_ONLY, default=d) for a, d in declared.items()],

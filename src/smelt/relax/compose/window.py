@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..nodes import RelaxExpr, call
+from ..nodes import Call, RelaxExpr, call
 from .common import extents, legal, numbers, pad_numbers, shape_of
 from .layout import gathered, spread
 
@@ -77,6 +77,12 @@ def _even(have: tuple[int | None, ...], size: tuple[int, ...]) -> bool:
 def sliding(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """What places windows, by the core's names."""
     return {"strides": attrs["strides"], "pads": attrs["padding"], "dilations": attrs["dilation"]}
+
+
+def placed(n: Call, rank: int) -> dict[str, Any]:
+    """The strides, pads and dilations of a window over `rank` dimensions, written out."""
+    usual = {"strides": (1,) * rank, "pads": (0,) * (2 * rank), "dilations": (1,) * rank}
+    return {name: tuple(n.attrs[name]) or value for name, value in usual.items()}
 
 
 def matched(

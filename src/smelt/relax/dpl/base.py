@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.node import ordered
@@ -172,6 +172,13 @@ def _parts_of_copies(root: PatternBase) -> list[PatternBase]:
     return list(ordered([root], below))
 
 
+def as_patterns(values: Sequence[Any] | None, where: str) -> tuple[Any, ...] | None:
+    """Several patterns, or None: any values."""
+    if values is None:
+        return None
+    return tuple([as_pattern(v, f"{where} {n}") for n, v in enumerate(values)])
+
+
 def as_pattern(value: Any, where: str) -> DFPattern:
     """A pattern, or a TypeMismatch that says where something else stands."""
     if not isinstance(value, DFPattern):
@@ -232,7 +239,33 @@ class ExprPattern(DFPattern):
 
 
 class NodePattern(DFPattern):
-    """A pattern of one kind of node: the node belongs to the match."""
+    """A pattern of one kind of node: the node belongs to the match.
+
+    kind       the class of the node
+    described  its fields that patterns describe; those of the pattern have the same names
+    """
+
+    kind: ClassVar[type[RelaxExpr]]
+    described: ClassVar[tuple[str, ...]] = ()
+
+    def part(self, node: Any, name: str) -> Any:
+        """What a field of the node is for its pattern."""
+        return getattr(node, name)
+
+    def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
+        """A node of the kind, of which each part fits; None fits any."""
+        node = m.bindings.get(expr, expr)
+        if not isinstance(node, self.kind):
+            return FAIL
+        goals: list[Goal] = []
+        for name in self.described:
+            wanted, found = getattr(self, name), self.part(node, name)
+            if not isinstance(wanted, tuple):
+                wanted, found = (wanted,), (found,)
+            if len(wanted) != len(found):
+                return FAIL
+            goals += [(p, v, None) for p, v in zip(wanted, found, strict=True) if p is not None]
+        return (tuple(goals),)
 
     def inside(self, bound: Mapping[PatternBase, list[Any]]) -> Iterable[Any]:
         """The node."""

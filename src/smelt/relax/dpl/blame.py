@@ -28,40 +28,33 @@ def asked(
     except SmeltError:
         raise
     except Exception as e:
-        raise _check_error(check, e, root, inside, pattern) from e
+        raise TypeMismatch(_told(check, e, _paths(root, inside), pattern)) from e
 
 
-def _check_error(
-    check: Callable[..., Any],
-    error: Exception,
-    root: RelaxExpr,
-    inside: Sequence[RelaxExpr],
-    pattern: str,
-) -> TypeMismatch:
-    """The error to raise where a check function failed.
+def _told(check: object, error: Exception, paths: Mapping[Call, str], pattern: str) -> str:
+    """How a check function failed, and on what.
 
-    root, inside  the match: the value that the function got, and all its values
+    paths  the calls of the match
     """
     who = getattr(check, "__name__", type(check).__name__)
     frames = traceback.extract_tb(error.__traceback__)[1:2]  # the check function's own
     line = frames[0].line if frames else ""
     name = _missing(error)
-    paths = _paths(root, inside)
     text = f"pattern {pattern}: its check function {who} failed"
     text += f" at `{line}`" if line else ""
     text += f": {type(error).__name__}: {error}"
     if name is None:
-        return TypeMismatch(text)
+        return text
     reached = _reached(error, paths)
     if reached is not None:
         text += f"\nwhat it reached is {_call_text(reached, paths)}"
-    meant = [(p, c) for c, p in paths.items() if name in c.attrs]
-    if meant:
-        path, call = meant[0]
+    meant = next(((p, c) for c, p in paths.items() if name in c.attrs), None)
+    if meant is not None:
+        path, call = meant
         text += f"\n{op_name(call.op)} has {name!r}: {path}.attrs.{name} was probably meant"
     elif reached is not None:
         text += f"; nothing in the match has an attribute {name!r}"
-    return TypeMismatch(text)
+    return text
 
 
 def _missing(error: Exception) -> str | None:

@@ -56,9 +56,7 @@ class PatternSeq(Sequenced):
     def __init__(self, patterns: Sequence[PatternBase], edges: Sequence[Edge] = ()) -> None:
         """Keep patterns and edges, and tell the context around."""
         self.patterns, self.edges = tuple(patterns), tuple(edges)
-        context = _CURRENT.get()
-        if context is not None:
-            context.add(self)
+        enter(self)
 
     def dup(self) -> PatternSeq:
         """A sequence of patterns of its own that says the same."""
@@ -159,8 +157,8 @@ _Plan = list[tuple[PatternBase, list[Edge]]]
 _CURRENT: ContextVar[PatternContext | None] = ContextVar("pattern_context", default=None)
 
 
-def enter(pattern: PatternBase) -> None:
-    """A call pattern is made: the context around, if there is one, wants a value for it."""
+def enter(pattern: PatternBase | PatternSeq) -> None:
+    """A call pattern, or a sequence, is made: the context around, if there is one, wants values."""
     context = _CURRENT.get()
     if context is not None:
         context.add(pattern)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
-from smelt.relax.graph import free_vars, is_closed
+from smelt.relax.graph import cut_out, free_vars, is_closed
 from smelt.relax.nodes import Call, Constant, Function, Let, RelaxExpr, TupleGetItem, Var
 
 from .blame import asked
@@ -54,11 +54,7 @@ class Match:
         given = [i for i in self.inputs if not (constants and isinstance(i, Constant))]
         if constants is False:
             given += [n for n in self.inside if isinstance(n, Constant)]
-        params = [Var(f"{prefix}{n}", i.type) for n, i in enumerate(given)]
-        done: dict[RelaxExpr, RelaxExpr] = dict(zip(given, params, strict=True))
-        for node in self.inside:
-            done.setdefault(node, node.with_children(lambda c: done.get(c, c)))
-        return Function(tuple(params), done[self.root], dict(attrs)), given
+        return cut_out(self.inside, self.root, given, prefix, attrs), given
 
 
 def _part_name(node: RelaxExpr) -> str:
@@ -208,14 +204,22 @@ def partitioned(
     made: dict[RelaxExpr, Match] = {m.root: m for m in graph.matches(pattern, accept)}
     if not made:
         return graph.graph.root
-    numbers = {root: n for n, root in enumerate(made)}
+    calls: dict[RelaxExpr, tuple[Any, list[RelaxExpr], str]] = {}
+    for n, (root, m) in enumerate(made.items()):
+        full = {**attrs, "PartitionedFromPattern": m.name()}
+        calls[root] = (*m.function(full, f"FunctionVar_{n}_"), getattr(root, "name", ""))
+    return called(graph, calls)
+
+
+def called(
+    graph: Partitioner, calls: Mapping[RelaxExpr, tuple[Any, list[RelaxExpr], str]]
+) -> RelaxExpr:
+    """The root of a graph, with some values as calls: of what, on which values, and their names."""
 
     def replace(node: RelaxExpr, new: RelaxExpr, done: NewForms) -> RelaxExpr:
-        m = made.get(node)
-        if m is None:
+        if node not in calls:
             return new
-        full = {**attrs, "PartitionedFromPattern": m.name()}
-        f, inputs = m.function(full, f"FunctionVar_{numbers[node]}_")
-        return call_function(f, [done[i] for i in inputs], node.type, getattr(node, "name", ""))
+        target, inputs, name = calls[node]
+        return call_function(target, [done[i] for i in inputs], node.type, name)
 
     return transformed(graph.graph, replace)[graph.graph.root]

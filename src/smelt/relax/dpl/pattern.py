@@ -21,7 +21,7 @@ from smelt.relax.nodes import Constant, Function, GlobalVar, If, Let, Tuple, Tup
 from ..op.entry import known_op
 from . import base
 from .facts import OpRegistry
-from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase
+from .match import FAIL, FITS, Alternatives, Matcher, PatternBase
 
 
 class ConstantPattern(base.DFPattern):
@@ -70,46 +70,39 @@ class GlobalVarPattern(base.DFPattern):
 class TuplePattern(base.NodePattern):
     """A tuple of values that patterns describe, or any tuple."""
 
+    kind, described = Tuple, ("fields",)
+
     def __init__(self, fields: Sequence[base.DFPattern] | None) -> None:
         """fields: None fits a tuple of any values."""
-        self.fields, self.written = None, "is_tuple(None)"
-        if fields is not None:
-            self.fields = tuple(
-                [base.as_pattern(f, f"is_tuple: field {n}") for n, f in enumerate(fields)]
-            )
-            self.written = "is_tuple([{fields}])"
-
-    def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
-        """A Tuple of as many values."""
-        node = m.bindings.get(expr, expr)
-        if not isinstance(node, Tuple):
-            return FAIL
-        if self.fields is None:
-            return FITS
-        if len(self.fields) != len(node.items):
-            return FAIL
-        return (tuple([(p, v, None) for p, v in zip(self.fields, node.items, strict=True)]),)
+        self.fields = base.as_patterns(fields, "is_tuple: field")
+        self.written = "is_tuple(None)" if fields is None else "is_tuple([{fields}])"
 
 
 class TupleGetItemPattern(base.NodePattern):
     """One value of a tuple that a pattern describes."""
 
+    kind, described = TupleGetItem, ("tuple",)
     written = "is_tuple_get_item({tuple}, {index})"
 
     def __init__(self, tuple_value: base.DFPattern, index: int | None = None) -> None:
         """index: None fits every index."""
         self.tuple, self.index = base.as_pattern(tuple_value, "is_tuple_get_item"), index
 
+    def part(self, node: Any, name: str) -> Any:
+        """The tuple."""
+        return node.value
+
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """A TupleGetItem."""
         node = m.bindings.get(expr, expr)
-        if not isinstance(node, TupleGetItem) or self.index not in (None, -1, node.index):
-            return FAIL
-        return (((self.tuple, node.value, None),),)
+        fits = self.index in (None, -1, getattr(node, "index", None))
+        return super().expand(node, m, around) if fits else FAIL
 
 
 class IfPattern(base.NodePattern):
     """A branch. The patterns of the branches describe what they give."""
+
+    kind, described = If, ("cond", "true_branch", "false_branch")
 
     def __init__(
         self, cond: base.DFPattern, true_branch: base.DFPattern, false_branch: base.DFPattern
@@ -120,64 +113,37 @@ class IfPattern(base.NodePattern):
             base.as_pattern(p, "is_if") for p in parts
         ]
 
-    def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
-        """An If."""
-        node = m.bindings.get(expr, expr)
-        if not isinstance(node, If):
-            return FAIL
-        yes, no = (
-            _branch(self.true_branch, node.then_branch),
-            _branch(self.false_branch, node.else_branch),
-        )
-        return (((self.cond, node.condition, None), yes, no),)
+    def part(self, node: Any, name: str) -> Any:
+        """A branch is a function to a pattern of functions."""
+        sides = {"true_branch": node.then_branch, "false_branch": node.else_branch}
+        whole = name in sides and isinstance(getattr(self, name), FunctionPattern)
+        return sides[name] if whole else getattr(node, name)
 
     def inside(self, bound: Mapping[PatternBase, list[Any]]) -> Iterable[Any]:
         """The node and the functions that its branches are."""
         return [x for v in bound[self] for x in (v, v.then_branch, v.else_branch)]
 
 
-def _branch(pattern: base.DFPattern, branch: Function) -> Goal:
-    return (pattern, branch if isinstance(pattern, FunctionPattern) else branch.body, None)
-
-
 class LetPattern(base.NodePattern):
     """A Let: variable, value and body."""
+
+    kind, described = Let, ("var", "value", "body")
 
     def __init__(self, var: base.DFPattern, value: base.DFPattern, body: base.DFPattern) -> None:
         """Patterns of the three."""
         self.var, self.value, self.body = [base.as_pattern(p, "is_let") for p in (var, value, body)]
 
-    def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
-        """A Let."""
-        if not isinstance(expr, Let):
-            return FAIL
-        parts = ((self.var, expr.var), (self.value, expr.value), (self.body, expr.body))
-        return (tuple([(p, v, None) for p, v in parts]),)
-
 
 class FunctionPattern(base.NodePattern):
     """A function: its parameters and its body."""
 
+    kind, described = Function, ("params", "body")
     written = "is_function(..., {body})"
 
     def __init__(self, params: Sequence[base.DFPattern] | None, body: base.DFPattern) -> None:
         """params: None fits any parameters."""
-        self.params = None
-        if params is not None:
-            self.params = tuple([base.as_pattern(p, f"is_function: parameter {n}")
-                                 for n, p in enumerate(params)])  # fmt: skip
+        self.params = base.as_patterns(params, "is_function: parameter")
         self.body = base.as_pattern(body, "is_function")
-
-    def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
-        """A Function of as many parameters."""
-        if not isinstance(expr, Function):
-            return FAIL
-        body: Goal = (self.body, expr.body, None)
-        if self.params is None:
-            return ((body,),)
-        if len(self.params) != len(expr.params):
-            return FAIL
-        return ((*[(p, v, None) for p, v in zip(self.params, expr.params, strict=True)], body),)
 
 
 # ------------------------------------------------------------------------------ how they are made

@@ -29,29 +29,22 @@ def _numbers(attrs: dict[str, Any]) -> dict[str, Any]:
     return {n: _plain(v) if n in names else v for n, v in attrs.items()}
 
 
-def _conv(rank: int) -> None:
-    prepare = prepared(rank, "strides", "dilation")
+def _conv(name: str, what: str, rank: int, kernel: str, turned: str = "", **more: int) -> None:
+    """Enter a convolution over `rank` dimensions.
 
-    @attributes(strides=1, padding=0, dilation=1, groups=1, data_layout="NC" + SPATIAL[rank],
-                kernel_layout="OI" + SPATIAL[rank], out_layout=None, out_dtype=None)  # fmt: skip
-    def build(data: RelaxExpr, weight: RelaxExpr, **attrs: Any) -> RelaxExpr:
-        return conv(rank, data, weight, prepare(_numbers(attrs)))
+    kernel  the letters of its weight; turned: those of a transposed one's
+    more    attributes of its own: a number, or one for each dimension
+    """
+    prepare = prepared(rank, "strides", "dilation", *more)
 
-    build.__doc__ = f"A convolution over {rank} dimension{'s' * (rank > 1)}."
-    entry(f"nn.conv{rank}d")(build)
-
-
-def _conv_transpose(rank: int) -> None:
-    kernel, prepare = "IO" + SPATIAL[rank], prepared(rank, "strides", "dilation", "output_padding")
-
-    @attributes(strides=1, padding=0, output_padding=0, dilation=1, groups=1,
+    @attributes(strides=1, padding=0, **more, dilation=1, groups=1,
                 data_layout="NC" + SPATIAL[rank], kernel_layout=kernel, out_layout=None,
                 out_dtype=None)  # fmt: skip
     def build(data: RelaxExpr, weight: RelaxExpr, **attrs: Any) -> RelaxExpr:
-        return conv(rank, data, weight, prepare(_numbers(attrs)), kernel)
+        return conv(rank, data, weight, prepare(_numbers(attrs)), turned)
 
-    build.__doc__ = f"A transposed convolution over {rank} dimension{'s' * (rank > 1)}."
-    entry(f"nn.conv{rank}d_transpose")(build)
+    build.__doc__ = f"{what} over {rank} dimension{'s' * (rank > 1)}."
+    entry(name)(build)
 
 
 def _pool(kind: str, rank: int) -> None:
@@ -97,9 +90,10 @@ def _pool_backward(kind: str) -> None:
     entry(f"grad.{kind}_pool2d_backward")(build)
 
 
-for _rank in SPATIAL:
-    _conv(_rank)
-    _conv_transpose(_rank)
+for _rank, _letters in SPATIAL.items():
+    _conv(f"nn.conv{_rank}d", "A convolution", _rank, "OI" + _letters)
+    _conv(f"nn.conv{_rank}d_transpose", "A transposed convolution", _rank, "IO" + _letters,
+          "IO" + _letters, output_padding=0)  # fmt: skip
     for _kind in ("max", "avg"):
         _pool(_kind, _rank)
 for _kind in ("max", "avg"):

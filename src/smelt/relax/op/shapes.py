@@ -138,7 +138,7 @@ def strided_slice(
 
     assume_inbound  begin and end are known to lie inside; numbers are checked either way
     """
-    at = axes_of([number_given(a) for a in _many(axes)], rank_of(x))
+    at = axes_of(shape_given(axes), rank_of(x))
     first, last = shape_given(begin), shape_given(end)
     steps = shape_given(strides) if strides is not None else (1,) * len(at)
     legal(
@@ -152,12 +152,6 @@ def strided_slice(
         for a, b, e, s in zip(at, first, last, steps, strict=True)
     ]
     return sliced(x, at, cuts, steps)
-
-
-def _many(given: Any) -> Any:
-    return getattr(given, "values", getattr(given, "items", given)) if not isinstance(
-        given, list | tuple
-    ) else given  # fmt: skip
 
 
 def _negative(*sizes: Any) -> bool:

@@ -41,23 +41,22 @@ _index("argmax")
 _index("argmin")
 
 
-def _centred(x: RelaxExpr, axes: tuple[int, ...]) -> RelaxExpr:
+def _variance(x: RelaxExpr, axis: Any, keepdims: bool) -> RelaxExpr:
+    axes = axes_of(axis, rank_of(x))
     far = call("subtract", x, call("mean", x, axes=axes, keepdims=True))
-    return call("multiply", far, far)
+    return call("mean", call("multiply", far, far), axes=axes, keepdims=keepdims)
 
 
 @entry("variance")
 def variance(x: RelaxExpr, axis: Any = None, keepdims: bool = False) -> RelaxExpr:
     """The mean of squared distances from the mean."""
-    axes = axes_of(axis, rank_of(x))
-    return call("mean", _centred(x, axes), axes=axes, keepdims=keepdims)
+    return _variance(x, axis, keepdims)
 
 
 @entry("std")
 def std(x: RelaxExpr, axis: Any = None, keepdims: bool = False) -> RelaxExpr:
     """The root of the variance."""
-    axes = axes_of(axis, rank_of(x))
-    return call("sqrt", call("mean", _centred(x, axes), axes=axes, keepdims=keepdims))
+    return call("sqrt", _variance(x, axis, keepdims))
 
 
 @entry("median")

@@ -10,10 +10,11 @@ from smelt.ir.module import IRModule
 from smelt.ir.op_attrs import HANDLERS
 from smelt.relax.dpl.blame import asked
 from smelt.relax.dpl.graph import op_name
+from smelt.relax.graph import is_closed
 from smelt.relax.nodes import Call, Function, TupleGetItem
 
-from .merge_composite import graph_functions
 from .regions import Region, adopt_items, mark_regions, read_regions, top_level
+from .rewriting import map_functions
 
 OpPredicate = Callable[[Call], bool]
 
@@ -54,11 +55,6 @@ def register_op_predicate(target: str, op_name: str, fn: OpPredicate | None = No
 HANDLERS["target"] = lambda op_name, target, fn: register_op_predicate(target, op_name, fn)
 
 
-def op_predicates(target: str) -> dict[str, OpPredicate]:
-    """What was entered for a compiler, by operator."""
-    return dict(_PREDICATES.get(target, {}))
-
-
 def annotate_target(
     mod: IRModule, targets: str | Sequence[str], include_non_call_ops: bool = True
 ) -> IRModule:
@@ -76,8 +72,8 @@ def annotate_target(
         raise TypeMismatch(
             f"AnnotateTarget takes the name of a compiler or a list, not {targets!r}"
         )
-    changed: dict[str, Any] = {}
-    for name, f in graph_functions(mod).items():
+
+    def annotated(f: Function) -> Function:
         plain, regions = read_regions(f)
         order = top_level(plain)
         split = {n.value for n in order if isinstance(n, TupleGetItem)}
@@ -87,9 +83,9 @@ def annotate_target(
                 allowed = include_non_call_ops or n not in split
                 takers = [t for t in names if allowed and _takes(t, n)]
                 regions[n] = Region(takers[0] if takers else "default")
-        if regions:
-            changed[name] = mark_regions(plain, adopt_items(order, regions))
-    return mod.with_functions(changed) if changed else mod
+        return mark_regions(plain, adopt_items(order, regions)) if regions else f
+
+    return map_functions(mod, annotated, lambda f: not is_closed(f))
 
 
 def _takes(target: str, n: Call) -> bool:

@@ -22,6 +22,7 @@ from smelt.ir.expr import Expr, const
 from smelt.ir.module import IRModule
 from smelt.ir.text import fresh_name
 from smelt.ir.types import TensorType, TupleType
+from smelt.relax.compose.common import items_of
 from smelt.relax.graph import function_of, is_foreign
 from smelt.relax.nodes import (
     Call,
@@ -188,26 +189,23 @@ def layout_of(v: Call, result: int, rank: int) -> Order:
 def with_flat_results(mod: IRModule) -> IRModule:
     """A module whose "main" gives tensors, or a tuple of them, and no tuples inside."""
     main = mod["main"]
-    items: list[RelaxExpr] = []
-    todo: list[RelaxExpr] = [main.body]
-    while todo:
-        v = todo.pop()
-        if isinstance(v, Tuple):
-            todo += reversed(v.items)
-        elif isinstance(v.type, TupleType):
-            todo += [TupleGetItem(v, i) for i in reversed(range(len(v.type.items)))]
-        else:
-            items.append(v)
+    items = _flat(main.body)
     before = main.results()
     if len(items) == len(before) and all(a is b for a, b in zip(items, before, strict=True)):
         return mod
     return mod.with_functions({"main": main.replace(body=Tuple(tuple(items)))})
 
 
+def _flat(v: RelaxExpr) -> list[RelaxExpr]:
+    """A tensor, or those in a tuple."""
+    if not isinstance(v.type, TupleType):
+        return [v]
+    return [tensor for item in items_of(v) for tensor in _flat(item)]
+
+
 def choose_layouts(mod: IRModule) -> IRModule:
     """A module whose "main" says where its values stand in memory."""
-    mod = with_flat_results(mod)
-    return _Chooser(mod).run()
+    return _Chooser(with_flat_results(mod)).run()
 
 
 class _Origin(NamedTuple):
@@ -225,11 +223,11 @@ class _Origin(NamedTuple):
     order: Order | None
 
 
-class _Wish(NamedTuple):
-    """A value that has to be written in another order than its kernel would."""
+class _Wish(Exception):
+    """A value has to be written in another order than its kernel would: the walk goes back."""
 
-    call: Call
-    order: Order
+    def __init__(self, call: Call, order: Order) -> None:
+        self.call, self.order = call, order
 
 
 class _Chooser:
@@ -247,27 +245,27 @@ class _Chooser:
 
     def run(self) -> IRModule:
         """Visit all values, then the results."""
-        for p in self.main.params:
-            self.places[p] = (_Origin(p, dense(tensor_type_of(p).shape), None, False, None),)
-        nodes = [v for v in values(self.main.body) if v not in self.places]
-        nodes = nodes[: -1 if isinstance(self.main.body, Tuple) else None]
+        nodes = list(values(self.main.body))[: -1 if isinstance(self.main.body, Tuple) else None]
         at = {v: n for n, v in enumerate(nodes)}
-        n = 0
         results: list[RelaxExpr] = []
-        while n <= len(nodes):
-            wish = self.visit(nodes[n]) if n < len(nodes) else self.results(results)
-            if wish is not None:
+        first: int | None = 0
+        while first is not None:
+            try:
+                for v in nodes[first:]:
+                    self.visit(v)
+                results, first = self.results(), None
+            except _Wish as wish:
                 self.granted[wish.call] = wish.order
-            n = n + 1 if wish is None else at[wish.call]
+                first = at[wish.call]
         body = Tuple(tuple(results)) if isinstance(self.main.body, Tuple) else results[0]
         main = self.main.replace(body=body)
         return self.mod.with_functions({**self.functions, "main": main})
 
-    def visit(self, v: RelaxExpr) -> _Wish | None:
-        """Decide where a value stands; or say which other one has to be decided anew."""
+    def visit(self, v: RelaxExpr) -> None:
+        """Decide where a value stands. Raises a _Wish where another one is to be decided anew."""
         match v:
-            case Constant():
-                self.places[v] = (_Origin(v, dense(v.type.shape), None, False, None),)
+            case Var() | Constant():
+                self.places[v] = (_Origin(v, dense(tensor_type_of(v).shape), None, False, None),)
             case Tuple(items):
                 self.places[v] = tuple([self.place(i) for i in items])
             case TupleGetItem(value, index):
@@ -275,49 +273,46 @@ class _Chooser:
             case Call(GlobalVar() as op):
                 group = self.mod[op.name]
                 if isinstance(group, PrimFunc) or is_foreign(group):
-                    return self.external(v)
-                self.kernel(v, group, op)
+                    self.external(v)
+                else:
+                    self.kernel(v, group, op)
             case Call(Op(), (RelaxExpr() as source, *_)) if v.callee in VIEW_NAMES:
-                return self.view(v, source)
+                self.view(v, source)
             case Call():
                 self.alone(v)
-        return None
 
     def place(self, v: RelaxExpr) -> _Origin:
         """The place of a single value."""
         (found,) = self.places[v]
         return found
 
-    def view(self, v: Call, source: RelaxExpr) -> _Wish | None:
+    def view(self, v: Call, source: RelaxExpr) -> None:
         """A view where it can be one; else its source may be written differently, or is copied."""
         at = self.place(source)
         made = view_of(v.callee, v.attrs, at.view, tensor_type_of(v).shape, self.analyzer)
         if made is not None and not _repeats_elements(made):
-            rank = len(at.view.shape)
-            order = at.order
-            if order is not None:
-                moved = v.callee == "transpose"
-                order = tuple([order[a] for a in transpose_axes(v.attrs, rank)]) if moved else None
+            order = None
+            if at.order is not None and v.callee == "transpose":
+                axes = transpose_axes(v.attrs, len(at.view.shape))
+                order = tuple([at.order[a] for a in axes])
             whole = at.whole and v.callee != "strided_slice"
             self.places[v] = (_Origin(self.on(v, [at]), made, at.owner, whole, order),)
-            return None
+            return
         if v.callee in ("reshape", "squeeze", "expand_dims") and at.order is not None:
-            wish = self.wish(at.owner, at.order)
-            if wish is not None:
-                return wish
+            self.wish(at.owner, at.order)
         self.alone(v)
-        return None
 
-    def wish(self, owner: Call | None, order: Order) -> _Wish | None:
-        """That a kernel writes its result in an order, where that costs less than a copy."""
+    def wish(self, owner: Call | None, order: Order) -> None:
+        """Raise that a kernel writes its result in an order, where that costs less than a copy."""
         if owner is None or owner in self.granted or not isinstance(owner.op, GlobalVar):
-            return None
+            return
         group = self.mod[owner.op.name]
         if isinstance(group, PrimFunc) or is_foreign(group):
-            return None
+            return
         inputs = [self.place(a).view for a in owner.args if a is not None]
         natural = _natural_order(group, inputs, tensor_type_of(owner), self.analyzer)
-        return _Wish(owner, order) if price(group, natural, order) < COPY else None
+        if price(group, natural, order) < COPY:
+            raise _Wish(owner, order)
 
     def kernel(self, v: Call, group: Function, op: GlobalVar) -> None:
         """A kernel, its operands copied where it needs channels next to each other."""
@@ -347,7 +342,7 @@ class _Chooser:
         op = self.function(v.callee, function_of(v))
         self.kernel(v, self.functions[op.name], op)
 
-    def external(self, v: Call) -> _Wish | None:
+    def external(self, v: Call) -> None:
         """A call of an external function or a program: everything dense and row-major."""
         inputs = []
         for a in v.args:
@@ -356,18 +351,16 @@ class _Chooser:
             at = self.place(a)
             if not is_dense(at.view, self.analyzer):
                 order = tuple(range(len(at.view.shape)))
-                wish = self.wish(at.owner, order) if at.owner is a else None
-                if wish is not None:
-                    return wish
+                if at.owner is a:
+                    self.wish(at.owner, order)
                 at = self.copied(at, order)
             inputs.append(at)
         views = [dense(t.shape) for t in tensor_types(v.type)]
         self.stand(self.on(v, inputs), v, views, None)
-        return None
 
-    def results(self, out: list[RelaxExpr]) -> _Wish | None:
-        """Each result of the model alone in memory, row-major; they are put into `out`."""
-        out.clear()
+    def results(self) -> list[RelaxExpr]:
+        """Each result of the model alone in memory, row-major."""
+        out: list[RelaxExpr] = []
         taken: set[int] = set()
         for r in self.main.results():
             at = self.place(r)
@@ -376,13 +369,11 @@ class _Chooser:
             if not fits:
                 order = tuple(range(len(at.view.shape)))
                 if at.owner is r and id(root) not in taken:
-                    wish = self.wish(r, order)
-                    if wish is not None:
-                        return wish
+                    self.wish(at.owner, order)
                 at = self.copied(at, order, again=True)
             taken.add(id(_memory(at.value)))
             out.append(at.value)
-        return None
+        return out
 
     def channels_last(self, at: _Origin) -> _Origin:
         """A value with its channels next to each other in memory, copied where they are not."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -51,35 +49,23 @@ def _bias(n: Call) -> Constant | None:
     return found[1]
 
 
-def _branches(f: Function) -> dict[RelaxExpr, list[_Branch]]:
-    """The products of each tensor, where there are several, in the order of the graph."""
+def _groups(f: Function) -> list[list[_Branch]]:
+    """The products of one tensor that are of one form, in the order of the graph.
+
+    Of one element type, and all with a bias behind them or all without.
+    """
     uses = uses_of(f)
-    found: dict[RelaxExpr, dict[Call, _Branch]] = {}
+    found: dict[Call, _Branch] = {}
     for n in postorder(f.body):
-        product = _product(n)
-        if product is not None and product.args[0] is not None:
-            found.setdefault(product.args[0], {})[product] = _Branch(product, product, None)
-        elif is_op(n, "add"):
-            _add_bias(n, uses, found)
-    return {x: list(group.values()) for x, group in found.items() if len(group) > 1}
-
-
-def _add_bias(
-    n: Call, uses: Counter[RelaxExpr], found: dict[RelaxExpr, dict[Call, _Branch]]
-) -> None:
-    """Let a branch end behind its bias."""
-    y = n.args[0]
-    product = _product(y) if y is not None else None
-    bias = _bias(n) if product is not None and uses[product] == 1 else None
-    if product is not None and bias is not None and product.args[0] is not None:
-        found[product.args[0]][product] = _Branch(product, n, bias)
-
-
-def _groups(branches: Iterable[_Branch]) -> list[list[_Branch]]:
-    """Branches of one form: element type, and all with a bias or all without."""
+        behind = n.args[0] if is_op(n, "add") else None
+        product, end = _product(n), _product(behind)
+        if product is not None:
+            found[product] = _Branch(product, product, None)
+        elif end is not None and is_op(n, "add") and uses[end] == 1 and (bias := _bias(n)):
+            found[end] = _Branch(end, n, bias)
     groups: dict[tuple[object, ...], list[_Branch]] = {}
-    for b in branches:
-        key = (tensor_type_of(b.product).dtype, b.bias is None)
+    for b in found.values():
+        key = (b.product.args[0], tensor_type_of(b.product).dtype, b.bias is None)
         groups.setdefault(key, []).append(b)
     return [g for g in groups.values() if len(g) > 1]
 
@@ -103,10 +89,9 @@ def _joint(x: RelaxExpr, group: list[_Branch]) -> Call:
 def _function(f: Function) -> Function:
     """Slices of the joint products in the place of the branches' results."""
     places: dict[RelaxExpr, tuple[list[_Branch], int]] = {}
-    for branches in _branches(f).values():
-        for group in _groups(branches):
-            starts = np.cumsum([0] + [b.columns for b in group])
-            places.update({b.root: (group, int(at)) for b, at in zip(group, starts, strict=False)})
+    for group in _groups(f):
+        starts = np.cumsum([0] + [b.columns for b in group])
+        places.update({b.root: (group, int(at)) for b, at in zip(group, starts, strict=False)})
     if not places:
         return f
     joint: dict[Call, Call] = {}

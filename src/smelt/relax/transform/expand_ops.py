@@ -44,12 +44,10 @@ def to_static(node: Call) -> RelaxExpr | None:
     op = node.op
     if not isinstance(op, GraphOp) or not op.needs:
         return None
-    args: list[RelaxExpr | None] = list(node.args)
-    for i in op.needs:
-        operand = args[i] if i < len(args) else None
-        if operand is None:
-            continue
-        args[i] = folded(transform(operand, lambda old, new: expanded(new)))
-        if not isinstance(args[i], Constant):
-            return None
+    args = list(node.args)
+    for i, operand in enumerate(args):
+        if i in op.needs and operand is not None:
+            args[i] = folded(transform(operand, lambda old, new: expanded(new)))
+            if not isinstance(args[i], Constant):
+                return None
     return op.expand(node.replace(args=tuple(args)))

@@ -13,6 +13,7 @@ from smelt.ir.tables import entering
 from smelt.ir.types import TensorType
 from smelt.relax.compose import affine, common, integer, quantize
 from smelt.relax.compose.operands import const
+from smelt.relax.compose.window import placed
 from smelt.relax.folding import folded
 from smelt.relax.graph_op import GraphOp, instance_of, kind_of
 from smelt.relax.nodes import (
@@ -247,18 +248,12 @@ def mean(n: Call, types: Types) -> Result:
 def avg_pool(n: Call, types: Types) -> Result:
     """To the result's scale where that is settled, else to the operand's."""
     (x,), (t, out), a = given(n), rescaled(n, types), n.attrs
-    y = affine.average(x, t.numbers, out.numbers, a["kernel"], _window(n, len(a["kernel"])),
+    y = affine.average(x, t.numbers, out.numbers, a["kernel"], placed(n, len(a["kernel"])),
                        a["count_include_pad"])  # fmt: skip
     return y, out
 
 
 # ------------------------------------------------------------------------------------ products
-
-
-def _window(n: Call, rank: int) -> dict[str, Any]:
-    """The strides, pads and dilations of a window over `rank` dimensions, written out."""
-    usual = {"strides": (1,) * rank, "pads": (0,) * (2 * rank), "dilations": (1,) * rank}
-    return {name: tuple(n.attrs[name]) or value for name, value in usual.items()}
 
 
 def factors(n: Call, types: Types, axis: int | None) -> tuple[TensorAffineType, TensorAffineType]:
@@ -282,7 +277,7 @@ def conv(n: Call, types: Types) -> Result:
     """A convolution with int32 sums, whose scale is the product of both scales"""
     (x, w), groups, turned = given(n), n.attrs["groups"], n.callee == "conv_transpose"
     s, t = factors(n, types, int(turned))
-    a, zeros = _window(n, common.rank_of(w) - 2), (s.zero_point, t.zero_point)
+    a, zeros = placed(n, common.rank_of(w) - 2), (s.zero_point, t.zero_point)
     if not turned:
         y = integer.conv_sums(x, w, *zeros, groups, a)
     elif t.one or groups == 1:

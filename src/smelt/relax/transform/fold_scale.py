@@ -57,8 +57,7 @@ def _along_weights(y: Call, w: Array, s: Array) -> Array | None:
             return None
         return s[:, None] if y.attrs["transpose_b"] else s
     if op_name(y) == "conv_transpose":
-        rows = s.reshape(y.attrs["groups"], -1).repeat(w.shape[0] // y.attrs["groups"], 0)
-        return rows.reshape(*w.shape[:2], *[1] * (w.ndim - 2))
+        return _by_groups(s, w, y.attrs["groups"])
     return s.reshape(-1, *[1] * (w.ndim - 1))
 
 
@@ -122,14 +121,15 @@ def _along_inputs(n: Call, w: Array, c: Array, rank: int) -> Array | None:
     s = vector_along(c, rank, 1)
     if s is None or s.ndim == 0:
         return s
-    rest = [1] * (w.ndim - 2)
     if op_name(n) == "conv_transpose":
-        return s.reshape(-1, 1, *rest)
-    return (
-        s.reshape(n.attrs["groups"], -1)
-        .repeat(w.shape[0] // n.attrs["groups"], 0)
-        .reshape(*w.shape[:2], *rest)
-    )
+        return s.reshape(-1, *[1] * (w.ndim - 1))
+    return _by_groups(s, w, n.attrs["groups"])
+
+
+def _by_groups(s: Array, w: Array, groups: int) -> Array:
+    """Vectors of the groups, one behind the other, for each row of weights of its group."""
+    rows = s.reshape(groups, -1).repeat(w.shape[0] // groups, 0)
+    return rows.reshape(*w.shape[:2], *[1] * (w.ndim - 2))
 
 
 @rule(*CONVOLUTIONS)

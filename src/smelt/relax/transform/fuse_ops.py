@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
+from smelt.ir.text import fresh_name
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax.graph import Leaders, is_unit, parts_of, users_of
 from smelt.relax.graph_op import instance_of, kind_of, needs_values
@@ -67,11 +68,10 @@ class Groups:
         if kind in _APART:
             return
         taken = self.anchored[self.leader.find(id(consumer))] in _EXPENSIVE
-        for arg in _by_position(consumer):
-            if id(arg) not in self.kind or self.kind[id(arg)] in _APART:
+        for arg in reversed(consumer.args):  # what was computed last is the main path
+            if not isinstance(arg, nodes.Call) or self.kind.get(id(arg), "none") in _APART:
                 continue
-            users = self.users[arg]
-            if len(users) != 1 or users[0] is not consumer:
+            if self.users[arg] != [consumer]:
                 continue
             mine, its = self.leader.find(id(consumer)), self.leader.find(id(arg))
             if mine == its or self.size[mine] + self.size[its] > _LIMIT:
@@ -114,11 +114,6 @@ def _same_shape(a: nodes.Call, b: nodes.Call) -> bool:
         and isinstance(b.type, TensorType)
         and a.type.shape == b.type.shape
     )
-
-
-def _by_position(c: nodes.Call) -> list[nodes.Call]:
-    """Operands that are calls, the one that was computed last first: it is the main path."""
-    return [a for a in reversed(c.args) if isinstance(a, nodes.Call)]
 
 
 def _kind(c: nodes.Call, views: bool) -> str:
@@ -208,7 +203,8 @@ class _Builder:
         self.mod, self.main, self.groups = mod, main, groups
         self.new: dict[int, nodes.RelaxExpr] = {}
         self.functions: dict[str, nodes.Function] = {}
-        self.by_form: dict[str, str] = {}
+        self.by_form: dict[str, nodes.GlobalVar] = {}
+        self.taken = {*mod.functions, "main"}
 
     def build(self) -> IRModule:
         for v in self.groups.values:
@@ -216,10 +212,8 @@ class _Builder:
                 continue
             if isinstance(v, nodes.Call) and isinstance(v.op, nodes.Function):
                 self.new[id(v)] = self.outlined(v, v.op, v.op.body)
-            elif isinstance(v, nodes.TupleGetItem) and isinstance(
-                self.new[id(v.value)], nodes.Tuple
-            ):
-                self.new[id(v)] = self.new[id(v.value)].items[v.index]  # type: ignore[attr-defined]
+            elif isinstance(v, nodes.TupleGetItem):
+                self.new[id(v)] = self.new[id(v.value)][v.index]
             elif group := self.groups.of(v):
                 if group[-1] is v:
                     self.new[id(v)] = self.group(group)
@@ -242,35 +236,30 @@ class _Builder:
         inside = list(nodes.values(body))
         params = tuple([p for p in f.params if p in inside])
         calls = [c for c in inside if isinstance(c, nodes.Call)]
-        name = self.name_of(calls, f"{id(body)}", params, body)
-        args = tuple([self.new.get(id(given[p]), given[p]) for p in params])
-        return nodes.Call(nodes.GlobalVar(name), args, {}, body.type, v.name, _names(calls))
+        unit = nodes.Function(params, body)
+        return self.call(calls, unit, f"{id(body)}", [given[p] for p in params], v.name)
 
     def group(self, group: Sequence[nodes.Call]) -> nodes.RelaxExpr:
         """A call of the function that a group becomes."""
         f, given = outlined(group, _is_written)
         known = [isinstance(a, nodes.Constant) for a in given]
         form = f"{form_of(f)} {known} {[id(c.op) for c in group]}"
-        name = nodes.GlobalVar(self.name_of(group, form, f.params, f.body))
-        args = tuple([self.new.get(id(a), a) for a in given])
-        return nodes.Call(name, args, {}, f.body.type, group[-1].name, _names(group))
+        return self.call(group, f, form, given, group[-1].name)
 
-    def name_of(
+    def call(
         self,
-        group: Sequence[nodes.Call],
+        calls: Sequence[nodes.Call],
+        f: nodes.Function,
         form: str,
-        params: tuple[nodes.Var, ...],
-        body: nodes.RelaxExpr,
-    ) -> str:
-        found = self.by_form.get(form)
-        if found is not None:
-            return found
-        stem = "fused_" + "_".join(c.callee for c in group) if len(group) > 1 else group[0].callee
-        stem = stem[:60].rstrip("_").replace(".", "_")
-        name, n = stem, 0
-        while name in self.functions or name in self.mod or name == "main":
-            n += 1
-            name = f"{stem}_{n}"
-        self.by_form[form] = name
-        self.functions[name] = nodes.Function(params, body, {"primitive": True, "name": name})
-        return name
+        given: Sequence[nodes.RelaxExpr],
+        name: str,
+    ) -> nodes.Call:
+        """A call of a function of some operators; those of one form share one."""
+        if form not in self.by_form:
+            stem = "_".join(c.callee for c in calls)
+            stem = f"fused_{stem}" if len(calls) > 1 else stem
+            symbol = fresh_name(stem[:60].rstrip("_"), self.taken)
+            self.by_form[form] = nodes.GlobalVar(symbol)
+            self.functions[symbol] = f.replace(attrs={"primitive": True, "name": symbol})
+        args = tuple([self.new.get(id(a), a) for a in given])
+        return nodes.Call(self.by_form[form], args, {}, f.body.type, name, _names(calls))

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.relax.dpl.blame import asked
-from smelt.relax.dpl.graph import NewForms, call_function, transformed
+from smelt.relax.dpl.graph import call_function
 from smelt.relax.dpl.match import PatternBase
-from smelt.relax.dpl.partition import Match, Partitioner
+from smelt.relax.dpl.partition import Match, Partitioner, called
 from smelt.relax.graph import transform
 from smelt.relax.nodes import Call, Function, GlobalVar, RelaxExpr, Var
 
 from .merge_composite import graph_functions
 from .regions import Lifted, Region, adopt_items, lift_regions, merge_regions, top_level
+from .rewriting import functions_of
 
 
+@dataclass(frozen=True, eq=False)
 class PatternCheckContext:
     """What the check of a FusionPattern gets.
 
@@ -27,16 +30,10 @@ class PatternCheckContext:
     users            the users of every value of the function
     """
 
-    def __init__(
-        self,
-        matched_expr: RelaxExpr,
-        annotated_expr: Mapping[str, RelaxExpr],
-        matched_values: Sequence[RelaxExpr],
-        users: Mapping[RelaxExpr, Sequence[RelaxExpr]],
-    ) -> None:
-        """Keep the parts."""
-        self.matched_expr, self.annotated_expr = matched_expr, dict(annotated_expr)
-        self.matched_values, self.users = tuple(matched_values), users
+    matched_expr: RelaxExpr
+    annotated_expr: Mapping[str, RelaxExpr]
+    matched_values: Sequence[RelaxExpr]
+    users: Mapping[RelaxExpr, Sequence[RelaxExpr]]
 
 
 class FusionPattern:
@@ -86,7 +83,7 @@ class FusionPattern:
         """What the check says of a match."""
         if self.check is None:
             return True
-        context = PatternCheckContext(m.root, self.annotated(m), m.inside, users)
+        context = PatternCheckContext(m.root, self.annotated(m), tuple(m.inside), users)
         return asked(self.check, context, m.root, m.inside, self.name)
 
 
@@ -131,7 +128,7 @@ def _fused(
     if not matches:
         return {}
     functions: dict[str, RelaxExpr] = {}
-    calls: dict[RelaxExpr, tuple[GlobalVar, list[RelaxExpr]]] = {}
+    calls: dict[RelaxExpr, tuple[Any, list[RelaxExpr], str]] = {}
     for m in reversed(matches):
         name = _fresh("fused_" + "_".join(m.op_names()).replace(".", "_"), {**taken, **functions})
         attrs: dict[str, Any] = {"Composite": entry.name, "Primitive": 1}
@@ -144,15 +141,8 @@ def _fused(
             del functions[name]
             name = _fresh(f"{name}_{codegen}", {**taken, **functions})
             functions[name] = _codegen(inner, codegen, name)
-        calls[m.root] = (GlobalVar(name), inputs)
-
-    def replace(node: RelaxExpr, new: RelaxExpr, done: NewForms) -> RelaxExpr:
-        if node not in calls:
-            return new
-        target, inputs = calls[node]
-        return Call(target, tuple([done[i] for i in inputs]), {}, node.type)
-
-    return {**functions, "": transformed(graph.graph, replace)[graph.graph.root]}
+        calls[m.root] = (GlobalVar(name), inputs, "")
+    return {**functions, "": called(graph, calls)}
 
 
 def _codegen(inner: Function, codegen: str, symbol: str) -> Function:
@@ -176,11 +166,7 @@ def merge_composite_functions(mod: IRModule) -> IRModule:
     It has the attributes "Codegen" and "global_symbol", and calls the composites in place. The
     composites that nothing else calls leave the module.
     """
-    composites = {
-        name: f
-        for name, f in mod.functions.items()
-        if isinstance(f, Function) and "Composite" in f.attrs
-    }
+    composites = {name: f for name, f in functions_of(mod).items() if "Composite" in f.attrs}
     made: dict[str, Any] = {}
     for name, f in graph_functions(mod).items():
         inlined = _in_place(f, composites)

@@ -15,15 +15,7 @@ from typing import Any
 from smelt.ir.errors import InternalError, SmeltError, TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
-from smelt.ir.types import (
-    FuncType,
-    GlobalTypeVar,
-    IncompleteType,
-    TupleType,
-    Type,
-    TypeVar,
-    tensor_type,
-)
+from smelt.ir.types import FuncType, IncompleteType, TupleType, Type, TypeVar, tensor_type
 from smelt.relax.graph import free_vars, rebuilding
 from smelt.relax.host_ops import call_type
 from smelt.runtime.errors import nearest
@@ -31,6 +23,7 @@ from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
 from .. import adt, nodes
+from .rewriting import functions_of
 from .unify import Unifier, Unknown, replaced, show, unknowns
 
 _MOST_PASSES = 60
@@ -83,7 +76,7 @@ class _Inference:
 
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
-        self.functions = {n: f for n, f in mod.functions.items() if isinstance(f, nodes.Function)}
+        self.functions = functions_of(mod)
         self.types: dict[Node, Type] = {}
         self.unifier = Unifier()
         self.schemes: dict[nodes.Var, list[Unknown]] = {}
@@ -257,18 +250,14 @@ class _Inference:
 
     def constructor(self, c: adt.Constructor, use: Node) -> FuncType:
         """A constructor as a function for one use."""
-        data = self.data(c.belong_to)
+        try:
+            data = self.mod.type_data(c.belong_to)
+        except KeyError as e:
+            raise TypeMismatch(e.args[0]) from None
         whole = data.type_of(data.constructors[adt.constructor_tag(self.mod, c)])
         made = self.unifier.instance(whole, whole.type_params, use)
         assert isinstance(made, FuncType)
         return made
-
-    def data(self, name: GlobalTypeVar) -> Any:
-        """The definition of a data type."""
-        try:
-            return self.mod.type_data(name)
-        except KeyError as e:
-            raise TypeMismatch(e.args[0]) from None
 
     # ------------------------------------------------------------------------------------- calls
 
@@ -335,8 +324,9 @@ class _Inference:
     def finish(self, name: str, steps: list[tuple[nodes.RelaxExpr, bool]]) -> None:
         """Everything is known now: Matches are complete, operands of operators have types."""
         for node, _ in steps:
-            if isinstance(node, adt.Match) and node.complete and not self._complete(node):
-                missing = ", ".join(map(_pattern_text, adt.unmatched_cases(node, self.mod)[:3]))
+            asked = isinstance(node, adt.Match) and node.complete
+            if asked and (cases := adt.unmatched_cases(node, self.mod)):  # type: ignore[arg-type]
+                missing = ", ".join(map(_pattern_text, cases[:3]))
                 raise TypeMismatch(
                     f"@{name}: {short_text(node)}: no clause for {missing}; add one, or give "
                     "complete=False"
@@ -349,9 +339,6 @@ class _Inference:
                     f"{show(t)}; give the parameter or variable a type"
                 )
 
-    def _complete(self, node: adt.Match) -> bool:
-        return not adt.unmatched_cases(node, self.mod)
-
     def settled(self, t: Type) -> Type:
         """A type without unknowns: what nothing is said of is the empty tuple."""
         whole = self.unifier.whole(t)
@@ -361,26 +348,22 @@ class _Inference:
     def rebuilt(self, name: str, f: nodes.Function) -> nodes.Function:
         """A function with all types filled in."""
         done: dict[Node, Any] = {}
-        kinds = {id(v.value): s for v, s in self._lets(f)}
+        kinds = {n.value: self.schemes.get(n.var) for n in postorder(f.body)
+                 if isinstance(n, nodes.Let)}  # fmt: skip
         for node, new in rebuilding(f, done):
             if isinstance(node, nodes.Var) and nodes.incomplete(node.type):
                 new = new.replace(type=self.settled(self.var(node)))
             elif isinstance(node, nodes.Call | nodes.If | adt.Match):
                 t = self.settled(self.types[node])
                 new = new if t is new.type else new.replace(type=t)
-            elif isinstance(new, nodes.Function) and kinds.get(id(node)):
-                own = tuple([self.variables[u] for u in kinds[id(node)]])
+            elif isinstance(new, nodes.Function) and (scheme := kinds.get(node)):
+                own = tuple([self.variables[u] for u in scheme])
                 declared = tuple(new.attrs.get("type_params", ()))
                 new = new.with_attr("type_params", (*declared, *own))
             done[node] = new
         made = done[f]
         assert isinstance(made, nodes.Function)
         return made
-
-    def _lets(self, f: nodes.Function) -> Iterator[tuple[nodes.Let, list[Unknown]]]:
-        for node in postorder(f.body):
-            if isinstance(node, nodes.Let) and self.schemes.get(node.var):
-                yield node, self.schemes[node.var]
 
 
 def _steps(f: nodes.Function) -> Iterator[tuple[nodes.RelaxExpr, bool]]:

@@ -11,12 +11,12 @@ from smelt.relax.dpl.tables import PatternEntry, check_table
 from smelt.relax.graph import is_closed
 from smelt.relax.nodes import Function
 
+from .rewriting import functions_of, map_functions
+
 
 def graph_functions(mod: IRModule) -> dict[str, Function]:
     """The functions of a module that are programs of the user, not parts that a pass made."""
-    return {
-        name: f for name, f in mod.functions.items() if isinstance(f, Function) and not is_closed(f)
-    }
+    return {name: f for name, f in functions_of(mod).items() if not is_closed(f)}
 
 
 def merge_composite(mod: IRModule, pattern_table: Sequence[PatternEntry]) -> IRModule:
@@ -27,17 +27,13 @@ def merge_composite(mod: IRModule, pattern_table: Sequence[PatternEntry]) -> IRM
                    "Composite" (the name) and "PartitionedFromPattern" (its operators)
     """
     table = check_table(pattern_table, "MergeComposite")
-    changed: dict[str, Any] = {}
-    for name, f in graph_functions(mod).items():
+
+    def merged(f: Function) -> Any:
         graph = Partitioner(f)
-        for entry in table:
-            check = entry[2] if len(entry) == 3 else _any
-            new = partitioned(graph, entry[1], {"Composite": entry[0]}, check, entry[0])
-            if new is not graph.graph.root:
-                graph = Partitioner(new)
-                changed[name] = new
-    return mod.with_functions(changed) if changed else mod
+        for name, pattern, *check in table:
+            whole = check[0] if check else lambda extract: True
+            new = partitioned(graph, pattern, {"Composite": name}, whole, name)
+            graph = graph if new is graph.graph.root else Partitioner(new)
+        return graph.graph.root
 
-
-def _any(extract: Any) -> bool:
-    return True
+    return map_functions(mod, merged, lambda f: not is_closed(f))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node, postorder
+from smelt.ir.node import Node, ordered, postorder
 from smelt.relax.graph import is_unit, transform
 from smelt.relax.nodes import Call, Function, Let, RelaxExpr
 
@@ -41,22 +41,12 @@ def without_lets(f: Function, which: Callable[[Let], bool] = lambda let: True) -
             stands_for[n.var] = n.value
     if not stands_for:
         return f
-    done: dict[Node, Node] = {}
-    stack: list[Node] = [f.body]
-    while stack:
-        node = stack[-1]
+    done: dict[Node, Any] = {}
+    roots: list[Node] = [f.body]
+    for node in ordered(roots, lambda n: [stands_for[n]] if n in stands_for else n.children()):
         meant = stands_for.get(node)
-        needed = list(node.children()) if meant is None else [meant]
-        missing = [c for c in needed if c not in done]
-        if node not in done and missing:
-            stack += reversed(missing)
-            continue
-        stack.pop()
-        if node not in done:
-            done[node] = node.with_children(done.__getitem__) if meant is None else done[meant]
-    body = done[f.body]
-    assert isinstance(body, RelaxExpr)
-    return f.replace(body=body)
+        done[node] = node.with_children(done.__getitem__) if meant is None else done[meant]
+    return f.replace(body=done[f.body])
 
 
 def dissolved(f: Function, which: Callable[[Function], bool]) -> Function:

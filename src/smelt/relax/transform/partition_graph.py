@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Callable
 from typing import Any
 
 from smelt.ir.module import IRModule
@@ -28,32 +30,26 @@ def partition_graph(
         plain, regions = read_regions(f)
         given = {n: r for n, r in regions.items() if r.target != "default"}
         if given:
-            names = _Names(f"tvmgen_{mod_name}", name, mod, bind_constants)
-            plain, functions = lift_regions(plain, given, names.make)
+            make = _naming(f"tvmgen_{mod_name}", name, mod, bind_constants)
+            plain, functions = lift_regions(plain, given, make)
             changed |= functions
         if plain is not f:
             changed[name] = plain
     return mod.with_functions(changed) if changed else mod
 
 
-class _Names:
-    """Makes the functions of one caller's regions, numbered; names that are taken are left out."""
+def _naming(
+    prefix: str, caller: str, mod: IRModule, bind_constants: bool
+) -> Callable[[Lifted], tuple[GlobalVar, Function]]:
+    """What makes the functions of one caller's regions, numbered; taken names are left out."""
+    numbers = itertools.count()
 
-    def __init__(self, prefix: str, caller: str, mod: IRModule, bind_constants: bool) -> None:
-        self.prefix, self.caller, self.mod = prefix, caller, mod
-        self.bind_constants = bind_constants
-        self.count = 0
-
-    def make(self, part: Lifted) -> tuple[GlobalVar, Function]:
-        """The name and the function of a region."""
+    def make(part: Lifted) -> tuple[GlobalVar, Function]:
         target = part.region.target
-        while (symbol := self.symbol(target)) in self.mod:
-            self.count += 1
-        prefix = re.sub(r"\W", "_", f"{target}_{self.count}_i")
-        self.count += 1
+        rows = ((n, re.sub(r"\W", "_", f"{prefix}_{target}_{caller}_{n}")) for n in numbers)
+        n, symbol = next((n, symbol) for n, symbol in rows if symbol not in mod)
         attrs = {"Compiler": target, "global_symbol": symbol, "Primitive": 1, "Inline": 1}
-        return GlobalVar(symbol), part.function(prefix, attrs, self.bind_constants)
+        own = re.sub(r"\W", "_", f"{target}_{n}_i")
+        return GlobalVar(symbol), part.function(own, attrs, bind_constants)
 
-    def symbol(self, target: str) -> str:
-        """The next name, in letters, digits and underscores."""
-        return re.sub(r"\W", "_", f"{self.prefix}_{target}_{self.caller}_{self.count}")
+    return make

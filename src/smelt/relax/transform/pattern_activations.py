@@ -134,14 +134,17 @@ def gelu_spelled(g: GraphRewriter, n: Call) -> RelaxExpr | None:
 # ---------------------------------------------------------------------------- sigmoid, softplus
 
 
-def _exp_of_minus(x: RelaxExpr | None) -> RelaxExpr | None:
-    """v of exp(-v) + 1."""
+def _exp_and_one(x: RelaxExpr | None) -> RelaxExpr | None:
+    """v of exp(v) + 1."""
     if not is_op(x, "add") or scalar_of(x.args[1]) != 1.0 or not is_op(x.args[0], "exp"):
         return None
-    e = x.args[0].args[0]
-    if e is None:
-        return None
-    v, k = strip_scale(e)
+    return x.args[0].args[0]
+
+
+def _exp_of_minus(x: RelaxExpr | None) -> RelaxExpr | None:
+    """v of exp(-v) + 1."""
+    e = _exp_and_one(x)
+    v, k = (None, 0.0) if e is None else strip_scale(e)
     return v if k == -1.0 else None
 
 
@@ -186,10 +189,7 @@ def product_with_function(g: GraphRewriter, n: Call) -> RelaxExpr | None:
 @rule("log")
 def softplus_spelled(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """log(1 + exp(x))  =  softplus(x)"""
-    (s,) = n.args
-    if not is_op(s, "add") or scalar_of(s.args[1]) != 1.0 or not is_op(s.args[0], "exp"):
-        return None
-    x = s.args[0].args[0]
+    x = _exp_and_one(n.args[0])
     return g.call("softplus", x) if x is not None and g.only_inside(n, x) else None
 
 

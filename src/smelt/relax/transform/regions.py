@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from smelt.ir.types import TupleType
+from smelt.relax.compose.common import items_of
 from smelt.relax.dpl.graph import DataflowGraph, op_name, operands, rebuilt, walk
-from smelt.relax.graph import Leaders, is_closed
+from smelt.relax.graph import Leaders, cut_out, is_closed
 from smelt.topi.registry import get_op
 
 from .. import nodes
@@ -68,7 +69,10 @@ def adopt_items(order: Iterable[nodes.RelaxExpr], regions: Regions) -> Regions:
 # ---------------------------------------------------------------------------------------- marks
 
 
-def _mark(op: str, x: nodes.RelaxExpr, target: str) -> nodes.Call:
+def _mark(op: str, x: nodes.RelaxExpr, target: str) -> nodes.RelaxExpr:
+    """A value with a mark on it, or on each of its items."""
+    if isinstance(x.type, TupleType):
+        return nodes.Tuple(tuple([_mark(op, i, target) for i in items_of(x)]))
     return nodes.Call(get_op(op), (x,), {"compiler": target}, x.type)
 
 
@@ -81,10 +85,6 @@ def _marked(n: nodes.RelaxExpr) -> tuple[nodes.RelaxExpr, str]:
     assert isinstance(n, nodes.Call)
     assert n.args[0] is not None
     return n.args[0], str(n.attrs["compiler"])
-
-
-def _item(x: nodes.RelaxExpr, index: int) -> nodes.RelaxExpr:
-    return x.items[index] if isinstance(x, nodes.Tuple) else nodes.TupleGetItem(x, index)
 
 
 class _Marker:
@@ -109,13 +109,10 @@ class _Marker:
         region = self.regions.get(n)
         if region is None:
             if isinstance(n, nodes.TupleGetItem):
-                return _item(self.done[n.value], n.index)
+                return self.done[n.value][n.index]
             return rebuilt(n, self.done)
         uses = {o: self.use(o, region) for o in operands(n)}
         new = self.inner[n] = n.with_children(lambda c: uses.get(c, c))
-        if isinstance(n.type, TupleType):
-            items = [nodes.TupleGetItem(new, k) for k in range(len(n.type.items))]
-            return nodes.Tuple(tuple([_mark(END, i, region.target) for i in items]))
         return _mark(END, new, region.target)
 
     def use(self, o: nodes.RelaxExpr, region: Region) -> nodes.RelaxExpr:
@@ -133,9 +130,6 @@ class _Marker:
         """What flows in, item by item."""
         if isinstance(o, nodes.Tuple):
             return nodes.Tuple(tuple([self.use(i, region) for i in o.items]))
-        if isinstance(o.type, TupleType):
-            items = [_item(self.done[o], k) for k in range(len(o.type.items))]
-            return nodes.Tuple(tuple([_mark(BEGIN, i, region.target) for i in items]))
         return _mark(BEGIN, self.done[o], region.target)
 
 
@@ -158,7 +152,7 @@ def read_regions(f: nodes.Function) -> tuple[nodes.Function, Regions]:
             done[n] = done[_marked(n)[0]]
         elif isinstance(n, nodes.TupleGetItem):
             same = done[n.value] is n.value
-            done[n] = n if same else _item(done[n.value], n.index)
+            done[n] = n if same else done[n.value][n.index]
         else:
             done[n] = rebuilt(n, done)
     regions = {done[n]: r for n, r in found.items() if not isinstance(n, nodes.Tuple)}
@@ -278,22 +272,16 @@ class Lifted:
         """The region as a function; constants that do not stay inside become inputs."""
         bound = nodes.Constant if bind_constants else ()
         self.inputs = [n for n in self.needs if not isinstance(n, bound)]
-        params = [nodes.Var(f"{prefix}{n}", i.type) for n, i in enumerate(self.inputs)]
-        done: dict[nodes.RelaxExpr, nodes.RelaxExpr] = dict(zip(self.inputs, params, strict=True))
-        ends = nodes.Tuple(tuple(self.outputs))
-        inside = {ends, *self.members}
+        one = len(self.outputs) == 1
+        result = self.outputs[0] if one else nodes.Tuple(tuple(self.outputs))
+        inside = {result, *self.members}
+        given = set(self.inputs)
 
         def opened(n: nodes.RelaxExpr) -> bool:
-            return n in inside or (isinstance(n, nodes.Tuple) and n not in done)
+            return n in inside or (isinstance(n, nodes.Tuple) and n not in given)
 
-        for n in walk(ends, lambda n: operands(n) if opened(n) else ()):
-            if opened(n):
-                done[n] = n.with_children(lambda c: done.get(c, c))
-        body = done[ends]
-        assert isinstance(body, nodes.Tuple)
-        return nodes.Function(
-            tuple(params), body.items[0] if len(body.items) == 1 else body, dict(attrs)
-        )
+        order = walk(result, lambda n: operands(n) if opened(n) else ())
+        return cut_out([n for n in order if opened(n)], result, self.inputs, prefix, attrs)
 
 
 def lift_regions(
@@ -309,14 +297,10 @@ def lift_regions(
     graph = DataflowGraph(f)
     parts: dict[Region, Lifted] = {}
     for n in order:
-        region = regions.get(n)
-        if region is not None:
-            part = parts.setdefault(region, Lifted(region, {}, []))
+        if n in regions:
+            part = parts.setdefault(regions[n], Lifted(regions[n], {}, []))
             part.members[n] = None
-    for n in order:
-        region = regions.get(n)
-        if region is not None and _leaves(n, region, regions, graph):
-            parts[region].outputs.append(n)
+            part.outputs += [n] if _leaves(n, regions, graph) else []
     for part in parts.values():
         part.find_needs()
 
@@ -342,13 +326,13 @@ def lift_regions(
     return f.replace(body=done[f.body]), functions
 
 
-def _leaves(n: nodes.RelaxExpr, region: Region, regions: Regions, graph: DataflowGraph) -> bool:
+def _leaves(n: nodes.RelaxExpr, regions: Regions, graph: DataflowGraph) -> bool:
     """Whether something outside its region uses a value; tuples count as those who take them."""
     stack = list(graph.users_of(n))
     while stack:
         u = stack.pop()
         if isinstance(u, nodes.Tuple):
             stack += graph.users_of(u)
-        elif regions.get(u) is not region:
+        elif regions.get(u) is not regions[n]:
             return True
     return False

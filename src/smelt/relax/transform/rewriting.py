@@ -16,6 +16,11 @@ from smelt.relax.graph import binders, is_foreign, transform
 from smelt.relax.nodes import Call, Function, GlobalVar, If, RelaxExpr, Var
 
 
+def functions_of(mod: IRModule) -> dict[str, Function]:
+    """The graph functions of a module."""
+    return {n: f for n, f in mod.functions.items() if isinstance(f, Function)}
+
+
 def map_functions(
     mod: IRModule,
     fn: Callable[[Function], Function],
@@ -25,7 +30,7 @@ def map_functions(
 
     which  tells the functions; those that another compiler gets stay what they are
     """
-    made = {n: fn(f) for n, f in mod.functions.items() if isinstance(f, Function) and which(f)}
+    made = {n: fn(f) for n, f in functions_of(mod).items() if which(f)}
     changed = {n: f for n, f in made.items() if f is not mod.functions[n]}
     return mod.with_functions(changed) if changed else mod
 

@@ -72,12 +72,15 @@ def subtract_constant(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     return g.call("add", found[0], g.constant(-g.exact(found[1]), dtype_of(n)))
 
 
-@rule("subtract")
-def zero_minus(g: GraphRewriter, n: Call) -> RelaxExpr | None:
-    """0 - x  =  -x   on floats"""
-    if scalar_of(n.args[0]) == 0.0 and is_float(n) and type_is(n.args[1], n):
-        return g.call("negative", n.args[1])
-    return None
+BEHIND = {"subtract": (0.0, "negative"), "divide": (1.0, "reciprocal")}
+
+
+@rule(*BEHIND)
+def number_first(g: GraphRewriter, n: Call) -> RelaxExpr | None:
+    """0 - x  =  -x        1 / x  =  reciprocal(x)   on floats"""
+    number, name = BEHIND[n.callee]
+    fits = scalar_of(n.args[0]) == number and is_float(n) and type_is(n.args[1], n)
+    return g.call(name, n.args[1]) if fits else None
 
 
 @rule("add", "subtract")
@@ -160,14 +163,6 @@ def divide_exactly(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     mantissa, exponent = np.frexp(np.abs(c))
     if np.all(mantissa == 0.5) and np.all(np.abs(exponent) < 10):
         return g.call("multiply", found[0], g.constant(1.0 / c, dtype_of(n)))
-    return None
-
-
-@rule("divide")
-def one_over(g: GraphRewriter, n: Call) -> RelaxExpr | None:
-    """1 / x  =  reciprocal(x)"""
-    if scalar_of(n.args[0]) == 1.0 and is_float(n) and type_is(n.args[1], n):
-        return g.call("reciprocal", n.args[1])
     return None
 
 

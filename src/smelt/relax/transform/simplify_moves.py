@@ -62,11 +62,11 @@ def as_reshape(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     return g.call("reshape", n.args[0], shape=shape_of(n))
 
 
-@rule("reshape")
+@rule("reshape", "broadcast_to")
 def reshape_reshape(g: GraphRewriter, n: Call) -> RelaxExpr | None:
-    """reshape(reshape(x, s1), s2)  =  reshape(x, s2)"""
+    """reshape(reshape(x, s1), s2)  =  reshape(x, s2)        broadcast_to likewise"""
     (x,) = n.args
-    return g.call("reshape", x.args[0], shape=shape_of(n)) if is_op(x, "reshape") else None
+    return g.call(n.callee, x.args[0], shape=shape_of(n)) if is_op(x, n.callee) else None
 
 
 @rule("reshape")
@@ -147,15 +147,6 @@ def transpose_into_matmul(g: GraphRewriter, n: Call) -> RelaxExpr | None:
 
 
 # ---------------------------------------------------------------------------------- broadcast
-
-
-@rule("broadcast_to")
-def broadcast_broadcast(g: GraphRewriter, n: Call) -> RelaxExpr | None:
-    """broadcast_to(broadcast_to(x))  =  broadcast_to(x)"""
-    (x,) = n.args
-    return (
-        g.call("broadcast_to", x.args[0], shape=shape_of(n)) if is_op(x, "broadcast_to") else None
-    )
 
 
 @rule(lambda op: op.variadic or len(op.operands) > 1)
@@ -264,12 +255,10 @@ def concat_concat(g: GraphRewriter, n: Call) -> RelaxExpr | None:
 def flip_flip(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """flip(flip(x, a), a)  =  x"""
     (x,) = n.args
-    rank = tensor_type_of(n).rank
-    if is_op(x, "flip") and {a % rank for a in x.attrs["axes"]} == {
-        a % rank for a in n.attrs["axes"]
-    }:
-        return x.args[0]
-    return None
+    if not is_op(x, "flip"):
+        return None
+    outer, inner = ({a % tensor_type_of(n).rank for a in m.attrs["axes"]} for m in (n, x))
+    return x.args[0] if outer == inner else None
 
 
 @rule("gather")
@@ -332,12 +321,8 @@ def pad_pad(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     if not is_op(x, "pad") or n.attrs["mode"] != "constant" or x.attrs["mode"] != "constant":
         return None
     outer, inner = _pads(n), _pads(x)
-    if (
-        not outer
-        or not inner
-        or n.attrs["value"] != x.attrs["value"]
-        or min(map(min, outer + inner)) < 0
-    ):
+    fits = outer and inner and n.attrs["value"] == x.attrs["value"]
+    if not outer or not inner or not fits or min(map(min, outer + inner)) < 0:
         return None
     both = [(a + c, b + d) for (a, b), (c, d) in zip(outer, inner, strict=True)]
     pads = (*[p[0] for p in both], *[p[1] for p in both])

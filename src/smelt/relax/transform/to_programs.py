@@ -17,7 +17,7 @@ from smelt.topi.registry import Op
 
 from .. import nodes
 from ..graph_op import GraphOp
-from .rewriting import map_functions
+from .rewriting import functions_of, map_functions
 
 Legalization = Callable[[nodes.Call], nodes.RelaxExpr]
 """Gets a call; what stands for it."""
@@ -34,15 +34,12 @@ def legalize_ops(
     made = _Programs(mod)
 
     def replace(old: Any, new: Any) -> nodes.RelaxExpr | None:
-        if (
-            not isinstance(new, nodes.Call)
-            or not isinstance(new.op, Op)
-            or isinstance(new.op, GraphOp)
-        ):
+        op = new.op if isinstance(new, nodes.Call) else None
+        if not isinstance(op, Op) or isinstance(op, GraphOp):
             return None
-        if new.op.name in (own or {}):
-            return (own or {})[new.op.name](new)
-        if new.op.name in skip or nodes.incomplete(new.type):
+        if own and op.name in own:
+            return own[op.name](new)
+        if op.name in skip or nodes.incomplete(new.type):
             return None
         return made.call(new)
 
@@ -52,10 +49,8 @@ def legalize_ops(
 
 def fuse_programs(mod: IRModule) -> IRModule:
     """The groups that fusion has made become programs."""
-    programs: dict[str, Any] = {}
-    for name, f in mod.functions.items():
-        if isinstance(f, nodes.Function) and f.attrs.get("primitive"):
-            programs[name] = group_program(f, name)
+    groups = {n: f for n, f in functions_of(mod).items() if f.attrs.get("primitive")}
+    programs = {name: group_program(f, name) for name, f in groups.items()}
     return mod.with_functions(programs) if programs else mod
 
 

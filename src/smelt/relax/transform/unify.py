@@ -63,9 +63,7 @@ class Unifier:
 
     def head(self, t: types.Type) -> types.Type:
         """What an unknown stands for, as far as it is known; its parts may be unknown."""
-        while isinstance(t, Unknown) and t in self.found:
-            t = self.found[t]
-        return t
+        return self._last(t)[0]
 
     def tensor(self, t: types.Type) -> types.Type:
         """A tensor's type as it is now, which agreeing leaves alone; other types as they are."""
@@ -130,8 +128,7 @@ class Unifier:
                 a, b = self._plain(a, (*key, "a")), self._plain(b, (*key, "b"))
                 args = self._each(a.arg_types, b.arg_types, key)
                 return types.FuncType(args, self.agree(a.ret_type, b.ret_type, *key, "ret"))
-        self._differ(a, b)
-        raise AssertionError
+        raise self._different(a, b)
 
     def _plain(self, f: types.FuncType, key: tuple[Hashable, ...]) -> types.FuncType:
         """A function for some types in the place of its variables."""
@@ -155,14 +152,14 @@ class Unifier:
         if a is b:
             return a
         if isinstance(a, IntImm) and isinstance(b, IntImm):
-            self._differ(left, right)
+            raise self._different(left, right)
         for known in (a, b):
             if known in self._run_time:
                 return known
         return a if self._analyzer.can_prove_equal(a, b) else self.size("join", *key)
 
-    def _differ(self, a: types.Type, b: types.Type) -> None:
-        raise TypeMismatch(f"{show(self.whole(a))} and {show(self.whole(b))} differ")
+    def _different(self, a: types.Type, b: types.Type) -> TypeMismatch:
+        return TypeMismatch(f"{show(self.whole(a))} and {show(self.whole(b))} differ")
 
     # --------------------------------------------------------------------------------- instances
 
@@ -172,11 +169,7 @@ class Unifier:
             return t
         made = {v: self.unknown("instance", *key, n) for n, v in enumerate(variables)}
         found = replaced(self.whole(t), made)
-        return (
-            types.FuncType(found.arg_types, found.ret_type)
-            if isinstance(found, types.FuncType)
-            else found
-        )
+        return found.replace(type_params=()) if isinstance(found, types.FuncType) else found
 
     def bound_sizes(self, params: types.Type, given: types.Type, sizes: dict[Any, Expr]) -> None:
         """Enter what the sizes of a parameter's type are for an operand of a type."""

@@ -25,8 +25,7 @@ from smelt.ir.walk import free_vars
 from smelt.relax.match_cast import specialized
 from smelt.relax.nodes import Call, Function, values
 from smelt.relax.shapes import extents_of, sizes_of_parameters
-from smelt.te.broadcast import EQUATIONS, LEAST, Pair, show
-from smelt.tir.printer import extent_text
+from smelt.te.broadcast import EQUATIONS, LEAST, Pair
 from smelt.topi.registry import Op
 
 NOTES = "size_notes"
@@ -107,7 +106,7 @@ class _Solver:
             return
         self.seen.add(e)
         if not self.analyzer.can_prove(binary(GE, e, 0)):
-            self.least.append((extent_text(e), who))
+            self.least.append((str(e), who))
 
     def pair(self, pair: Pair, who: str) -> None:
         """Two extents that have to be equal, or may be 1."""
@@ -118,19 +117,19 @@ class _Solver:
             return
         if known is not None and not either:
             raise CompileError(
-                f"{who} needs {show(a)} and {show(b)} to be equal, and they never are\n"
+                f"{who} needs {a} and {b} to be equal, and they never are\n"
                 "  give the sizes numbers or other names: smelt.compile(..., shapes={...})"
             )
         open_ = known is not None or (either and not self.assume)
         solved = None if open_ else self.number(apart) or self.name(a, b)
         if solved is None:
-            left = extent_text(a), extent_text(b)
+            left = str(a), str(b)
             if all({*left, either} != {c, d, e} for c, d, _, e in self.left):
                 self.left[*left, who, either] = None
             return
         size, value = solved
         self.replaced = {size: value}
-        self.notes.append(f"{size.name} is {show(value)}: {who} needs it")
+        self.notes.append(f"{size.name} is {value}: {who} needs it")
 
     def number(self, apart: Expr) -> tuple[Var, Expr] | None:
         """The only size of an equation apart == 0, where it is a number."""

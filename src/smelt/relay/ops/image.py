@@ -6,14 +6,13 @@ from inspect import Parameter
 from typing import Any
 
 from smelt.relax.compose import image
-from smelt.relax.compose.common import cast_to, dtype_of, legal, numbers, one_of
+from smelt.relax.compose.common import cast_to, dtype_of, legal, numbers
 from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.window import SPATIAL, window
 from smelt.relax.nodes import RelaxExpr, call
 from smelt.topi.registry import attributes
 
-from ..dialect import RELAY, relay_op
-from .layout import on_images
+from ..dialect import RELAY, relay_op, same
 
 
 def _resize(rank: int) -> None:
@@ -42,27 +41,11 @@ METHODS = {"bilinear": "linear", "nearest_neighbor": "nearest"}
 """How pixels are read between others: Relay's names, and the core's."""
 
 
-@relay_op("image.crop_and_resize")
-def crop_and_resize(
-    data: RelaxExpr,
-    boxes: RelaxExpr,
-    box_indices: RelaxExpr,
-    *,
-    crop_size: Any,
-    layout: str = "NCHW",
-    method: str = "bilinear",
-    extrapolation_value: float = 0.0,
-    out_dtype: str = "",
-) -> RelaxExpr:
-    """Parts of images, each brought to one size."""
-    one_of("method", method, *METHODS)
-    y = on_images(
-        "crop_and_resize", data, layout, boxes, box_indices,
-        size=numbers("crop_size", 2)(crop_size),
-        mode=METHODS[method],
-        extrapolation_value=float(extrapolation_value),
-    )  # fmt: skip
-    return cast_to(y, out_dtype)
+same("image.crop_and_resize", "data boxes box_indices", core="crop_and_resize", images=True,
+     order="", renamed="crop_size=size method=mode", cast="out_dtype",
+     forms={"crop_size": numbers("crop_size", 2), "method": METHODS}, required="crop_size",
+     layout="NCHW", method="bilinear", extrapolation_value=0.0, out_dtype="",
+     doc="Parts of images, each brought to one size.")  # fmt: skip
 
 
 @relay_op("image.affine_grid")

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from smelt.relax.compose.layout import gathered, relaid, spread
-from smelt.relax.nodes import RelaxExpr, call
+from smelt.relax.compose.layout import relaid
+from smelt.relax.nodes import RelaxExpr
 
 from ..dialect import relay_op
-
-
-def on_images(
-    name: str, data: RelaxExpr, layout: str, *operands: RelaxExpr, **attrs: Any
-) -> RelaxExpr:
-    """An operator of the core on images NCHW, of images in any layout."""
-    y = call(name, spread(data, layout, "layout", "NCHW"), *operands, **attrs)
-    return gathered(y, "NCHW", layout, "layout")
 
 
 @relay_op("layout_transform")

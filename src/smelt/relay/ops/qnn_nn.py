@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from inspect import Parameter
 from typing import Any
 
@@ -38,13 +37,14 @@ def _operands(
 
 
 def _conv(
-    data: RelaxExpr, kernel: RelaxExpr, numbers: Sequence[RelaxExpr], a: dict[str, Any]
-) -> RelaxExpr:
-    """A convolution, transposed where it has the attribute output_padding.
+    data: RelaxExpr, kernel: RelaxExpr, input_zero_point: RelaxExpr, kernel_zero_point: RelaxExpr,
+    input_scale: RelaxExpr, kernel_scale: RelaxExpr, **a: Any,
+) -> RelaxExpr:  # fmt: skip
+    """A convolution of differences from the zero points; the border stands for 0.
 
-    numbers  zero points of the data and the kernel, then scales
+    The result's scale is input_scale * kernel_scale, its zero point 0.
+    Shapes  kernel_scale and kernel_zero_point: scalars, or vectors of the output channels
     """
-    input_zero_point, kernel_zero_point, input_scale, kernel_scale = numbers
     transposed, groups = "output_padding" in a, a["groups"]
     za = _operands(data, kernel, a["out_dtype"], input_scale, input_zero_point)
     x, w, place = matched(2, data, kernel, a, "IOHW" if transposed else "")
@@ -63,20 +63,10 @@ def _conv(
     return gathered(y, "NCHW", a["out_layout"] or a["data_layout"], "out_layout")
 
 
-@relay_op("qnn.conv2d", prepare=window(2, "strides", "dilation", "kernel_size"), order="weights")
-@attributes(kernel_size=Parameter.empty, channels=Parameter.empty, **placed(2), groups=1,
-            data_layout="NCHW", kernel_layout="OIHW", out_layout="", out_dtype="int32")  # fmt: skip
-def conv2d(
-    data: RelaxExpr, kernel: RelaxExpr, input_zero_point: RelaxExpr, kernel_zero_point: RelaxExpr,
-    input_scale: RelaxExpr, kernel_scale: RelaxExpr, **attrs: Any,
-) -> RelaxExpr:  # fmt: skip
-    """A convolution of differences from the zero points; the border stands for 0.
-
-    The result's scale is input_scale * kernel_scale, its zero point 0.
-    Shapes  kernel_scale and kernel_zero_point: scalars, or vectors of the output channels
-    """
-    numbers = input_zero_point, kernel_zero_point, input_scale, kernel_scale
-    return _conv(data, kernel, numbers, attrs)
+relay_op("qnn.conv2d", prepare=window(2, "strides", "dilation", "kernel_size"), order="weights")(
+    attributes(kernel_size=Parameter.empty, channels=Parameter.empty, **placed(2), groups=1,
+               data_layout="NCHW", kernel_layout="OIHW", out_layout="", out_dtype="int32")(_conv)
+)  # fmt: skip
 
 
 @relay_op(
@@ -98,7 +88,7 @@ def conv2d_transpose(
             output channels (with groups=1)
     """
     numbers = input_zero_point, kernel_zero_point, input_scale, kernel_scale
-    return _conv(data, weight, numbers, attrs)
+    return _conv(data, weight, *numbers, **attrs)
 
 
 # ------------------------------------------------------------------------------------ matrices

@@ -10,24 +10,15 @@ from smelt.relax.compose.common import axes_of, dtype_of, extents, legal, rank_o
 from smelt.relax.nodes import RelaxExpr, call
 from smelt.topi import get_op
 
-from ..dialect import RELAY, make, relay_function, relay_op
+from ..dialect import RELAY, make, relay_function, relay_op, same
 
 NAMES = ("sum", "prod", "min", "max", "mean", "all", "any")
 
 
-def _enter(name: str) -> None:
-    def body(
-        data: RelaxExpr, *, axis: Any = None, keepdims: bool = False, exclude: bool = False
-    ) -> RelaxExpr:
-        axes = axes_of(axis, rank_of(data), exclude)
-        return call(name, data, axes=axes, keepdims=keepdims)
-
-    body.__doc__ = f"{get_op(name).__doc__} exclude: over all axes but those given."
-    RELAY.op(name, order="reduced")(body)
-
-
 for _name in NAMES:
-    _enter(_name)
+    same(_name, "data", renamed="axis=axes", along="axis", order="reduced", axis=None,
+         keepdims=False, exclude=False,
+         doc=f"{get_op(_name).__doc__} exclude: over all axes but those given.")  # fmt: skip
 
 
 def _enter_index(name: str) -> None:

@@ -94,15 +94,11 @@ def _rows(indices: RelaxExpr) -> RelaxExpr:
     return call("transpose", indices, axes=(*range(1, rank), 0)) if rank > 1 else indices
 
 
-@relay_op("gather_nd")
-def gather_nd(
-    data: RelaxExpr, indices: RelaxExpr, *, batch_dims: int = 0, index_rank: int | None = None
-) -> RelaxExpr:
-    """Elements or slices, each named by a column of indices.
+same("gather_nd", "data indices", forms={"indices": _rows}, idle="index_rank", batch_dims=0,
+     index_rank=None, doc="""Elements or slices, each named by a column of indices.
 
     Shapes  indices [depth, b..., i...]; result [b..., i..., s...]
-    """
-    return call("gather_nd", data, _rows(indices), batch_dims=batch_dims)
+    """)  # fmt: skip
 
 
 @relay_op("adv_index")
@@ -125,16 +121,12 @@ same("scatter_elements", "data indices updates", forms={"reduction": REDUCTIONS}
      reduction="update")  # fmt: skip
 
 
-@relay_op("scatter_nd")
-def scatter_nd(
-    data: RelaxExpr, indices: RelaxExpr, updates: RelaxExpr, *, mode: str = "update"
-) -> RelaxExpr:
-    """The data with updates written where columns of indices say.
+same("scatter_nd", "data indices updates", renamed="mode=reduction", mode="update",
+     forms={"indices": _rows, "mode": REDUCTIONS},
+     doc="""The data with updates written where columns of indices say.
 
     Shapes  indices [depth, i...]; updates [i..., s...]
-    """
-    one_of("mode", mode, *REDUCTIONS)
-    return call("scatter_nd", data, _rows(indices), updates, reduction=REDUCTIONS[mode])
+    """)  # fmt: skip
 
 
 @relay_function("segment_sum")
@@ -193,14 +185,9 @@ ENDS = {"is_ascend": {True: False, False: True}}
 """Which end comes first: Relay and the core say it the other way round."""
 
 same("sort", "data", renamed="is_ascend=descending", forms=ENDS, axis=-1, is_ascend=True)
-
-
-@relay_op("argsort")
-def argsort(
-    data: RelaxExpr, *, axis: int = -1, is_ascend: bool = True, dtype: str = "int32"
-) -> RelaxExpr:
-    """The indices that put the elements along an axis in order."""
-    return call("cast", call("argsort", data, axis=axis, descending=not is_ascend), dtype=dtype)
+same("argsort", "data", renamed="is_ascend=descending", forms=ENDS, cast="dtype", axis=-1,
+     is_ascend=True, dtype="int32",
+     doc="The indices that put the elements along an axis in order.")  # fmt: skip
 
 
 @relay_op("topk", results=lambda made: 2 if made.attrs["ret_type"] == "both" else 1)

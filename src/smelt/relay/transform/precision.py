@@ -24,7 +24,7 @@ from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass, PassContext
 
-from ..dialect import RELAY, make
+from ..dialect import is_call, make
 from .passes import graph_pass
 
 ALWAYS, FOLLOW, NEVER = 0, 1, 2
@@ -198,11 +198,7 @@ class _Narrow:
                 made: relax.RelaxExpr = relax.constant(
                     np.asarray(x.data).astype(dt.to_numpy(dtype), order="C"), x.name
                 )
-            elif (
-                isinstance(x, relax.Call)
-                and x.op is RELAY.ops["cast"]
-                and dtype_of(x.args[0]) == dtype
-            ):
+            elif is_call(x, "cast") and dtype_of(x.args[0]) == dtype:
                 made = x.args[0]  # type: ignore[assignment]
             else:
                 made = make("cast", x, dtype=dtype)

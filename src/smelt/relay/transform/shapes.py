@@ -11,16 +11,16 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, tensor_type
 from smelt.relax.graph import transform
-from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Var
+from smelt.relax.nodes import Function, RelaxExpr, Var
+from smelt.relax.transform.expand_ops import to_static
 from smelt.relax.transform.fold_constants import fold_calls
 from smelt.relax.transform.infer_module import infer_types
 from smelt.relax.transform.match import dims
 from smelt.relax.transform.rewriting import map_functions, transform_functions
 from smelt.runtime.errors import nearest
-from smelt.topi.registry import Op
 from smelt.transform import Pass
 
-from ..dialect import RELAY, SIZED, const, is_call, known_attribute, make
+from ..dialect import SIZED, const, is_call
 from .passes import graph_pass
 
 ROUNDS = 32
@@ -45,25 +45,9 @@ def _static(mod: IRModule) -> IRModule:
 
 def _known(old: Any, new: Any) -> RelaxExpr | None:
     """The static form of a call whose shapes are constants."""
-    if not isinstance(new, Call) or not isinstance(new.op, Op):
-        return None
     if is_call(new, "shape_of") and None not in dims(new.args[0]):
         return const(np.asarray(dims(new.args[0]), new.attrs.get("dtype") or "int32"))
-    name = new.op.name.removeprefix("dyn.")
-    if name not in SIZED or not is_call(new, f"dyn.{name}"):
-        return None
-    taken = SIZED[name]
-    target = RELAY.get(name)
-    attrs = {k: v for k, v in new.attrs.items() if k in target.attributes}
-    operands: list[RelaxExpr | None] = []
-    for i, a in enumerate(new.args):
-        if i not in taken:
-            operands.append(a)
-        elif isinstance(a, Constant):
-            attrs[taken[i]] = known_attribute(name, taken[i], a)
-        elif a is not None:
-            return None
-    return make(target, *operands, **attrs)
+    return to_static(new) if is_call(new, *[f"dyn.{name}" for name in SIZED]) else None
 
 
 def ChangeBatch(data: Mapping[Any, int], batch_size: int = 16) -> Pass:

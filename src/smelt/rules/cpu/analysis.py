@@ -45,11 +45,8 @@ class BlockInfo:
 
     def is_elementwise(self) -> bool:
         """Whether every element depends on others only at indices without reduction."""
-        return (
-            not self.reduce
-            and self.store is not None
-            and self.store.indices == tuple([i.var for i in self.spatial])
-        )
+        point = tuple([i.var for i in self.spatial])
+        return not self.reduce and self.store is not None and self.store.indices == point
 
 
 def _store(s: tir.Stmt) -> tir.BufferStore | None:

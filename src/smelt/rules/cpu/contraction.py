@@ -230,12 +230,8 @@ def _pack(
     at = dims.index(roles.vector.var)
 
     def panels(*index: Expr) -> list[Expr]:
-        return [
-            *[index[d] for d in kept],
-            index[at] // panel,
-            *[index[d] for d in inner],
-            index[at] % panel,
-        ]
+        outer, within = [[index[d] for d in dims] for dims in (kept, inner)]
+        return [*outer, index[at] // panel, *within, index[at] % panel]
 
     sch.transform_layout(name, target, panels, pad_value=0.0 if constant else "undef")
     if copy is not None:
@@ -329,13 +325,7 @@ def _chunk(
     tasks = prod([certain(sch.state.loop(x).extent) for x in outer[:-1]])
     last = _extent(sch.state.loop(outer[-1]).extent)
     want = hardware.cores * _TASKS
-    if (
-        hardware.cores == 1
-        or not tiled
-        or tasks >= want // 2
-        or last < 2
-        or _seconds(roles) < PARALLEL_SECONDS
-    ):
+    if _alone(roles, hardware) or not tiled or tasks >= want // 2 or last < 2:
         return outer
     need = min(last, -(-want // tasks))
     chunks = next(c for c in range(need, last + 1) if last % c == 0)
@@ -343,17 +333,20 @@ def _chunk(
     return [*outer[:-1], block, tile]
 
 
-def _seconds(roles: Roles) -> float:
-    """About how long one core takes: multiply-adds, or the bytes of B from beyond its caches."""
+def _alone(roles: Roles, hardware: Hardware) -> bool:
+    """Whether one core is there, or done before threads would have started.
+
+    It takes about as long as its multiply-adds, or as the bytes of B from beyond its caches.
+    """
     every = (*roles.batch, *roles.rows, *roles.columns, roles.vector, *roles.reduce)
     flops = 2.0 * prod([_extent(i.dom.extent) for i in every])
     moved = 4.0 * prod(map(_extent, roles.b.buffer.shape))
-    return max(flops / _FLOPS, moved / _BYTES)
+    return hardware.cores == 1 or max(flops / _FLOPS, moved / _BYTES) < PARALLEL_SECONDS
 
 
 def _parallel(sch: Schedule, outer: list[str], hardware: Hardware, roles: Roles) -> None:
     """Outer loops become parallel until there are tasks enough."""
-    if hardware.cores == 1 or _seconds(roles) < PARALLEL_SECONDS:
+    if _alone(roles, hardware):
         return
     tasks = 1
     for x in outer[:-1] if len(outer) > 1 else outer:

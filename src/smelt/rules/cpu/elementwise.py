@@ -7,9 +7,9 @@ for outer dimensions, in the order of the result's memory: parallel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from math import prod
 
 from smelt.arith import Analyzer
@@ -188,19 +188,9 @@ def _steps(
     return out
 
 
-def output_blocks(sch: Schedule) -> list[str]:
-    """The blocks that write a parameter."""
-    params = set(sch.func.buffers)
-    return [
-        b
-        for b in sch.get_child_blocks("root")
-        if any(w.buffer in params for w in sch.state.realize(b).block.writes)
-    ]
-
-
 def inline_blocks(sch: Schedule, keep: frozenset[str] = frozenset()) -> None:
     """Compute every elementwise intermediate where it is used, but none many times over."""
-    outputs = set(output_blocks(sch))
+    outputs = set(sch.get_output_blocks())
     for b in sch.get_child_blocks("root"):
         if b in outputs or b in keep:
             continue
@@ -245,7 +235,7 @@ def schedule_elementwise(sch: Schedule, hardware: Hardware) -> bool:
 
 
 def schedule_around(
-    sch: Schedule, hardware: Hardware, rule: Callable[[str, str | None], bool]
+    sch: Schedule, hardware: Hardware, rule: Callable[[Schedule, str, str | None, Hardware], bool]
 ) -> bool:
     """A group with one reduction, which the rule schedules with the elementwise block behind it;
     False where there are others, or the rule does not fit."""
@@ -256,7 +246,7 @@ def schedule_around(
         return False
     at = blocks.index(anchors[0])
     behind = blocks[at + 1 :]
-    if len(behind) > 1 or not rule(anchors[0], behind[0] if behind else None):
+    if len(behind) > 1 or not rule(sch, anchors[0], behind[0] if behind else None, hardware):
         return False
     for b in blocks[:at]:
         schedule_nest(sch, b, hardware)
@@ -404,21 +394,26 @@ def _turned_axis(nest: Nest, axes: list[Axis], vector: Axis) -> Axis | None:
 
 def _run(nest: Nest, axes: list[Axis], vector: Axis) -> list[Axis]:
     """The vector axis and those outside it that continue it in every access."""
-    run = [vector]
-    dense = all(is_zero(s) or is_one(s) for s in vector.steps)
-    extent = constant(vector) if dense else None
     guarded = {v for c in _guards(nest.values) for v in free_vars(c)}
-    rest = [a for a in axes if a is not vector]
-    for a in reversed(rest):
-        if constant(a) == 1:
-            continue
-        if extent is None or a.var in guarded or vector.var in guarded:
-            break
-        if not continues(a.steps, vector.steps, extent):
+    dense = all(is_zero(s) or is_one(s) for s in vector.steps)
+    if not dense or vector.var in guarded:
+        return [vector]
+    outside = [a for a in reversed(axes) if a is not vector and constant(a) != 1]
+    return continued(vector, takewhile(lambda a: a.var not in guarded, outside))
+
+
+def continued(inner: Axis, outside: Iterable[Axis], first: int = 0) -> list[Axis]:
+    """An axis and those outside it, the nearest first, that go on where it ends in every access.
+
+    first  the number of the first access that counts
+    """
+    run, extent = [inner], constant(inner)
+    for a in outside:
+        if extent is None or not continues(a.steps[first:], inner.steps[first:], extent):
             break
         run.insert(0, a)
-        inner = constant(a)
-        extent = None if inner is None else extent * inner
+        size = constant(a)
+        extent = None if size is None else extent * size
     return run
 
 

@@ -23,6 +23,7 @@ from smelt.tir.schedule import Schedule
 
 from . import elementwise
 from .analysis import block_info
+from .elementwise import Axis, Nest
 from .window import accumulate
 
 _VECTORS = 4
@@ -34,10 +35,7 @@ _STEP = 4
 def schedule_reduce(sch: Schedule, hardware: Hardware) -> bool:
     """One reduction with elementwise work around it."""
 
-    def rule(name: str, epilogue: str | None) -> bool:
-        return reduce_block(sch, name, epilogue, hardware)
-
-    return elementwise.schedule_around(sch, hardware, rule)
+    return elementwise.schedule_around(sch, hardware, reduce_block)
 
 
 def reduce_block(sch: Schedule, name: str, epilogue: str | None, hardware: Hardware) -> bool:
@@ -58,7 +56,7 @@ def reduce_block(sch: Schedule, name: str, epilogue: str | None, hardware: Hardw
     return _rows(sch, name, nest, epilogue, hardware)
 
 
-def _joins(nest: elementwise.Nest) -> bool:
+def _joins(nest: Nest) -> bool:
     """Whether the reduction is one that rfactor takes apart."""
     body = nest.info.block.body
     return isinstance(body, BufferStore) and isinstance(
@@ -66,7 +64,7 @@ def _joins(nest: elementwise.Nest) -> bool:
     )
 
 
-def _contiguous(axes: list[elementwise.Axis], nest: elementwise.Nest) -> bool:
+def _contiguous(axes: list[Axis], nest: Nest) -> bool:
     """Whether operands are contiguous along one of some axes."""
     for a in axes:
         moves = [s for s in a.steps[1:] if not elementwise.is_zero(s)]
@@ -90,9 +88,7 @@ def _chunks(sch: Schedule, name: str, hardware: Hardware) -> None:
     reduce_block(sch, partial, None, hardware)
 
 
-def _rows(
-    sch: Schedule, name: str, nest: elementwise.Nest, epilogue: str | None, hardware: Hardware
-) -> bool:
+def _rows(sch: Schedule, name: str, nest: Nest, epilogue: str | None, hardware: Hardware) -> bool:
     """Reduce along the contiguous axis: lanes first, row by row."""
     cost = nest.cost()
     blocks = into_lanes(sch, name, hardware)
@@ -111,7 +107,7 @@ def _rows(
     return True
 
 
-def _serial(sch: Schedule, name: str, nest: elementwise.Nest, hardware: Hardware) -> None:
+def _serial(sch: Schedule, name: str, nest: Nest, hardware: Hardware) -> None:
     """Any reduction, of tuples too: lanes are different results, accumulated in registers."""
     axes = elementwise.memory_order(nest)
     if not axes or nest.info.block.init is None:
@@ -186,7 +182,7 @@ def _joined(sch: Schedule, name: str, count: int, width: int) -> str:
     return _factored(sch, lane)
 
 
-def _merged(sch: Schedule, name: str) -> elementwise.Nest | None:
+def _merged(sch: Schedule, name: str) -> Nest | None:
     """The nest with reduced axes that follow one another in memory made one."""
     nest = elementwise.nest_of(sch, name)
     if nest is None or len(nest.reduce) < 2:
@@ -194,17 +190,12 @@ def _merged(sch: Schedule, name: str) -> elementwise.Nest | None:
     inner = next((a for a in reversed(nest.reduce) if _contiguous([a], nest)), None)
     if inner is None:
         return nest
-    run, extent = [inner], elementwise.constant(inner)
     rest = [a for a in nest.reduce if a is not inner and elementwise.constant(a) != 1]
-    for a in sorted(
-        rest,
-        key=lambda a: min([elementwise.guess(s) for s in a.steps[1:] if s is not None], default=0),
-    ):
-        if extent is None or not elementwise.continues(a.steps[1:], inner.steps[1:], extent):
-            break
-        run.insert(0, a)
-        size = elementwise.constant(a)
-        extent = None if size is None else extent * size
+
+    def step(a: Axis) -> int:
+        return min([elementwise.guess(s) for s in a.steps[1:] if s is not None], default=0)
+
+    run = elementwise.continued(inner, sorted(rest, key=step), 1)
     if len(run) == 1:
         return nest
     try:

@@ -23,6 +23,7 @@ from smelt.tir.schedule import Schedule
 
 from . import elementwise
 from .analysis import analyzer_for, block_info, stride_of
+from .elementwise import Axis, Nest
 from .reduce import finish_lanes, inner_loops, into_lanes, into_vectors, reduce_block
 
 
@@ -30,7 +31,7 @@ def schedule_rows(sch: Schedule, hardware: Hardware) -> bool:
     """Several reductions over the same dimensions, with elementwise work around them."""
     elementwise.inline_blocks(sch)
     blocks = [str(b) for b in sch.get_child_blocks("root")]
-    if len(elementwise.output_blocks(sch)) != 1 or elementwise.output_blocks(sch)[0] != blocks[-1]:
+    if sch.get_output_blocks() != blocks[-1:]:
         return False
     return schedule_rows_of(sch, blocks, hardware)
 
@@ -55,7 +56,7 @@ def schedule_rows_of(sch: Schedule, blocks: list[str], hardware: Hardware) -> bo
     return True
 
 
-def _rows(nest: elementwise.Nest, made: set[Buffer]) -> list[elementwise.Axis] | None:
+def _rows(nest: Nest, made: set[Buffer]) -> list[Axis] | None:
     """The axes that the results of the reductions have; None where they are not simply those."""
     by_var = {a.var: a for a in nest.spatial}
     real = {a.var for a in nest.spatial if a.size > 1}
@@ -74,7 +75,7 @@ def _rows(nest: elementwise.Nest, made: set[Buffer]) -> list[elementwise.Axis] |
     return [a for v, a in by_var.items() if v in found]
 
 
-def _follows_rows(sch: Schedule, name: str, rows: list[elementwise.Axis]) -> bool:
+def _follows_rows(sch: Schedule, name: str, rows: list[Axis]) -> bool:
     """Whether a block is computed row by row: everything that is made from what was loaded."""
     have = prod([elementwise.guess(i.dom.extent) for i in block_info(sch, name).spatial])
     return have >= prod([a.size for a in rows])
@@ -87,17 +88,13 @@ def _at_root(sch: Schedule, name: str, hardware: Hardware) -> None:
         elementwise.schedule_nest(sch, name, hardware)
 
 
-def _columns(nest: elementwise.Nest, rows: list[elementwise.Axis]) -> list[str]:
+def _columns(nest: Nest, rows: list[Axis]) -> list[str]:
     """The loops inside a row."""
     return [a.loop for a in elementwise.memory_order(nest) if a not in rows]
 
 
 def _along(
-    sch: Schedule,
-    given: list[str],
-    nest: elementwise.Nest,
-    rows: list[elementwise.Axis],
-    hardware: Hardware,
+    sch: Schedule, given: list[str], nest: Nest, rows: list[Axis], hardware: Hardware
 ) -> None:
     """Row by row, vectors along the row."""
     blocks: list[str] = []
@@ -124,11 +121,7 @@ def _along(
 
 
 def _beside(
-    sch: Schedule,
-    given: list[str],
-    nest: elementwise.Nest,
-    rows: list[elementwise.Axis],
-    hardware: Hardware,
+    sch: Schedule, given: list[str], nest: Nest, rows: list[Axis], hardware: Hardware
 ) -> None:
     """Neighbouring rows in the lanes of vectors."""
     vector = rows[-1]
@@ -145,7 +138,7 @@ def _beside(
 
 
 def _lanes_inside(
-    sch: Schedule, name: str, depth: int, vector: elementwise.Axis, width: int, lanes: int
+    sch: Schedule, name: str, depth: int, vector: Axis, width: int, lanes: int
 ) -> None:
     """Vectors along the rows of a tile, inside everything else."""
     spatial, reduce = inner_loops(sch, name, depth)
@@ -166,13 +159,12 @@ def _size(sch: Schedule, loop: str) -> int:
 
 def _by_step(sch: Schedule, name: str, loops: list[str]) -> list[str]:
     """Loops in the order of the result's memory, the contiguous one last."""
-    realize = sch.state.realize(name)
     info = block_info(sch, name)
     if info.store is None:
         return loops
     analyzer = analyzer_for(sch.func, info.block)
     step: dict[str, int] = {}
-    for i, value in zip(info.block.iter_vars, realize.values, strict=True):
+    for i, value in sch.state.realize(name).bindings:
         stride = stride_of(info.store, i.var, analyzer)
         for v in free_vars(value):
             step[v.name] = elementwise.guess(stride) if stride is not None else 1 << 40

@@ -10,7 +10,7 @@ for batch, rows, channel vectors, column tiles: parallel
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import prod
 
 from smelt.ir import dtype as dt
@@ -24,6 +24,7 @@ from smelt.tir.script_ops import expr_nodes
 
 from . import elementwise
 from .analysis import block_info
+from .elementwise import Axis, Nest
 
 _UNROLLED = 11
 """A kernel with more columns than this keeps its loop."""
@@ -41,14 +42,16 @@ _MOST = _PORTS * _LATENCY
 class Roles:
     """The axes of a window reduction.
 
+    nest     the block with its accesses
     vector   the result's contiguous axis
     columns  the axis that is tiled, along which windows overlap; None where there is no such
     tap      the reduce axis that moves along the columns
     """
 
-    vector: elementwise.Axis
-    columns: elementwise.Axis | None
-    tap: elementwise.Axis | None
+    nest: Nest
+    vector: Axis
+    columns: Axis | None
+    tap: Axis | None
 
 
 def is_window(sch: Schedule, name: str) -> bool:
@@ -66,10 +69,7 @@ def schedule_windows(sch: Schedule, hardware: Hardware, constants: frozenset[str
     constants  parameters that may be laid out anew
     """
 
-    def rule(name: str, epilogue: str | None) -> bool:
-        return accumulate(sch, name, epilogue, hardware, constants)
-
-    return elementwise.schedule_around(sch, hardware, rule)
+    return elementwise.schedule_around(sch, hardware, partial(accumulate, constants=constants))
 
 
 def accumulate(
@@ -82,20 +82,17 @@ def accumulate(
     """A reduction with its results in registers, and the elementwise block after it."""
     nest = elementwise.nest_of(sch, name)
     roles = None if nest is None else _roles(nest)
-    if (
-        nest is None
-        or roles is None
-        or len(nest.info.block.writes) != 1
-        or nest.info.block.init is None
-    ):
+    if nest is None or roles is None:
+        return False
+    if len(nest.info.block.writes) != 1 or nest.info.block.init is None:
         return False
     epilogue = elementwise.in_registers(sch, name, epilogue)
-    outer, inner = _tile(sch, name, nest, roles, hardware, constants)
+    outer, inner = _tile(sch, name, roles, hardware, constants)
     at = outer[-1]
     sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
     lanes = hardware.lanes(dt.bytes_of(nest.accesses[0].buffer.type))
     elementwise.copy_out(sch, epilogue, len(outer), lanes)
-    reduce = [a.loop for a in _tap_order(nest, roles)]
+    reduce = [a.loop for a in _tap_order(roles)]
     elementwise.write_out_sums(sch, name, reduce, inner, len(outer))
     taps = None if roles.tap is None else value_of(roles.tap.extent)
     if roles.tap is not None and taps is not None and taps <= _UNROLLED:
@@ -107,14 +104,14 @@ def accumulate(
     return True
 
 
-def _work(nest: elementwise.Nest) -> float:
+def _work(nest: Nest) -> float:
     """Bytes moved, each result's taps counted as reads from near memory."""
     taps = prod([a.size for a in nest.reduce])
     results = prod([a.size for a in nest.spatial])
     return results * 4 * (2 + taps / 2)
 
 
-def _roles(nest: elementwise.Nest) -> Roles | None:
+def _roles(nest: Nest) -> Roles | None:
     spatial = [a for a in nest.spatial if a.size > 1] or nest.spatial
     if not spatial:
         return None
@@ -127,65 +124,42 @@ def _roles(nest: elementwise.Nest) -> Roles | None:
     for a in rest:
         tap = _tap_of(nest, a, taps)
         if tap is not None:
-            return Roles(vector, a, tap)
-    return Roles(vector, rest[0] if rest else None, None)
+            return Roles(nest, vector, a, tap)
+    return Roles(nest, vector, rest[0] if rest else None, None)
 
 
-def _tap_of(
-    nest: elementwise.Nest, axis: elementwise.Axis, taps: dict[Var, elementwise.Axis]
-) -> elementwise.Axis | None:
+def _tap_of(nest: Nest, axis: Axis, taps: dict[Var, Axis]) -> Axis | None:
     """The reduce axis that stands in one index with a spatial one."""
-    for x in nest.accesses[1:]:
-        assert isinstance(x, BufferLoad)
-        for e in x.indices:
-            used = free_vars(e)
-            if axis.var in used:
-                for v in used:
-                    if v in taps:
-                        return taps[v]
-    return None
+    used = [free_vars(e) for x in nest.accesses[1:] for e in x.indices]
+    return next((taps[v] for vs in used if axis.var in vs for v in vs if v in taps), None)
 
 
-def _tap_order(nest: elementwise.Nest, roles: Roles) -> list[elementwise.Axis]:
+def _tap_order(roles: Roles) -> list[Axis]:
     """The reduce axes, the columns' tap last."""
-    rest = [a for a in nest.reduce if a is not roles.tap]
+    rest = [a for a in roles.nest.reduce if a is not roles.tap]
     return rest if roles.tap is None else [*rest, roles.tap]
 
 
 def _tile(
-    sch: Schedule,
-    name: str,
-    nest: elementwise.Nest,
-    roles: Roles,
-    hardware: Hardware,
-    constants: frozenset[str],
+    sch: Schedule, name: str, roles: Roles, hardware: Hardware, constants: frozenset[str]
 ) -> tuple[list[str], list[str]]:
     """Cut columns and vectors; returns the outer loops and the tile's loops."""
+    nest = roles.nest
     lanes = hardware.lanes(dt.bytes_of(nest.accesses[0].buffer.type))
-    lanes = min(lanes, elementwise.power(roles.vector.size), _whole(nest, roles, lanes))
+    lanes = min(lanes, elementwise.power(roles.vector.size), _whole(roles, lanes))
     columns = roles.columns.size if roles.columns is not None else 1
     taps = roles.tap.size if roles.tap is not None else 1
-    step = _stride(nest, roles)
+    step = _stride(roles)
     rows = prod([a.size for a in nest.reduce if a is not roles.tap])
     weights = len(nest.accesses) > 2
-    jumps = _jumps(nest, roles)
-    width, vectors = window_tile(
-        columns,
-        -(-roles.vector.size // lanes),
-        rows,
-        taps,
-        step,
-        weights,
-        hardware.vector_registers,
-        1 if jumps else _MOST,
-    )
-    _pack(sch, name, nest, roles, vectors * lanes, constants)
+    jumps = _jumps(roles)
+    whole, registers = -(-roles.vector.size // lanes), hardware.vector_registers
+    most = 1 if jumps else _MOST
+    width, vectors = window_tile(columns, whole, rows, taps, step, weights, registers, most)
+    _pack(sch, name, roles, vectors * lanes, constants)
     v_o, v_i, v_l = sch.split(roles.vector.loop, [None, vectors, lanes])
-    outer: list[str] = [
-        a.loop
-        for a in elementwise.memory_order(nest)
-        if a is not roles.vector and a is not roles.columns
-    ]
+    order = elementwise.memory_order(nest)
+    outer = [a.loop for a in order if a is not roles.vector and a is not roles.columns]
     inner: list[str] = [v_i, v_l]
     if roles.columns is not None:
         c_o, c_i = sch.split(roles.columns.loop, [None, width])
@@ -193,28 +167,20 @@ def _tile(
         outer = [*outer[:-1], v_o, *outer[-1:], c_o]
     else:
         outer = [*outer, v_o]
-    sch.reorder(*outer, *[a.loop for a in _tap_order(nest, roles)], *inner)
+    sch.reorder(*outer, *[a.loop for a in _tap_order(roles)], *inner)
     return outer, inner
 
 
-def _pack(
-    sch: Schedule,
-    name: str,
-    nest: elementwise.Nest,
-    roles: Roles,
-    panel: int,
-    constants: frozenset[str],
-) -> None:
+def _pack(sch: Schedule, name: str, roles: Roles, panel: int, constants: frozenset[str]) -> None:
     """Lay the factors out in panels of as many channels as a tile has."""
-    for k, x in enumerate(nest.accesses[1:], 1):
-        assert isinstance(x, BufferLoad)
+    for k, x in enumerate(roles.nest.accesses[1:], 1):
         plain = all(isinstance(i, Var | IntImm) for i in x.indices)
-        moves = [a for a in nest.spatial if not elementwise.is_zero(a.steps[k])]
+        moves = [a for a in roles.nest.spatial if not elementwise.is_zero(a.steps[k])]
         if not plain or moves != [roles.vector] or elementwise.is_one(roles.vector.steps[k]):
             continue
         if x.buffer.name in constants:
             target = x.buffer.name
-        elif any(a.size > 4 for a in nest.spatial if a is not roles.vector):
+        elif any(a.size > 4 for a in roles.nest.spatial if a is not roles.vector):
             copy = sch.state.realize(sch.cache_read(name, x.buffer.name, "global"))
             target = copy.block.writes[0].buffer.name
         else:
@@ -228,24 +194,24 @@ def _pack(
         sch.transform_layout(name, target, panels, pad_value=0.0)
 
 
-def _jumps(nest: elementwise.Nest, roles: Roles) -> bool:
+def _jumps(roles: Roles) -> bool:
     """Whether neighbours along the vector axis are not neighbours in memory."""
     for k, step in enumerate(roles.vector.steps):
         window = k == 0 or any(
-            not elementwise.is_zero(a.steps[k]) for a in nest.spatial if a is not roles.vector
+            not elementwise.is_zero(a.steps[k]) for a in roles.nest.spatial if a is not roles.vector
         )
         if not window or elementwise.is_zero(step) or elementwise.is_one(step):
             continue
-        access = nest.accesses[k]
+        access = roles.nest.accesses[k]
         # the lanes of neighbouring groups stand close together: one load and a shuffle
         if _group(access, roles.vector.var) is None:
             return True
     return False
 
 
-def _whole(nest: elementwise.Nest, roles: Roles, lanes: int) -> int:
+def _whole(roles: Roles, lanes: int) -> int:
     """As many lanes as never stand in parts of groups: one group, or some whole ones."""
-    for x in nest.accesses[1:]:
+    for x in roles.nest.accesses[1:]:
         size = _group(x, roles.vector.var)
         if size is not None and size % lanes and lanes % size:
             return max(size & -size, _FEWEST)
@@ -267,11 +233,11 @@ def _group(x: BufferLoad | BufferStore, v: Var) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _stride(nest: elementwise.Nest, roles: Roles) -> int:
+def _stride(roles: Roles) -> int:
     """Taps that the window moves on from one column to the next."""
     if roles.columns is None or roles.tap is None:
         return 1
-    for k in range(1, len(nest.accesses)):
+    for k in range(1, len(roles.nest.accesses)):
         a, b = roles.columns.steps[k], roles.tap.steps[k]
         if isinstance(a, IntImm) and isinstance(b, IntImm) and a.value and b.value:
             return max(1, a.value // b.value)

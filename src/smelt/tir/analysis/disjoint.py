@@ -12,9 +12,9 @@ import functools
 from collections.abc import Iterable, Sequence
 
 from smelt.arith import Analyzer
+from smelt.arith.affine.sums import determined, heavy_terms, near, sum_bounds
 from smelt.arith.bounds import atom_bounds, union
 from smelt.arith.context import Bounds, Context
-from smelt.arith.equal_sums import determined, heavy_terms, near, sum_bounds
 from smelt.arith.poly import INTS, Poly, atom, subtract
 from smelt.ir.build import all_of
 from smelt.ir.expr import EQ, Expr, Var

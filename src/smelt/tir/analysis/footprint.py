@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from smelt.arith.equal_sums import merge_digits
+from smelt.arith.affine.sums import merge_digits
+from smelt.arith.affine.values import Known, Progression
 from smelt.ir import dtype as dt
 from smelt.ir.build import ceildiv, logical_not, maximum, product, value_of
 from smelt.ir.errors import TypeMismatch
@@ -27,7 +28,7 @@ from smelt.tir.nodes import Buffer, For, PrimFunc, Range, While
 from smelt.tir.printer import listing
 
 from .accesses import Access, Accesses, Loop, Work
-from .iteration_count import Digit, Elements, Guards, IterationCounter, Known
+from .iteration_count import Elements, Guards, IterationCounter
 from .reroll import merged, rerolled
 from .table import table
 
@@ -209,7 +210,7 @@ class _Measure:
         self.witness = _witness(self.program)
         self.lanes = tuple(self.program.lanes.values())
         self.loops: dict[_Key, tuple[For, ...]] = {}
-        self.digits: dict[Known, list[Digit] | None] = {}
+        self.progressions: dict[Known, list[Progression] | None] = {}
         self.guards: dict[object, Guards] = {}
         self.parts: dict[object, _Part] = {}
         self.unions: dict[object, _Union] = {}
@@ -227,7 +228,7 @@ class _Measure:
 
     def counter(self, outer: tuple[For, ...], inner: tuple[For, ...]) -> IterationCounter:
         """Counts iterations of inner loops while outer ones stand still."""
-        return IterationCounter(self.facts, outer, inner, self.witness, self.digits)
+        return IterationCounter(self.facts, outer, inner, self.witness, self.progressions)
 
     def result(self) -> Footprint:
         levels = [self.level(None, ())]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from smelt.ir.build import value_of
-from smelt.ir.expr import Expr
-from smelt.tir.printer_expr import ExprPrinter
+from smelt.ir.expr import Expr, text_of
+from smelt.ir.node import Node
 
 if TYPE_CHECKING:
     from .footprint import Footprint, Level, Touched
@@ -32,6 +33,18 @@ def count_text(count: int) -> str:
     return f"{_three(value)} {units[0]}"
 
 
+def size_of(e: Expr, names: Mapping[Node, str]) -> str:
+    """Bytes that may depend on sizes, for people."""
+    value = value_of(e)
+    return text_of(e, names) + " B" if value is None else byte_text(value)
+
+
+def count_of(e: Expr, names: Mapping[Node, str]) -> str:
+    """A number that may depend on sizes, for people."""
+    value = value_of(e)
+    return text_of(e, names) if value is None else count_text(value)
+
+
 def _three(value: float) -> str:
     """Three significant digits, without an exponent."""
     return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f}"
@@ -45,8 +58,7 @@ def reuse_text(reuse: float) -> str:
 
 def table(found: Footprint) -> str:
     """The lines that print(footprint(func)) shows."""
-    printer = ExprPrinter(lambda node: found.names.get(node, node.name))
-    columns = found.total.touches
+    columns, names = found.total.touches, found.names
     head = ["one iteration of", "trips", "operations", *[_title(t) for t in columns], "memory"]
     rows = [head]
     for level in found.levels:
@@ -55,10 +67,10 @@ def table(found: Footprint) -> str:
         rows.append(
             [
                 _label(level),
-                _count(level.trips, level.exact_trips, printer),
-                _count(level.operations, level.exact_operations, printer),
-                *["" if t is None else _touch(t, printer) for t in cells],
-                _size(level.bytes, level.exact, printer),
+                _bound(level.exact_trips) + count_of(level.trips, names),
+                _bound(level.exact_operations) + count_of(level.operations, names),
+                *["" if t is None else _touch(t, names) for t in cells],
+                _bound(level.exact) + size_of(level.bytes, names),
             ]
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -66,15 +78,15 @@ def table(found: Footprint) -> str:
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
         for row in rows
     ]
-    return "\n".join([*_heading(found, printer, any("<=" in line for line in lines)), *lines])
+    return "\n".join([*_heading(found, any("<=" in line for line in lines)), *lines])
 
 
-def _heading(found: Footprint, printer: ExprPrinter, bounds: bool) -> list[str]:
+def _heading(found: Footprint, bounds: bool) -> list[str]:
     """The totals, and what the columns mean."""
-    total = found.total
-    operations = _count(total.operations, total.exact_operations, printer)
+    total, names = found.total, found.names
+    operations = _bound(total.exact_operations) + count_of(total.operations, names)
     first = f"{found.func.name}: {operations} operations, "
-    first += f"{_size(total.bytes, total.exact, printer)} of memory"
+    first += f"{_bound(total.exact) + size_of(total.bytes, names)} of memory"
     if total.intensity:
         first += f", {_three(total.intensity)} operations a byte"
     second = "different bytes that one iteration touches; xN: loads and stores per element"
@@ -96,21 +108,11 @@ def _title(t: Touched) -> str:
     return t.name if t.buffer.scope == "global" else f"{t.name} ({t.buffer.scope})"
 
 
-def _touch(t: Touched, printer: ExprPrinter) -> str:
+def _touch(t: Touched, names: Mapping[Node, str]) -> str:
     if t.opaque:
-        return f"{_size(t.bytes, False, printer)} ?"
+        return f"<={size_of(t.bytes, names)} ?"
     reuse = "" if t.reuse is None else f" x{reuse_text(t.reuse)}"
-    return _size(t.bytes, t.exact, printer) + reuse
-
-
-def _size(e: Expr, exact: bool, printer: ExprPrinter) -> str:
-    value = value_of(e)
-    return _bound(exact) + (printer.text(e) + " B" if value is None else byte_text(value))
-
-
-def _count(e: Expr, exact: bool, printer: ExprPrinter) -> str:
-    value = value_of(e)
-    return _bound(exact) + (printer.text(e) if value is None else count_text(value))
+    return _bound(t.exact) + size_of(t.bytes, names) + reuse
 
 
 def _bound(exact: bool) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import call
@@ -103,25 +104,93 @@ class MultiplyAdd:
         rows, vectors  a tile of `rows` times `vectors * lanes` elements that stay in registers;
                        without rows: what one instruction does
         """
-        size = rows, vectors, self.lanes
-        match self.form:
-            case "matrix":
-                columns = self.lanes // self.rows
-                return _matrix(self.rows, columns, self.group, instruction, self.a, self.b)
-            case "picked" if self.group > 1:  # the tile's A stands where a lane is picked
-                return _dot_lane_tile(*size, self.group, instruction, self.b, self.a)
-            case "picked":
-                return _fma_lane_tile(*size, instruction, self.result)
-        if self.lanes == 1:
-            return _dot(self.group, instruction, self.a, self.b, self.result)
-        if self.group > 1 and rows:
-            return _dot_tile(*size, self.group, instruction, self.a, self.b)
-        if self.group > 1:
-            return _dot_row(self.lanes, self.group, instruction, self.a, self.b, self.result)
-        if rows:
-            return _fma_tile(*size, instruction, self.result)
-        scalar = self.form == "scalar"
-        return _fma_row(self.lanes, instruction, self.a, self.result, scalar)
+        swapped = self.form == "picked" and self.group > 1  # the tile's A is where a lane is picked
+        types = (self.b, self.a, self.result) if swapped else (self.a, self.b, self.result)
+        t = self._tile(rows, vectors)
+        params = [declared(n, d, *s) for n, d, s in zip("ABC", types, t.shapes, strict=True)]
+        lines = [f"for {', '.join(t.axes)} in T.grid({', '.join(map(str, t.axes.values()))}):"]
+        lines.append(f'    with T.block("{"dot" if self.group > 1 else "fma"}"):')
+        for axis, extent in t.axes.items():
+            kind = "reduce" if axis == "k" else "spatial"
+            lines.append(f"        v{axis} = T.axis.{kind}({extent}, {axis})")
+        product = f"{t.a} * {t.b}" if len({*types}) == 1 else _product(self.result, t.a, t.b)
+        lines.append(f"        C[{t.at}] = C[{t.at}] + {product}")
+        made = f'C[{t.place}] = T.call_instruction("{dt.vector(self.result, self.lanes)}", '
+        made += f'"{instruction}", C[{t.place}], '
+        updates = [f"{made}{', '.join(o)})" for o in t.operands]
+        if t.in_registers:
+            loops = f"for i in T.unroll({rows}):", f"    for j in T.unroll({vectors}):"
+            updates = [*loops, *[f"        {u}" for u in updates]]
+        return program(params, *lines), program(params, *updates)
+
+    def _tile(self, rows: int, vectors: int) -> _Tile:
+        """The tile of one instruction, or that of registers."""
+        lanes, group, every = self.lanes, self.group, _every(self.lanes)
+        shapes: tuple[tuple[int, ...], ...]
+        if self.form == "matrix":
+            m, n = self.rows, lanes // self.rows
+            shapes, axes = ((m, group), (n, group), (m, n)), {"i": m, "j": n, "k": group}
+            both = f"A[{_rows(m, group)}]", f"B[{_rows(n, group)}]"
+            return _Tile(shapes, axes, "vi, vj", "A[vi, vk]", "B[vj, vk]", _rows(m, n), [both])
+        if lanes == 1:
+            shapes, whole = ((group,), (group,), (1,)), _every(group)
+            both = f"A[{whole}]", f"B[{whole}]"
+            return _Tile(shapes, {"k": group}, "0", "A[vk]", "B[vk]", "0", [both])
+        if rows or self.form == "picked":
+            return self._register_tile(rows, vectors)
+        if group > 1:  # A is repeated for every lane
+            shapes, axes = ((group,), (lanes, group), (lanes,)), {"j": lanes, "k": group}
+            both = _repeated("A", group, lanes), f"B[{_rows(lanes, group)}]"
+            return _Tile(shapes, axes, "vj", "A[vk]", "B[vj, vk]", every, [both])
+        factor = "A[0]" if self.form == "scalar" else f"T.broadcast(A[0], {lanes})"
+        shapes, both = ((1,), (lanes,), (lanes,)), (factor, f"B[{every}]")
+        return _Tile(shapes, {"j": lanes}, "vj", "A[0]", "B[vj]", every, [both])
+
+    def _register_tile(self, rows: int, vectors: int) -> _Tile:
+        """C[i, j] += A[i, k] * B[k, j] for `rows` rows of `vectors` vectors of C.
+
+        Where lanes are picked there are as many k (groups of k) as a vector of A has, one lane a
+        time. B of groups is packed: B[j // lanes, k // group, j % lanes, k % group].
+        """
+        lanes, group, n = self.lanes, self.group, vectors * self.lanes
+        steps = lanes if self.form == "picked" else 1
+        at, k = _every(lanes, f"j * {lanes}"), "vk" if steps * group > 1 else "0"
+        if group > 1:
+            packed: tuple[int, ...] = (vectors, steps, lanes, group)
+            outer, inner = (f"vk // {group}", f"vk % {group}") if steps > 1 else ("0", "vk")
+            b = f"B[vj // {lanes}, {outer}, vj % {lanes}, {inner}]"
+            parts = [f"B[j, {s}, {_rows(lanes, group)}]" for s in range(steps)]
+            factor = _repeated("A", group, lanes, "i")
+        else:
+            packed, b = (steps, n), f"B[{k}, vj]"
+            parts = [f"B[{s}, {at}]" for s in range(steps)]
+            factor = f"T.broadcast(A[i, 0], {lanes})"
+        operands: list[tuple[str, ...]] = [(factor, parts[0])]
+        if self.form == "picked":
+            whole = f"A[i, {_every(lanes * group)}]"
+            operands = [(part, whole, f"T.int32({s})") for s, part in enumerate(parts)]
+        axes = {"i": rows, "j": n, **({"k": steps * group} if k == "vk" else {})}
+        shapes = (rows, steps * group), packed, (rows, n)
+        return _Tile(shapes, axes, "vi, vj", f"A[vi, {k}]", b, f"i, {at}", operands, True)
+
+
+class _Tile(NamedTuple):
+    """What instructions do to a tile: C[at] += a * b in a loop nest, of which k is reduced.
+
+    shapes        of A, B and C
+    place         the elements of C that one instruction changes
+    operands      for each instruction, behind these elements
+    in_registers  whether that is done for each of several vectors of each row of C
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    axes: Mapping[str, int]
+    at: str
+    a: str
+    b: str
+    place: str
+    operands: Sequence[tuple[str, ...]]
+    in_registers: bool = False
 
 
 def fma(lanes: int, dtype: str = "float32", form: str = "each") -> MultiplyAdd:
@@ -136,155 +205,11 @@ def dot(
     return MultiplyAdd(a, b, result, lanes, group, form)
 
 
-# ---------------------------------------------------------------------------------------- tiles
-
-
-def _described(
-    params: Sequence[str], block: str, axes: Mapping[str, int], at: str, product: str
-) -> str:
-    """The description of a tile: C[at] += product in a loop nest; the axis k is reduced."""
-    lines = [f"for {', '.join(axes)} in T.grid({', '.join(map(str, axes.values()))}):"]
-    lines.append(f'    with T.block("{block}"):')
-    for axis, extent in axes.items():
-        kind = "reduce" if axis == "k" else "spatial"
-        lines.append(f"        v{axis} = T.axis.{kind}({extent}, {axis})")
-    return program(params, *lines, f"        C[{at}] = C[{at}] + {product}")
-
-
-def _update(at: str, dtype: str, instruction: str, *operands: str) -> str:
-    """The elements of C at some indices after one instruction."""
-    given = ", ".join([f"C[{at}]", *operands])
-    return f'C[{at}] = T.call_instruction("{dtype}", "{instruction}", {given})'
-
-
-def _on_registers(params: Sequence[str], rows: int, vectors: int, *updates: str) -> str:
-    """Updates of each of `vectors` vectors of every row of C."""
-    loops = f"for i in T.unroll({rows}):", f"    for j in T.unroll({vectors}):"
-    return program(params, *loops, *[f"        {u}" for u in updates])
+# ------------------------------------------------------------------------------------- operands
 
 
 def _every(lanes: int, first: str = "0") -> str:
     return f"T.ramp({first}, 1, {lanes})"
-
-
-def _fma_row(
-    lanes: int, instruction: str, a: str = "float32", result: str = "float32", scalar: bool = False
-) -> tuple[str, str]:
-    """C[j] += A[0] * B[j], by one instruction.
-
-    scalar  whether the instruction takes A as a scalar rather than in every lane
-    """
-    params = [declared("A", a, 1), declared("B", a, lanes), declared("C", result, lanes)]
-    product = "A[0] * B[vj]" if a == result else _product(result, "A[0]", "B[vj]")
-    every = _every(lanes)
-    factor = "A[0]" if scalar else f"T.broadcast(A[0], {lanes})"
-    impl = _update(every, f"{result}x{lanes}", instruction, factor, f"B[{every}]")
-    return _described(params, "fma", {"j": lanes}, "vj", product), program(params, impl)
-
-
-def _fma_tile(
-    rows: int, vectors: int, lanes: int, instruction: str, dtype: str = "float32"
-) -> tuple[str, str]:
-    """C[i, j] += A[i, 0] * B[0, j]: an outer product on a tile of registers.
-
-    rows, vectors  the tile is rows x (vectors * lanes) elements of C
-    """
-    n = vectors * lanes
-    params = [declared("A", dtype, rows, 1), declared("B", dtype, 1, n)]
-    params.append(declared("C", dtype, rows, n))
-    desc = _described(params, "fma", {"i": rows, "j": n}, "vi, vj", "A[vi, 0] * B[0, vj]")
-    at = _every(lanes, f"j * {lanes}")
-    operands = f"T.broadcast(A[i, 0], {lanes})", f"B[0, {at}]"
-    update = _update(f"i, {at}", f"{dtype}x{lanes}", instruction, *operands)
-    return desc, _on_registers(params, rows, vectors, update)
-
-
-def _fma_lane_tile(
-    rows: int, vectors: int, lanes: int, instruction: str, dtype: str = "float32"
-) -> tuple[str, str]:
-    """C[i, j] += A[i, k] * B[k, j] for as many k as a vector of A has lanes, one lane a time."""
-    n = vectors * lanes
-    params = [declared("A", dtype, rows, lanes), declared("B", dtype, lanes, n)]
-    params.append(declared("C", dtype, rows, n))
-    axes = {"i": rows, "j": n, "k": lanes}
-    desc = _described(params, "fma", axes, "vi, vj", "A[vi, vk] * B[vk, vj]")
-    at, of = _every(lanes, f"j * {lanes}"), f"A[i, {_every(lanes)}]"
-    updates = [
-        _update(f"i, {at}", f"{dtype}x{lanes}", instruction, f"B[{k}, {at}]", of, f"T.int32({k})")
-        for k in range(lanes)
-    ]
-    return desc, _on_registers(params, rows, vectors, *updates)
-
-
-def _dot(length: int, instruction: str, a: str, b: str, result: str = "int32") -> tuple[str, str]:
-    """C[0] += the products of A[k] and B[k], by one instruction that adds to a scalar."""
-    params = [declared("A", a, length), declared("B", b, length), declared("C", result, 1)]
-    desc = _described(params, "dot", {"k": length}, "0", _product(result, "A[vk]", "B[vk]"))
-    every = _every(length)
-    return desc, program(params, _update("0", result, instruction, f"A[{every}]", f"B[{every}]"))
-
-
-def _dot_row(
-    lanes: int, group: int, instruction: str, a: str, b: str, result: str = "int32"
-) -> tuple[str, str]:
-    """C[j] += the products of A[k] and B[j, k]: one instruction, A repeated for every lane."""
-    params = [declared("A", a, group), declared("B", b, lanes, group), declared("C", result, lanes)]
-    product = _product(result, "A[vk]", "B[vj, vk]")
-    desc = _described(params, "dot", {"j": lanes, "k": group}, "vj", product)
-    operands = _repeated("A", group, lanes), f"B[{_rows(lanes, group)}]"
-    update = _update(_every(lanes), f"{result}x{lanes}", instruction, *operands)
-    return desc, program(params, update)
-
-
-def _dot_tile(
-    rows: int, vectors: int, lanes: int, group: int, instruction: str, a: str, b: str
-) -> tuple[str, str]:
-    """C[i, j] += the products of A[i, k] and B[j // lanes, 0, j % lanes, k] on registers.
-
-    B is packed: `group` neighbours in k of `lanes` columns stand together.
-    """
-    desc, params = _packed_dot(rows, vectors, lanes, group, 1, a, b)
-    at = f"i, {_every(lanes, f'j * {lanes}')}"
-    operands = _repeated("A", group, lanes, "i"), f"B[j, 0, {_rows(lanes, group)}]"
-    update = _update(at, f"int32x{lanes}", instruction, *operands)
-    return desc, _on_registers(params, rows, vectors, update)
-
-
-def _dot_lane_tile(
-    rows: int, vectors: int, lanes: int, group: int, instruction: str, a: str, b: str
-) -> tuple[str, str]:
-    """As `dot_tile` for a vector of `lanes` groups of A, one of which the instruction picks."""
-    desc, params = _packed_dot(rows, vectors, lanes, group, lanes, a, b)
-    at, of = f"i, {_every(lanes, f'j * {lanes}')}", f"A[i, {_every(lanes * group)}]"
-    box = _rows(lanes, group)
-    updates = [
-        _update(at, f"int32x{lanes}", instruction, f"B[j, {k}, {box}]", of, f"T.int32({k})")
-        for k in range(lanes)
-    ]
-    return desc, _on_registers(params, rows, vectors, *updates)
-
-
-def _packed_dot(
-    rows: int, vectors: int, lanes: int, group: int, groups: int, a: str, b: str
-) -> tuple[str, list[str]]:
-    """The description of a tile of a product of integer matrices, and its parameters."""
-    n, depth = vectors * lanes, groups * group
-    params = [declared("A", a, rows, depth), declared("B", b, vectors, groups, lanes, group)]
-    params.append(declared("C", "int32", rows, n))
-    outer, inner = (f"vk // {group}", f"vk % {group}") if groups > 1 else ("0", "vk")
-    packed = f"B[vj // {lanes}, {outer}, vj % {lanes}, {inner}]"
-    axes = {"i": rows, "j": n, "k": depth}
-    product = _product("int32", "A[vi, vk]", packed)
-    return _described(params, "dot", axes, "vi, vj", product), params
-
-
-def _matrix(m: int, n: int, k: int, instruction: str, a: str, b: str) -> tuple[str, str]:
-    """C[i, j] += the products of A[i, k] and B[j, k], by one instruction on whole matrices."""
-    params = [declared("A", a, m, k), declared("B", b, n, k), declared("C", "int32", m, n)]
-    product = _product("int32", "A[vi, vk]", "B[vj, vk]")
-    desc = _described(params, "dot", {"i": m, "j": n, "k": k}, "vi, vj", product)
-    operands = f"A[{_rows(m, k)}]", f"B[{_rows(n, k)}]"
-    return desc, program(params, _update(_rows(m, n), f"int32x{m * n}", instruction, *operands))
 
 
 def _repeated(buffer: str, group: int, lanes: int, *outer: str) -> str:

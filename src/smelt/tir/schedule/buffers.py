@@ -144,13 +144,8 @@ class BufferPrimitives(Base):
             )
         new = nodes.BufferRegion(buffer, tuple(ranges))
         old = b.block.reads if kind == "read" else b.block.writes
-        first = next(k for k, r in enumerate(old) if r.buffer is buffer)
-        regions = [
-            new if k == first else r
-            for k, r in enumerate(old)
-            if k == first or r.buffer is not buffer
-        ]
-        _say(s, b.block, kind, EXPLICIT, [buffer.name], regions)
+        regions = dict.fromkeys(new if r.buffer is buffer else r for r in old)
+        _say(s, b.block, kind, EXPLICIT, [buffer.name], list(regions))
 
     @primitive
     def unsafe_hide_buffer_access(

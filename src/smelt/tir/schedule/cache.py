@@ -20,7 +20,7 @@ from .injective import is_injective
 from .predicate import conditions
 from .primitive import Base, primitive
 from .region import domain_loops, touched
-from .require import Kind, require_consumers_apart, require_kind
+from .require import Kind, binds, require_consumers_apart, require_kind
 from .state import State
 
 
@@ -63,9 +63,11 @@ class CachePrimitives(Base):
         cached = copy_of(s, buffer, storage_scope)
         name = s.fresh_block(cached.name)
         inside, place, behind = _between(s, scope, writers, chosen)
-        nest = copy_nest(s, name, buffer, cached, _needed(s, buffer, chosen, inside))
+        whole = isinstance(inside, nodes.Block) and inside.name == "root"
+        box = None if whole else used_box(s, buffer, chosen, inside)
+        nest = copy_nest(s, name, buffer, cached, box)
         swap = partial(replace_buffers, buffers={buffer: cached})
-        stage(s, cached, chosen, swap, nest, place, behind)
+        stage(s, [cached], chosen, swap, nest, place, behind)
         recheck(s, s.realize(name))
         return BlockRV(name)
 
@@ -109,7 +111,7 @@ class CachePrimitives(Base):
         name = s.fresh_block(cached.name)
         nest = copy_nest(s, name, cached, buffer, *written_box(s, b, buffer))
         swap = partial(replace_buffers, buffers={buffer: cached})
-        stage(s, cached, (b, *consumers), swap, nest, s.top(b, scope.block), True)
+        stage(s, [cached], (b, *consumers), swap, nest, s.top(b, scope.block), True)
         return BlockRV(name)
 
     @primitive
@@ -246,11 +248,7 @@ def _fills(
     guard = conditions(s, b)
     if guard is None or guard:
         return False
-    loops = [
-        x
-        for x in s.loops_above(b)
-        if any(i.kind == "spatial" and x.var in free_vars(v) for i, v in b.bindings)
-    ]
+    loops = [x for x in s.loops_above(b) if binds(b, x.var, "spatial")]
     runs = product([x.extent for x in loops])
     size = product([s.facts.extent(low, high) for low, high in box])
     own = {i.var for i in b.block.iter_vars}
@@ -267,7 +265,7 @@ def copy_nest(
     target: nodes.Buffer,
     box: Box | None = None,
     limits: Box | None = None,
-    under: Expr | None = None,
+    under: Expr | bool = True,
 ) -> nodes.Stmt:
     """Loops that copy one buffer to another: all of it, or a box as far as it is inside limits.
 
@@ -290,16 +288,10 @@ def copy_nest(
 
     def make(loops: list[Expr]) -> nodes.Stmt:
         values = [s.facts.simplify(low + x) for low, x in zip(lows, loops, strict=True)]
-        guard = s.facts.conjunction(
-            *[
-                c
-                for v, (first, last) in zip(values, ends, strict=True)
-                for c in (v >= first, v < s.facts.simplify(last + 1))
-            ]
-        )
-        return nodes.BlockRealize(
-            tuple(values), guard if under is None else all_of(guard, under), block
-        )
+        inside: list[Expr] = []
+        for v, (first, last) in zip(values, ends, strict=True):
+            inside += [v >= first, v < s.facts.simplify(last + 1)]
+        return nodes.BlockRealize(tuple(values), all_of(s.facts.conjunction(*inside), under), block)
 
     return s.nest(extents, make)
 
@@ -342,15 +334,9 @@ def _between(
     return inside, s.top(last, inside), True
 
 
-def _needed(
+def used_box(
     s: State, buffer: nodes.Buffer, readers: Sequence[nodes.BlockRealize], inside: nodes.Stmt
 ) -> Box | None:
-    """What the readers use of a buffer while the loops inside a statement run; None for all."""
-    if isinstance(inside, nodes.Block) and inside.name == "root":
-        return None
-    return s.facts.hull(
-        touched(s, c, r, s.loops_between(c, inside))
-        for c in readers
-        for r in c.block.reads
-        if r.buffer is buffer
-    )
+    """What blocks read of a buffer while the loops inside a statement run; None where nothing."""
+    reads = [(c, r) for c in readers for r in c.block.reads if r.buffer is buffer]
+    return s.facts.hull(touched(s, c, r, s.loops_between(c, inside)) for c, r in reads)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from smelt.tir.nodes import Buffer, For, seq
+from functools import partial
+
+from smelt.tir.nodes import Buffer, For, Stmt, seq
 from smelt.tir.rewrite import replace_buffers
 
 from .blockize import BlockizePrimitives
@@ -13,7 +15,7 @@ from .handles import BlockRV
 from .primitive import primitive
 from .region import touched
 from .require import require_around
-from .state import allocating
+from .state import Change, allocating
 
 
 class CacheAtPrimitives(CachePrimitives, ComputeAtPrimitives, BlockizePrimitives):
@@ -61,18 +63,13 @@ class CacheAtPrimitives(CachePrimitives, ComputeAtPrimitives, BlockizePrimitives
             )
         box = s.facts.hull(touched(s, b, r, []) for r in (*reads, *writes))
         back = s.facts.hull(touched(s, b, r, []) for r in writes)
-        scope = s.scope(b)
         cached = copy_of(s, buffer, storage_scope)
         names = [s.fresh_block(cached.name), s.fresh_block(cached.name)]
         before = copy_nest(s, names[0], buffer, cached, box, under=b.predicate)
         behind = copy_nest(s, names[1], cached, buffer, back, under=b.predicate)
-        s.replace(
-            {
-                b: lambda x: seq(before, x, behind),
-                b.block: lambda x: replace_buffers(x, {buffer: cached}),
-                scope.block: allocating(cached),
-            }
-        )
+        swap, scope = partial(replace_buffers, buffers={buffer: cached}), s.scope(b).block
+        changes: dict[Stmt, Change] = {b.block: swap, scope: allocating(cached)}
+        s.replace({**changes, b: lambda x: seq(before, x, behind)})
         for name in names:
             recheck(s, s.realize(name))
         return [BlockRV(n) for n in names]

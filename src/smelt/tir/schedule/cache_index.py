@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from smelt.ir.expr import INDEX, Binary, Expr
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.rewrite import Indices, Rewriter, loads
+from smelt.tir.script_ops import expressions
 
 from .. import nodes
-from .exchange import is_outer, stored
+from .exchange import is_outer, stage, stored
 from .handles import BlockRV
 from .primitive import Base, primitive
 from .region import refreshed
 from .require import require_top
-from .state import Change, State, allocating
+from .state import State
 
 
 class CacheIndexPrimitives(Base):
@@ -57,50 +59,25 @@ class CacheIndexPrimitives(Base):
                 f"{b.block.name} has blocks inside",
                 legal="a block whose body reads elements itself",
             )
-        found = _indices(b, max(cse_thresh, 1))
         names, nests, tables = [], [], {}
-        for k, e in enumerate(found):
-            name, nest, load = _table(s, b, e, k, storage_scope)
+        for k, e in enumerate(_indices(b, max(cse_thresh, 1))):
+            name, nest, tables[e] = _table(s, b, e, k, storage_scope)
             names.append(BlockRV(name))
             nests.append(nest)
-            tables[e] = load
-        if not names:
-            return []
-        place = s.top(b, s.scope(b).block)
-        changes: dict[nodes.Stmt, Change] = {
-            b.block: refreshed(s, _LookUp(tables).stmt(b.block)),
-            place: lambda x: nodes.seq(*nests, x),
-            s.scope(b).block: allocating(*[load.buffer for load in tables.values()]),
-        }
-        s.replace(changes)
+        if names:
+            swap = refreshed(s, _LookUp(tables).stmt(b.block))
+            buffers = [load.buffer for load in tables.values()]
+            stage(s, buffers, [b], swap, nodes.seq(*nests), s.top(b, s.scope(b).block), False)
         return names
 
 
 def _indices(b: nodes.BlockRealize, least: int) -> list[Expr]:
     """The index expressions worth a table, in the order of the text: with that many uses."""
     own = {i.var for i in b.block.iter_vars}
-    count: dict[Expr, int] = {}
-    loads_in_order = _Loads()
-    loads_in_order.stmt(b.block.body)
-    for load in loads_in_order.found:
-        for e in load.indices:
-            inside = free_vars(e) <= own and not loads(e)
-            if isinstance(e, Binary) and e.dtype == INDEX and inside:
-                count[e] = count.get(e, 0) + 1
-    return [e for e, n in count.items() if n >= least]
-
-
-class _Loads(Rewriter):
-    """Collects the distinct loads of a statement in the order of its text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[nodes.BufferLoad] = []
-
-    def visit_expr(self, e: Expr) -> Expr:
-        if isinstance(e, nodes.BufferLoad):
-            self.found.append(e)
-        return super().visit_expr(e)
+    inside = expressions(*nodes.walk(b.block.body))
+    indices = [e for x in inside if isinstance(x, nodes.BufferLoad) for e in x.indices]
+    count = Counter(e for e in indices if isinstance(e, Binary) and e.dtype == INDEX)
+    return [e for e, n in count.items() if n >= least and free_vars(e) <= own and not loads(e)]
 
 
 def _table(

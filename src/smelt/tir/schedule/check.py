@@ -76,11 +76,12 @@ def _check_accumulation(state: State, b: nodes.BlockRealize, loops: Sequence[nod
             )
 
 
-def check_concurrent(state: State, loop: nodes.For, how: str, cross_thread: bool = False) -> None:
+def check_concurrent(state: State, loop: nodes.For, how: str, thread: str | None) -> None:
     """Refuse to run the iterations of a loop at once.
 
-    cross_thread  the loop may bind reduce variables (threads that reduce together)
+    thread  the axis that it is bound to; threads of a block may reduce together
     """
+    together = (thread or "").startswith("threadIdx")
     if is_const(loop.extent, 1):
         return
     _require_blocks(
@@ -93,7 +94,7 @@ def check_concurrent(state: State, loop: nodes.For, how: str, cross_thread: bool
             if loop.var not in free_vars(value):
                 continue
             uses = True
-            if i.kind == "spatial" or (cross_thread and i.kind == "reduce"):
+            if i.kind == "spatial" or (together and i.kind == "reduce"):
                 continue
             state.fail(
                 f"{loop.var.name} cannot be {how}: its iterations all "
@@ -113,7 +114,7 @@ def recheck(state: State, s: nodes.Stmt) -> None:
     """Refuse what a statement that is new here does to the concurrent loops around it."""
     for up in [s, *state.above(s)]:
         if isinstance(up, nodes.For) and up.kind in ("parallel", "vectorized", "thread_binding"):
-            check_concurrent(state, up, up.kind, (up.thread or "").startswith("threadIdx"))
+            check_concurrent(state, up, up.kind, up.thread)
 
 
 def check_merged(state: State, loop: nodes.For) -> None:
@@ -124,24 +125,19 @@ def check_merged(state: State, loop: nodes.For) -> None:
 
 def _splits_writes(state: State, b: nodes.BlockRealize, loop: nodes.For) -> bool:
     """Whether different iterations of `loop` certainly write different elements."""
-    return is_injective(state, b, [loop, *state.loops_between(b, loop)]) or _boxes_disjoint(
-        state, b, loop
-    )
+    loops = [loop, *state.loops_between(b, loop)]
+    return is_injective(state, b, loops) or _boxes_disjoint(state, b, loop)
 
 
 def _boxes_disjoint(state: State, b: nodes.BlockRealize, loop: nodes.For) -> bool:
     """Whether a spatial variable's range moves on by its own width or more each iteration."""
-    inner = state.loops_between(b, loop)
+    facts, inner = state.facts, state.loops_between(b, loop)
     for i, value in b.bindings:
-        if i.kind == "spatial" and loop.var in free_vars(value):
-            ends = state.facts.relax(value, inner)
-            step = None if ends is None else state.facts.step(ends[0], loop.var)
-            if (
-                ends is not None
-                and step is not None
-                and state.facts.prove(ends[1] - ends[0] < step)
-            ):
-                return True
+        moves = i.kind == "spatial" and loop.var in free_vars(value)
+        ends = facts.relax(value, inner) if moves else None
+        step = None if ends is None else facts.step(ends[0], loop.var)
+        if ends is not None and step is not None and facts.prove(ends[1] - ends[0] < step):
+            return True
     return False
 
 
@@ -153,12 +149,8 @@ def _check_private(
     inside = set(state.blocks_in(loop.body))
     scope = state.scope(loop)
     for w in b.block.writes:
-        users = [
-            x
-            for x in state.blocks_in(scope.block)
-            if any(r.buffer is w.buffer for r in (*x.block.reads, *x.block.writes))
-        ]
-        if w.buffer in params or how == "vectorized" or any(u not in inside for u in users):
+        users = {*state.readers(scope, w.buffer), *state.writers(scope, w.buffer)}
+        if w.buffer in params or how == "vectorized" or not users <= inside:
             text = (
                 f"{b.block.name} writes the same elements of {w.buffer.name} in several iterations "
                 f"of {loop.var.name}"

@@ -79,23 +79,15 @@ def read_update(s: State, b: nodes.BlockRealize) -> Update:
     if isinstance(body, nodes.IfThenElse) and body.else_body is None:
         condition, body = body.condition, body.then_body
     stores, values = _stores(s, b, body)
-    starts = _starts(s, b, [x.buffer for x in stores])
-    point = stores[0].indices
-    olds = [nodes.BufferLoad(x.buffer, point) for x in stores]
-    terms = [_term(s, b, v, old) for v, old in zip(values, olds, strict=True)]
+    buffers, point = tuple([x.buffer for x in stores]), stores[0].indices
+    starts = _starts(s, b, buffers)
+    olds = [nodes.BufferLoad(x, point) for x in buffers]
+    terms = tuple([_term(s, b, v, old) for v, old in zip(values, olds, strict=True)])
     for e in (*terms, condition):
         if any(x in olds for x in loads(e)):
             _refuse(s, b, "a term depends on the result so far")
     ordered = _ordered(s, b, values, olds, terms)
-    return Update(
-        tuple([x.buffer for x in stores]),
-        point,
-        tuple(values),
-        tuple(terms),
-        tuple(starts),
-        condition,
-        ordered,
-    )
+    return Update(buffers, point, values, terms, starts, condition, ordered)
 
 
 def _refuse(s: State, b: nodes.BlockRealize, why: str) -> NoReturn:
@@ -108,7 +100,7 @@ def _refuse(s: State, b: nodes.BlockRealize, why: str) -> NoReturn:
 
 def _stores(
     s: State, b: nodes.BlockRealize, body: nodes.Stmt
-) -> tuple[list[nodes.BufferStore], list[expr.Expr]]:
+) -> tuple[list[nodes.BufferStore], tuple[expr.Expr, ...]]:
     """The stores of a step, and their values without the names in between."""
     known: dict[expr.Var, expr.Expr] = {}
     while isinstance(body, nodes.LetStmt):
@@ -126,16 +118,18 @@ def _stores(
         if x.buffer in seen or not all(a is b for a, b in here):
             _refuse(s, b, "its results do not lie at the same indices")
         seen.add(x.buffer)
-    return stores, [substitute(x.value, known) for x in stores]
+    return stores, tuple([substitute(x.value, known) for x in stores])
 
 
-def _starts(s: State, b: nodes.BlockRealize, buffers: Sequence[nodes.Buffer]) -> list[expr.Expr]:
+def _starts(
+    s: State, b: nodes.BlockRealize, buffers: Sequence[nodes.Buffer]
+) -> tuple[expr.Expr, ...]:
     init = b.block.init
     items = init.stmts if isinstance(init, nodes.Seq) else () if init is None else (init,)
     found = {x.buffer: x.value for x in items if isinstance(x, nodes.BufferStore)}
     if len(found) < len(items) or set(found) != set(buffers):
         _refuse(s, b, "its initial values are more than one store of each result")
-    return [found[x] for x in buffers]
+    return tuple([found[x] for x in buffers])
 
 
 def _term(s: State, b: nodes.BlockRealize, value: expr.Expr, old: nodes.BufferLoad) -> expr.Expr:

@@ -13,6 +13,7 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import Box
 from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, For, Stmt, seq
 
+from .cache import used_box
 from .check import recheck
 from .predicate import own_conditions
 from .primitive import Base, primitive
@@ -280,12 +281,7 @@ class _Move:
         wanted: dict[Var, Bounds] = {}
         spatial = [i.var for i in b.block.iter_vars if i.kind == "spatial"]
         for w in b.block.writes:
-            box = s.facts.hull(
-                touched(s, c, r, s.loops_between(c, self.target))
-                for c in self.consumers
-                for r in c.block.reads
-                if r.buffer is w.buffer
-            )
+            box = used_box(s, w.buffer, self.consumers, self.target)
             if box is None:
                 continue
             found, _ = solve(s.facts, [d.min for d in w.region], box, spatial)

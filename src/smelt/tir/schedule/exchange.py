@@ -102,18 +102,18 @@ def stored(
 
 def stage(
     s: State,
-    new: nodes.Buffer,
+    new: Sequence[nodes.Buffer],
     users: Sequence[nodes.BlockRealize],
     swap: Change,
     nest: nodes.Stmt,
     place: nodes.Stmt,
     behind: bool,
 ) -> None:
-    """Let blocks of a scope use a copy of a buffer, which a nest beside a place fills or reads.
+    """Let blocks of a scope use new buffers, which a nest beside a place fills or reads.
 
     swap  what becomes of these blocks
     """
     changes: dict[nodes.Stmt, Change] = {b.block: swap for b in users}
     changes[place] = lambda x: nodes.seq(x, nest) if behind else nodes.seq(nest, x)
-    changes[s.scope(users[0]).block] = allocating(new)
+    changes[s.scope(users[0]).block] = allocating(*new)
     s.replace(changes)

@@ -21,7 +21,7 @@ class _Name(str):
 
     func: str
 
-    def __new__(cls, name: str, func: str = "") -> Self:
+    def __new__(cls, name: str = "", func: str = "") -> Self:
         """A handle by its name; `func` is "" for the function worked on."""
         self = str.__new__(cls, name)
         self.func = func

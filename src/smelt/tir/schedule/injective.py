@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from smelt.arith.affine.sums import determined, near
 from smelt.arith.depend import Dependence
-from smelt.arith.equal_sums import determined, near
 from smelt.arith.poly import Poly
 from smelt.ir.build import is_const
 from smelt.ir.expr import INDEX, Expr, Var

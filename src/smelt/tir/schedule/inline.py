@@ -9,6 +9,7 @@ from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import substitute
 from smelt.tir.facts import Facts
 from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.script_ops import stored
 
 from .. import nodes
 from .injective import injective
@@ -38,6 +39,16 @@ class ReplaceLoads(Rewriter):
     def visit_Block(self, s: nodes.Block) -> nodes.Block:
         """A block, its regions found anew."""
         return refreshed(self.state, self.block_parts(s))
+
+    def visit_Evaluate(self, s: nodes.Evaluate) -> nodes.Stmt:
+        """What is given to an external function stays in memory."""
+        if self.target in stored(s):
+            self.state.fail(
+                f"an external function is given the address of {self.target.name}",
+                mark={s: "uses its memory"},
+                legal="buffers whose elements are only loaded",
+            )
+        return super().visit_Evaluate(s)
 
     def visit_expr(self, e: Expr) -> Expr:
         """An expression with the value in place of loads of the buffer."""
@@ -142,13 +153,9 @@ class InlinePrimitives(Base):
         values = _instance(s, c, indices, made.indices)
 
         inline = ReplaceLoads(s, made.buffer, lambda _: made.value)
-        value = inline.expr(substitute(store.value, values))
-        new = nodes.BufferStore(
-            store.buffer,
-            simplify_indices(s.facts, value),
-            tuple([s.facts.simplify(substitute(e, values)) for e in store.indices]),
-        )
-        block_new = p.block.replace(body=new)
+        value = simplify_indices(s.facts, inline.expr(substitute(store.value, values)))
+        at = [s.facts.simplify(substitute(e, values)) for e in store.indices]
+        block_new = p.block.replace(body=nodes.BufferStore(store.buffer, value, tuple(at)))
         guard = s.facts.conjunction(*[x for i in c.block.iter_vars for x in _inside(i, values)])
         if not is_const(guard) or not _onto(s, p, c, values):
             s.cannot_prove(
@@ -215,17 +222,16 @@ def _require_operands_kept(
     s: State, b: nodes.BlockRealize, readers: Sequence[nodes.BlockRealize]
 ) -> None:
     later: set[nodes.Buffer] = {r.buffer for r in b.block.reads}
-    last = max(s.index.order[r] for r in readers)
-    for w in s.blocks_in(s.scope(b).block):
-        if s.index.order[b] < s.index.order[w] <= last and w is not b:
-            hit = [x.buffer.name for x in w.block.writes if x.buffer in later]
-            if hit:
-                s.fail(
-                    f"{w.block.name} changes {hit[0]}, which {b.block.name} reads, "
-                    f"before the last use",
-                    mark={w: f"writes {hit[0]}"},
-                    legal="operands that stay as they are",
-                )
+    order = s.index.order
+    last = max(order[r] for r in readers)
+    for w in s.producers(b):
+        if order[b] < order[w] <= last:
+            hit = next(x.buffer.name for x in w.block.writes if x.buffer in later)
+            s.fail(
+                f"{w.block.name} changes {hit}, which {b.block.name} reads, before the last use",
+                mark={w: f"writes {hit}"},
+                legal="operands that stay as they are",
+            )
 
 
 def _instance(

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from smelt.ir.build import all_of, equal, is_const, logical_not, product, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, cast, const, convert
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.regions import element, full
+from smelt.tir.regions import full
 from smelt.tir.rewrite import Indices, Rewriter
 
 from .. import nodes
 from .cache import buffer_at
-from .exchange import Relayout, replace_buffer, transform_accesses
+from .exchange import Relayout, replace_buffer, stored, transform_accesses
 from .loops import sequence
 from .maps import IndexFunction, Mapped, read_map
 from .primitive import Base, primitive
@@ -62,8 +62,7 @@ class LayoutPrimitives(Base):
                 legal='a number, an expression, a function of the new indices, "undef"',
             )
         old = named_buffer(s, b, buffer)
-        layout = read_map(s, b, index_map, old.shape)
-        s.call.args["index_map"] = layout.text()
+        layout = read_map(s, index_map, old.shape)
         if old.strides:
             s.fail(
                 f"{old.name} has strides; only dense buffers have a layout to transform",
@@ -105,8 +104,7 @@ class LayoutPrimitives(Base):
         s, b = self._at(block)
         outer = own_loops(s, b)
         extents = [i.dom.extent for i in b.block.iter_vars]
-        layout = read_map(s, b, index_map, extents)
-        s.call.args["index_map"] = layout.text()
+        layout = read_map(s, index_map, extents)
         if layout.separators:
             s.fail(
                 "the variables of a block have no AXIS_SEPARATOR between them",
@@ -262,20 +260,22 @@ def _fill_padding(
     filling: Callable[[Sequence[Expr]], Expr],
 ) -> None:
     """Write the padding behind the nest that writes the buffer."""
-    iters = s.iter_vars(full(new).region)
-    point: Indices = tuple([i.var for i in iters])
-    origin = inverted(s.facts, layout.results, point, layout.iters)
-    if len(origin) < len(layout.iters):
-        s.cannot_prove(
-            f"the index map of {old.name} can be inverted, to find its padding",
-            mark={writer: f"writes {old.name}"},
-            legal="no pad_value",
-        )
-    inside = [origin[v] < n for v, n in zip(layout.variables, old.shape, strict=True)]
-    name = s.fresh_block(f"{old.name}_padding")
-    store = nodes.BufferStore(new, filling(point), point)
-    outside = logical_not(all_of([s.facts.simplify(c) for c in inside if not s.facts.prove(c)]))
-    nest = s.block_nest(nodes.Block(name, iters, (), (element(new, point),), store), outside)
+
+    def outside(point: Indices) -> Expr:
+        origin = inverted(s.facts, layout.results, point, layout.iters)
+        if len(origin) < len(layout.iters):
+            s.cannot_prove(
+                f"the index map of {old.name} can be inverted, to find its padding",
+                mark={writer: f"writes {old.name}"},
+                legal="no pad_value",
+            )
+        inside = [origin[v] < n for v, n in zip(layout.variables, old.shape, strict=True)]
+        return logical_not(all_of([s.facts.simplify(c) for c in inside if not s.facts.prove(c)]))
+
+    def fill(point: Indices) -> nodes.BufferStore:
+        return nodes.BufferStore(new, filling(point), point)
+
+    _, nest = stored(s, f"{old.name}_padding", full(new).region, fill, outside)
     place = s.top(writer, s.scope(writer).block)
     s.replace({place: lambda x: nodes.seq(x, nest)})
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from smelt.ir.build import equal
 from smelt.ir.expr import IntImm
-from smelt.tir.nodes import For, Stmt, walk
+from smelt.tir.extern import ExternFunction
+from smelt.tir.nodes import For, walk
 
 from .check import check_concurrent
 from .loops import THREAD_AXES, require_serial
@@ -32,7 +33,7 @@ class LoopKindPrimitives(Base):
                     B[v] = A[v] + 1.0
         Needs   iterations that write separate elements and use nothing of each other's.
         """
-        self._set_kind(loop, "parallel", "parallel")
+        self._set_kind(loop, "parallel")
 
     @primitive
     def vectorize(self, loop: str) -> None:
@@ -60,7 +61,13 @@ class LoopKindPrimitives(Base):
                 mark={target: "symbolic extent"},
                 legal="split it by the vector's length first",
             )
-        self._set_kind(loop, "vectorized", "vectorized")
+        if calls := [x for x in walk(target.body) if ExternFunction.called_by(x)]:
+            s.fail(
+                "external functions have no vector form",
+                mark={target: "vectorized", calls[0]: "here"},
+                legal="a loop without T.call_extern",
+            )
+        self._set_kind(loop, "vectorized")
 
     @primitive
     def unroll(self, loop: str) -> None:
@@ -111,43 +118,28 @@ class LoopKindPrimitives(Base):
             )
         if not thread_axis.startswith("vthread"):
             _check_threads(s, s.loop(loop), thread_axis)
-        self._set_kind(
-            loop,
-            "thread_binding",
-            f"bound to {thread_axis}",
-            thread_axis,
-            thread_axis.startswith("threadIdx"),
-        )
+        self._set_kind(loop, "thread_binding", thread_axis)
 
-    def _set_kind(
-        self, loop: str, kind: str, how: str, thread: str | None = None, cross: bool = False
-    ) -> None:
+    def _set_kind(self, loop: str, kind: str, thread: str | None = None) -> None:
         s = self.state
         target = s.loop(loop)
         require_serial(s, target)
-        check_concurrent(s, target, how, cross)
+        check_concurrent(s, target, f"bound to {thread}" if thread else kind, thread)
         s.replace({target: target.replace(kind=kind, thread=thread)})
 
 
 def _check_threads(s: State, target: For, axis: str) -> None:
     """An axis is bound once on the way to a block, and everywhere in a kernel to one extent."""
-    kernel: Stmt = target
-    for up in s.above(target):
-        if isinstance(up, For) and up.thread == axis:
-            s.fail(
-                f"{axis} is already bound by {up.var.name} around {target.var.name}",
-                mark={up: axis, target: "inside it"},
-                legal="an axis that no loop around or inside is bound to",
-            )
-        if isinstance(up, For) and up.thread:
-            kernel = up
-    for x in walk(kernel):
+    around = [up for up in s.above(target) if isinstance(up, For) and up.thread]
+    for x in walk([target, *around][-1]):
         if not isinstance(x, For) or x.thread != axis:
             continue
-        if s.is_under(x, target):
+        outside = x in around
+        if outside or s.is_under(x, target):
+            where, place = ("around", "inside") if outside else ("inside", "around")
             s.fail(
-                f"{axis} is already bound by {x.var.name} inside {target.var.name}",
-                mark={x: axis, target: "around it"},
+                f"{axis} is already bound by {x.var.name} {where} {target.var.name}",
+                mark={x: axis, target: f"{place} it"},
                 legal="an axis that no loop around or inside is bound to",
             )
         s.demand(

@@ -152,15 +152,12 @@ class LoopPrimitives(Base):
         names = [x.var.name for x in nest]
         total = product([x.extent for x in nest])
         fused = s.new_var("_".join(names) + "_fused", 0, s.facts.simplify(total))
-        values: dict[Var, Expr] = {}
+        values: dict[Var, Expr] = {x.var: x.min for x in nest}
         rest: Expr = fused
         kept = [x for x in nest if preserve_unit_iters or value_of(x.extent) != 1]
         for k, x in reversed(list(enumerate(kept))):
-            digit = rest % x.extent if k else rest
-            values[x.var] = x.min + digit
+            values[x.var] = x.min + (rest % x.extent if k else rest)
             rest = rest // x.extent
-        for x in nest:
-            values.setdefault(x.var, x.min)
         body = rebind(s, nest[-1].body, values)
         s.replace({nest[0]: nodes.For(fused, const(0, INDEX), s.facts.simplify(total), body)})
         return LoopRV(fused.name)
@@ -310,10 +307,8 @@ def extents_given(
 def _factors(s: State, target: nodes.For, factors: Sequence[ExprLike | None]) -> list[Expr]:
     """The extents of the new loops; None is inferred."""
     given = extents_given(s, factors, "factor", "[None, 8]")
-    covered: Expr = const(1, INDEX)
-    for g in given:
-        if g is None:
-            continue
+    extents = [g for g in given if g is not None]
+    for g in extents:
         s.demand(
             g >= 1,
             f"factor {show_expr(g)} is not positive",
@@ -321,12 +316,10 @@ def _factors(s: State, target: nodes.For, factors: Sequence[ExprLike | None]) ->
             mark={target: "split here"},
             legal="factors >= 1",
         )
-        covered = covered * g
+    covered = product(extents)
     if None in given:
-        return [
-            s.facts.simplify(ceildiv(target.extent, covered)) if g is None else g for g in given
-        ]
-    extents = [g for g in given if g is not None]
+        rest = s.facts.simplify(ceildiv(target.extent, covered))
+        return [rest if g is None else g for g in given]
     s.demand(
         covered >= target.extent,
         f"factors with product {show_expr(covered)} do not cover the extent "
@@ -396,11 +389,8 @@ def _chain(s: State, wanted: Sequence[nodes.For]) -> list[nodes.For]:
         up = s.parent(node)
         if not isinstance(up, nodes.For):
             other = next(x for x in wanted if x in missing)
-            between = (
-                "a block"
-                if isinstance(up, nodes.Block | nodes.BlockRealize)
-                else "other statements"
-            )
+            block = isinstance(up, nodes.Block | nodes.BlockRealize)
+            between = "a block" if block else "other statements"
             s.fail(
                 f"{other.var.name} and {last.var.name} are not loops of one nest: {between} "
                 f"stand between or beside them",

@@ -10,10 +10,9 @@ from typing import Any
 from smelt.arith import IndexMap
 from smelt.arith.index_map import with_separators, without_separators
 from smelt.ir.expr import INDEX, Expr, FloorMod, IntImm, Var, const, convert
-from smelt.ir.node import Node
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.names import unique_name
-from smelt.tir.nodes import BlockRealize, IterVar, Range
+from smelt.tir.nodes import IterVar, Range
 
 from .injective import injective
 from .region import domain_loops
@@ -28,13 +27,11 @@ IndexFunction = Callable[..., Any] | IndexMap
 class Mapped:
     """An index map on variables of known extents.
 
-    block       whose buffer or variables are mapped
     iters       the variables, which run from 0
     results     the new indices
     separators  how many results stand before each AXIS_SEPARATOR
     """
 
-    block: BlockRealize
     iters: list[IterVar]
     results: list[Expr]
     separators: tuple[int, ...]
@@ -75,51 +72,39 @@ class Mapped:
         assume_injective  the caller answers for different places
         """
         loops = domain_loops(self.iters if among is None else among)
-        mark: dict[Node, str] = {self.block: "this block"}
         if not assume_injective and not injective(s, self.results, loops):
             s.cannot_prove(
                 f"the index map gives different elements of {what} different places",
-                mark=mark,
                 legal="sums of digits, quotients and remainders, "
                 "e.g. lambda i, j: (i // 8, j, i % 8)",
             )
-        shape = []
+        shape: list[Expr] = []
         for r in self.results:
             ends = s.facts.relax(r, domain_loops(self.iters))
             if ends is None:
-                s.cannot_prove(
-                    f"the index map of {what} has bounds", mark=mark, legal="affine indices"
-                )
+                s.cannot_prove(f"the index map of {what} has bounds", legal="affine indices")
             s.demand(
                 ends[0] >= 0,
                 f"the index map of {what} has negative results",
                 f"the index map of {what} is never negative",
-                mark=mark,
                 legal="indices >= 0",
             )
-            whole = (
-                r.b
-                if padded
-                and isinstance(r, FloorMod)
-                and isinstance(r.a, Var)
-                and isinstance(r.b, IntImm)
-                else None
-            )
-            shape.append(s.facts.simplify(ends[1] + 1) if whole is None else whole)
+            match r:
+                case FloorMod(Var(), IntImm() as whole) if padded:
+                    shape.append(whole)
+                case _:
+                    shape.append(s.facts.simplify(ends[1] + 1))
         return tuple(shape)
 
 
-def read_map(
-    s: State, b: BlockRealize, index_map: IndexFunction, extents: Sequence[Expr]
-) -> Mapped:
-    """An index map over the extents of a block or of one of its buffers; refuses what is none."""
-    mark: dict[Node, str] = {b: "this block"}
+def read_map(s: State, index_map: IndexFunction, extents: Sequence[Expr]) -> Mapped:
+    """An index map over the extents of a block or of one of its buffers; refuses what is none.
+
+    Its text becomes the argument `index_map` of the call in the trace.
+    """
     if not extents:
-        s.fail(
-            "there are no indices to map",
-            mark=mark,
-            legal="a block with variables, a buffer with dimensions",
-        )
+        legal = "a block with variables, a buffer with dimensions"
+        s.fail("there are no indices to map", legal=legal)
     if isinstance(index_map, IndexMap):
         function, names = _of_index_map(index_map), [v.name for v in index_map.inputs]
     elif callable(index_map):
@@ -127,29 +112,28 @@ def read_map(
     else:
         s.fail(
             f"{index_map!r} is no index map",
-            mark=mark,
             legal="a function of the indices, e.g. lambda i, j: (j, i), or an IndexMap",
         )
     if len(names) != len(extents):
         names = [f"i{k}" for k in range(len(extents))]
-    zero = const(0, INDEX)
-    iters = [IterVar(Var(n), Range(zero, e)) for n, e in zip(names, extents, strict=True)]
+    doms = [Range(const(0, INDEX), e) for e in extents]
+    iters = [IterVar(Var(n), dom) for n, dom in zip(names, doms, strict=True)]
     for i in iters:
-        s.facts.bind(i.var, zero, i.dom.extent)
+        s.facts.bind(i.var, i.dom.min, i.dom.extent)
     try:
         out = function(*[i.var for i in iters])
     except TypeError as e:
         s.fail(
             f"the index map does not take {len(extents)} indices: {e}",
-            mark=mark,
             legal=f"a function of {len(extents)} indices",
         )
     outputs, separators = without_separators(out)
     for item in outputs:
         if not isinstance(item, Expr | int) and not hasattr(item, "as_expr"):
-            s.fail(f"the index map gives {item!r}", mark=mark, legal="indices, and AXIS_SEPARATOR")
-    results = [convert(item, INDEX) for item in outputs]
-    return Mapped(b, iters, results, tuple(separators))
+            s.fail(f"the index map gives {item!r}", legal="indices, and AXIS_SEPARATOR")
+    found = Mapped(iters, [convert(item, INDEX) for item in outputs], tuple(separators))
+    s.call.args["index_map"] = found.text()
+    return found
 
 
 def _of_index_map(m: IndexMap) -> Callable[..., Any]:

@@ -88,7 +88,8 @@ class Matching:
         """Fill `places`; refuses a tile that is something else."""
         first: Difference | None = None
         for order in _orders(description, tile):
-            self._forget()
+            for known in (self.places, self.meaning, self.values, self.written, self.inner):
+                known.clear()
             try:
                 self._statement(order, tile)
                 self._check_disjoint()
@@ -99,18 +100,9 @@ class Matching:
         assert first is not None
         self._refuse(first)
 
-    def _forget(self) -> None:
-        for known in (self.places, self.meaning, self.values):
-            known.clear()
-        self.written.clear()
-        self.inner.clear()
-
     def _refuse(self, e: Difference) -> None:
-        sides = [
-            f"the {side} has {show_first(node)}"
-            for side, node in (("description", e.description), ("tile", e.tile))
-            if node is not None
-        ]
+        both = {"description": e.description, "tile": e.tile}.items()
+        sides = [f"the {side} has {show_first(node)}" for side, node in both if node is not None]
         self.state.fail(
             f"the tile is not what {self.name} does: {'; '.join([e.why, *sides])}",
             mark={e.at: e.why} if e.at in self.state.index.order else {},
@@ -318,11 +310,8 @@ class Matching:
             if is_const(d.shape[n], 1):
                 continue
             form = dict(facts.linear(e, loops) or ())
-            alone = [
-                v
-                for v in form
-                if form[v] and not any(v in free_vars(x) for x in mine if x is not e)
-            ]
+            others = set().union(*[free_vars(x) for x in mine if x is not e])
+            alone = [v for v, count in form.items() if count and v not in others]
             if len(form) != 1 or not alone:
                 return None
             for k, there in enumerate(theirs):
@@ -356,12 +345,8 @@ class Matching:
         """Buffers that the instruction writes must not share memory with its others."""
         for (a, x), (b, y) in itertools.combinations(self.places.items(), 2):
             if x.buffer is y.buffer and {a, b} & self.written and not self._disjoint(a, x, b, y):
-                raise self._differ(
-                    f"{a.name} and {b.name} both stand for parts of {x.buffer.name}, which are "
-                    "not known to be apart",
-                    None,
-                    None,
-                )
+                why = f"{a.name} and {b.name} both stand for parts of {x.buffer.name}, which are "
+                raise self._differ(f"{why}not known to be apart", None, None)
 
     def _disjoint(self, a: nodes.Buffer, x: OperandPlace, b: nodes.Buffer, y: OperandPlace) -> bool:
         for k in range(x.buffer.rank):

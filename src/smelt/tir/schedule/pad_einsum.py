@@ -16,7 +16,7 @@ from .exchange import stored
 from .layout import own_loops
 from .primitive import Base, primitive
 from .region import refreshed
-from .state import Change, State, allocating
+from .state import State, allocating
 
 
 class EinsumPrimitives(Base):
@@ -80,13 +80,11 @@ class _Padding:
         """Find the new extents and check that zeros change nothing."""
         self.s, self.b = s, b
         self.nest = own_loops(s, b)
-        self.extents = {
-            i.var: s.facts.simplify(ceildiv(i.dom.extent, p) * p)
-            for i, p in zip(b.block.iter_vars, padding, strict=True)
-        }
-        self.grown = {
-            i.var for i in b.block.iter_vars if not s.facts.equal(self.extents[i.var], i.dom.extent)
-        }
+        iters, facts = b.block.iter_vars, s.facts
+        self.extents: dict[Var, Expr] = {}
+        for i, p in zip(iters, padding, strict=True):
+            self.extents[i.var] = facts.simplify(ceildiv(i.dom.extent, p) * p)
+        self.grown = {i.var for i in iters if not facts.equal(self.extents[i.var], i.dom.extent)}
         self.swap: dict[nodes.Buffer, nodes.Buffer] = {}
         self.before: list[nodes.Stmt] = []
         self.after: list[nodes.Stmt] = []
@@ -113,11 +111,8 @@ class _Padding:
                         legal="operands indexed by the block's variables",
                     )
         for i in b.block.iter_vars:
-            if (
-                i.var in self.grown
-                and i.kind == "spatial"
-                and not all(any(d.min is i.var for d in w.region) for w in b.block.writes)
-            ):
+            indexes = all(any(d.min is i.var for d in w.region) for w in b.block.writes)
+            if i.var in self.grown and i.kind == "spatial" and not indexes:
                 s.fail(
                     f"{i.var.name} is no index of the result",
                     mark={b: "its store"},
@@ -169,12 +164,8 @@ class _Padding:
         for x in reversed([x for x in s.loops_above(b) if s.is_under(x, self.nest)]):
             s.facts.bind(x.var, x.min, by_loop[x.var])
             stmt = x.replace(extent=by_loop[x.var], body=stmt)
-        scope = s.scope(b).block
-        changes: dict[nodes.Stmt, Change] = {
-            self.nest: nodes.seq(*self.before, stmt, *self.after),
-            scope: allocating(*self.swap.values()),
-        }
-        s.replace(changes)
+        nest, new = nodes.seq(*self.before, stmt, *self.after), allocating(*self.swap.values())
+        s.replace({self.nest: nest, s.scope(b).block: new})
 
     def _pad(self, buffer: nodes.Buffer, indices: Sequence[Expr], written: bool) -> None:
         """A larger copy of an operand, made before, or of the result, copied back behind."""

@@ -57,25 +57,16 @@ class PaddingPrimitives(Base):
             )
         require_around(s, target, b)
         condition, value, constant = store.value.args
-        values = b.var_values
         name = s.fresh_block(f"{b.block.name}_pad_const")
-        padding = nodes.BufferStore(store.buffer, constant, store.indices)
+        padding = store.replace(value=constant)
         loops = [target, *s.loops_between(b, target)]
         plain = [nodes.For(x.var, x.min, x.extent, x.body) for x in loops]
         nest = beside(s, name, "pad", b.bindings, plain, padding, [b.predicate])
-        inner = b.block.replace(body=nodes.BufferStore(store.buffer, value, store.indices))
-        guard = all_of(
-            [
-                *conjuncts(b.predicate),
-                *[s.facts.simplify(substitute(c, values)) for c in conjuncts(condition)],
-            ]
-        )
-        s.replace(
-            {
-                b: nodes.BlockRealize(b.values, guard, refreshed(s, inner)),
-                target: lambda old: nodes.seq(nest, old),
-            }
-        )
+        inner = b.block.replace(body=store.replace(value=value))
+        inside = [s.facts.simplify(substitute(c, b.var_values)) for c in conjuncts(condition)]
+        guard = all_of(conjuncts(b.predicate), inside)
+        copying = nodes.BlockRealize(b.values, guard, refreshed(s, inner))
+        s.replace({b: copying, target: lambda old: nodes.seq(nest, old)})
         return BlockRV(name)
 
     def can_decompose_padding(self, block: str, loop: str) -> bool:

@@ -146,8 +146,5 @@ def _check_scope(s: State, scope: object) -> None:
 
 
 def _is_default(value: object, default: object) -> bool:
-    return value is default or (
-        type(value) is type(default)
-        and isinstance(value, str | int | float | tuple)
-        and value == default
-    )
+    plain = type(value) is type(default) and isinstance(value, str | int | float | tuple)
+    return value is default or (plain and value == default)

@@ -165,11 +165,8 @@ class Queries(Base):
         s = self.state
         scope = s.realize(scope_block)
         local = {b for f in s.index.blocks.values() for b in f.block.alloc_buffers}
-        return [
-            BlockRV(b.block.name)
-            for b in s.blocks_in(scope.block)
-            if any(w.buffer not in local for w in b.block.writes)
-        ]
+        written = [(b, w.buffer) for b in s.blocks_in(scope.block) for w in b.block.writes]
+        return list(dict.fromkeys(BlockRV(b.block.name) for b, w in written if w not in local))
 
     # ---------------------------------------------------------------------- behind the handles
 

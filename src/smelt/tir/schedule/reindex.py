@@ -133,10 +133,8 @@ class _Staging:
     def __init__(self, s: State, b: nodes.BlockRealize, old: nodes.Buffer, writes: bool) -> None:
         """Check that the block's accesses of the buffer can be moved to a copy of it."""
         self.s, self.b, self.old, self.writes = s, b, old, writes
-        reads_it, writes_it = (
-            any(r.buffer is old for r in part) for part in (b.block.reads, b.block.writes)
-        )
-        if reads_it and writes_it:
+        both = b.block.reads, b.block.writes
+        if all(any(r.buffer is old for r in part) for part in both):
             s.fail(
                 f"{b.block.name} reads and writes {old.name}",
                 legal="a buffer that the block only reads or only writes (see cache_inplace)",
@@ -156,37 +154,34 @@ class _Staging:
         else:
             require_producers_apart(s, b, old)
         _require_inside(s, b, old, self.indices)
-        self.used = [
-            i for i in b.block.iter_vars if any(i.var in free_vars(e) for e in self.indices)
-        ]
+        mentioned = set().union(*[free_vars(e) for e in self.indices])
+        self.used = [i for i in b.block.iter_vars if i.var in mentioned]
 
     def reindexed(self) -> str:
         """A copy with a dimension for every variable that chooses an element."""
         s, old = self.s, self.old
-        point: tuple[Expr, ...] = tuple([i.var - i.dom.min for i in self.used])
         shape = tuple([i.dom.extent for i in self.used])
         new = nodes.Buffer(s.fresh(f"{old.name}_reindex"), shape, old.type)
-        return self._stage(new, point)
+        return self._stage(new, tuple([i.var - i.dom.min for i in self.used]))
 
     def mapped(self, index_map: IndexFunction, scope: str) -> str:
         """A copy whose dimensions are the results of a map of the block's variables."""
         s, b, old = self.s, self.b, self.old
         extents = [i.dom.extent for i in b.block.iter_vars]
-        layout = read_map(s, b, index_map, extents)
-        s.call.args["index_map"] = layout.text()
+        layout = read_map(s, index_map, extents)
         used = {i.var for i in self.used}
         pairs = zip(layout.iters, b.block.iter_vars, strict=True)
         chosen = [x for x, i in pairs if i.var in used]
         point = layout.at([i.var - i.dom.min for i in b.block.iter_vars])
-        other = [i.var.name for i in b.block.iter_vars if i.var not in used]
+        other = {i.var: i.var.name for i in b.block.iter_vars if i.var not in used}
         for e in point:
-            bad = free_vars(e) & {i.var for i in b.block.iter_vars} - used
+            bad = free_vars(e) & other.keys()
             if bad:
                 s.fail(
                     f"the index map uses {min(v.name for v in bad)}, which does not choose the "
                     f"element of {old.name}",
                     mark={b: f"uses {old.name}"},
-                    legal=f"a map that leaves out {', '.join(other)}",
+                    legal=f"a map that leaves out {', '.join(other.values())}",
                 )
         shape = layout.image(s, f"what {b.block.name} uses of {old.name}", chosen)
         new = nodes.Buffer(s.fresh(f"{old.name}_{scope}"), shape, old.type, scope)
@@ -207,7 +202,7 @@ class _Staging:
             return refreshed(s, Relayout(old, new, lambda _: point).stmt(block))
 
         name, nest = stored(s, new.name, [i.dom for i in self.used], copy)
-        stage(s, new, [b], swap, nest, s.top(b, s.scope(b).block), writes)
+        stage(s, [new], [b], swap, nest, s.top(b, s.scope(b).block), writes)
         return name
 
 

@@ -14,7 +14,7 @@ from .. import nodes
 from .combiner import read_update
 from .predicate import over_variables, own_conditions
 from .require import Kind, binds, require_alone, require_kind, require_top
-from .state import State, allocating
+from .state import Change, State, allocating
 
 
 class Factoring:
@@ -52,12 +52,8 @@ class Factoring:
 
     def _check_order(self) -> None:
         """Where equal candidates are told apart by their order, that order has to stay."""
-        s = self.s
-        outside = [
-            x
-            for x in self.reduce_loops[: self.reduce_loops.index(self.target)]
-            if value_of(x.extent) != 1
-        ]
+        s, before = self.s, self.reduce_loops[: self.reduce_loops.index(self.target)]
+        outside = [x for x in before if value_of(x.extent) != 1]
         if self.update.ordered and outside:
             s.fail(
                 f"among equals {self.b.block.name} keeps the first one, and factoring "
@@ -73,22 +69,17 @@ class Factoring:
         name = s.fresh_block(f"{self.b.block.name}_rf")
         partial = []
         for old in self.update.buffers:
-            shape = list(old.shape)
-            shape.insert(self.axis, self.target.extent)
-            partial.append(
-                nodes.Buffer(s.fresh(f"{old.name}_rf"), tuple(shape), old.type, "global")
-            )
-        first = self._first(name, partial)
-        second = self._second(partial)
-        scope = s.scope(self.b).block
-        s.replace(
-            {
-                self.b: first,
-                self.loops[0]: lambda x: nodes.seq(x, second),
-                scope: allocating(*partial),
-            }
-        )
+            shape = self._with_axis(old.shape, self.target.extent)
+            partial.append(nodes.Buffer(s.fresh(f"{old.name}_rf"), shape, old.type, "global"))
+        first, second = self._first(name, partial), self._second(partial)
+        top, scope = self.loops[0], s.scope(self.b).block
+        changes: dict[nodes.Stmt, Change] = {self.b: first, scope: allocating(*partial)}
+        s.replace({**changes, top: lambda x: nodes.seq(x, second)})
         return name
+
+    def _with_axis(self, items: Sequence[Expr], new: Expr) -> tuple[Expr, ...]:
+        """The shape or place of a result, with the new dimension."""
+        return (*items[: self.axis], new, *items[self.axis :])
 
     def _first(self, name: str, partial: Sequence[nodes.Buffer]) -> nodes.Stmt:
         """The reduction of each iteration of the loop apart."""
@@ -112,9 +103,8 @@ class Factoring:
         for i, v in b.bindings:
             if i.kind == "reduce":
                 own[i.var] = substitute(v, to_own)
-        at = [substitute(e, own) for e in update.point]
-        at.insert(self.axis, s.facts.simplify(factor.var - x.min))
-        point = tuple(at)
+        own_point = [substitute(e, own) for e in update.point]
+        point = self._with_axis(own_point, s.facts.simplify(factor.var - x.min))
         terms = [substitute(e, own) for e in update.terms]
         body = update.joined(s, partial, point, terms, own)
         guard, inside = self._divided(to_own, own)
@@ -155,9 +145,7 @@ class Factoring:
         s, b, x, update = self.s, self.b, self.target, self.update
         spatial = [i for i in b.block.iter_vars if i.kind == "spatial"]
         k = s.iter_var(f"v{x.var.name}", nodes.Range(const(0, INDEX), x.extent), "reduce")
-        at = list(update.point)
-        at.insert(self.axis, k.var)
-        terms = [nodes.BufferLoad(p, tuple(at)) for p in partial]
+        terms = [nodes.BufferLoad(p, self._with_axis(update.point, k.var)) for p in partial]
         body = update.joined(s, update.buffers, update.point, terms, {})
         block = nodes.Block(b.block.name, (*spatial, k), (), (), body, b.block.init)
         block = refresh_regions(s.facts, block)

@@ -144,7 +144,6 @@ class _Rolling:
         """The dimensions with an overlap, that of the outermost loop first."""
         s = self.s
         found = [w for d in range(self.buffer.rank) if (w := self._window(d)) is not None]
-        found = [w for w in found if not self._moves_others(w)]
         found.sort(key=lambda w: self.shared.index(w.loop))
         if not found:
             s.cannot_prove(
@@ -162,21 +161,19 @@ class _Rolling:
                 )
         return found
 
-    def _moves_others(self, w: _Window) -> bool:
-        """Whether the loop moves another dimension too: an overlap then holds new elements."""
-        return any(
-            w.loop.var in free_vars(low) | free_vars(high)
-            for d, (low, high) in enumerate(self.box)
-            if d != w.dim
-        )
-
     def _window(self, dim: int) -> _Window | None:
-        """How a dimension moves; None where it does not, or not with one loop, or no overlap."""
+        """How a dimension moves; None where it does not, or not with one loop, or no overlap.
+
+        A loop that moves other dimensions too is none: an overlap then holds new elements.
+        """
         facts = self.s.facts
         low, high = self.box[dim]
         extent = facts.extent(low, high)
         moving = [x for x in self.shared if x.var in free_vars(low)]
         if len(moving) != 1 or any(x.var in free_vars(extent) for x in self.shared):
+            return None
+        others = [e for d, ends in enumerate(self.box) if d != dim for e in ends]
+        if any(moving[0].var in free_vars(e) for e in others):
             return None
         step = facts.step(low, moving[0].var)
         if step is None or not facts.prove(step >= 1) or not facts.prove(extent > step):
@@ -208,12 +205,5 @@ class _Rolling:
         iters = tuple(
             [i.replace(kind="opaque") if free_vars(v) & carried else i for i, v in moved.bindings]
         )
-        s.replace(
-            {
-                moved: BlockRealize(
-                    moved.values,
-                    all_of(moved.predicate, *fresh),
-                    moved.block.replace(iter_vars=iters),
-                )
-            }
-        )
+        guard, block = all_of(moved.predicate, *fresh), moved.block.replace(iter_vars=iters)
+        s.replace({moved: BlockRealize(moved.values, guard, block)})

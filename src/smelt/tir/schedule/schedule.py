@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 
 from smelt.ir.errors import ScheduleError
@@ -89,11 +90,8 @@ class Schedule(
         self._verify = debug_mask == "all" or (isinstance(debug_mask, int) and debug_mask != 0)
         self._render = error_render_level
         self._module = mod if isinstance(mod, IRModule) else None
-        self._functions = (
-            {mod.name: mod}
-            if isinstance(mod, PrimFunc)
-            else {n: f for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
-        )
+        every = {mod.name: mod} if isinstance(mod, PrimFunc) else mod.functions
+        self._functions = {n: f for n, f in every.items() if isinstance(f, PrimFunc)}
         if not self._functions:
             raise ScheduleError("the module has no tensor program\n  legal: one PrimFunc at least")
         self._states = {}
@@ -141,13 +139,11 @@ class Schedule(
 
     def copy(self) -> Schedule:
         """An independent schedule in the same place."""
-        other = Schedule.__new__(Schedule)
-        other.__dict__.update(self.__dict__)
+        other = copy.copy(self)
         other._states = {n: s.copy() for n, s in self._states.items()}
         other.state = other._states[self._name]
         other.trace = self.trace.copy()
-        other.random = random.Random()
-        other.random.setstate(self.random.getstate())
+        other.random = copy.copy(self.random)
         return other
 
     def adopt(self, other: Schedule) -> None:

@@ -6,6 +6,7 @@ looked up after a change; a change rebuilds only the nodes between the root and 
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -98,11 +99,9 @@ class State:
 
     def copy(self) -> State:
         """An independent state of the same (immutable) function."""
-        other = State.__new__(State)
-        other.func, other.facts, other.call = self.func, Facts(self.func), self.call
-        other.render = self.render
+        other = copy.copy(self)
+        other.facts, other.history, other._checked = Facts(self.func), list(self.history), {}
         other.names, other.block_names = set(self.names), set(self.block_names)
-        other.history, other._index, other._checked = list(self.history), self._index, {}
         return other
 
     # ------------------------------------------------------------------------------- finding
@@ -206,8 +205,7 @@ class State:
         dirty = {up for s in changes for up in self.above(s)}
         body = self._rebuild(self.func.body, changes, dirty)
         assert isinstance(body, nodes.BlockRealize)
-        self.func = self.func.replace(body=body)
-        self._index = None
+        self.set_func(self.func.replace(body=body))
 
     def _rebuild(
         self, s: nodes.Stmt, changes: Mapping[nodes.Stmt, Change], dirty: Iterable[nodes.Stmt]
@@ -290,10 +288,7 @@ class State:
 
     def copies(self, of: Iterable[nodes.For | nodes.IterVar], suffix: str) -> dict[Var, Var]:
         """New variables, by those of loops or of a block, with the same ranges."""
-        doms = [
-            (x.var, x.dom if isinstance(x, nodes.IterVar) else nodes.Range(x.min, x.extent))
-            for x in of
-        ]
+        doms = [(x.var, x.dom if isinstance(x, nodes.IterVar) else x) for x in of]
         return {v: self.new_var(f"{v.name}_{suffix}", d.min, d.extent) for v, d in doms}
 
     def iter_var(self, base: str, dom: nodes.Range, kind: str = "spatial") -> nodes.IterVar:

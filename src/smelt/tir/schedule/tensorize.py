@@ -61,18 +61,7 @@ class TensorizePrimitives(BlockizePrimitives):
         match.compare(_inner(intrin.desc.body), node.block.body)
         names = dict(zip(intrin.impl.buffers, intrin.desc.buffers, strict=True))
         places = {b: match.places[m] for b, m in names.items() if m in match.places}
-        body, allocated = _placed(s, intrin.impl.body, places)
-        root = intrin.impl.body
-        notes = root.block.annotations if isinstance(root, nodes.BlockRealize) else {}
-        s.replace(
-            {
-                node.block: node.block.replace(
-                    body=body,
-                    alloc_buffers=(*node.block.alloc_buffers, *allocated),
-                    annotations={**node.block.annotations, **notes},
-                )
-            }
-        )
+        s.replace({node.block: _placed(s, node.block, intrin.impl.body, places)})
 
     def _intrinsic(self, given: str | Intrinsic) -> TensorIntrin:
         if not isinstance(given, str):
@@ -89,16 +78,22 @@ def _inner(s: nodes.Stmt) -> nodes.Stmt:
 
 
 def _placed(
-    s: State, implementation: nodes.Stmt, places: Mapping[nodes.Buffer, OperandPlace]
-) -> tuple[nodes.Stmt, tuple[nodes.Buffer, ...]]:
-    """An implementation where the tile's buffers lie, with names of its own; what it allocates."""
-    rewriter = _Placing(places)
-    if not (isinstance(implementation, nodes.BlockRealize) and not implementation.values):
-        return rewriter.stmt(renamed_copy(s, implementation)), ()
-    fresh = renamed_copy(s, implementation)
-    assert isinstance(fresh, nodes.BlockRealize)
-    s.block_names.discard(fresh.block.name)
-    return rewriter.stmt(fresh.block.body), fresh.block.alloc_buffers
+    s: State,
+    tile: nodes.Block,
+    implementation: nodes.Stmt,
+    places: Mapping[nodes.Buffer, OperandPlace],
+) -> nodes.Block:
+    """A tile done by an implementation, which gets names of its own, where its buffers lie."""
+    fresh, rewriter = renamed_copy(s, implementation), _Placing(places)
+    if not isinstance(fresh, nodes.BlockRealize) or fresh.values:
+        return tile.replace(body=rewriter.stmt(fresh))
+    root = fresh.block
+    s.block_names.discard(root.name)
+    return tile.replace(
+        body=rewriter.stmt(root.body),
+        alloc_buffers=(*tile.alloc_buffers, *root.alloc_buffers),
+        annotations={**tile.annotations, **root.annotations},
+    )
 
 
 class _Placing(Rewriter):

@@ -86,9 +86,8 @@ class Instruction:
 
     def __str__(self) -> str:
         items = [trace_text.text_of(v) for v in self.args.get("*", ())]
-        args = ", ".join(
-            items + [f"{k}={trace_text.text_of(v)}" for k, v in self.args.items() if k != "*"]
-        )
+        items += [f"{k}={trace_text.text_of(v)}" for k, v in self.args.items() if k != "*"]
+        args = ", ".join(items)
         left = ", ".join(self.outputs) + ("," if self.many and len(self.outputs) == 1 else "")
         return f"{left} = sch.{self.name}({args})" if self.outputs else f"sch.{self.name}({args})"
 

@@ -105,11 +105,8 @@ def _value(e: ast.expr, known: set[str]) -> Any:
         case ast.List(elts=items) | ast.Tuple(elts=items):
             return [_value(i, known) for i in items]
         case ast.Dict(keys=keys, values=values):
-            return {
-                ast.literal_eval(k): _value(v, known)
-                for k, v in zip(keys, values, strict=True)
-                if k is not None
-            }
+            pairs = [(k, v) for k, v in zip(keys, values, strict=True) if k is not None]
+            return {ast.literal_eval(k): _value(v, known) for k, v in pairs}
         case ast.Constant(value=value):
             return value
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
@@ -152,35 +149,18 @@ def resolve(v: Any, values: Mapping[str, Any], func: PrimFunc) -> Any:
 
 
 _ALLOWED = (
-    ast.Expression,
-    ast.Lambda,
-    ast.arguments,
-    ast.arg,
-    ast.Name,
-    ast.Load,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.Add,
-    ast.Sub,
-    ast.Mult,
-    ast.FloorDiv,
-    ast.Mod,
-    ast.USub,
-    ast.Constant,
-    ast.Tuple,
-    ast.List,
+    ast.Expression, ast.Lambda, ast.arguments, ast.arg, ast.Name, ast.Load, ast.BinOp, ast.UnaryOp,
+    ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.USub, ast.Constant, ast.Tuple, ast.List,
     ast.Call,
-)
+)  # fmt: skip
 
 
 def evaluate(text: str, func: PrimFunc, values: Mapping[str, Any] | None = None) -> Any:
     """An expression over a function's scalars and earlier samples, or a lambda over indices."""
     tree = ast.parse(text, mode="eval")
     for n in ast.walk(tree):
-        if not isinstance(n, _ALLOWED) or (
-            isinstance(n, ast.Call)
-            and not (isinstance(n.func, ast.Name) and n.func.id in ("min", "max"))
-        ):
+        called = getattr(n.func, "id", "") if isinstance(n, ast.Call) else "min"
+        if not isinstance(n, _ALLOWED) or called not in ("min", "max"):
             raise ScheduleError(f"trace: {text} is not an index expression")
     scope: dict[str, Any] = {p.name: p for p in func.params if isinstance(p, Var)}
     scope |= {k: v for k, v in (values or {}).items() if isinstance(v, int)}

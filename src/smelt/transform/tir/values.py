@@ -80,7 +80,7 @@ def RemoveAssume() -> PrimFuncPass:
 
     Before
         def main(A: T.Buffer((8,), "float32"), n: T.int64):
-            T.evaluate(T.call("bool", "assume", n > 0))
+            T.evaluate(T.assume(n > 0))
             A[0] = 1.0
     After
         def main(A: T.Buffer((8,), "float32"), n: T.int64):

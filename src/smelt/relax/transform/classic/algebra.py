@@ -11,12 +11,13 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass
-from smelt.relax.graph import bind, transform
+from smelt.ir.types import Type
+from smelt.relax.graph import transform
 from smelt.relax.nodes import (
     Call,
     Constant,
-    Function,
     RelaxExpr,
+    Var,
     call,
     constant,
     renewed_call,
@@ -31,8 +32,15 @@ from ..fold_scale import PRODUCTS, scale_after_product
 from ..match import dims, dtype_of, is_op
 from ..rewriting import map_functions
 from ..simplify import batch_norm as batch_norm_of_constants
-from ..simplify_moves import no_move, reshape_reshape, transpose_into_matmul, transpose_transpose
+from ..simplify_moves import (
+    axes_of_transpose,
+    no_move,
+    reshape_reshape,
+    transpose_into_matmul,
+    transpose_transpose,
+)
 from .make import graph_function, named, ruled
+from .params import retyped
 
 
 def FuseTransposeMatmul() -> Pass:
@@ -156,15 +164,13 @@ def _concat_of_transposed(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     first = n.args[0]
     if not is_op(first, "transpose") or len(n.args) < 2:
         return None
-    axes = first.attrs["axes"]
-    if axes is None:
-        axes = tuple(reversed(range(tensor_type_of(first).rank)))
+    axes = axes_of_transpose(first)
     for x in n.args:
         if not is_op(x, "transpose") or not g.single(x) or x.attrs["axes"] != first.attrs["axes"]:
             return None
     inner = [x.args[0] for x in n.args if isinstance(x, Call)]
     axis = axes[n.attrs["axis"] % len(axes)]
-    return g.call("transpose", g.call("concat", *inner, axis=axis), axes=tuple(axes))
+    return g.call("transpose", g.call("concat", *inner, axis=axis), axes=axes)
 
 
 # ------------------------------------------------------------------------------- decomposition
@@ -287,24 +293,14 @@ def ToMixedPrecision(
         made = renewed_call(new, *[narrow(a) for a in new.args], out_dtype=out_dtype)
         return made if out_dtype == "float32" else call("cast", made, dtype="float32")
 
+    def narrowed(p: Var) -> Type | None:
+        floats = p.name in names and tensor_type_of(p).dtype == "float32"
+        return tensor_type_of(p).replace(dtype="float16") if floats else None
+
     def run(mod: IRModule) -> IRModule:
-        return map_functions(mod, lambda f: transform(_with_inputs(f, names), replace))
+        return map_functions(mod, lambda f: transform(retyped(f, narrowed), replace))
 
     return named("ToMixedPrecision", run)
-
-
-def _with_inputs(f: Function, names: set[str]) -> Function:
-    """A function whose parameters of some names are float16."""
-    changed: dict[Any, Any] = {}
-    params = []
-    for p in f.params:
-        if p.name in names and tensor_type_of(p).dtype == "float32":
-            new = p.replace(type=tensor_type_of(p).replace(dtype="float16"))
-            changed[p] = call("cast", new, dtype="float32")
-            params.append(new)
-        else:
-            params.append(p)
-    return f.replace(params=tuple(params), body=bind(f.body, changed)) if changed else f
 
 
 def FakeQuantizationToInteger(hard_fail: bool = False, use_qat: bool = False) -> Pass:

@@ -12,6 +12,7 @@ from smelt.relax.nodes import Function, RelaxExpr
 from smelt.runtime.errors import nearest
 
 from ..engine import RuleSet, apply_rules
+from ..rewriting import functions_of
 
 GraphPass = Callable[[IRModule], IRModule]
 
@@ -68,7 +69,7 @@ def checked_name(mod: IRModule, given: Any, who: str) -> str:
     """The name of a graph function of the module."""
     name = str(getattr(given, "name", given))
     if name not in mod or not isinstance(mod[name], Function):
-        known = [n for n, f in mod.functions.items() if isinstance(f, Function)]
+        known = list(functions_of(mod))
         raise TypeMismatch(
             f"relax.transform.{who}: no graph function {name!r}{nearest(name, known)}; functions: "
             f"{', '.join(known) or 'none'}"

@@ -14,13 +14,14 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.ir.transform import Pass
 from smelt.ir.types import TensorType, TupleType, Type
-from smelt.relax.graph import bind, fixed_values, rebuilding, transform, uses_of
+from smelt.relax.compose.common import items_of
+from smelt.relax.graph import bind, fixed_values, made_of, rebuilding, transform, uses_of
 from smelt.relax.match_cast import specialized
 from smelt.relax.shapes import sizes_of_parameters
 from smelt.runtime.errors import nearest
 
 from ... import nodes
-from ..rewriting import map_functions
+from ..rewriting import functions_of, map_functions
 from .make import checked_name, graph_function, named
 
 
@@ -62,23 +63,17 @@ def BindSymbolicVars(binding_map: Mapping[Any, Any], func_name: str | None = Non
     """Symbolic sizes become numbers (or other sizes) in one function, or in all of them."""
 
     def run(mod: IRModule) -> IRModule:
-        names = [n for n, f in mod.functions.items() if isinstance(f, nodes.Function)]
-        names = names if func_name is None else [checked_name(mod, func_name, "BindSymbolicVars")]
+        one = func_name and checked_name(mod, func_name, "BindSymbolicVars")
         made: dict[str, Any] = {}
         met: set[str] = set()
-        for n in names:
-            f = mod[n]
-            assert isinstance(f, nodes.Function)
-            sizes = {}
-            for v in sizes_of_parameters(f):
-                value = binding_map.get(v, binding_map.get(v.name))
-                if value is not None:
-                    met.add(v.name)
-                    sizes[v] = convert(value, INDEX)
+        for n in [one] if one else functions_of(mod):
+            shown = sizes_of_parameters(mod[n])
+            given = {v: binding_map.get(v, binding_map.get(v.name)) for v in shown}
+            sizes = {v: convert(e, INDEX) for v, e in given.items() if e is not None}
+            met.update([v.name for v in sizes])
             if sizes:
-                made[n] = specialized(f, sizes)
-        missing = [str(getattr(k, "name", k)) for k in binding_map]
-        missing = [k for k in missing if k not in met]
+                made[n] = specialized(mod[n], sizes)
+        missing = [k for k in [str(getattr(k, "name", k)) for k in binding_map] if k not in met]
         if missing:
             raise TypeMismatch(f"BindSymbolicVars: no size is named {', '.join(missing)}")
         return mod.with_functions(made) if made else mod
@@ -89,20 +84,38 @@ def BindSymbolicVars(binding_map: Mapping[Any, Any], func_name: str | None = Non
 # --------------------------------------------------------------------------- fewer and others
 
 
-def _called(mod: IRModule, name: str) -> bool:
-    """Whether a function is a value, and not only called."""
-    for f in mod.functions.values():
-        if isinstance(f, nodes.Function):
-            calls = {id(n.op) for n in postorder(f) if isinstance(n, nodes.Call)}
-            for n in postorder(f):
-                if isinstance(n, nodes.GlobalVar) and n.name == name and id(n) not in calls:
-                    return True
-    return False
+Change = tuple[nodes.Function, Callable[[nodes.Call], nodes.RelaxExpr]]
+"""What a function becomes, and what calls of it do."""
 
 
 def _is_call(n: Any, name: str) -> TypeGuard[nodes.Call]:
     """Whether a value is a call of one function of the module."""
     return isinstance(n, nodes.Call) and isinstance(n.op, nodes.GlobalVar) and n.op.name == name
+
+
+def _private(mod: IRModule) -> list[str]:
+    """Functions that only others of the module call, and that are called by name alone."""
+    values: set[str] = set()
+    functions = functions_of(mod)
+    for f in functions.values():
+        called = {n.op for n in postorder(f) if isinstance(n, nodes.Call)}
+        inside = [n for n in postorder(f) if isinstance(n, nodes.GlobalVar)]
+        values.update([n.name for n in inside if n not in called])
+    return [n for n, f in functions.items() if f.attrs.get("private") and n not in values]
+
+
+def _of_private(
+    name: str, change: Callable[[IRModule, str, nodes.Function], Change | None]
+) -> Pass:
+    """A pass on private functions and their calls. change: None where a function stays."""
+
+    def run(mod: IRModule) -> IRModule:
+        for n in _private(mod):
+            found = change(mod, n, mod[n])
+            mod = mod if found is None else _changed(mod, n, *found)
+        return mod
+
+    return named(name, run)
 
 
 def _changed(
@@ -113,73 +126,42 @@ def _changed(
     def replace(old: Any, node: Any) -> nodes.RelaxExpr | None:
         return at_call(node) if _is_call(node, name) else None
 
-    made = {**mod.functions, name: new}
-    return mod.with_functions(
-        {n: transform(f, replace) for n, f in made.items() if isinstance(f, nodes.Function)}
-    )
-
-
-def _private(mod: IRModule) -> list[str]:
-    """Functions that only others of the module call, and that are called by name alone."""
-    return [n for n, f in mod.functions.items() if isinstance(f, nodes.Function)
-            and f.attrs.get("private") and not _called(mod, n)]  # fmt: skip
+    whole = mod.with_functions({name: new})
+    return map_functions(whole, lambda f: transform(f, replace), lambda f: True)
 
 
 def RemoveUnusedParameters() -> Pass:
     """Parameters of private functions that nothing uses go, from calls too."""
+    return _of_private("RemoveUnusedParameters", _without_parameters)
 
-    def run(mod: IRModule) -> IRModule:
-        for name in _private(mod):
-            f = mod[name]
-            uses = uses_of(f.body)
-            kept = [n for n, p in enumerate(f.params) if uses[p]]
-            if len(kept) < len(f.params):
-                new = f.replace(params=tuple([f.params[n] for n in kept]))
-                mod = _changed(mod, name, new, partial(_selected, kept))
-        return mod
 
-    return named("RemoveUnusedParameters", run)
+def _without_parameters(mod: IRModule, name: str, f: nodes.Function) -> Change | None:
+    uses = uses_of(f.body)
+    kept = [n for n, p in enumerate(f.params) if uses[p]]
+    if len(kept) == len(f.params):
+        return None
+    new = f.replace(params=tuple([f.params[n] for n in kept]))
+    return new, lambda c: c.replace(args=tuple([c.args[n] for n in kept]))
 
 
 def RemoveUnusedOutputs() -> Pass:
     """Items of the results of private functions that no call takes go."""
-
-    def run(mod: IRModule) -> IRModule:
-        for name in _private(mod):
-            f = mod[name]
-            if not isinstance(f.body, nodes.Tuple):
-                continue
-            taken = _taken(mod, name)
-            count = len(f.body.items)
-            if taken is None or len(taken) == count or not taken:
-                continue
-            kept = sorted(taken)
-            items = [f.body.items[n] for n in kept]
-            new = f.replace(body=items[0] if len(items) == 1 else nodes.Tuple(tuple(items)))
-            mod = _changed(mod, name, new, partial(_spread, kept, count, new.body.type))
-        return mod
-
-    return named("RemoveUnusedOutputs", run)
+    return _of_private("RemoveUnusedOutputs", _without_outputs)
 
 
-def _taken(mod: IRModule, name: str) -> set[int] | None:
-    """Which items of a function's result are taken; None: it is used as a whole somewhere."""
-    taken: set[int] = set()
-    for f in mod.functions.values():
-        if not isinstance(f, nodes.Function):
-            continue
-        for n in postorder(f):
-            for c in n.children():
-                if _is_call(c, name):
-                    if not isinstance(n, nodes.TupleGetItem):
-                        return None
-                    taken.add(n.index)
-    return taken
-
-
-def _selected(kept: list[int], c: nodes.Call) -> nodes.Call:
-    """A call with some of its operands."""
-    return c.replace(args=tuple([c.args[n] for n in kept]))
+def _without_outputs(mod: IRModule, name: str, f: nodes.Function) -> Change | None:
+    if not isinstance(f.body, nodes.Tuple):
+        return None
+    users = [n for g in functions_of(mod).values() for n in postorder(g)
+             if any(_is_call(c, name) for c in n.children())]  # fmt: skip
+    kept = sorted({n.index for n in users if isinstance(n, nodes.TupleGetItem)})
+    count = len(f.body.items)
+    whole = not all(isinstance(n, nodes.TupleGetItem) for n in users)
+    if whole or len(kept) in (0, count):
+        return None
+    items = [f.body.items[n] for n in kept]
+    new = f.replace(body=items[0] if len(items) == 1 else nodes.Tuple(tuple(items)))
+    return new, partial(_spread, kept, count, new.body.type)
 
 
 def _spread(kept: list[int], count: int, results: Type, c: nodes.Call) -> nodes.RelaxExpr:
@@ -193,40 +175,30 @@ def _spread(kept: list[int], count: int, results: Type, c: nodes.Call) -> nodes.
 
 def ExpandTupleArguments() -> Pass:
     """Parameters of private functions that are tuples become one parameter an item."""
-
-    def run(mod: IRModule) -> IRModule:
-        for name in _private(mod):
-            f = mod[name]
-            if any(isinstance(p.type, TupleType) for p in f.params):
-                mod = _expanded(mod, name, f)
-        return mod
-
-    return named("ExpandTupleArguments", run)
+    return _of_private("ExpandTupleArguments", _expanded)
 
 
-def _expanded(mod: IRModule, name: str, f: nodes.Function) -> IRModule:
+def _expanded(mod: IRModule, name: str, f: nodes.Function) -> Change | None:
+    several = [isinstance(p.type, TupleType) for p in f.params]
+    if not any(several):
+        return None
     params: list[nodes.Var] = []
     bound: dict[nodes.Var, nodes.RelaxExpr] = {}
     for p in f.params:
+        own = [p]
         if isinstance(p.type, TupleType):
             own = [nodes.Var(f"{p.name}_{n}", t) for n, t in enumerate(p.type.items)]
             bound[p] = nodes.Tuple(tuple(own))
-            params += own
-        else:
-            params.append(p)
+        params += own
     body = transform(bind(f.body, bound), lambda old, new: None)
 
     def spread(c: nodes.Call) -> nodes.RelaxExpr:
         args: list[nodes.RelaxExpr | None] = []
-        for a, p in zip(c.args, f.params, strict=True):
-            if isinstance(p.type, TupleType) and a is not None:
-                items = a.items if isinstance(a, nodes.Tuple) else None
-                args += items or [nodes.TupleGetItem(a, n) for n in range(len(p.type.items))]
-            else:
-                args.append(a)
+        for a, opened in zip(c.args, several, strict=True):
+            args += [a] if a is None or not opened else items_of(a)
         return c.replace(args=tuple(args))
 
-    return _changed(mod, name, f.replace(params=tuple(params), body=body), spread)
+    return f.replace(params=tuple(params), body=body), spread
 
 
 def UpdateParamType(ftype_mapping: Callable[[nodes.Var], Type | None]) -> Pass:
@@ -237,19 +209,18 @@ def UpdateParamType(ftype_mapping: Callable[[nodes.Var], Type | None]) -> Pass:
 
     def run(mod: IRModule) -> IRModule:
         return map_functions(
-            mod, lambda f: _retyped(f, ftype_mapping), lambda f: not f.attrs.get("primitive")
+            mod, lambda f: retyped(f, ftype_mapping), lambda f: not f.attrs.get("primitive")
         )
 
     return named("UpdateParamType", run)
 
 
-def _retyped(f: nodes.Function, mapping: Callable[[nodes.Var], Type | None]) -> nodes.Function:
-    bound: dict[Node, Any] = {}
-    params = []
+def retyped(f: nodes.Function, mapping: Callable[[nodes.Var], Type | None]) -> nodes.Function:
+    """A function with other parameters; its body sees them as they were."""
+    bound: dict[nodes.Var, nodes.Call] = {}
     for p in f.params:
         t = mapping(p)
         if t is None or t is p.type:
-            params.append(p)
             continue
         same = isinstance(t, TensorType) and isinstance(p.type, TensorType)
         if not same or t.shape != p.type.shape:  # type: ignore[attr-defined]
@@ -257,11 +228,9 @@ def _retyped(f: nodes.Function, mapping: Callable[[nodes.Var], Type | None]) -> 
                 f"UpdateParamType: {p.name} is {p.type}; a tensor of the same shape is legal, not "
                 f"{t}"
             )
-        new = p.replace(type=t)
-        params.append(new)
-        bound[p] = nodes.call("cast", new, dtype=p.type.dtype)  # type: ignore[attr-defined]
-    body = bind(f.body, bound)  # type: ignore[arg-type]
-    return f.replace(params=tuple(params), body=body) if bound else f
+        bound[p] = nodes.call("cast", p.replace(type=t), dtype=p.type.dtype)  # type: ignore[attr-defined]
+    params = tuple([bound[p].args[0] if p in bound else p for p in f.params])
+    return f.replace(params=params, body=bind(f.body, bound)) if bound else f
 
 
 # ------------------------------------------------------------------------------- weights
@@ -285,7 +254,7 @@ def BundleModelParams(param_tuple_name: str | None = None) -> Pass:
         at = _weights(f, "BundleModelParams")
         types = TupleType(tuple([w.type for w in f.params[at:]]))
         whole = nodes.Var(param_tuple_name or "model_params", types)
-        items = {w: nodes.TupleGetItem(whole, n) for n, w in enumerate(f.params[at:])}
+        items = dict(zip(f.params[at:], items_of(whole), strict=True))
         return f.replace(params=(*f.params[:at], whole), body=bind(f.body, items))
 
     def run(mod: IRModule) -> IRModule:
@@ -305,8 +274,8 @@ def LiftTransformParams(shared_transform: bool = False) -> Pass:
 
     def run(mod: IRModule) -> IRModule:
         made: dict[str, Any] = {}
-        for name, f in mod.functions.items():
-            if isinstance(f, nodes.Function) and "num_input" in f.attrs:
+        for name, f in functions_of(mod).items():
+            if "num_input" in f.attrs:
                 made[str(name)], made[f"{name}_transform_params"] = _lifted(f)
         return mod.with_functions(made) if made else mod
 
@@ -317,24 +286,14 @@ def _lifted(f: nodes.Function) -> tuple[nodes.Function, nodes.Function]:
     """A function of prepared weights, and what prepares them."""
     at = _weights(f, "LiftTransformParams")
     weights = f.params[at:]
-    free = {*fixed_values(f.body, weights)}
-    fixed: set[Node] = set(weights)
-    for n in postorder(f.body):
-        if n in free and not fixed.isdisjoint(n.children()):
-            fixed.add(n)
-    prepared: list[nodes.RelaxExpr] = []
+    fixed = made_of(f.body, weights).intersection([*weights, *fixed_values(f.body, weights)])
     params: dict[nodes.RelaxExpr, nodes.Var] = {}
-
-    def take(e: nodes.RelaxExpr) -> nodes.Var:
-        if e not in params:
-            params[e] = nodes.Var(f"param{len(params)}", e.type)
-            prepared.append(e)
-        return params[e]
-
     done: dict[Node, Any] = {}
     for n, new in rebuilding(f.body, done):
-        done[n] = take(n) if n in fixed and not isinstance(n, nodes.Tuple) else new
+        if n in fixed and not isinstance(n, nodes.Tuple):
+            new = params[n] = nodes.Var(f"param{len(params)}", n.type)
+        done[n] = new
     used = uses_of(done[f.body])
-    kept = [e for e in prepared if used[params[e]]]
+    kept = [e for e, p in params.items() if used[p]]
     new = f.replace(params=(*f.params[:at], *[params[e] for e in kept]), body=done[f.body])
     return new, nodes.Function(weights, nodes.Tuple(tuple(kept)))

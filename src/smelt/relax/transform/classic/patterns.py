@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from smelt.ir.expr import Expr, IntImm, Mul, Var
+from smelt.ir.node import postorder
 from smelt.tir.nodes import Block, BufferLoad, BufferStore, PrimFunc, walk
 from smelt.tir.rewrite import loads
 
@@ -46,10 +47,4 @@ def _load(x: BufferLoad, point: tuple[Expr, ...]) -> int:
 
 
 def _multiplies(e: Expr) -> bool:
-    stack: list[Expr] = [e]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, Mul) and any(loads(a) for a in (n.a,)) and loads(n.b):
-            return True
-        stack += [c for c in n.children() if isinstance(c, Expr)]
-    return False
+    return any(isinstance(n, Mul) and loads(n.a) and loads(n.b) for n in postorder(e))

@@ -23,7 +23,7 @@ from ..infer_module import infer_types
 from ..inline import inline_called
 from ..lambda_lift import lambda_lift
 from ..normal_form import inline_functions, to_graph_normal_form
-from ..rewriting import transform_functions
+from ..rewriting import functions_of, transform_functions
 from ..to_programs import fuse_programs, legalize_ops
 from .make import as_is, checked_name, named
 from .patterns import op_pattern
@@ -95,8 +95,8 @@ def DeadCodeElimination(entry_functions: Sequence[str] | None = None) -> Pass:
         for name in entries:
             checked_name(mod, name, "DeadCodeElimination")
         if not entries:
-            entries = [n for n, f in mod.functions.items() if isinstance(f, Function)
-                       and not f.attrs.get("private") and not f.attrs.get("primitive")]  # fmt: skip
+            entries = [n for n, f in functions_of(mod).items()
+                       if not f.attrs.get("private") and not f.attrs.get("primitive")]  # fmt: skip
             entries = ["main"] if "main" in mod else entries
         return eliminate_dead_code(eliminate_dead_lets(mod), entries=entries)
 
@@ -166,11 +166,8 @@ def FuseOpsByPattern(
     patterns: Sequence[Any], bind_constants: bool = True, annotate_codegen: bool = False
 ) -> Pass:
     """Matches of patterns become functions (attribute Composite); see fuse_ops_by_pattern."""
-
-    def run(mod: IRModule) -> IRModule:
-        return fuse_ops_by_pattern(mod, patterns, bind_constants, annotate_codegen)
-
-    return named("FuseOpsByPattern", run)
+    return named("FuseOpsByPattern", lambda mod: fuse_ops_by_pattern(
+        mod, patterns, bind_constants, annotate_codegen))  # fmt: skip
 
 
 def MergeCompositeFunctions() -> Pass:
@@ -187,10 +184,8 @@ def InlinePrivateFunctions() -> Pass:
     """Private functions take the places of their calls; those that call themselves stay."""
 
     def run(mod: IRModule) -> IRModule:
-        return inline_called(mod, [
-            n for n, f in mod.functions.items()
-            if isinstance(f, Function) and f.attrs.get("private") and not is_foreign(f)
-        ])  # fmt: skip
+        private = [n for n, f in functions_of(mod).items() if f.attrs.get("private")]
+        return inline_called(mod, [n for n in private if not is_foreign(mod[n])])
 
     return named("InlinePrivateFunctions", run)
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from smelt.ir.expr import Expr
 
-from .iter_nodes import IterMark, IterSplit, Sizes, value
-from .text import text_of
+from .nodes import IterMark, IterSplit, Sizes, value
 
 
 class Digit(NamedTuple):
@@ -45,9 +44,7 @@ class Cuts:
         position = self._position(mark, at)
         if position is None:
             clash = next(c for c in chain if not z.divides(c, at))
-            self.conflict = self.conflict or (
-                f"{text_of(value(z, mark))} is divided at {text_of(clash)} and at {text_of(at)}"
-            )
+            self.conflict = self.conflict or (f"{value(z, mark)} is divided at {clash} and at {at}")
         elif position == len(chain) or chain[position] is not at:
             chain.insert(position, at)
 
@@ -107,7 +104,7 @@ class Cuts:
             digits = self.digits(s)
             size = self.product(d for d, _ in digits)
             if digits and size is not s.extent and s is not mark.parts[0]:
-                text = text_of(value(self.sizes, s.source))
+                text = str(value(self.sizes, s.source))
                 self.conflict = self.conflict or f"{text} is not divided evenly"
                 digits = []
             out.append(digits)
@@ -128,7 +125,7 @@ class Cuts:
 
     def name(self, d: Digit) -> str:
         """A digit as text."""
-        return text_of(value(self.sizes, self.split(d, self.sizes.one)))
+        return str(value(self.sizes, self.split(d, self.sizes.one)))
 
 
 def _index(chain: list[Expr], at: Expr) -> int | None:

@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 from smelt.ir.expr import Expr
 
-from .iter_cuts import Cuts, Digit, resolved
-from .iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, outer_first, value
-from .iter_parse import Parser
-from .text import text_of
+from .cuts import Cuts, Digit, resolved
+from .nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, outer_first, value
+from .parse import Parser
 
 _ROUNDS = 200
 """Each round joins two marks or moves one index to an outer mark; real maps take a few."""
@@ -95,7 +94,7 @@ class Digits:
         return False
 
     def _text(self, mark: IterMark) -> str:
-        return text_of(value(self.sizes, mark))
+        return str(value(self.sizes, mark))
 
     # ---------------------------------------------------------------------------- rewriting
 
@@ -369,7 +368,7 @@ class Digits:
         z = self.sizes
         chains = self.cuts.chains
         out = [
-            text_of(value(z, m))
+            str(value(z, m))
             for m in self.parser.marks.values()
             if m not in chains and m.extent is not z.one
         ]

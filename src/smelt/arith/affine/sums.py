@@ -13,11 +13,11 @@ from typing import NamedTuple
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, FloorDiv, FloorMod
 
-from .bounds import intersect, poly_bounds, union
-from .context import Bounds, Context
-from .poly import Poly, add, atom, constant, subtract
-from .prove import nonnegative
-from .simplify import merge
+from ..bounds import intersect, poly_bounds, union
+from ..context import Bounds, Context
+from ..poly import Poly, add, atom, constant, subtract
+from ..prove import nonnegative
+from ..simplify import merge
 
 Simplify = Callable[[Expr], Expr]
 Near = Callable[[Poly, int], bool]

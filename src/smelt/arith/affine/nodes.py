@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from smelt.ir.expr import Add, Binary, Expr, FloorDiv, IntImm, Max, Min, Mul, Sub, Var
 
-from .context import Context
-from .poly import subtract
-from .prove import nonnegative, positive
+from ..context import Context
+from ..poly import subtract
+from ..prove import nonnegative, positive
 
 
 class NotAffine(Exception):

@@ -9,10 +9,10 @@ from smelt.ir.build import ceildiv
 from smelt.ir.expr import Compare, Expr, IntImm, Var
 from smelt.ir.walk import free_vars
 
-from .analyzer import Analyzer
-from .facts import conjuncts, negative_forms
-from .iter_nodes import NotAffine
-from .poly import Poly, scale
+from ..analyzer import Analyzer
+from ..facts import conjuncts, negative_forms
+from ..poly import Poly, scale
+from .nodes import NotAffine
 
 
 class Bound(NamedTuple):

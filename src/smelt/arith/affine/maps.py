@@ -15,14 +15,13 @@ from smelt.ir.build import all_of, any_of, maximum, minimum
 from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Var, const, convert
 from smelt.ir.node import postorder
 
-from .analyzer import Analyzer, Domain, as_domain
-from .bounds import deep
-from .iter_digits import Digits
-from .iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
-from .iter_parse import Parser
-from .iter_predicate import read_predicate
-from .poly import INTS
-from .text import text_of
+from ..analyzer import Analyzer, Domain, as_domain
+from ..bounds import deep
+from ..poly import INTS
+from .digits import Digits
+from .nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
+from .parse import Parser
+from .predicate import read_predicate
 
 
 class IterMapLevel(IntEnum):
@@ -132,7 +131,7 @@ class Detection:
         digits = Digits(self.parser, sums)
         if level <= IterMapLevel.SURJECTIVE and self.unread:
             raise NotAffine(
-                f"the predicate {text_of(all_of(self.unread))} is no bound of a sum of iterators"
+                f"the predicate {all_of(self.unread)} is no bound of a sum of iterators"
             )
         for total in digits.sums:
             self._stepped(total, level)
@@ -142,7 +141,7 @@ class Detection:
             raise NotAffine(f"no binding uses {', '.join(unused)}")
         if padded and level is IterMapLevel.BIJECTIVE:
             z = self.sizes
-            marks = [f"{text_of(value(z, m))} of {text_of(m.extent)} values" for m in padded]
+            marks = [f"{value(z, m)} of {m.extent} values" for m in padded]
             raise NotAffine(f"padding is needed for {', '.join(marks)}")
         return digits.sums, self._outside(padded)
 
@@ -154,10 +153,7 @@ class Detection:
             if s.scale is not reach and (
                 level <= IterMapLevel.SURJECTIVE or not z.at_least(s.scale, reach)
             ):
-                raise NotAffine(
-                    f"{text_of(value(z, total))}: {text_of(value(z, s))} should step by "
-                    f"{text_of(reach)}"
-                )
+                raise NotAffine(f"{value(z, total)}: {value(z, s)} should step by {reach}")
 
     def _outside(self, padded: list[IterMark]) -> Expr:
         z = self.sizes

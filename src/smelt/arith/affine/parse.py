@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from smelt.ir.expr import Add, Expr, FloorDiv, FloorMod, Mul, Sub, Var
 from smelt.ir.node import postorder
 
-from .depend import Dependence
-from .iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
-from .text import text_of
+from ..depend import Dependence
+from .nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
 
 _NO_SUM = "is no sum, quotient or remainder of iterators"
 _STRANGE: dict[type, str] = {
@@ -70,7 +69,7 @@ class Parser:
             else:
                 simple = self.cx.simplify(n)
                 if simple is n:
-                    raise NotAffine(f"{text_of(n)} {_STRANGE.get(type(n), _NO_SUM)}")
+                    raise NotAffine(f"{n} {_STRANGE.get(type(n), _NO_SUM)}")
                 done[n] = self.parse(simple)
         return done[e]
 
@@ -103,7 +102,7 @@ class Parser:
             s = IterSplit(mark, lower, extent, scale)
             if not z.positive(scale):
                 if not z.positive(z.less(z.zero, scale)):
-                    raise NotAffine(f"the sign of the step {text_of(scale)} is not known")
+                    raise NotAffine(f"the sign of the step {scale} is not known")
                 base = z.plus(base, z.times(scale, z.less(extent, z.one)))
                 s = self._flip(s)
             at = len(out)
@@ -179,8 +178,7 @@ class Parser:
         for s, below in self.steps(args, z.one):
             if s.scale is not below:
                 raise NotAffine(
-                    f"{text_of(value(z, s))} does not step by {text_of(below)}, the number of "
-                    "values below it"
+                    f"{value(z, s)} does not step by {below}, the number of values below it"
                 )
         return z.times(args[0].scale, args[0].extent) if args else z.one
 
@@ -196,7 +194,7 @@ class Parser:
         """s // d and s % d."""
         z = self.sizes
         if not z.positive(d):
-            raise NotAffine(f"the divisor {text_of(d)} is not shown to be positive")
+            raise NotAffine(f"the divisor {d} is not shown to be positive")
         above: list[IterSplit] = []
         inner: list[IterSplit] = []
         for a in s.args:
@@ -215,7 +213,7 @@ class Parser:
         parts = [z.exact(a.scale, unit) for a in inner]
         fine = z.exact(d, unit)
         if fine is None or None in parts:
-            raise NotAffine(f"{text_of(d)} is no multiple of the step {text_of(unit)}")
+            raise NotAffine(f"{d} is no multiple of the step {unit}")
         inner = [
             IterSplit(a.source, a.lower_factor, a.extent, q)
             for a, q in zip(inner, parts, strict=True)
@@ -281,7 +279,7 @@ class Parser:
         found = self._fused.get(key)
         if found is None:
             if not z.at_least(shift, z.zero):
-                raise NotAffine(f"the offset {text_of(shift)} is not shown to be 0 or more")
+                raise NotAffine(f"the offset {shift} is not shown to be 0 or more")
             extent = z.plus(self.reach(args), shift)
             low = z.less(z.zero, shift)
             found = IterMark(IterSum(tuple(args), z.zero), extent, low, shift)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from smelt.ir.expr import Expr, ExprLike, Var, convert
 
-from .analyzer import Analyzer
-from .iter_nodes import IterMark, IterSum, outer_first
+from ..analyzer import Analyzer
+from .nodes import IterMark, IterSum, outer_first
 
 
 def inverse_affine_iter_map(
