@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from smelt.arith import Analyzer
 from smelt.ir.expr import Var, const
+from smelt.lowering.flatten import flatten_buffers
 from smelt.lowering.unroll import unroll_loops
 from smelt.tir.nodes import Buffer, BufferStore, For, PrimFunc, seq
 from smelt.tir.parser import parse
@@ -92,3 +94,22 @@ def test_an_index_is_not_worked_out_again_for_loops_that_it_does_not_mention(
     )
     assert len(lines) == 128
     assert asked["questions"] < 200  # 128 places and 128 values are stored
+
+
+@pytest.mark.parametrize("lower", [flatten_buffers, unroll_loops])
+def test_a_loop_of_one_turn_leaves_its_value_in_indices(
+    lower: Callable[[PrimFunc], PrimFunc],
+) -> None:
+    func = lower(parse(HEAD + "    for i in range(1):\n        A[i + 2] = A[i * 3 + 1]\n"))
+    assert script(func).splitlines()[-1].strip() == "A[2] = A[1]"
+
+
+def test_one_store_in_branches_of_lanes_is_written_out_in_each() -> None:
+    lines = _unrolled(
+        "for i in T.unroll(2):",
+        "    if T.ramp(i * 4, 1, 4) < T.broadcast(n, 4):",
+        "        A[T.ramp(i * 4 + n, 1, 4)] = T.broadcast(0.0, 4)",
+    )
+    assert [x for x in lines if x.startswith("A")] == [
+        "A[T.ramp(n, 1, 4)] = T.broadcast(0.0, 4)", "A[T.ramp(n + 4, 1, 4)] = T.broadcast(0.0, 4)",
+    ]  # fmt: skip

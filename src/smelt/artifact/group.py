@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir.expr import Expr, Var
-from smelt.lowering.ranges import analyzer_of, sizes_of
 from smelt.relax.nodes import Function
 from smelt.relax.shapes import sizes_among
 from smelt.relax.transform.choose_layouts import memory_order
 from smelt.relax.transform.to_programs import dense_program
 from smelt.relax.views import View, dense_in_order, is_dense
+from smelt.tir.facts import analyzer_of, sizes_of
 from smelt.tir.nodes import BlockRealize, Buffer, PrimFunc
 from smelt.tir.rewrite import replace_buffers
 

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from smelt.ir.build import maximum
 from smelt.ir.expr import Expr, IntImm, Var, const
-from smelt.lowering.ranges import analyzer_of
+from smelt.tir.facts import analyzer_of
 
 from .graph import Storage
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from smelt.ir import dtype as dt
@@ -16,7 +15,7 @@ from smelt.tir.rewrite import loads
 from .c_helpers import MATH
 from .llvm_instructions import InstructionOps
 from .llvm_narrow import is_bfloat
-from .llvm_types import each_lane, float_literal, literal, llvm_type, mangled, mem_type, zero
+from .llvm_types import each_lane, literal, llvm_type, mangled, mem_type, zero
 
 _FLOAT_INTRINSICS = {
     **{name: name for name in ("sqrt", "floor", "ceil", "trunc", "fma", "copysign")},
@@ -356,14 +355,14 @@ class ScalarOps(InstructionOps):
         return self.assign(f"{name} {t} {values[0]}, {values[1]}")
 
     def _classify(self, e: expr.Call) -> str:
-        a, t = self.value(e.args[0]), llvm_type(e.args[0].dtype)
+        dtype = e.args[0].dtype
+        a, t = self.value(e.args[0]), llvm_type(dtype)
         if e.op == "isnan":
             return self.assign(f"fcmp uno {t} {a}, {a}")
-        size = self.intrinsic("fabs", e.args[0].dtype, [a])
-        scalar = dt.scalar(e.args[0].dtype)
-        bound = literal(e.args[0].dtype, llvm_type(scalar), float_literal(scalar, math.inf))
+        size = self.intrinsic("fabs", dtype, [a])
+        infinity = self.value(expr.const(float("inf"), dtype))
         test = "oeq" if e.op == "isinf" else "olt"
-        return self.assign(f"fcmp {test} {t} {size}, {bound}")
+        return self.assign(f"fcmp {test} {t} {size}, {infinity}")
 
     def guarded_choice(self, e: expr.Call) -> str:
         """if_then_else: each side is evaluated under its guard; loads stay in bounds."""
@@ -406,17 +405,13 @@ def _is_number(e: expr.Expr) -> bool:
     return isinstance(e, expr.FloatImm) and e.value == e.value
 
 
-def _splat(e: expr.Expr, lanes: int) -> expr.Expr:
-    return e if lanes == 1 else expr.Broadcast(e, lanes)
-
-
 def _widen(e: expr.Expr, memo: dict[expr.Expr, expr.Expr], lanes: int) -> expr.Expr:
     """A scalar tree with every node on `lanes` lanes."""
     found = memo.get(e)
     if found is not None:
         return found
     if isinstance(e, expr.IntImm | expr.FloatImm):
-        new: expr.Expr = _splat(e, lanes)
+        new: expr.Expr = e if lanes == 1 else expr.Broadcast(e, lanes)
     elif isinstance(e, expr.Binary):
         new = type(e)(_widen(e.a, memo, lanes), _widen(e.b, memo, lanes))
     else:

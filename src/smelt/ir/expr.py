@@ -114,23 +114,24 @@ class StringImm(Expr, interned=True):
         return "handle"
 
 
-class Operation(Expr, interned=True):
-    """What has its first operand's type.
-
-    The type is kept: a chain of operations may be longer than the stack.
-    """
-
-    a: Expr
+class Typed(Expr):
+    """What keeps its type, since a chain of operations may be longer than the stack."""
 
     __extra_slots__: ClassVar[tuple[str, ...]] = ("_dtype",)
 
-    def __post_init__(self) -> None:
-        self._dtype = self.a.dtype
-
     @property
     def dtype(self) -> str:
-        """The operand's type."""
-        return self._dtype
+        """The type that was found when it was made."""
+        return self._dtype  # type: ignore[attr-defined, no-any-return]
+
+
+class Operation(Typed, interned=True):
+    """What has its first operand's type."""
+
+    a: Expr
+
+    def __post_init__(self) -> None:
+        self._dtype = self.a.dtype
 
 
 class Binary(Operation, interned=True):
@@ -229,22 +230,15 @@ class Not(Operation, interned=True):
     level: ClassVar[int] = NEGATION
 
 
-class Select(Expr, interned=True):
+class Select(Typed, interned=True):
     """One of two values; both may be evaluated (see `if_then_else` for guarded loads)."""
 
     condition: Expr
     true_value: Expr
     false_value: Expr
 
-    __extra_slots__: ClassVar[tuple[str, ...]] = ("_dtype",)
-
     def __post_init__(self) -> None:
         self._dtype = self.true_value.dtype
-
-    @property
-    def dtype(self) -> str:
-        """The values' type."""
-        return self._dtype
 
 
 class Cast(Expr, interned=True):

@@ -14,6 +14,7 @@ import inspect
 import struct
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from operator import is_, is_not, methodcaller
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
@@ -98,8 +99,8 @@ def _generate(cls: NodeMeta) -> None:
     lines += [f"    self.{f} = {f}" for f in fields]
     lines += ["    self.__post_init__()"] if hasattr(cls, "__post_init__") else []
     if cls.interned:
-        scope["drop"] = _dropper(pool)
-        lines += ["    pool[key] = ref(self, drop(key))"]
+        scope.update(partial=partial, drop=_drop)
+        lines += ["    pool[key] = ref(self, partial(drop, pool, key))"]
     lines += ["    return self"]
     exec("\n".join(lines), scope)
     type.__setattr__(cls, "__new__", scope["__new__"])
@@ -155,17 +156,10 @@ def _items(kind: str) -> list[str]:
     return [kind] if inner == kind else inner.split(" | ")
 
 
-def _dropper(pool: dict[Any, Any]) -> Callable[[Any], Callable[[Any], None]]:
-    """Dead entries leave the pool, unless a newer node has taken the place meanwhile."""
-
-    def drop(key: Any) -> Callable[[Any], None]:
-        def gone(dead: Any) -> None:
-            if pool.get(key) is dead:
-                del pool[key]
-
-        return gone
-
-    return drop
+def _drop(pool: dict[Any, Any], key: Any, dead: Any) -> None:
+    """A dead entry leaves the pool, unless a newer node has taken the place meanwhile."""
+    if pool.get(key) is dead:
+        del pool[key]
 
 
 class Node(metaclass=NodeMeta):

@@ -8,14 +8,14 @@ from smelt.ir.errors import InternalError
 from smelt.ir.expr import INDEX, Expr, IntImm, const
 from smelt.tir import nodes as tir
 from smelt.tir.facts import least, most
-from smelt.tir.rewrite import Indices, Rewriter, loads, replace_buffers, updated
+from smelt.tir.rewrite import Indices, loads, replace_buffers, updated
 from smelt.tir.script_ops import stored
 
 from .accesses import accesses, uses
 from .carried import carries
 from .first_values import start_reductions
 from .lanes import every_lane
-from .ranges import RangeRewriter, analyzer_of, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 from .remove import is_assume
 
 ALIGNED = "buffer_dim_align"
@@ -25,10 +25,10 @@ ALIGNED = "buffer_dim_align"
 def lower_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
     """The program without blocks: inits explicit, predicates as branches, buffers compacted."""
     func = start_reductions(func)
-    body = Realize(sizes_of(func)).stmt(func.body)
+    body = Realize(analyzer_for(func)).stmt(func.body)
     allocated = allocations(func.body)
     for buffer in allocated:
-        body = _descend(body, buffer, analyzer_of(sizes_of(func)))
+        body = _descend(body, buffer, analyzer_for(func))
     return with_aligned(func, body)
 
 
@@ -202,19 +202,14 @@ def _strides(buffer: tir.Buffer, shape: list[Expr], analyzer: Analyzer) -> tuple
     return tuple(strides)
 
 
-class Shift(Rewriter):
+class Shift(RangeRewriter):
     """Replaces a buffer by a smaller one that starts at `low`."""
 
     def __init__(
         self, old: tir.Buffer, new: tir.Buffer, low: tuple[Expr, ...], analyzer: Analyzer
     ) -> None:
-        super().__init__()
-        self.old, self.new, self.low, self.analyzer = old, new, low, analyzer
-
-    def visit_For(self, s: tir.For) -> tir.Stmt:
-        """A loop, whose range is known from here on."""
-        self.analyzer.bind(s.var, s.min, s.extent)
-        return super().visit_For(s)
+        super().__init__(analyzer)
+        self.old, self.new, self.low = old, new, low
 
     def moved(self, indices: Indices) -> Indices:
         """Indices counted from the beginning of the smaller buffer."""

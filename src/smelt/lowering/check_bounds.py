@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
+from smelt.arith import Analyzer
 from smelt.ir.build import all_of, is_const, logical_not, maximum, minimum
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Broadcast, Call, Expr, Ramp, const
@@ -11,14 +12,14 @@ from smelt.tir import nodes as tir
 from smelt.tir.printer import script
 from smelt.tir.script_ops import operands
 
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 
 
 class _Check(RangeRewriter):
     """Puts the checks of a statement's own expressions in front of it."""
 
-    def __init__(self, sizes: Mapping[Expr, int]) -> None:
-        super().__init__(sizes)
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
         self.guards: list[Expr] = []
 
     def before(self, *exprs: Expr) -> list[tir.Stmt]:
@@ -113,4 +114,4 @@ def check_bounds(func: tir.PrimFunc) -> tir.PrimFunc:
     A failed check ends the program (status 3, as for every failed assertion; the interpreter
     raises).
     """
-    return func.replace(body=_Check(sizes_of(func)).stmt(func.body))
+    return func.replace(body=_Check(analyzer_for(func)).stmt(func.body))

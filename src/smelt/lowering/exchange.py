@@ -16,29 +16,23 @@ from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, IntImm, Ramp, Shuffle, Var, const
 from smelt.tir.nodes import BufferLoad, BufferStore, PrimFunc, Seq, Stmt, lets, seq
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.rewrite import map_stmts
 
 
 def exchange_gathers(func: PrimFunc) -> PrimFunc:
     """Rewrite runs of strided vector copies whose sources are neighbours."""
-    return func.replace(body=_Exchange().stmt(func.body))
+    return func.replace(body=map_stmts(func.body, Seq, _exchange))
 
 
-class _Exchange(Rewriter):
-    def visit_Seq(self, s: Seq) -> Stmt:
-        stmts = [self.stmt(x) for x in s.stmts]
-        out: list[Stmt] = []
-        analyzer = Analyzer()
-        at = 0
-        while at < len(stmts):
-            run = _run(stmts, at, analyzer)
-            if run is None:
-                out.append(stmts[at])
-                at += 1
-            else:
-                out.append(_exchanged(run))
-                at += len(run)
-        return seq(*out)
+def _exchange(s: Seq) -> Stmt:
+    out: list[Stmt] = []
+    analyzer = Analyzer()
+    at = 0
+    while at < len(s.stmts):
+        run = _run(s.stmts, at, analyzer)
+        out.append(s.stmts[at] if run is None else _exchanged(run))
+        at += 1 if run is None else len(run)
+    return seq(*out)
 
 
 def _strided(s: Stmt) -> tuple[BufferStore, BufferLoad, Ramp] | None:

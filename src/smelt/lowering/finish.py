@@ -6,7 +6,7 @@ from smelt.ir import dtype as dt
 from smelt.ir import expr
 from smelt.tir.nodes import PrimFunc
 
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 
 
 class _Finish(RangeRewriter):
@@ -31,18 +31,13 @@ def _fused(e: expr.Add) -> expr.Expr:
     """a * b + c with one rounding."""
     for product, other in ((e.b, e.a), (e.a, e.b)):
         if isinstance(product, expr.Mul):
-            lanes = dt.lanes(e.dtype)
-            a, b, c = (
-                x if dt.lanes(x.dtype) == lanes else expr.Broadcast(x, lanes)
-                for x in (product.a, product.b, other)
-            )
-            return expr.Call(e.dtype, "fma", (a, b, c))
+            return expr.Call(e.dtype, "fma", (product.a, product.b, other))
     return e
 
 
 def finish(func: PrimFunc) -> PrimFunc:
     """a * b + c as fma, where the target has one; floor divisions of what is never negative as the
     processor's own."""
-    last = _Finish(sizes_of(func))
+    last = _Finish(analyzer_for(func))
     last.fuses = "fma" not in func.attrs.get("lacks", ())
     return func.replace(body=last.stmt(func.body))

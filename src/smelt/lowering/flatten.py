@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from smelt.arith import Analyzer
 from smelt.ir.expr import INDEX, Expr, const
 from smelt.tir.nodes import Allocate, AllocateConst, Buffer, BufferStore, PrimFunc, Stmt
 from smelt.tir.rewrite import Indices, Rewriter
 
 from .lanes import in_steps
-from .ranges import sizes_of
+from .ranges import analyzer_for
 from .simplify import Simplify
 
 
@@ -20,16 +18,12 @@ class _Offsets(Rewriter):
     def __init__(self, analyzer: Analyzer) -> None:
         super().__init__()
         self.analyzer = analyzer
-        self.flat: dict[Buffer, Buffer] = {}
 
     def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
         return self.buffer(b), (self.offset(b, indices),)
 
-    def buffer(self, b: Buffer) -> Buffer:
-        found = self.flat.get(b)
-        if found is None:
-            found = self.flat[b] = Buffer(b.name, (self.size(b),), b.type, b.scope)
-        return found
+    def other_buffer(self, b: Buffer) -> Buffer:
+        return Buffer(b.name, (self.size(b),), b.type, b.scope)
 
     def size(self, b: Buffer) -> Expr:
         """The elements from the first to the last; with strides there may be gaps among them."""
@@ -53,28 +47,28 @@ class _Offsets(Rewriter):
 
 
 class _Flatten(Simplify):
-    def __init__(self, sizes: Mapping[Expr, int]) -> None:
-        super().__init__(sizes)
-        self.plain: _Offsets = _Offsets(self.analyzer)
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
+        self.offsets = _Offsets(self.analyzer)
 
-    def expr(self, e: Expr) -> Expr:
-        return self.analyzer.simplify(self.plain.expr(e))
+    def plain(self, e: Expr) -> Expr:
+        return self.offsets.expr(super().plain(e))
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
-        offset = self.plain.offset(s.buffer, self.plain.exprs(s.indices))
+        offset = self.offsets.offset(s.buffer, tuple(map(self.plain, s.indices)))
         return BufferStore(
-            self.plain.buffer(s.buffer), self.expr(s.value), (self.analyzer.simplify(offset),)
+            self.offsets.buffer(s.buffer), self.expr(s.value), (self.analyzer.simplify(offset),)
         )
 
     def visit_Allocate(self, s: Allocate) -> Stmt:
-        return Allocate(self.plain.buffer(s.buffer), self.stmt(s.body), s.annotations)
+        return Allocate(self.offsets.buffer(s.buffer), self.stmt(s.body), s.annotations)
 
     def visit_AllocateConst(self, s: AllocateConst) -> Stmt:
-        return AllocateConst(self.plain.buffer(s.buffer), s.data.reshape(-1), self.stmt(s.body))
+        return AllocateConst(self.offsets.buffer(s.buffer), s.data.reshape(-1), self.stmt(s.body))
 
 
 def flatten_buffers(func: PrimFunc) -> PrimFunc:
     """A program whose buffers have one dimension each, parameters included."""
-    flatten = _Flatten(sizes_of(func))
-    params = tuple([flatten.plain.buffer(p) if isinstance(p, Buffer) else p for p in func.params])
+    flatten = _Flatten(analyzer_for(func))
+    params = tuple([flatten.offsets.buffer(p) if isinstance(p, Buffer) else p for p in func.params])
     return func.replace(params=params, body=flatten.stmt(func.body))

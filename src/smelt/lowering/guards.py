@@ -7,8 +7,7 @@ alone becomes that loop's bounds, and the rest is left for loop partitioning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from smelt.arith import Analyzer
 from smelt.ir.build import all_of, is_const, maximum, minimum
 from smelt.ir.expr import GE, LT, Add, Call, Expr, FloatImm, Max, Min, Mul, Var
 from smelt.ir.walk import free_vars
@@ -17,7 +16,7 @@ from smelt.tir.facts import conjuncts
 from smelt.tir.rewrite import loads, map_stmts
 
 from .accesses import is_self
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 from .safe import in_bounds
 
 # -------------------------------------------------------------------------- guard the update
@@ -64,8 +63,8 @@ def guard_reductions(func: tir.PrimFunc) -> tir.PrimFunc:
 class _DropSafe(RangeRewriter):
     """Guards on stores into registers whose value is loaded in bounds anyway."""
 
-    def __init__(self, sizes: Mapping[Expr, int]) -> None:
-        super().__init__(sizes)
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
         self.inside: dict[tir.Buffer, set[Var]] = {}
         self.vectors: dict[Var, tuple[Expr, Expr]] = {}
 
@@ -142,7 +141,7 @@ def _chain(s: tir.Stmt) -> tuple[list[Expr], tir.BufferStore | None]:
 
 def drop_safe_guards(func: tir.PrimFunc) -> tir.PrimFunc:
     """The guard of a ragged tile goes where it only keeps unused register elements from a value."""
-    return func.replace(body=_DropSafe(sizes_of(func)).stmt(func.body))
+    return func.replace(body=_DropSafe(analyzer_for(func)).stmt(func.body))
 
 
 # ------------------------------------------------------------------------------ hoisting
@@ -169,8 +168,8 @@ def _hoist_loop(s: tir.For) -> tir.Stmt:
 
 
 class _Tighten(RangeRewriter):
-    def __init__(self, sizes: Mapping[Expr, int]) -> None:
-        super().__init__(sizes)
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
         self.lanes: set[Var] = set()
 
     def loop(self, s: tir.For) -> tir.Stmt:
@@ -201,4 +200,4 @@ class _Tighten(RangeRewriter):
 
 def tighten_loops(func: tir.PrimFunc) -> tir.PrimFunc:
     """for k in range(n): if a <= k < b: S   ->   for k in range(max(0, a), min(n, b)): S."""
-    return func.replace(body=_Tighten(sizes_of(func)).stmt(func.body))
+    return func.replace(body=_Tighten(analyzer_for(func)).stmt(func.body))

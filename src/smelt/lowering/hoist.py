@@ -61,9 +61,7 @@ class _Hoist(Rewriter):
             return s
         yes = self.version(s, condition, True, copies - 1)
         no = self.version(renamed(s), condition, False, copies - 1)
-        if tir.is_no_op(no):
-            return tir.IfThenElse(condition, yes)
-        return tir.IfThenElse(condition, yes, no)
+        return tir.without_empty_sides(tir.IfThenElse(condition, yes, no))
 
     def version(self, s: tir.Stmt, condition: Expr, value: bool, copies: int) -> tir.Stmt:
         assert isinstance(s, tir.For)
@@ -72,27 +70,19 @@ class _Hoist(Rewriter):
 
     def invariant(self, s: tir.For) -> Expr | None:
         """A condition of the body that the loop's iterations do not change, or None."""
-        if not self.anywhere:
-            found = conjuncts(s.body.condition) if isinstance(s.body, tir.IfThenElse) else []
-            return next((c for c in found if _leaves(c, {s.var})), None)
-        stack: list[tuple[tir.Stmt, frozenset[Var]]] = [(s.body, frozenset([s.var]))]
-        while stack:
-            x, bound = stack.pop()
+        # an inner loop's own are outside of it already
+        inside = list(tir.walk(s.body, lambda x: isinstance(x, tir.For | tir.While)))
+        bound = {s.var, *[x.var for x in inside if isinstance(x, tir.LetStmt)]}
+        for x in inside if self.anywhere else inside[:1]:
             found = _choices(x) if self.choices else []
             if self.branches and isinstance(x, tir.IfThenElse):
                 found = conjuncts(x.condition) + found
             if leaving := [c for c in found if _leaves(c, bound)]:
                 return leaving[0]
-            if isinstance(x, tir.LetStmt):
-                bound = bound | {x.var}
-            if not isinstance(
-                x, tir.For | tir.While
-            ):  # an inner loop's own are outside of it already
-                stack.extend((c, bound) for c in reversed(tir.sub_statements(x)))
         return None
 
 
-def _leaves(condition: Expr, bound: frozenset[Var] | set[Var]) -> bool:
+def _leaves(condition: Expr, bound: set[Var]) -> bool:
     return (
         not is_const(condition)
         and condition.dtype == "bool"

@@ -9,7 +9,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Broadcast, Expr, Ramp, Shuffle, Var, const
 from smelt.ir.walk import free_vars
 from smelt.tir.interpret_lanes import lane
-from smelt.tir.nodes import BufferLoad
+from smelt.tir.rewrite import loads
 from smelt.tir.script_ops import expr_nodes
 
 Domains = dict[Var, tuple[Expr, Expr]]
@@ -40,8 +40,7 @@ def in_steps(index: Expr, analyzer: Analyzer) -> Expr:
     (x // 4) * 4 + x % 4 is x: a box whose rows stand one behind the other is one vector.
     """
     lanes = dt.lanes(index.dtype)
-    plain = not any(isinstance(n, BufferLoad) for n in expr_nodes(index))
-    if lanes == 1 or isinstance(index, Ramp | Broadcast) or not plain:
+    if lanes == 1 or isinstance(index, Ramp | Broadcast) or loads(index):
         return index
     (one,), domains = every_lane((index,), {})
     if not domains:

@@ -110,7 +110,6 @@ class _Storage(Rewriter):
     def __init__(self, narrow: tuple[str, ...], who: str) -> None:
         super().__init__()
         self.narrow, self.who = narrow, who
-        self.buffers: dict[tir.Buffer, tir.Buffer] = {}
         self.vars: dict[expr.Var, expr.Var] = {}
         self.lets: list[tuple[expr.Var, expr.Expr]] | None = None
 
@@ -120,12 +119,8 @@ class _Storage(Rewriter):
             return dtype
         return dt.vector(f"uint{dt.bits(dtype)}", dt.lanes(dtype))
 
-    def buffer(self, b: tir.Buffer) -> tir.Buffer:
-        if b.type not in self.narrow:
-            return b
-        if b not in self.buffers:
-            self.buffers[b] = b.replace(type=self.kept(b.type))
-        return self.buffers[b]
+    def other_buffer(self, b: tir.Buffer) -> tir.Buffer:
+        return b.replace(type=self.kept(b.type)) if b.type in self.narrow else b
 
     def var(self, v: expr.Var) -> expr.Var:
         """What stands for a variable from here on."""
@@ -227,6 +222,7 @@ def legalize_narrow(func: tir.PrimFunc) -> tir.PrimFunc:
     and float16 where the target lacks conversions."""
     lacking = [t for t in func.attrs.get("lacks", ()) if t == "float16"]
     wide = {**_WIDE, **dict.fromkeys(lacking, "float32")}
-    if all(dt.scalar(e.dtype) not in wide for e in expressions(*tir.walk(func.body))):
+    types = {e.dtype for e in expressions(*tir.walk(func.body))}
+    if wide.keys().isdisjoint(map(dt.scalar, types)):
         return func
     return legalize_storage(legalize_compute(func, wide), tuple(wide), "legalize_narrow")

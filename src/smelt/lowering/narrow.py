@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir import expr
 from smelt.ir.errors import CompileError
 from smelt.ir.walk import rebuild_binary, refold
 from smelt.tir import nodes as tir
 from smelt.tir.printer import script
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.rewrite import N
 from smelt.tir.script_ops import shape_vars
 
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 from .safe import require_flat
 
 NARROW = "int32"
@@ -25,8 +24,8 @@ _ARITHMETIC = tuple([o.node for o in expr.OPERATORS if o.level >= expr.SUM and o
 class _Narrow(RangeRewriter):
     """Loop variables, indices and comparisons in 32 bits, where every part of them fits."""
 
-    def __init__(self, sizes: Mapping[expr.Expr, int]) -> None:
-        super().__init__(sizes)
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
         self.vars: dict[expr.Var, expr.Var] = {}
         self.found: dict[expr.Expr, expr.Expr | None] = {}
 
@@ -119,7 +118,7 @@ def narrow_indices(func: tir.PrimFunc, bits: int) -> tir.PrimFunc:
     require_flat(func, "NarrowDataType")
     if bits not in (32, 64):
         raise CompileError(f"NarrowDataType: target_bits is {bits!r}; legal: 32 or 64")
-    return func if bits == 64 else func.replace(body=_Narrow(sizes_of(func)).stmt(func.body))
+    return func if bits == 64 else func.replace(body=_Narrow(analyzer_for(func)).stmt(func.body))
 
 
 # ---------------------------------------------------------------------------------- by force
@@ -130,9 +129,8 @@ class _Force(_Narrow):
     refused."""
 
     def __init__(self, func: tir.PrimFunc) -> None:
-        super().__init__(sizes_of(func))
+        super().__init__(analyzer_for(func))
         self.name = func.name
-        self.buffers: dict[tir.Buffer, tir.Buffer] = {}
 
     def fits(self, e: expr.Expr) -> bool:
         low, high = self.analyzer.bounds(e)
@@ -151,12 +149,8 @@ class _Force(_Narrow):
         """A parameter or a size."""
         return self.bind(v) if v.type == expr.INDEX else v
 
-    def buffer(self, b: tir.Buffer) -> tir.Buffer:
-        found = self.buffers.get(b)
-        if found is None:
-            shape, strides = self.indices(b.shape), self.indices(b.strides)
-            found = self.buffers[b] = b.replace(shape=shape, strides=strides)
-        return found
+    def other_buffer(self, b: tir.Buffer) -> tir.Buffer:
+        return b.replace(shape=self.indices(b.shape), strides=self.indices(b.strides))
 
     def visit_BlockRealize(self, s: tir.BlockRealize) -> tir.Stmt:
         values = self.indices(s.values)
@@ -164,20 +158,13 @@ class _Force(_Narrow):
         assert isinstance(block, tir.Block)
         return tir.BlockRealize(values, predicate, block)
 
-    def visit_Block(self, s: tir.Block) -> tir.Block:
-        iters = []
-        for i in s.iter_vars:
-            self.analyzer.bind(i.var, i.dom.min, i.dom.extent)
-            dom = self.range(i.dom)
-            iters.append(i.replace(var=self.scalar(i.var), dom=dom))
-        return Rewriter.visit_Block(self, s.replace(iter_vars=tuple(iters)))
+    def iter_var(self, i: tir.IterVar) -> tir.IterVar:
+        self.analyzer.bind(i.var, i.dom.min, i.dom.extent)
+        return i.replace(dom=self.parts(i.dom), var=self.scalar(i.var))
 
-    def region(self, r: tir.BufferRegion) -> tir.BufferRegion:
-        return tir.BufferRegion(self.buffer(r.buffer), tuple([self.range(d) for d in r.region]))
-
-    def range(self, r: tir.Range) -> tir.Range:
-        """The interval of a block variable or a region."""
-        return tir.Range(self.index(r.min), self.index(r.extent))
+    def parts(self, s: N) -> N:
+        """The ends of the intervals of block variables and regions are indices."""
+        return s.with_children(self.index) if isinstance(s, tir.Range) else super().parts(s)
 
 
 def force_int32_indices(func: tir.PrimFunc) -> tir.PrimFunc:

@@ -9,12 +9,10 @@ lower_opaque_blocks       blocks go
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from smelt.arith import Analyzer
 from smelt.ir.build import is_const
 from smelt.ir.errors import CompileError
-from smelt.ir.expr import Expr, const
+from smelt.ir.expr import const
 from smelt.tir import nodes as tir
 from smelt.tir.facts import Facts
 from smelt.tir.names import unique_name
@@ -26,7 +24,7 @@ from .accesses import uses
 from .blocks import Realize, Shift, allocations, shrunk, with_aligned, with_init
 from .carried import carries
 from .overlap import DOUBLE_BUFFER
-from .ranges import RangeRewriter, analyzer_of, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 
 # --------------------------------------------------------------------------------------- inits
 
@@ -71,7 +69,7 @@ class _Opaque(RangeRewriter):
 
 def convert_blocks_to_opaque(func: tir.PrimFunc) -> tir.PrimFunc:
     """Blocks without variables: what they stand for is written where they stood."""
-    return func.replace(body=_Opaque(sizes_of(func)).stmt(func.body))
+    return func.replace(body=_Opaque(analyzer_for(func)).stmt(func.body))
 
 
 # ----------------------------------------------------------------------------------- locations
@@ -91,14 +89,13 @@ def plan_buffer_locations(func: tir.PrimFunc) -> tir.PrimFunc:
 def _moved_in(func: tir.PrimFunc, buffer: tir.Buffer) -> tir.PrimFunc:
     """A program with one buffer as far inside as it may be."""
     path = around_uses(func.body).get(buffer, ())
-    sizes = sizes_of(func)
-    analyzer = analyzer_of(sizes)
+    analyzer = analyzer_for(func)
     owners = [isinstance(s, tir.Block) and buffer in s.alloc_buffers for s in path]
     owner = home = owners.index(True) if any(owners) else len(path)
     for n, s in enumerate(path):
         if isinstance(s, tir.For):
             analyzer.bind(s.var, s.min, s.extent)
-        if n > owner and not _may_enter(s, buffer, sizes, analyzer):
+        if n > owner and not _may_enter(func, s, buffer, analyzer):
             break
         if n > owner and isinstance(s, tir.For | tir.Block):
             home = n
@@ -110,13 +107,11 @@ def _moved_in(func: tir.PrimFunc, buffer: tir.Buffer) -> tir.PrimFunc:
     return func.replace(body=new)
 
 
-def _may_enter(
-    s: tir.Stmt, buffer: tir.Buffer, sizes: Mapping[Expr, int], analyzer: Analyzer
-) -> bool:
+def _may_enter(func: tir.PrimFunc, s: tir.Stmt, buffer: tir.Buffer, analyzer: Analyzer) -> bool:
     """Whether a buffer whose uses are all in a statement may live inside of it."""
     if not isinstance(s, tir.For):
         return isinstance(s, tir.Seq | tir.BlockRealize | tir.Block)
-    plain = Realize(sizes).stmt(s)
+    plain = Realize(analyzer_for(func)).stmt(s)
     assert isinstance(plain, tir.For)
     return s.kind not in ("vectorized", "unrolled") and not carries(plain, buffer, analyzer)
 
@@ -189,7 +184,7 @@ class _Compact(RangeRewriter):
 
 def compact_buffers(func: tir.PrimFunc) -> tir.PrimFunc:
     """The buffers of opaque blocks shrink to what is touched of them; unused ones go."""
-    return func.replace(body=_Compact(sizes_of(func)).stmt(func.body))
+    return func.replace(body=_Compact(analyzer_for(func)).stmt(func.body))
 
 
 # --------------------------------------------------------------------------------------- blocks

@@ -24,7 +24,7 @@ from smelt.tir.rewrite import Indices, Rewriter, renamed
 from smelt.tir.script_ops import is_pure
 
 from .accesses import Access, accesses
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 from .safe import require_flat
 
 STAGE, ORDER = "software_pipeline_stage", "software_pipeline_order"
@@ -258,7 +258,7 @@ def _numbers(s: tir.For, key: str) -> list[int]:
 def software_pipeline(func: tir.PrimFunc) -> tir.PrimFunc:
     """Loops annotated with "software_pipeline_stage": statement n runs so many iterations later."""
     require_flat(func, "InjectSoftwarePipeline")
-    return _Annotated(sizes_of(func)).program(func)
+    return _Annotated(analyzer_for(func)).program(func)
 
 
 class _Doubled(RangeRewriter):
@@ -298,4 +298,4 @@ def _fills(s: tir.Stmt, marked: set[tir.Buffer]) -> bool:
 def double_buffers(func: tir.PrimFunc) -> tir.PrimFunc:
     """Buffers marked with "double_buffer_scope" are filled for the next iteration meanwhile."""
     require_flat(func, "InjectDoubleBuffer")
-    return _Doubled(sizes_of(func)).program(func)
+    return _Doubled(analyzer_for(func)).program(func)

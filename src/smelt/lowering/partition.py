@@ -11,7 +11,9 @@ A branch a tile costs nothing, and the loop stays one, so it can still be parall
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Set
+from functools import cache
+from typing import NamedTuple
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
@@ -22,7 +24,7 @@ from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statem
 from smelt.tir.rewrite import loads, renamed
 from smelt.tir.script_ops import expressions
 
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 from .simplify import Simplify
 
 _TILE = ("vectorized", "unrolled")
@@ -32,15 +34,38 @@ _EDGES = 4
 
 def partition_loops(func: PrimFunc) -> PrimFunc:
     """Partition every tile loop (one that holds vectorised or unrolled loops) by its conditions."""
-    return func.replace(body=_Partition(sizes_of(func)).stmt(func.body))
+    return func.replace(body=_Partition(analyzer_for(func)).stmt(func.body))
+
+
+class _Condition(NamedTuple):
+    """A comparison, the variables in it, and the loops around it inside a statement."""
+
+    e: Compare
+    variables: Set[Var]
+    loops: tuple[For, ...]
 
 
 class _Partition(RangeRewriter):
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
+        self.conditions = cache(self._conditions)
+
+    def _conditions(self, s: Stmt) -> list[_Condition]:
+        """All comparisons of branches and guarded values; remembered for the loops around."""
+        roots = [s.condition] if isinstance(s, IfThenElse) else []
+        choices = [n for n in expressions(s) if isinstance(n, Call) and n.op == "if_then_else"]
+        found = [
+            _Condition(x, free_vars(x), ())
+            for root in [*roots, *[n.args[0] for n in choices]]
+            for x in joined(root, And, Or)
+            if isinstance(x, LT | LE | GT | GE) and dt.is_int(x.a.dtype) and not loads(x)
+        ]
+        for part in sub_statements(s):
+            found += self.conditions(part)
+        return [c._replace(loops=(s, *c.loops)) for c in found] if isinstance(s, For) else found
+
     def loop(self, s: For) -> Stmt:
-        inner = {x.kind for x in walk(s.body) if isinstance(x, For)}
-        if s.kind in (*_TILE, "thread_binding") or inner.isdisjoint(_TILE):
-            return super().loop(s)
-        found = _middle(s, self.analyzer)
+        found = None if s.kind in (*_TILE, "thread_binding") else self.middle(s)
         if found is None:
             return super().loop(s)
         low, high = found
@@ -60,11 +85,30 @@ class _Partition(RangeRewriter):
         body: Stmt = middle if rest is None else IfThenElse(inside, middle, rest)
         return s.replace(body=body)
 
+    def middle(self, s: For) -> tuple[Expr, Expr] | None:
+        """Where all conditions inside hold whatever the inner loops' variables are, or None."""
+        low: Expr = s.min
+        high: Expr = s.min + s.extent
+        useful = False
+        found = [c for c in self.conditions(s.body) if s.var in c.variables]
+        if not found or not any(isinstance(x, For) and x.kind in _TILE for x in walk(s.body)):
+            return None
+        for condition in found:
+            worst = _worst(condition, self.analyzer)
+            with_bounds = None if worst is None else self.analyzer.solve_bounds(worst, s.var)
+            if with_bounds is None:
+                continue
+            a, b = with_bounds
+            if a is not None and s.var not in free_vars(a):
+                low, useful = maximum(low, a), True
+            if b is not None and s.var not in free_vars(b):
+                high, useful = minimum(high, b), True
+        return (self.analyzer.simplify(low), self.analyzer.simplify(high)) if useful else None
+
     def part(self, body: Stmt, condition: Expr) -> Stmt:
         """The body where a condition on the loop's variable holds."""
         with self.analyzer.assume(condition):
-            simplified = _under(body, self.analyzer)
-            return self.stmt(renamed(simplified))
+            return self.stmt(Simplify(self.analyzer).stmt(body))
 
     def edge(self, body: Stmt, v: Var, low: Expr, high: Expr, condition: Expr) -> Stmt | None:
         """The iterations of one edge: a constant where there is one, a copy each of a few."""
@@ -80,71 +124,22 @@ class _Partition(RangeRewriter):
             return result
         if upper == 1:
             return self.iteration(body, v, low)
-        return self.part(body, condition)
+        return self.part(renamed(body), condition)
 
     def iteration(self, body: Stmt, v: Var, value: Expr) -> Stmt:
         """The body for one value of the loop's variable."""
         copy = renamed(LetStmt(v, self.analyzer.simplify(value), body))
-        return self.stmt(_under(copy, self.analyzer))
+        return self.stmt(Simplify(self.analyzer).stmt(copy))
 
 
-def _under(body: Stmt, analyzer: Analyzer) -> Stmt:
-    inner = Simplify({})
-    inner.analyzer = analyzer
-    return inner.stmt(body)
-
-
-def _middle(s: For, analyzer: Analyzer) -> tuple[Expr, Expr] | None:
-    """Where all conditions inside hold whatever the inner loops' variables are, or None."""
-    low: Expr = s.min
-    high: Expr = s.min + s.extent
-    useful = False
-    for condition, domains in _conditions(s.body, {}):
-        if s.var not in free_vars(condition) or loads(condition):
-            continue
-        worst = _worst(condition, domains, analyzer)
-        if worst is None:
-            continue
-        with_bounds = analyzer.solve_bounds(worst, s.var)
-        if with_bounds is None:
-            continue
-        a, b = with_bounds
-        if a is not None and s.var not in free_vars(a):
-            low, useful = maximum(low, a), True
-        if b is not None and s.var not in free_vars(b):
-            high, useful = minimum(high, b), True
-    return (analyzer.simplify(low), analyzer.simplify(high)) if useful else None
-
-
-def _conditions(
-    s: Stmt, domains: Mapping[Var, tuple[Expr, Expr]]
-) -> list[tuple[Expr, Mapping[Var, tuple[Expr, Expr]]]]:
-    """All comparisons of branches and guarded values, with the inner loops around each."""
-    found: list[tuple[Expr, Mapping[Var, tuple[Expr, Expr]]]] = []
-    if isinstance(s, For):
-        domains = {**domains, s.var: (s.min, s.extent)}
-    roots = [s.condition] if isinstance(s, IfThenElse) else []
-    choices = [n for n in expressions(s) if isinstance(n, Call) and n.op == "if_then_else"]
-    for root in [*roots, *[n.args[0] for n in choices]]:
-        found.extend((x, domains) for x in _comparisons(root))
-    for x in sub_statements(s):
-        found.extend(_conditions(x, domains))
-    return found
-
-
-def _comparisons(e: Expr) -> list[Expr]:
-    kinds = LT | LE | GT | GE
-    return [x for x in joined(e, And, Or) if isinstance(x, kinds) and dt.is_int(x.a.dtype)]
-
-
-def _worst(e: Expr, domains: Mapping[Var, tuple[Expr, Expr]], analyzer: Analyzer) -> Expr | None:
+def _worst(condition: _Condition, analyzer: Analyzer) -> Expr | None:
     """A comparison as `difference >= 0` for the worst values of the inner variables."""
-    assert isinstance(e, Compare)
+    e = condition.e
     small, large = (e.a, e.b) if isinstance(e, LT | LE) else (e.b, e.a)
     difference = large - small
     if isinstance(e, LT | GT):
         difference = difference - const(1, INDEX)
-    inner = {v: d for v, d in domains.items() if v in free_vars(difference)}
+    inner = {x.var: (x.min, x.extent) for x in condition.loops if x.var in condition.variables}
     bounds = analyzer.interval(analyzer.simplify(difference), inner)
     if bounds is None:
         return None

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 
-from smelt.arith import Answer
+from smelt.arith import Analyzer, Answer
 from smelt.ir import dtype as dt
 from smelt.ir.build import any_of
 from smelt.ir.expr import INDEX, Call, Expr, IntImm, Ramp, Var, const
 from smelt.ir.walk import free_vars
 from smelt.tir import nodes as tir
 from smelt.tir.rewrite import Indices, Rewriter, loads
-from smelt.tir.script_ops import operands
+from smelt.tir.script_ops import expressions
 
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 
 _ROOM = 28 * 64
 """Bytes of accumulators in one loop: more would not stay in the registers of any CPU."""
@@ -26,15 +25,14 @@ def promote_accumulators(func: tir.PrimFunc) -> tir.PrimFunc:
     Only where the loop surely stores it, and all that the loop does with the buffer is at such
     places, each the same as another or disjoint from it. Buffers are taken not to overlap.
     """
-    return _Promote(sizes_of(func)).program(func)
+    return _Promote(analyzer_for(func)).program(func)
 
 
 class _Uses:
-    """What a loop's body does with each buffer."""
+    """What a loop's body does with each buffer, but for its loads."""
 
     def __init__(self) -> None:
         self.stored: dict[tir.Buffer, dict[Expr, bool]] = {}  # index: whether it is surely stored
-        self.read: dict[tir.Buffer, set[Expr]] = {}
         self.inner: set[Var] = set()
         self.made: set[tir.Buffer] = set()
         self.opaque = False
@@ -49,8 +47,6 @@ class _Uses:
         for b, places in uses.stored.items():
             for index, always in places.items():
                 self.store(b, index, surely and always)
-        for b, indices in uses.read.items():
-            self.read.setdefault(b, set()).update(indices)
         self.inner |= uses.inner | {loop.var}
         self.made |= uses.made
         kinds = ("serial", "unrolled", "vectorized")
@@ -58,9 +54,12 @@ class _Uses:
 
 
 class _Promote(RangeRewriter):
-    def __init__(self, sizes: Mapping[Expr, int]) -> None:
-        super().__init__(sizes)
-        self.facts, self.uses = cache(self._facts), cache(self._uses)
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
+        self.uses = cache(self._uses)
+
+    def expr(self, e: Expr) -> Expr:
+        return e
 
     def _uses(self, loop: tir.For) -> _Uses:
         """What a loop does; remembered for the loops around it."""
@@ -69,11 +68,6 @@ class _Promote(RangeRewriter):
         return found
 
     def _visit(self, s: tir.Stmt, surely: bool, uses: _Uses) -> None:
-        for e in tir.own_exprs(s):
-            loaded, effect = self.facts(e)
-            for load in loaded:
-                uses.read.setdefault(load.buffer, set()).add(load.indices[0])
-            uses.opaque = uses.opaque or effect
         match s:
             case tir.BufferStore():
                 uses.store(s.buffer, s.indices[0], surely)
@@ -92,16 +86,6 @@ class _Promote(RangeRewriter):
         for part in tir.sub_statements(s):
             self._visit(part, surely, uses)
 
-    def _facts(self, e: Expr) -> tuple[set[tir.BufferLoad], bool]:
-        """The loads in an expression, and whether it has an effect."""
-        loaded = {e} if isinstance(e, tir.BufferLoad) else set()
-        effect = isinstance(e, Call) and e.op.startswith(("smelt.", "call_llvm_intrin"))
-        for part in operands(e):
-            inner, more = self.facts(part)
-            loaded |= inner
-            effect = effect or more
-        return loaded, effect
-
     def loop(self, s: tir.For) -> tir.Stmt:
         """The outermost loop that can keep a place does: those inside then find it kept."""
         uses = self.uses(s) if s.kind == "serial" else None
@@ -119,23 +103,27 @@ class _Promote(RangeRewriter):
     def _accumulators(self, loop: tir.For, uses: _Uses) -> dict[tir.Buffer, list[Expr]]:
         """Per buffer the places that can stay in registers: all of them or none."""
         inside = uses.inner | {loop.var}
-        found: dict[tir.Buffer, list[Expr]] = {}
+        found = {
+            b: list(places)
+            for b, places in uses.stored.items()
+            if b not in uses.made
+            and b.scope != "local"
+            and all(places.values())
+            and not any(free_vars(i) & inside or loads(i) for i in places)
+        }
+        for e in expressions(*tir.walk(loop.body)) if found else ():
+            if isinstance(e, Call) and e.op.startswith(("smelt.", "call_llvm_intrin")):
+                return {}
+            if isinstance(e, tir.BufferLoad) and e.indices[0] not in found.get(e.buffer, e.indices):
+                del found[e.buffer]
         room = _ROOM
-        for b, places in uses.stored.items():
-            every = [*places, *(uses.read.get(b, set()) - places.keys())]
-            changing = any(free_vars(i) & inside or loads(i) for i in every)
-            if (
-                b in uses.made
-                or b.scope == "local"
-                or changing
-                or not all(places.get(i, False) for i in every)
-            ):
-                continue
-            size = sum(dt.bytes_of(b.type) * dt.lanes(i.dtype) for i in every)
-            disjoint = all(self._disjoint(x, y) for n, x in enumerate(every) for y in every[:n])
-            if size <= room and disjoint and all(_is_dense(i) for i in every):
-                found[b] = every
+        for b, places in list(found.items()):
+            size = sum(dt.bytes_of(b.type) * dt.lanes(i.dtype) for i in places)
+            disjoint = all(self._disjoint(x, y) for n, x in enumerate(places) for y in places[:n])
+            if size <= room and disjoint and all(_is_dense(i) for i in places):
                 room -= size
+            else:
+                del found[b]
         return found
 
     def _disjoint(self, x: Expr, y: Expr) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from smelt.ir.build import is_const, logical_not
+from smelt.ir.build import is_const
 from smelt.ir.expr import Call
 from smelt.ir.walk import free_vars
 from smelt.tir import nodes as tir
@@ -12,7 +12,7 @@ from smelt.tir.rewrite import map_stmts
 from smelt.tir.script_ops import is_pure
 
 from .accesses import is_self, uses
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 
 
 class _Remove(RangeRewriter):
@@ -29,12 +29,9 @@ class _Remove(RangeRewriter):
 
     def visit_IfThenElse(self, s: tir.IfThenElse) -> tir.Stmt:
         new = self.parts(s)
-        no = None if new.else_body is None or tir.is_no_op(new.else_body) else new.else_body
         if is_const(new.condition):
-            return new.then_body if is_const(new.condition, 1) else no or tir.no_op()
-        if tir.is_no_op(new.then_body):
-            return tir.no_op() if no is None else tir.IfThenElse(logical_not(new.condition), no)
-        return new if no is new.else_body else tir.IfThenElse(new.condition, new.then_body)
+            return new.then_body if is_const(new.condition, 1) else new.else_body or tir.no_op()
+        return tir.without_empty_sides(new)
 
     def visit_LetStmt(self, s: tir.LetStmt) -> tir.Stmt:
         new = self.parts(s)
@@ -65,7 +62,7 @@ class _Remove(RangeRewriter):
 
 def remove_no_op(func: tir.PrimFunc) -> tir.PrimFunc:
     """A program without loops, branches, bindings, buffers and stores that do nothing."""
-    return _Remove(sizes_of(func)).program(func)
+    return _Remove(analyzer_for(func)).program(func)
 
 
 def _without(func: tir.PrimFunc, dropped: Callable[[tir.Stmt], bool]) -> tir.PrimFunc:

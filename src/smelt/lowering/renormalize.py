@@ -5,7 +5,7 @@ from __future__ import annotations
 from smelt.ir.expr import Expr
 from smelt.tir.nodes import PrimFunc
 
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 
 
 class _Normal(RangeRewriter):
@@ -15,4 +15,4 @@ class _Normal(RangeRewriter):
 
 def renormalize(func: PrimFunc) -> PrimFunc:
     """A program whose expressions are simplified under the ranges of the loops around."""
-    return _Normal(sizes_of(func)).program(func)
+    return _Normal(analyzer_for(func)).program(func)

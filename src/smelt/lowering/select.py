@@ -6,7 +6,7 @@ from smelt.ir.expr import Call, Div, Expr, FloorDiv, FloorMod, Select, TruncDiv,
 from smelt.tir.nodes import BufferLoad, PrimFunc
 from smelt.tir.script_ops import expr_nodes
 
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 from .safe import in_bounds, is_total
 
 
@@ -34,4 +34,4 @@ class _Choose(RangeRewriter):
 
 def rewrite_unsafe_select(func: PrimFunc) -> PrimFunc:
     """A program whose selects can compute both values: the others choose before they compute."""
-    return _Choose(sizes_of(func)).program(func)
+    return _Choose(analyzer_for(func)).program(func)

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from smelt.ir.build import is_const, logical_not
+from smelt.arith import Analyzer
+from smelt.ir.build import is_const
 from smelt.ir.expr import And, Broadcast, Expr, IntImm, Var
+from smelt.ir.walk import substitute
 from smelt.tir import nodes as tir
-from smelt.tir.rewrite import Rewriter, updated
+from smelt.tir.rewrite import updated
 
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 
 
 class Simplify(RangeRewriter):
     """Rewrites expressions by an Analyzer that knows the ranges of the loops around."""
 
-    def __init__(self, sizes: Mapping[Expr, int]) -> None:
-        """Symbolic sizes with the least value of each."""
-        super().__init__(sizes)
+    def __init__(self, analyzer: Analyzer) -> None:
+        """What is known of sizes, or of all that is around."""
+        super().__init__(analyzer)
         self.values: dict[Var, Expr] = {}
-        self.plain = Rewriter()  # substitutes; its memory holds no facts of a scope
 
     def expr(self, e: Expr) -> Expr:
         """Substituted, then simplified."""
-        if self.values:
-            e = self.plain.expr(e)
-        return self.analyzer.simplify(e)
+        return self.analyzer.simplify(self.plain(e))
+
+    def plain(self, e: Expr) -> Expr:
+        """Values for variables."""
+        return substitute(e, self.values) if self.values else e
 
     def define(self, v: Var, value: Expr | None) -> None:
         """Let a variable stand for a value from here on (None: no longer)."""
@@ -33,8 +34,6 @@ class Simplify(RangeRewriter):
             del self.values[v]
         else:
             self.values[v] = value
-        self.plain.memo.clear()
-        self.plain.memo.update(self.values.items())
 
     def visit_For(self, s: tir.For) -> tir.Stmt:
         """Loops without iterations vanish; those of one iteration become their body."""
@@ -58,11 +57,7 @@ class Simplify(RangeRewriter):
             if c.value:
                 return self.stmt(s.then_body)
             return tir.no_op() if s.else_body is None else self.stmt(s.else_body)
-        yes, no = self.branches(s, c)
-        no = None if no is None or tir.is_no_op(no) else no
-        if tir.is_no_op(yes):
-            return tir.no_op() if no is None else tir.IfThenElse(logical_not(c), no)
-        return tir.IfThenElse(c, yes, no)
+        return tir.without_empty_sides(tir.IfThenElse(c, *self.branches(s, c)))
 
     def visit_Seq(self, s: tir.Seq) -> tir.Stmt:
         """Statements that do nothing are dropped."""
@@ -84,7 +79,7 @@ class Simplify(RangeRewriter):
 
 def simplify(func: tir.PrimFunc) -> tir.PrimFunc:
     """A program with its statements simplified."""
-    return Simplify(sizes_of(func)).program(func)
+    return Simplify(analyzer_for(func)).program(func)
 
 
 def _decided_lanes(c: Expr) -> Expr:

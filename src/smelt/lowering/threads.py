@@ -14,7 +14,7 @@ from smelt.tir.printer import script
 from smelt.tir.rewrite import Rewriter, loads, map_stmts, renamed, substitute_stmt
 
 from .accesses import Access, Moved, accesses
-from .ranges import analyzer_of, sizes_of
+from .ranges import analyzer_for
 from .safe import require_flat, require_one_dimension
 
 UNROLLED = 16
@@ -182,7 +182,7 @@ def _require_disjoint(func: tir.PrimFunc, region: tir.Stmt, loop: tir.For) -> No
                 f"{where} cannot become one: {a.buffer.name} is written beside them, which every "
                 "thread would repeat"
             )
-    analyzer = analyzer_of(sizes_of(func))
+    analyzer = analyzer_for(func)
     for b in dict.fromkeys(a.buffer for a in found if a.store):
         if not _disjoint([a for a in found if a.buffer is b], loop, analyzer):
             raise CompileError(

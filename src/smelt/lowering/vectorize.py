@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir import expr
 from smelt.ir.build import is_const
 from smelt.ir.errors import CompileError
-from smelt.ir.walk import free_vars, rebuild_binary
+from smelt.ir.walk import rebuild_binary
 from smelt.tir import nodes as tir
 from smelt.tir.printer import script
 from smelt.tir.rewrite import Rewriter, loads, renamed, substitute_stmt
-from smelt.tir.script_ops import expressions
+from smelt.tir.script_ops import expressions, operands
 
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_for
 
 
 class _Lanes(Rewriter):
@@ -23,10 +25,17 @@ class _Lanes(Rewriter):
         super().__init__()
         self.var, self.low, self.lanes, self.analyzer = var, low, lanes, analyzer
         self.memo[var] = expr.Ramp(low, expr.const(1, expr.INDEX), lanes)
+        self.vectors = {var}
         self.wide: dict[tir.Buffer, tir.Buffer] = {}
+        self.varies = cache(self._varies)
+
+    def _varies(self, e: expr.Expr) -> bool:
+        """Whether the lanes may have different values."""
+        own = e in self.vectors or (isinstance(e, tir.BufferLoad) and e.buffer in self.wide)
+        return own or any(map(self.varies, operands(e)))
 
     def visit_expr(self, e: expr.Expr) -> expr.Expr:
-        if self.var not in free_vars(e) and not self.memo_vars(e) and not self.touches(e):
+        if not self.varies(e):
             return e
         if (
             dt.is_int(e.dtype)
@@ -35,7 +44,7 @@ class _Lanes(Rewriter):
             and not loads(e)
         ):
             linear = self.analyzer.linear(e, [self.var])
-            if linear is not None and self.var in linear[0] and not self.memo_vars(linear[1]):
+            if linear is not None and self.var in linear[0] and not self.varies(linear[1]):
                 step = linear[0][self.var]
                 base = self.analyzer.simplify(linear[1] + step * self.low)
                 return expr.Ramp(base, step, self.lanes)
@@ -44,14 +53,6 @@ class _Lanes(Rewriter):
         if isinstance(e, tir.BufferLoad):
             return self.load(e)
         return self.other(e)
-
-    lets: frozenset[expr.Var] = frozenset()
-
-    def memo_vars(self, e: expr.Expr) -> bool:
-        return bool(self.lets) and bool(free_vars(e) & self.lets)
-
-    def touches(self, e: expr.Expr) -> bool:
-        return bool(self.wide) and any(load.buffer in self.wide for load in loads(e))
 
     def other(self, e: expr.Expr) -> expr.Expr:
         """Calls, casts and selects with all operands on as many lanes."""
@@ -136,7 +137,7 @@ class _Lanes(Rewriter):
             return tir.LetStmt(s.var, value, self.stmt(s.body))
         wide = expr.Var(s.var.name, value.dtype)
         self.memo[s.var] = wide
-        self.lets = self.lets | {s.var}
+        self.vectors.add(s.var)
         return tir.LetStmt(wide, value, self.stmt(s.body))
 
     def visit_Allocate(self, s: tir.Allocate) -> tir.Stmt:
@@ -159,6 +160,9 @@ _FEW = 4
 
 
 class _Vectorize(RangeRewriter):
+    def visit_expr(self, e: expr.Expr) -> expr.Expr:
+        return e
+
     def loop(self, s: tir.For) -> tir.Stmt:
         if s.kind == "vectorized" and any(_is_vector(x) for x in tir.walk(s.body)):
             s = s.replace(kind="serial")  # the inner loop is the vector
@@ -208,4 +212,4 @@ def _is_vector(s: tir.Stmt) -> bool:
 
 def vectorize_loops(func: tir.PrimFunc) -> tir.PrimFunc:
     """Replace loops of kind "vectorized" by vector statements."""
-    return func.replace(body=_Vectorize(sizes_of(func)).stmt(func.body))
+    return func.replace(body=_Vectorize(analyzer_for(func)).stmt(func.body))

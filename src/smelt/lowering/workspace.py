@@ -6,12 +6,17 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import INDEX, Expr, IntImm, Var, const
 from smelt.ir.walk import free_vars
-from smelt.tir.nodes import Allocate, Buffer, For, PrimFunc, Stmt
+from smelt.tir.nodes import Allocate, Buffer, For, PrimFunc, Stmt, walk
 
 from .accesses import Moved
 
 STACK_BYTES = 48 << 10
 """Larger buffers do not go on the stack (worker threads have small ones)."""
+
+
+def _is_large(b: Buffer) -> bool:
+    size = b.shape[0]
+    return not isinstance(size, IntImm) or size.value * dt.bytes_of(b.type) > STACK_BYTES
 
 
 class _Lift(Moved):
@@ -31,9 +36,9 @@ class _Lift(Moved):
         return new
 
     def visit_Allocate(self, s: Allocate) -> Stmt:
-        size = s.buffer.shape[0]
-        if isinstance(size, IntImm) and size.value * dt.bytes_of(s.buffer.type) <= STACK_BYTES:
+        if not _is_large(s.buffer):
             return super().visit_Allocate(s)
+        size = s.buffer.shape[0]
         offset: Expr = const(0, INDEX)
         total = size
         for loop in self.parallel:
@@ -51,10 +56,10 @@ class _Lift(Moved):
 
 def lift_workspaces(func: PrimFunc) -> PrimFunc:
     """Large intermediate buffers become parameters at the end, counted by attrs["workspaces"]."""
+    if not any(isinstance(s, Allocate) and _is_large(s.buffer) for s in walk(func.body)):
+        return func
     lift = _Lift([p for p in func.params if isinstance(p, Var)])
     body = lift.stmt(func.body)
-    if not lift.workspaces:
-        return func
     return func.replace(params=(*func.params, *lift.workspaces), body=body).with_attrs(
         workspaces=len(lift.workspaces)
     )

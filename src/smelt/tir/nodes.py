@@ -13,7 +13,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import INDEX, Call, Expr, ExprLike, IntImm, Var, const, convert, numbers_of
+from smelt.ir.build import logical_not
+from smelt.ir.expr import (
+    INDEX,
+    Call,
+    Expr,
+    ExprLike,
+    IntImm,
+    Typed,
+    Var,
+    const,
+    convert,
+    numbers_of,
+)
 from smelt.ir.node import Node
 from smelt.ir.operators import Operators
 from smelt.ir.text import Scripted
@@ -95,22 +107,15 @@ class Buffer(Node):
         return numbers_of(self.shape)
 
 
-class BufferLoad(Expr, interned=True):
+class BufferLoad(Typed, interned=True):
     """The element of `buffer` at `indices`; a Ramp as last index makes it a vector."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
 
-    __extra_slots__: ClassVar[tuple[str, ...]] = ("_dtype",)
-
     def __post_init__(self) -> None:
         count = max([dt.lanes(i.dtype) for i in self.indices], default=1)
         self._dtype = dt.vector(self.buffer.type, count)
-
-    @property
-    def dtype(self) -> str:
-        """The buffer's element type, with the lanes of the indices."""
-        return self._dtype
 
 
 class Combiner(Node):
@@ -422,6 +427,14 @@ def without_no_ops(s: Seq, parts: Iterable[Stmt]) -> Stmt:
     return seq(*kept) if kept else no_op()
 
 
+def without_empty_sides(s: IfThenElse) -> Stmt:
+    """A branch without sides that do nothing."""
+    no = None if s.else_body is None or is_no_op(s.else_body) else s.else_body
+    if is_no_op(s.then_body):
+        return no_op() if no is None else IfThenElse(logical_not(s.condition), no)
+    return s if no is s.else_body else IfThenElse(s.condition, s.then_body)
+
+
 def intrinsic(op: str, *args: ExprLike) -> Stmt:
     """An effect, e.g. a host intrinsic."""
     return Evaluate(Call("int32", op, tuple([convert(a) for a in args])))
@@ -452,8 +465,10 @@ def own_exprs(s: Stmt) -> list[Expr]:
 
 def sub_statements(s: Stmt) -> list[Stmt]:
     """The statements directly below one."""
+    if isinstance(s, BufferStore):  # most are
+        return []
     if isinstance(s, For | LetStmt | Allocate):
         return [s.body]
     if isinstance(s, Block):
         return [s.body] if s.init is None else [s.init, s.body]
-    return [] if isinstance(s, BufferStore) else [c for c in s.children() if isinstance(c, Stmt)]
+    return [c for c in s.children() if isinstance(c, Stmt)]

@@ -72,17 +72,21 @@ class Rewriter:
         return self.buffer(b), indices
 
     def buffer(self, b: nodes.Buffer) -> nodes.Buffer:
-        """What stands for a buffer."""
-        return self.buffers.get(b, b)
+        """What stands for a buffer; override `other_buffer` instead of this."""
+        found = self.buffers.get(b)
+        if found is None:
+            found = self.buffers[b] = self.other_buffer(b)
+        return found
+
+    def other_buffer(self, b: nodes.Buffer) -> nodes.Buffer:
+        """What will stand for a buffer that is met for the first time."""
+        return b
 
     def allocated(self, b: nodes.Buffer) -> nodes.Buffer:
         """What stands from here on for a buffer that is allocated here, its shape rewritten."""
         new = self.buffer(b)
-        if new is b:
-            new = self.parts(b)
-        if new is not b:
-            self.buffers[b] = new
-        return new
+        self.buffers[b] = self.parts(b) if new is b else new
+        return self.buffers[b]
 
     # --------------------------------------------------------------------------- statements
 
@@ -121,7 +125,8 @@ class Rewriter:
         """A store."""
         value = self.expr(s.value)
         buffer, indices = self.access(s.buffer, self.exprs(s.indices))
-        return updated(s, buffer=buffer, value=value, indices=indices)
+        same = buffer is s.buffer and value is s.value and indices is s.indices
+        return s if same else nodes.BufferStore(buffer, value, indices)
 
     def visit_Block(self, s: nodes.Block) -> nodes.Block:
         """A block with all that is in it."""
@@ -280,7 +285,7 @@ class _MapStmts(Rewriter):
         self.kind, self.fn = kind, fn
 
     def stmt(self, s: nodes.Stmt) -> nodes.Stmt:
-        new = super().stmt(s)
+        new = super().stmt(s) if nodes.sub_statements(s) else s
         return self.fn(new) if isinstance(new, self.kind) else new
 
     def expr(self, e: Expr) -> Expr:
