@@ -9,7 +9,7 @@ from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass
 from smelt.relax.graph import is_foreign
-from smelt.relax.nodes import Function, GlobalVar
+from smelt.relax.nodes import GlobalVar
 from smelt.relax.op.entry import CORE_NAMES
 from smelt.tir.nodes import PrimFunc
 
@@ -63,13 +63,10 @@ def AttachGlobalSymbol() -> Pass:
     """Every function that is not private gets its name as the attribute global_symbol."""
 
     def attach(mod: IRModule) -> IRModule:
-        made: dict[str, Any] = {}
-        for name, f in mod.functions.items():
-            if isinstance(f, PrimFunc):
-                made[name] = f.with_attrs(global_symbol=str(name))
-            elif isinstance(f, Function) and not f.attrs.get("private"):
-                made[name] = f.with_attr("global_symbol", str(name))
-        return mod.with_functions(made)
+        programs = {n: f.with_attrs(global_symbol=str(n)) for n, f in _programs(mod).items()}
+        public = {n: f for n, f in functions_of(mod).items() if not f.attrs.get("private")}
+        graphs = {n: f.with_attr("global_symbol", str(n)) for n, f in public.items()}
+        return mod.with_functions({**programs, **graphs})
 
     return named("AttachGlobalSymbol", attach)
 
