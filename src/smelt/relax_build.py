@@ -24,6 +24,7 @@ from smelt.relax.graph import is_closed
 from smelt.relax.nodes import Function
 from smelt.relax.transform import BindParams
 from smelt.relax.transform.classic.make import named
+from smelt.relax.transform.rewriting import functions_of
 from smelt.relax_pipeline import get_pipeline
 from smelt.runtime.container import ADT, Closure
 from smelt.runtime.errors import InputError, nearest
@@ -82,8 +83,8 @@ def build(
 
 def public_functions(mod: IRModule) -> list[str]:
     """The names of the graph functions that can be called from outside."""
-    found = [n for n, f in mod.functions.items() if isinstance(f, Function)
-             and not f.attrs.get("private") and not is_closed(f)]  # fmt: skip
+    own = {n: f for n, f in functions_of(mod).items() if not f.attrs.get("private")}
+    found = [n for n, f in own.items() if not is_closed(f)]
     if not found:
         raise CompileError(
             f"relax.build: the module has no function to call; it has: {', '.join(mod) or 'none'}"
@@ -218,10 +219,10 @@ def RunCodegen(
     def give(mod: IRModule) -> IRModule:
         known = registered_codegens()
         made: dict[str, Any] = {}
-        for name, f in mod.functions.items():
-            if not isinstance(f, Function) or f.attrs.get("Codegen") is None:
+        for name, f in functions_of(mod).items():
+            wanted = f.attrs.get("Codegen")
+            if wanted is None:
                 continue
-            wanted = f.attrs["Codegen"]
             if wanted not in known:
                 raise CompileError(
                     f"RunCodegen: @{name} is for the compiler {wanted!r}, which has no code "

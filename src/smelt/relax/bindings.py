@@ -39,11 +39,9 @@ class SeqExpr:
     def __init__(self, body: RelaxExpr) -> None:
         """Give the values their names."""
         found = value_names(Function(tuple(free(body)), body))
-        bindings = []
-        for name, node in found:
-            let = (node.var, node.value) if isinstance(node, Let) else None
-            bindings.append(VarBinding(*(let or (Var(name, node.type), node))))
-        self.blocks = (BindingBlock(tuple(bindings)),)
+        named = [(n.var, n.value) if isinstance(n, Let) else (Var(name, n.type), n)
+                 for name, n in found]  # fmt: skip
+        self.blocks = (BindingBlock(tuple([VarBinding(*both) for both in named])),)
         while isinstance(body, Let):
             body = body.body
         self.body = body

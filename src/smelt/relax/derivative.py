@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from smelt.ir import dtype as dt
@@ -190,12 +191,9 @@ def _transpose(n: Call, d: RelaxExpr, x: Any) -> list[RelaxExpr]:
 
 @_rule("concat")
 def _concat(n: Call, d: RelaxExpr, *xs: Any) -> list[RelaxExpr]:
-    axis, parts, begin = n.attrs["axis"] % rank_of(n), [], convert(0)
-    for x in xs:
-        end = begin + shape_of(x)[axis]
-        parts.append(common.along(d, axis, begin, end))
-        begin = end
-    return parts
+    axis = n.attrs["axis"] % rank_of(n)
+    ends = accumulate([shape_of(x)[axis] for x in xs], initial=convert(0))
+    return [common.along(d, axis, begin, end) for begin, end in pairwise(ends)]
 
 
 @_rule("pad")

@@ -194,9 +194,8 @@ class GraphOp(Op):
     def _trace(self, types: Sequence[Type | None], attrs: Attrs) -> Any:
         self._check_count(types)  # type: ignore[arg-type]
         names = [*self.operands, *[f"arg{i}" for i in range(len(types))]]
-        params = tuple(
-            [None if t is None else Var(n, t) for t, n in zip(types, names, strict=False)]
-        )
+        pairs = zip(types, names, strict=False)
+        params = tuple([None if t is None else Var(n, t) for t, n in pairs])
         return GraphOpInstance(params, self._body(params, attrs), self.fixed_kind)
 
     def _body(self, args: Sequence[RelaxExpr | None], attrs: Attrs) -> RelaxExpr:
@@ -274,7 +273,6 @@ def _only_ones(view: Call) -> bool:
     """Whether a view repeats elements, or brings or takes dimensions of extent 1, and no more."""
     if view.callee == "broadcast_to":
         return True
-    before, after = (
-        [e for e in tensor_type_of(x).shape if value_of(e) != 1] for x in (view.args[0], view)
-    )
+    shapes = [tensor_type_of(x).shape for x in (view.args[0], view)]
+    before, after = ([e for e in shape if value_of(e) != 1] for shape in shapes)
     return view.callee in ("reshape", "expand_dims", "squeeze") and before == after

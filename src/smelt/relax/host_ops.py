@@ -12,6 +12,7 @@ constants the operator is one of known sizes; else the virtual machine runs it i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, Signature
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch, Unsupported
@@ -20,6 +21,7 @@ from smelt.ir.expr import Var as SizeVar
 from smelt.ir.node import postorder
 from smelt.ir.tables import entering
 from smelt.ir.types import IncompleteType, TensorType, TupleType, Type, tensor_type
+from smelt.topi.registry import get_op
 
 from .graph_op import Dialect, GraphOp, needs_values
 from .nodes import Call, CallAttrs, Constant, RelaxExpr, Var, call
@@ -62,23 +64,20 @@ def _depend(x: RelaxExpr, *definitions: RelaxExpr) -> RelaxExpr:
     return x
 
 
-@VM.op("vm.arange")
-def _dependent_arange(
-    *definitions: RelaxExpr, start: Any, step: Any, count: Any, dtype: str
-) -> RelaxExpr:
-    return call("arange", start=start, step=step, count=count, dtype=dtype)
+def _dependent(name: str) -> None:
+    """Enter vm.<name>: an operator without operands, on the definitions of sizes in attributes."""
+
+    def body(*definitions: RelaxExpr, **attrs: Any) -> RelaxExpr:
+        return call(name, **attrs)
+
+    own = [Parameter(a, Parameter.KEYWORD_ONLY) for a in get_op(name).attributes]
+    operands = Parameter("definitions", Parameter.VAR_POSITIONAL)
+    vars(body)["__signature__"] = Signature([operands, *own])
+    VM.op(f"vm.{name}")(body)
 
 
-@VM.op("vm.full")
-def _dependent_full(*definitions: RelaxExpr, shape: Any, value: Any, dtype: str) -> RelaxExpr:
-    return call("full", shape=shape, value=value, dtype=dtype)
-
-
-@VM.op("vm.eye")
-def _dependent_eye(
-    *definitions: RelaxExpr, rows: Any, columns: Any, k: int, dtype: str
-) -> RelaxExpr:
-    return call("eye", rows=rows, columns=columns, k=k, dtype=dtype)
+for _name in ("arange", "full", "eye"):
+    _dependent(_name)
 
 
 def run_size(name: str) -> SizeVar:

@@ -19,10 +19,10 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError, TypeMismatch, Unsupported
-from smelt.ir.expr import Expr, IntImm, const
+from smelt.ir.expr import Expr, IntImm
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node, postorder
+from smelt.ir.node import Node, map_nodes, postorder
 from smelt.ir.types import TensorType, TupleType, Type, tensor_type
 from smelt.ir.walk import free_vars, substitute
 from smelt.runtime.container import ADT
@@ -36,7 +36,7 @@ from . import adt, nodes
 from .graph import operands
 from .graph_op import GraphOp, of_dialect
 from .host_ops import sizes_of
-from .shapes import sizes_in
+from .shapes import bind_sizes, sizes_in
 
 Sizes = dict[SizeVar, Expr]
 
@@ -152,20 +152,15 @@ def _by_definition(op: Op, args: list[Array | None], attrs: Mapping[str, Any]) -
 def _bind(function: nodes.Function, inputs: list[Any], around: Sizes) -> Sizes:
     """The symbolic sizes that the inputs' shapes show; other extents have to agree with them."""
     sizes: Sizes = dict(around)
-    tensors = [
-        (p, p.type, x)
-        for p, x in zip(function.params, inputs, strict=True)
-        if isinstance(p.type, TensorType)
-    ]
+    pairs = zip(function.params, inputs, strict=True)
+    tensors = [(p, p.type, x) for p, x in pairs if isinstance(p.type, TensorType)]
     for p, t, x in tensors:
         if x.ndim != t.rank or dt.from_numpy(x.dtype) != t.dtype:
             raise TypeMismatch(
                 f"the input {p.name} is {t.dtype} with {t.rank} dimensions; "
                 f"{dt.from_numpy(x.dtype)} with {x.ndim} given"
             )
-        for e, n in zip(t.shape, x.shape, strict=True):
-            if isinstance(e, SizeVar):
-                sizes.setdefault(e, const(n))
+        bind_sizes(t, _type_of(x), sizes)
     for p, t, x in tensors:
         for d, (e, n) in enumerate(zip(t.shape, x.shape, strict=True)):
             if free_vars(e) <= sizes.keys() and _number(e, sizes) != n:
@@ -187,15 +182,6 @@ def _number(e: Expr, sizes: Sizes) -> int:
 def _room(t: Any, sizes: Sizes) -> Array:
     """Room for a result: of a type, or of a tensor expression."""
     return np.zeros([_number(e, sizes) for e in t.shape], dt.to_numpy(t.dtype))
-
-
-def _plain(value: Any, sizes: Sizes) -> Any:
-    """An attribute with its expressions evaluated."""
-    if isinstance(value, Expr):
-        return _number(value, sizes)
-    if isinstance(value, tuple):
-        return tuple([_plain(v, sizes) for v in value])
-    return value
 
 
 # --------------------------------------------------------------------------------------- values
@@ -244,11 +230,8 @@ class _Run:
         needed = {*sizes_of(tuple(node.attrs.values())), *told} - self.sizes.keys()
         if not needed or self.body is None:
             return []
-        return [
-            c
-            for c in postorder(self.body)
-            if isinstance(c, nodes.MatchCast) and free_vars(c.type) & needed
-        ]
+        casts = [c for c in postorder(self.body) if isinstance(c, nodes.MatchCast)]
+        return [c for c in casts if free_vars(c.type) & needed]
 
     def cast(self, node: nodes.MatchCast) -> Any:
         """The value itself; its shape tells the sizes that nothing told before."""
@@ -301,7 +284,7 @@ class _Run:
         if of_dialect(node.op):
             assert isinstance(node.op, GraphOp)
             return self.expanded(node, node.op, args)
-        attrs = {k: _plain(v, self.sizes) for k, v in node.attrs.items()}
+        attrs = map_nodes(dict(node.attrs), lambda e: _number(e, self.sizes))
         result = evaluate_op(node.op, args, attrs)
         self.check(node, node.op.name, result)
         return result
@@ -366,9 +349,8 @@ class _Run:
         for t, x in zip(nodes.tensor_types(node.type), arrays, strict=True):
             want = [_number(e, self.sizes) if free_vars(e) <= self.sizes.keys() else None
                     for e in t.shape]  # fmt: skip
-            fits = len(want) == x.ndim and all(
-                w in (None, n) for w, n in zip(want, x.shape, strict=True)
-            )
+            pairs = zip(want, x.shape, strict=False)
+            fits = len(want) == x.ndim and all(w in (None, n) for w, n in pairs)
             if not fits or dt.from_numpy(x.dtype) != t.dtype:
                 raise InternalError(
                     f"interpret: {name} gave {dt.from_numpy(x.dtype)} {list(x.shape)}, "

@@ -15,7 +15,7 @@ from smelt.ir.errors import CompileError
 from smelt.ir.expr import INDEX, Expr, convert
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node, postorder
+from smelt.ir.node import Node, map_nodes, postorder
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
 from smelt.topi.registry import Op
@@ -35,11 +35,8 @@ def resolve_match_cast(mod: IRModule) -> IRModule:
     functions = {n: f for n, f in mod.functions.items() if isinstance(f, Function)}
     found = {name: list(postorder(f)) for name, f in functions.items()}
     called = {n.name for inside in found.values() for n in inside if isinstance(n, GlobalVar)}
-    made = {
-        name: _Resolver(name, f, name in called).resolved()
-        for name, f in functions.items()
-        if any(isinstance(n, MatchCast) for n in found[name])
-    }
+    casting = [name for name in functions if any(isinstance(n, MatchCast) for n in found[name])]
+    made = {n: _Resolver(n, functions[n], n in called).resolved() for n in casting}
     return mod.with_functions(made) if made else mod
 
 
@@ -102,10 +99,8 @@ class _Resolver:
             case TupleType(items), TupleType(others) if len(items) == len(others):
                 for t, u in zip(items, others, strict=True):
                     self.cast(t, u)
-            case TensorType(shape, dtype), TensorType(other, given) if dtype == given and len(
-                shape
-            ) == len(other):
-                for a, b in zip(shape, other, strict=True):
+            case TensorType(s, t), TensorType(other, u) if t == u and len(s) == len(other):
+                for a, b in zip(s, other, strict=True):
                     self.extent(a, b, want, have)
             case _:
                 self.fail(want, have, "they have different kinds, ranks or element types")
@@ -157,16 +152,14 @@ def specialized(f: Function, sizes: Mapping[SizeVar, Expr], casts: bool = False)
         if isinstance(new, If) and new.then_branch.body.type is new.else_branch.body.type:
             new = new.replace(type=new.then_branch.body.type)
         done[node] = new
-    found = done[f]
-    assert isinstance(found, Function)
-    return found
+    return done[f]  # type: ignore[no-any-return]
 
 
 def _renewed(new: Call, old: Node, sizes: Mapping[SizeVar, Expr]) -> Call:
     """A call on new operands with sizes in place."""
     t = with_sizes(new.type, sizes)
     if isinstance(new.op, Op):
-        attrs = {k: _attribute(v, sizes) for k, v in new.attrs.items()}
+        attrs = map_nodes(dict(new.attrs), lambda e: substitute(e, sizes))
         made = call(new.op, *new.args, name=new.name, **attrs)
         made = made.replace(type=t) if incomplete(made.type) else made  # calls say it themselves
         return new if new.type is made.type and attrs == dict(new.attrs) else made
@@ -174,12 +167,6 @@ def _renewed(new: Call, old: Node, sizes: Mapping[SizeVar, Expr]) -> Call:
         found = call_function(new.op, [a for a in new.args if a is not None]).type
         t = t if incomplete(found) else found
     return new if t is new.type else new.replace(type=t)
-
-
-def _attribute(value: Any, sizes: Mapping[SizeVar, Expr]) -> Any:
-    if isinstance(value, Expr):
-        return substitute(value, sizes)
-    return tuple([_attribute(v, sizes) for v in value]) if isinstance(value, tuple) else value
 
 
 def _text(e: Expr) -> str:

@@ -116,7 +116,14 @@ class RelaxExpr(Arithmetic["RelaxExpr"], Node):
 
     def __getitem__(self, index: int) -> RelaxExpr:
         """An item of a value that is a tuple; IndexError behind the last one."""
-        return _item(self, index)
+        t = self.type
+        if not isinstance(t, TupleType | IncompleteType):
+            raise TypeMismatch(f"a {type(self).__name__} of type {t} has no items; tuples have")
+        if isinstance(t, TupleType):
+            if not -len(t.items) <= index < len(t.items):
+                raise IndexError(f"item {index} of a tuple with {len(t.items)} items")
+            index %= len(t.items)
+        return self.items[index] if isinstance(self, Tuple) else TupleGetItem(self, index)
 
     @staticmethod
     def apply(op: str, a: Any, b: Any) -> Any:
@@ -379,26 +386,9 @@ def _combined(name: str, *operands: Any) -> RelaxExpr:
     if dialect is not None:
         return dialect.make(name, *operands)  # type: ignore[no-any-return]
     known = next(o for o in operands if isinstance(o, RelaxExpr))
-    given = [
-        o if isinstance(o, RelaxExpr) else constant(np.asarray(o, dt.to_numpy(_dtype_of(known))))
-        for o in operands
-    ]
-    return call(name, *given)
-
-
-def _item(e: RelaxExpr, index: int) -> RelaxExpr:
-    t = e.type
-    if not isinstance(t, TupleType | IncompleteType):
-        raise TypeMismatch(f"a {type(e).__name__} of type {t} has no items; tuples have")
-    if isinstance(t, TupleType):
-        if not -len(t.items) <= index < len(t.items):
-            raise IndexError(f"item {index} of a tuple with {len(t.items)} items")
-        index %= len(t.items)
-    return e.items[index] if isinstance(e, Tuple) else TupleGetItem(e, index)
-
-
-def _dtype_of(e: RelaxExpr) -> str:
-    return e.type.dtype if isinstance(e.type, TensorType) else "float32"
+    kind = dt.to_numpy(known.type.dtype if isinstance(known.type, TensorType) else "float32")
+    values = [o if isinstance(o, RelaxExpr) else constant(np.asarray(o, kind)) for o in operands]
+    return call(name, *values)
 
 
 def tensor_type_of(x: RelaxExpr | None) -> TensorType:

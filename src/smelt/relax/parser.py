@@ -57,11 +57,8 @@ def parse(
             if s.name in defined:
                 source.error(s, f"the function {s.name} is defined twice")
             defined[s.name] = s
-    graphs = {
-        name: Definition(source, node, constants, env or {})
-        for name, node in defined.items()
-        if not _is_program(node)
-    }
+    own = {name: node for name, node in defined.items() if not _is_program(node)}
+    graphs = {name: Definition(source, f, constants, env or {}) for name, f in own.items()}
     module = _module(source, body, Definitions(graphs, *[c.name for c in classes]), env or {})
     if not classes and not module.functions:
         source.error((1, 0), "the text has no function")

@@ -62,11 +62,7 @@ class TypeReader:
         """Plain data: attributes and annotations."""
         match node:
             case ast.Dict(keys, values):
-                return {
-                    self.data(k): self.data(v)
-                    for k, v in zip(keys, values, strict=True)
-                    if k is not None
-                }
+                return {self.data(k): self.data(v) for k, v in zip(keys, values, strict=True) if k}
             case ast.List(elts):
                 return [self.data(e) for e in elts]
             case ast.Tuple(elts):

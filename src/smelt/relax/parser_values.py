@@ -127,10 +127,8 @@ class ValueReader(TypeReader):
                 return nodes.TupleGetItem(whole, index)
             case ast.Call():
                 return self.called_value(node)
-            case ast.BinOp(left, op, right) | ast.Compare(left, [op], [right]) if self.is_value(
-                node
-            ):
-                return self.combined(node, op, left, right)
+            case ast.BinOp(a, op, b) | ast.Compare(a, [op], [b]) if self.is_value(node):
+                return self.combined(node, op, a, b)
             case ast.UnaryOp(ast.USub(), of) if self.is_value(of):
                 return -self.value(of)
             case ast.Attribute(ast.Name(module), name) if module in self.modules:
@@ -252,24 +250,14 @@ class ValueReader(TypeReader):
         if not isinstance(callee, nodes.RelaxExpr):
             self.fail(node.func, "what is called is no function")
         args = [self.value(a) for a in node.args]
-        if isinstance(callee, nodes.GlobalVar):
-            return self.module_call(node, callee, args)
+        if isinstance(callee, nodes.GlobalVar):  # an unknown one is refused at the end
+            t = self.signatures(callee.name)
+            return nodes.call_function(callee, args, t and self.given(node, t, args))
         if not isinstance(callee.type, FuncType | IncompleteType):
             self.fail(node.func, f"what is called is no function, but {show_type(callee.type)}")
         if isinstance(callee.type, FuncType):
             self.given(node, callee.type, args)
         return nodes.call_function(callee, args)
-
-    def module_call(
-        self, node: ast.Call, callee: nodes.GlobalVar, args: list[nodes.RelaxExpr]
-    ) -> nodes.Call:
-        """A graph function of the module: its signature tells the type."""
-        t = self.signatures(callee.name)
-        if t is None:
-            return nodes.call_function(callee, args)  # an unknown one is refused at the end
-        return nodes.Call(
-            callee, tuple(args), nodes.CallAttrs("a function", {}), self.given(node, t, args)
-        )
 
     def given(self, node: ast.Call, t: FuncType, args: list[nodes.RelaxExpr]) -> Type:
         """What a function of a type gives for operands, which have to fit."""
@@ -292,9 +280,8 @@ class ValueReader(TypeReader):
 
     def special_call_tir(self, node: ast.Call) -> nodes.RelaxExpr:
         """R.call_tir(cls.f, (operands), out_sinfo=R.Tensor(...), layout=((0, 2, 3, 1),))."""
-        func, given, result, layout = self.named_arguments(
-            node, "func", "args", "out_sinfo", "layout"
-        )
+        names = ("func", "args", "out_sinfo", "layout")
+        func, given, result, layout = self.named_arguments(node, *names)
         target: str | None = None
         match func:
             case ast.Name(name):
@@ -374,19 +361,15 @@ def core_operator(name: str) -> Op | None:
 
 def is_core_call(op: Op, given: list[Any], named: Mapping[str, Any]) -> bool:
     """Whether a call of a name that is a builder's too is one of the core's operator."""
-    if any(k not in op.attributes for k in named) or any(
-        a not in named for a in written_always(op)
-    ):
+    if not {*written_always(op)} <= named.keys() <= op.attributes.keys():
         return False
     return are_values(given) and (op.variadic or len(given) <= len(op.operands))
 
 
 def are_values(given: list[Any]) -> bool:
     """Whether arguments are tensors, and nothing where an operand is left out."""
-    return all(
-        g is None or (isinstance(g, nodes.RelaxExpr) and not isinstance(g.type, TupleType))
-        for g in given
-    )
+    there = [g for g in given if g is not None]
+    return all(isinstance(g, nodes.RelaxExpr) and not isinstance(g.type, TupleType) for g in there)
 
 
 def described(t: Type | Partial) -> str:

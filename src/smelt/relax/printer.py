@@ -342,13 +342,10 @@ class _Printer:
 
     def attributes(self, op: Op, attrs: Mapping[str, Any]) -> list[str]:
         """Attributes that differ from their defaults, and those that are always written."""
-        out = []
         always = written_always(op)
-        for name, value in attrs.items():
-            p = op.attributes.get(name)
-            if p is None or name in always or not same_data(value, p.default):
-                out.append(f"{name}={self.data(value)}")
-        return out
+        usual = {n: p.default for n, p in op.attributes.items() if n not in always}
+        shown = [n for n, v in attrs.items() if n not in usual or not same_data(v, usual[n])]
+        return [f"{n}={self.data(attrs[n])}" for n in shown]
 
 
 def same_data(a: Any, b: Any) -> bool:

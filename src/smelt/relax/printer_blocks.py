@@ -91,10 +91,9 @@ class BlockTree:
         for node, stage in order:
             if stage != MET:
                 block[node].steps.append((node, stage == LINE))
-        self._settle(self.root)
-        for blocks in self.inner.values():
-            for b in blocks:
-                self._settle(b)
+        for b in [self.root, *[b for blocks in self.inner.values() for b in blocks]]:
+            while isinstance(b.result, Let) and b.result in self.tail:  # what stands below names
+                b.result = b.result.body
 
     def _mark_tail(self, roots: Sequence[RelaxExpr]) -> None:
         for node in roots:
@@ -118,11 +117,6 @@ class BlockTree:
             self.inner[node] = [TextBlock(block, r) for r in inside]
             yield from [(b.result, b) for b in self.inner[node]]
         yield from [(o, block) for o in operands(node)]
-
-    def _settle(self, block: TextBlock) -> None:
-        """The result is what stands below the names of the block."""
-        while isinstance(block.result, Let) and block.result in self.tail:
-            block.result = block.result.body
 
 
 def is_number(node: RelaxExpr) -> bool:

@@ -60,9 +60,8 @@ class ShapeExpr(tuple[Any, ...]):
         """Extents given as numbers or expressions."""
         found = [convert(v, INDEX) for v in values]
         known = [value_of(e) for e in found]
-        return super().__new__(
-            cls, [e if n is None else n for e, n in zip(found, known, strict=True)]
-        )
+        extents = [e if n is None else n for e, n in zip(found, known, strict=True)]
+        return super().__new__(cls, extents)
 
     @property
     def values(self) -> tuple[Expr, ...]:

@@ -93,10 +93,8 @@ class _Verifier:
                 self.fail(None, f"a {type(node).__name__} stands where a value is needed")
             state[node] = False
             stack.append((node, True))
-            needed = (
-                [] if isinstance(node, nodes.Let) else operands(node)
-            )  # its scope has more names
-            for c in reversed(needed):
+            # the scope of a Let has more names
+            for c in [] if isinstance(node, nodes.Let) else reversed(operands(node)):
                 if state.get(c) is False:
                     self.fail(c, "a value depends on itself")
                 stack.append((c, False))
@@ -173,9 +171,7 @@ class _Verifier:
             whole = nodes.result_type(op, types, full)
         except SmeltError as e:
             self.fail(node, str(e))
-        if list(full) != list(node.attrs) or not all(
-            same_data(full[k], node.attrs[k]) for k in full
-        ):
+        if not same_data(tuple(full.items()), tuple(node.attrs.items())):
             self.fail(
                 node,
                 f"the attributes are {dict(node.attrs)}; complete and in order they are {full}",
@@ -249,9 +245,8 @@ class _Verifier:
             self.fail(node, f"the condition is {show_type(t)}, it has to be bool[]")
         for side in (node.then_branch, node.else_branch):
             found = side.body.type
-            if found is not node.type and not (
-                nodes.incomplete(found) or nodes.incomplete(node.type)
-            ):
+            known = not nodes.incomplete(found) and not nodes.incomplete(node.type)
+            if found is not node.type and known:
                 self.fail(
                     node, f"a branch gives {show_type(found)}, the type is {show_type(node.type)}"
                 )

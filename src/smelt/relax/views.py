@@ -7,9 +7,11 @@ result can be described by an offset and strides into the memory of their operan
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from smelt.arith import Analyzer
+from smelt.ir.build import is_const
 from smelt.ir.expr import INDEX, Expr, IntImm, const, convert
 from smelt.ir.node import Node
 
@@ -50,7 +52,7 @@ def is_dense(view: View, analyzer: Analyzer) -> bool:
     step: Expr = const(1, INDEX)
     for d in range(len(view.shape) - 1, -1, -1):
         extent = view.shape[d]
-        if isinstance(extent, IntImm) and extent.value == 1:
+        if is_const(extent, 1):
             continue
         if not same(view.strides[d], step, analyzer):
             return False
@@ -64,33 +66,20 @@ def _reshape(view: View, attrs: Any, analyzer: Analyzer) -> View | None:
     if is_dense(view, analyzer):
         made = dense(shape)
         return made.replace(offset=view.offset)
-    old = [(e, s) for e, s in zip(view.shape, view.strides, strict=True) if not _one(e)]
-    groups = _match(tuple([e for e, _ in old]), tuple([e for e in shape if not _one(e)]), analyzer)
+    old = [(e, s) for e, s in zip(view.shape, view.strides, strict=True) if not is_const(e, 1)]
+    new = tuple([e for e in shape if not is_const(e, 1)])
+    groups = _match(tuple([e for e, _ in old]), new, analyzer)
     if groups is None:
         return None
     strides: list[Expr] = []
     for begin, end, parts in groups:
-        for (_, outer), (extent, inner) in zip(
-            old[begin : end - 1], old[begin + 1 : end], strict=True
-        ):
+        for (_, outer), (extent, inner) in pairwise(old[begin:end]):
             if not same(outer, inner * extent, analyzer):
                 return None
-        step = old[end - 1][1]
-        inner_strides: list[Expr] = []
-        for e in reversed(parts):
-            inner_strides.insert(0, step)
-            step = step * e
-        strides += inner_strides
+        strides += [old[end - 1][1] * s for s in dense(parts).strides]
     found = iter(strides)
-    return View(
-        shape,
-        tuple([const(0, INDEX) if _one(e) else analyzer.simplify(next(found)) for e in shape]),
-        view.offset,
-    )
-
-
-def _one(e: Expr) -> bool:
-    return isinstance(e, IntImm) and e.value == 1
+    full = [const(0, INDEX) if is_const(e, 1) else analyzer.simplify(next(found)) for e in shape]
+    return View(shape, tuple(full), view.offset)
 
 
 def _match(
@@ -133,17 +122,15 @@ def transpose_axes(attrs: Any, rank: int) -> tuple[int, ...]:
 
 def _transpose(view: View, attrs: Any, analyzer: Analyzer) -> View | None:
     axes = transpose_axes(attrs, len(view.shape))
-    return View(
-        tuple([view.shape[a] for a in axes]), tuple([view.strides[a] for a in axes]), view.offset
-    )
+    shape, strides = (tuple([v[a] for a in axes]) for v in (view.shape, view.strides))
+    return View(shape, strides, view.offset)
 
 
 def _slice(view: View, attrs: Any, analyzer: Analyzer) -> View | None:
     shape, strides, offset = list(view.shape), list(view.strides), view.offset
     steps = attrs["strides"] or (1,) * len(attrs["axes"])
-    for axis, begin, end, step in zip(
-        attrs["axes"], attrs["begin"], attrs["end"], steps, strict=True
-    ):
+    ends = (attrs["axes"], attrs["begin"], attrs["end"])
+    for axis, begin, end, step in zip(*ends, steps, strict=True):
         if not isinstance(step, int) or step < 1:
             return None
         low, high = convert(begin, INDEX), convert(end, INDEX)
@@ -155,11 +142,10 @@ def _slice(view: View, attrs: Any, analyzer: Analyzer) -> View | None:
 
 def _broadcast(view: View, attrs: Any, analyzer: Analyzer) -> View | None:
     shape = tuple([convert(e, INDEX) for e in attrs["shape"]])
-    lead = len(shape) - len(view.shape)
-    strides = [const(0, INDEX)] * lead
-    for old, new, s in zip(view.shape, shape[lead:], view.strides, strict=True):
-        strides.append(s if same(old, new, analyzer) else const(0, INDEX))
-    return View(shape, tuple(strides), view.offset)
+    lead, zero = len(shape) - len(view.shape), const(0, INDEX)
+    pairs = zip(view.shape, shape[lead:], view.strides, strict=True)
+    kept = [s if same(old, new, analyzer) else zero for old, new, s in pairs]
+    return View(shape, (*[zero] * lead, *kept), view.offset)
 
 
 VIEW_OPS: dict[str, Callable[[View, Any, Analyzer], View | None]] = {

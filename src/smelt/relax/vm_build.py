@@ -4,6 +4,5 @@ from __future__ import annotations
 
 from smelt.ir.tables import names_above
 
-__getattr__ = names_above(
-    __name__, {"VirtualMachine": "smelt.relax_build", "build": "smelt.relax_build"}
-)
+_NAMES = ("VirtualMachine", "build")
+__getattr__ = names_above(__name__, dict.fromkeys(_NAMES, "smelt.relax_build"))

@@ -58,74 +58,71 @@ def whole(prefix: str, scale: RelaxExpr, zero_point: RelaxExpr) -> tuple[RelaxEx
 # --------------------------------------------------------------------------------- two operands
 
 
-def _binary(name: str, doc: str, joined: Callable[..., RelaxExpr]) -> None:
-    """Enter an operator of two quantized tensors.
-
-    joined  (lhs, rhs, their scales and zero points, the output's) -> the result
-    """
-
-    def body(
-        lhs: RelaxExpr, rhs: RelaxExpr, lhs_scale: RelaxExpr, lhs_zero_point: RelaxExpr,
-        rhs_scale: RelaxExpr, rhs_zero_point: RelaxExpr, output_scale: RelaxExpr,
-        output_zero_point: RelaxExpr, *, lhs_axis: int = -1, rhs_axis: int = -1,
-    ) -> RelaxExpr:  # fmt: skip
-        for name, x in (("lhs", lhs), ("rhs", rhs)):
-            integers(name, x)
-        types = dtype_of(lhs), dtype_of(rhs)
-        legal(types[0] == types[1],
-              "lhs is {}, rhs {}; they have to be of one type".format(*types))  # fmt: skip
-        a, b = (
-            (lhs, lhs_scale, lhs_zero_point, lhs_axis),
-            (rhs, rhs_scale, rhs_zero_point, rhs_axis),
-        )
-        return joined(a, b, *whole("output_", output_scale, output_zero_point))
-
-    body.__doc__ = doc
-    OPERATORS[name] = body
-
-
 Side = tuple[RelaxExpr, RelaxExpr, RelaxExpr, int]
 """A tensor, its scale, its zero point, and the axis along which these may vary."""
 
+Joined = Callable[[Side, Side, RelaxExpr, RelaxExpr], RelaxExpr]
+"""(lhs, rhs, the scale and the zero point of the output) -> the result."""
+
+
+def _binary(name: str) -> Callable[[Joined], Joined]:
+    """Enter an operator of two quantized tensors."""
+
+    def enter(joined: Joined) -> Joined:
+        def body(
+            lhs: RelaxExpr, rhs: RelaxExpr, lhs_scale: RelaxExpr, lhs_zero_point: RelaxExpr,
+            rhs_scale: RelaxExpr, rhs_zero_point: RelaxExpr, output_scale: RelaxExpr,
+            output_zero_point: RelaxExpr, *, lhs_axis: int = -1, rhs_axis: int = -1,
+        ) -> RelaxExpr:  # fmt: skip
+            integers("lhs", lhs)
+            integers("rhs", rhs)
+            types = dtype_of(lhs), dtype_of(rhs)
+            legal(types[0] == types[1],
+                  "lhs is {}, rhs {}; they have to be of one type".format(*types))  # fmt: skip
+            a = (lhs, lhs_scale, lhs_zero_point, lhs_axis)
+            b = (rhs, rhs_scale, rhs_zero_point, rhs_axis)
+            return joined(a, b, *whole("output_", output_scale, output_zero_point))
+
+        body.__doc__ = joined.__doc__
+        OPERATORS[name] = body
+        return joined
+
+    return enter
+
 
 def _sum(name: str) -> None:
+    @_binary(name)
     def joined(lhs: Side, rhs: Side, scale: RelaxExpr, zero: RelaxExpr) -> RelaxExpr:
+        """Sums, or differences, with broadcasting.
+
+        Both operands are requantized to output_scale in int32; the result is saturated to their
+        type.
+        Shapes  scales and zero points: scalars; those of lhs and rhs may be vectors along lhs_axis
+                and rhs_axis
+        """
         nothing = scalar(0, "int32")
         a, b = (quantize.requantized(x, s, z, scale, nothing, axis) for x, s, z, axis in (lhs, rhs))
         y = call(name, a, b)
         y = y if is_zero(zero) else call("add", y, cast_to(zero, "int32"))
         return quantize.saturated(y, dtype_of(lhs[0]))
 
-    doc = f"""{name.capitalize()} with broadcasting.
-
-    Both operands are requantized to output_scale in int32; the result is saturated to their type.
-    Shapes  scales and zero points: scalars; those of lhs and rhs may be vectors along lhs_axis and
-            rhs_axis
-    """
-    _binary(name, doc, joined)
-
 
 _sum("add")
 _sum("subtract")
 
 
+@_binary("mul")
 def _product(lhs: Side, rhs: Side, scale: RelaxExpr, zero: RelaxExpr) -> RelaxExpr:
+    """Products with broadcasting: formed in int32 and requantized from lhs_scale * rhs_scale.
+
+    Shapes  scales: scalars; zero points of lhs and rhs may be vectors along lhs_axis and rhs_axis
+    """
     parts = []
     for side, (x, s, z, axis) in (("lhs", lhs), ("rhs", rhs)):
         factor = cast_to(one_number(f"{side}_scale", s), "float32")
         parts.append((centred(x, quantize.along_axis(f"{side}_zero_point", z, x, axis)), factor))
     y, ratio = (call("multiply", *both) for both in zip(*parts, strict=True))
     return quantize.requantized(y, ratio, scalar(0, "int32"), scale, zero, dtype=dtype_of(lhs[0]))
-
-
-_binary(
-    "mul",
-    """Products with broadcasting: formed in int32 and requantized from lhs_scale * rhs_scale.
-
-    Shapes  scales: scalars; zero points of lhs and rhs may be vectors along lhs_axis and rhs_axis
-    """,
-    _product,
-)
 
 
 def concatenate(

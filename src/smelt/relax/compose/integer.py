@@ -132,9 +132,8 @@ def conv_transpose_sums(
     x: RelaxExpr, w: RelaxExpr, za: RelaxExpr, zw: RelaxExpr, **attrs: Any
 ) -> RelaxExpr:
     """A transposed convolution of differences; zw is a scalar, or [o] where groups are 1."""
-    return call(
-        "conv_transpose", _narrow(x, za), _narrow(w, _by_channel(zw, x)), out_dtype="int32", **attrs
-    )
+    a, b = _narrow(x, za), _narrow(w, _by_channel(zw, x))
+    return call("conv_transpose", a, b, out_dtype="int32", **attrs)
 
 
 # ------------------------------------------------------------------------------------ matrices

@@ -6,6 +6,7 @@ elements: in NCHW16c channel 16 * C + c.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -60,9 +61,7 @@ def in_layout(x: RelaxExpr, letters: str, dims: Dims) -> RelaxExpr:
     shape, cut, names = shape_of(x), [], []
     for a, extent in zip(letters, shape, strict=True):
         parts = [dims[i][1] for i in axes_named(dims, a)[1:]]
-        size = 1
-        for n in parts:
-            size *= n
+        size = math.prod(parts)
         divisible(f"the extent of dimension {a}", extent, size)
         cut += [extent // size if parts else extent, *parts]
         names += [(a, 0), *[(a.lower(), i) for i in range(len(parts))]]

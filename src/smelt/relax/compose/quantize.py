@@ -181,9 +181,8 @@ def _aligned(name: str, x: RelaxExpr | None, data: RelaxExpr, axis: int) -> Rela
     else:
         _typed(name, x)
         have, size = extents(x), extents(data)[rank_of(data) - rank_of(x) :]
-        fits = len(have) == len(size) and all(
-            a in (1, b) or None in (a, b) for a, b in zip(have, size, strict=True)
-        )
+        pairs = zip(have, size, strict=False)
+        fits = len(have) == len(size) and all(a in (1, b) or None in (a, b) for a, b in pairs)
         legal(fits, f"{name} has the shape {have}; data of {extents(data)} needs one that "
                     "broadcasts to it")  # fmt: skip
         made = x

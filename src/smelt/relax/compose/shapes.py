@@ -7,7 +7,7 @@ from typing import Any
 
 from smelt.arith import Analyzer
 from smelt.ir.build import minimum, value_of
-from smelt.ir.expr import INDEX, Expr, IntImm, convert
+from smelt.ir.expr import INDEX, Expr, convert
 
 from ..nodes import RelaxExpr, call
 from .common import array_of, extents, legal, normal_axis, one_of, rank_of, reshaped, shape_of
@@ -75,22 +75,17 @@ def new_shape(source: Sequence[Any], newshape: Any, allowzero: bool = False) -> 
 
 def _split(whole: Any, a: Any, b: Any) -> list[Any]:
     legal((a, b) != (-1, -1), "newshape: -4 may be followed by -1 once")
-    first = whole // b if is_number(a, -1) else a
-    second = whole // a if is_number(b, -1) else b
+    first = whole // b if value_of(a) == -1 else a
+    second = whole // a if value_of(b) == -1 else b
     n, x, y = (value_of(v) for v in (whole, first, second))
     fits = n is None or x is None or y is None or n == x * y
     legal(fits, f"newshape: -4 cannot split {n} into {a} and {b}")
     return [first, second]
 
 
-def is_number(e: Any, n: int) -> bool:
-    """Whether a size is this number."""
-    return isinstance(e, int | IntImm) and int(e) == n
-
-
 def completed(source: Sequence[Any], out: list[Any], newshape: tuple[Any, ...]) -> tuple[Any, ...]:
     """The extents with the number of elements checked, and with what -1 stands for."""
-    open_at = [i for i, e in enumerate(out) if is_number(e, -1)]
+    open_at = [i for i, e in enumerate(out) if value_of(e) == -1]
     legal(len(open_at) <= 1, f"newshape={newshape}: -1 may stand once")
     have, rest = list(source), []
     for i, e in enumerate(out):

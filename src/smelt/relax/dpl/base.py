@@ -284,10 +284,8 @@ class CallPattern(NodePattern):
         self.op = as_pattern(op, "CallPattern")
         self.args: tuple[Any, ...] | None = None
         if args is not None:
-            self.args = tuple(
-                [None if a is None else as_pattern(a, f"operand {n} of {op!r}(...)")
-                 for n, a in enumerate(args)]
-            )  # fmt: skip
+            named = [(a, f"operand {n} of {op!r}(...)") for n, a in enumerate(args)]
+            self.args = tuple([None if a is None else as_pattern(a, name) for a, name in named])
         self._names: Names = self.op.op_names()
         if add_constraint:
             enter(self)
@@ -465,12 +463,10 @@ class ShapePattern(_Constrained):
     def holds(self, expr: Any, m: Matcher, around: Any) -> bool:
         """Whether it is a tensor of this shape."""
         t = type_of(expr)
-        return (
-            isinstance(t, TensorType)
-            and len(t.shape) == len(self.shape)
-            and all(w is None or same_value(e, w)
-                    for e, w in zip(t.shape, self.shape, strict=True))
-        )  # fmt: skip
+        if not isinstance(t, TensorType) or len(t.shape) != len(self.shape):
+            return False
+        pairs = zip(t.shape, self.shape, strict=True)
+        return all(w is None or same_value(e, w) for e, w in pairs)
 
 
 class DominatorPattern(DFPattern):

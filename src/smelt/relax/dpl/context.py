@@ -145,11 +145,8 @@ class PatternContext:
 
     def _edges(self, p: PatternBase, placed: set[PatternBase]) -> list[Edge]:
         """The edges between a pattern and those placed before it."""
-        return [
-            e
-            for e in self.edges
-            if (e.user is p and e.producer in placed) or (e.producer is p and e.user in placed)
-        ]
+        own = [e for e in self.edges if p in (e.user, e.producer)]
+        return [e for e in own if (e.producer if e.user is p else e.user) in placed]
 
 
 _Plan = list[tuple[PatternBase, list[Edge]]]
@@ -177,10 +174,7 @@ class _All(PatternBase):
     """Several patterns, to find out what they share."""
 
     def __init__(self, patterns: Sequence[PatternBase]) -> None:
-        self.patterns = patterns
-
-    def parts(self) -> Sequence[PatternBase]:
-        return self.patterns
+        self.patterns = tuple(patterns)
 
 
 def _placing(

@@ -130,15 +130,11 @@ class Partitioner:
             members.add(root)
         elif isinstance(root, Constant):
             return None
-        if isinstance(root, Var | Function) or root not in members:
+        if isinstance(root, Var | Function) or root not in members or members & taken:
             return None
-        if not members.isdisjoint(taken):
+        gone = [n for n in members if n is not root and not isinstance(n, Constant | Var)]
+        if any(u not in members for n in gone for u in self.graph.users_of(n)):
             return None
-        for n in members:
-            if n is root or isinstance(n, Constant | Var):
-                continue
-            if any(u not in members for u in self.graph.users_of(n)):
-                return None
         inside, inputs = _sides(root, members)
         own = {p for n in members if isinstance(n, Function) for p in n.params}
         own |= {n.var for n in members if isinstance(n, Let)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -104,10 +105,8 @@ def _one_round(rule: DFPatternCallback, expr: RelaxExpr) -> RelaxExpr:
         m = made.get(node)
         if m is None:
             return new
-        found = {
-            p: [new if v is node else done.get(v, v) for v in values]
-            for p, values in m.bound.items()
-        }
+        known = ChainMap({node: new}, done)
+        found = {p: [known.get(v, v) for v in values] for p, values in m.bound.items()}
         return _value(rule.callback(node, new, found), f"{type(rule).__name__}.callback")
 
     return transformed(graph.graph, replace)[expr]

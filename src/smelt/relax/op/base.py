@@ -8,7 +8,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch
 
 from ..compose import create
-from ..compose.common import count_of, dtype_of, extents, legal, scalar, shape_of
+from ..compose.common import count_of, dtype_of, legal, rank_of, scalar, shape_of
 from ..compose.operands import value
 from ..nodes import Call, Function, GlobalVar, RelaxExpr, Tuple, call_function
 from ..nodes import call_tir as call_program
@@ -116,21 +116,23 @@ def size(x: RelaxExpr) -> RelaxExpr:
     return create.size_scalar(count_of(x), "int64")
 
 
+def _axis(x: RelaxExpr, axis: Any) -> int:
+    at = size_given(axis)
+    legal(0 <= at < rank_of(x), f"axis={at} of a tensor of {rank_of(x)} dimensions")
+    return int(at)
+
+
 @entry("inspect.tensor_shape_i")
 def tensor_shape_i(expr: RelaxExpr, axis: int) -> RelaxExpr:
     """An extent, a scalar of int64."""
-    at = size_given(axis)
-    legal(0 <= at < len(extents(expr)), f"axis={at} of a tensor of {len(extents(expr))} dimensions")
-    return create.size_scalar(shape_of(expr)[at], "int64")
+    return create.size_scalar(shape_of(expr)[_axis(expr, axis)], "int64")
 
 
 @entry("inspect.tensor_stride_i")
 def tensor_stride_i(expr: RelaxExpr, axis: int) -> RelaxExpr:
     """The distance of neighbours along an axis in elements: values are dense."""
-    at = size_given(axis)
-    legal(0 <= at < len(extents(expr)), f"axis={at} of a tensor of {len(extents(expr))} dimensions")
     step: Any = 1
-    for e in shape_of(expr)[at + 1 :]:
+    for e in shape_of(expr)[_axis(expr, axis) + 1 :]:
         step = e * step
     return create.size_scalar(step, "int64")
 

@@ -20,7 +20,7 @@ from smelt.ir.types import TensorType, TupleType, Type
 from smelt.runtime.errors import nearest
 from smelt.topi import get_op
 
-from ..compose.common import array_of, items_of, legal, number_of, sizes
+from ..compose.common import items_of, legal, number_of, sizes
 from ..compose.operands import Indices as Indices
 from ..compose.operands import const, value
 from ..compose.rows import row_body
@@ -50,11 +50,8 @@ def entry(*names: str, core: str = "") -> Callable[[Callable[..., Any]], Callabl
             p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind == p.KEYWORD_ONLY else p
             for p in own.parameters.values()
         ])  # fmt: skip
-        kinds = {
-            p.name: KINDS[str(p.annotation).removesuffix(" | None")]
-            for p in signature.parameters.values()
-            if str(p.annotation).removesuffix(" | None") in KINDS
-        }
+        notes = {p.name: str(p.annotation).removesuffix(" | None") for p in own.parameters.values()}
+        kinds = {name: KINDS[note] for name, note in notes.items() if note in KINDS}
 
         @functools.wraps(fn)
         def build(*args: Any, **named: Any) -> Any:
@@ -153,26 +150,24 @@ def _refuse(name: str, instead: str) -> None:
 # ------------------------------------------------------------------------------- what is given
 
 
+def _plain(given: Any, otherwise: str) -> Any:
+    """A number, also where it comes as a constant or has a `value`, or an expression of sizes."""
+    if isinstance(given, RelaxExpr):
+        known = number_of(given)
+        legal(known is not None, otherwise)
+        return known
+    return given if isinstance(given, Expr) else getattr(given, "value", given)
+
+
 def size_given(given: Any) -> Any:
     """A size as a number or an expression of sizes."""
-    if isinstance(given, RelaxExpr):
-        known = array_of(given)
-        legal(
-            known is not None and known.size == 1,
-            "a size is computed; numbers and expressions of symbolic sizes are legal",
-        )
-        return int(known.reshape(-1)[0])  # type: ignore[union-attr]
-    plain = getattr(given, "value", given) if not isinstance(given, Expr) else given
-    return plain if isinstance(plain, Expr) else int(plain)
+    found = _plain(given, "a size is computed; numbers and expressions of symbolic sizes are legal")
+    return found if isinstance(found, Expr) else int(found)
 
 
 def number_given(given: Any) -> Any:
     """A number, also where it comes as a constant scalar, or an expression of sizes."""
-    if isinstance(given, RelaxExpr):
-        known = number_of(given)
-        legal(known is not None, "a number is computed; numbers and symbolic sizes are legal")
-        return known
-    plain = given if isinstance(given, Expr) else getattr(given, "value", given)
+    plain = _plain(given, "a number is computed; numbers and symbolic sizes are legal")
     found = value_of(plain) if isinstance(plain, Expr) else None
     return plain if found is None else found
 

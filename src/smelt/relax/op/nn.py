@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from inspect import Parameter
 from typing import Any
+
+from smelt.topi.registry import attributes
 
 from ..compose import index, loss
 from ..compose.common import (
@@ -109,37 +112,32 @@ def rms_norm(
     return moved(data, axes, -1, lambda x: call("rms_norm", x, weight, axis=first, epsilon=epsilon))
 
 
-def _each_image(
-    name: str, data: RelaxExpr, gamma: RelaxExpr, beta: RelaxExpr, channel_axis: int, axes: Any,
-    **attrs: Any,
-) -> RelaxExpr:  # fmt: skip
-    """A norm over all axes behind the batch but the channels'."""
-    rank = rank_of(data)
-    channel = normal_axis(channel_axis, rank)
-    want = {d for d in range(1, rank) if d != channel}
-    have = set(axes_of(axes, rank))
-    legal(have == want, f"axes={axes}; legal: {sorted(want)}, all but the batch and the channels")
-    return norm(name, data, channel_axis, 1, gamma, beta, **attrs)
+def _each_image(name: str, doc: str, *required: str) -> None:
+    """Enter nn.<name>_norm, over all axes behind the batch but the channels'.
+
+    required  attributes in front of the others, num_<what the core calls it>
+    """
+    first = dict.fromkeys([*required, "channel_axis", "axes"], Parameter.empty)
+
+    @attributes(**first, epsilon=1e-5, center=True, scale=True)
+    def build(
+        data: RelaxExpr, gamma: RelaxExpr, beta: RelaxExpr, *, channel_axis: int, axes: Any,
+        **attrs: Any,
+    ) -> RelaxExpr:  # fmt: skip
+        rank = rank_of(data)
+        want = {*range(1, rank)} - {normal_axis(channel_axis, rank)}
+        fits = set(axes_of(axes, rank)) == want
+        legal(fits, f"axes={axes}; legal: {sorted(want)}, all but the batch and the channels")
+        own = {n.removeprefix("num_"): v for n, v in attrs.items()}
+        return norm(f"{name}_norm", data, channel_axis, 1, gamma, beta, **own)
+
+    build.__doc__ = doc
+    entry(f"nn.{name}_norm")(build)
 
 
-@entry("nn.group_norm")
-def group_norm(
-    data: RelaxExpr, gamma: RelaxExpr, beta: RelaxExpr, num_groups: int, channel_axis: int,
-    axes: Any, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
-) -> RelaxExpr:  # fmt: skip
-    """Groups of neighbouring channels of each image normalised over axes."""
-    return _each_image("group_norm", data, gamma, beta, channel_axis, axes, center=center,
-                       scale=scale, groups=num_groups, epsilon=epsilon)  # fmt: skip
-
-
-@entry("nn.instance_norm")
-def instance_norm(
-    data: RelaxExpr, gamma: RelaxExpr, beta: RelaxExpr, channel_axis: int, axes: Any,
-    epsilon: float = 1e-5, center: bool = True, scale: bool = True,
-) -> RelaxExpr:  # fmt: skip
-    """Each channel of each image normalised over axes."""
-    return _each_image("instance_norm", data, gamma, beta, channel_axis, axes, center=center,
-                       scale=scale, epsilon=epsilon)  # fmt: skip
+_each_image("group", "Groups of neighbouring channels of each image normalised over axes.",
+            "num_groups")  # fmt: skip
+_each_image("instance", "Each channel of each image normalised over axes.")
 
 
 # --------------------------------------------------------------------------------------- losses

@@ -47,13 +47,10 @@ class TensorAffineType:
 
     def same(self, other: Any) -> bool:
         """Whether other integers stand for the same numbers."""
-        return (
-            isinstance(other, TensorAffineType)
-            and self.dtype == other.dtype
-            and (self.one or self.axis == other.axis)
-            and same_numbers(self.scale, other.scale)
-            and same_numbers(self.zero_point, other.zero_point)
-        )
+        if not isinstance(other, TensorAffineType) or self.dtype != other.dtype:
+            return False
+        along = self.one or self.axis == other.axis
+        return along and all(map(same_numbers, self.numbers, other.numbers))
 
     def moved(self, axis: int) -> TensorAffineType:
         """The same along another axis."""
@@ -98,12 +95,9 @@ def array(x: RelaxExpr | None) -> np.ndarray[Any, Any] | None:
 def same_numbers(a: RelaxExpr, b: RelaxExpr) -> bool:
     """Whether two scales or zero points are equal; a vector of one number is that number."""
     x, y = array(a), array(b)
-    return a is b or (
-        x is not None
-        and y is not None
-        and len({len(x), len(y)} - {1}) <= 1
-        and bool(np.all(x == y))
-    )
+    if a is b or x is None or y is None:
+        return a is b
+    return len({len(x), len(y)} - {1}) <= 1 and bool(np.all(x == y))
 
 
 def times(a: RelaxExpr, b: RelaxExpr) -> RelaxExpr:

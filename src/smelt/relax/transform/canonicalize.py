@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection
 from functools import cache
 
@@ -34,13 +33,9 @@ SIMPLIFICATIONS = (*_SETS, _SHARE, _CLEAN)
 
 def rules_of(rules: RuleSet, on: Collection[str]) -> RuleSet:
     """Those of some rules whose passes are on."""
-    if all(name in on for name in _SETS):
+    gone = {rule for rule, name in _home().items() if name not in on}
+    if not gone:
         return rules
-    return _without(rules, frozenset([n for n in _SETS if n not in on]))
-
-
-def _without(rules: RuleSet, off: frozenset[str]) -> RuleSet:
-    gone = {rule for rule, name in _home().items() if name in off}
     kept = {op: tuple([f for f in fns if f not in gone]) for op, fns in rules.table.items()}
     return RuleSet({op: fns for op, fns in kept.items() if fns})
 
@@ -48,21 +43,14 @@ def _without(rules: RuleSet, off: frozenset[str]) -> RuleSet:
 @cache
 def _home() -> dict[Rule, str]:
     """The pass that each rule belongs to."""
-    return {
-        rule: name
-        for name, rules in reversed(_SETS.items())
-        for fns in rules.table.values()
-        for rule in fns
-    }
+    sets = [(fns, name) for name, r in reversed(_SETS.items()) for fns in r.table.values()]
+    return {rule: name for fns, name in sets for rule in fns}
 
 
-def simplify_graph(
-    mod: IRModule, on: Collection[str] = SIMPLIFICATIONS, *, fired: Counter[str] | None = None
-) -> IRModule:
+def simplify_graph(mod: IRModule, on: Collection[str] = SIMPLIFICATIONS) -> IRModule:
     """Fold constants, recognise patterns, simplify, share equal calls: until nothing changes.
 
-    on     which of SIMPLIFICATIONS to do
-    fired  counts the applications of each rule, for a report
+    on  which of SIMPLIFICATIONS to do
     """
-    made = apply_rules(mod, rules_of(RULES, on), share=_SHARE in on, fired=fired)
+    made = apply_rules(mod, rules_of(RULES, on), share=_SHARE in on)
     return eliminate_dead_code(made) if _CLEAN in on else made

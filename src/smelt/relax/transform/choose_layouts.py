@@ -128,12 +128,9 @@ def _channel_operands(group: Function) -> list[int]:
 
     Windows that slide over each channel alone: pooling and depthwise convolution.
     """
-    found = []
-    for v in _calls(group):
-        pool = v.callee in ("max_pool", "avg_pool")
-        if (pool or v.attrs.get("groups", 1) != 1) and v.args[0] in group.params:
-            found += [i for i, p in enumerate(group.params) if p is v.args[0]]
-    return found
+    pools = ("max_pool", "avg_pool")
+    read = [v.args[0] for v in _calls(group) if v.callee in pools or v.attrs.get("groups", 1) != 1]
+    return [i for x in read for i, p in enumerate(group.params) if p is x]
 
 
 def _natural_order(
@@ -321,9 +318,8 @@ class _Chooser:
             inputs[i] = self.channels_last(inputs[i])
         views = [p.view for p in inputs]
         types = tensor_types(v.type)
-        orders = [
-            self.granted.get(v) or _natural_order(group, views, t, self.analyzer) for t in types
-        ]
+        wish = self.granted.get(v)
+        orders = [wish or _natural_order(group, views, t, self.analyzer) for t in types]
         new = self.on(v, inputs).replace(op=op, attrs=_attrs(orders))
         made = [dense_in_order(t.shape, o) for t, o in zip(types, orders, strict=True)]
         self.stand(new, v, made, v)
@@ -387,8 +383,7 @@ class _Chooser:
         found = self.copies.get((at.value, order))
         if found is not None and not again:
             return found
-        t = at.value.type
-        assert isinstance(t, TensorType)
+        t = tensor_type_of(at.value)
         p = Var("p0", t)
         op = self.function("copy", Function((p,), call("reshape", p, shape=t.shape)))
         made = Call(op, (at.value,), _attrs([order]), t)
@@ -426,6 +421,5 @@ def _attrs(orders: Sequence[Order]) -> dict[str, tuple[Order, ...]]:
 
 def _repeats_elements(view: View) -> bool:
     """Views that repeat elements are left to kernels, which broadcast by themselves."""
-    return any(
-        s is const(0) and value_of(e) != 1 for e, s in zip(view.shape, view.strides, strict=True)
-    )
+    pairs = zip(view.shape, view.strides, strict=True)
+    return any(s is const(0) and value_of(e) != 1 for e, s in pairs)

@@ -26,7 +26,7 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
 from smelt.ir.module import IRModule
-from smelt.ir.node import ordered
+from smelt.ir.node import field_key, ordered
 from smelt.relax.graph import is_foreign, on_parts, operands, parts_of, uses_of
 from smelt.topi.registry import Op
 
@@ -120,7 +120,7 @@ def rebuild(node: nodes.RelaxExpr, done: Mapping[Any, nodes.RelaxExpr]) -> nodes
 
 def key_of_call(n: nodes.Call) -> tuple[Any, ...]:
     """What two calls have in common that compute the same."""
-    return (n.op, n.args, tuple([_hashable(v) for v in n.attrs.values()]))
+    return (n.op, n.args, tuple(map(field_key, n.attrs.values())))
 
 
 def key_of_constant(c: nodes.Constant) -> tuple[Any, ...]:
@@ -130,23 +130,15 @@ def key_of_constant(c: nodes.Constant) -> tuple[Any, ...]:
     return (c.type, c.data.tobytes() if small else nodes.memory_key(c.data))
 
 
-def _hashable(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple([_hashable(v) for v in value])
-    return (type(value), repr(value)) if isinstance(value, float) else (type(value), value)
-
-
 class GraphRewriter:
     """A function being rewritten: what rules build with and ask.
 
-    fired  how often each rule was applied
     grown  bytes by which computed constants exceed what they were computed from
     """
 
     def __init__(self, rules: RuleSet, *, share: bool = True, whole: bool = False) -> None:
         """What to do; share and whole as for `apply_rules`."""
         self.rules, self.share, self.whole = rules, share, whole
-        self.fired: Counter[str] = Counter()
         self.name = ""
         self.grown = 0
         self._uses: Counter[nodes.RelaxExpr] = Counter()
@@ -228,7 +220,6 @@ class GraphRewriter:
         for rule in rules:
             new = rule(self, n)
             if new is not None and new is not n and new.type is n.type:
-                self.fired[rule.__name__] += 1
                 return new
         return None
 
@@ -264,17 +255,11 @@ class GraphRewriter:
             self.name = new.name
             return self.rewritten(new)
         match new:
-            case nodes.TupleGetItem():
-                return self._item(new)
+            case nodes.TupleGetItem(value, index) if self.share:  # one node for equal items
+                return self._calls.setdefault((nodes.TupleGetItem, value, index), new)
             case nodes.If(nodes.Constant(data), yes, no) if not self.whole:
                 return yes.body if data else no.body
         return new
-
-    def _item(self, node: nodes.TupleGetItem) -> nodes.RelaxExpr:
-        """One node for equal items of a tuple."""
-        if not self.share:
-            return node
-        return self._calls.setdefault((nodes.TupleGetItem, node.value, node.index), node)
 
     def run(self, f: nodes.Function) -> nodes.Function:
         """Walks over a function until nothing changes."""
@@ -291,12 +276,7 @@ Rule = Callable[[GraphRewriter, nodes.Call], "nodes.RelaxExpr | None"]
 
 
 def apply_rules(
-    mod: IRModule,
-    rules: RuleSet,
-    *,
-    share: bool = False,
-    whole: bool = False,
-    fired: Counter[str] | None = None,
+    mod: IRModule, rules: RuleSet, *, share: bool = False, whole: bool = False
 ) -> IRModule:
     """A module with rules applied to each graph function until none fits.
 
@@ -304,18 +284,14 @@ def apply_rules(
 
     share  make equal calls one node on the way
     whole  go into closures, Let and Match, too, and leave what no rule is about as it was written
-    fired  counts the applications of each rule
     """
     changed: dict[str, Any] = {}
     for name, f in mod.functions.items():
         if isinstance(f, nodes.Function) and not is_foreign(f) and not f.attrs.get("Composite"):
-            graph = GraphRewriter(rules, share=share, whole=whole)
-            new = graph.run(f)
+            new = GraphRewriter(rules, share=share, whole=whole).run(f)
             _check(name, f, new)
             if new is not f:
                 changed[name] = new
-            if fired is not None:
-                fired.update(graph.fired)
     return mod.with_functions(changed) if changed else mod
 
 

@@ -94,10 +94,9 @@ class Words:
 
     def below(self, n: RelaxExpr) -> list[RelaxExpr]:
         """The values of a region that one of its values is computed from."""
-        inside = (
-            isinstance(n.op, Op) if isinstance(n, Call) else isinstance(n, Tuple | TupleGetItem)
-        )
-        return operands(n) if inside and not self.dequantizes(n) else []
+        kind = n.op if isinstance(n, Call) else n
+        inside = isinstance(kind, Op | Tuple | TupleGetItem) and not self.dequantizes(n)
+        return operands(n) if inside else []
 
     def dequantizes(self, n: RelaxExpr) -> bool:
         """Whether a value is a call of dequantize."""
@@ -161,12 +160,8 @@ def _affine_type(n: Call, dtype: str) -> TensorAffineType:
         raise NotInteger(f"the scales of a {n.callee} have several dimensions")
     if not dt.is_int(dtype):
         raise NotInteger(f"quantized numbers are {dtype}; legal: integers")
-    return TensorAffineType(_known(scale), _known(zero), dtype, n.attrs["axis"])
-
-
-def _known(x: RelaxExpr) -> RelaxExpr:
-    """A scale or zero point, computed where it follows from constants."""
-    return x if isinstance(x, Constant) else fold_expression(x)
+    known = fold_expression(scale), fold_expression(zero)
+    return TensorAffineType(*known, dtype, n.attrs["axis"])
 
 
 class _Region:
@@ -255,7 +250,7 @@ class _Region:
 
     def call(self, n: Call, op: Op) -> tuple[RelaxExpr, AffineType | None]:
         """An operator's call by its rule, or by its body's."""
-        on = n.replace(args=tuple([None if a is None else self.new[a] for a in n.args]))
+        on = n.replace(args=self.given(n))
         fixed = all(isinstance(a, Constant | None) for a in on.args)
         if fixed and not any(a in self.types for a in on.args):
             known = fold_expression(on)
@@ -304,11 +299,13 @@ class _Region:
     def _stays(self, n: RelaxExpr) -> bool:
         """Whether a value's integers are those that the same operator makes of its operands'."""
         made = self.new[n]
-        return not isinstance(n, Call) or (
-            isinstance(made, Call)
-            and (made.op, made.attrs) == (n.op, n.attrs)
-            and made.args == tuple([None if a is None else self.new[a] for a in n.args])
-        )
+        if not isinstance(n, Call) or not isinstance(made, Call):
+            return not isinstance(n, Call)
+        return (made.op, made.attrs, made.args) == (n.op, n.attrs, self.given(n))
+
+    def given(self, n: Call) -> tuple[RelaxExpr | None, ...]:
+        """The integers of the operands of a call."""
+        return tuple([None if a is None else self.new[a] for a in n.args])
 
 
 def _keeps_range(n: RelaxExpr) -> bool:
@@ -336,10 +333,8 @@ def _dequantized_late(n: Any, words: Words) -> RelaxExpr | None:
     if not isinstance(n, Call) or not isinstance(n.op, Op):
         return None
     groups = [a.items if isinstance(a, Tuple) else (a,) for a in n.args if a is not None]
-    parts = [p for g in groups for p in g]
-    if not any(map(words.dequantizes, parts)) or not all(
-        isinstance(p, Constant) or words.dequantizes(p) for p in parts
-    ):
+    parts = [p for g in groups for p in g if not isinstance(p, Constant)]
+    if not parts or not all(map(words.dequantizes, parts)):
         return None
     whole = _Region(words.region(n), None, words)
     try:

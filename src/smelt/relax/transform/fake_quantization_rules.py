@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -411,10 +412,9 @@ def _requantized(
     types: Types,
 ) -> list[Any]:  # fmt: skip
     """Integers of several types as those of one."""
-    return [
-        types.words.write("requantize", x, *t.numbers, *out.numbers, axis=t.axis, out_dtype=dtype)
-        for x, t in zip(xs, known, strict=True)
-    ]
+    write = partial(types.words.write, "requantize", out_dtype=dtype)
+    pairs = zip(xs, known, strict=True)
+    return [write(x, *t.numbers, *out.numbers, axis=t.axis) for x, t in pairs]
 
 
 @rule("minimum", "maximum")

@@ -73,14 +73,12 @@ def scale_after_product(g: GraphRewriter, n: Call) -> RelaxExpr | None:
         if not is_float(n) or np.any(c == 0):
             return None
         c = 1.0 / c
-    if op_name(y) in PRODUCTS:
-        assert isinstance(y, Call)
+    if is_op(y, *PRODUCTS):
         return _scaled(g, y, c)
     inner = constant_operand(y) if is_op(y, "add") and g.single(y) else None
-    if not inner or op_name(inner[0]) not in PRODUCTS:
+    product, b = inner or (None, None)
+    if b is None or not is_op(product, *PRODUCTS):
         return None
-    product, b = inner
-    assert isinstance(product, Call)
     shift = g.exact(b) * c
     if shift.size > max(b.data.size, c.size):
         return None

@@ -97,23 +97,15 @@ class Groups:
             return its != "injective" or kind != "broadcast" or _same_shape(arg, consumer)
         if kind == "reduce":
             return True
-        return (
-            kind == "opaque" and its in ("elementwise", "broadcast") and _reads_whole(consumer, arg)
-        )
-
-
-def _reads_whole(consumer: nodes.Call, arg: nodes.Call) -> bool:
-    """Row kernels (softmax, norms) take elementwise work on their first operand."""
-    found = instance_of(consumer)
-    return found is not None and consumer.args[0] is arg and found.by_row
+        if kind != "opaque" or its not in ("elementwise", "broadcast"):
+            return False
+        found = instance_of(consumer)  # rows (softmax, norms) take such work on the first operand
+        return found is not None and consumer.args[0] is arg and found.by_row
 
 
 def _same_shape(a: nodes.Call, b: nodes.Call) -> bool:
-    return (
-        isinstance(a.type, TensorType)
-        and isinstance(b.type, TensorType)
-        and a.type.shape == b.type.shape
-    )
+    s, t = a.type, b.type
+    return isinstance(s, TensorType) and isinstance(t, TensorType) and s.shape == t.shape
 
 
 def _kind(c: nodes.Call, views: bool) -> str:

@@ -106,9 +106,8 @@ def fuse_ops_by_pattern(
     for name, f in graph_functions(mod).items():
         graph = Partitioner(f)
         for entry in table:
-            found = _fused(
-                graph, entry, bind_constants, annotate_codegen, {**mod.functions, **made}
-            )
+            taken = {**mod.functions, **made}
+            found = _fused(graph, entry, bind_constants, annotate_codegen, taken)
             if found:
                 made |= {name: found.pop(""), **found}
                 graph = Partitioner(made[name])
@@ -135,12 +134,11 @@ def _fused(
         if entry.attrs_getter is not None:
             attrs |= entry.attrs_getter(entry.annotated(m))
         inner, inputs = m.function(attrs, "p", bind_constants)
-        functions[name] = inner
         if annotate_codegen:
             codegen = entry.name.split(".")[0]
-            del functions[name]
             name = _fresh(f"{name}_{codegen}", {**taken, **functions})
-            functions[name] = _codegen(inner, codegen, name)
+            inner = _codegen(inner, codegen, name)
+        functions[name] = inner
         calls[m.root] = (GlobalVar(name), inputs, "")
     return {**functions, "": called(graph, calls)}
 

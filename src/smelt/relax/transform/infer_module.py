@@ -92,9 +92,8 @@ class _Inference:
                 break
         else:
             raise InternalError(f"infer_module: no end after {_MOST_PASSES} passes")
-        self.variables = {
-            u: TypeVar(f"{v.name}_{n}") for v, s in self.schemes.items() for n, u in enumerate(s)
-        }
+        numbered = [(f"{v.name}_{n}", u) for v, s in self.schemes.items() for n, u in enumerate(s)]
+        self.variables = {u: TypeVar(name) for name, u in numbered}
         for name in self.functions:
             self.finish(name, steps[name])
 
@@ -266,9 +265,8 @@ class _Inference:
         given = [None if a is None else self.use(node, n, a) for n, a in enumerate(node.args)]
         if not isinstance(node.op, nodes.RelaxExpr):
             return self.operator(node, given)
-        if isinstance(node.op, nodes.GlobalVar) and isinstance(
-            self.mod.functions.get(node.op.name), PrimFunc
-        ):
+        known = isinstance(node.op, nodes.GlobalVar) and self.mod.functions.get(node.op.name)
+        if isinstance(known, PrimFunc):
             return node.type
         args = [g for g in given if g is not None]
         if isinstance(node.op, adt.Constructor):
@@ -361,9 +359,7 @@ class _Inference:
                 declared = tuple(new.attrs.get("type_params", ()))
                 new = new.with_attr("type_params", (*declared, *own))
             done[node] = new
-        made = done[f]
-        assert isinstance(made, nodes.Function)
-        return made
+        return done[f]  # type: ignore[no-any-return]
 
 
 def _steps(f: nodes.Function) -> Iterator[tuple[nodes.RelaxExpr, bool]]:

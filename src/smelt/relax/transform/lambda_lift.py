@@ -14,6 +14,7 @@ from smelt.ir.text import fresh_name
 from smelt.relax.graph import free_vars, is_unit, transform
 from smelt.relax.nodes import Call, Function, GlobalVar, If, Let, RelaxExpr, Var, call_function
 
+from .normal_form import dissolved
 from .rewriting import instantiated
 
 
@@ -37,9 +38,8 @@ class _Lift:
 
     def function(self, f: Function) -> Function:
         """A function without closures inside, and those as functions of the module."""
-        self.names = {
-            n.value: n for n in postorder(f) if isinstance(n, Let) and isinstance(n.value, Function)
-        }
+        lets = [n for n in postorder(f) if isinstance(n, Let)]
+        self.names = {n.value: n for n in lets if isinstance(n.value, Function)}
         branches = _branches(f)
         lifted: dict[Var, tuple[str, list[Var]]] = {}
 
@@ -56,7 +56,7 @@ class _Lift:
             return _wrapper(name, captured, new)
 
         made = transform(f, lift)
-        return made if made is f else _without_wrappers(made)
+        return made if made is f else dissolved(made, _is_wrapper)
 
     def lift(self, f: Function, let: Let | None) -> tuple[str, list[Var]]:
         """Enter a closure as a function: (its name, what it captures)."""
@@ -92,18 +92,8 @@ def _wrapper(name: str, captured: list[Var], f: Function) -> Function:
     return Function(params, _called(name, [*captured, *params], f.body.type), f.attrs)
 
 
-def _without_wrappers(f: Function) -> Function:
-    """Calls of wrappers in place become calls of the functions; names that nothing uses stay."""
-
-    def direct(old: Any, new: Any) -> RelaxExpr | None:
-        if isinstance(new, Call) and isinstance(new.op, Function) and _is_wrapper(new.op):
-            return instantiated(new.op, new.args)
-        return None
-
-    return transform(f, direct)  # type: ignore[no-any-return]
-
-
 def _is_wrapper(f: Function) -> bool:
+    """Whether a function is a call of another one, which calls of it in place become."""
     return isinstance(f.body, Call) and isinstance(f.body.op, GlobalVar)
 
 

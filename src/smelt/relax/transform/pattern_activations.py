@@ -98,10 +98,8 @@ def _function(n: Call, *names: str) -> Call | None:
 
 def _of_type(n: Call, t: Call, *, depth: int = 6) -> Iterator[RelaxExpr]:
     """Candidates for x: what t's operand is made from."""
-    seen: list[RelaxExpr] = []
-    for x in _below(t.args[0], depth):
-        if type_is(x, n) and not any(x is s for s in seen):
-            seen.append(x)
+    for x in dict.fromkeys(_below(t.args[0], depth)):
+        if type_is(x, n):
             yield x
 
 
@@ -173,12 +171,8 @@ def product_with_function(g: GraphRewriter, n: Call) -> RelaxExpr | None:
             continue
         if is_op(t, "sigmoid") and t.args[0] is x:
             return g.call("silu", x)
-        if (
-            is_op(t, "tanh")
-            and is_op(t.args[0], "softplus")
-            and t.args[0].args[0] is x
-            and g.single(t.args[0])
-        ):
+        soft = t.args[0] if is_op(t, "tanh") else None
+        if is_op(soft, "softplus") and soft.args[0] is x and g.single(soft):
             return g.call("mish", x)
         sixth = is_op(t, "hard_sigmoid") and close(t.attrs["alpha"], 1 / 6)
         if sixth and t.attrs["beta"] == 0.5 and t.args[0] is x:

@@ -22,6 +22,7 @@ from .match import (
     constant_operand,
     dims,
     dtype_of,
+    given,
     is_float,
     is_op,
     other_scalar,
@@ -372,13 +373,10 @@ def log_of_softmax(g: GraphRewriter, n: Call) -> RelaxExpr | None:
 @rule("subtract")
 def log_softmax_spelled(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """x - log(sum(exp(x)))  =  log_softmax(x), also with x - max(x) for x"""
-    x, shift = n.args
-    if x is None:
-        return None
+    x, shift = given(n)
     found = _reduced(shift, "reduce_log_sum_exp")
-    if found is None and (is_op(shift, "log") or is_op(shift, "reshape")):
-        inner = shift.args[0] if is_op(shift, "log") else None
-        total = _reduced(inner, "sum") if inner is not None else None
+    if found is None and is_op(shift, "log"):
+        total = _reduced(shift.args[0], "sum")
         power = total[0] if total else None
         if total and is_op(power, "exp") and power.args[0] is not None:
             found = (power.args[0], total[1])

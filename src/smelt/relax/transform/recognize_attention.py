@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from typing import TypeGuard
 
 import numpy as np
 
@@ -28,19 +29,14 @@ MASKED = -1e4
 def _swap(g: GraphRewriter, x: RelaxExpr) -> RelaxExpr:
     """The last two dimensions exchanged, reshapes of the leading ones passed by."""
     rank = tensor_type_of(x).rank
-    if (
-        is_op(x, "reshape")
-        and _swaps_last(x.args[0])
-        and shape_of(x)[-2:] == shape_of(x.args[0])[-2:]
-    ):
-        inner = x.args[0]
-        assert isinstance(inner, Call)
+    inner = x.args[0] if is_op(x, "reshape") else None
+    if _swaps_last(inner) and shape_of(x)[-2:] == shape_of(inner)[-2:]:
         shape = (*shape_of(x)[:-2], shape_of(x)[-1], shape_of(x)[-2])
         return g.call("reshape", _swap(g, inner), shape=shape)
     return g.call("transpose", x, axes=(*range(rank - 2), rank - 1, rank - 2))
 
 
-def _swaps_last(x: RelaxExpr | None) -> bool:
+def _swaps_last(x: RelaxExpr | None) -> TypeGuard[Call]:
     return is_op(x, "transpose") and axes_of_transpose(x)[-1] != tensor_type_of(x).rank - 1
 
 

@@ -100,9 +100,7 @@ class _Marker:
         """The function with marks around its regions."""
         for n in DataflowGraph(f).order:
             self.done[n] = self.one(n)
-        new = self.done[f]
-        assert isinstance(new, nodes.Function)
-        return new
+        return self.done[f]  # type: ignore[return-value]
 
     def one(self, n: nodes.RelaxExpr) -> nodes.RelaxExpr:
         """A value as those outside its region see it."""
@@ -146,7 +144,7 @@ def read_regions(f: nodes.Function) -> tuple[nodes.Function, Regions]:
         if _is_mark(end, END):
             x, target = _marked(end)
             _flood(x, Region(target), found)
-    done: dict[nodes.RelaxExpr, nodes.RelaxExpr] = {}
+    done: dict[nodes.RelaxExpr, Any] = {}
     for n in DataflowGraph(f).order:
         if _is_mark(n):
             done[n] = done[_marked(n)[0]]
@@ -156,9 +154,7 @@ def read_regions(f: nodes.Function) -> tuple[nodes.Function, Regions]:
         else:
             done[n] = rebuilt(n, done)
     regions = {done[n]: r for n, r in found.items() if not isinstance(n, nodes.Tuple)}
-    new = done[f]
-    assert isinstance(new, nodes.Function)
-    return new, regions
+    return done[f], regions
 
 
 def _flood(start: nodes.RelaxExpr, region: Region, found: Regions) -> None:
@@ -171,10 +167,8 @@ def _flood(start: nodes.RelaxExpr, region: Region, found: Regions) -> None:
             met.add(found[n])
             continue
         found[n] = region
-        inside = [
-            o for o in operands(n) if isinstance(o, nodes.Call | nodes.TupleGetItem | nodes.Tuple)
-        ]
-        todo += [o for o in inside if not _is_mark(o)]
+        inside = [o for o in operands(n) if not _is_mark(o)]
+        todo += [o for o in inside if isinstance(o, nodes.Call | nodes.TupleGetItem | nodes.Tuple)]
     met.discard(region)
     for n, r in found.items() if met else ():
         if r in met:
@@ -204,9 +198,8 @@ class _Groups:
 
     def around(self, first: Any, then: Any) -> bool:
         """Whether a way from one group to another goes through a third."""
-        stack = [
-            g for g in map(self.leader.find, self.needs[then]) if g is not first and g is not then
-        ]
+        ends = (first, then)
+        stack = [g for g in map(self.leader.find, self.needs[then]) if g not in ends]
         seen = set(stack)
         while stack:
             for g in map(self.leader.find, self.needs[stack.pop()]):

@@ -64,11 +64,8 @@ def inlined(f: Function, callees: Collection[str], mod: IRModule) -> Function:
 
     Bodies may call further ones of them; a function that calls itself stays a call.
     """
-    bodies = {
-        n: mod[n]
-        for n in callees
-        if n in mod and isinstance(mod[n], Function) and n not in reached(mod, names_in(mod[n]))
-    }
+    known = {n: f for n, f in functions_of(mod).items() if n in callees}
+    bodies = {n: f for n, f in known.items() if n not in reached(mod, names_in(f))}
 
     def put(old: Any, new: Any) -> RelaxExpr | None:
         if not isinstance(new, Call) or not isinstance(new.op, GlobalVar):

@@ -52,12 +52,13 @@ def constant_second(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     return g.again(n, b, a) if isinstance(a, Constant) and not isinstance(b, Constant) else None
 
 
-NEUTRAL = {"add": 0.0, "subtract": 0.0, "multiply": 1.0, "divide": 1.0, "power": 1.0}
+NEUTRAL = {"add": 0.0, "subtract": 0.0, "multiply": 1.0, "divide": 1.0, "power": 1.0,
+           "logical_and": True, "logical_or": False}  # fmt: skip
 
 
 @rule(*NEUTRAL)
 def neutral(g: GraphRewriter, n: Call) -> RelaxExpr | None:
-    """x + 0  =  x - 0  =  x * 1  =  x / 1  =  x ** 1  =  x"""
+    """x + 0  =  x - 0  =  x * 1  =  x / 1  =  x ** 1  =  x and True  =  x or False  =  x"""
     found = constant_operand(n)
     same = found and type_is(found[0], n) and all_are(found[1], NEUTRAL[n.callee])
     return found[0] if found and same else None
@@ -95,12 +96,17 @@ def add_negative(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     return None
 
 
+@rule("negative", "reciprocal", "logical_not", "bitwise_not")
+def there_and_back(g: GraphRewriter, n: Call) -> RelaxExpr | None:
+    """-(-x)  =  1 / (1 / x)  =  not not x  =  x"""
+    (x,) = n.args
+    return x.args[0] if is_op(x, n.callee) else None
+
+
 @rule("negative")
 def negative_of(g: GraphRewriter, n: Call) -> RelaxExpr | None:
-    """-(-x)  =  x        -(x * c)  =  x * (-c)        -(a - b)  =  b - a"""
+    """-(x * c)  =  x * (-c)        -(a - b)  =  b - a"""
     (x,) = n.args
-    if is_op(x, "negative"):
-        return x.args[0]
     if is_op(x, "subtract") and is_float(x) and g.single(x):
         return g.call("subtract", x.args[1], x.args[0])
     found = constant_operand(x) if is_op(x, "multiply") and is_float(x) and g.single(x) else None
@@ -189,10 +195,8 @@ def square(g: GraphRewriter, n: Call) -> RelaxExpr | None:
 
 @rule("reciprocal", "sqrt")
 def reciprocal_root(g: GraphRewriter, n: Call) -> RelaxExpr | None:
-    """1 / sqrt(x)  =  sqrt(1 / x)  =  rsqrt(x)        1 / (1 / x)  =  x        1 / rsqrt(x)"""
+    """1 / sqrt(x)  =  sqrt(1 / x)  =  rsqrt(x)        1 / rsqrt(x)  =  sqrt(x)"""
     (x,) = n.args
-    if is_op(n, "reciprocal") and is_op(x, "reciprocal"):
-        return x.args[0]
     if is_op(x, "sqrt" if is_op(n, "reciprocal") else "reciprocal") and g.single(x):
         return g.call("rsqrt", x.args[0])
     if is_op(n, "reciprocal") and is_op(x, "rsqrt") and g.single(x):
@@ -295,24 +299,6 @@ def cast_cast(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     if is_op(x, "cast") and dt.holds(dtype_of(x), dtype_of(x.args[0])):
         return g.call("cast", x.args[0], dtype=n.attrs["dtype"])
     return None
-
-
-@rule("logical_not", "bitwise_not")
-def not_not(g: GraphRewriter, n: Call) -> RelaxExpr | None:
-    """not not x  =  x"""
-    (x,) = n.args
-    return x.args[0] if is_op(x, n.callee) else None
-
-
-@rule("logical_and", "logical_or")
-def logic_constant(g: GraphRewriter, n: Call) -> RelaxExpr | None:
-    """x and True  =  x        x or False  =  x"""
-    found = constant_operand(n)
-    return (
-        found[0]
-        if found and type_is(found[0], n) and all_are(found[1], is_op(n, "logical_and"))
-        else None
-    )
 
 
 @rule("where")

@@ -128,9 +128,8 @@ def transpose_between_reshapes(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     if runs is None or not g.single(inner):
         return None
     axes = [d for a in axes_of_transpose(t) for d in runs[a]]
-    return g.call(
-        "reshape", g.call("transpose", inner.args[0], axes=tuple(axes)), shape=shape_of(n)
-    )
+    moved = g.call("transpose", inner.args[0], axes=tuple(axes))
+    return g.call("reshape", moved, shape=shape_of(n))
 
 
 @rule("matmul")
@@ -295,23 +294,16 @@ def _pads(n: Call) -> list[tuple[int, int]] | None:
 def pad_into_conv(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """conv(pad(x, 0), w, pads=p)  =  conv(x, w, pads=p + the pad)   where the pad is spatial"""
     y, w = n.args
-    found = _border(y, 0.0)
-    if found is None or min([min(p) for p in found]) < 0:
+    if not is_op(y, "pad") or y.attrs["mode"] != "constant" or y.attrs["value"] != 0.0:
         return None
-    assert isinstance(y, Call)
-    rank = len(found)
+    pads = _pads(y)
+    if pads is None or pads[:2] != [(0, 0)] * 2 or min(map(min, pads)) < 0:
+        return None
+    rank, found = len(pads) - 2, pads[2:]
     old = n.attrs["pads"] or (0,) * (2 * rank)
     new = [o + p[i // rank] for i, (o, p) in enumerate(zip(old, found * 2, strict=True))]
     attrs: dict[str, Any] = {**n.attrs, "pads": tuple(new)}
     return g.call(op_name(n), y.args[0], w, **attrs)
-
-
-def _border(y: RelaxExpr | None, value: float) -> list[tuple[int, int]] | None:
-    """The spatial part of a pad of images that pads nothing else."""
-    if not is_op(y, "pad") or y.attrs["mode"] != "constant" or y.attrs["value"] != value:
-        return None
-    pads = _pads(y)
-    return None if pads is None or pads[:2] != [(0, 0)] * 2 else pads[2:]
 
 
 @rule("pad")

@@ -95,14 +95,10 @@ def _axes(n: Call, w: Constant) -> list[_Axis] | None:
 def _more(n: Call) -> list[int] | None:
     """How many more rows, and columns, a phase has than the image; None where sizes decide."""
     analyzer, stride = Analyzer(), (n.attrs["strides"] or (1, 1))[0]
-    found = []
     shapes = tensor_type_of(n.args[0]).shape[2:], tensor_type_of(n).shape[2:]
-    for h, out in zip(*shapes, strict=True):
-        more = value_of(analyzer.simplify(out - h * stride))
-        if more is None:
-            return None
-        found.append(-(-more // stride))
-    return found
+    pairs = zip(*shapes, strict=True)
+    more = [value_of(analyzer.simplify(out - h * stride)) for h, out in pairs]
+    return None if None in more else [-(-m // stride) for m in more if m is not None]
 
 
 def _filters(
@@ -114,10 +110,8 @@ def _filters(
     made = np.empty((run, run, w.shape[1], w.shape[0], *size), w.dtype)
     for rows in itertools.product(range(run), repeat=2):
         for place in itertools.product(*map(range, size)):
-            t = [
-                p * run + r + a.begin - (first + m) * a.stride
-                for p, r, a, (first, _), m in zip(part, rows, axes, reach, place, strict=True)
-            ]
+            each = zip(part, rows, axes, reach, place, strict=True)
+            t = [p * run + r + a.begin - (e + m) * a.stride for p, r, a, (e, _), m in each]
             made[rows[0], rows[1], :, :, place[0], place[1]] = w[:, :, t[0], t[1]].T
     return made.reshape(-1, *made.shape[3:])
 

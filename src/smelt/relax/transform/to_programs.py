@@ -82,10 +82,8 @@ def group_program(group: nodes.Function, name: str) -> PrimFunc:
 
 def dense_program(group: nodes.Function, name: str) -> PrimFunc:
     """The program of a function of operators, on dense buffers."""
-    types = [nodes.tensor_type_of(p) for p in group.params]
-    params = [
-        te.placeholder(t.shape, t.dtype, p.name) for p, t in zip(group.params, types, strict=True)
-    ]
+    own = [(p.name, nodes.tensor_type_of(p)) for p in group.params]
+    params = [te.placeholder(t.shape, t.dtype, name) for name, t in own]
     return te.create_prim_func([*params, *computed(group, params)], name)
 
 

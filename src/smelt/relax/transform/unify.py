@@ -15,7 +15,7 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, IntImm
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.walk import free_vars, substitute
-from smelt.relax.shapes import show_type
+from smelt.relax.shapes import bind_sizes, show_type
 
 
 class Unknown(types.Type, interned=False):
@@ -116,10 +116,8 @@ class Unifier:
                 return types.TensorType(shape, a.dtype)
             case types.TupleType(), types.TupleType() if len(a.items) == len(b.items):
                 return types.TupleType(self._each(a.items, b.items, key))
-            case types.TypeCall(), types.TypeCall() if a.func is b.func and len(a.args) == len(
-                b.args
-            ):
-                return types.TypeCall(a.func, self._each(a.args, b.args, key))
+            case types.TypeCall(f, x), types.TypeCall(g, y) if f is g and len(x) == len(y):
+                return types.TypeCall(f, self._each(x, y, key))
             case types.GlobalTypeVar(), types.TypeCall(func, ()) if a is func:
                 return b
             case types.TypeCall(func, ()), types.GlobalTypeVar() if b is func:
@@ -176,9 +174,7 @@ class Unifier:
         p, g = self.head(params), self.head(given)
         match p, g:
             case types.TensorType(), types.TensorType() if p.rank == g.rank:
-                for x, y in zip(p.shape, g.shape, strict=True):
-                    if isinstance(x, SizeVar):
-                        sizes.setdefault(x, y)
+                bind_sizes(p, g, sizes)
             case (types.TupleType(), types.TupleType()) | (types.TypeCall(), types.TypeCall()):
                 for a, b in zip(p.children(), g.children(), strict=False):
                     if isinstance(a, types.Type) and isinstance(b, types.Type):

@@ -27,7 +27,6 @@ from smelt.relax.compose.shapes import (
     bounded,
     collapsed,
     completed,
-    is_number,
     known_sizes,
     new_shape,
     repeated,
@@ -72,7 +71,7 @@ def reshape_like(
 def reverse_reshape(data: RelaxExpr, *, newshape: Any) -> RelaxExpr:
     """Another shape, whose special numbers (0, -1, -2, -3) count from the last dimension."""
     wanted = list(reversed(newshape if isinstance(newshape, tuple | list) else [newshape]))
-    legal(not any(is_number(e, -4) for e in wanted), f"newshape={newshape}: -4 is not supported")
+    legal(not any(value_of(e) == -4 for e in wanted), f"newshape={newshape}: -4 is not supported")
     return reshaped(data, tuple(reversed(new_shape(shape_of(data)[::-1], wanted))))
 
 
@@ -237,7 +236,7 @@ def strided_slice(
     for a, b, n, s in zip(at, begin, stop, steps, strict=False):
         legal(s != 0, f"strides={steps}; 0 is not legal")
         if slice_mode == "size":
-            n = FAR if is_number(n, -1) else b + n
+            n = FAR if value_of(n) == -1 else b + n
         bounds.append(bounded(shape_of(data)[a], b, n, s))
     return sliced(data, at, bounds, steps)
 

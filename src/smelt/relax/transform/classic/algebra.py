@@ -23,7 +23,6 @@ from smelt.relax.nodes import (
     renewed_call,
     tensor_type_of,
 )
-from smelt.topi.registry import Op
 
 from ..combine_parallel_matmul import combine_parallel_matmul
 from ..engine import GraphRewriter
@@ -60,10 +59,8 @@ def CombineParallelMatmul(check: Callable[..., bool] | None = None) -> Pass:
 
 def FoldBatchnormToConv2D() -> Pass:
     """batch_norm(conv2d(x, w))  =  conv2d(x, w * s) + b, for constant weights and statistics."""
-    return ruled(
-        "FoldBatchnormToConv2D",
-        {"batch_norm": [_batch_norm_of_conv], "multiply": [scale_after_product]},
-    )
+    rules: dict[str, Any] = {"batch_norm": [_batch_norm_of_conv], "multiply": [scale_after_product]}
+    return ruled("FoldBatchnormToConv2D", rules)
 
 
 def _batch_norm_of_conv(g: GraphRewriter, n: Call) -> RelaxExpr | None:
@@ -87,9 +84,8 @@ def OptimizeLayoutTransform() -> Pass:
 
 
 def _plain_product(n: RelaxExpr | None) -> bool:
-    return is_op(n, "matmul") and not any(
-        n.attrs[a] for a in ("transpose_a", "transpose_b", "out_dtype")
-    )
+    changes = ("transpose_a", "transpose_b", "out_dtype")
+    return is_op(n, "matmul") and not any(n.attrs[a] for a in changes)
 
 
 def AdjustMatmulOrder() -> Pass:
@@ -257,8 +253,7 @@ def FastMath() -> Pass:
     """exp, tanh and erf of float32 by approximations."""
 
     def faster(g: GraphRewriter, n: Call) -> RelaxExpr | None:
-        assert isinstance(n.op, Op)
-        return g.call(FAST[n.op.name], n.args[0]) if dtype_of(n) == "float32" else None
+        return g.call(FAST[n.callee], n.args[0]) if dtype_of(n) == "float32" else None
 
     return ruled("FastMath", {name: [faster] for name in FAST})
 

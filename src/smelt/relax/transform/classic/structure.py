@@ -9,7 +9,7 @@ from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass
 from smelt.relax.graph import is_foreign
-from smelt.relax.nodes import Function, GlobalVar
+from smelt.relax.nodes import GlobalVar
 from smelt.relax.op.entry import CORE_NAMES
 from smelt.tir.nodes import PrimFunc
 
@@ -63,13 +63,10 @@ def AttachGlobalSymbol() -> Pass:
     """Every function that is not private gets its name as the attribute global_symbol."""
 
     def attach(mod: IRModule) -> IRModule:
-        made: dict[str, Any] = {}
-        for name, f in mod.functions.items():
-            if isinstance(f, PrimFunc):
-                made[name] = f.with_attrs(global_symbol=str(name))
-            elif isinstance(f, Function) and not f.attrs.get("private"):
-                made[name] = f.with_attr("global_symbol", str(name))
-        return mod.with_functions(made)
+        programs = {n: f.with_attrs(global_symbol=str(n)) for n, f in _programs(mod).items()}
+        public = {n: f for n, f in functions_of(mod).items() if not f.attrs.get("private")}
+        graphs = {n: f.with_attr("global_symbol", str(n)) for n, f in public.items()}
+        return mod.with_functions({**programs, **graphs})
 
     return named("AttachGlobalSymbol", attach)
 
@@ -147,16 +144,17 @@ def _plain(name: str) -> str:
     return CORE_NAMES.get(plain, plain)
 
 
+def _programs(mod: IRModule) -> dict[str, PrimFunc]:
+    return {n: f for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
+
+
 def AnnotateTIROpPattern() -> Pass:
     """Each program gets its fusion kind as the attribute op_pattern: 0 element by element,
     1 broadcast, 2 injective, 3 reduction, 4 a product that is summed, 8 anything else."""
 
     def annotate(mod: IRModule) -> IRModule:
-        made = {
-            n: f.with_attrs(op_pattern=op_pattern(f))
-            for n, f in mod.functions.items()
-            if isinstance(f, PrimFunc) and "op_pattern" not in f.attrs
-        }
+        new = {n: f for n, f in _programs(mod).items() if "op_pattern" not in f.attrs}
+        made = {n: f.with_attrs(op_pattern=op_pattern(f)) for n, f in new.items()}
         return mod.with_functions(made) if made else mod
 
     return named("AnnotateTIROpPattern", annotate)
@@ -210,11 +208,8 @@ def AlterOpImpl(
             raise TypeMismatch(f"AlterOpImpl: {name} is a {type(f).__name__}; PrimFuncs are legal")
 
     def run(mod: IRModule) -> IRModule:
-        made = {
-            n: op_impl_map[str(f.attrs["operator_name"])]
-            for n, f in mod.functions.items()
-            if isinstance(f, PrimFunc) and f.attrs.get("operator_name") in op_impl_map
-        }
+        names = {n: f.attrs.get("operator_name") for n, f in _programs(mod).items()}
+        made = {n: op_impl_map[str(name)] for n, name in names.items() if name in op_impl_map}
         return mod.with_functions(made) if made else mod
 
     return named("AlterOpImpl", run)
