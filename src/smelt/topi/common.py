@@ -48,7 +48,8 @@ def agree(a: Expr, b: Expr, rule: str) -> Expr:
 
 
 def agree_in_shape(have: Sequence[Expr], want: Sequence[Expr], rule: str) -> None:
-    """Shapes of one rank that have to be equal."""
+    """Shapes that have to be equal."""
+    require(len(have) == len(want), rule)
     for d, (a, b) in enumerate(zip(have, want, strict=True)):
         agree(a, b, f"{rule}: dimension {d}")
 
@@ -312,9 +313,9 @@ def axes_of(axes: Sequence[int] | None, rank: int, name: str = "axes") -> tuple[
 # ------------------------------------------------------------------------------------ reductions
 
 
-def reduce_axes(x: Tensor, axes: Sequence[int], prefix: str = "k") -> list[IterVar]:
+def reduce_axes(x: Tensor, axes: Sequence[int]) -> list[IterVar]:
     """A reduction variable for each of these dimensions."""
-    return [reduce_axis((0, x.shape[a]), f"{prefix}{a}") for a in axes]
+    return [reduce_axis((0, x.shape[a]), f"k{a}") for a in axes]
 
 
 def sum_over(

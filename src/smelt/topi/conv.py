@@ -316,12 +316,8 @@ def conv_transpose(
     rule = f"{common.named(x=x, w=w)}: the channels of x have to be dimension 0 of w"
     common.agree(x.shape[1], w.shape[0], rule)
     common.take_groups(groups, common.named(x=x), x.shape[1])
-    size = [
-        (h - 1) * s + (o - a - b) + window.span(d)
-        for d, (h, s, o, a, b) in enumerate(
-            zip(x.shape[2:], window.strides, extra, window.begin, window.end, strict=True)
-        )
-    ]
+    ends = zip(x.shape[2:], window.strides, extra, window.begin, window.end, strict=True)
+    size = [(h - 1) * s + (o - a - b) + window.span(d) for d, (h, s, o, a, b) in enumerate(ends)]
     for d, (e, h) in enumerate(zip(size, x.shape[2:], strict=True)):
         common.require(
             (value_of(e) or 0) >= (0 if value_of(h) == 0 else 1) or value_of(e) is None,

@@ -273,10 +273,8 @@ def clip(x: Tensor, *, min: float | None = None, max: float | None = None) -> Te
 
 def _clip(x: Array, min: float | None, max: float | None) -> Array:
     if x.dtype.kind in "iu":
-        info = np.iinfo(x.dtype)
-        low = info.min if min is None else int(np.clip(min, info.min, info.max))
-        high = info.max if max is None else int(np.clip(max, info.min, info.max))
-        return np.asarray(np.minimum(np.maximum(x, x.dtype.type(low)), x.dtype.type(high)))
+        ends = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
+        min, max = [None if v is None else int(np.clip(v, *ends)) for v in (min, max)]
     x = x if min is None else np.maximum(x, x.dtype.type(min))
     return np.asarray(x if max is None else np.minimum(x, x.dtype.type(max)))
 
