@@ -198,6 +198,12 @@ def float_only(x: Tensor, name: str = "x") -> None:
     require(dt.is_float(x.dtype), f"{name} is {x.dtype}; the operator is defined for floats only")
 
 
+def dtype_only(dtype: str, **operands: Tensor) -> None:
+    """Operands have to hold one type."""
+    for name, x in operands.items():
+        require(x.dtype == dtype, f"{name} is {x.dtype}; it has to be {dtype}")
+
+
 def integers_only(**operands: Tensor) -> None:
     """Operands have to hold integers."""
     for name, x in operands.items():

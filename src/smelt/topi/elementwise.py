@@ -17,6 +17,7 @@ from smelt.te.tensor import Tensor
 from .common import (
     at,
     broadcast_shapes,
+    dtype_only,
     float_only,
     known_dtype,
     named,
@@ -157,7 +158,7 @@ def square(x: Tensor) -> Tensor:
 @op(numpy=rounded(np.logical_not))
 def logical_not(x: Tensor) -> Tensor:
     """The other truth value."""
-    require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
+    dtype_only("bool", x=x)
     return _map(x, "logical_not", build.logical_not)
 
 

@@ -159,14 +159,14 @@ def min_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
 @op(numpy=_reduction(np.all))
 def all_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """Whether all elements along `axes` are true."""
-    common.require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
+    common.dtype_only("bool", x=x)
     return _reduce(x, axes, keepdims, "all", reduce_all)
 
 
 @op(numpy=_reduction(np.any))
 def any_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """Whether some element along `axes` is true."""
-    common.require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
+    common.dtype_only("bool", x=x)
     return _reduce(x, axes, keepdims, "any", reduce_any)
 
 

@@ -222,10 +222,9 @@ def _(x: Array, grid: Array, *, mode: str, padding_mode: str, align_corners: boo
     image, places = x.astype(np.float64), grid.astype(np.float64)
     out = np.zeros((*x.shape[:2], *grid.shape[1:-1]), np.float64)
     for n, *o in np.ndindex(*grid.shape[:-1]):
-        lines = [
-            _grid_taps(float(g), h, mode, padding_mode, align_corners)
-            for g, h in zip(places[(n, *o)][::-1], x.shape[2:], strict=True)
-        ]
+        each = zip(places[(n, *o)][::-1], x.shape[2:], strict=True)
+        how = mode, padding_mode, align_corners
+        lines = [_grid_taps(float(g), h, *how) for g, h in each]
         out[(n, slice(None), *o)] = _mixed(image[n], lines)
     return out.astype(x.dtype)
 

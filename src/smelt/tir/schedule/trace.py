@@ -196,13 +196,9 @@ class Trace:
         """A trace in which a sampling instruction has decided otherwise."""
         at = self._position(inst)
         if not inst.kind.is_sampling:
-            raise ScheduleError(
-                f"with_decision: {inst.name} decides nothing\n  legal: "
-                + (
-                    ", ".join(f"[{k}] {i}" for k, i in enumerate(self.insts) if i.kind.is_sampling)
-                    or "none: the trace samples nothing"
-                )
-            )
+            samples = [f"[{k}] {i}" for k, i in enumerate(self.insts) if i.kind.is_sampling]
+            legal = ", ".join(samples) or "none: the trace samples nothing"
+            raise ScheduleError(f"with_decision: {inst.name} decides nothing\n  legal: {legal}")
         insts = list(self.insts)
         insts[at] = inst.with_decision(decision)
         return Trace(_before_postproc(insts) if remove_postproc else insts)
