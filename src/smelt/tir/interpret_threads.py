@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from smelt.ir.errors import SmeltError
@@ -19,7 +20,6 @@ Order = Literal["forward", "reverse", "random"]
 ORDERS = ("forward", "reverse", "random")
 
 Point = tuple[int, ...]
-Axes = Sequence[tuple[str, int]]
 _Stop = tuple[Point, bool]
 
 
@@ -187,15 +187,16 @@ class Machine:
         return self.shared[key]
 
 
+@dataclass(eq=False)
 class _Thread:
     """One thread of a block, and where it has stopped."""
 
-    def __init__(
-        self, number: int, axes: Sequence[str], point: Point, arguments: list[int]
-    ) -> None:
-        self.number, self.axes, self.point, self.arguments = number, axes, point, arguments
-        self.run: Iterator[_Stop] | None = None
-        self.stop: _Stop | None = None
+    number: int
+    axes: Sequence[str]
+    point: Point
+    arguments: list[int]
+    run: Iterator[_Stop] | None = None
+    stop: _Stop | None = None
 
     @property
     def position(self) -> Point:

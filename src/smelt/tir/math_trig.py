@@ -9,6 +9,7 @@ chosen by comparisons, serve all exponents; the first two products are exact in 
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 from smelt.ir.build import all_of, any_of, call, equal, select
 from smelt.ir.expr import Expr, cast
@@ -26,10 +27,8 @@ TWO_OVER_PI = Fraction(
 def _pieces() -> list[tuple[float, float, float]]:
     """For each window the leading two 29-bit pieces of 2/pi and the 53 bits that follow."""
     scaled = [int(TWO_OVER_PI * (1 << (_PIECE * (i + 1)))) for i in range(_WINDOWS + 2)]
-    piece = [
-        Fraction(s - ((scaled[i - 1] << _PIECE) if i else 0), 1 << (_PIECE * (i + 1)))
-        for i, s in enumerate(scaled)
-    ]
+    new = [s - (before << _PIECE) for before, s in pairwise([0, *scaled])]
+    piece = [Fraction(s, 1 << (_PIECE * (i + 1))) for i, s in enumerate(new)]
     rest = [TWO_OVER_PI - Fraction(s, 1 << (_PIECE * (i + 1))) for i, s in enumerate(scaled)]
     return [(float(piece[i]), float(piece[i + 1]), float(rest[i + 1])) for i in range(_WINDOWS)]
 

@@ -240,13 +240,6 @@ def proposal(
     return tensor((b * most, 5), body, "proposal")
 
 
-def _base_anchor(ratio: float, scale: float, stride: int) -> Array:
-    """The corners of the anchor of the first pixel."""
-    width = math.floor(math.sqrt(math.floor(stride**2 / ratio)) + 0.5)
-    size = np.array([width * scale, math.floor(width * ratio + 0.5) * scale])
-    return np.stack([(stride - size) / 2, (stride + size) / 2 - 1])
-
-
 @proposal.numpy
 def _(
     cls_prob: Array, bbox_pred: Array, im_info: Array, *, scales: Sequence[float],
@@ -255,7 +248,7 @@ def _(
 ) -> Array:  # fmt: skip
     """Region by region."""
     images, _, h, w = cls_prob.shape
-    anchors = [_base_anchor(r, s, feature_stride) for r in ratios for s in scales]
+    anchors = [np.reshape(_anchor(r, s, feature_stride), (2, 2)) for r in ratios for s in scales]
     out = []
     for b in range(images):
         info = im_info[b].astype(np.float64)

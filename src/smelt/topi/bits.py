@@ -48,10 +48,8 @@ def bitpack(
     rank = len(x.shape)
     one_of(WORDS, pack_type=pack_type)
     _check(x, bits, pack_type, "pack_type")
-    pack_axis, bit_axis = (
-        axis_of(pack_axis, rank, "pack_axis"),
-        axis_of(bit_axis, rank + 1, "bit_axis"),
-    )
+    pack_axis = axis_of(pack_axis, rank, "pack_axis")
+    bit_axis = axis_of(bit_axis, rank + 1, "bit_axis")
     width, extent = dt.bits(pack_type), value_of(x.shape[pack_axis])
     require(
         extent is None or extent % width == 0,

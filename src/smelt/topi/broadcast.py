@@ -14,7 +14,15 @@ from smelt.ir.build import call, select
 from smelt.ir.expr import NE, And, Expr, Not, Or, cast
 from smelt.te.tensor import Tensor
 
-from .common import at, broadcast_shapes, integers_only, numbers_only, require, same_dtype, tensor
+from .common import (
+    at,
+    broadcast_shapes,
+    dtype_only,
+    integers_only,
+    numbers_only,
+    same_dtype,
+    tensor,
+)
 from .reference import Array, divided, rounded
 from .registry import Meaning, Op, op
 
@@ -44,11 +52,6 @@ def _zipped(
 
     body.__doc__ = what
     return op(name=name, commutative=commutative, chooses=chooses, numpy=meaning)(body)
-
-
-def _bools(**operands: Tensor) -> None:
-    for name, x in operands.items():
-        require(x.dtype == "bool", f"{name} is {x.dtype}; it has to be bool")
 
 
 def _bits(a: Tensor, b: Tensor) -> None:
@@ -152,7 +155,8 @@ greater_equal = _zipped(
 
 
 def _logical(name: str, what: str, meaning: Meaning, fn: Function) -> Op:
-    return _zipped(name, what, meaning, fn, commutative=True, check=_bools)
+    bools = functools.partial(dtype_only, "bool")
+    return _zipped(name, what, meaning, fn, commutative=True, check=bools)
 
 
 def _bitwise(name: str, what: str, meaning: Meaning, logic: Function) -> Op:
@@ -185,7 +189,7 @@ right_shift = _shift(
 @op(numpy=lambda c, a, b: np.where(c, a, b))
 def where(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """a where c, b elsewhere."""
-    require(c.dtype == "bool", f"c is {c.dtype}; it has to be bool")
+    dtype_only("bool", c=c)
     same_dtype(a=a, b=b)
     shape = broadcast_shapes(c=c.shape, a=a.shape, b=b.shape)
     return tensor(

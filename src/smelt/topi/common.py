@@ -47,7 +47,8 @@ def agree(a: Expr, b: Expr, rule: str) -> Expr:
 
 
 def agree_in_shape(have: Sequence[Expr], want: Sequence[Expr], rule: str) -> None:
-    """Shapes of one rank that have to be equal."""
+    """Shapes that have to be equal."""
+    require(len(have) == len(want), rule)
     for d, (a, b) in enumerate(zip(have, want, strict=True)):
         agree(a, b, f"{rule}: dimension {d}")
 
@@ -196,6 +197,12 @@ def float_only(x: Tensor, name: str = "x") -> None:
     require(dt.is_float(x.dtype), f"{name} is {x.dtype}; the operator is defined for floats only")
 
 
+def dtype_only(dtype: str, **operands: Tensor) -> None:
+    """Operands have to hold one type."""
+    for name, x in operands.items():
+        require(x.dtype == dtype, f"{name} is {x.dtype}; it has to be {dtype}")
+
+
 def integers_only(**operands: Tensor) -> None:
     """Operands have to hold integers."""
     for name, x in operands.items():
@@ -311,9 +318,9 @@ def axes_of(axes: Sequence[int] | None, rank: int, name: str = "axes") -> tuple[
 # ------------------------------------------------------------------------------------ reductions
 
 
-def reduce_axes(x: Tensor, axes: Sequence[int], prefix: str = "k") -> list[IterVar]:
+def reduce_axes(x: Tensor, axes: Sequence[int]) -> list[IterVar]:
     """A reduction variable for each of these dimensions."""
-    return [reduce_axis((0, x.shape[a]), f"{prefix}{a}") for a in axes]
+    return [reduce_axis((0, x.shape[a]), f"k{a}") for a in axes]
 
 
 def sum_over(

@@ -78,10 +78,8 @@ class Window:
 
     def pixel(self, point: Sequence[Expr], taps: Sequence[Expr]) -> list[Expr]:
         """Where the padded image is read for a result's position and a kernel's element."""
-        return [
-            y * s + t * d
-            for y, t, s, d in zip(point, taps, self.strides, self.dilations, strict=True)
-        ]
+        each = zip(point, taps, self.strides, self.dilations, strict=True)
+        return [y * s + t * d for y, t, s, d in each]
 
     def place(self, point: Sequence[Expr], taps: Sequence[Expr]) -> list[Expr]:
         """The same place of the image without its border."""
@@ -316,12 +314,8 @@ def conv_transpose(
     rule = f"{common.named(x=x, w=w)}: the channels of x have to be dimension 0 of w"
     common.agree(x.shape[1], w.shape[0], rule)
     common.take_groups(groups, common.named(x=x), x.shape[1])
-    size = [
-        (h - 1) * s + (o - a - b) + window.span(d)
-        for d, (h, s, o, a, b) in enumerate(
-            zip(x.shape[2:], window.strides, extra, window.begin, window.end, strict=True)
-        )
-    ]
+    ends = zip(x.shape[2:], window.strides, extra, window.begin, window.end, strict=True)
+    size = [(h - 1) * s + (o - a - b) + window.span(d) for d, (h, s, o, a, b) in enumerate(ends)]
     for d, (e, h) in enumerate(zip(size, x.shape[2:], strict=True)):
         common.require(
             (value_of(e) or 0) >= (0 if value_of(h) == 0 else 1) or value_of(e) is None,
@@ -348,10 +342,8 @@ def _(
     """Every pixel stamps the kernel, times its value, on the result."""
     rank, kernel = x.ndim - 2, w.shape[2:]
     attributes = (strides or (1,) * rank, dilations or (1,) * rank, output_padding or (0,) * rank)
-    full = [
-        (h - 1) * s + d * (k - 1) + 1 + e
-        for h, k, s, d, e in zip(x.shape[2:], kernel, *attributes, strict=True)
-    ]
+    each = zip(x.shape[2:], kernel, *attributes, strict=True)
+    full = [(h - 1) * s + d * (k - 1) + 1 + e for h, k, s, d, e in each]
     image = _in_groups(summed(x, out_dtype), groups)
     filters = _filters_in_groups(summed(w, out_dtype), groups)
     out = np.zeros((x.shape[0], w.shape[1] * groups, *full), image.dtype)

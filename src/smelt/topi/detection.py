@@ -72,11 +72,8 @@ def get_valid_counts(
         return good if id_index < 0 else all_of(good, x[b, j, id_index] >= 0.0)
 
     places, count = packed(tensor(x.shape[:2], valid, "valid"))
-    return (
-        stored(count, "int32", "valid_count"),
-        _moved(x, places, "valid_boxes"),
-        stored(places, "int32", "valid_indices"),
-    )
+    indices = stored(places, "int32", "valid_indices")
+    return stored(count, "int32", "valid_count"), _moved(x, places, "valid_boxes"), indices
 
 
 @get_valid_counts.numpy
@@ -164,11 +161,9 @@ def _not_suppressed(
         elif image[i, score] <= 0:
             out.append(i)
         else:
-            rivals = [
-                k
-                for k in kept
-                if own < 0 or (image[k, own] >= 0 and (force or image[k, own] == image[i, own]))
-            ]
+            kind = image[:, own]
+            alike = [k for k in kept if own < 0 or force or kind[k] == kind[i]]
+            rivals = [k for k in alike if own < 0 or kind[k] >= 0]
             lost = any(box_overlap(image[k, box], image[i, box]) >= threshold for k in rivals)
             out.append(-1 if lost else i)
             kept += [] if lost else [i]
@@ -320,11 +315,9 @@ def _(
     found: list[tuple[int, int, int]] = []
     for b, c in np.ndindex(images, classes):
         own = scores[b, c]
-        order = [
-            i
-            for i in descending(own)
-            if score_threshold is None or own[i] > own.dtype.type(score_threshold)
-        ]
+        order = descending(own)
+        if score_threshold is not None:
+            order = [i for i in order if own[i] > own.dtype.type(score_threshold)]
         kept = greedy(boxes[b], order, max_output_boxes_per_class, iou_threshold)
         found += [(b, c, i) for i in kept]
     if output_format == "onnx":
@@ -368,11 +361,8 @@ def _collected(
     def score(k: Expr, i: Expr) -> Expr:
         return listed(k, i, lambda r, j: scores[k, r % classes, j], 0)
 
-    return (
-        tensor((images, rows * n, 2), box, "selected"),
-        tensor((images, rows * n), score, "selected_scores"),
-        count,
-    )
+    found = tensor((images, rows * n, 2), box, "selected")
+    return found, tensor((images, rows * n), score, "selected_scores"), count
 
 
 def _class_scores(scores: Tensor, classes: int) -> Tensor:

@@ -17,6 +17,7 @@ from smelt.te.tensor import Tensor
 from .common import (
     at,
     broadcast_shapes,
+    dtype_only,
     float_only,
     known_dtype,
     named,
@@ -157,7 +158,7 @@ def square(x: Tensor) -> Tensor:
 @op(numpy=rounded(np.logical_not))
 def logical_not(x: Tensor) -> Tensor:
     """The other truth value."""
-    require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
+    dtype_only("bool", x=x)
     return _map(x, "logical_not", build.logical_not)
 
 
@@ -273,10 +274,8 @@ def clip(x: Tensor, *, min: float | None = None, max: float | None = None) -> Te
 
 def _clip(x: Array, min: float | None, max: float | None) -> Array:
     if x.dtype.kind in "iu":
-        info = np.iinfo(x.dtype)
-        low = info.min if min is None else int(np.clip(min, info.min, info.max))
-        high = info.max if max is None else int(np.clip(max, info.min, info.max))
-        return np.asarray(np.minimum(np.maximum(x, x.dtype.type(low)), x.dtype.type(high)))
+        ends = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
+        min, max = [None if v is None else int(np.clip(v, *ends)) for v in (min, max)]
     x = x if min is None else np.maximum(x, x.dtype.type(min))
     return np.asarray(x if max is None else np.minimum(x, x.dtype.type(max)))
 

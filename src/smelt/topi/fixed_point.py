@@ -12,7 +12,7 @@ from smelt.ir.build import call
 from smelt.ir.expr import Expr, cast, const
 from smelt.te.tensor import Tensor
 
-from .common import agree, axes_of, named, one_of, require, tensor
+from .common import agree, axes_of, dtype_only, named, one_of, require, tensor
 from .reference import Array
 from .registry import op
 
@@ -21,11 +21,6 @@ FRACTION_BITS = 31
 """Of a multiplier: it stands for multiplier / 2 ** 31."""
 LARGEST_SHIFT = 31
 ROUNDINGS = ("upward", "away")
-
-
-def _int32(**operands: Tensor) -> None:
-    for name, x in operands.items():
-        require(x.dtype == "int32", f"{name} is {x.dtype}; it has to be int32")
 
 
 def _product(
@@ -56,7 +51,7 @@ def fixed_point_multiply(
 
     The product is formed in int64 and the result cut to 32 bits, as Relay does.
     """
-    _int32(x=x)
+    dtype_only("int32", x=x)
     one_of(ROUNDINGS, rounding=rounding)
     require(
         -(1 << 31) <= multiplier < 1 << 31,
@@ -107,9 +102,9 @@ def fixed_point_multiply_per_axis(
     rounding  as in fixed_point_multiply
     """
     one_of(ROUNDINGS, rounding=rounding)
-    _int32(x=x, multiplier=multiplier, left_shift=left_shift, right_shift=right_shift)
-    axes = axes_of(axes, len(x.shape))
     factors = {"multiplier": multiplier, "left_shift": left_shift, "right_shift": right_shift}
+    dtype_only("int32", x=x, **factors)
+    axes = axes_of(axes, len(x.shape))
     for name, t in factors.items():
         own, count = named(**{name: t}), len(t.shape)
         require(count == len(axes), f"{own} has {count} dimensions; axes={axes} needs {len(axes)}")

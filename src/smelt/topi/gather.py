@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -147,17 +148,12 @@ def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     outer = len(indices.shape) - 1
     shape = [*indices.shape[:-1], *x.shape[batch_dims + depth :]]
     for d in range(batch_dims):
-        shape[d] = common.agree(
-            x.shape[d],
-            indices.shape[d],
-            f"{common.named(x=x, indices=indices)}: batch dimension {d}",
-        )
+        rule = f"{common.named(x=x, indices=indices)}: batch dimension {d}"
+        shape[d] = common.agree(x.shape[d], indices.shape[d], rule)
 
     def body(*i: Expr) -> Expr:
-        row = [
-            _inside(indices[(*i[:outer], const(k, INDEX))], x.shape[batch_dims + k])
-            for k in range(depth)
-        ]
+        named = [indices[(*i[:outer], const(k, INDEX))] for k in range(depth)]
+        row = [_inside(v, x.shape[batch_dims + k]) for k, v in enumerate(named)]
         element = x[(*i[:batch_dims], *row, *i[outer:])]
         return _held(x, range(batch_dims, batch_dims + depth), element)
 
@@ -212,13 +208,10 @@ def _(
 
 # -------------------------------------------------------------------------------------- writing
 
-_JOIN: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "none": lambda old, new: new,
-    "add": lambda old, new: old + new,
-    "mul": lambda old, new: old * new,
-    "min": minimum,
+_JOIN: dict[str, Callable[[Any, Any], Expr]] = {
+    "none": lambda _, new: new, "add": operator.add, "mul": operator.mul, "min": minimum,
     "max": maximum,
-}
+}  # fmt: skip
 
 
 def _scattered(
@@ -259,9 +252,8 @@ def scatter_elements(
     common.same_dtype(x=x, updates=updates)
     axis = common.axis_of(axis, len(x.shape))
     _inside_of(x, axis, indices=indices, updates=updates)
-    common.agree_in_shape(
-        indices.shape, updates.shape, "indices and updates have to be of one shape"
-    )
+    rule = "indices and updates have to be of one shape"
+    common.agree_in_shape(indices.shape, updates.shape, rule)
 
     def place(i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
         at = _wrapped(indices[i], x.shape[axis])
@@ -305,13 +297,8 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
     common.same_dtype(x=x, updates=updates)
     depth, outer = _depth(x, indices, 0), len(indices.shape) - 1
     want = (*indices.shape[:-1], *x.shape[depth:])
-    common.require(
-        len(updates.shape) == len(want),
-        f"{common.named(updates=updates)} have to be {common.describe(want)}",
-    )
-    common.agree_in_shape(
-        updates.shape, want, f"{common.named(updates=updates)} have to be {common.describe(want)}"
-    )
+    rule = f"{common.named(updates=updates)} have to be {common.describe(want)}"
+    common.agree_in_shape(updates.shape, want, rule)
 
     def place(i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
         row = [_wrapped(indices[(*i[:outer], const(d, INDEX))], x.shape[d]) for d in range(depth)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.build import call, if_then_else, value_of
-from smelt.ir.expr import INDEX, Expr, cast, const
+from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor, min_value, reduce_axis
 from smelt.te.tensor import max as te_max
 
@@ -100,10 +100,8 @@ def correlation(
         )
         size.append((room + (stride1 - 1)) // stride1)
     images = [window.pad(t, number(0, dtype)) for t in (a, b)]
-    axes = [
-        reduce_axis((0, e), name)
-        for e, name in ((a.shape[1], "c"), (kernel_size, "kh"), (kernel_size, "kw"))
-    ]
+    sizes: dict[str, ExprLike] = {"c": a.shape[1], "kh": kernel_size, "kw": kernel_size}
+    axes = [reduce_axis((0, e), name) for name, e in sizes.items()]
     to = wide(dtype)
 
     def body(n: Expr, q: Expr, *y: Expr) -> Expr:

@@ -47,10 +47,8 @@ def product(
         if free is None:
             return x[k.var]
         skip = len(batch) - (len(x.shape) - 2)
-        lead = [
-            common.place(e, out, i)
-            for e, out, i in zip(x.shape[:-2], batch[skip:], outer[skip:], strict=True)
-        ]
+        each = zip(x.shape[:-2], batch[skip:], outer[skip:], strict=True)
+        lead = [common.place(e, out, i) for e, out, i in each]
         return x[(*lead, *((k.var, free) if swapped else (free, k.var)))]
 
     def body(*i: Expr) -> Expr:

@@ -294,10 +294,8 @@ def adaptive_max_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
 def _even_array(extents: Sequence[int], size: Sequence[int]) -> Iterator[tuple[Index, Index]]:
     """Every place of the result, and the pixels of its window."""
     for place in np.ndindex(*size):
-        window = [
-            slice(i * h // n, -(-(i + 1) * h // n))
-            for i, h, n in zip(place, extents, size, strict=True)
-        ]
+        each = zip(place, extents, size, strict=True)
+        window = [slice(i * h // n, -(-(i + 1) * h // n)) for i, h, n in each]
         yield (..., *place), (..., *window)
 
 

@@ -96,11 +96,9 @@ def _blocks(key: Tensor, count: Expr) -> Tensor:
         def one(i: tuple[Expr, ...]) -> Stmt:
             low = key[7] + cast(WORD, i[0])
             start = [key[4], key[5], key[6] + cast(WORD, low < key[7]), low]
-            return seq(
-                *[w.set(v) for w, v in zip(words, start, strict=True)],
-                _hashed(words, key),
-                *[store(result, (i[0], j), w.value) for j, w in enumerate(words)],
-            )
+            begin = [w.set(v) for w, v in zip(words, start, strict=True)]
+            kept = [store(result, (i[0], j), w.value) for j, w in enumerate(words)]
+            return seq(*begin, _hashed(words, key), *kept)
 
         return loop_nest([count], words, one, sharing(count * 100), "block")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import gt, lt
 from typing import Any
 
 import numpy as np
@@ -158,14 +159,14 @@ def min_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
 @op(numpy=_reduction(np.all))
 def all_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """Whether all elements along `axes` are true."""
-    common.require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
+    common.dtype_only("bool", x=x)
     return _reduce(x, axes, keepdims, "all", reduce_all)
 
 
 @op(numpy=_reduction(np.any))
 def any_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """Whether some element along `axes` is true."""
-    common.require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
+    common.dtype_only("bool", x=x)
     return _reduce(x, axes, keepdims, "any", reduce_any)
 
 
@@ -260,16 +261,13 @@ def _picker(name: str, better: Callable[[Expr, Expr], Expr], worst: Any, last: b
     return comm_reducer(combine, identity, name)
 
 
-_ARGMAX = {
-    last: _picker(f"argmax{'_last' * last}", lambda a, b: a > b, min_value, last)
-    for last in (False, True)
-}
+_ARGMAX, _ARGMIN = [
+    [_picker(f"{name}{'_last' * last}", better, worst, last) for last in (False, True)]
+    for name, better, worst in (("argmax", gt, min_value), ("argmin", lt, max_value))
+]
+"""By whether the last index among equals is wanted."""
 FIRST_MAX = _ARGMAX[False]
 """The reduction of (index, value) pairs to the largest value; the first index among equals."""
-_ARGMIN = {
-    last: _picker(f"argmin{'_last' * last}", lambda a, b: a < b, max_value, last)
-    for last in (False, True)
-}
 
 
 def _position(x: Tensor, axis: int, keepdims: bool, name: str, reducer: Any) -> Tensor:

@@ -141,15 +141,11 @@ def taps(
     """For every element of the kernel: its index and the part of the padded image it meets."""
     rank = len(kernel)
     strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
-    size = [
-        (h - d * (k - 1) - 1) // s + 1
-        for h, k, s, d in zip(x.shape[x.ndim - rank :], kernel, strides, dilations, strict=True)
-    ]
+    each = zip(x.shape[x.ndim - rank :], kernel, strides, dilations, strict=True)
+    size = [(h - d * (k - 1) - 1) // s + 1 for h, k, s, d in each]
     for place in itertools.product(*map(range, kernel)):
-        cut = [
-            slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
-            for t, d, n, s in zip(place, dilations, size, strides, strict=True)
-        ]
+        ends = zip(place, dilations, size, strides, strict=True)
+        cut = [slice(t * d, t * d + max(0, (n - 1) * s + 1), s) for t, d, n, s in ends]
         met: Index = (..., *cut)
         yield (..., *place), x[met]
 

@@ -230,10 +230,8 @@ def _(
         step = (extent if half_pixel else np.maximum(extent, 1)) / np.array(size)
         counts = [samples if samples > 0 else max(math.ceil(s), 0) for s in step]
         for place in np.ndindex(*size):
-            lines = [
-                [b + s * (p + (i + 0.5) / n) for i in range(n)]
-                for b, s, p, n in zip(begin, step, place, counts, strict=True)
-            ]
+            each = zip(begin, step, place, counts, strict=True)
+            lines = [[b + s * (p + (i + 0.5) / n) for i in range(n)] for b, s, p, n in each]
             points = []
             for u, v in itertools.product(*lines):
                 inside = -1 <= u <= h and -1 <= v <= w
@@ -407,10 +405,8 @@ def _moved(
 
     def body(n: Expr, c: Expr, kh: Expr, kw: Expr, p: Expr, q: Expr) -> Expr:
         tap = (c // each * kernel[0] + kh) * kernel[1] + kw
-        y, z = [
-            cast(place, v) + cast(place, offset[n, tap * 2 + d, p, q])
-            for d, v in enumerate(window.place([p, q], [kh, kw]))
-        ]
+        met = enumerate(window.place([p, q], [kh, kw]))
+        y, z = [cast(place, v) + cast(place, offset[n, tap * 2 + d, p, q]) for d, v in met]
 
         def load(r: Expr, s: Expr) -> Expr:
             inside = all_of(r >= 0, r < x.shape[2], s >= 0, s < x.shape[3])

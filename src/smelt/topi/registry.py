@@ -69,12 +69,10 @@ class OpInstance:
         elements is no such operator, even where it moves none: its attributes name dimensions."""
         stages = [s for s in topological(self.outputs) if not isinstance(s, PlaceholderOp)]
         computes = [s for s in stages if isinstance(s, ComputeOp) and not s.reduce_axis]
-        return (
-            len(self.outputs) == 1
-            and len(computes) == len(stages)
-            and all(_at_its_place(s) for s in computes)
-            and not all(isinstance(s.body[0], BufferLoad) for s in computes)
-        )
+        if len(self.outputs) != 1 or len(computes) < len(stages):
+            return False
+        moves = all(isinstance(s.body[0], BufferLoad) for s in computes)
+        return not moves and all(_at_its_place(s) for s in computes)
 
     @cached_property
     def source_axes(self) -> tuple[int | None, ...] | None:

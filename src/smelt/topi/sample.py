@@ -172,10 +172,8 @@ def grid_sample(
         f"extent {rank}",
     )
     common.agree(x.shape[0], grid.shape[0], f"{common.named(x=x, grid=grid)}: one grid per image")
-    lines = [
-        _grid_line(grid, d, rank, x.shape[2 + d], mode, padding_mode, align_corners)
-        for d in range(rank)
-    ]
+    how = mode, padding_mode, align_corners
+    lines = [_grid_line(grid, d, rank, e, *how) for d, e in enumerate(x.shape[2:])]
     shape = (*x.shape[:2], *grid.shape[1:-1])
     found = _sampled(x, shape, lines, lambda *i: (i[0], i[1]), lambda *i: [(i[0], *i[2:])] * rank)
     return common.stored(found, x.dtype)
@@ -224,10 +222,9 @@ def _(x: Array, grid: Array, *, mode: str, padding_mode: str, align_corners: boo
     image, places = x.astype(np.float64), grid.astype(np.float64)
     out = np.zeros((*x.shape[:2], *grid.shape[1:-1]), np.float64)
     for n, *o in np.ndindex(*grid.shape[:-1]):
-        lines = [
-            _grid_taps(float(g), h, mode, padding_mode, align_corners)
-            for g, h in zip(places[(n, *o)][::-1], x.shape[2:], strict=True)
-        ]
+        each = zip(places[(n, *o)][::-1], x.shape[2:], strict=True)
+        how = mode, padding_mode, align_corners
+        lines = [_grid_taps(float(g), h, *how) for g, h in each]
         out[(n, slice(None), *o)] = _mixed(image[n], lines)
     return out.astype(x.dtype)
 
@@ -323,11 +320,8 @@ def crop_and_resize(
     if mode == "linear":
         common.float_only(x)
     common.take_forms("[k, 4]", "[m]", boxes=boxes, indices=indices)
-    common.agree(
-        boxes.shape[0],
-        indices.shape[0],
-        f"{common.named(boxes=boxes, indices=indices)}: one index per box",
-    )
+    rule = f"{common.named(boxes=boxes, indices=indices)}: one index per box"
+    common.agree(boxes.shape[0], indices.shape[0], rule)
     lines = [_crop_line(boxes, d, size[d], x.shape[2 + d], mode) for d in range(2)]
 
     def channel(k: Expr, c: Expr, *_: Expr) -> tuple[Expr, Expr]:

@@ -40,8 +40,7 @@ def dft(re: Tensor, im: Tensor, *, inverse: bool = False, axis: int = -1) -> tup
     common.float_only(re, "re")
     dtype = common.same_dtype(re=re, im=im)
     rule = f"{common.named(re=re, im=im)} have to be of one shape"
-    common.require(len(re.shape) == len(im.shape), rule)
-    common.agree_in_shape(re.shape, im.shape, f"{rule}")
+    common.agree_in_shape(re.shape, im.shape, rule)
     axis = common.axis_of(axis, len(re.shape))
     n, to = re.shape[axis], common.wide(dtype)
     cosines, sines = _table("cos", n, n, to), _table("sin", n, n, to)
@@ -102,11 +101,11 @@ def stft(
     )
     frames, frequencies = (length - n) // hop_length + 1, n // 2 + 1 if onesided else n
     batch = x.shape[:-1]
-    pieces = common.tensor(
-        (*batch, frames, n),
-        lambda *i: cast(to, x[(*i[:-2], i[-2] * hop_length + i[-1])]) * cast(to, window[i[-1]]),
-        "pieces",
-    )
+
+    def piece(*i: Expr) -> Expr:
+        return cast(to, x[(*i[:-2], i[-2] * hop_length + i[-1])]) * cast(to, window[i[-1]])
+
+    pieces = common.tensor((*batch, frames, n), piece, "pieces")
 
     def part(name: str) -> Tensor:
         table, t = _table(name, n, frequencies, to), reduce_axis((0, n), "t")

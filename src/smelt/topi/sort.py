@@ -115,11 +115,9 @@ def merged_order(
                 return _merged(work, lane, n, t, compared, left, right)
 
             passes = _passes(n)
-            return seq(
-                loop(n, lambda k: store(work, (lane, 0, k), k), "k"),
-                loop(passes, turn, "turn"),
-                loop(n, lambda k: put(lane, k, work[lane, passes % 2, k]), "k"),
-            )
+            begin = loop(n, lambda k: store(work, (lane, 0, k), k), "k")
+            end = loop(n, lambda k: put(lane, k, work[lane, passes % 2, k]), "k")
+            return seq(begin, loop(passes, turn, "turn"), end)
 
         def all_but_the_rest(lane: Expr, n: Expr) -> Stmt:
             rest = loop(lanes.size - n, lambda k: put(lane, n + k, n + k), "k")
@@ -179,14 +177,11 @@ def first_of(x: Tensor, axis: int, count: int, descending: bool = False) -> Tens
             def moved(last: Expr) -> Stmt:
                 return loop(last - low.value, lambda s: one_down(lane, last - s), "s")
 
-            return seq(
-                low.set(0),
-                high.set(held.value),
-                halving(low, high, count.bit_length(), behind),
-                let(build.minimum(held.value, k - 1), moved, "last"),
-                store(result, lanes.at(lane, low.value), j),
-                held.set(build.minimum(held.value + 1, k)),
-            )
+            found = halving(low, high, count.bit_length(), behind)
+            room = let(build.minimum(held.value, k - 1), moved, "last")
+            put = store(result, lanes.at(lane, low.value), j)
+            full = held.set(build.minimum(held.value + 1, k))
+            return seq(low.set(0), high.set(held.value), found, room, put, full)
 
         def one_down(lane: Expr, place: Expr) -> Stmt:
             return store(result, lanes.at(lane, place), result[lanes.at(lane, place - 1)])

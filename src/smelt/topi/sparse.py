@@ -218,18 +218,15 @@ def sparse_transpose(
             return seq(here, add_to(begins, (c + 1,), begins[c]))
 
         def moved(line: Expr) -> Callable[[Expr, Expr], Stmt]:
-            return lambda e, c: seq(
-                store(values, (place[c],), data[e]),
-                store(rows, (place[c],), cast(rows.dtype, line)),
-                add_to(place, (c,), 1),
-            )
+            def one(e: Expr, c: Expr) -> Stmt:
+                row = store(rows, (place[c],), cast(rows.dtype, line))
+                return seq(store(values, (place[c],), data[e]), row, add_to(place, (c,), 1))
 
-        return seq(
-            *cleared(values, rows, begins),
-            loop(matrix.lines, lambda n: each(n, counted), "n"),
-            loop(count, summed, "c"),
-            loop(matrix.lines, lambda n: each(n, moved(n)), "n"),
-        )
+            return one
+
+        first = loop(matrix.lines, lambda n: each(n, counted), "n")
+        then = loop(matrix.lines, lambda n: each(n, moved(n)), "n")
+        return seq(*cleared(values, rows, begins), first, loop(count, summed, "c"), then)
 
     shapes = [data.shape, data.shape, (count + 1,), (count,)]
     types = [data.dtype, indices.dtype, indptr.dtype, INDEX]
@@ -315,28 +312,17 @@ def _filled(operands: Sequence[Tensor], *outs: Tensor) -> Stmt:
         def moved_on(size: Expr) -> Stmt:
             return seq(store(place, (r,), at), filled.set(at + size))
 
-        return seq(
-            store(empty, (r,), equal(place[r], 0)),
-            when(equal(place[r], 0), first),
-            let(maximum(place[r], 1), moved_on, "size"),
-        )
+        none = equal(place[r], 0)
+        room = let(maximum(place[r], 1), moved_on, "size")
+        return seq(store(empty, (r,), none), when(none, first), room)
 
     def moved(i: Expr, r: Expr) -> Stmt:
-        return seq(
-            loop(rank, lambda d: store(places, (place[r], d), indices[i, d]), "d"),
-            store(kept, (place[r],), values[i]),
-            add_to(place, (r,), 1),
-        )
+        index = loop(rank, lambda d: store(places, (place[r], d), indices[i, d]), "d")
+        return seq(index, store(kept, (place[r],), values[i]), add_to(place, (r,), 1))
 
-    return once(
-        [filled],
-        *cleared(places, kept, place),
-        each(lambda _, r: add_to(place, (r,), 1)),
-        filled.set(0),
-        loop(rows, begun, "r"),
-        each(moved),
-        store(count, (), filled.value),
-    )
+    counted, end = each(lambda _, r: add_to(place, (r,), 1)), store(count, (), filled.value)
+    every = [filled.set(0), loop(rows, begun, "r"), each(moved)]
+    return once([filled], *cleared(places, kept, place), counted, *every, end)
 
 
 @op

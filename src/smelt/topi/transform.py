@@ -169,15 +169,11 @@ def concat(*xs: Tensor, axis: int = 0) -> Tensor:
     shape = list(first.shape)
     for n, x in enumerate(xs[1:], 1):
         common.same_dtype(**{"xs0": first, f"xs{n}": x})
-        common.require(
-            len(x.shape) == len(first.shape),
-            f"xs{n} {common.describe(x.shape)} and xs0 {common.describe(first.shape)} need one "
-            "rank",
-        )
+        both = f"xs{n} {common.describe(x.shape)} and xs0 {common.describe(first.shape)}"
+        common.require(len(x.shape) == len(first.shape), f"{both} need one rank")
         for d, e in enumerate(x.shape):
             if d != axis:
-                rule = f"xs{n} {common.describe(x.shape)} and xs0 {common.describe(first.shape)}: "
-                shape[d] = common.agree(shape[d], e, f"{rule}dimension {d} has to be equal")
+                shape[d] = common.agree(shape[d], e, f"{both}: dimension {d} has to be equal")
     starts: list[Expr] = [ZERO]
     for x in xs:
         starts.append(starts[-1] + x.shape[axis])

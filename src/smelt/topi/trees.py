@@ -62,11 +62,8 @@ def tree_leaves(
                 after = select(met, cast(INDEX, then[at]), cast(INDEX, other[at]))
                 return when(at >= 0, node.set(after))
 
-            return seq(
-                node.set(cast(INDEX, roots[tree])),
-                loop(depth, step, "level"),
-                store(result, i, -1 - node.value),
-            )
+            start, end = node.set(cast(INDEX, roots[tree])), store(result, i, -1 - node.value)
+            return seq(start, loop(depth, step, "level"), end)
 
         kind = sharing(rows * trees * max(depth, 1) * 8)
         return loop_nest([rows, trees], [node], one, kind, "tree")

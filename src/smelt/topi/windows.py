@@ -73,8 +73,7 @@ def strided_set(
     shape, start, step = slice_of(x, axes, begin, end, strides)
     rule = f"{common.named(v=v)} has to be of the shape of the slice, "
     rule += f"{common.describe(shape)}"
-    common.require(len(v.shape) == len(shape), rule)
-    common.agree_in_shape(v.shape, shape, f"{rule}")
+    common.agree_in_shape(v.shape, shape, rule)
 
     def body(*i: Expr) -> Expr:
         conditions: list[Expr] = []
@@ -123,11 +122,8 @@ def col2im(x: Tensor, *, size: Extents, kernel: Ints, **given: Ints) -> Tensor:
         rows is None or rows % taps == 0,
         f"{common.named(x=x)}: {rows} rows are no multiple of the kernel's {taps} elements",
     )
-    common.agree(
-        x.shape[2],
-        count,
-        f"{common.named(x=x)}: a kernel of {kernel} has as many places on {common.describe(image)}",
-    )
+    rule = f"a kernel of {kernel} has as many places on {common.describe(image)}"
+    common.agree(x.shape[2], count, f"{common.named(x=x)}: {rule}")
     axes = [reduce_axis((0, k), f"k{d}") for d, k in enumerate(kernel)]
 
     def body(n: Expr, c: Expr, *pixel: Expr) -> Expr:

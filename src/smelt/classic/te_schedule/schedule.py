@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from smelt.ir.errors import ScheduleError
@@ -115,11 +116,10 @@ class Schedule:
 
     def copy(self) -> Schedule:
         """An independent schedule that says the same about the same operations."""
-        other = Schedule.__new__(Schedule)
+        other = copy(self)
         new: dict[Stage, Stage] = {}
         for x in [*self.stages, *self.groups]:
-            y = new[x] = type(x).__new__(type(x))
-            y.__dict__.update(x.__dict__)
+            y = new[x] = copy(x)
             y.schedule, y.leaf_iter_vars, y.steps = other, list(x.leaf_iter_vars), list(x.steps)
             y.layouts, y.aligned = list(x.layouts), list(x.aligned)
             y.treatments = {a: _copied(t) for a, t in x.treatments.items()}

@@ -51,7 +51,7 @@ _UNKNOWN = 64
 
 @dataclass
 class Roles:
-    """Who is who in a contraction."""
+    """Who is who in a contraction, and for what processor."""
 
     a: BufferLoad
     b: BufferLoad
@@ -61,9 +61,10 @@ class Roles:
     vector: IterVar
     reduce: list[IterVar]
     analyzer: Analyzer
+    hardware: Hardware
 
 
-def roles_of(sch: Schedule, info: BlockInfo) -> Roles | None:
+def roles_of(sch: Schedule, info: BlockInfo, hardware: Hardware) -> Roles | None:
     """Sort the operands and iteration variables; None where the block does not fit."""
     product = info.product()
     if product is None or info.store is None or not info.spatial:
@@ -72,8 +73,6 @@ def roles_of(sch: Schedule, info: BlockInfo) -> Roles | None:
     left, right = product
     in_left, in_right = _vars(left), _vars(right)
     vector = _vector_var(info, analyzer)
-    if vector is None:
-        return None
     if vector.var in in_left and vector.var in in_right:
         return None
     a, b = (left, right) if vector.var in in_right else (right, left)
@@ -82,14 +81,14 @@ def roles_of(sch: Schedule, info: BlockInfo) -> Roles | None:
     rows = [i for i in info.spatial if i.var in in_a and i.var not in in_b]
     columns = [i for i in info.spatial if i.var in in_b and i.var not in in_a and i is not vector]
     rest = [i for i in info.spatial if i.var not in in_a and i.var not in in_b]
-    return Roles(a, b, batch + rest, rows, columns, vector, info.reduce, analyzer)
+    return Roles(a, b, batch + rest, rows, columns, vector, info.reduce, analyzer, hardware)
 
 
 def _vars(load: BufferLoad) -> set[Var]:
     return {v for i in load.indices for v in free_vars(i)}
 
 
-def _vector_var(info: BlockInfo, analyzer: Analyzer) -> IterVar | None:
+def _vector_var(info: BlockInfo, analyzer: Analyzer) -> IterVar:
     """The spatial variable along which the result is contiguous."""
     assert info.store is not None
     for i in reversed(info.spatial):
@@ -103,7 +102,7 @@ def schedule_contraction(
 ) -> bool:
     """Schedule the block `name` and the elementwise block after it. False where it does not fit."""
     info = block_info(sch, name)
-    roles = roles_of(sch, info)
+    roles = roles_of(sch, info, hardware)
     if roles is None:
         return False
     variables = [i.var for i in info.block.iter_vars]
@@ -111,9 +110,9 @@ def schedule_contraction(
     row_loop, rows = _row_loop(sch, roles, loops, info)
     if _is_dot(roles, rows, constants):
         return False
-    mr, nv = _tile(roles, rows, hardware)
+    mr, nv = _tile(roles, rows)
     lanes = hardware.lanes(4)
-    _pack(sch, name, roles, nv * lanes, constants, rows, hardware)
+    _pack(sch, name, roles, nv * lanes, constants, rows)
     epilogue = in_registers(sch, name, epilogue)
     j_o, j_v, j_l = sch.split(loops[roles.vector.var], [None, nv, lanes])
     i_o: str | None = row_loop
@@ -128,13 +127,13 @@ def schedule_contraction(
     outer = [*batch, *columns, j_o, *other_rows, *([i_o] if i_o is not None else [])]
     inner = [*([i_i] if i_i is not None else []), j_v, j_l]
     sch.reorder(*outer, *reduce, *inner)
-    outer = _chunk(sch, outer, hardware, roles, tiled)
+    outer = _chunk(sch, outer, roles, tiled)
     at = outer[-1]
     sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
     copy_out(sch, epilogue, len(outer), lanes)
     write_out_sums(sch, name, reduce, inner, len(outer))
     _unroll_taps(sch, roles, loops)
-    _parallel(sch, outer, hardware, roles)
+    _parallel(sch, outer, roles)
     return True
 
 
@@ -200,19 +199,14 @@ def _guarded(info: BlockInfo, variables: set[Var]) -> bool:
     )
 
 
-def _tile(roles: Roles, rows: int, hardware: Hardware) -> tuple[int, int]:
+def _tile(roles: Roles, rows: int) -> tuple[int, int]:
     step = step_of(roles.a, roles.rows[-1].var, roles.analyzer) if roles.rows else 0
-    return register_tile(rows, _extent(roles.vector.dom.extent), hardware, 4 * (step or 0))
+    columns = _extent(roles.vector.dom.extent)
+    return register_tile(rows, columns, roles.hardware, 4 * (step or 0))
 
 
 def _pack(
-    sch: Schedule,
-    name: str,
-    roles: Roles,
-    panel: int,
-    constants: frozenset[str],
-    rows: int,
-    hardware: Hardware,
+    sch: Schedule, name: str, roles: Roles, panel: int, constants: frozenset[str], rows: int
 ) -> None:
     """Lay B out in panels: [batch, column tile, reduction, columns of a tile]."""
     buffer = roles.b.buffer
@@ -220,7 +214,7 @@ def _pack(
     if not all(isinstance(i, Var) for i in dims):
         return
     constant = buffer.name in constants
-    if not constant and not _worth_packing(roles, rows, panel, hardware):
+    if not constant and not _worth_packing(roles, rows, panel):
         return
     copy = None if constant else sch.cache_read(name, buffer.name, "global")
     target = buffer.name if constant else _factor(block_info(sch, name), roles)
@@ -235,10 +229,10 @@ def _pack(
 
     sch.transform_layout(name, target, panels, pad_value=0.0 if constant else "undef")
     if copy is not None:
-        _copy_panels(sch, copy, [*kept, *inner], at, panel, hardware)
+        _copy_panels(sch, copy, [*kept, *inner], at, panel, roles.hardware)
 
 
-def _worth_packing(roles: Roles, rows: int, panel: int, hardware: Hardware) -> bool:
+def _worth_packing(roles: Roles, rows: int, panel: int) -> bool:
     """Whether enough rows use a B given at run time that laying it out in panels pays.
 
     Columns that are no neighbours in memory always cost more. Otherwise panels are read in place,
@@ -253,7 +247,7 @@ def _worth_packing(roles: Roles, rows: int, panel: int, hardware: Hardware) -> b
     straddles = step is None or step * 4 % _LINE != 0
     steps = prod([_extent(i.dom.extent) for i in roles.reduce])
     many = _MANY_ROWS_UNALIGNED if straddles else _MANY_ROWS
-    return rows >= many or steps * panel * 4 > hardware.l2 // 2
+    return rows >= many or steps * panel * 4 > roles.hardware.l2 // 2
 
 
 def _copy_panels(
@@ -318,14 +312,12 @@ def _unroll_taps(sch: Schedule, roles: Roles, loops: Mapping[Var, str]) -> None:
         sch.unroll(loops[last.var])
 
 
-def _chunk(
-    sch: Schedule, outer: list[str], hardware: Hardware, roles: Roles, tiled: bool
-) -> list[str]:
+def _chunk(sch: Schedule, outer: list[str], roles: Roles, tiled: bool) -> list[str]:
     """Cut the row tiles into blocks where the loops outside give too few tasks."""
     tasks = prod([certain(sch.state.loop(x).extent) for x in outer[:-1]])
     last = _extent(sch.state.loop(outer[-1]).extent)
-    want = hardware.cores * _TASKS
-    if _alone(roles, hardware) or not tiled or tasks >= want // 2 or last < 2:
+    want = roles.hardware.cores * _TASKS
+    if _alone(roles) or not tiled or tasks >= want // 2 or last < 2:
         return outer
     need = min(last, -(-want // tasks))
     chunks = next(c for c in range(need, last + 1) if last % c == 0)
@@ -333,7 +325,7 @@ def _chunk(
     return [*outer[:-1], block, tile]
 
 
-def _alone(roles: Roles, hardware: Hardware) -> bool:
+def _alone(roles: Roles) -> bool:
     """Whether one core is there, or done before threads would have started.
 
     It takes about as long as its multiply-adds, or as the bytes of B from beyond its caches.
@@ -341,16 +333,17 @@ def _alone(roles: Roles, hardware: Hardware) -> bool:
     every = (*roles.batch, *roles.rows, *roles.columns, roles.vector, *roles.reduce)
     flops = 2.0 * prod([_extent(i.dom.extent) for i in every])
     moved = 4.0 * prod(map(_extent, roles.b.buffer.shape))
-    return hardware.cores == 1 or max(flops / _FLOPS, moved / _BYTES) < PARALLEL_SECONDS
+    seconds = max(flops / _FLOPS, moved / _BYTES)
+    return roles.hardware.cores == 1 or seconds < PARALLEL_SECONDS
 
 
-def _parallel(sch: Schedule, outer: list[str], hardware: Hardware, roles: Roles) -> None:
+def _parallel(sch: Schedule, outer: list[str], roles: Roles) -> None:
     """Outer loops become parallel until there are tasks enough."""
-    if _alone(roles, hardware):
+    if _alone(roles):
         return
     tasks = 1
     for x in outer[:-1] if len(outer) > 1 else outer:
         sch.parallel(x)
         tasks *= certain(sch.state.loop(x).extent)
-        if tasks >= hardware.cores * _TASKS:
+        if tasks >= roles.hardware.cores * _TASKS:
             break

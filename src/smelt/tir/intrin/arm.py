@@ -63,12 +63,14 @@ for _rows in (4, 8):
 # ---------------------------------------------------------------------------- dot products of bytes
 
 
-def _words(function: str, unsigned: bool, a: str, b: str, lane: str = "") -> str:
+def _words(function: str, a: str, b: str, lane: str = "") -> str:
     """The C statement of an instruction on vectors a and b of bytes that adds to four words.
 
     Unsigned sums are, modulo 2**32, the signed ones.
     """
-    s, c, r = ("u32", "(const uint32_t *)c", "(uint32_t *)r") if unsigned else ("s32", "c", "r")
+    s, c, r = "s32", "c", "r"
+    if a == b == "uint8":
+        s, c, r = "u32", "(const uint32_t *)c", "(uint32_t *)r"
     return f"vst1q_{s}({r}, {function}_{s}(vld1q_{s}({c}), {_LOAD[a]}(a), {_LOAD[b]}(b){lane}));"
 
 
@@ -82,20 +84,24 @@ def _dot_lane(llvm: str, swapped: bool) -> Callable[..., Expr]:
     return expand
 
 
-for _name, _a, _b, _feature, _c in (
-    ("sdot", "int8", "int8", "dotprod", "vdotq"),
-    ("udot", "uint8", "uint8", "dotprod", "vdotq"),
-    ("usdot", "uint8", "int8", "i8mm", "vusdotq"),
+for _name, _a, _b, _feature, _c, _tile in (
+    ("sdot", "int8", "int8", "dotprod", "vdotq", "4x4"),
+    ("udot", "uint8", "uint8", "dotprod", "vdotq", "4x4"),
+    ("usdot", "uint8", "int8", "i8mm", "vusdotq", "4x4"),
+    ("smmla", "int8", "int8", "i8mm", "vmmlaq", "2x2x8"),
+    ("ummla", "uint8", "uint8", "i8mm", "vmmlaq", "2x2x8"),
+    ("usmmla", "uint8", "int8", "i8mm", "vusmmlaq", "2x2x8"),
 ):
+    _matrix = programs.MultiplyAdd(_a, _b, "int32", 4, 8, "matrix", rows=2)
     _made = _neon(
         f"arm.neon.{_name}",
-        programs.dot(4, 4, _a, _b),
+        _matrix if "mmla" in _name else programs.dot(4, 4, _a, _b),
         features=(_feature,),
         llvm=f"llvm.aarch64.neon.{_name}.v4i32.v16i8",
-        c=_words(_c, _name == "udot", _a, _b),
+        c=_words(_c, _a, _b),
         source=f"{_A64}{_name.upper()} (vector)",
     )
-    TensorIntrin.register(f"arm.neon.{_name}_4x4", *_made.tile())
+    TensorIntrin.register(f"arm.neon.{_name}_{_tile}", *_made.tile())
 
 for _name, _a, _b, _feature, _c in (
     ("sdot", "int8", "int8", "dotprod", "vdotq_laneq"),
@@ -108,25 +114,10 @@ for _name, _a, _b, _feature, _c in (
         programs.dot(4, 4, _a, _b, form="picked"),
         features=(_feature,),
         llvm=_dot_lane(f"llvm.aarch64.neon.{'usdot' if _swapped else _name}.v4i32.v16i8", _swapped),
-        c=_words(_c, _name == "udot", _a, _b, ", {lane}"),
+        c=_words(_c, _a, _b, ", {lane}"),
         source=f"{_A64}{_name.upper()} (by element)",
     )
     TensorIntrin.register(f"arm.neon.{'usdot' if _swapped else _name}_tile_8x8", *_made.tile(8, 2))
-
-for _name, _a, _b, _c in (
-    ("smmla", "int8", "int8", "vmmlaq"),
-    ("ummla", "uint8", "uint8", "vmmlaq"),
-    ("usmmla", "uint8", "int8", "vusmmlaq"),
-):
-    _made = _neon(
-        f"arm.neon.{_name}",
-        programs.MultiplyAdd(_a, _b, "int32", 4, 8, "matrix", rows=2),
-        features=("i8mm",),
-        llvm=f"llvm.aarch64.neon.{_name}.v4i32.v16i8",
-        c=_words(_c, _name == "ummla", _a, _b),
-        source=f"{_A64}{_name.upper()} (vector)",
-    )
-    TensorIntrin.register(f"arm.neon.{_name}_2x2x8", *_made.tile())
 
 # ------------------------------------------------------------------ DSP instructions, 32-bit cores
 
@@ -161,22 +152,13 @@ def _dsp_c(kind: str, statement: str) -> str:
     return f"{kind} x, y; memcpy(&x, a, 4); memcpy(&y, b, 4); *r = {statement};"
 
 
+_BYTES = "__smlad(__sxtb16(__ror(x, 8)), __sxtb16(__ror(y, 8)), "
+_BYTES += "__smlad(__sxtb16(x), __sxtb16(y), *c))"
+
 for _name, _a, _length, _result, _llvm, _text, _source in (
     ("smlad", "int16", 2, "int32", _smlad, _dsp_c("int16x2_t", "__smlad(x, y, *c)"), "SMLAD"),
     ("smlald", "int16", 2, "int64", _smlald, _dsp_c("int16x2_t", "__smlald(x, y, *c)"), "SMLALD"),
-    (
-        "smlad_s8",
-        "int8",
-        4,
-        "int32",
-        _smlad_s8,
-        _dsp_c(
-            "uint32_t",
-            "__smlad(__sxtb16(__ror(x, 8)), __sxtb16(__ror(y, 8)), "
-            "__smlad(__sxtb16(x), __sxtb16(y), *c))",
-        ),
-        "SXTB16, SMLAD",
-    ),
+    ("smlad_s8", "int8", 4, "int32", _smlad_s8, _dsp_c("uint32_t", _BYTES), "SXTB16, SMLAD"),
 ):
     _made = Instruction.register(
         f"arm.dsp.{_name}",

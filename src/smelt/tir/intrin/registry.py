@@ -159,10 +159,8 @@ class Instruction:
 
     def __call__(self, *args: ExprLike) -> Call:
         """A call; operands of another type are an error."""
-        given = [
-            convert(a, p.type if isinstance(p, Var) else None)
-            for a, p in zip(args, self.operands, strict=False)
-        ]
+        pairs = zip(args, self.operands, strict=False)
+        given = [convert(a, p.type if isinstance(p, Var) else None) for a, p in pairs]
         given += [convert(a) for a in args[len(given) :]]
         wrong = self.complaint(self.type, given)
         if wrong is not None:

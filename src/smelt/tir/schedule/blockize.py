@@ -68,12 +68,9 @@ class BlockizePrimitives(Base):
 
 def _together(s: State, blocks: Sequence[nodes.BlockRealize], keep_unit: bool) -> str:
     """One block around neighbouring ones; it has a variable for every loop that they depend on."""
-    parent = next(
-        (x for x in s.above(blocks[0]) if all(s.is_under(b, x) for b in blocks)), blocks[0]
-    )
-    if not isinstance(parent, nodes.Seq) or any(
-        s.scope(b) is not s.scope(blocks[0]) for b in blocks
-    ):
+    around = [x for x in s.above(blocks[0]) if all(s.is_under(b, x) for b in blocks)]
+    parent = [*around, blocks[0]][0]
+    if not isinstance(parent, nodes.Seq) or len({s.scope(b) for b in blocks}) > 1:
         s.fail(
             f"{' and '.join(b.block.name for b in blocks)} do not stand side by side",
             mark=dict.fromkeys(blocks, "block"),

@@ -145,7 +145,7 @@ class BufferPrimitives(Base):
         new = nodes.BufferRegion(buffer, tuple(ranges))
         old = b.block.reads if kind == "read" else b.block.writes
         regions = dict.fromkeys(new if r.buffer is buffer else r for r in old)
-        _say(s, b.block, kind, EXPLICIT, [buffer.name], list(regions))
+        _say(s, b.block, EXPLICIT.format(kind), [buffer.name], **{f"{kind}s": tuple(regions)})
 
     @primitive
     def unsafe_hide_buffer_access(
@@ -176,8 +176,8 @@ class BufferPrimitives(Base):
         indices = sequence(s, "buf_index_array", buf_index_array, "a list of positions")
         hidden = [buffer_at(s, b, kind, k) for k in indices]
         old = b.block.reads if kind == "read" else b.block.writes
-        regions = [r for r in old if r.buffer not in hidden]
-        _say(s, b.block, kind, HIDDEN, [x.name for x in hidden], regions)
+        regions = tuple([r for r in old if r.buffer not in hidden])
+        _say(s, b.block, HIDDEN.format(kind), [x.name for x in hidden], **{f"{kind}s": regions})
 
     @primitive
     def enter_postproc(self) -> None:
@@ -242,20 +242,11 @@ def _text(item: Bounds) -> str:
     return expr_text(convert(item, INDEX))
 
 
-def _say(
-    s: State,
-    block: nodes.Block,
-    kind: str,
-    key: str,
-    names: Sequence[str],
-    regions: Sequence[nodes.BufferRegion],
-) -> None:
+def _say(s: State, block: nodes.Block, note: str, names: Sequence[str], **regions: Any) -> None:
     """Give a block other regions, and note of which buffers that has been said."""
-    note = key.format(kind)
     known = [*block.annotations.get(note, []), *names]
     annotations = {**block.annotations, note: list(dict.fromkeys(known))}
-    new: dict[str, Any] = {"annotations": annotations, f"{kind}s": tuple(regions)}
-    s.replace({block: block.replace(**new)})
+    s.replace({block: block.replace(annotations=annotations, **regions)})
 
 
 class _Retyped(Relayout):

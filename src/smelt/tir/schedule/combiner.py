@@ -134,12 +134,11 @@ def _starts(
 
 def _term(s: State, b: nodes.BlockRealize, value: expr.Expr, old: nodes.BufferLoad) -> expr.Expr:
     """What is joined with a result."""
+    sides: tuple[expr.Expr, expr.Expr] = (value, value)
     if isinstance(value, _ELEMENTWISE):
         sides = (value.a, value.b)
     elif isinstance(value, expr.Select):
         sides = (value.true_value, value.false_value)
-    else:
-        _refuse(s, b, f"{old.buffer.name} is not joined with a term")
     if (sides[0] is old) == (sides[1] is old):
         _refuse(s, b, f"{old.buffer.name} is not joined with a term")
     return sides[1] if sides[0] is old else sides[0]

@@ -62,11 +62,6 @@ def _classify(state: State, b: BlockRealize) -> tuple[Kind, str]:
     return Kind.REDUCTION, ""
 
 
-def kind_of(state: State, b: BlockRealize) -> Kind:
-    """The kind of a block."""
-    return why_not(state, b)[0]
-
-
 def require_kind(state: State, b: BlockRealize, *kinds: Kind) -> None:
     """Refuse a block of another kind."""
     kind, reason = why_not(state, b)

@@ -24,7 +24,7 @@ from .. import nodes
 from .canonical import bound_names, canonicalize
 from .region import refreshed, told_by_body
 from .show import show
-from .trace_text import expr_text
+from .trace_text import arguments_text, expr_text
 
 Change = nodes.Stmt | None | Callable[[Any], nodes.Stmt]
 """What becomes of a statement: another, none, or a function of it when its parts are done."""
@@ -40,9 +40,7 @@ class PrimitiveCall:
         self.name, self.args = name, args
 
     def __str__(self) -> str:
-        items = [_argument(v) for v in self.args.get("*", ())]
-        items += [f"{k}={_argument(v)}" for k, v in self.args.items() if k != "*"]
-        return f"{self.name}({', '.join(items)})"
+        return f"{self.name}({arguments_text(self.args, _argument)})"
 
 
 def _argument(v: object) -> str:

@@ -85,11 +85,9 @@ class Instruction:
         return Instruction(self.name, {**self.args, "decision": decision}, self.outputs, self.many)
 
     def __str__(self) -> str:
-        items = [trace_text.text_of(v) for v in self.args.get("*", ())]
-        items += [f"{k}={trace_text.text_of(v)}" for k, v in self.args.items() if k != "*"]
-        args = ", ".join(items)
+        call = f"sch.{self.name}({trace_text.arguments_text(self.args, trace_text.text_of)})"
         left = ", ".join(self.outputs) + ("," if self.many and len(self.outputs) == 1 else "")
-        return f"{left} = sch.{self.name}({args})" if self.outputs else f"sch.{self.name}({args})"
+        return f"{left} = {call}" if self.outputs else call
 
     def __repr__(self) -> str:
         return f"Instruction({str(self)!r})"
@@ -198,13 +196,9 @@ class Trace:
         """A trace in which a sampling instruction has decided otherwise."""
         at = self._position(inst)
         if not inst.kind.is_sampling:
-            raise ScheduleError(
-                f"with_decision: {inst.name} decides nothing\n  legal: "
-                + (
-                    ", ".join(f"[{k}] {i}" for k, i in enumerate(self.insts) if i.kind.is_sampling)
-                    or "none: the trace samples nothing"
-                )
-            )
+            samples = [f"[{k}] {i}" for k, i in enumerate(self.insts) if i.kind.is_sampling]
+            legal = ", ".join(samples) or "none: the trace samples nothing"
+            raise ScheduleError(f"with_decision: {inst.name} decides nothing\n  legal: {legal}")
         insts = list(self.insts)
         insts[at] = inst.with_decision(decision)
         return Trace(_before_postproc(insts) if remove_postproc else insts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from smelt.arith.index_map import AXIS_SEPARATOR
@@ -48,6 +48,12 @@ def text_of(v: Any) -> str:
     if isinstance(v, float) and not math.isfinite(v):
         return f'float("{v}")'
     return repr(v)
+
+
+def arguments_text(args: Mapping[str, Any], text: Callable[[Any], str]) -> str:
+    """The arguments of a call by name, those under "*" in front, each as a text says it."""
+    items = [text(v) for v in args.get("*", ())]
+    return ", ".join(items + [f"{k}={text(v)}" for k, v in args.items() if k != "*"])
 
 
 def expr_text(e: Expr) -> str:
