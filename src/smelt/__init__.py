@@ -94,38 +94,10 @@ _OTHER_ROOMS = {
 }
 """Classic rooms whose names smelt keeps elsewhere."""
 
-__all__ = [
-    "Executable",
-    "IRModule",
-    "NDArray",
-    "Options",
-    "Results",
-    "Size",
-    "SmeltError",
-    "Target",
-    "__version__",
-    "arith",
-    "build",
-    "byoc",
-    "compile",
-    "compile_artifact",
-    "cpu",
-    "display",
-    "ir",
-    "load",
-    "lower",
-    "machine_limits",
-    "op",
-    "optimize",
-    "relax",
-    "runtime",
-    "show",
-    "stage_text",
-    "target",
-    "te",
-    "tir",
-    "topi",
-]
+__all__ = ["Executable", "IRModule", "NDArray", "Options", "Results", "Size", "SmeltError",
+           "Target", "__version__", "arith", "build", "byoc", "compile", "compile_artifact", "cpu",
+           "display", "ir", "load", "lower", "machine_limits", "op", "optimize", "relax", "runtime",
+           "show", "stage_text", "target", "te", "tir", "topi"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -10,12 +10,5 @@ from smelt.ir.instrument import (
     pass_instrument,
 )
 
-__all__ = [
-    "DumpIR",
-    "PassInstrument",
-    "PassPrintingInstrument",
-    "PassTimingInstrument",
-    "PrintAfterAll",
-    "PrintBeforeAll",
-    "pass_instrument",
-]
+__all__ = ["DumpIR", "PassInstrument", "PassPrintingInstrument", "PassTimingInstrument",
+           "PrintAfterAll", "PrintBeforeAll", "pass_instrument"]  # fmt: skip

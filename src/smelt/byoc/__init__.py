@@ -21,13 +21,5 @@ from smelt.byoc.codegen import (
 )
 from smelt.runtime.external import register_runtime, registered_runtimes
 
-__all__ = [
-    "CSource",
-    "Json",
-    "compile_externals",
-    "register_codegen",
-    "register_runtime",
-    "registered_codegens",
-    "registered_runtimes",
-    "signature",
-]
+__all__ = ["CSource", "Json", "compile_externals", "register_codegen", "register_runtime",
+           "registered_codegens", "registered_runtimes", "signature"]  # fmt: skip

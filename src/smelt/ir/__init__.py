@@ -16,13 +16,5 @@ __getattr__ = names_above(__name__, {
 })  # fmt: skip
 """Classic names of this room whose things stand in rooms above."""
 
-__all__ = [
-    "IRModule",
-    "StructuralDifference",
-    "assert_structural_equal",
-    "load_json",
-    "register_op_attr",
-    "save_json",
-    "structural_equal",
-    "structural_hash",
-]
+__all__ = ["IRModule", "StructuralDifference", "assert_structural_equal", "load_json",
+           "register_op_attr", "save_json", "structural_equal", "structural_hash"]  # fmt: skip

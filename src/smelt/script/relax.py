@@ -27,17 +27,8 @@ from smelt.relax.parser import Definition, Definitions
 from smelt.relax.verify import verify
 from smelt.tir.script import FunctionSource, function_source, in_class_body
 
-__all__ = [
-    "Callable",
-    "Constant",
-    "Object",
-    "PendingFunction",
-    "Prim",
-    "Shape",
-    "Tensor",
-    "Tuple",
-    "function",
-]
+__all__ = ["Callable", "Constant", "Object", "PendingFunction", "Prim", "Shape", "Tensor", "Tuple",
+           "function"]  # fmt: skip
 
 
 class PendingFunction:

@@ -28,16 +28,8 @@ from .parser_source import Macro, Source
 from .script_ops import CLASSIC_TYPES, is_dtype
 from .verify import verify
 
-__all__ = [
-    "Buffer",
-    "FunctionSource",
-    "function_source",
-    "in_class_body",
-    "macro",
-    "parse",
-    "prim_func",
-    "script",
-]
+__all__ = ["Buffer", "FunctionSource", "function_source", "in_class_body", "macro", "parse",
+           "prim_func", "script"]  # fmt: skip
 
 
 class FunctionSource(Source):

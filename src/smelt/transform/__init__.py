@@ -16,19 +16,6 @@ from smelt.ir.instrument import (
 from smelt.ir.transform import ModulePass, Pass, PassContext, PassInfo, Sequential, module_pass
 from smelt.lowering.check_passes import CheckInstrument
 
-__all__ = [
-    "CheckInstrument",
-    "DumpIR",
-    "ModulePass",
-    "Pass",
-    "PassContext",
-    "PassInfo",
-    "PassInstrument",
-    "PassPrintingInstrument",
-    "PassTimingInstrument",
-    "PrintAfterAll",
-    "PrintBeforeAll",
-    "Sequential",
-    "module_pass",
-    "pass_instrument",
-]
+__all__ = ["CheckInstrument", "DumpIR", "ModulePass", "Pass", "PassContext", "PassInfo",
+           "PassInstrument", "PassPrintingInstrument", "PassTimingInstrument", "PrintAfterAll",
+           "PrintBeforeAll", "Sequential", "module_pass", "pass_instrument"]  # fmt: skip

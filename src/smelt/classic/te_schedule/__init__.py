@@ -6,16 +6,5 @@ from .lower import lower_schedule
 from .schedule import Schedule, create_schedule
 from .stage import Stage
 
-__all__ = [
-    "Fuse",
-    "GroupStage",
-    "Schedule",
-    "Singleton",
-    "Split",
-    "Stage",
-    "ThreadAxis",
-    "Transform",
-    "create_schedule",
-    "lower_schedule",
-    "thread_axis",
-]
+__all__ = ["Fuse", "GroupStage", "Schedule", "Singleton", "Split", "Stage", "ThreadAxis",
+           "Transform", "create_schedule", "lower_schedule", "thread_axis"]  # fmt: skip

@@ -30,22 +30,8 @@ from .registry import BUILDERS, builder
 
 distributed = dist
 
-__all__ = [
-    "BUILDERS",
-    "builder",
-    "builtin",
-    "ccl",
-    "core_name",
-    "dist",
-    "distributed",
-    "grad",
-    "image",
-    "inspect",
-    "memory",
-    "nn",
-    "vision",
-    "vm",
-]
+__all__ = ["BUILDERS", "builder", "builtin", "ccl", "core_name", "dist", "distributed", "grad",
+           "image", "inspect", "memory", "nn", "vision", "vm"]  # fmt: skip
 
 ROOMS = (base, create, elementwise, index, linear_algebra, nn_window, shapes, statistical)
 """Imported for the builders that they enter."""

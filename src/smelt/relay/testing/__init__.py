@@ -21,20 +21,6 @@ from . import (
 )
 from .workload import create_workload, run_infer_type, run_opt_pass
 
-__all__ = [
-    "create_workload",
-    "dcgan",
-    "densenet",
-    "dqn",
-    "inception_v3",
-    "layers",
-    "lstm",
-    "mlp",
-    "mobilenet",
-    "resnet",
-    "run_infer_type",
-    "run_opt_pass",
-    "squeezenet",
-    "synthetic",
-    "vgg",
-]
+__all__ = ["create_workload", "dcgan", "densenet", "dqn", "inception_v3", "layers", "lstm", "mlp",
+           "mobilenet", "resnet", "run_infer_type", "run_opt_pass", "squeezenet", "synthetic",
+           "vgg"]  # fmt: skip

@@ -17,31 +17,9 @@ __getattr__ = names_above(__name__, {
 })  # fmt: skip
 """Classic questions that nothing here asks; they stand in a room above."""
 
-__all__ = [
-    "Counts",
-    "Footprint",
-    "Level",
-    "Race",
-    "Touched",
-    "Verdict",
-    "calculate_allocated_bytes",
-    "check_races",
-    "count_nodes",
-    "detect_buffer_access_lca",
-    "estimate_flops",
-    "example_arguments",
-    "find_races",
-    "footprint",
-    "get_block_access_region",
-    "gpu_code_violations",
-    "is_pure",
-    "is_pure_function",
-    "parallel_verdict",
-    "undefined_buffers",
-    "undefined_vars",
-    "verify_gpu_code",
-    "verify_memory",
-    "verify_parallel",
-    "verify_ssa",
-    "verify_well_formed",
-]
+__all__ = ["Counts", "Footprint", "Level", "Race", "Touched", "Verdict",
+           "calculate_allocated_bytes", "check_races", "count_nodes", "detect_buffer_access_lca",
+           "estimate_flops", "example_arguments", "find_races", "footprint",
+           "get_block_access_region", "gpu_code_violations", "is_pure", "is_pure_function",
+           "parallel_verdict", "undefined_buffers", "undefined_vars", "verify_gpu_code",
+           "verify_memory", "verify_parallel", "verify_ssa", "verify_well_formed"]  # fmt: skip

@@ -6,14 +6,5 @@ from .handles import BlockRV, ExprRV, LoopRV, StmtSRef
 from .schedule import Schedule
 from .trace import Instruction, InstructionKind, Trace
 
-__all__ = [
-    "AXIS_SEPARATOR",
-    "BlockRV",
-    "ExprRV",
-    "Instruction",
-    "InstructionKind",
-    "LoopRV",
-    "Schedule",
-    "StmtSRef",
-    "Trace",
-]
+__all__ = ["AXIS_SEPARATOR", "BlockRV", "ExprRV", "Instruction", "InstructionKind", "LoopRV",
+           "Schedule", "StmtSRef", "Trace"]  # fmt: skip

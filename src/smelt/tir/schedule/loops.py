@@ -21,15 +21,8 @@ from .primitive import Base, primitive
 from .show import show_expr
 from .state import State
 
-__all__ = [
-    "THREAD_AXES",
-    "LoopPrimitives",
-    "find",
-    "rebind",
-    "require_plain",
-    "require_serial",
-    "sequence",
-]
+__all__ = ["THREAD_AXES", "LoopPrimitives", "find", "rebind", "require_plain", "require_serial",
+           "sequence"]  # fmt: skip
 
 
 class Rebind(Rewriter):
