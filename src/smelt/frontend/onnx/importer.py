@@ -30,13 +30,9 @@ from .registry import Converter, converter_of, custom_converter, rename
 
 
 def from_onnx(
-    model: object,
-    shapes: Shapes | None = None,
-    *,
-    values: Mapping[str, Given] | None = None,
-    operators: Mapping[str, Any] | None = None,
-    name: str | None = None,
-) -> IRModule:
+    model: object, shapes: Shapes | None = None, *, values: Mapping[str, Given] | None = None,
+    operators: Mapping[str, Any] | None = None, name: str | None = None,
+) -> IRModule:  # fmt: skip
     """A module whose function "main" is the model.
 
     model   a path, the file's bytes, or an onnx.ModelProto

@@ -290,15 +290,10 @@ def loop(
 
 @onnx_op("Scan", since=9)
 def scan(
-    g: Build,
-    *operands: Value,
-    body: Graph,
-    num_scan_inputs: int,
-    scan_input_axes: Ints = (),
-    scan_input_directions: Ints = (),
-    scan_output_axes: Ints = (),
+    g: Build, *operands: Value, body: Graph, num_scan_inputs: int, scan_input_axes: Ints = (),
+    scan_input_directions: Ints = (), scan_output_axes: Ints = (),
     scan_output_directions: Ints = (),
-) -> tuple[Operand, ...]:
+) -> tuple[Operand, ...]:  # fmt: skip
     """An iteration for each slice of the inputs."""
     carried = len(operands) - num_scan_inputs
     inputs = operands[carried:]

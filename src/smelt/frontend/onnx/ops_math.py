@@ -225,16 +225,9 @@ def matmul(g: Build, a: Value, b: Value) -> Value:
 
 @onnx_op("Gemm")
 def gemm(
-    g: Build,
-    a: Value,
-    b: Value,
-    c: Value | None = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Value:
+    g: Build, a: Value, b: Value, c: Value | None = None, *, alpha: float = 1.0, beta: float = 1.0,
+    transA: int = 0, transB: int = 0,
+) -> Value:  # fmt: skip
     """alpha A B + beta C."""
     y = g.call("matmul", a, b, transpose_a=bool(transA), transpose_b=bool(transB))
     y = y if alpha == 1 else g.call("multiply", y, alpha)

@@ -102,15 +102,9 @@ def global_average_pool(g: Build, x: Value, *, channels_last: int = 0) -> Value:
 
 @_on_floats("QLinearAveragePool")
 def average_pool(
-    g: Build,
-    x: Value,
-    *,
-    ceil_mode: int = 0,
-    channels_last: int = 0,
-    count_include_pad: int = 0,
-    kernel_shape: Ints,
-    **place: Unpack[Sliding],
-) -> Value:
+    g: Build, x: Value, *, ceil_mode: int = 0, channels_last: int = 0, count_include_pad: int = 0,
+    kernel_shape: Ints, **place: Unpack[Sliding],
+) -> Value:  # fmt: skip
     """The mean of each window."""
     return _channels_second(g, x, channels_last, lambda v: ops_pool.average_pool(
         g, v, ceil_mode=ceil_mode, count_include_pad=count_include_pad, kernel_shape=kernel_shape,
@@ -123,15 +117,9 @@ def average_pool(
 
 @onnx_op("QLinearConv", domain=MICROSOFT)
 def qlinear_conv(
-    g: Build,
-    x: Quantized,
-    w: Quantized,
-    y: Scaling,
-    b: Value | None = None,
-    *,
-    channels_last: int = 0,
-    **attrs: Unpack[Convolving],
-) -> Value:
+    g: Build, x: Quantized, w: Quantized, y: Scaling, b: Value | None = None, *,
+    channels_last: int = 0, **attrs: Unpack[Convolving],
+) -> Value:  # fmt: skip
     """QLinearConv of images [n, c, ...] or, with channels_last, [n, ..., c]."""
     return _channels_second(
         g,
@@ -143,17 +131,9 @@ def qlinear_conv(
 
 @onnx_op("QGemm", domain=MICROSOFT)
 def qgemm(
-    g: Build,
-    a: Quantized,
-    b: Quantized,
-    c: Value | None = None,
-    y_scale: Value | None = None,
-    y_zero: Value | None = None,
-    *,
-    alpha: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Value:
+    g: Build, a: Quantized, b: Quantized, c: Value | None = None, y_scale: Value | None = None,
+    y_zero: Value | None = None, *, alpha: float = 1.0, transA: int = 0, transB: int = 0,
+) -> Value:  # fmt: skip
     """alpha A B + C, C in int32; float32 where the result has no scale."""
     y = matrix_product(g, a.value, b.value, a.zero, b.zero, (bool(transA), bool(transB)))
     if c is not None:
@@ -170,15 +150,9 @@ def qgemm(
 
 @onnx_op("MatMulIntegerToFloat", domain=MICROSOFT)
 def matmul_integer_to_float(
-    g: Build,
-    a: Value,
-    b: Value,
-    a_scale: Value,
-    b_scale: Value,
-    a_zero: Value | None = None,
-    b_zero: Value | None = None,
-    bias: Value | None = None,
-) -> Value:
+    g: Build, a: Value, b: Value, a_scale: Value, b_scale: Value, a_zero: Value | None = None,
+    b_zero: Value | None = None, bias: Value | None = None,
+) -> Value:  # fmt: skip
     """A product of quantized matrices, as floats."""
     y = as_type(g, matmul_integer(g, a, b, a_zero, b_zero), a_scale.dtype)
     y = g.call("multiply", y, g.call("multiply", single(g, a_scale), single(g, b_scale)))
@@ -187,13 +161,9 @@ def matmul_integer_to_float(
 
 @onnx_op("DynamicQuantizeMatMul", domain=MICROSOFT)
 def dynamic_quantize_matmul(
-    g: Build,
-    a: Value,
-    b: Value,
-    b_scale: Value,
-    b_zero: Value | None = None,
+    g: Build, a: Value, b: Value, b_scale: Value, b_zero: Value | None = None,
     bias: Value | None = None,
-) -> Value:
+) -> Value:  # fmt: skip
     """A float matrix, quantized to uint8 by its own range, times a quantized one."""
     low, high = [
         g.call(both, g.call(end, a, axes=None, keepdims=False), 0.0)
@@ -210,20 +180,10 @@ def dynamic_quantize_matmul(
 
 @onnx_op("MatMulNBits", domain=MICROSOFT)
 def matmul_nbits(
-    g: Build,
-    a: Value,
-    b: Value,
-    scales: Value,
-    zero_points: Value | None = None,
-    g_idx: Value | None = None,
-    bias: Value | None = None,
-    *,
-    K: int,
-    N: int,
-    bits: int = 4,
-    block_size: int,
-    accuracy_level: int = 0,
-) -> Value:
+    g: Build, a: Value, b: Value, scales: Value, zero_points: Value | None = None,
+    g_idx: Value | None = None, bias: Value | None = None, *, K: int, N: int, bits: int = 4,
+    block_size: int, accuracy_level: int = 0,
+) -> Value:  # fmt: skip
     """A [..., K] times a matrix of N columns, whose blocks of numbers of a few bits are packed.
 
     Shapes  b [N, blocks, block_size bits / 8], scales N blocks, zero_points N blocks (floats) or

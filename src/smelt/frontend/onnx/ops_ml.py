@@ -144,14 +144,9 @@ def feature_vectorizer(g: Build, *parts: Value, inputdimensions: Ints = ()) -> V
 
 @onnx_op("Imputer", domain=DOMAIN)
 def imputer(
-    g: Build,
-    x: Value,
-    *,
-    imputed_value_floats: Floats = (),
-    imputed_value_int64s: Ints = (),
-    replaced_value_float: float = 0.0,
-    replaced_value_int64: int = 0,
-) -> Value:
+    g: Build, x: Value, *, imputed_value_floats: Floats = (), imputed_value_int64s: Ints = (),
+    replaced_value_float: float = 0.0, replaced_value_int64: int = 0,
+) -> Value:  # fmt: skip
     """Another value for each element that has a certain one; NaN counts as equal to itself."""
     floats = dt.is_float(x.dtype)
     values: Sequence[float] = imputed_value_floats if floats else imputed_value_int64s
@@ -249,14 +244,9 @@ def _items(tensor: Array | None, others: Sequence[Any]) -> list[Any]:
 
 @onnx_op("CategoryMapper", domain=DOMAIN)
 def category_mapper(
-    g: Build,
-    x: Value,
-    *,
-    cats_int64s: Ints = (),
-    cats_strings: Strs = (),
-    default_int64: int = -1,
+    g: Build, x: Value, *, cats_int64s: Ints = (), cats_strings: Strs = (), default_int64: int = -1,
     default_string: str = "_Unused",
-) -> Value:
+) -> Value:  # fmt: skip
     """Numbers for texts, or texts for numbers."""
     keys: Sequence[Any] = cats_strings if x.dtype == "string" else cats_int64s
     values: Sequence[Any] = cats_int64s if x.dtype == "string" else cats_strings
@@ -265,13 +255,9 @@ def category_mapper(
 
 @onnx_op("LabelEncoder", domain=DOMAIN)
 def label_encoder_1(
-    g: Build,
-    x: Value,
-    *,
-    classes_strings: Strs = (),
-    default_int64: int = -1,
+    g: Build, x: Value, *, classes_strings: Strs = (), default_int64: int = -1,
     default_string: str = "_Unused",
-) -> Value:
+) -> Value:  # fmt: skip
     """The place of a text in a list, or the text at a place."""
     places = tuple(range(len(classes_strings)))
     return category_mapper(
@@ -282,22 +268,12 @@ def label_encoder_1(
 
 @onnx_op("LabelEncoder", since=2, domain=DOMAIN)
 def label_encoder(
-    g: Build,
-    x: Value,
-    *,
-    default_float: float = -0.0,
-    default_int64: int = -1,
-    default_string: str = "_Unused",
-    default_tensor: Array | None = None,
-    keys_floats: Floats = (),
-    keys_int64s: Ints = (),
-    keys_strings: Strs = (),
-    keys_tensor: Array | None = None,
-    values_floats: Floats = (),
-    values_int64s: Ints = (),
-    values_strings: Strs = (),
+    g: Build, x: Value, *, default_float: float = -0.0, default_int64: int = -1,
+    default_string: str = "_Unused", default_tensor: Array | None = None, keys_floats: Floats = (),
+    keys_int64s: Ints = (), keys_strings: Strs = (), keys_tensor: Array | None = None,
+    values_floats: Floats = (), values_int64s: Ints = (), values_strings: Strs = (),
     values_tensor: Array | None = None,
-) -> Value:
+) -> Value:  # fmt: skip
     """Numbers for numbers."""
     tensors = [t for t in (keys_tensor, values_tensor) if t is not None]
     if keys_strings or values_strings or any(t.dtype.kind == "U" for t in tensors):
@@ -337,14 +313,9 @@ def _linear(g: Build, x: Value, coefficients: Floats, intercepts: Floats) -> Val
 
 @onnx_op("LinearRegressor", domain=DOMAIN)
 def linear_regressor(
-    g: Build,
-    x: Value,
-    *,
-    coefficients: Floats = (),
-    intercepts: Floats = (),
-    post_transform: str = "NONE",
-    targets: int = 1,
-) -> Value:
+    g: Build, x: Value, *, coefficients: Floats = (), intercepts: Floats = (),
+    post_transform: str = "NONE", targets: int = 1,
+) -> Value:  # fmt: skip
     """x coefficients + intercepts."""
     y = _linear(g, x, coefficients, intercepts)
     if y.shape[1] != targets:
@@ -354,16 +325,10 @@ def linear_regressor(
 
 @onnx_op("LinearClassifier", domain=DOMAIN)
 def linear_classifier(
-    g: Build,
-    x: Value,
-    *,
-    classlabels_ints: Ints = (),
-    classlabels_strings: Strs = (),
-    coefficients: Floats,
-    intercepts: Floats = (),
-    multi_class: int = 0,
+    g: Build, x: Value, *, classlabels_ints: Ints = (), classlabels_strings: Strs = (),
+    coefficients: Floats, intercepts: Floats = (), multi_class: int = 0,
     post_transform: str = "NONE",
-) -> tuple[Value, Value]:
+) -> tuple[Value, Value]:  # fmt: skip
     """The class with the highest score; of two classes only the second one may have a score."""
     scores = _linear(g, x, coefficients, intercepts)
     labels = classlabels_ints or classlabels_strings
@@ -409,18 +374,10 @@ def _sums(g: Build, x: Value, coefficients: Floats, targets: int, rho: Floats) -
 
 @onnx_op("SVMRegressor", domain=DOMAIN)
 def svm_regressor(
-    g: Build,
-    x: Value,
-    *,
-    coefficients: Floats = (),
-    kernel_params: Floats = (),
-    kernel_type: str = "LINEAR",
-    n_supports: int = 0,
-    one_class: int = 0,
-    post_transform: str = "NONE",
-    rho: Floats = (),
-    support_vectors: Floats = (),
-) -> Value:
+    g: Build, x: Value, *, coefficients: Floats = (), kernel_params: Floats = (),
+    kernel_type: str = "LINEAR", n_supports: int = 0, one_class: int = 0,
+    post_transform: str = "NONE", rho: Floats = (), support_vectors: Floats = (),
+) -> Value:  # fmt: skip
     """A weighted sum of kernels plus rho; its sign where there is one class."""
     rows = float_features(g, x)
     if n_supports:
@@ -474,21 +431,11 @@ def _share(g: Build, duel: Value, a: float, b: float) -> Value:
 
 @onnx_op("SVMClassifier", domain=DOMAIN)
 def svm_classifier(
-    g: Build,
-    x: Value,
-    *,
-    classlabels_ints: Ints = (),
-    classlabels_strings: Strs = (),
-    coefficients: Floats = (),
-    kernel_params: Floats = (),
-    kernel_type: str = "LINEAR",
-    post_transform: str = "NONE",
-    prob_a: Floats = (),
-    prob_b: Floats = (),
-    rho: Floats = (),
-    support_vectors: Floats = (),
-    vectors_per_class: Ints = (),
-) -> tuple[Value, Value]:
+    g: Build, x: Value, *, classlabels_ints: Ints = (), classlabels_strings: Strs = (),
+    coefficients: Floats = (), kernel_params: Floats = (), kernel_type: str = "LINEAR",
+    post_transform: str = "NONE", prob_a: Floats = (), prob_b: Floats = (), rho: Floats = (),
+    support_vectors: Floats = (), vectors_per_class: Ints = (),
+) -> tuple[Value, Value]:  # fmt: skip
     """Each class against each other one, the most votes win; without vectors, linear scores."""
     rows = float_features(g, x)
     labels = classlabels_ints or classlabels_strings

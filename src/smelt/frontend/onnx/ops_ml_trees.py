@@ -66,13 +66,9 @@ class _Forest:
 
 
 def _gathered(
-    g: Build,
-    leaves: Value,
-    shape: tuple[int, int],
-    given: Iterable[tuple[int, int, float]],
-    how: str,
-    dtype: str,
-) -> Value:
+    g: Build, leaves: Value, shape: tuple[int, int], given: Iterable[tuple[int, int, float]],
+    how: str, dtype: str,
+) -> Value:  # fmt: skip
     """What the leaves of rows give to each target, [rows, targets].
 
     shape  how many leaves and targets there are
@@ -112,26 +108,12 @@ def _members(values: Array | None, count: int) -> list[list[float]]:
 
 @onnx_op("TreeEnsemble", since=5, domain=ops_ml.DOMAIN)
 def tree_ensemble(
-    g: Build,
-    x: Value,
-    *,
-    aggregate_function: int = 1,
-    leaf_targetids: Ints,
-    leaf_weights: Array,
-    membership_values: Array | None = None,
-    n_targets: int | None = None,
-    nodes_falseleafs: Ints,
-    nodes_falsenodeids: Ints,
-    nodes_featureids: Ints,
-    nodes_hitrates: Array | None = None,
-    nodes_missing_value_tracks_true: Ints = (),
-    nodes_modes: Array,
-    nodes_splits: Array,
-    nodes_trueleafs: Ints,
-    nodes_truenodeids: Ints,
-    post_transform: int = 0,
-    tree_roots: Ints,
-) -> Value:
+    g: Build, x: Value, *, aggregate_function: int = 1, leaf_targetids: Ints, leaf_weights: Array,
+    membership_values: Array | None = None, n_targets: int | None = None, nodes_falseleafs: Ints,
+    nodes_falsenodeids: Ints, nodes_featureids: Ints, nodes_hitrates: Array | None = None,
+    nodes_missing_value_tracks_true: Ints = (), nodes_modes: Array, nodes_splits: Array,
+    nodes_trueleafs: Ints, nodes_truenodeids: Ints, post_transform: int = 0, tree_roots: Ints,
+) -> Value:  # fmt: skip
     """Leaves that give a weight to one target each."""
     g.one_of("aggregate_function", aggregate_function, range(len(AGGREGATES)))
     g.one_of("post_transform", post_transform, range(len(ops_ml.TRANSFORMS)))
@@ -275,18 +257,10 @@ class Trees(_Nodes, total=False):
 
 @onnx_op("TreeEnsembleRegressor", domain=ops_ml.DOMAIN)
 def tree_regressor(
-    g: Build,
-    x: Value,
-    *,
-    aggregate_function: str = "SUM",
-    n_targets: int = 1,
-    target_ids: Ints,
-    target_nodeids: Ints,
-    target_treeids: Ints,
-    target_weights: Floats = (),
-    target_weights_as_tensor: Array | None = None,
-    **trees: Unpack[Trees],
-) -> Value:
+    g: Build, x: Value, *, aggregate_function: str = "SUM", n_targets: int = 1, target_ids: Ints,
+    target_nodeids: Ints, target_treeids: Ints, target_weights: Floats = (),
+    target_weights_as_tensor: Array | None = None, **trees: Unpack[Trees],
+) -> Value:  # fmt: skip
     """The leaves' weights of each target joined, plus its base value."""
     given = {**locals(), **trees}
     y = _based(g, _scores(g, x, given, "target", n_targets), given)
@@ -295,18 +269,10 @@ def tree_regressor(
 
 @onnx_op("TreeEnsembleClassifier", domain=ops_ml.DOMAIN)
 def tree_classifier(
-    g: Build,
-    x: Value,
-    *,
-    class_ids: Ints,
-    class_nodeids: Ints,
-    class_treeids: Ints,
-    class_weights: Floats = (),
-    class_weights_as_tensor: Array | None = None,
-    classlabels_int64s: Ints = (),
-    classlabels_strings: Strs = (),
-    **trees: Unpack[Trees],
-) -> tuple[Value, Value]:
+    g: Build, x: Value, *, class_ids: Ints, class_nodeids: Ints, class_treeids: Ints,
+    class_weights: Floats = (), class_weights_as_tensor: Array | None = None,
+    classlabels_int64s: Ints = (), classlabels_strings: Strs = (), **trees: Unpack[Trees],
+) -> tuple[Value, Value]:  # fmt: skip
     """The class with the highest score; of two classes only one may have weights.
 
     Then that score is the second class's: a share of 1 where no weight is negative, which wins

@@ -23,15 +23,9 @@ def per_channel(g: Build, v: Value, rank: int) -> Value:
 
 @onnx_op("Conv")
 def conv(
-    g: Build,
-    x: Value,
-    w: Value,
-    b: Value | None = None,
-    *,
-    group: int = 1,
-    kernel_shape: Ints = (),
-    **place: Unpack[Placing],
-) -> Value:
+    g: Build, x: Value, w: Value, b: Value | None = None, *, group: int = 1,
+    kernel_shape: Ints = (), **place: Unpack[Placing],
+) -> Value:  # fmt: skip
     """Convolutions of 1 to 3 spatial dimensions."""
     if x.rank not in (3, 4, 5):
         g.unsupported(f"an image of {x.rank} dimensions", "3, 4, 5")
@@ -58,18 +52,10 @@ def _around(g: Build, x: Value, pads: Sequence[Any]) -> Value:
 
 @onnx_op("ConvTranspose")
 def conv_transpose(
-    g: Build,
-    x: Value,
-    w: Value,
-    b: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    group: int = 1,
-    kernel_shape: Ints = (),
-    output_padding: Ints = (),
-    output_shape: Ints = (),
+    g: Build, x: Value, w: Value, b: Value | None = None, *, auto_pad: str = "NOTSET",
+    group: int = 1, kernel_shape: Ints = (), output_padding: Ints = (), output_shape: Ints = (),
     **place: Unpack[Spaced],
-) -> Value:
+) -> Value:  # fmt: skip
     """The gradient of a convolution as a layer."""
     _check_kernel(g, x, w, kernel_shape)
     rank = x.rank - 2

@@ -24,15 +24,9 @@ def _stashed(g: Build, x: Value, stash_type: int) -> tuple[Value, str]:
 
 @onnx_op("LayerNormalization", since=17)
 def layer_norm(
-    g: Build,
-    x: Value,
-    scale: Value,
-    bias: Value | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
-) -> tuple[Value, ...]:
+    g: Build, x: Value, scale: Value, bias: Value | None = None, *, axis: int = -1,
+    epsilon: float = 1e-5, stash_type: int = 1,
+) -> tuple[Value, ...]:  # fmt: skip
     """Over the dimensions from the axis on; mean and 1 / deviation are results too."""
     place = g.axis(axis, x.rank)
     data, stash = _stashed(g, x, stash_type)
@@ -107,15 +101,9 @@ def _per_channel(g: Build, v: Value, x: Value, groups: int) -> Value:
 
 @onnx_op("GroupNormalization", since=21)
 def group_norm(
-    g: Build,
-    x: Value,
-    scale: Value,
-    bias: Value,
-    *,
-    epsilon: float = 1e-5,
-    num_groups: int,
+    g: Build, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int,
     stash_type: int = 1,
-) -> Value:
+) -> Value:  # fmt: skip
     """Scale and bias per channel."""
     data, _ = _stashed(g, x, stash_type)
     vectors = [as_type(g, v, data.dtype) for v in (scale, bias)]
@@ -195,15 +183,9 @@ def _classic(
 
 @onnx_op("BatchNormalization")
 def batch_norm(
-    g: Build,
-    x: Value,
-    by: Affine,
-    *,
-    epsilon: float = 1e-5,
-    is_test: int = 0,
-    momentum: float = 0.9,
-    spatial: int = 1,
-) -> tuple[Value, ...]:
+    g: Build, x: Value, by: Affine, *, epsilon: float = 1e-5, is_test: int = 0,
+    momentum: float = 0.9, spatial: int = 1,
+) -> tuple[Value, ...]:  # fmt: skip
     """Training unless is_test=1."""
     return _classic(g, x, by, epsilon, momentum, spatial, not is_test)
 

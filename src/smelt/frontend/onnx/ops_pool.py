@@ -18,14 +18,9 @@ from .registry import Ints, onnx_op
 
 @onnx_op("MaxPool")
 def max_pool(
-    g: Build,
-    x: Value,
-    *,
-    ceil_mode: int = 0,
-    kernel_shape: Ints,
-    storage_order: int = 0,
+    g: Build, x: Value, *, ceil_mode: int = 0, kernel_shape: Ints, storage_order: int = 0,
     **place: Unpack[Placing],
-) -> tuple[Value, ...]:
+) -> tuple[Value, ...]:  # fmt: skip
     """The largest of each window, where padding never wins, and where it stands."""
     g.one_of("storage_order", storage_order, (0, 1))
     if not any(g.step.outputs[1:]):
@@ -38,15 +33,9 @@ def max_pool(
 
 @onnx_op("MaxUnpool", since=9)
 def max_unpool(
-    g: Build,
-    x: Value,
-    indices: Value,
-    shape: Value | None = None,
-    *,
-    kernel_shape: Ints,
-    pads: Ints = (),
-    strides: Ints = (),
-) -> Value:
+    g: Build, x: Value, indices: Value, shape: Value | None = None, *, kernel_shape: Ints,
+    pads: Ints = (), strides: Ints = (),
+) -> Value:  # fmt: skip
     """Each element where MaxPool found it, 0 elsewhere. Places are those in the image that the
     attributes give; a larger shape adds zeros behind it."""
     rank = x.rank - 2
@@ -82,14 +71,9 @@ def lp_pool(
 
 @onnx_op("AveragePool")
 def average_pool(
-    g: Build,
-    x: Value,
-    *,
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    kernel_shape: Ints,
+    g: Build, x: Value, *, ceil_mode: int = 0, count_include_pad: int = 0, kernel_shape: Ints,
     **place: Unpack[Placing],
-) -> Value:
+) -> Value:  # fmt: skip
     """The mean of each window. What ceil_mode adds never counts, the model's own padding may."""
     image, win = fitted(g, x, kernel_shape, 0.0, ceil_mode=ceil_mode, **place)
     count = bool(count_include_pad)

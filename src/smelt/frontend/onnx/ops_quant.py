@@ -148,16 +148,9 @@ def _difference(g: Build, x: Value, zero: Value) -> Value:
 
 @onnx_op("ConvInteger", since=10)
 def conv_integer(
-    g: Build,
-    x: Value,
-    w: Value,
-    x_zero: Value | None = None,
-    w_zero: Value | None = None,
-    *,
-    group: int = 1,
-    kernel_shape: Ints = (),
-    **place: Unpack[Placing],
-) -> Value:
+    g: Build, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None, *,
+    group: int = 1, kernel_shape: Ints = (), **place: Unpack[Placing],
+) -> Value:  # fmt: skip
     """A convolution of differences from zero points, in int32; the border stands for 0.
 
     w_zero  one number, or one for each output channel
@@ -177,15 +170,9 @@ def conv_integer(
 @onnx_op("DequantizeLinear", since=10)
 @onnx_op("DequantizeLinear", domain=MICROSOFT)
 def dequantize(
-    g: Build,
-    x: Value,
-    scale: Value,
-    zero: Value | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: int = 0,
-) -> Value:
+    g: Build, x: Value, scale: Value, zero: Value | None = None, *, axis: int = 1,
+    block_size: int = 0, output_dtype: int = 0,
+) -> Value:  # fmt: skip
     """(x - zero) scale; one scale, one for each index of an axis, or one for each block of it."""
     dtype = element_type(g, output_dtype, "output_dtype") if output_dtype else scale.dtype
     apart, (s, z) = aligned(g, x, axis, block_size, scale, moving(g, zero))
@@ -196,17 +183,9 @@ def dequantize(
 @onnx_op("QuantizeLinear", since=10)
 @onnx_op("QuantizeLinear", domain=MICROSOFT)
 def quantize(
-    g: Build,
-    x: Value,
-    scale: Value,
-    zero: Value | None = None,
-    *,
-    axis: int = 1,
-    saturate: int = 1,
-    block_size: int = 0,
-    output_dtype: int = 0,
-    precision: int = 0,
-) -> Value:
+    g: Build, x: Value, scale: Value, zero: Value | None = None, *, axis: int = 1,
+    saturate: int = 1, block_size: int = 0, output_dtype: int = 0, precision: int = 0,
+) -> Value:  # fmt: skip
     """x / scale rounded to even, moved by the zero point, saturated.
 
     The division is done in `precision`, or in the scale's type.
@@ -253,13 +232,9 @@ def qlinear_matmul(g: Build, a: Quantized, b: Quantized, y: Scaling) -> Value:
 
 @onnx_op("QLinearConv", since=10)
 def qlinear_conv(
-    g: Build,
-    x: Quantized,
-    w: Quantized,
-    y: Scaling,
-    b: Value | None = None,
+    g: Build, x: Quantized, w: Quantized, y: Scaling, b: Value | None = None,
     **attrs: Unpack[Convolving],
-) -> Value:
+) -> Value:  # fmt: skip
     """ConvInteger and a bias, brought to the scale and zero point of the result."""
     sums = conv_integer(g, x.value, w.value, x.zero, w.zero, **attrs)
     if b is not None:

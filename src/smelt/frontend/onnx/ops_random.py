@@ -36,14 +36,9 @@ def _key(g: Build, seed: float | None) -> Value:
 
 
 def _drawn(
-    g: Build,
-    op: str,
-    first: float,
-    second: float,
-    shape: Sequence[Any],
-    dtype: str,
+    g: Build, op: str, first: float, second: float, shape: Sequence[Any], dtype: str,
     seed: float | None,
-) -> Value:
+) -> Value:  # fmt: skip
     """Numbers of a distribution; narrow types are rounded from float32."""
     if not dt.is_float(dtype):
         g.unsupported(f"random numbers of {dtype}", "float16, bfloat16, float32, float64")
@@ -161,13 +156,9 @@ def dropout_7(g: Build, x: Value, *, ratio: float = 0.5) -> tuple[Value, Value]:
 
 @onnx_op("Dropout", since=12)
 def dropout_12(
-    g: Build,
-    x: Value,
-    ratio: Value | None = None,
-    training_mode: Value | None = None,
-    *,
+    g: Build, x: Value, ratio: Value | None = None, training_mode: Value | None = None, *,
     seed: int | None = None,
-) -> tuple[Value, Value]:
+) -> tuple[Value, Value]:  # fmt: skip
     """The operand itself, except in training with a ratio that is not 0."""
     training = training_mode is not None and g.number(training_mode, "training_mode")
     share = g.constant(0.5, "float32") if ratio is None else ratio

@@ -95,22 +95,13 @@ def upsample_9(g: Build, x: Value, scales: Value, *, mode: str = "nearest") -> V
 
 @onnx_op("Resize", since=11)
 def resize(
-    g: Build,
-    x: Value,
-    roi: Value | None = None,
-    scales: Value | None = None,
-    sizes: Value | None = None,
-    *,
-    antialias: int = 0,
-    axes: Ints = (),
-    coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0,
-    extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch",
-    mode: str = "nearest",
+    g: Build, x: Value, roi: Value | None = None, scales: Value | None = None,
+    sizes: Value | None = None, *, antialias: int = 0, axes: Ints = (),
+    coordinate_transformation_mode: str = "half_pixel", cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0, extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
-) -> Value:
+) -> Value:  # fmt: skip
     """The nearest element, or one between elements by lines or cubic curves."""
     g.one_of("coordinate_transformation_mode", coordinate_transformation_mode, _COORDINATES)
     g.one_of("nearest_mode", nearest_mode, _NEAREST)

@@ -20,14 +20,10 @@ from .registry import Array, Floats, Ints, onnx_op, same
 
 @onnx_op("Constant")
 def constant(
-    g: Build,
-    *,
-    value: Array | None = None,
-    value_float: float | None = None,
-    value_floats: Floats | None = None,
-    value_int: int | None = None,
+    g: Build, *, value: Array | None = None, value_float: float | None = None,
+    value_floats: Floats | None = None, value_int: int | None = None,
     value_ints: Ints | None = None,
-) -> Value:
+) -> Value:  # fmt: skip
     """An array written into the node."""
     if value is not None:
         return Value.of_array(value)
@@ -178,13 +174,9 @@ def slice_(g: Build, x: Value, *, axes: Ints | None = None, starts: Ints, ends: 
 
 @onnx_op("Slice", since=10)
 def slice_10(
-    g: Build,
-    x: Value,
-    starts: Value,
-    ends: Value,
-    axes: Value | None = None,
+    g: Build, x: Value, starts: Value, ends: Value, axes: Value | None = None,
     steps: Value | None = None,
-) -> Value:
+) -> Value:  # fmt: skip
     """Ranges as operands."""
     which = None if axes is None else g.ints(axes, "axes")
     return dynamic.slice_(g, x, starts, ends, which, steps)
@@ -202,14 +194,9 @@ def pad(g: Build, x: Value, *, mode: str = "constant", pads: Ints, value: float 
 
 @onnx_op("Pad", since=11)
 def pad_11(
-    g: Build,
-    x: Value,
-    pads: Value,
-    value: Value | None = None,
-    axes: Value | None = None,
-    *,
+    g: Build, x: Value, pads: Value, value: Value | None = None, axes: Value | None = None, *,
     mode: str = "constant",
-) -> Value:
+) -> Value:  # fmt: skip
     """Widths as an operand, of some dimensions only where axes are given."""
     g.one_of("mode", mode, _MODES)
     which = None if axes is None else g.ints(axes, "axes")

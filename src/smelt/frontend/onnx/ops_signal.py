@@ -101,14 +101,9 @@ def dft(
 
 @onnx_op("STFT", since=17)
 def stft(
-    g: Build,
-    signal: Value,
-    frame_step: Value,
-    window: Value | None = None,
-    frame_length: Value | None = None,
-    *,
-    onesided: int = 1,
-) -> Value:
+    g: Build, signal: Value, frame_step: Value, window: Value | None = None,
+    frame_length: Value | None = None, *, onesided: int = 1,
+) -> Value:  # fmt: skip
     """Transforms of overlapping pieces; those of a complex signal are put together from two.
 
     A real signal is [batch, length] or [batch, length, 1].
@@ -140,15 +135,9 @@ def stft(
 
 @onnx_op("MelWeightMatrix", since=17)
 def mel_weights(
-    g: Build,
-    num_mel_bins: Value,
-    dft_length: Value,
-    sample_rate: Value,
-    lower_edge_hertz: Value,
-    upper_edge_hertz: Value,
-    *,
-    output_datatype: int = 1,
-) -> Value:
+    g: Build, num_mel_bins: Value, dft_length: Value, sample_rate: Value, lower_edge_hertz: Value,
+    upper_edge_hertz: Value, *, output_datatype: int = 1,
+) -> Value:  # fmt: skip
     """Triangles on the mel scale, mel(f) = 2595 log10(1 + f / 700), over the frequencies of a DFT.
 
     The corners are `bins` + 2 points; the step between them is the range over their number, as
@@ -189,14 +178,9 @@ same("Det", "x", since=11)
 
 @onnx_op("TensorScatter", since=24)
 def tensor_scatter(
-    g: Build,
-    past: Value,
-    update: Value,
-    write_indices: Value | None = None,
-    *,
-    axis: int = -2,
+    g: Build, past: Value, update: Value, write_indices: Value | None = None, *, axis: int = -2,
     mode: str = "linear",
-) -> Value:
+) -> Value:  # fmt: skip
     """New elements written into a cache, from a place for each batch."""
     g.one_of("mode", mode, ("linear", "circular"))
     if write_indices is None:
@@ -216,18 +200,10 @@ def tensor_scatter(
 
 @onnx_op("TfIdfVectorizer", since=9)
 def tf_idf(
-    g: Build,
-    x: Value,
-    *,
-    max_gram_length: int,
-    max_skip_count: int,
-    min_gram_length: int,
-    mode: str,
-    ngram_counts: Ints,
-    ngram_indexes: Ints,
-    pool_int64s: Ints = (),
+    g: Build, x: Value, *, max_gram_length: int, max_skip_count: int, min_gram_length: int,
+    mode: str, ngram_counts: Ints, ngram_indexes: Ints, pool_int64s: Ints = (),
     weights: Floats = (),
-) -> Value:
+) -> Value:  # fmt: skip
     """How often n-grams of integers come, or that they come, weighted."""
     g.one_of("mode", mode, ("TF", "IDF", "TFIDF"))
     if not dt.is_int(x.dtype) or x.rank not in (1, 2):

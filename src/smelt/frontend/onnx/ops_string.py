@@ -42,14 +42,9 @@ def string_split(
 
 @onnx_op("StringNormalizer", since=10)
 def string_normalizer(
-    g: Build,
-    x: Value,
-    *,
-    case_change_action: str = "NONE",
-    is_case_sensitive: int = 0,
-    locale: str = "",
-    stopwords: Strs = (),
-) -> Value:
+    g: Build, x: Value, *, case_change_action: str = "NONE", is_case_sensitive: int = 0,
+    locale: str = "", stopwords: Strs = (),
+) -> Value:  # fmt: skip
     """Texts without some words, in one case; the locale is Python's."""
     g.one_of("case_change_action", case_change_action, ("LOWER", "UPPER", "NONE"))
     return g.host(

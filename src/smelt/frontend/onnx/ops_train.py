@@ -44,14 +44,9 @@ def _regular(s: _Steps, x: Value, gradient: Value, norm: float) -> Value:
 
 @onnx_op("Adagrad", domain=DOMAIN)
 def adagrad(
-    g: Build,
-    rate: Value,
-    count: Value,
-    *tensors: Value,
-    decay_factor: float = 0.0,
-    epsilon: float = 1e-6,
-    norm_coefficient: float = 0.0,
-) -> tuple[Value, ...]:
+    g: Build, rate: Value, count: Value, *tensors: Value, decay_factor: float = 0.0,
+    epsilon: float = 1e-6, norm_coefficient: float = 0.0,
+) -> tuple[Value, ...]:  # fmt: skip
     """Steps divided by the root of the sum of squares of all gradients so far."""
     s, results = _Steps(g), []
     for x, gradient, squares in _groups(g, tensors, 3):
@@ -67,16 +62,9 @@ def adagrad(
 
 @onnx_op("Adam", domain=DOMAIN)
 def adam(
-    g: Build,
-    rate: Value,
-    count: Value,
-    *tensors: Value,
-    alpha: float = 0.9,
-    beta: float = 0.999,
-    epsilon: float = 1e-6,
-    norm_coefficient: float = 0.0,
-    norm_coefficient_post: float = 0.0,
-) -> tuple[Value, ...]:
+    g: Build, rate: Value, count: Value, *tensors: Value, alpha: float = 0.9, beta: float = 0.999,
+    epsilon: float = 1e-6, norm_coefficient: float = 0.0, norm_coefficient_post: float = 0.0,
+) -> tuple[Value, ...]:  # fmt: skip
     """Steps along the running mean of the gradients, divided by that of their squares."""
     s, results = _Steps(g), []
     for x, gradient, mean, squares in _groups(g, tensors, 4):
@@ -106,15 +94,9 @@ def _corrected(
 
 @onnx_op("Momentum", domain=DOMAIN)
 def momentum(
-    g: Build,
-    rate: Value,
-    count: Value,
-    *tensors: Value,
-    alpha: float,
-    beta: float,
-    mode: str,
+    g: Build, rate: Value, count: Value, *tensors: Value, alpha: float, beta: float, mode: str,
     norm_coefficient: float,
-) -> tuple[Value, ...]:
+) -> tuple[Value, ...]:  # fmt: skip
     """Steps along a running sum of the gradients."""
     g.one_of("mode", mode, ("standard", "nesterov"))
     s, results = _Steps(g), []

@@ -136,15 +136,10 @@ def image_decoder(g: Build, data: Value, *, pixel_format: str = "RGB") -> Value:
 
 @onnx_op("NonMaxSuppression", since=10)
 def non_max_suppression(
-    g: Build,
-    boxes: Value,
-    scores: Value,
-    most: Value | None = None,
-    iou_threshold: Value | None = None,
-    score_threshold: Value | None = None,
-    *,
+    g: Build, boxes: Value, scores: Value, most: Value | None = None,
+    iou_threshold: Value | None = None, score_threshold: Value | None = None, *,
     center_point_box: int = 0,
-) -> Value:
+) -> Value:  # fmt: skip
     """The best boxes of every image and class without those that overlap a better one."""
     g.one_of("center_point_box", center_point_box, (0, 1))
     limit = 0 if most is None else int(g.number(most, "max_output_boxes_per_class"))
@@ -168,15 +163,9 @@ def non_max_suppression(
 
 @onnx_op("Col2Im", since=18)
 def col2im(
-    g: Build,
-    x: Value,
-    image_shape: Value,
-    block_shape: Value,
-    *,
-    dilations: Ints = (),
-    pads: Ints = (),
-    strides: Ints = (),
-) -> Value:
+    g: Build, x: Value, image_shape: Value, block_shape: Value, *, dilations: Ints = (),
+    pads: Ints = (), strides: Ints = (),
+) -> Value:  # fmt: skip
     """Windows added up to the images that they are of."""
     size, kernel = g.dims(image_shape, "image_shape"), g.ints(block_shape, "block_shape")
     if len(size) != len(kernel):
