@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable
 
 from benchmarks.report import Results, table, write
+from benchmarks.schedule_speed import HARDWARE, conv
 from smelt import te
 from smelt.pipeline import default_schedule
 from smelt.pipeline import lower_program as lower
 from smelt.practice import schedules
 from smelt.practice.comparison import compare
+from smelt.rules.cpu import schedule
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.parser import parse
 from smelt.tir.printer import script
@@ -66,6 +68,8 @@ def measure() -> Results:
     trace, plain = Trace.from_text(TWELVE), product(SIZE)
     text = long_text()
     rules = str(default_schedule(plain).trace)
+    window = schedule(conv(64, 56, 64), HARDWARE).func
+    blocks = script(window)
     return {
         "size": SIZE,
         "threads": found.threads,
@@ -80,6 +84,10 @@ def measure() -> Results:
             f"parse and print {len(text.splitlines())} lines": milliseconds(
                 lambda: script(parse(text))
             ),
+            f"parse and print {len(blocks.splitlines())} lines with blocks": milliseconds(
+                lambda: script(parse(blocks))
+            ),
+            "lower a 3x3 convolution of 64 channels, 56 x 56": milliseconds(lambda: lower(window)),
         },
     }
 

@@ -66,7 +66,7 @@ BLOCK = tir.Block(
     _store(V.var), _store(V.var, const(0.0)), (OWN,), NOTES,
 )  # fmt: skip
 BINARY = [c for c in vars(ir).values() if inspect.isclass(c) and issubclass(c, ir.Binary)]
-ABSTRACT = {Expr, ir.Operation, ir.Binary, ir.Compare, Stmt}
+ABSTRACT = {Expr, ir.Typed, ir.Operation, ir.Binary, ir.Compare, Stmt}
 SAMPLES: tuple[Node, ...] = (
     *[c(H, J) for c in BINARY if c not in (*ABSTRACT, ir.And, ir.Or, ir.Div)],
     ir.And(P, ir.LT(H, J)), ir.Or(P, ir.LT(H, J)), ir.Div(X, X + 1.0), ir.Not(P),

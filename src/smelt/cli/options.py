@@ -1,6 +1,6 @@
 """The arguments that several commands take, and what they say of a compilation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated
 
 import typer
@@ -81,8 +81,8 @@ class Build:
 
     @property
     def given(self) -> bool:
-        """Whether anything is said."""
-        return self != Build()
+        """Whether anything is said of the compilation."""
+        return any(getattr(self, f.name) is not None for f in fields(Build))
 
     def options(self) -> smelt.Options:
         """The options of the compilation."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from smelt.ir.build import logical_not
 from smelt.ir.expr import Expr, Var
+from smelt.tir.access import AccessWalk
 from smelt.tir.facts import conjuncts
-from smelt.tir.nodes import Buffer, BufferLoad, BufferStore, For, IfThenElse, Stmt, sub_statements
-from smelt.tir.rewrite import Indices, Rewriter, own_loads
+from smelt.tir.nodes import Buffer, BufferLoad, BufferStore, For, Stmt, walk
+from smelt.tir.rewrite import Indices, Rewriter
+from smelt.tir.threads import touched_buffers
 
 Domains = Mapping[Var, tuple[Expr, Expr]]
 """The first value and the extent of loops."""
@@ -26,28 +26,40 @@ class Access(NamedTuple):
     guards: tuple[Expr, ...]
 
 
-def accesses(
-    s: Stmt, domains: Domains = MappingProxyType({}), guards: tuple[Expr, ...] = ()
-) -> Iterator[Access]:
+class _Flat(AccessWalk[For]):
+    """Every access of a statement as it is written: what lets bind stays a name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Access] = []
+        self.domains: Domains = {}
+
+    def condition(self, e: Expr) -> Expr:
+        return e
+
+    def loop(self, s: For) -> None:
+        outside, self.domains = self.domains, {**self.domains, s.var: (s.min, s.extent)}
+        self.nested(s, s)
+        self.domains = outside
+
+    def inside(self, s: Stmt, part: int, body: Stmt, *guards: Expr) -> None:
+        super().inside(s, part, body, *[c for g in guards for c in conjuncts(g)])
+
+    def access(self, buffer: Buffer, indices: tuple[Expr, ...] | None, write: bool) -> None:
+        assert indices is not None
+        self.found.append(Access(buffer, indices, self.domains, write, self.guards))
+
+
+def accesses(s: Stmt) -> list[Access]:
     """All loads and stores, in the order in which they happen."""
-    if isinstance(s, For):
-        domains = {**domains, s.var: (s.min, s.extent)}
-    for x in own_loads(s):
-        yield Access(x.buffer, x.indices, domains, False, guards)
-    if isinstance(s, BufferStore):
-        yield Access(s.buffer, s.indices, domains, True, guards)
-    if isinstance(s, IfThenElse):
-        yield from accesses(s.then_body, domains, (*guards, *conjuncts(s.condition)))
-        if s.else_body is not None:
-            yield from accesses(s.else_body, domains, (*guards, logical_not(s.condition)))
-        return
-    for part in sub_statements(s):
-        yield from accesses(part, domains, guards)
+    flat = _Flat()
+    flat.stmt(s)
+    return flat.found
 
 
 def uses(s: Stmt, buffer: Buffer) -> bool:
     """Whether a statement touches a buffer."""
-    return any(a.buffer is buffer for a in accesses(s))
+    return any(buffer in touched_buffers(x) for x in walk(s))
 
 
 def is_self(e: Expr, s: BufferStore) -> bool:

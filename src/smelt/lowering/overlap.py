@@ -74,7 +74,7 @@ class _Pipeline:
             )
         first = min(stages)
         self.parts = [
-            _Part(s, n - first, o, list(accesses(s)))
+            _Part(s, n - first, o, accesses(s))
             for s, n, o in zip(stmts, stages, order, strict=True)
         ]
         self.last = max(stages) - first

@@ -175,7 +175,7 @@ def _runs(s: tir.Stmt, axis: str) -> bool:
 def _require_disjoint(func: tir.PrimFunc, region: tir.Stmt, loop: tir.For) -> None:
     """Refuse a region in which a thread may touch what another one writes."""
     where = f"LiftThreadBinding: in {func.name}, the loops over {loop.thread}"
-    found = list(accesses(region))
+    found = accesses(region)
     for a in found:
         if a.store and loop.var not in a.domains:
             raise CompileError(
