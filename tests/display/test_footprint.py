@@ -113,6 +113,7 @@ def test_symbolic_sizes_stay_in_the_counts() -> None:
     assert [script(t.elements) for t in level.touches] == ["k * m", "k * n", "m * n"]
     assert script(level.operations) == "k * m * n * 2"
     assert level.intensity is None
+    assert str(level.bytes) == "k * m * 4 + k * n * 4 + m * n * 4"
 
 
 def test_flat_vector_programs_are_followed_through_their_lanes() -> None:

@@ -286,6 +286,7 @@ def test_expressions_are_read_alone() -> None:
     assert f"{tir.parse_expr('T.exp(A[n:n + 4])', [n, a])}" == "exp(A[ramp(n, 1, 4)])"
     for text, message in {
         "nn + 1": r"<expression>:1:1: 'nn' is not defined here\n.*\n.*\n  legal: n",
+        "x + n": r"'x' is not defined here\n.*\n.*\n  legal: n",
         "n + ": "<expression>:1:.*invalid syntax",
         "n = 3": "<expression>:1:1: expected one expression",
         "foo(n)": "there is no T.foo",

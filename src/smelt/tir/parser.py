@@ -81,7 +81,9 @@ def parse_expr(
     for n in ast.walk(node):  # people leave out the T of T.min(a, b)
         if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id not in names:
             n.func = ast.copy_location(ast.Attribute(ast.Name("T"), n.func.id), n.func)
-    return _whole(source, node, lambda: ExprParser(source, names).expr(node))
+    parser = ExprParser(source, {})
+    parser.names.update(names)
+    return _whole(source, node, lambda: parser.expr(node))
 
 
 def parse_function(

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from smelt.arith import Analyzer
 from smelt.arith.affine.sums import merge_digits
 from smelt.arith.affine.values import Known, Progression
 from smelt.ir import dtype as dt
@@ -68,7 +69,8 @@ class Touched:
     def bytes(self) -> Expr:
         """The different bytes touched."""
         bits = dt.bits(self.buffer.type)
-        return self.elements * (bits // 8) if bits % 8 == 0 else ceildiv(self.elements * bits, 8)
+        size = self.elements * bits
+        return Analyzer().simplify(ceildiv(size, 8) if bits % 8 else self.elements * (bits // 8))
 
     @property
     def accesses(self) -> Expr:
@@ -113,7 +115,8 @@ class Level:
     @property
     def bytes(self) -> Expr:
         """The different bytes of memory touched. What is kept in registers is left out."""
-        return sum([t.bytes for t in self.touches if t.buffer.scope == "global"], _ZERO)
+        parts = [t.bytes for t in self.touches if t.buffer.scope == "global"]
+        return Analyzer().simplify(sum(parts, _ZERO))
 
     @property
     def exact(self) -> bool:
