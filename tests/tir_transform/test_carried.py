@@ -60,7 +60,7 @@ def test_a_loop_may_hand_values_on(first: str, then: str) -> None:
         same(lower_blocks(func), func, given)
     loop = next(s for s in walk(placed.body) if isinstance(s, For))
     inside = [b for s in walk(loop.body) if isinstance(s, Block) for b in s.alloc_buffers]
-    assert bool(inside) == ((first, then) in LOCAL[:1])
+    assert bool(inside) == ((first, then) in LOCAL)
     made = lower_blocks(func).body
     assert isinstance(made, For) == bool(inside) or isinstance(made, Allocate)
 
