@@ -122,6 +122,9 @@ def test_round_to_even_and_fma() -> None:
     np.testing.assert_array_equal(
         _run("T.fma($x, $x, $y)", "float32", x, y), np.array([2.0**-24], "float32")
     )
+    z = np.array([1e300, -1e300], "float64")
+    np.testing.assert_array_equal(_run("T.fma($x, $x, $y)", "float64", z, z), [np.inf, np.inf])
+    np.testing.assert_array_equal(_run("T.fma($x, $y, $x)", "float64", z, -z), [-np.inf, -np.inf])
 
 
 def test_reinterpret_and_casts() -> None:

@@ -212,7 +212,10 @@ def _fma(dtype: str) -> Callable[[float, float, float], float]:
         if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
             return a * b + c
         exact = Fraction(a) * Fraction(b) + Fraction(c)
-        return float(exact) if exact else a * b + c
+        try:
+            return float(exact) if exact else a * b + c
+        except OverflowError:
+            return math.inf if exact > 0 else -math.inf
 
     def narrow(a: float, b: float, c: float) -> float:
         # The product is exact; a sum that is not is rounded to odd, so that the rounding to the
