@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from smelt import te
 from smelt.codegen.c import c_source
 from smelt.ir.errors import CompileError, ScheduleError, VerifyError
 from smelt.ir.module import IRModule
+from smelt.ir.types import tensor_type
 from smelt.pipeline import lower_program
+from smelt.relax.nodes import Function, Var, call
 from smelt.tir import ExternFunction, Schedule, address_of, call_extern, const, structural_equal
 from smelt.tir.extern import EXTERNS
 from smelt.tir.interpret import InterpretError, interpret
@@ -22,6 +25,7 @@ from smelt.tir.nodes import BlockRealize, Evaluate, PrimFunc, walk
 from smelt.tir.parser import parse
 from smelt.tir.printer import script
 from smelt.tir.verify import verify
+from smelt.topi import registry
 from tests.codegen_c.build import run_c
 
 MEANING = parse("""
@@ -169,7 +173,8 @@ def test_built_in_python() -> None:
     )
 
 
-def test_tensorize() -> None:
+def gemv_intrin() -> TensorIntrin:
+    """Eight rows times a vector, by the function."""
     head = """
 @T.prim_func
 def NAME(a: T.handle, b: T.handle, c: T.handle):
@@ -191,16 +196,59 @@ def NAME(a: T.handle, b: T.handle, c: T.handle):
                                  B.access_ptr("r"), T.int64(12), T.float32(1)))
 """
     pair = [parse(head.replace("NAME", n) + body) for n, body in (("desc", loops), ("impl", call))]
+    return TensorIntrin.of_pair(*pair)
+
+
+def by_gemv(s: Schedule, block: str) -> None:
+    outer, inner = s.split(s.get_loops(block)[1], [None, 8])
+    s.decompose_reduction(block, outer)
+    s.tensorize(inner, gemv_intrin())
+
+
+def test_tensorize() -> None:
     x, y = te.placeholder((6, 12), name="A"), te.placeholder((16, 12), name="B")
     k = te.reduce_axis((0, 12), name="k")
     z = te.compute((6, 16), lambda i, j: te.sum(x[i, k] * y[j, k], axis=k), name="C")
     s = Schedule(te.create_prim_func([x, y, z], "plain"))
-    outer, inner = s.split(s.get_loops("C")[1], [None, 8])
-    s.decompose_reduction("C", outer)
-    s.tensorize(inner, TensorIntrin.of_pair(*pair))
+    by_gemv(s, "C")
     a, b, c = arrays()
     smelt.build(s)(a, b, c)
     np.testing.assert_array_equal(c, a @ b.T)
+
+
+def test_rules_of_operators() -> None:
+    """A function that only the operator's own rule brings in reaches the model."""
+
+    @smelt.op
+    def by_rows(x: te.Tensor, y: te.Tensor) -> Any:
+        """x times y, transposed."""
+        k = te.reduce_axis((0, x.shape[1]), name="k")
+        return te.compute(
+            (x.shape[0], y.shape[0]), lambda i, j: te.sum(x[i, k] * y[j, k], axis=k), name="rows"
+        )
+
+    by_rows.schedule(lambda sch, hardware: by_gemv(sch, "rows"))
+    a, b, _ = arrays()
+    x, y = (Var(n, tensor_type(v.shape, "float32")) for n, v in (("x", a), ("y", b)))
+    try:
+        exe = smelt.compile(IRModule({"main": Function((x, y), call("by_rows", x, y))}))
+    finally:
+        del registry._OPS["by_rows"]
+    np.testing.assert_array_equal(np.asarray(exe(a, b)), a @ b.T)
+
+
+def test_addresses_that_data_give() -> None:
+    text = PROGRAM.replace(
+        "A: T.Buffer((6, 12))", 'rows: T.Buffer((6,), "int32"), A: T.Buffer((6, 12))'
+    )
+    func = parse(text.replace("A[vi, 0]", "A[rows[vi], 0]"))
+    rows = np.array([3, 0, 5, 5, 1, 2], "int32")
+    a, b, c = arrays()
+    for run in (lambda *x: interpret(func, *x), smelt.build(func)["scaled"],
+                lambda *x: run_c(lower_program(func), *x)):  # fmt: skip
+        c.fill(-1)
+        run(rows, a, b, c)
+        np.testing.assert_array_equal(c, 2 * a[rows] @ b.T)
 
 
 def test_status_ends_the_program() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from smelt.codegen.c_helpers import extern_source
 from smelt.codegen.llvm import cpu_features, is_native, object_code
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir.build import is_const
@@ -88,7 +89,7 @@ def extern_objects(called: Iterable[ExternFunction], target: Target) -> dict[str
                 f"the target is {target.mtriple}"
             )
         try:
-            found[f.name] = compile_source(f.source, f.name, f.flags)
+            found[f.name] = compile_source(extern_source(f), f.name, f.flags)
         except ExportError as e:
             raise CompileError(f"the external function {f.name}: {e}") from None
     return found

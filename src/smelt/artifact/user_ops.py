@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from smelt.codegen.c_helpers import extern_source
 from smelt.ir.errors import ScheduleError, SmeltError
 from smelt.relax.nodes import Call, Function, GlobalVar, tensor_type_of, values
 from smelt.relax.views import View
@@ -45,13 +46,13 @@ class Prepared:
     externs: tuple[ExternFunction, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "externs", ExternFunction.used_in(self.plain))
+        object.__setattr__(self, "externs", ExternFunction.used_in(self.scheduled or self.plain))
 
     @property
     def text(self) -> str:
         """Equal for programs that compute the same in the same way."""
         programs = [script(f) for f in (self.plain, self.scheduled) if f is not None]
-        return "\n".join([*programs, *[f"{f.flags} {f.source}" for f in self.externs]])
+        return "\n".join([*programs, *[f"{f.flags} {extern_source(f)}" for f in self.externs]])
 
 
 def user_ops(group: Function) -> list[Op]:

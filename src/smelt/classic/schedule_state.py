@@ -49,7 +49,7 @@ class ScheduleState:
             tgt_stmt = tgt_stmt if isinstance(tgt_stmt, BlockRealize) else new
         state.replace({old: tgt_stmt})
         verify(state.func)
-        self.schedule.state.replace({old: tgt_stmt})
+        self.schedule.state.set_func(state.func)
 
 
 def trace(args: object, trace_action: str = "tvm.default_trace_action") -> NoReturn:

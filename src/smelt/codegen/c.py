@@ -63,7 +63,7 @@ from smelt.tir.printer import script
 from smelt.tir.rewrite import loads
 from smelt.tir.script_ops import EXTERN, shape_vars
 
-from .c_helpers import C_TYPE, MATH, NARROW, STORED, Helpers, suffix
+from .c_helpers import C_TYPE, MATH, NARROW, STORED, Helpers, extern_source, suffix
 from .features import require
 
 _STACK_BYTES = 16 << 10
@@ -266,7 +266,7 @@ class _CPrinter:
                 return
             case Call(_, op, (StringImm(name), *args)) if op in ("smelt.call_kernel", EXTERN):
                 if op == EXTERN:
-                    self.helpers.texts[name] = ExternFunction.get(name).source
+                    self.helpers.texts[name] = extern_source(ExternFunction.get(name))
                 yield "{"
                 given = ", ".join([self.text(a) for a in args])
                 yield f"    const int32_t status = {name}({given});"
@@ -308,7 +308,7 @@ class _CPrinter:
                 return self.two(self.helpers.extreme(type(e), a.dtype), a, b)
             case FloorDiv() | FloorMod():       return self.floor(e)
             case Binary():                      return self.binary(e)
-            case Call(_, "smelt.address_of", (tir.BufferLoad(b, ix),)): return self.address(b, ix)
+            case Call(_, tir.ADDRESS, (tir.BufferLoad(b, ix),)): return self.address(b, ix)
             case Call():                        return self.call(e)
         # fmt: on
         raise self.fail(f"C has no form for {type(e).__name__}")

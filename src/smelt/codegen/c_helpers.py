@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr, IntImm, Min
+from smelt.tir.extern import ExternFunction
 from smelt.tir.intrin.registry import Instruction
 from smelt.tir.nodes import Buffer
 
@@ -27,6 +28,14 @@ STORED = {**C_TYPE, "float16": "uint16_t", "bfloat16": "uint16_t"}
 
 NARROW = frozenset({"float16", "bfloat16"})
 """The floats that are stored as bits."""
+
+
+def extern_source(f: ExternFunction) -> str:
+    """The C source of an external function, after a declaration that it has to agree with."""
+    params = [f"{STORED[p.type]} {'*' * isinstance(p, Buffer)}{p.name}" for p in f.meaning.params]
+    declared = f"int32_t {f.name}({', '.join(params) or 'void'});"
+    return f"#include <stdint.h>\n{declared}\n{f.c.strip()}\n"
+
 
 _MATH_H = """exp exp2 log log2 log10 log1p expm1 sqrt tanh erf sin cos tan asin acos atan sinh cosh
 asinh acosh atanh floor ceil trunc atan2 pow fmod copysign nextafter hypot fma"""

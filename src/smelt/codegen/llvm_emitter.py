@@ -13,6 +13,7 @@ from smelt.ir.expr import Call, Expr, Var
 from smelt.target import Target
 from smelt.target.processor import lacks, pointer_bytes
 from smelt.tir import nodes as tir
+from smelt.tir.script_ops import place_of
 
 from .llvm_types import llvm_type, mangled
 
@@ -63,6 +64,7 @@ class Emitter:
     """One function: its lines so far, what is known in each scope, the guards in force."""
 
     value: Callable[[Expr], str]
+    pointer: Callable[[tir.BufferLoad], str]
 
     def __init__(
         self,
@@ -146,7 +148,7 @@ class Emitter:
                     f"{self.name}: the variable {e.name} is used where it is not defined"
                 )
             if isinstance(e, tir.BufferLoad):  # only its address is taken
-                return self.depths[e.buffer]
+                return max([self.depths[e.buffer], *map(self.depth, e.indices)])
             found = max([self.depth(c) for c in e.children() if isinstance(c, Expr)], default=0)
             self.depths[e] = found
         return found
@@ -154,10 +156,12 @@ class Emitter:
     def _has_load(self, e: Expr) -> bool:
         found = self.has_load.get(e)
         if found is None:
-            address = isinstance(e, Call) and e.op == "smelt.address_of"
-            stays = isinstance(e, tir.BufferLoad) or _has_effect(e)
-            found = self.has_load[e] = stays or (
-                not address and any(self._has_load(c) for c in e.children() if isinstance(c, Expr))
+            place = place_of(e)
+            parts = (e if place is None else place).children()
+            found = self.has_load[e] = (
+                isinstance(e, tir.BufferLoad)
+                or _has_effect(e)
+                or any(self._has_load(c) for c in parts if isinstance(c, Expr))
             )
         return found
 

@@ -9,7 +9,7 @@ from smelt.ir import expr
 from smelt.ir.errors import InternalError
 from smelt.tir.math import expand
 from smelt.tir.named_calls import NAMED_CALLS
-from smelt.tir.nodes import BufferLoad
+from smelt.tir.nodes import ADDRESS, BufferLoad
 from smelt.tir.rewrite import loads
 
 from .c_helpers import MATH
@@ -289,10 +289,10 @@ class ScalarOps(InstructionOps):
         if op == "smelt.tensor_view":
             start, offset = (self.value(a) for a in e.args)
             return self.assign(f"getelementptr inbounds i8, ptr {start}, i64 {offset}")
-        if op == "smelt.address_of":
+        if op == ADDRESS:
             load = e.args[0]
             assert isinstance(load, BufferLoad)
-            return self.names[load.buffer]
+            return self.pointer(load)
         return self.expansion(e, scalar)
 
     def expansion(self, e: expr.Call, scalar: str) -> str:

@@ -338,14 +338,11 @@ class FunctionText(MemoryOps):
         name, *operands = e.args
         assert isinstance(name, StringImm)
         args = [("ptr", "%host")] if e.op == "smelt.call_kernel" else []
-        places = [place_of(a) for a in operands]
-        args += [
-            (llvm_type(a.dtype), self.value(a) if at is None else self.pointer(at))
-            for a, at in zip(operands, places, strict=True)
-        ]
+        args += [(llvm_type(a.dtype), self.value(a)) for a in operands]
         self.succeed(self.named(f'@"{name.value}"', "i32", args))
-        for buffer in {at.buffer for at in places if at is not None}:
-            self._forget(buffer)
+        for place in map(place_of, operands):
+            if place is not None:
+                self._forget(place.buffer)
 
     def call_packed(self, e: Call) -> None:
         """Call a function of the host's table; without a table that is not supported."""
@@ -382,7 +379,7 @@ def _spine(e: Expr) -> Expr | None:
             return condition
         case Call(_, "fma", (_, _, c)):
             return c
-        case Call(_, op, (a, *_)) if op not in NAMED_CALLS and op != "smelt.address_of":
+        case Call(_, op, (a, *_)) if op not in NAMED_CALLS and op != tir.ADDRESS:
             return a
     return None
 

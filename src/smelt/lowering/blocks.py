@@ -137,9 +137,10 @@ def shrunk(
 ) -> tuple[tir.Buffer, tuple[Expr, ...]]:
     """A buffer of what `s` touches of another one, and where in that one it begins."""
     touched = [every_lane(a.indices, a.domains) for a in accesses(s) if a.buffer is buffer]
-    changed = {b for x in tir.walk(s) for b in stored(x)}
-    if any(isinstance(x, tir.Evaluate) and buffer in stored(x) for x in tir.walk(s)):
+    stores = [(x, b) for x in tir.walk(s) for b in stored(x)]
+    if any(b is buffer and isinstance(x, tir.Evaluate) for x, b in stores):
         return buffer, tuple([const(0, INDEX)] * buffer.rank)  # who has a pointer sees all of it
+    changed = {b for _, b in stores}
     low: list[Expr] = []
     shape: list[Expr] = []
     for d, extent in enumerate(buffer.shape):

@@ -32,7 +32,7 @@ class _Check(RangeRewriter):
 
     def accesses(self, e: Expr) -> Iterator[tuple[tuple[Expr | str, ...], tir.Stmt]]:
         """The checks of the loads in an expression, those of their indices first."""
-        if isinstance(e, Call) and e.op == "smelt.address_of":
+        if isinstance(e, Call) and e.op == tir.ADDRESS:
             return
         if isinstance(e, Call) and e.op == "if_then_else":
             c, a, b = e.args

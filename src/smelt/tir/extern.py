@@ -23,23 +23,21 @@ from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.build import is_const
 from smelt.ir.errors import VerifyError
-from smelt.ir.expr import Call, Expr, StringImm, Var, const
+from smelt.ir.expr import Expr, StringImm, Var, const
 from smelt.ir.walk import substitute
 from smelt.runtime.errors import closest
 
 from . import nodes
 from .parser_values import row_major
 from .rewrite import loads
-from .script_ops import EXTERN, place_of
+from .script_ops import extern_call, place_of
 
 EXTERNS: dict[str, ExternFunction] = {}
 """External functions by name."""
 
-_TYPES = {
-    **{f"{sign}int{n}": f"{sign}int{n}_t" for n in (8, 16, 32, 64) for sign in ("", "u")},
-    "float32": "float", "float64": "double",
-}  # fmt: skip
-"""What such functions work on, in C."""
+_INTEGERS = [f"{sign}int{n}" for n in (8, 16, 32, 64) for sign in ("", "u")]
+_TYPES = (*_INTEGERS, "float32", "float64")
+"""What such functions work on."""
 
 
 class Given(NamedTuple):
@@ -107,23 +105,11 @@ class ExternFunction:
     @staticmethod
     def called_by(s: nodes.Stmt) -> ExternFunction | None:
         """The function that a statement calls, if it is such a call."""
-        call = s.value if isinstance(s, nodes.Evaluate) else None
-        if not isinstance(call, Call) or call.op != EXTERN:
+        call = extern_call(s)
+        if call is None:
             return None
         name = call.args[0] if call.args else None
         return ExternFunction.get(name.value if isinstance(name, StringImm) else "")
-
-    @property
-    def prototype(self) -> str:
-        """Its declaration in C."""
-        params = [f"{_TYPES[p.type]} {'*' * isinstance(p, nodes.Buffer)}{p.name}"
-                  for p in self.meaning.params]  # fmt: skip
-        return f"int32_t {self.name}({', '.join(params) or 'void'});"
-
-    @property
-    def source(self) -> str:
-        """The C source, after a declaration that it has to agree with."""
-        return f"#include <stdint.h>\n{self.prototype}\n{self.c.strip()}\n"
 
     @cached_property
     def _touched(self) -> tuple[set[nodes.Buffer], set[nodes.Buffer]]:

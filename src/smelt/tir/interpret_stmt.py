@@ -159,12 +159,11 @@ class Compiler(interpret_expr.ExprEmitter):
     def extern(self, made: ExternFunction, call: Expr) -> None:
         """An external function: what it means, on the memory that it is given."""
         assert isinstance(call, Call)
-        given = iter(list(made.given(call.args[1:])))
         for p, a in zip(made.meaning.params, call.args[1:], strict=True):
             if isinstance(p, Var):
                 self.var_text[p] = self.named(a)
-        for p in made.meaning.buffers:
-            place = next(given).place
+        given = made.given(call.args[1:])
+        for p, (place, *_) in zip(made.meaning.buffers, given, strict=True):
             own, at = self.element(place.buffer, place.indices)
             shape, steps = self.layout(p)
             start = self.keep(at)

@@ -100,7 +100,7 @@ class Buffer(Node):
         """Where it begins, for an external function, whose meaning says what it reads and writes
         (the mask does not).
         """
-        return Call("handle", ADDRESS, (self[(0,) * self.rank],))
+        return address_of(self[(0,) * self.rank])
 
     def fixed_shape(self) -> tuple[int, ...] | None:
         """The extents as Python integers, or None where one is symbolic."""
@@ -116,6 +116,11 @@ class BufferLoad(Typed, interned=True):
     def __post_init__(self) -> None:
         count = max([dt.lanes(i.dtype) for i in self.indices], default=1)
         self._dtype = dt.vector(self.buffer.type, count)
+
+
+def address_of(element: Expr) -> Call:
+    """Where an element is, for functions that take pointers: address_of(A[i, 0])."""
+    return Call("handle", ADDRESS, (element,))
 
 
 class Combiner(Node):

@@ -22,7 +22,7 @@ from smelt.ir.expr import Call, Expr, ExprLike, FloatImm, StringImm, const, conv
 from smelt.runtime.errors import closest
 
 from .named_calls import call_llvm
-from .nodes import ADDRESS
+from .nodes import address_of as address_of
 from .script_ops import EXTERN, INTRINSICS
 
 # -------------------------------------------------------------------------------- floats to floats
@@ -232,11 +232,6 @@ def call_intrin(dtype: str, op: str, *args: ExprLike) -> Expr:
     if len(args) != count:
         raise TypeMismatch(f"{name} takes {count} operands, {len(args)} given")
     return call(name, *args, dtype=dtype)
-
-
-def address_of(element: Expr) -> Expr:
-    """Where an element is, for functions that take pointers: address_of(A[i, 0])."""
-    return Call("handle", ADDRESS, (element,))
 
 
 def call_extern(dtype: str, name: str, *args: ExprLike) -> Expr:

@@ -14,7 +14,7 @@ from smelt.ir.build import ceildiv
 from smelt.ir.walk import substitute
 from smelt.runtime.errors import closest
 
-from .nodes import ADDRESS, Buffer, BufferLoad
+from .nodes import Buffer, BufferLoad, address_of
 from .op import max_value, min_value
 from .parser_source import describe
 from .script_names import VALUE, Entry, Signature, entries, entry
@@ -293,7 +293,7 @@ def _address_of(p: ExprParser, node: ast.Call, element: ast.expr) -> expr.Expr:
     place = p.value(element)
     if not isinstance(place, BufferLoad):
         p.fail(element, f"expected an element of a buffer, got {describe(place)}", "A[i, 0]")
-    return expr.Call("handle", ADDRESS, (place,))
+    return address_of(place)
 
 
 @entry(VALUE, "call_extern(dtype, name, *operands)")

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any, TypeGuard
 
 from smelt.ir.build import is_const
-from smelt.ir.expr import OPERATORS, Call, Expr, const
+from smelt.ir.expr import OPERATORS, Expr, const
 
-from .nodes import ADDRESS, Buffer, BufferLoad, IterVar, Range
+from .nodes import Buffer, BufferLoad, IterVar, Range, address_of
 from .parser_source import Described
 
 COMPUTED: dict[type[ast.AST], Callable[..., Any]] = {
@@ -85,7 +85,7 @@ class BufferView(Described):
     def access_ptr(self, access_mask: str = "rw") -> Expr:
         """Where it begins: see `Buffer.access_ptr`."""
         first = self.indices((const(0),) * self.rank)
-        return Call("handle", ADDRESS, (BufferLoad(self.buffer, first),))
+        return address_of(BufferLoad(self.buffer, first))
 
     def indices(self, own: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The buffer's indices of one of the view's elements."""

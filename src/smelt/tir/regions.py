@@ -127,10 +127,11 @@ class _Scan(AccessWalk[nodes.For]):
         assert isinstance(s.value, Call)
         for given in made.given(s.value.args[1:]):
             buffer, at = given.place.buffer, [self.value(i) for i in given.place.indices]
-            ends = zip(at, given.extents or (), buffer.shape, strict=False)
-            fits = bool(given.extents) and all(self.facts.prove(i + n <= e) for i, n, e in ends)
-            box = map(nodes.Range, at, given.extents or ()) if fits else full(buffer).region
-            region = nodes.BufferRegion(buffer, tuple(box))
+            region, extents = full(buffer), given.extents
+            if extents is not None:
+                ends = zip(at, extents, buffer.shape, strict=True)
+                if all(self.facts.prove(i + n <= e) for i, n, e in ends):
+                    region = nodes.BufferRegion(buffer, tuple(map(nodes.Range, at, extents)))
             if given.reads:
                 self.reads.append((region, self.nest))
             if given.writes:

@@ -170,11 +170,17 @@ def place_of(e: expr.Expr) -> BufferLoad | None:
     return place if isinstance(place, BufferLoad) else None
 
 
+def extern_call(s: Stmt) -> expr.Call | None:
+    """The call of an external function that a statement is, if it is one."""
+    call = s.value if isinstance(s, Evaluate) else None
+    return call if isinstance(call, expr.Call) and call.op == EXTERN else None
+
+
 def stored(s: Stmt) -> list[Buffer]:
     """The buffers that a statement itself stores into; an external function: all it is given."""
     if isinstance(s, BufferStore):
         return [s.buffer]
-    call = s.value if isinstance(s, Evaluate) else None
-    if not isinstance(call, expr.Call) or call.op != EXTERN:
+    call = extern_call(s)
+    if call is None:
         return []
     return [at.buffer for at in map(place_of, call.args) if at is not None]

@@ -55,7 +55,7 @@ from .nodes import (
     walk,
 )
 from .printer import script
-from .script_ops import DEVICE_INTRINSICS, EXTERN, INTRINSICS, operands, shape_vars
+from .script_ops import DEVICE_INTRINSICS, EXTERN, INTRINSICS, extern_call, operands, shape_vars
 from .script_ops import HOST_INTRINSICS as HOST_INTRINSICS
 from .threads import THREAD_AXES
 from .verify_blocks import verify_blocks
@@ -230,7 +230,7 @@ class _Verifier:
         ):
             self.fail(f"the {s.kind} loop {s.var.name} has no constant extent")
         if s.kind == "vectorized" and (
-            calls := [x for x in walk(s.body) if ExternFunction.called_by(x)]
+            calls := [x for x in walk(s.body) if extern_call(x) is not None]
         ):
             self.fail_at(
                 "external functions have no vector form", {s: "vectorized", calls[0]: "here"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from smelt.ir.build import equal
 from smelt.ir.expr import IntImm
-from smelt.tir.extern import ExternFunction
 from smelt.tir.nodes import For, walk
+from smelt.tir.script_ops import extern_call
 
 from .check import check_concurrent
 from .loops import THREAD_AXES, require_serial
@@ -61,7 +61,7 @@ class LoopKindPrimitives(Base):
                 mark={target: "symbolic extent"},
                 legal="split it by the vector's length first",
             )
-        if calls := [x for x in walk(target.body) if ExternFunction.called_by(x)]:
+        if calls := [x for x in walk(target.body) if extern_call(x) is not None]:
             s.fail(
                 "external functions have no vector form",
                 mark={target: "vectorized", calls[0]: "here"},
