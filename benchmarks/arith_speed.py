@@ -28,14 +28,14 @@ from smelt.ir.build import all_of, ceildiv, equal, maximum, minimum
 from smelt.ir.expr import Add, Expr, FloorDiv, Var, const
 from smelt.pipeline import lower_program as lower
 from smelt.rules.cpu import schedule
-from smelt.target import Hardware
+from smelt.target import Target, machine_of
 from smelt.te import create_prim_func
 from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.tir.rewrite import replace_buffers
 from smelt.topi.registry import get_op
 
 ROUNDS = 200
-HARDWARE = Hardware(64, 32, True, 48 << 10, 1 << 20, 32 << 20, 2)
+HARDWARE = machine_of(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver5"), cores=2)
 
 
 def median(run: Callable[[], Any], count: int = 1, repeat: int = 9) -> float:

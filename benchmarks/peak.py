@@ -1,16 +1,16 @@
 """The machine's limits, as `python -m benchmarks.peak` prints them and as the others divide by."""
 
 from benchmarks.report import Results, table, write
-from smelt.codegen.llvm import cpu_features, resolve
+from smelt.codegen.llvm import resolve
 from smelt.codegen.peak import Peak
 from smelt.runtime.native import cores
-from smelt.target import Target, hardware_of
+from smelt.target import Target, machine_of
 
 
 def probe(threads: int) -> Peak:
     """A peak that can be measured again and again, between other measurements."""
     target = resolve(Target("llvm -mcpu=native"))
-    return Peak(threads, target, hardware_of(target, cpu_features(target)))
+    return Peak(threads, target, machine_of(target))
 
 
 def measure() -> Results:

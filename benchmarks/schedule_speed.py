@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 from smelt import te
 from smelt.rules.cpu import schedule
-from smelt.target import Hardware
+from smelt.target import Target, machine_of
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule, Trace
 
 ROUNDS = 50
-HARDWARE = Hardware(64, 32, True, 48 << 10, 1 << 20, 32 << 20, 2)
+HARDWARE = machine_of(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver5"), cores=2)
 
 
 def matmul(m: int, n: int, k: int) -> PrimFunc:

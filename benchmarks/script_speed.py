@@ -14,12 +14,12 @@ from smelt import te
 from smelt.ir import structural_equal
 from smelt.pipeline import LOWER
 from smelt.rules.cpu import schedule
-from smelt.target import Hardware
+from smelt.target import Target, machine_of
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.parser import parse
 from smelt.tir.printer import script
 
-MACHINE = Hardware(64, 32, True, 48 << 10, 1 << 20, 32 << 20, 2)
+MACHINE = machine_of(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver5"), cores=2)
 ROUNDS = 15
 
 

@@ -20,7 +20,6 @@ from typing import Any, TypeAlias, Unpack
 from smelt import te
 from smelt.artifact.artifact import ELSEWHERE, Artifact, check_native, load
 from smelt.artifact.dump import GraphDump
-from smelt.artifact.kernel import hardware_for
 from smelt.artifact.model import Progress, compile_fused
 from smelt.artifact.program import build_program
 from smelt.artifact.variants import Declared, declare, may_vary
@@ -72,7 +71,7 @@ from smelt.runtime.program import Module
 from smelt.runtime.signature import TensorInfo, known_shape
 from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_file import save_program
-from smelt.target import Target
+from smelt.target import Target, machine_of
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule
 from smelt.topi.registry import Op
@@ -429,8 +428,8 @@ def default_schedule(
     constants  names of parameters that are known at compile time, so that they may be laid out anew
     """
     resolved = resolve(as_target(target))
-    hardware = hardware_for(resolved, (options or Options()).cores)
-    return apply_rules(func, hardware, frozenset(constants))
+    machine = machine_of(resolved, (options or Options()).cores)
+    return apply_rules(func, machine, frozenset(constants))
 
 
 def tensor_functions(

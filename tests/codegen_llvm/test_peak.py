@@ -9,20 +9,20 @@ import numpy as np
 import smelt
 from smelt.codegen.llvm import ObjectCompiler, link_in_process, resolve
 from smelt.codegen.peak import READ, STREAMS, read_text
-from smelt.target import Target, hardware_of
+from smelt.target import Target, machine_of
 
 
 def test_every_pass_reads_every_vector() -> None:
     target = resolve(Target("llvm -mcpu=native"))
-    hardware = hardware_of(target, ()).replace(vector_bytes=16, vector_registers=16)
-    code = ObjectCompiler(target).object(read_text(hardware), READ)
+    machine = machine_of(target).replace(vector_bytes=16, vector_registers=16)
+    code = ObjectCompiler(target).object(read_text(machine), READ)
     addresses, _alive = link_in_process([code], [READ])
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     read = ctypes.CFUNCTYPE(None, size, size, pointer, pointer)(addresses[READ])
-    data = np.arange(5 * STREAMS * hardware.lanes(4), dtype=np.float32)
-    total = np.zeros(hardware.lanes(4), np.float32)
+    data = np.arange(5 * STREAMS * machine.lanes(4), dtype=np.float32)
+    total = np.zeros(machine.lanes(4), np.float32)
     read(3, 5, data.ctypes.data, total.ctypes.data)
-    assert total.tolist() == (3 * data.reshape(-1, hardware.lanes(4)).sum(0)).tolist()
+    assert total.tolist() == (3 * data.reshape(-1, machine.lanes(4)).sum(0)).tolist()
 
 
 def test_limits_are_measured_around_what_runs() -> None:

@@ -47,8 +47,8 @@ SCHEDULED: list[int] = []
 
 
 @product.schedule
-def schedule_product(sch: Any, hardware: Any) -> None:
-    SCHEDULED.append(hardware.vector_bytes)
+def schedule_product(sch: Any, machine: Any) -> None:
+    SCHEDULED.append(machine.vector_bytes)
     block = sch.get_block("product")
     i, j, k = sch.get_loops(block)
     j_o, j_i = sch.split(j, [None, 8])

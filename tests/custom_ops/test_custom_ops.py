@@ -134,7 +134,7 @@ def test_the_rule_says_how(tmp_path: Path) -> None:
         return te.compute(x.shape, lambda i, j: x[i, j] + 1.0, name="rows")
 
     @rows.schedule
-    def rule(sch: Any, hardware: Any) -> None:
+    def rule(sch: Any, machine: Any) -> None:
         i, j = sch.get_loops(sch.get_block("rows"))
         sch.unroll(i)
         sch.vectorize(j)
@@ -155,7 +155,7 @@ def test_a_rule_may_lay_constants_out() -> None:
         return te.compute(x.shape, lambda i, j: x[i, j] * w[j, i], name="weighted")
 
     @weighted.schedule
-    def rule(sch: Any, hardware: Any) -> None:
+    def rule(sch: Any, machine: Any) -> None:
         sch.transform_layout("weighted", "p1", lambda i, j: (j, i))
 
     x = Var("x", tensor_type((4, 6), "float32"))
@@ -173,11 +173,11 @@ def test_a_rule_may_lay_constants_out() -> None:
     )
 
 
-def bad_loop(sch: Any, hardware: Any) -> None:
+def bad_loop(sch: Any, machine: Any) -> None:
     sch.get_block("roows")
 
 
-def bad_python(sch: Any, hardware: Any) -> None:
+def bad_python(sch: Any, machine: Any) -> None:
     sch.get_loops(sch.get_block("rows"))[7]
 
 
@@ -265,5 +265,5 @@ def test_what_an_operator_cannot_be() -> None:
     def g(x: Tensor) -> Any:
         return x
 
-    with pytest.raises(CompileError, match=r"g.schedule: a int is given; a function \(sch, hard"):
+    with pytest.raises(CompileError, match=r"g.schedule: a int is given; a function \(sch, mach"):
         g.schedule(3)  # type: ignore[arg-type]

@@ -227,7 +227,7 @@ def test_rules_of_operators() -> None:
             (x.shape[0], y.shape[0]), lambda i, j: te.sum(x[i, k] * y[j, k], axis=k), name="rows"
         )
 
-    by_rows.schedule(lambda sch, hardware: by_gemv(sch, "rows"))
+    by_rows.schedule(lambda sch, machine: by_gemv(sch, "rows"))
     a, b, _ = arrays()
     x, y = (Var(n, tensor_type(v.shape, "float32")) for n, v in (("x", a), ("y", b)))
     try:

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from smelt.artifact.kernel import hardware_for
 from smelt.codegen.llvm import resolve
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Var
 from smelt.rules.cpu import schedule
-from smelt.target import Target
+from smelt.target import Target, machine_of
 from smelt.tir.parser import parse
 from smelt.tir.schedule import Schedule
 from tests.schedule.support import matmul, softmax
@@ -32,7 +31,7 @@ SIZES = {
     "elementwise": (6, 7),
     "transposed": (6, 7),
 }
-HARDWARE = hardware_for(resolve(Target("llvm -mcpu=x86-64-v3")), 2)
+MACHINE = machine_of(resolve(Target("llvm -mcpu=x86-64-v3")), 2)
 
 
 @pytest.mark.parametrize("name", list(BUILDERS))
@@ -44,7 +43,7 @@ def test_plain_programs(name: str) -> None:
 @pytest.mark.parametrize("name", list(BUILDERS))
 def test_default_schedules(name: str) -> None:
     func = BUILDERS[name](*SIZES[name])
-    every_pass_keeps_the_result(schedule(func, HARDWARE).func, {}, func)
+    every_pass_keeps_the_result(schedule(func, MACHINE).func, {}, func)
 
 
 def test_a_buffer_whose_places_are_counted_keeps_its_size() -> None:
@@ -75,7 +74,7 @@ def test_default_schedules_of_any_size(data: st.DataObject) -> None:
     if name == "conv":
         sizes = [1, sizes[1] % 5 + 1, sizes[2] % 7 + 3, sizes[3] % 7 + 3, sizes[4]]
     func = BUILDERS[name](*sizes)
-    every_pass_keeps_the_result(schedule(func, HARDWARE).func, {}, func)
+    every_pass_keeps_the_result(schedule(func, MACHINE).func, {}, func)
 
 
 @pytest.mark.parametrize("n", [1, 7, 16, 35])
@@ -84,7 +83,7 @@ def test_sizes_known_at_run_time(name: str, n: int) -> None:
     size = Var("n", "int64")
     rest = SIZES[name][1:]
     func = BUILDERS[name](size, *rest)
-    every_pass_keeps_the_result(schedule(func, HARDWARE).func, {"n": n}, func)
+    every_pass_keeps_the_result(schedule(func, MACHINE).func, {"n": n}, func)
     every_pass_keeps_the_result(func, {"n": n}, func)
 
 

@@ -15,7 +15,7 @@ from smelt.ir.expr import INDEX, Expr, IntImm, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.pipeline import lower_program as lower
 from smelt.rules.cpu import schedule
-from smelt.target import Hardware
+from smelt.target import Machine, Target, machine_of
 from smelt.te import Tensor, create_prim_func
 from smelt.tir.nodes import Block, Buffer, PrimFunc, walk
 from smelt.tir.printer import script
@@ -26,9 +26,9 @@ from tests.codegen_llvm.build import BACKWARDS, Host, compiler
 Array = np.ndarray[Any, Any]
 Order = Sequence[int]
 
-ONE = Hardware(64, 32, True, 48 << 10, 1 << 20, 32 << 20, 1)
+ONE = machine_of(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver5"), cores=1)
 TWO = ONE.replace(cores=2)
-NARROW = Hardware(32, 16, True, 32 << 10, 512 << 10, 8 << 20, 2)
+NARROW = machine_of(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver3"), cores=2)
 NHWC = (0, 2, 3, 1)
 
 
@@ -96,12 +96,12 @@ def written(func: PrimFunc) -> list[Buffer]:
 
 
 def run(
-    func: PrimFunc, *inputs: Array, hardware: Hardware = TWO, sizes: dict[str, int] | None = None,
+    func: PrimFunc, *inputs: Array, machine: Machine = TWO, sizes: dict[str, int] | None = None,
     constants: frozenset[str] = frozenset(), align: bool = True,
 ) -> list[Array]:  # fmt: skip
     """The results of a program under its default schedule, whose trace is replayed on the way."""
     sizes = sizes or {}
-    sch = schedule(func, hardware, constants)
+    sch = schedule(func, machine, constants)
     _replays(func, sch)
     flat = lower(sch.func)
     outputs = written(func)

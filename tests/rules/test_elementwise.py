@@ -14,7 +14,7 @@ from smelt import te
 from smelt.ir.build import call
 from smelt.ir.expr import cast
 from smelt.rules.cpu import schedule
-from smelt.target import Hardware
+from smelt.target import Machine
 from smelt.tir.printer import script
 from smelt.topi.registry import get_op
 
@@ -23,16 +23,16 @@ from .build import NARROW, NHWC, ONE, TWO, close, data, laid_out, made, run
 MACHINES = [ONE, TWO, NARROW]
 
 
-@pytest.mark.parametrize("hardware", MACHINES)
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(
     "shape", [(1,), (3,), (37,), (1000,), (5, 7, 3), (1, 64, 9, 9), (300, 333)]
 )
-def test_a_chain_becomes_one_flat_loop(shape: tuple[int, ...], hardware: Hardware) -> None:
+def test_a_chain_becomes_one_flat_loop(shape: tuple[int, ...], machine: Machine) -> None:
     x, y = te.placeholder(shape, name="x"), te.placeholder(shape, name="y")
     t = get_op("add")(x, y)
     z = te.compute(shape, lambda *i: te.maximum(t[i], 0.0) * 2.0, name="z")
     a, b = data(*shape), data(*shape, seed=1)
-    close(run(made(x, y, z), a, b, hardware=hardware)[0], np.maximum(a + b, 0) * 2)
+    close(run(made(x, y, z), a, b, machine=machine)[0], np.maximum(a + b, 0) * 2)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "int8"])
@@ -180,7 +180,7 @@ def broadcasts(draw: Any) -> tuple[Any, ...]:
 @settings(max_examples=40, deadline=None)
 @given(broadcasts())
 def test_any_broadcast_in_any_layout(case: tuple[Any, ...]) -> None:
-    shape, one, two, orders, hardware = case
+    shape, one, two, orders, machine = case
     x, y = te.placeholder(one, name="x"), te.placeholder(two, name="y")
 
     def at(t: Any, i: Any) -> Any:
@@ -190,4 +190,4 @@ def test_any_broadcast_in_any_layout(case: tuple[Any, ...]) -> None:
     z = te.compute(shape, lambda *i: t[i] + at(y, i), name="z")
     func = laid_out(made(x, y, z), dict(zip(("x", "y", "z"), orders, strict=True)))
     a, b = data(*one), data(*two, seed=1)
-    close(run(func, a, b, hardware=hardware)[0], np.broadcast_to(a * 2 + b, shape))
+    close(run(func, a, b, machine=machine)[0], np.broadcast_to(a * 2 + b, shape))

@@ -72,16 +72,16 @@ def test_symbolic_sizes(n: int) -> None:
         close(run(made(x, y), a, sizes={"n": n})[0], a.sum(axis), 1e-4)
 
 
-@pytest.mark.parametrize("hardware", [ONE, TWO, NARROW])
+@pytest.mark.parametrize("machine", [ONE, TWO, NARROW])
 @pytest.mark.parametrize("c", [3, 16, 37, 128])
-def test_global_average_pooling_with_channels_last(c: int, hardware: Any) -> None:
+def test_global_average_pooling_with_channels_last(c: int, machine: Any) -> None:
     x = te.placeholder((2, c, 7, 7), name="x")
     y = get_op("mean")(x, axes=(2, 3), keepdims=True)
     z = te.compute(y.shape, lambda *i: te.maximum(y[i], 0.0), name="z")
     a = data(2, c, 7, 7)
     func = laid_out(made(x, z), {"x": NHWC, "z": NHWC}, NHWC)
     expected = np.maximum(a.mean((2, 3), keepdims=True), 0)
-    close(run(func, a, hardware=hardware)[0], expected)
+    close(run(func, a, machine=machine)[0], expected)
 
 
 @pytest.mark.parametrize("shape", [(4, 10), (20, 33), (70, 5), (1, 40), (100, 128)])

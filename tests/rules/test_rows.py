@@ -64,18 +64,18 @@ def test_a_mask_before_softmax() -> None:
     close(run(made(x, m, get_op("softmax")(t, axis=-1)), a, b)[0], softmax(a * 0.125 + b))
 
 
-@pytest.mark.parametrize("hardware", [ONE, TWO, NARROW])
+@pytest.mark.parametrize("machine", [ONE, TWO, NARROW])
 @pytest.mark.parametrize("shape", [(16, 768), (7, 37), (2, 5, 64), (3, 2)])
-def test_layer_norm(shape: tuple[int, ...], hardware: Any) -> None:
+def test_layer_norm(shape: tuple[int, ...], machine: Any) -> None:
     x, y = te.placeholder(shape, name="x"), te.placeholder(shape, name="y")
     g, b = te.placeholder(shape[-1:], name="g"), te.placeholder(shape[-1:], name="b")
     p, q, r, s = data(*shape), data(*shape, seed=1), data(shape[-1]), data(shape[-1], seed=1)
     total = get_op("add")(x, y)
     func = made(x, y, g, b, get_op("layer_norm")(total, g, b))
-    close(run(func, p, q, r, s, hardware=hardware)[0], normed(p + q, -1) * r + s)
+    close(run(func, p, q, r, s, machine=machine)[0], normed(p + q, -1) * r + s)
     root = np.sqrt((p * p).mean(-1, keepdims=True) + 1e-5)
     func = made(x, g, get_op("rms_norm")(x, g))
-    close(run(func, p, r, hardware=hardware)[0], p / root * r)
+    close(run(func, p, r, machine=machine)[0], p / root * r)
 
 
 def test_layer_norm_of_a_symbolic_number_of_rows() -> None:

@@ -8,7 +8,7 @@ import pytest
 from smelt import te
 from smelt.rules.cpu import schedule
 from smelt.rules.cpu.window import window_tile
-from smelt.target import Hardware
+from smelt.target import Machine
 from smelt.te import Tensor
 from smelt.tir.printer import script
 from smelt.topi.registry import get_op
@@ -65,13 +65,13 @@ def test_depthwise(
     close(run(func, p, q, r, constants=packed)[0], expected)
 
 
-@pytest.mark.parametrize("hardware", [ONE, TWO, NARROW])
-def test_weights_given_at_run_time(hardware: Hardware) -> None:
+@pytest.mark.parametrize("machine", [ONE, TWO, NARROW])
+def test_weights_given_at_run_time(machine: Machine) -> None:
     x, w = te.placeholder((2, 40, 11, 11), name="x"), te.placeholder((40, 1, 3, 3), name="w")
     y = get_op("conv2d")(x, w, strides=(1, 1), pads=(1,) * 4, dilations=(1, 1), groups=40)
     func = laid_out(made(x, w, y), {"x": NHWC, "conv": NHWC}, NHWC)
     p, q = data(2, 40, 11, 11), data(40, 1, 3, 3)
-    close(run(func, p, q, hardware=hardware)[0], depthwise(p, q, 1, 1))
+    close(run(func, p, q, machine=machine)[0], depthwise(p, q, 1, 1))
 
 
 @pytest.mark.parametrize("stride", [1, 2])
@@ -92,8 +92,8 @@ def test_groups_of_channels(groups: int, inputs: int, outputs: int, stride: int)
     expected = np.stack(parts, 1)
     for order in (NCHW, NHWC):
         func = laid_out(made(x, w, y), {"x": order, "conv": order}, order)
-        for hardware in (ONE, TWO):
-            close(run(func, p, q, hardware=hardware)[0], expected)
+        for machine in (ONE, TWO):
+            close(run(func, p, q, machine=machine)[0], expected)
 
 
 def pooled(x: Array, k: int, stride: int, pad: int, largest: bool, everything: bool) -> Array:

@@ -10,16 +10,16 @@ from smelt import te
 from smelt.codegen.llvm_text import emit_module
 from smelt.pipeline import lower_program as lower
 from smelt.rules.cpu import schedule
-from smelt.target import Hardware
+from smelt.target import Machine, Target, machine_of
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule, Trace
 
 from .support import conv, matmul
 
-WIDE = Hardware(64, 32, True, 48 << 10, 1 << 20, 32 << 20, 2)
-NARROW = Hardware(32, 16, True, 32 << 10, 512 << 10, 8 << 20, 1)
+WIDE = machine_of(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver5"), cores=2)
+NARROW = machine_of(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver3"), cores=1)
 
-KERNELS: dict[str, tuple[Callable[[], PrimFunc], Hardware]] = {
+KERNELS: dict[str, tuple[Callable[[], PrimFunc], Machine]] = {
     "matmul": (lambda: matmul(32, 48, 16), WIDE),
     "matmul_odd_relu": (lambda: matmul(13, 21, 9, relu=True), NARROW),
     "matmul_rows": (lambda: matmul(te.size_var("m"), 32, 16), WIDE),
@@ -31,8 +31,8 @@ KERNELS: dict[str, tuple[Callable[[], PrimFunc], Hardware]] = {
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_replayed_kernels_have_the_same_text(kernel: str) -> None:
-    make, hardware = KERNELS[kernel]
-    made = schedule(make(), hardware)
+    make, machine = KERNELS[kernel]
+    made = schedule(make(), machine)
     assert len(made.trace) > 3
     again = Schedule(make())
     Trace.from_text(str(made.trace)).apply(again)

@@ -22,7 +22,7 @@ from smelt.ir.expr import LT, Add, Expr, Max, Mul, Select, Var, const
 from smelt.pipeline import LOWER
 from smelt.relax.parser import parse as parse_module
 from smelt.rules.cpu import schedule
-from smelt.target import Hardware
+from smelt.target import Target, machine_of
 from smelt.tir.equal import assert_structural_equal, structural_hash
 from smelt.tir.nodes import Buffer, BufferStore, For, PrimFunc, Seq, While
 from smelt.tir.parser import parse
@@ -33,7 +33,7 @@ from tests.tir_text.generate import programs
 
 from .test_vocabulary import PROGRAMS
 
-MACHINE = Hardware(64, 32, True, 48 << 10, 1 << 20, 32 << 20, 2)
+MACHINE = machine_of(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver5"), cores=2)
 BOUND = re.compile(r"^ *(?:for )?(\w+)(?:: [\w.]+)? (?:in|=) |^ *with .* as (\w+):$", re.M)
 
 

@@ -11,7 +11,7 @@ import pytest
 from smelt.codegen.llvm import ObjectCompiler, cpu_features, resolve
 from smelt.ir.errors import TargetError
 from smelt.runtime.native import missing_features
-from smelt.target import Target, hardware_of
+from smelt.target import Target, machine_of
 from smelt.target.processor import (
     INSTRUCTIONS,
     architecture,
@@ -132,10 +132,10 @@ def test_what_a_processor_has(
     target: str, lacking: tuple[str, ...], vectors: tuple[int, int]
 ) -> None:
     resolved = resolve(Target(target))
-    hardware = hardware_of(resolved, cpu_features(resolved))
+    machine = machine_of(resolved)
     assert lacks(resolved) == lacking
-    assert (hardware.vector_bytes, hardware.vector_registers) == vectors
-    assert hardware.fma == ("fma" not in lacking)
+    assert (machine.vector_bytes, machine.vector_registers) == vectors
+    assert machine.fma == ("fma" not in lacking)
 
 
 @pytest.mark.parametrize(

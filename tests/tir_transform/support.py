@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from smelt.artifact.kernel import hardware_for
 from smelt.codegen.llvm import resolve
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr, IntImm, Var
-from smelt.target import Target
+from smelt.target import Target, machine_of
 from smelt.tir import transform
 from smelt.tir.interpret import interpret
 from smelt.tir.nodes import Buffer, PrimFunc, Stmt, walk
@@ -23,7 +22,7 @@ from smelt.tir.script_ops import expr_nodes
 
 Array = np.ndarray[Any, Any]
 
-HARDWARE = hardware_for(resolve(Target("llvm -mcpu=x86-64-v3")), 2)
+MACHINE = machine_of(resolve(Target("llvm -mcpu=x86-64-v3")), 2)
 
 
 class Example(NamedTuple):

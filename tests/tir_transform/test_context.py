@@ -38,7 +38,7 @@ from smelt.transform import (
 )
 from tests.lowering import programs as kernels
 
-from .support import HARDWARE, has, kinds, program
+from .support import MACHINE, has, kinds, program
 from .test_laws import SIZES
 
 
@@ -376,7 +376,7 @@ KERNELS = ["matmul", "conv", "softmax", "concat", "transposed"]
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_plain_context_changes_nothing(name: str) -> None:
-    func = schedule(kernels.BUILDERS[name](*SIZES[name]), HARDWARE).func
+    func = schedule(kernels.BUILDERS[name](*SIZES[name]), MACHINE).func
     assert script(run(func, PassContext())) == script(lower(func, LOWER))
 
 
@@ -402,7 +402,7 @@ def test_a_step_can_be_left_out(name: str) -> None:
         plain = kernels.BUILDERS[kernel](*SIZES[kernel])
         given = kernels.arrays(plain, {})
         expected = kernels.result(plain, given)
-        func = schedule(plain, HARDWARE).func
+        func = schedule(plain, MACHINE).func
         log = Log(refused=(name,))
         with PassContext(instruments=[log]) as context:
             refused = run(func, context)
@@ -415,7 +415,7 @@ def test_a_step_can_be_left_out(name: str) -> None:
 
 
 def test_instruments_see_every_step() -> None:
-    func = schedule(kernels.BUILDERS["matmul"](4, 4, 4), HARDWARE).func
+    func = schedule(kernels.BUILDERS["matmul"](4, 4, 4), MACHINE).func
     log = Log(refused=("FlattenBuffer",))
     with PassContext(instruments=[log]) as context:
         run(func, context)
@@ -476,7 +476,7 @@ def test_passes_come_in_at_their_phases() -> None:
     def whole(mod: IRModule, context: PassContext) -> IRModule:
         return mod
 
-    func = schedule(kernels.BUILDERS["matmul"](9, 21, 6), HARDWARE).func
+    func = schedule(kernels.BUILDERS["matmul"](9, 21, 6), MACHINE).func
     added = [(n, t.Apply(look(n)) if n % 2 else look(n)) for n in (3, 1, 0, 2)]
     context = PassContext(config={"tir.add_lower_pass": [*added, (3, whole)]})
     names = [s.name for s in t.lowering_steps(context)]

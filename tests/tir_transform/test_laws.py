@@ -17,7 +17,7 @@ from smelt.tir.verify import verify
 from tests.lowering import programs as kernels
 from tests.tir_text.generate import arguments, programs
 
-from .support import HARDWARE, constructors, kinds, result, same
+from .support import MACHINE, constructors, kinds, result, same
 
 LAW = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 SIZES: dict[str, tuple[int, ...]] = {
@@ -122,7 +122,7 @@ def test_the_classic_steps_on_scheduled_kernels(name: str) -> None:
     plain = kernels.BUILDERS[name](*SIZES[name])
     given = kernels.arrays(plain, {})
     expected = kernels.result(plain, given)
-    func = schedule(plain, HARDWARE).func
+    func = schedule(plain, MACHINE).func
     for step in BLOCKS:
         func = verify(getattr(t, step)()(func))
         close(func, given, expected, step)
@@ -159,7 +159,7 @@ def test_every_pass_on_scheduled_kernels(name: str) -> None:
     plain = kernels.BUILDERS[name](*SIZES[name])
     given = kernels.arrays(plain, {})
     expected = kernels.result(plain, given)
-    func = schedule(plain, HARDWARE).func
+    func = schedule(plain, MACHINE).func
     refused = []
     for stage in (func, lowered(func), t.FlattenBuffer()(t.Simplify()(lowered(func)))):
         for p in [*ANY, t.VectorizeLoop(False)]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from smelt.codegen.c_helpers import extern_source
-from smelt.codegen.llvm import cpu_features, is_native, object_code
+from smelt.codegen.llvm import is_native, object_code
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir.build import is_const
 from smelt.ir.dtype import bytes_of
@@ -22,7 +22,7 @@ from smelt.rules.cpu import schedule
 from smelt.rules.cpu.fallback import schedule_fallback
 from smelt.runtime.errors import ExportError
 from smelt.runtime.linking import compile_source
-from smelt.target import Hardware, Target, hardware_of
+from smelt.target import Target, machine_of
 from smelt.tir.extern import EXTERNS, ExternFunction
 from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.tir.schedule import Schedule
@@ -95,11 +95,6 @@ def extern_objects(called: Iterable[ExternFunction], target: Target) -> dict[str
     return found
 
 
-def hardware_for(spec_target: Target, cores: int) -> Hardware:
-    """The hardware description for a resolved target and a number of cores."""
-    return hardware_of(spec_target, cpu_features(spec_target)).replace(cores=cores)
-
-
 def plain_program(spec: KernelSpec, name: str = "") -> PrimFunc:
     """The kernel's program without a schedule, under a name or the symbol."""
     if spec.prepared is not None:
@@ -123,12 +118,12 @@ def scheduled(spec: KernelSpec, plain: PrimFunc | None = None) -> Schedule:
     if all(any(is_const(e, 0) for e in v.shape) for v in spec.outputs):
         return Schedule(func)  # nothing to do, and rules divide by extents
     names = frozenset([p.name for p, c in zip(func.buffers, spec.constants, strict=False) if c])
-    hardware = hardware_for(spec.target, spec.cores)
+    machine = machine_of(spec.target, spec.cores)
     if spec.opt_level == 0:
         sch = Schedule(func)
-        schedule_fallback(sch, hardware.replace(vector_registers=UNTILED))
+        schedule_fallback(sch, machine.replace(vector_registers=UNTILED))
         return sch
-    return schedule(func, hardware, names)
+    return schedule(func, machine, names)
 
 
 def build_kernel(

@@ -34,14 +34,14 @@ from smelt.relax.graph_op import kind_of
 from smelt.relax.nodes import Call, memory_key, values
 from smelt.relax.transform.fuse_ops import form_of
 from smelt.relax.views import dense
-from smelt.target import Target
+from smelt.target import Target, machine_of
 from smelt.tir.printer import script
 
 from . import external
 from .artifact import Artifact, cached, objects_of
 from .graph import GraphPlan, Launch, Place, Storage, plan_graph
 from .host import Body, KernelCall, entry_program, plan_program
-from .kernel import CompiledKernel, KernelSpec, build_kernel, hardware_for
+from .kernel import CompiledKernel, KernelSpec, build_kernel
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
 from .user_ops import Prepared, prepare, prepared_program, user_ops
@@ -84,8 +84,8 @@ def spec_of(
         made = {} if made is None else made
         key = (group, places)
         if key not in made:
-            hardware = hardware_for(target, options.cores)
-            made[key] = prepare(group, inputs, outputs, constants, hardware,
+            machine = machine_of(target, options.cores)
+            made[key] = prepare(group, inputs, outputs, constants, machine,
                                 rules=options.opt_level > 0, check=options.verify > 0)  # fmt: skip
         prepared = made[key]
         group = prepared.group

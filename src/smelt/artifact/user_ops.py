@@ -13,7 +13,7 @@ from smelt.codegen.c_helpers import extern_source
 from smelt.ir.errors import ScheduleError, SmeltError
 from smelt.relax.nodes import Call, Function, GlobalVar, tensor_type_of, values
 from smelt.relax.views import View
-from smelt.target import Hardware
+from smelt.target import Machine
 from smelt.tir.analysis import check_races
 from smelt.tir.extern import ExternFunction
 from smelt.tir.nodes import For, PrimFunc, walk
@@ -66,7 +66,7 @@ def prepare(
     inputs: Sequence[View],
     outputs: Sequence[View],
     constants: Sequence[bool],
-    hardware: Hardware,
+    machine: Machine,
     *,
     rules: bool = True,
     check: bool = True,
@@ -84,7 +84,7 @@ def prepare(
         return Prepared(call_tir_group, plain)
     sch = Schedule(plain)
     for o in with_rules:
-        _apply(o, sch, hardware)
+        _apply(o, sch, machine)
     if check:
         verify(sch.func)
         check_races(sch.func)
@@ -109,10 +109,10 @@ def prepared_program(group: Function, program: PrimFunc) -> Prepared:
     return Prepared(group, program, program, "", (None,) * len(group.params))
 
 
-def _apply(o: Op, sch: Schedule, hardware: Hardware) -> None:
+def _apply(o: Op, sch: Schedule, machine: Machine) -> None:
     assert o.rule is not None
     try:
-        o.rule(sch, hardware)
+        o.rule(sch, machine)
     except SmeltError as e:
         raise type(e)(f"the schedule of {o.name}: {e}") from e
     except Exception as e:

@@ -20,10 +20,10 @@ from smelt.ir.expr import INDEX, Broadcast, Call, Expr, FloatImm, Ramp, Var, con
 from smelt.ir.options import Options
 from smelt.runtime.errors import at_least
 from smelt.runtime.limits import Bandwidth, MachineLimits
-from smelt.target import Hardware, Target, hardware_of
+from smelt.target import Machine, Target, machine_of
 from smelt.tir import nodes as tir
 
-from .llvm import ObjectCompiler, cpu_features, link_in_process, resolve
+from .llvm import ObjectCompiler, link_in_process, resolve
 from .llvm_text import emit_module
 
 FMA, READ = "smelt_peak_fma", "smelt_peak_read"
@@ -35,15 +35,15 @@ MEMORY = 128 * 10**6  # bytes that few caches hold
 ROUNDS = 5
 
 
-def _chains(hardware: Hardware) -> int:
+def _chains(machine: Machine) -> int:
     """Independent sums that hide the latency and leave registers for the operands."""
-    return hardware.vector_registers * 3 // 4
+    return machine.vector_registers * 3 // 4
 
 
-def fma_text(hardware: Hardware) -> str:
+def fma_text(machine: Machine) -> str:
     """`fma(i64 turns, float x, ptr total)`: a turn is one multiply-add a chain, in registers."""
     turns, x = Var("turns", INDEX), Var("x", "float32")
-    lanes = hardware.lanes(FLOAT)
+    lanes = machine.lanes(FLOAT)
     wide = Broadcast(x, lanes)
     total = tir.Buffer("total", (const(lanes),))
 
@@ -51,13 +51,13 @@ def fma_text(hardware: Hardware) -> str:
         return Call(so_far.dtype, "fma", (wide, wide, so_far))
 
     # Chains that begin alike would be one.
-    starts = [float(c) for c in range(_chains(hardware))]
+    starts = [float(c) for c in range(_chains(machine))]
     return _sums(FMA, (turns, x, total), (turns,), starts, multiply)
 
 
-def read_text(hardware: Hardware) -> str:
+def read_text(machine: Machine) -> str:
     """`read(i64 passes, i64 turns, ptr data, ptr total)`: sums up consecutive vectors."""
-    passes, turns, lanes = Var("passes", INDEX), Var("turns", INDEX), hardware.lanes(FLOAT)
+    passes, turns, lanes = Var("passes", INDEX), Var("turns", INDEX), machine.lanes(FLOAT)
     data = tir.Buffer("data", (turns * (STREAMS * lanes),))
     total = tir.Buffer("total", (const(lanes),))
 
@@ -105,20 +105,20 @@ def _sums(
 class Peak:
     """Measures, again and again, what `threads` cores can do at most."""
 
-    def __init__(self, threads: int, target: Target, hardware: Hardware) -> None:
+    def __init__(self, threads: int, target: Target, machine: Machine) -> None:
         """Make the code, for a (resolved) target. No two threads share a core."""
         affine = hasattr(os, "sched_setaffinity")
         self._cores = sorted(os.sched_getaffinity(0)) if affine else []
         self.threads = min(threads, len(self._cores) or os.cpu_count() or 1)
-        self.hardware = hardware
+        self.machine = machine
         compiler = ObjectCompiler(target)
-        texts = {FMA: fma_text(hardware), READ: read_text(hardware)}
+        texts = {FMA: fma_text(machine), READ: read_text(machine)}
         objects = [compiler.object(text, name) for name, text in texts.items()]
         addresses, self._alive = link_in_process(objects, [FMA, READ])
         size, pointer = ctypes.c_int64, ctypes.c_void_p
         self._fma = ctypes.CFUNCTYPE(None, size, ctypes.c_float, pointer)(addresses[FMA])
         self._read = ctypes.CFUNCTYPE(None, size, size, pointer, pointer)(addresses[READ])
-        self._vectors = np.empty((self.threads, hardware.lanes(FLOAT)), np.float32)
+        self._vectors = np.empty((self.threads, machine.lanes(FLOAT)), np.float32)
         self._data = np.ones(0, np.float32)
         self._turns = 1 << 12
         while (seconds := self.threads / self._rate(self._multiply)) < BATCH_SECONDS:
@@ -126,7 +126,7 @@ class Peak:
 
     def gflops(self) -> float:
         """Billions of float operations a second in short batches; a multiply-add counts two."""
-        operations = 2 * self.hardware.lanes(FLOAT) * _chains(self.hardware) * self._turns
+        operations = 2 * self.machine.lanes(FLOAT) * _chains(self.machine) * self._turns
         return operations * self._rate(self._multiply) / 1e9
 
     def gigabytes(self, size: int = MEMORY) -> float:
@@ -134,7 +134,7 @@ class Peak:
 
         The first pass, which is not timed, brings the bytes near.
         """
-        turn = STREAMS * self.hardware.vector_bytes
+        turn = STREAMS * self.machine.vector_bytes
         turns = max(1, size // (turn * self.threads))
         part = turns * turn
         if self._data.nbytes < part * self.threads + ALIGNMENT:
@@ -184,9 +184,9 @@ def machine_limits(
     """
     at_least(1, "machine_limits", threads=1 if threads is None else threads, rounds=rounds)
     target = resolve(Target("llvm -mcpu=native"))
-    hardware = hardware_of(target, cpu_features(target))
-    peak = Peak(threads or Options().cores, target, hardware)
-    sizes = _working_sets(hardware, peak.threads)
+    machine = machine_of(target)
+    peak = Peak(threads or Options().cores, target, machine)
+    sizes = _working_sets(machine, peak.threads)
     rows = []
     for turn in range(rounds):
         if turn and between is not None:
@@ -199,7 +199,7 @@ def machine_limits(
     return MachineLimits(gflops, reading[-1], tuple(levels), measured, peak.threads)
 
 
-def _working_sets(hardware: Hardware, threads: int) -> dict[str, int]:
+def _working_sets(machine: Machine, threads: int) -> dict[str, int]:
     """Bytes that stay in each cache: half of it, of all threads' caches where each has its own."""
-    halves = {name: size // 2 for name, size in hardware.caches(threads).items()}
-    return {**halves, "memory": max(MEMORY, 4 * hardware.l3)}
+    halves = {name: size // 2 for name, size in machine.cache_sizes(threads).items()}
+    return {**halves, "memory": max(MEMORY, 4 * machine.caches[-1].size)}

@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from smelt.codegen.llvm import resolve
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr
 from smelt.ir.node import Node
-from smelt.target import Target, hardware_of
+from smelt.target import Target, machine_of
 from smelt.tir.analysis import Level
 from smelt.tir.analysis.table import count_of, size_of
 
@@ -26,10 +27,10 @@ class Cache:
 
 def caches_of(target: str | Target | None) -> tuple[Cache, ...]:
     """The data caches of a target, smallest first; None: this machine. No caches: not known."""
-    made = Target("llvm" if target is None else target)
+    made = resolve(Target("llvm -mcpu=native" if target is None else target))
     if made.kind.name not in ("llvm", "c"):
         return ()
-    return tuple([Cache(n, size) for n, size in hardware_of(made, ()).caches().items()])
+    return tuple([Cache(n, size) for n, size in machine_of(made).cache_sizes().items()])
 
 
 class Amounts:

@@ -1,1 +1,1 @@
-"""Default schedules: tile sizes in closed form from the hardware's description."""
+"""Default schedules: tile sizes in closed form from the machine's description."""

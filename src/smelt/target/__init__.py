@@ -1,10 +1,10 @@
-"""What code is compiled for: `Target` and the hardware behind it."""
+"""What code is compiled for: `Target` and the machine behind it."""
 
-from .hardware import Hardware, hardware_of
+from .machine import Cache, Machine, machine_of
 from .target import Target, TargetKind
 
 create = Target
 """The oldest way to make a target."""
 list_tags = Target.list_tags
 
-__all__ = ["Hardware", "Target", "TargetKind", "create", "hardware_of", "list_tags"]
+__all__ = ["Cache", "Machine", "Target", "TargetKind", "create", "list_tags", "machine_of"]

@@ -35,7 +35,7 @@ from .common import operand
 Attrs = Mapping[str, Any]
 
 Rule = Callable[[Any, Any], None]
-"""(Schedule, Hardware): schedules the kernel that an operator is in."""
+"""(Schedule, Machine): schedules the kernel that an operator is in."""
 
 Meaning = Callable[..., Any]
 """What an operator computes, written from its definition: arrays (None = operand left out) and all
@@ -172,18 +172,18 @@ class Op:
         return meaning
 
     def schedule(self, rule: Rule) -> Rule:
-        """`@my_op.schedule`: a function (sch, hardware) that schedules kernels with this operator.
+        """`@my_op.schedule`: a function (sch, machine) that schedules kernels with this operator.
 
         sch       the Schedule of the kernel's program: the operator's blocks bear the names of its
                   `te.compute`s, and elementwise neighbours may be in the kernel too
-        hardware  a `smelt.target.Hardware`
+        machine  a `smelt.target.Machine`
         """
         if not self.user_defined:
             raise CompileError(f"{self.name} is smelt's own operator; its schedule is in the rules")
         if not callable(rule):
             raise CompileError(
                 f"{self.name}.schedule: a {type(rule).__name__} is given; "
-                "a function (sch, hardware) is needed"
+                "a function (sch, machine) is needed"
             )
         self.rule = rule
         return rule

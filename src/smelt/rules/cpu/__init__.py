@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from smelt.ir.errors import ScheduleError
-from smelt.target import Hardware
+from smelt.target import Machine
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule
 
@@ -23,12 +23,10 @@ from .window import is_window, schedule_windows
 
 __all__ = ["schedule"]
 
-Rule = Callable[[Schedule, Hardware], bool]
+Rule = Callable[[Schedule, Machine], bool]
 
 
-def schedule(
-    func: PrimFunc, hardware: Hardware, constants: frozenset[str] = frozenset()
-) -> Schedule:
+def schedule(func: PrimFunc, machine: Machine, constants: frozenset[str] = frozenset()) -> Schedule:
     """The default schedule of a fused group.
 
     constants  names of parameters whose values are known at compile time, so that they may be
@@ -37,7 +35,7 @@ def schedule(
     for rule in _rules(func, constants):
         sch = Schedule(func)
         try:
-            if rule(sch, hardware):
+            if rule(sch, machine):
                 return sch
         except ScheduleError:
             continue

@@ -21,7 +21,7 @@ from smelt.arith import Analyzer
 from smelt.ir.build import value_of
 from smelt.ir.expr import Call, Expr, IntImm, Var
 from smelt.ir.walk import free_vars
-from smelt.target import Hardware
+from smelt.target import Machine
 from smelt.tir.nodes import BufferLoad, IterVar
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import expr_nodes
@@ -61,10 +61,10 @@ class Roles:
     vector: IterVar
     reduce: list[IterVar]
     analyzer: Analyzer
-    hardware: Hardware
+    machine: Machine
 
 
-def roles_of(sch: Schedule, info: BlockInfo, hardware: Hardware) -> Roles | None:
+def roles_of(sch: Schedule, info: BlockInfo, machine: Machine) -> Roles | None:
     """Sort the operands and iteration variables; None where the block does not fit."""
     product = info.product()
     if product is None or info.store is None or not info.spatial:
@@ -81,7 +81,7 @@ def roles_of(sch: Schedule, info: BlockInfo, hardware: Hardware) -> Roles | None
     rows = [i for i in info.spatial if i.var in in_a and i.var not in in_b]
     columns = [i for i in info.spatial if i.var in in_b and i.var not in in_a and i is not vector]
     rest = [i for i in info.spatial if i.var not in in_a and i.var not in in_b]
-    return Roles(a, b, batch + rest, rows, columns, vector, info.reduce, analyzer, hardware)
+    return Roles(a, b, batch + rest, rows, columns, vector, info.reduce, analyzer, machine)
 
 
 def _vars(load: BufferLoad) -> set[Var]:
@@ -98,11 +98,11 @@ def _vector_var(info: BlockInfo, analyzer: Analyzer) -> IterVar:
 
 
 def schedule_contraction(
-    sch: Schedule, name: str, epilogue: str | None, hardware: Hardware, constants: frozenset[str]
+    sch: Schedule, name: str, epilogue: str | None, machine: Machine, constants: frozenset[str]
 ) -> bool:
     """Schedule the block `name` and the elementwise block after it. False where it does not fit."""
     info = block_info(sch, name)
-    roles = roles_of(sch, info, hardware)
+    roles = roles_of(sch, info, machine)
     if roles is None:
         return False
     variables = [i.var for i in info.block.iter_vars]
@@ -111,7 +111,7 @@ def schedule_contraction(
     if _is_dot(roles, rows, constants):
         return False
     mr, nv = _tile(roles, rows)
-    lanes = hardware.lanes(4)
+    lanes = machine.lanes(4)
     _pack(sch, name, roles, nv * lanes, constants, rows)
     epilogue = in_registers(sch, name, epilogue)
     j_o, j_v, j_l = sch.split(loops[roles.vector.var], [None, nv, lanes])
@@ -202,7 +202,7 @@ def _guarded(info: BlockInfo, variables: set[Var]) -> bool:
 def _tile(roles: Roles, rows: int) -> tuple[int, int]:
     step = step_of(roles.a, roles.rows[-1].var, roles.analyzer) if roles.rows else 0
     columns = _extent(roles.vector.dom.extent)
-    return register_tile(rows, columns, roles.hardware, 4 * (step or 0))
+    return register_tile(rows, columns, roles.machine, 4 * (step or 0))
 
 
 def _pack(
@@ -229,7 +229,7 @@ def _pack(
 
     sch.transform_layout(name, target, panels, pad_value=0.0 if constant else "undef")
     if copy is not None:
-        _copy_panels(sch, copy, [*kept, *inner], at, panel, roles.hardware)
+        _copy_panels(sch, copy, [*kept, *inner], at, panel, roles.machine)
 
 
 def _worth_packing(roles: Roles, rows: int, panel: int) -> bool:
@@ -247,11 +247,11 @@ def _worth_packing(roles: Roles, rows: int, panel: int) -> bool:
     straddles = step is None or step * 4 % _LINE != 0
     steps = prod([_extent(i.dom.extent) for i in roles.reduce])
     many = _MANY_ROWS_UNALIGNED if straddles else _MANY_ROWS
-    return rows >= many or steps * panel * 4 > roles.hardware.l2 // 2
+    return rows >= many or steps * panel * 4 > roles.machine.caches[1].size // 2
 
 
 def _copy_panels(
-    sch: Schedule, copy: str, others: list[int], at: int, panel: int, hardware: Hardware
+    sch: Schedule, copy: str, others: list[int], at: int, panel: int, machine: Machine
 ) -> None:
     """The packing of a B given at run time: panels in parallel, columns in vectors.
 
@@ -259,7 +259,7 @@ def _copy_panels(
     are written out, so that lowering exchanges rows and columns in registers.
     """
     loops = sch.get_loops(copy)
-    lanes = hardware.lanes(4)
+    lanes = machine.lanes(4)
     tile, wide, lane = sch.split(loops[at], [None, panel // lanes, lanes])
     order = [loops[d] for d in others]
     info = block_info(sch, copy)
@@ -281,7 +281,7 @@ def _copy_panels(
         sch.reorder(*order[:-1], tile, *order[-1:], *inner)
         shared = [*order[:-1], tile]
     sch.vectorize(lane)
-    if hardware.cores > 1:
+    if machine.cores > 1:
         for loop in shared:
             sch.parallel(loop)
 
@@ -316,7 +316,7 @@ def _chunk(sch: Schedule, outer: list[str], roles: Roles, tiled: bool) -> list[s
     """Cut the row tiles into blocks where the loops outside give too few tasks."""
     tasks = prod([certain(sch.state.loop(x).extent) for x in outer[:-1]])
     last = _extent(sch.state.loop(outer[-1]).extent)
-    want = roles.hardware.cores * _TASKS
+    want = roles.machine.cores * _TASKS
     if _alone(roles) or not tiled or tasks >= want // 2 or last < 2:
         return outer
     need = min(last, -(-want // tasks))
@@ -334,7 +334,7 @@ def _alone(roles: Roles) -> bool:
     flops = 2.0 * prod([_extent(i.dom.extent) for i in every])
     moved = 4.0 * prod(map(_extent, roles.b.buffer.shape))
     seconds = max(flops / _FLOPS, moved / _BYTES)
-    return roles.hardware.cores == 1 or seconds < PARALLEL_SECONDS
+    return roles.machine.cores == 1 or seconds < PARALLEL_SECONDS
 
 
 def _parallel(sch: Schedule, outer: list[str], roles: Roles) -> None:
@@ -345,5 +345,5 @@ def _parallel(sch: Schedule, outer: list[str], roles: Roles) -> None:
     for x in outer[:-1] if len(outer) > 1 else outer:
         sch.parallel(x)
         tasks *= certain(sch.state.loop(x).extent)
-        if tasks >= roles.hardware.cores * _TASKS:
+        if tasks >= roles.machine.cores * _TASKS:
             break

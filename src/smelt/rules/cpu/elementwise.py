@@ -17,7 +17,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import GE, GT, INDEX, LE, LT, Call, Div, Expr, IntImm, Mul, Var, const
 from smelt.ir.walk import free_vars, substitute
-from smelt.target import Hardware
+from smelt.target import Machine
 from smelt.tir.nodes import Block, BufferLoad, BufferStore, walk
 from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
@@ -225,17 +225,17 @@ def _iterations(block: Block) -> float:
 # ---------------------------------------------------------------------------------------- the rule
 
 
-def schedule_elementwise(sch: Schedule, hardware: Hardware) -> bool:
+def schedule_elementwise(sch: Schedule, machine: Machine) -> bool:
     """A group without reductions."""
     inline_blocks(sch)
     for b in sch.get_child_blocks("root"):
         if not block_info(sch, b).is_reduction:
-            schedule_nest(sch, b, hardware)
+            schedule_nest(sch, b, machine)
     return True
 
 
 def schedule_around(
-    sch: Schedule, hardware: Hardware, rule: Callable[[Schedule, str, str | None, Hardware], bool]
+    sch: Schedule, machine: Machine, rule: Callable[[Schedule, str, str | None, Machine], bool]
 ) -> bool:
     """A group with one reduction, which the rule schedules with the elementwise block behind it;
     False where there are others, or the rule does not fit."""
@@ -246,14 +246,14 @@ def schedule_around(
         return False
     at = blocks.index(anchors[0])
     behind = blocks[at + 1 :]
-    if len(behind) > 1 or not rule(sch, anchors[0], behind[0] if behind else None, hardware):
+    if len(behind) > 1 or not rule(sch, anchors[0], behind[0] if behind else None, machine):
         return False
     for b in blocks[:at]:
-        schedule_nest(sch, b, hardware)
+        schedule_nest(sch, b, machine)
     return True
 
 
-def schedule_nest(sch: Schedule, name: str, hardware: Hardware) -> bool:
+def schedule_nest(sch: Schedule, name: str, machine: Machine) -> bool:
     """One elementwise block in loops of its own. False where nothing could be done."""
     nest = nest_of(sch, name)
     if nest is None or nest.reduce or not nest.axes:
@@ -262,7 +262,7 @@ def schedule_nest(sch: Schedule, name: str, hardware: Hardware) -> bool:
     axes = memory_order(nest)
     pieces = _joined(nest, axes)
     if pieces is None:
-        _schedule_piece(sch, nest, axes, hardware)
+        _schedule_piece(sch, nest, axes, machine)
         return True
     axis, sizes = pieces
     axes.remove(axis)
@@ -271,7 +271,7 @@ def schedule_nest(sch: Schedule, name: str, hardware: Hardware) -> bool:
         for block in sch.get_child_blocks(part):
             inner = nest_of(sch, block)
             if inner is not None:
-                _schedule_piece(sch, inner, memory_order(inner), hardware)
+                _schedule_piece(sch, inner, memory_order(inner), machine)
     return True
 
 
@@ -346,24 +346,24 @@ def _guards(values: list[Expr]) -> list[Expr]:
     return list(dict.fromkeys(found))
 
 
-def _schedule_piece(sch: Schedule, nest: Nest, axes: list[Axis], hardware: Hardware) -> None:
+def _schedule_piece(sch: Schedule, nest: Nest, axes: list[Axis], machine: Machine) -> None:
     """Vectors along the contiguous axis, tiles where an operand is turned, tasks outside."""
     vector = vector_axis(axes)
     turned = _turned_axis(nest, axes, vector)
     order = [a.loop for a in axes if a is not vector and a is not turned]
-    lanes = hardware.lanes(widest(nest))
+    lanes = machine.lanes(widest(nest))
     if turned is not None:
         sch.reorder(*order, turned.loop, vector.loop)
         t_o, t_i = sch.split(turned.loop, [None, min(_TILE, turned.size)])
         v_o, v_l = sch.split(vector.loop, [None, min(lanes, power(vector.size))])
         sch.reorder(t_o, v_o, t_i, v_l)
         sch.vectorize(v_l)
-        share_out(sch, [*order, t_o, v_o], nest.cost(), hardware)
+        share_out(sch, [*order, t_o, v_o], nest.cost(), machine)
         return
     if order:
         sch.reorder(*order, vector.loop)
     order.append(vectorize(sch, vector.loop, vector.size, lanes, _unroll(nest)))
-    share_out(sch, order, nest.cost(), hardware)
+    share_out(sch, order, nest.cost(), machine)
 
 
 def widest(nest: Nest) -> int:
@@ -518,14 +518,14 @@ def vectorize(sch: Schedule, loop: str, size: int, lanes: int, unroll: int) -> s
     return outer
 
 
-def share_out(sch: Schedule, loops: Sequence[str], cost: float, hardware: Hardware) -> None:
+def share_out(sch: Schedule, loops: Sequence[str], cost: float, machine: Machine) -> None:
     """Make the outermost loops (a perfect nest) parallel, in tasks that are worth starting.
 
     A symbolic size may turn out to be 1: there have to be tasks enough without it, where the other
     loops have so many iterations.
     """
-    want = min(hardware.cores * _TASKS, int(cost / TASK_BYTES))
-    if hardware.cores == 1 or want < 2:
+    want = min(machine.cores * _TASKS, int(cost / TASK_BYTES))
+    if machine.cores == 1 or want < 2:
         return
     real = [x for x in loops if guess(sch.state.loop(x).extent) > 1]
     if not real:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Expr
-from smelt.target import Hardware
+from smelt.target import Machine
 from smelt.tir.nodes import BlockRealize, walk
 from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
@@ -25,11 +25,11 @@ from .rows import schedule_rows_of
 from .window import accumulate, is_window
 
 
-def schedule_fallback(sch: Schedule, hardware: Hardware) -> bool:
+def schedule_fallback(sch: Schedule, machine: Machine) -> bool:
     """Inline what can be, then schedule block by block."""
     inline_blocks(sch)
     for b in sch.get_child_blocks("root"):
-        _block(sch, b, hardware)
+        _block(sch, b, machine)
     return True
 
 
@@ -39,7 +39,7 @@ def is_contraction(info: BlockInfo) -> bool:
     return product is not None and product[0] is not product[1]
 
 
-def schedule_blocks(sch: Schedule, hardware: Hardware, constants: frozenset[str]) -> bool:
+def schedule_blocks(sch: Schedule, machine: Machine, constants: frozenset[str]) -> bool:
     """A program with contractions in it; False where there is but one and its rule does not fit."""
     names = [b for b in sch.get_child_blocks("root") if is_contraction(block_info(sch, b))]
     inline_blocks(sch, frozenset(_operands(sch, names)))
@@ -51,18 +51,18 @@ def schedule_blocks(sch: Schedule, hardware: Hardware, constants: frozenset[str]
         if name not in names:
             between.append(name)
             continue
-        _between(sch, between, hardware)
+        _between(sch, between, machine)
         between = []
         epilogue = blocks[0] if blocks and _is_epilogue(sch, name, blocks[0]) else None
-        if _contract(sch, name, epilogue, hardware, constants):
+        if _contract(sch, name, epilogue, machine, constants):
             done += 1
             if epilogue is not None:
                 blocks.pop(0)
         elif len(names) == 1:
             return False
         else:
-            _block(sch, name, hardware)
-    _between(sch, between, hardware)
+            _block(sch, name, machine)
+    _between(sch, between, machine)
     return bool(done)
 
 
@@ -77,7 +77,7 @@ def _steps(sch: Schedule, name: str) -> list[str]:
     return [s.block.name for s in inside if any(i.kind == "opaque" for i in s.block.iter_vars)]
 
 
-def schedule_steps(sch: Schedule, hardware: Hardware, constants: frozenset[str]) -> bool:
+def schedule_steps(sch: Schedule, machine: Machine, constants: frozenset[str]) -> bool:
     """A program with a recurrence: the blocks around the steps and those in a step by their rules.
 
     for steps: in order
@@ -87,13 +87,13 @@ def schedule_steps(sch: Schedule, hardware: Hardware, constants: frozenset[str])
     inline_blocks(sch)
     for b in sch.get_child_blocks("root"):
         if not _steps(sch, b):
-            _block(sch, b, hardware)
+            _block(sch, b, machine)
             continue
         for inner in sch.get_child_blocks(b):
             for name in sch.get_child_blocks(inner) or [inner]:
                 product = is_contraction(block_info(sch, name))
-                if not product or not _contract(sch, name, None, hardware, constants):
-                    _block(sch, name, hardware)
+                if not product or not _contract(sch, name, None, machine, constants):
+                    _block(sch, name, machine)
     return True
 
 
@@ -121,35 +121,35 @@ def _is_epilogue(sch: Schedule, name: str, behind: str) -> bool:
 
 
 def _contract(
-    sch: Schedule, name: str, epilogue: str | None, hardware: Hardware, constants: frozenset[str]
+    sch: Schedule, name: str, epilogue: str | None, machine: Machine, constants: frozenset[str]
 ) -> bool:
     def contraction(s: Schedule) -> bool:
-        return schedule_contraction(s, name, epilogue, hardware, constants)
+        return schedule_contraction(s, name, epilogue, machine, constants)
 
     return contraction(sch) if epilogue is None else _attempt(sch, contraction)
 
 
-def _between(sch: Schedule, names: list[str], hardware: Hardware) -> None:
+def _between(sch: Schedule, names: list[str], machine: Machine) -> None:
     """Blocks that follow one another."""
     reductions = [b for b in names if block_info(sch, b).is_reduction]
 
     def rows(s: Schedule) -> bool:
-        return schedule_rows_of(s, names, hardware)
+        return schedule_rows_of(s, names, machine)
 
     if reductions and len(names) > 1 and _attempt(sch, rows):
         return
     for b in names:
-        _block(sch, b, hardware)
+        _block(sch, b, machine)
 
 
-def _block(sch: Schedule, name: str, hardware: Hardware) -> None:
+def _block(sch: Schedule, name: str, machine: Machine) -> None:
     """The best that a block at the root allows; what every rule refuses stays as it is."""
-    rules: list[Callable[[Schedule], bool]] = [lambda s: schedule_nest(s, name, hardware)]
+    rules: list[Callable[[Schedule], bool]] = [lambda s: schedule_nest(s, name, machine)]
     if block_info(sch, name).is_reduction:
-        rules = [lambda s: reduce_block(s, name, None, hardware)]
+        rules = [lambda s: reduce_block(s, name, None, machine)]
         if is_window(sch, name):
-            rules.insert(0, lambda s: accumulate(s, name, None, hardware))
-    for rule in [*rules, lambda s: _parallel_only(s, name, hardware)]:
+            rules.insert(0, lambda s: accumulate(s, name, None, machine))
+    for rule in [*rules, lambda s: _parallel_only(s, name, machine)]:
         if _attempt(sch, rule):
             return
 
@@ -166,9 +166,9 @@ def _attempt(sch: Schedule, rule: Callable[[Schedule], bool]) -> bool:
     return True
 
 
-def _parallel_only(sch: Schedule, name: str, hardware: Hardware) -> bool:
+def _parallel_only(sch: Schedule, name: str, machine: Machine) -> bool:
     nest = nest_of(sch, name)
     if nest is None:
         return False
-    share_out(sch, [a.loop for a in nest.spatial], nest.cost(), hardware)
+    share_out(sch, [a.loop for a in nest.spatial], nest.cost(), machine)
     return True

@@ -17,7 +17,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Add, And, IntImm, Max, Min, Mul, Or
 from smelt.ir.walk import free_vars
-from smelt.target import Hardware
+from smelt.target import Machine
 from smelt.tir.nodes import BufferStore
 from smelt.tir.schedule import Schedule
 
@@ -32,28 +32,28 @@ _STEP = 4
 """Lanes that are joined in one step."""
 
 
-def schedule_reduce(sch: Schedule, hardware: Hardware) -> bool:
+def schedule_reduce(sch: Schedule, machine: Machine) -> bool:
     """One reduction with elementwise work around it."""
 
-    return elementwise.schedule_around(sch, hardware, reduce_block)
+    return elementwise.schedule_around(sch, machine, reduce_block)
 
 
-def reduce_block(sch: Schedule, name: str, epilogue: str | None, hardware: Hardware) -> bool:
+def reduce_block(sch: Schedule, name: str, epilogue: str | None, machine: Machine) -> bool:
     """One reduction at the root, and the elementwise block that follows it."""
-    _chunks(sch, name, hardware)
+    _chunks(sch, name, machine)
     nest = elementwise.nest_of(sch, name)
     if nest is None:
         return False
     if epilogue is not None and block_info(sch, name).store is None:
         return False
     if len(nest.info.block.writes) > 1 or not _joins(nest):
-        _serial(sch, name, nest, hardware)
+        _serial(sch, name, nest, machine)
         if epilogue is not None:
-            elementwise.schedule_nest(sch, epilogue, hardware)
+            elementwise.schedule_nest(sch, epilogue, machine)
         return True
     if not _contiguous(nest.reduce, nest) and _contiguous(nest.spatial, nest):
-        return accumulate(sch, name, epilogue, hardware)
-    return _rows(sch, name, nest, epilogue, hardware)
+        return accumulate(sch, name, epilogue, machine)
+    return _rows(sch, name, nest, epilogue, machine)
 
 
 def _joins(nest: Nest) -> bool:
@@ -73,25 +73,25 @@ def _contiguous(axes: list[Axis], nest: Nest) -> bool:
     return False
 
 
-def _chunks(sch: Schedule, name: str, hardware: Hardware) -> None:
+def _chunks(sch: Schedule, name: str, machine: Machine) -> None:
     """Cut the reduction into chunks for the cores where the result alone gives too few tasks."""
     nest = elementwise.nest_of(sch, name)
-    if nest is None or hardware.cores == 1 or not _joins(nest) or not nest.reduce:
+    if nest is None or machine.cores == 1 or not _joins(nest) or not nest.reduce:
         return
-    tasks = min(hardware.cores * 4, int(nest.cost() / elementwise.TASK_BYTES))
+    tasks = min(machine.cores * 4, int(nest.cost() / elementwise.TASK_BYTES))
     rows = prod([a.size for a in nest.spatial])
     first = max(nest.reduce, key=lambda a: a.size)
     if rows * 2 > tasks or tasks < 2 or first.size < tasks or len(nest.info.block.writes) > 1:
         return
     outer, _ = sch.split(first.loop, [tasks, None])
     partial = sch.rfactor(outer, 0)
-    reduce_block(sch, partial, None, hardware)
+    reduce_block(sch, partial, None, machine)
 
 
-def _rows(sch: Schedule, name: str, nest: Nest, epilogue: str | None, hardware: Hardware) -> bool:
+def _rows(sch: Schedule, name: str, nest: Nest, epilogue: str | None, machine: Machine) -> bool:
     """Reduce along the contiguous axis: lanes first, row by row."""
     cost = nest.cost()
-    blocks = into_lanes(sch, name, hardware)
+    blocks = into_lanes(sch, name, machine)
     last = epilogue or name
     _, reduce = inner_loops(sch, last, 0)
     rows = [x for x in sch.get_loops(last) if x not in reduce]
@@ -102,12 +102,12 @@ def _rows(sch: Schedule, name: str, nest: Nest, epilogue: str | None, hardware: 
         for b in reversed(before):
             sch.compute_at(b, rows[-1])
     for b in (*blocks, name):
-        finish_lanes(sch, b, len(rows), hardware)
-    elementwise.share_out(sch, rows, cost, hardware)
+        finish_lanes(sch, b, len(rows), machine)
+    elementwise.share_out(sch, rows, cost, machine)
     return True
 
 
-def _serial(sch: Schedule, name: str, nest: Nest, hardware: Hardware) -> None:
+def _serial(sch: Schedule, name: str, nest: Nest, machine: Machine) -> None:
     """Any reduction, of tuples too: lanes are different results, accumulated in registers."""
     axes = elementwise.memory_order(nest)
     if not axes or nest.info.block.init is None:
@@ -122,7 +122,7 @@ def _serial(sch: Schedule, name: str, nest: Nest, hardware: Hardware) -> None:
             copies.append(sch.cache_write(name, b.name, "local"))
         else:
             sch.set_scope(name, b.name, "local")
-    lanes = min(hardware.lanes(elementwise.widest(nest)), 1 << max(0, vector.size.bit_length() - 1))
+    lanes = min(machine.lanes(elementwise.widest(nest)), 1 << max(0, vector.size.bit_length() - 1))
     vectors = max(1, min(_VECTORS, vector.size // lanes))
     tiles, several, lane = sch.split(vector.loop, [None, vectors, lanes])
     sch.reorder(*outer, tiles, *reduce, several, lane)
@@ -133,13 +133,13 @@ def _serial(sch: Schedule, name: str, nest: Nest, hardware: Hardware) -> None:
         sch.reorder(*[x for x in loops if x != long], long)
         into_vectors(sch, long, lanes)
     elementwise.write_out_sums(sch, name, reduce, [several, lane], len(outer) + 1)
-    elementwise.share_out(sch, [*outer, tiles], nest.cost() * 4, hardware)
+    elementwise.share_out(sch, [*outer, tiles], nest.cost() * 4, machine)
 
 
 # --------------------------------------------------------------------------------------- lanes
 
 
-def into_lanes(sch: Schedule, name: str, hardware: Hardware) -> list[str]:
+def into_lanes(sch: Schedule, name: str, machine: Machine) -> list[str]:
     """Take a reduction along contiguous elements apart: partial results a lane, joined in steps.
 
     Returns the new blocks in order; the block itself joins the last of them. None are made where
@@ -151,7 +151,7 @@ def into_lanes(sch: Schedule, name: str, hardware: Hardware) -> list[str]:
     k = next((a for a in reversed(nest.reduce) if _contiguous([a], nest)), None)
     if k is None:
         return []
-    lanes = hardware.lanes(elementwise.widest(nest))
+    lanes = machine.lanes(elementwise.widest(nest))
     fixed = elementwise.constant(k)
     while fixed is not None and lanes > fixed:
         lanes //= 2
@@ -212,7 +212,7 @@ def inner_loops(sch: Schedule, name: str, depth: int) -> tuple[list[str], list[s
     return [x for x in loops if x not in reduced], [x for x in loops if x in reduced]
 
 
-def finish_lanes(sch: Schedule, name: str, depth: int, hardware: Hardware) -> None:
+def finish_lanes(sch: Schedule, name: str, depth: int, machine: Machine) -> None:
     """Vectors along the lanes inside the reduction, short loops written out."""
     spatial, reduce = inner_loops(sch, name, depth)
     if not reduce:
@@ -222,7 +222,7 @@ def finish_lanes(sch: Schedule, name: str, depth: int, hardware: Hardware) -> No
     init = sch.decompose_reduction(name, reduce[0])
     fresh = sch.get_loops(init)[depth:]
     buffer = sch.state.realize(name).block.writes[0].buffer
-    lanes = hardware.lanes(dt.bytes_of(buffer.type))
+    lanes = machine.lanes(dt.bytes_of(buffer.type))
     for last in [*fresh[-1:], *spatial[-1:]]:
         into_vectors(sch, last, lanes)
     for x in reduce:

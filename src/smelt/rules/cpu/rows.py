@@ -17,7 +17,7 @@ from math import prod
 
 from smelt.ir.expr import IntImm, Var
 from smelt.ir.walk import free_vars
-from smelt.target import Hardware
+from smelt.target import Machine
 from smelt.tir.nodes import Buffer, BufferLoad
 from smelt.tir.schedule import Schedule
 
@@ -27,16 +27,16 @@ from .elementwise import Axis, Nest
 from .reduce import finish_lanes, inner_loops, into_lanes, into_vectors, reduce_block
 
 
-def schedule_rows(sch: Schedule, hardware: Hardware) -> bool:
+def schedule_rows(sch: Schedule, machine: Machine) -> bool:
     """Several reductions over the same dimensions, with elementwise work around them."""
     elementwise.inline_blocks(sch)
     blocks = [str(b) for b in sch.get_child_blocks("root")]
     if sch.get_output_blocks() != blocks[-1:]:
         return False
-    return schedule_rows_of(sch, blocks, hardware)
+    return schedule_rows_of(sch, blocks, machine)
 
 
-def schedule_rows_of(sch: Schedule, blocks: list[str], hardware: Hardware) -> bool:
+def schedule_rows_of(sch: Schedule, blocks: list[str], machine: Machine) -> bool:
     """The same for blocks that follow one another, of which the last makes what others read."""
     last = blocks[-1]
     nest = elementwise.nest_of(sch, last)
@@ -49,10 +49,10 @@ def schedule_rows_of(sch: Schedule, blocks: list[str], hardware: Hardware) -> bo
         return False
     inside = [b for b in before if _follows_rows(sch, b, rows)]
     for b in [b for b in before if b not in inside]:
-        _at_root(sch, b, hardware)
+        _at_root(sch, b, machine)
     axes = elementwise.memory_order(nest)
     place = _beside if elementwise.vector_axis(axes) in rows else _along
-    place(sch, [*inside, last], nest, [a for a in axes if a in rows], hardware)
+    place(sch, [*inside, last], nest, [a for a in axes if a in rows], machine)
     return True
 
 
@@ -81,11 +81,11 @@ def _follows_rows(sch: Schedule, name: str, rows: list[Axis]) -> bool:
     return have >= prod([a.size for a in rows])
 
 
-def _at_root(sch: Schedule, name: str, hardware: Hardware) -> None:
+def _at_root(sch: Schedule, name: str, machine: Machine) -> None:
     if block_info(sch, name).is_reduction:
-        reduce_block(sch, name, None, hardware)
+        reduce_block(sch, name, None, machine)
     else:
-        elementwise.schedule_nest(sch, name, hardware)
+        elementwise.schedule_nest(sch, name, machine)
 
 
 def _columns(nest: Nest, rows: list[Axis]) -> list[str]:
@@ -93,14 +93,12 @@ def _columns(nest: Nest, rows: list[Axis]) -> list[str]:
     return [a.loop for a in elementwise.memory_order(nest) if a not in rows]
 
 
-def _along(
-    sch: Schedule, given: list[str], nest: Nest, rows: list[Axis], hardware: Hardware
-) -> None:
+def _along(sch: Schedule, given: list[str], nest: Nest, rows: list[Axis], machine: Machine) -> None:
     """Row by row, vectors along the row."""
     blocks: list[str] = []
     for b in given:
         if block_info(sch, b).is_reduction:
-            blocks += into_lanes(sch, b, hardware)
+            blocks += into_lanes(sch, b, machine)
         blocks.append(b)
     outer, columns = [a.loop for a in rows], _columns(nest, rows)
     if len(outer) + len(columns) > 1:
@@ -109,23 +107,23 @@ def _along(
         for b in reversed(blocks[:-1]):
             sch.compute_at(b, outer[-1])
     cost = nest.cost() * len(given)
-    lanes = hardware.lanes(elementwise.widest(nest))
+    lanes = machine.lanes(elementwise.widest(nest))
     for b in blocks:
         spatial, reduce = inner_loops(sch, b, len(outer))
         if reduce:
-            finish_lanes(sch, b, len(outer), hardware)
+            finish_lanes(sch, b, len(outer), machine)
         elif spatial:
             size = elementwise.guess(sch.state.loop(spatial[-1]).extent)
             elementwise.vectorize(sch, spatial[-1], size, lanes, 2)
-    elementwise.share_out(sch, outer, cost, hardware)
+    elementwise.share_out(sch, outer, cost, machine)
 
 
 def _beside(
-    sch: Schedule, given: list[str], nest: Nest, rows: list[Axis], hardware: Hardware
+    sch: Schedule, given: list[str], nest: Nest, rows: list[Axis], machine: Machine
 ) -> None:
     """Neighbouring rows in the lanes of vectors."""
     vector = rows[-1]
-    lanes = min(hardware.lanes(elementwise.widest(nest)), elementwise.power(vector.size))
+    lanes = min(machine.lanes(elementwise.widest(nest)), elementwise.power(vector.size))
     several = max(1, min(4, vector.size // lanes))
     tile, lane = sch.split(vector.loop, [None, several * lanes])
     outer = [*[a.loop for a in rows[:-1]], tile]
@@ -134,7 +132,7 @@ def _beside(
         sch.compute_at(b, tile)
     for b in given:
         _lanes_inside(sch, b, len(outer), vector, several * lanes, lanes)
-    elementwise.share_out(sch, outer, nest.cost() * len(given), hardware)
+    elementwise.share_out(sch, outer, nest.cost() * len(given), machine)
 
 
 def _lanes_inside(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from smelt.target import Hardware
+from smelt.target import Machine
 
 _PORTS = 2
 """Vector multiply-adds, and loads, that start in one cycle."""
@@ -18,22 +18,20 @@ def step_cycles(rows: int, vectors: int) -> float:
 
 
 @cache
-def register_tile(
-    rows: int, columns: int, hardware: Hardware, row_bytes: int = 0
-) -> tuple[int, int]:
+def register_tile(rows: int, columns: int, machine: Machine, row_bytes: int = 0) -> tuple[int, int]:
     """Rows and vectors of the accumulator tile with the least cycles for a whole matrix.
 
     rows, columns  extents of the result (rows: of the dimension that is tiled)
     row_bytes      distance of neighbouring rows of the broadcast operand; rows a multiple of 4 KiB
                    apart share a cache set, which holds few of them
     """
-    lanes = hardware.lanes(4)
+    lanes = machine.lanes(4)
     need = -(-columns // lanes)
-    limit = hardware.vector_registers - 4
+    limit = machine.vector_registers - 4
     best: tuple[float, int, int] | None = None
     for vectors in range(1, min(need, 8) + 1):
         for r in range(1, min(rows, 14) + 1):
-            spare = hardware.vector_registers - (1 if r > 1 else 0)
+            spare = machine.vector_registers - (1 if r > 1 else 0)
             if r * vectors > limit or r * vectors + vectors + 1 > spare:
                 continue
             full_r, tail_r = divmod(rows, r)

@@ -17,7 +17,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, FloorDiv, IntImm, Var
 from smelt.ir.walk import free_vars
-from smelt.target import Hardware
+from smelt.target import Machine
 from smelt.tir.nodes import BufferLoad, BufferStore
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import expr_nodes
@@ -63,20 +63,20 @@ def is_window(sch: Schedule, name: str) -> bool:
     return any(v & spatial and v & taps for v in used)
 
 
-def schedule_windows(sch: Schedule, hardware: Hardware, constants: frozenset[str]) -> bool:
+def schedule_windows(sch: Schedule, machine: Machine, constants: frozenset[str]) -> bool:
     """One window reduction with elementwise work around it.
 
     constants  parameters that may be laid out anew
     """
 
-    return elementwise.schedule_around(sch, hardware, partial(accumulate, constants=constants))
+    return elementwise.schedule_around(sch, machine, partial(accumulate, constants=constants))
 
 
 def accumulate(
     sch: Schedule,
     name: str,
     epilogue: str | None,
-    hardware: Hardware,
+    machine: Machine,
     constants: frozenset[str] = frozenset(),
 ) -> bool:
     """A reduction with its results in registers, and the elementwise block after it."""
@@ -87,10 +87,10 @@ def accumulate(
     if len(nest.info.block.writes) != 1 or nest.info.block.init is None:
         return False
     epilogue = elementwise.in_registers(sch, name, epilogue)
-    outer, inner = _tile(sch, name, roles, hardware, constants)
+    outer, inner = _tile(sch, name, roles, machine, constants)
     at = outer[-1]
     sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
-    lanes = hardware.lanes(dt.bytes_of(nest.accesses[0].buffer.type))
+    lanes = machine.lanes(dt.bytes_of(nest.accesses[0].buffer.type))
     elementwise.copy_out(sch, epilogue, len(outer), lanes)
     reduce = [a.loop for a in _tap_order(roles)]
     elementwise.write_out_sums(sch, name, reduce, inner, len(outer))
@@ -100,7 +100,7 @@ def accumulate(
     edges = sch.state.loop(at).extent
     if len(outer) > 1 and isinstance(edges, IntImm) and edges.value <= _EDGES:
         sch.unroll(outer.pop())
-    elementwise.share_out(sch, outer, _work(nest), hardware)
+    elementwise.share_out(sch, outer, _work(nest), machine)
     return True
 
 
@@ -141,11 +141,11 @@ def _tap_order(roles: Roles) -> list[Axis]:
 
 
 def _tile(
-    sch: Schedule, name: str, roles: Roles, hardware: Hardware, constants: frozenset[str]
+    sch: Schedule, name: str, roles: Roles, machine: Machine, constants: frozenset[str]
 ) -> tuple[list[str], list[str]]:
     """Cut columns and vectors; returns the outer loops and the tile's loops."""
     nest = roles.nest
-    lanes = hardware.lanes(dt.bytes_of(nest.accesses[0].buffer.type))
+    lanes = machine.lanes(dt.bytes_of(nest.accesses[0].buffer.type))
     lanes = min(lanes, elementwise.power(roles.vector.size), _whole(roles, lanes))
     columns = roles.columns.size if roles.columns is not None else 1
     taps = roles.tap.size if roles.tap is not None else 1
@@ -153,7 +153,7 @@ def _tile(
     rows = prod([a.size for a in nest.reduce if a is not roles.tap])
     weights = len(nest.accesses) > 2
     jumps = _jumps(roles)
-    whole, registers = -(-roles.vector.size // lanes), hardware.vector_registers
+    whole, registers = -(-roles.vector.size // lanes), machine.vector_registers
     most = 1 if jumps else _MOST
     width, vectors = window_tile(columns, whole, rows, taps, step, weights, registers, most)
     _pack(sch, name, roles, vectors * lanes, constants)
