@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -173,3 +174,10 @@ def close(found: Array, expected: Array, tolerance: float = 1e-5) -> None:
         return
     scale = float(np.abs(expected).max()) if expected.size else 1.0
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * max(scale, 1e-30))
+
+
+def tasks_an_image(text: str) -> int:
+    """The iterations of the parallel loop for each of a symbolic n."""
+    found = re.search(r"T\.parallel\(n \* (\d+)\)", text)
+    assert found is not None, text
+    return int(found[1])

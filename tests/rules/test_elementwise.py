@@ -18,7 +18,7 @@ from smelt.target import Machine
 from smelt.tir.printer import script
 from smelt.topi.registry import get_op
 
-from .build import NARROW, NHWC, ONE, TWO, close, data, laid_out, made, run
+from .build import NARROW, NHWC, ONE, TWO, close, data, laid_out, made, run, tasks_an_image
 
 MACHINES = [ONE, TWO, NARROW]
 
@@ -68,7 +68,7 @@ def test_tasks_of_a_symbolic_size() -> None:
     """As many for each row as a row alone needs: there may be only one."""
     size = te.size_var("n")
     x, b = te.placeholder((size, 1 << 18), name="x"), te.placeholder((1 << 18,), name="b")
-    assert "T.parallel(n * 8)" in script(schedule(made(x, b, get_op("add")(x, b)), TWO).func)
+    assert tasks_an_image(script(schedule(made(x, b, get_op("add")(x, b)), TWO).func)) >= 4
 
 
 def test_an_expensive_value_is_computed_once_a_row() -> None:

@@ -7,13 +7,25 @@ import pytest
 
 from smelt import te
 from smelt.rules.cpu import schedule
-from smelt.rules.cpu.window import window_tile
 from smelt.target import Machine
 from smelt.te import Tensor
 from smelt.tir.printer import script
 from smelt.topi.registry import get_op
 
-from .build import NARROW, NHWC, ONE, TWO, Array, Order, close, data, laid_out, made, run
+from .build import (
+    NARROW,
+    NHWC,
+    ONE,
+    TWO,
+    Array,
+    Order,
+    close,
+    data,
+    laid_out,
+    made,
+    run,
+    tasks_an_image,
+)  # fmt: skip
 
 NCHW = (0, 1, 2, 3)
 
@@ -138,7 +150,7 @@ def test_a_symbolic_batch_is_pooled_in_registers(n: int) -> None:
     y = get_op("max_pool")(x, kernel=(3, 3), strides=(2, 2), pads=(1,) * 4)
     func = laid_out(made(x, y), {"x": NHWC, y.name: NHWC}, NHWC)
     text = script(schedule(func, TWO).func)
-    assert "T.parallel(n * 8)" in text
+    assert tasks_an_image(text) >= 4
     assert 'scope="local"' in text
     a = data(n, 64, 56, 56)
     close(run(func, a, sizes={"n": n})[0], pooled(a, 3, 2, 1, True, False))
@@ -159,13 +171,3 @@ def test_one_dimensional_pooling() -> None:
     a = data(2, 10, 33)
     wide = np.pad(a, ((0, 0), (0, 0), (1, 1)), constant_values=-np.inf)
     close(run(made(x, y), a)[0], np.max([wide[..., i : i + 33] for i in range(3)], 0))
-
-
-def test_tiles_stay_in_the_registers_and_in_bounds() -> None:
-    for columns in (1, 7, 14, 112):
-        for vectors in (1, 2, 3, 9, 60):
-            for taps in (1, 3, 5, 7):
-                width, wide = window_tile(columns, vectors, taps, taps, 1, True, 32)
-                assert 1 <= width <= columns
-                assert 1 <= wide <= vectors
-                assert width * wide + taps * wide + 3 <= 32

@@ -18,8 +18,7 @@ from smelt.lowering.instrument import Check, StageWriter
 from smelt.lowering.lower import PLAIN, for_target, lower
 from smelt.relax.nodes import Function
 from smelt.relax.views import View
-from smelt.rules.cpu import schedule
-from smelt.rules.cpu.fallback import schedule_fallback
+from smelt.rules.cpu import UNTILED, apply, plan
 from smelt.runtime.errors import ExportError
 from smelt.runtime.linking import compile_source
 from smelt.target import Target, machine_of
@@ -102,7 +101,7 @@ def plain_program(spec: KernelSpec, name: str = "") -> PrimFunc:
     return group_to_prim_func(spec.group, spec.inputs, spec.outputs, name or spec.symbol)
 
 
-UNTILED = 4
+_FEW_REGISTERS = 4
 """Vector registers that level 0 schedules for: one sum at a time, so that loops stay as written."""
 
 
@@ -120,10 +119,9 @@ def scheduled(spec: KernelSpec, plain: PrimFunc | None = None) -> Schedule:
     names = frozenset([p.name for p, c in zip(func.buffers, spec.constants, strict=False) if c])
     machine = machine_of(spec.target, spec.cores)
     if spec.opt_level == 0:
-        sch = Schedule(func)
-        schedule_fallback(sch, machine.replace(vector_registers=UNTILED))
-        return sch
-    return schedule(func, machine, names)
+        few = machine.replace(vector_registers=_FEW_REGISTERS)
+        return apply(plan(func, few, sketches=UNTILED)).schedule
+    return apply(plan(func, machine, names)).schedule
 
 
 def build_kernel(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from smelt.arith import Analyzer
 from smelt.ir.build import value_of
-from smelt.ir.expr import INDEX, Add, Call, Cast, Expr, Mul, Var, const
-from smelt.ir.walk import free_vars
+from smelt.ir.expr import INDEX, Add, Call, Cast, Expr, FloorDiv, IntImm, Mul, Var, const
+from smelt.ir.walk import free_vars, substitute
 from smelt.tir import nodes as tir
 from smelt.tir.facts import analyzer_of, sizes_of
 from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
+from smelt.tir.script_ops import expr_nodes
+
+_UNKNOWN = 64
+"""The extent assumed where it is symbolic."""
 
 
 class BlockInfo:
@@ -114,3 +118,39 @@ def analyzer_for(func: tir.PrimFunc, block: tir.Block) -> Analyzer:
     for i in block.iter_vars:
         analyzer.bind(i.var, i.dom.min, i.dom.extent)
     return analyzer
+
+
+def quotient_of(x: tir.BufferLoad | tir.BufferStore, v: Var) -> int | None:
+    """The divisor c where an access mentions a variable only as v // c."""
+    found: set[int] = set()
+    for index in x.indices:
+        if index is v:
+            return None
+        for e in expr_nodes(index):
+            if v not in e.children():
+                continue
+            if not (isinstance(e, FloorDiv) and isinstance(e.b, IntImm)):
+                return None
+            found.add(e.b.value)
+    return found.pop() if len(found) == 1 else None
+
+
+def guess(e: Expr) -> int:
+    """The value of an expression, symbolic sizes taken as a typical one."""
+    if isinstance(e, IntImm):
+        return e.value
+    sizes: dict[Var, Expr] = {v: const(_UNKNOWN, INDEX) for v in free_vars(e)}
+    found = Analyzer().simplify(substitute(e, sizes))
+    return found.value if isinstance(found, IntImm) else _UNKNOWN
+
+
+def certain(extent: Expr) -> int:
+    """The iterations that a loop has at least: a factor of its extent, 1 for a symbolic size."""
+    if isinstance(extent, IntImm):
+        return extent.value
+    return certain(extent.a) * certain(extent.b) if isinstance(extent, Mul) else 1
+
+
+def power(n: int) -> int:
+    """The smallest power of two that is not below n."""
+    return 1 << max(0, n - 1).bit_length()

@@ -8,80 +8,112 @@
             epilogue: the elementwise work after it, from registers to memory
 
 A constant B is packed at compile time so that its panel streams; B given at run time is packed by
-the kernel where enough rows use it.
+the kernel where enough rows use it. Row dimensions that neither operand guards are walked as one,
+so that a tile may go from one image row to the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
+
+import numpy as np
 
 from smelt.arith import Analyzer
 from smelt.ir.build import value_of
-from smelt.ir.expr import Call, Expr, IntImm, Var
+from smelt.ir.expr import Call, Expr, Var
 from smelt.ir.walk import free_vars
-from smelt.target import Machine
+from smelt.rules.cost import Cost, shares, tile_cycles
+from smelt.rules.sketch import Array, Columns, Decision, Domain, Refusal, Site, Space
 from smelt.tir.nodes import BufferLoad, IterVar
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import expr_nodes
 
-from .analysis import BlockInfo, analyzer_for, block_info, step_of
-from .elementwise import certain, copy_out, in_registers, write_out_sums
-from .tiles import register_tile
+from .analysis import (
+    BlockInfo,
+    analyzer_for,
+    block_info,
+    certain,
+    guess,
+    power,
+    quotient_of,
+    step_of,
+)
+from .loops import TASKS, copy_out, in_registers, parallelize, tasks_of, write_out_sums
 
-PARALLEL_SECONDS = 4e-6
-"""Below this, starting threads costs more than they save."""
-_FLOPS, _BYTES = 256e9, 100e9
-"""What a core does in a second, roughly: multiply-adds, bytes from outside its own caches."""
-_TASKS = 8
-"""Tasks a core, so that claiming them evens out."""
-_PACK_ROWS = 24
-"""Rows from which packing B at run time pays."""
+_ROWS, _VECTORS = 14, 8
+"""The largest tile of accumulators."""
 _PACK_STEPS = 16
 """Rows of B that one task packs."""
-_MANY_ROWS, _MANY_ROWS_UNALIGNED = 256, 48
-"""Rows from which panels pay in any case: B's rows start at cache lines, or do not."""
-_DOT_ROWS = 4
-"""Rows from which columns of B that lie apart are better gathered than summed one by one."""
 _LINE = 64
-_UNKNOWN = 64
-"""The extent assumed where it is symbolic."""
+_SETS = 4096
+"""Rows so many bytes apart share the sets of the nearest cache, which hold few of them."""
+_WAYS = 8
+_TAPS = 11
+"""Columns of a filter that are written out at most, so that edges are decided tap by tap."""
+_FEW = 4
+"""Input channels up to which they are walked outside of the filter's window."""
+_USABLE = 0.75
+"""The part of a cache that what is used again and again may fill."""
+_AROUND = 12
+"""Cycles that surround a tile's reduction: addresses, the loop, the pipeline filling."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Roles:
-    """Who is who in a contraction, and for what processor."""
+    """Who is who in a contraction.
 
+    group  what the vector axis is divided by in A, where it is grouped: 0 elsewhere
+    """
+
+    info: BlockInfo
     a: BufferLoad
     b: BufferLoad
     batch: list[IterVar]
     rows: list[IterVar]
     columns: list[IterVar]
     vector: IterVar
-    reduce: list[IterVar]
     analyzer: Analyzer
-    machine: Machine
+    group: int = 0
+
+    @property
+    def reduce(self) -> list[IterVar]:
+        """The reduced axes."""
+        return self.info.reduce
+
+    def step(self, access: BufferLoad, i: IterVar) -> int | None:
+        """Elements from one to the next."""
+        return step_of(access, i.var, self.analyzer)
 
 
-def roles_of(sch: Schedule, info: BlockInfo, machine: Machine) -> Roles | None:
-    """Sort the operands and iteration variables; None where the block does not fit."""
+def roles_of(sch: Schedule, info: BlockInfo) -> Roles | str:
+    """Sort the operands and iteration variables; a reason where the block does not fit."""
     product = info.product()
     if product is None or info.store is None or not info.spatial:
-        return None
+        return "no sum of products of two operands"
     analyzer = analyzer_for(sch.func, info.block)
     left, right = product
     in_left, in_right = _vars(left), _vars(right)
     vector = _vector_var(info, analyzer)
+    group = 0
     if vector.var in in_left and vector.var in in_right:
-        return None
-    a, b = (left, right) if vector.var in in_right else (right, left)
+        found = [quotient_of(x, vector.var) for x in product]
+        if found.count(None) != 1:
+            return "both operands move along the result's contiguous axis"
+        group = next(c for c in found if c is not None)
+        a, b = (left, right) if found[0] is not None else (right, left)
+        if group == 1 or guess(vector.dom.extent) % group:
+            return "a group has one column"
+    else:
+        a, b = (left, right) if vector.var in in_right else (right, left)
     in_a, in_b = (in_left, in_right) if b is right else (in_right, in_left)
-    batch = [i for i in info.spatial if i.var in in_a and i.var in in_b]
-    rows = [i for i in info.spatial if i.var in in_a and i.var not in in_b]
-    columns = [i for i in info.spatial if i.var in in_b and i.var not in in_a and i is not vector]
-    rest = [i for i in info.spatial if i.var not in in_a and i.var not in in_b]
-    return Roles(a, b, batch + rest, rows, columns, vector, info.reduce, analyzer, machine)
+    others = [i for i in info.spatial if i is not vector]
+    batch = [i for i in others if (i.var in in_a) == (i.var in in_b)]
+    rows = [i for i in others if i.var in in_a and i.var not in in_b]
+    columns = [i for i in others if i.var in in_b and i.var not in in_a]
+    return Roles(info, a, b, batch, rows, columns, vector, analyzer, group)
 
 
 def _vars(load: BufferLoad) -> set[Var]:
@@ -97,97 +129,353 @@ def _vector_var(info: BlockInfo, analyzer: Analyzer) -> IterVar:
     return info.spatial[-1]
 
 
-def schedule_contraction(
-    sch: Schedule, name: str, epilogue: str | None, machine: Machine, constants: frozenset[str]
-) -> bool:
-    """Schedule the block `name` and the elementwise block after it. False where it does not fit."""
-    info = block_info(sch, name)
-    roles = roles_of(sch, info, machine)
-    if roles is None:
-        return False
-    variables = [i.var for i in info.block.iter_vars]
-    loops: dict[Var, str] = dict(zip(variables, sch.get_loops(name), strict=True))
-    row_loop, rows = _row_loop(sch, roles, loops, info)
-    if _is_dot(roles, rows, constants):
-        return False
-    mr, nv = _tile(roles, rows)
-    lanes = machine.lanes(4)
-    _pack(sch, name, roles, nv * lanes, constants, rows)
-    epilogue = in_registers(sch, name, epilogue)
-    j_o, j_v, j_l = sch.split(loops[roles.vector.var], [None, nv, lanes])
-    i_o: str | None = row_loop
-    i_i: str | None = None
-    if row_loop is not None and mr > 1:
-        i_o, i_i = sch.split(row_loop, [None, mr])
-    tiled = i_i is not None
-    batch = [loops[i.var] for i in roles.batch]
-    columns = [loops[i.var] for i in roles.columns]
-    other_rows = [loops[i.var] for i in roles.rows if i.var in loops and loops[i.var] != row_loop]
-    reduce = _reduce_order(roles, loops)
-    outer = [*batch, *columns, j_o, *other_rows, *([i_o] if i_o is not None else [])]
-    inner = [*([i_i] if i_i is not None else []), j_v, j_l]
-    sch.reorder(*outer, *reduce, *inner)
-    outer = _chunk(sch, outer, roles, tiled)
-    at = outer[-1]
-    sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
-    copy_out(sch, epilogue, len(outer), lanes)
-    write_out_sums(sch, name, reduce, inner, len(outer))
-    _unroll_taps(sch, roles, loops)
-    _parallel(sch, outer, roles)
-    return True
+class Contraction:
+    """A register tile of sums of products."""
+
+    name = "contraction"
+    version = 1
+
+    def open(self, site: Site) -> Space | Refusal:
+        """Fits blocks that sum products of two operands, of which one has the vector axis."""
+        roles = roles_of(site.schedule, block_info(site.schedule, site.anchor))
+        return Refusal(roles) if isinstance(roles, str) else ContractionSpace(site, roles)
 
 
-def _is_dot(roles: Roles, rows: int, constants: frozenset[str]) -> bool:
-    """Whether results are sums along memory: B's columns lie apart, nobody lays them out anew, and
-    neighbours in the reduction are neighbours in both operands."""
-    if not roles.reduce or rows >= _DOT_ROWS or roles.b.buffer.name in constants:
-        return False
-    last = roles.reduce[-1]
-    if _extent(last.dom.extent) < _LINE:
-        return False
-    steps = [step_of(x, last.var, roles.analyzer) for x in (roles.a, roles.b)]
-    return steps == [1, 1] and step_of(roles.b, roles.vector.var, roles.analyzer) != 1
+class ContractionSpace(Space):
+    """Tile, packing, and how far the result is divided among cores."""
 
+    def __init__(self, site: Site, roles: Roles) -> None:
+        self.site, self.roles = site, roles
+        self.lanes = site.machine.lanes(4)
+        if roles.group:
+            self.lanes = min(self.lanes, max(_FEW, power(roles.group)))
+        constant = roles.b.buffer.name in site.constants
+        plain = all(isinstance(i, Var) for i in roles.b.indices)
+        packs = ("none",) if not plain else ("ahead",) if constant else ("none", "kernel")
+        rows = min(_ROWS, self._rows_of(len(self.row_groups)))
+        vectors = min(_VECTORS, -(-self.columns // self.lanes))
+        chunks = tuple(range(TASKS + 1)) if site.machine.cores > 1 else (0,)
+        self.domains = (
+            Domain("flat", tuple(range(max(1, len(self.row_groups)), 0, -1))),
+            Domain("rows", tuple(range(1, rows + 1))),
+            Domain("vectors", tuple(range(1, vectors + 1))),
+            Domain("pack", packs, ordered=False),
+            Domain("chunks", chunks),
+        )
 
-def _extent(e: Expr) -> int:
-    return e.value if isinstance(e, IntImm) else _UNKNOWN
+    # ---- what is known of the site --------------------------------------------------------------
 
+    @cached_property
+    def columns(self) -> int:
+        """Elements along the vector axis; of one group where there are some."""
+        return self.roles.group or guess(self.roles.vector.dom.extent)
 
-def _row_loop(
-    sch: Schedule, roles: Roles, loops: dict[Var, str], info: BlockInfo
-) -> tuple[str | None, int]:
-    """The loop to tile for rows, neighbours fused where memory allows, and its extent."""
-    if not roles.rows:
-        return None, 1
-    group = [roles.rows[-1]]
-    for i in reversed(roles.rows[:-1]):
-        if not _fusable(i, group[0], roles, info):
-            break
-        group.insert(0, i)
-    extent = prod([_extent(i.dom.extent) for i in group])
-    if len(group) == 1:
-        return loops[group[0].var], extent
-    order = [loops[i.var] for i in group]
-    everything = [loops[i.var] for i in info.block.iter_vars if i not in group]
-    before = [x for x in everything if x in {loops[i.var] for i in (*roles.batch, *roles.columns)}]
-    after = [x for x in everything if x not in before]
-    sch.reorder(*before, *order, *after)
-    fused = sch.fuse(*order)
-    for i in group:
-        loops[i.var] = fused
-    return fused, extent
+    @cached_property
+    def row_groups(self) -> list[IterVar]:
+        """The row axes that may be walked as one, the innermost first."""
+        found = self.roles.rows[-1:]
+        for i in reversed(self.roles.rows[:-1]):
+            if not self._joins(i, found[0]):
+                break
+            found.insert(0, i)
+        return found[::-1]
 
-
-def _fusable(outer: IterVar, inner: IterVar, roles: Roles, info: BlockInfo) -> bool:
-    """Whether two row variables walk through A and the result like one."""
-    extent = value_of(inner.dom.extent)
-    if extent is None or value_of(outer.dom.extent) is None or info.store is None:
-        return False
-    for access in (roles.a, info.store):
-        step, wide = (step_of(access, i.var, roles.analyzer) for i in (inner, outer))
+    def _joins(self, outer: IterVar, inner: IterVar) -> bool:
+        """Whether two row axes may be walked as one: A goes on where the inner one ends, nothing
+        is guarded, and the result's places are variables."""
+        store = self.roles.info.store
+        assert store is not None
+        own = [i.var for i in self.roles.info.spatial]
+        extent = value_of(inner.dom.extent)
+        if extent is None or value_of(outer.dom.extent) is None or list(store.indices) != own:
+            return False
+        step, wide = (self.roles.step(self.roles.a, i) for i in (inner, outer))
         if step is None or wide != step * extent:
             return False
-    return not _guarded(info, {outer.var, inner.var})
+        return not _guarded(self.roles.info, {outer.var, inner.var})
+
+    def _rows_of(self, flat: int) -> int:
+        return prod([guess(i.dom.extent) for i in self.row_groups[:flat]])
+
+    def _extent(self, axes: Sequence[IterVar]) -> int:
+        return prod([guess(i.dom.extent) for i in axes])
+
+    # ---- the cost -------------------------------------------------------------------------------
+
+    def legal(self, columns: Columns) -> Array:
+        """Accumulators, a row of B and a broadcast element fit into the registers."""
+        r, v = columns["rows"], columns["vectors"]
+        registers = self.site.machine.vector_registers
+        fits = (r * v <= max(1, registers - 4)) & (r * v + v + 1 <= registers - (r > 1))
+        fits |= (r == 1) & (v == 1)
+        if self.roles.group:
+            wide = v * self.lanes
+            fits &= (wide >= self.columns) | (self.columns % wide == 0)
+        chunks, tiles = np.maximum(1, columns["chunks"]), -(-self._rows(columns) // r)
+        return np.asarray(fits & (tiles % chunks == 0))
+
+    def _rows(self, columns: Columns) -> Array:
+        """Rows that are tiled together."""
+        table = [self._rows_of(f) for f in range(len(self.row_groups) + 1)]
+        return np.array(table)[np.minimum(columns["flat"], len(self.row_groups))]
+
+    def cost(self, columns: Columns) -> Cost:
+        """Full and ragged tiles, the panels of B and the rows of A that pass through the caches."""
+        machine, roles, lanes = self.site.machine, self.roles, self.lanes
+        r, v, packed = columns["rows"], columns["vectors"], columns["pack"]
+        rows, need = self._rows(columns), -(-self.columns // lanes)
+        every = self._extent(roles.rows) // rows
+        groups = self._extent([roles.vector]) // self.columns
+        outside = self._extent(roles.batch) * self._extent(roles.columns) * groups
+        steps = self._extent(roles.reduce)
+        loads = np.where(packed == "none", self._unpacked_loads(), 1.0)
+        (full_r, rest_r), (full_v, rest_v) = np.divmod(rows, r), np.divmod(need, v)
+        total = np.zeros(len(r))
+        for count, height, width in (
+            (full_r * full_v, r, v), (full_v * (rest_r > 0), rest_r, v),
+            (full_r * (rest_v > 0), r, rest_v), ((rest_r > 0) * (rest_v > 0), rest_r, rest_v),
+        ):  # fmt: skip
+            step = tile_cycles(machine, height * width, height + width * loads, 0.0, 1.0)
+            ends = 2 * height * width / machine.stores + _AROUND
+            total += count * (steps * step + ends)
+        # ragged edges cost code, branches and half-used vectors
+        total *= 1 + 0.02 * (rest_r > 0) + 0.01 * (rest_v > 0)
+        apart = 4 * (roles.step(roles.a, roles.rows[-1]) or 0) if roles.rows else 0
+        if apart and apart % _SETS == 0:
+            total *= np.where(r > _WAYS, 1.1, 1.0)
+        # of equals, about eight rows: few passes over B, and few enough streams of A; the last
+        # registers are those that addresses and masks are wanted for
+        held = r * v - machine.vector_registers / 2
+        most = held - machine.vector_registers / 4
+        total *= 1 + 0.002 * abs(r - 8) + 0.005 * np.maximum(0, held) + 0.02 * np.maximum(0, most)
+        total = total * every * outside
+        copied = (
+            4.0
+            * self._extent([roles.vector, *roles.columns])
+            * steps
+            * self._extent([i for i in roles.batch if i.var in _vars(roles.b)])
+        )
+        total += np.where(packed == "kernel", self._copy_cycles(copied / 4), 0.0)
+        tasks = self._tasks(columns, -(-need // v), every)
+        launches = np.where(packed == "kernel", 2, 1)
+        return Cost(total, self._traffic(columns, rows * every, copied), tasks, launches)
+
+    def _tasks(self, columns: Columns, wide: Array, every: Array) -> Array:
+        """Pieces for cores: the loops outside the row tiles, and the chunks of these."""
+        roles, chunks = self.roles, columns["chunks"]
+        groups = guess(roles.vector.dom.extent) // self.columns
+        around = [certain(i.dom.extent) for i in (*roles.batch, *roles.columns)]
+        return np.where(chunks == 0, 1, tasks_of([*around, groups, wide, every, chunks]))
+
+    def _unpacked_loads(self) -> float:
+        """Loads for a vector of B where it stands: its elements, or lines that it straddles."""
+        step = self.roles.step(self.roles.b, self.roles.vector)
+        if step != 1:
+            return 1.0 if step == 0 else float(self.lanes)
+        row = self.roles.step(self.roles.b, self.roles.reduce[-1]) if self.roles.reduce else 0
+        return 1.0 if row is not None and row * 4 % _LINE == 0 else 1.6
+
+    def _copy_cycles(self, elements: float) -> float:
+        """Cycles to lay B out in panels: loads and stores, shuffles where columns lie apart."""
+        turned = self.roles.step(self.roles.b, self.roles.vector) != 1
+        machine = self.site.machine
+        return elements / self.lanes * (1 / machine.loads + 1 / machine.stores) * (1 + 2 * turned)
+
+    def _traffic(self, columns: Columns, rows: Array, b_bytes: float) -> tuple[Array, ...]:
+        """Bytes from beyond each cache: B again for each row tile where its panel does not stay,
+        A again for each column tile, the result once."""
+        roles, machine = self.roles, self.site.machine
+        panel = 4.0 * self._extent(roles.reduce) * columns["vectors"] * self.lanes
+        scattered = columns["pack"] == "none"
+        a_bytes = 4.0 * prod(map(guess, roles.a.buffer.shape))
+        c_bytes = 4.0 * self._extent(roles.info.spatial)
+        passes = -(-self.columns // (columns["vectors"] * self.lanes))
+        tiles = -(-rows // columns["rows"])
+        found = []
+        for level, share in enumerate(shares(machine)):
+            size = share * _USABLE
+            # rows of an unpacked B lie apart and push each other out of the nearest cache
+            stays = panel * np.where(scattered & (level == 0), 4.0, 1.0) <= size
+            of_b = np.where(stays, b_bytes, b_bytes * tiles)
+            of_a = np.where(a_bytes + panel <= size, a_bytes, a_bytes * passes)
+            inside = a_bytes + c_bytes > size
+            constant = roles.b.buffer.name in self.site.constants
+            cold = 1.0 if constant or b_bytes > size else 0.0
+            found.append(of_b * np.where(stays, cold, 1.0) + (of_a + c_bytes) * inside)
+        return tuple([np.asarray(x, float) for x in found])
+
+    # ---- the schedule ---------------------------------------------------------------------------
+
+    def build(self, schedule: Schedule, decision: Decision) -> None:
+        """See the module."""
+        sch, name, site = schedule, self.site.anchor, self.site
+        flat, rows, vectors = decision["flat"], decision["rows"], decision["vectors"]
+        wide = vectors * self.lanes
+        axes = self._normalize(sch, flat)
+        if decision["pack"] != "none":
+            self._pack(sch, wide, decision["pack"] == "kernel")
+        epilogue = in_registers(sch, name, site.epilogue)
+        self._normalize_result(sch, epilogue, flat)
+        if self.roles.group and wide >= self.columns:
+            inner = [*sch.split(axes.vector, [None, self.lanes])]
+            outer = [*axes.batch, *axes.columns, *axes.rows]
+        else:
+            j_o, *inner = sch.split(axes.vector, [None, vectors, self.lanes])
+            outer = [*axes.batch, *axes.columns, j_o, *axes.rows]
+        if axes.rows and rows > 1:
+            outer[-1], within = sch.split(axes.rows[-1], [None, rows])
+            inner.insert(0, within)
+        reduce = self._reduce_order(axes.reduce)
+        sch.reorder(*outer, *reduce, *inner)
+        if decision["chunks"] > 1:
+            outer[-1:] = sch.split(outer[-1], [decision["chunks"], None])
+        sch.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
+        copy_out(sch, epilogue, len(outer), self.lanes)
+        write_out_sums(sch, name, reduce, inner, len(outer))
+        if len(reduce) > 1 and guess(self.roles.reduce[-2].dom.extent) <= _TAPS:
+            sch.unroll(axes.reduce[-2])  # so that the edges' conditions are known for each tap
+        if decision["chunks"]:
+            parallelize(sch, outer[:-1] or outer)
+
+    def _normalize(self, sch: Schedule, flat: int) -> Axes:
+        """Bring the loops into order, rows walked as one and groups split off."""
+        roles, info = self.roles, self.roles.info
+        joined = self.row_groups[:flat][::-1]
+        axes = Axes.of(roles, dict(zip([i.var for i in info.block.iter_vars],
+                                       sch.get_loops(self.site.anchor), strict=True)))  # fmt: skip
+        if len(joined) < 2 and not roles.group:
+            return axes
+        sch.transform_block_layout(self.site.anchor, self._form(info.block.iter_vars, joined))
+        loops = [str(x) for x in sch.get_loops(self.site.anchor)]
+        counts = [len(roles.batch) + bool(roles.group), len(roles.columns),
+                  len(roles.rows) - max(0, len(joined) - 1), 1, len(roles.reduce)]  # fmt: skip
+        parts, at = [], 0
+        for c in counts:
+            parts.append(loops[at : at + c])
+            at += c
+        batch, columns, rows, (vector,), reduce = parts
+        return Axes(batch, columns, rows, vector, reduce)
+
+    def _form(
+        self, given: Sequence[IterVar], joined: Sequence[IterVar], split: bool = True
+    ) -> Callable[..., list[Expr]]:
+        """The index map from some of a block's variables to batch, columns, rows, vector, reduce.
+
+        split  whether groups are split off the vector axis
+        """
+        roles = self.roles
+        place = {i: k for k, i in enumerate(given)}
+
+        def form(*index: Expr) -> list[Expr]:
+            def at(axes: Sequence[IterVar]) -> list[Expr]:
+                return [index[place[i]] for i in axes if i in place]
+
+            alone = at([i for i in roles.rows if i not in joined])
+            flat: list[Expr] = []
+            for i in joined:
+                flat = [flat[0] * i.dom.extent + index[place[i]]] if flat else at([i])
+            vector = index[place[roles.vector]]
+            group, column = [], [vector]
+            if roles.group and split:
+                group, column = [vector // roles.group], [vector % roles.group]
+            return [*at(roles.batch), *group, *at(roles.columns), *alone, *flat, *column,
+                    *at(roles.reduce)]  # fmt: skip
+
+        return form
+
+    def _normalize_result(self, sch: Schedule, epilogue: str, flat: int) -> None:
+        """The registers and the block that empties them, in the same order as the sums."""
+        joined = self.row_groups[:flat][::-1]
+        if len(joined) < 2 and not self.roles.group:
+            return
+        form = self._form(self.roles.info.spatial, joined)
+        sch.transform_layout(self.site.anchor, ("write", 0), form)
+        sch.transform_block_layout(epilogue, form)
+
+    def _pack(self, sch: Schedule, panel: int, copied: bool) -> None:
+        """Lay B out in panels: [batch, column tile, reduction, columns of a tile].
+
+        copied  whether the kernel does it itself
+        """
+        roles, buffer, dims = self.roles, self.roles.b.buffer, self.roles.b.indices
+        target, copy = buffer.name, None
+        if copied:
+            copy = sch.cache_read(self.site.anchor, buffer.name, "global")
+            target = sch.state.realize(copy).block.writes[0].buffer.name
+        order = {i.var: n for n, i in enumerate(roles.reduce)}
+        inner = sorted([d for d, v in enumerate(dims) if v in order], key=lambda d: order[dims[d]])  # type: ignore[index]
+        at = dims.index(roles.vector.var)
+        kept = [d for d in range(len(dims)) if d not in inner and d != at]
+        if roles.group and panel >= roles.group:
+            panel = roles.group
+
+        def panels(*index: Expr) -> list[Expr]:
+            outer, within = [[index[d] for d in which] for which in (kept, inner)]
+            return [*outer, index[at] // panel, *within, index[at] % panel]
+
+        pad = 0.0 if copy is None else "undef"
+        sch.transform_layout(self.site.anchor, target, panels, pad_value=pad)
+        if copy is not None:
+            self._copy_panels(sch, copy, [*kept, *inner], at, panel)
+
+    def _copy_panels(
+        self, sch: Schedule, copy: str, others: list[int], at: int, panel: int
+    ) -> None:
+        """The packing of a B given at run time: panels in parallel, columns in vectors.
+
+        Where B's columns are not neighbours in memory, as many reduction steps as a vector has
+        lanes are written out, so that lowering exchanges rows and columns in registers.
+        """
+        loops, lanes = sch.get_loops(copy), self.lanes
+        tile, wide, lane = sch.split(loops[at], [None, panel // lanes, lanes])
+        order = [loops[d] for d in others]
+        info = block_info(sch, copy)
+        step = step_of(info.reads[0], info.spatial[at].var, analyzer_for(sch.func, info.block))
+        inner = [wide, lane]
+        last = value_of(sch.state.loop(order[-1]).extent) if order else None
+        if step != 1 and last is not None and last % lanes == 0:
+            outer, steps = sch.split(order[-1], [None, lanes])
+            order[-1] = outer
+            inner = [wide, steps, lane]
+            sch.unroll(steps)
+        if len(inner) == 2 and order:
+            # rows of B are read from end to end, their pieces go to the panels; a task has several
+            block, row = sch.split(order[-1], [None, _PACK_STEPS])
+            sch.reorder(*order[:-1], block, row, tile, *inner)
+            shared = [*order[:-1], block]
+        else:
+            sch.reorder(*order[:-1], tile, *order[-1:], *inner)
+            shared = [*order[:-1], tile]
+        sch.vectorize(lane)
+        if self.site.machine.cores > 1:
+            for loop in shared:
+                sch.parallel(loop)
+
+    def _reduce_order(self, loops: list[str]) -> list[str]:
+        """Few input channels go outside the filter's window, many inside."""
+        if len(loops) > 1 and guess(self.roles.reduce[-1].dom.extent) <= _FEW:
+            return [loops[-1], *loops[:-1]]
+        return loops
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The loops of a contraction, sorted."""
+
+    batch: list[str]
+    columns: list[str]
+    rows: list[str]
+    vector: str
+    reduce: list[str]
+
+    @staticmethod
+    def of(roles: Roles, loops: dict[Var, str]) -> Axes:
+        """The loops that are a variable each."""
+        batch, columns, rows, reduce = (
+            [loops[i.var] for i in axes]
+            for axes in (roles.batch, roles.columns, roles.rows, roles.reduce)
+        )
+        return Axes(batch, columns, rows, loops[roles.vector.var], reduce)
 
 
 def _guarded(info: BlockInfo, variables: set[Var]) -> bool:
@@ -197,153 +485,3 @@ def _guarded(info: BlockInfo, variables: set[Var]) -> bool:
         isinstance(e, Call) and e.op == "if_then_else" and free_vars(e.args[0]) & variables
         for e in expr_nodes(info.store.value)
     )
-
-
-def _tile(roles: Roles, rows: int) -> tuple[int, int]:
-    step = step_of(roles.a, roles.rows[-1].var, roles.analyzer) if roles.rows else 0
-    columns = _extent(roles.vector.dom.extent)
-    return register_tile(rows, columns, roles.machine, 4 * (step or 0))
-
-
-def _pack(
-    sch: Schedule, name: str, roles: Roles, panel: int, constants: frozenset[str], rows: int
-) -> None:
-    """Lay B out in panels: [batch, column tile, reduction, columns of a tile]."""
-    buffer = roles.b.buffer
-    dims = roles.b.indices
-    if not all(isinstance(i, Var) for i in dims):
-        return
-    constant = buffer.name in constants
-    if not constant and not _worth_packing(roles, rows, panel):
-        return
-    copy = None if constant else sch.cache_read(name, buffer.name, "global")
-    target = buffer.name if constant else _factor(block_info(sch, name), roles)
-    kept = [d for d, v in enumerate(dims) if v in {i.var for i in (*roles.batch, *roles.columns)}]
-    order = {i.var: n for n, i in enumerate(roles.reduce)}
-    inner = sorted([d for d, v in enumerate(dims) if v in order], key=lambda d: order[dims[d]])  # type: ignore[index]
-    at = dims.index(roles.vector.var)
-
-    def panels(*index: Expr) -> list[Expr]:
-        outer, within = [[index[d] for d in dims] for dims in (kept, inner)]
-        return [*outer, index[at] // panel, *within, index[at] % panel]
-
-    sch.transform_layout(name, target, panels, pad_value=0.0 if constant else "undef")
-    if copy is not None:
-        _copy_panels(sch, copy, [*kept, *inner], at, panel, roles.machine)
-
-
-def _worth_packing(roles: Roles, rows: int, panel: int) -> bool:
-    """Whether enough rows use a B given at run time that laying it out in panels pays.
-
-    Columns that are no neighbours in memory always cost more. Otherwise panels are read in place,
-    unless many rows of A pass over them, or their vectors straddle cache lines, or a panel outgrows
-    the second-level cache.
-    """
-    if rows < _PACK_ROWS or not roles.reduce:
-        return False
-    if step_of(roles.b, roles.vector.var, roles.analyzer) != 1:
-        return True
-    step = step_of(roles.b, roles.reduce[-1].var, roles.analyzer)
-    straddles = step is None or step * 4 % _LINE != 0
-    steps = prod([_extent(i.dom.extent) for i in roles.reduce])
-    many = _MANY_ROWS_UNALIGNED if straddles else _MANY_ROWS
-    return rows >= many or steps * panel * 4 > roles.machine.caches[1].size // 2
-
-
-def _copy_panels(
-    sch: Schedule, copy: str, others: list[int], at: int, panel: int, machine: Machine
-) -> None:
-    """The packing of a B given at run time: panels in parallel, columns in vectors.
-
-    Where B's columns are not neighbours in memory, as many reduction steps as a vector has lanes
-    are written out, so that lowering exchanges rows and columns in registers.
-    """
-    loops = sch.get_loops(copy)
-    lanes = machine.lanes(4)
-    tile, wide, lane = sch.split(loops[at], [None, panel // lanes, lanes])
-    order = [loops[d] for d in others]
-    info = block_info(sch, copy)
-    step = step_of(info.reads[0], info.spatial[at].var, analyzer_for(sch.func, info.block))
-    inner = [wide, lane]
-    last = value_of(sch.state.loop(order[-1]).extent) if order else None
-    if step != 1 and last is not None and last % lanes == 0:
-        outer, steps = sch.split(order[-1], [None, lanes])
-        order[-1] = outer
-        inner = [wide, steps, lane]
-        sch.unroll(steps)
-    neighbours = len(inner) == 2
-    if neighbours and order:
-        # rows of B are read from end to end, their pieces go to the panels; a task has several
-        block, row = sch.split(order[-1], [None, _PACK_STEPS])
-        sch.reorder(*order[:-1], block, row, tile, *inner)
-        shared = [*order[:-1], block]
-    else:
-        sch.reorder(*order[:-1], tile, *order[-1:], *inner)
-        shared = [*order[:-1], tile]
-    sch.vectorize(lane)
-    if machine.cores > 1:
-        for loop in shared:
-            sch.parallel(loop)
-
-
-def _factor(info: BlockInfo, roles: Roles) -> str:
-    """The name of the buffer that B is read from now."""
-    product = info.product()
-    assert product is not None
-    return next(x.buffer.name for x in product if x.buffer.name != roles.a.buffer.name)
-
-
-def _reduce_order(roles: Roles, loops: Mapping[Var, str]) -> list[str]:
-    """Few input channels go outside the kernel's window, many inside."""
-    order = [loops[i.var] for i in roles.reduce]
-    last = roles.reduce[-1] if roles.reduce else None
-    if last is not None and len(order) > 1 and _extent(last.dom.extent) <= 4:
-        return [order[-1], *order[:-1]]
-    return order
-
-
-def _unroll_taps(sch: Schedule, roles: Roles, loops: Mapping[Var, str]) -> None:
-    """The kernel's columns are written out, so that the edges' conditions are known per tap."""
-    if len(roles.reduce) < 2:
-        return
-    window = roles.reduce[:-1]
-    last = window[-1]
-    if _extent(last.dom.extent) <= 11:
-        sch.unroll(loops[last.var])
-
-
-def _chunk(sch: Schedule, outer: list[str], roles: Roles, tiled: bool) -> list[str]:
-    """Cut the row tiles into blocks where the loops outside give too few tasks."""
-    tasks = prod([certain(sch.state.loop(x).extent) for x in outer[:-1]])
-    last = _extent(sch.state.loop(outer[-1]).extent)
-    want = roles.machine.cores * _TASKS
-    if _alone(roles) or not tiled or tasks >= want // 2 or last < 2:
-        return outer
-    need = min(last, -(-want // tasks))
-    chunks = next(c for c in range(need, last + 1) if last % c == 0)
-    block, tile = sch.split(outer[-1], [chunks, None])
-    return [*outer[:-1], block, tile]
-
-
-def _alone(roles: Roles) -> bool:
-    """Whether one core is there, or done before threads would have started.
-
-    It takes about as long as its multiply-adds, or as the bytes of B from beyond its caches.
-    """
-    every = (*roles.batch, *roles.rows, *roles.columns, roles.vector, *roles.reduce)
-    flops = 2.0 * prod([_extent(i.dom.extent) for i in every])
-    moved = 4.0 * prod(map(_extent, roles.b.buffer.shape))
-    seconds = max(flops / _FLOPS, moved / _BYTES)
-    return roles.machine.cores == 1 or seconds < PARALLEL_SECONDS
-
-
-def _parallel(sch: Schedule, outer: list[str], roles: Roles) -> None:
-    """Outer loops become parallel until there are tasks enough."""
-    if _alone(roles):
-        return
-    tasks = 1
-    for x in outer[:-1] if len(outer) > 1 else outer:
-        sch.parallel(x)
-        tasks *= certain(sch.state.loop(x).extent)
-        if tasks >= roles.machine.cores * _TASKS:
-            break

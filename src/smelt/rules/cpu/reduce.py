@@ -1,59 +1,210 @@
 """Reductions: sums, extremes, products, logical ones and tuples such as argmax.
 
-Where the result's contiguous dimension is kept, vectors run along it and accumulate in registers.
-Where the contiguous dimension is reduced, every lane of some vectors accumulates for itself:
+Where the result's contiguous dimension is kept, vectors run along it and accumulate in registers
+(`window`, and `Serial` for tuples). Where the contiguous dimension is reduced, every lane of some
+vectors accumulates for itself:
 
     for rows: parallel
         partial[vectors, lanes] = 0
         for k: partial += x                 the tail masked
         lanes[l] = sum of the vectors, then the sum of the lanes in two steps
+
+Few results of many elements are reduced in chunks, for the cores, whose partial results are joined.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Add, And, IntImm, Max, Min, Mul, Or
 from smelt.ir.walk import free_vars
+from smelt.rules.cost import Cost
+from smelt.rules.sketch import Choice, Columns, Decision, Domain, Refusal, Site, Sketch, Space, best
 from smelt.target import Machine
 from smelt.tir.nodes import BufferStore
 from smelt.tir.schedule import Schedule
 
-from . import elementwise
-from .analysis import block_info
-from .elementwise import Axis, Nest
-from .window import accumulate
+from . import nest as nests
+from .analysis import guess
+from .loops import share_out, task_domain, write_out_sums
+from .nest import Axis, Nest, is_one, is_zero, memory_order, nest_of, widest
+from .window import Window
 
 _VECTORS = 4
 """Vectors that accumulate side by side, so that latency does not matter."""
 _STEP = 4
 """Lanes that are joined in one step."""
+_CHUNKS = (8, 32)
+"""Chunks that a long reduction is cut into."""
 
 
-def schedule_reduce(sch: Schedule, machine: Machine) -> bool:
-    """One reduction with elementwise work around it."""
+class NestSpace(Space):
+    """A nest whose only decision is the number of tasks."""
 
-    return elementwise.schedule_around(sch, machine, reduce_block)
+    def __init__(self, site: Site, nest: Nest, vector: Axis) -> None:
+        self.site, self.nest, self.vector = site, nest, vector
+        rows = prod([a.size for a in nest.spatial])
+        self.domains = (task_domain(site.machine) if rows > 1 else Domain("tasks", (1,)),)
+
+    def cost(self, columns: Columns) -> Cost:
+        """Vectors along one axis."""
+        machine = self.site.machine
+        return Cost(self.nest.cycles(machine, self.vector), self.nest.traffic(machine),
+                    columns["tasks"])  # fmt: skip
 
 
-def reduce_block(sch: Schedule, name: str, epilogue: str | None, machine: Machine) -> bool:
-    """One reduction at the root, and the elementwise block that follows it."""
-    _chunks(sch, name, machine)
-    nest = elementwise.nest_of(sch, name)
-    if nest is None:
-        return False
-    if epilogue is not None and block_info(sch, name).store is None:
-        return False
-    if len(nest.info.block.writes) > 1 or not _joins(nest):
-        _serial(sch, name, nest, machine)
-        if epilogue is not None:
-            elementwise.schedule_nest(sch, epilogue, machine)
-        return True
-    if not _contiguous(nest.reduce, nest) and _contiguous(nest.spatial, nest):
-        return accumulate(sch, name, epilogue, machine)
-    return _rows(sch, name, nest, epilogue, machine)
+class Lanes:
+    """Every lane of some vectors accumulates for itself, row by row."""
+
+    name = "lanes"
+    version = 1
+
+    def open(self, site: Site) -> Space | Refusal:
+        """Fits reductions along contiguous elements that can be taken apart."""
+        nest = nest_of(site.schedule, site.anchor)
+        if nest is None or len(site.blocks) > 2 or not nest.reduce:
+            return Refusal("no reduction whose loops are variables of the block")
+        if len(nest.info.block.writes) > 1 or not _joins(nest):
+            return Refusal("a reduction that cannot be taken apart")
+        along = next((a for a in reversed(nest.reduce) if contiguous([a], nest)), nest.reduce[-1])
+        return LanesSpace(site, nest, along)
+
+
+class LanesSpace(NestSpace):
+    """See `Lanes`."""
+
+    def build(self, schedule: Schedule, decision: Decision) -> None:
+        """See the module."""
+        sch, name, epilogue = schedule, self.site.anchor, self.site.epilogue
+        machine = self.site.machine
+        blocks = into_lanes(sch, name, machine)
+        last = epilogue or name
+        _, reduce = inner_loops(sch, last, 0)
+        rows = [x for x in sch.get_loops(last) if x not in reduce]
+        if reduce and rows:
+            sch.reorder(*rows, *reduce)
+        before = [*blocks, name][: len(blocks) + (1 if epilogue is not None else 0)]
+        if rows:
+            for b in reversed(before):
+                sch.compute_at(b, rows[-1])
+        for b in (*blocks, name):
+            finish_lanes(sch, b, len(rows), machine)
+        share_out(sch, rows, decision["tasks"])
+
+
+class Serial:
+    """Any reduction, of tuples too: lanes are different results, accumulated in registers."""
+
+    name = "serial"
+    version = 1
+
+    def open(self, site: Site) -> Space | Refusal:
+        """Fits reductions that start from a value."""
+        nest = nest_of(site.schedule, site.anchor)
+        if nest is None or len(site.blocks) > 1 or not nest.reduce:
+            return Refusal("no reduction whose loops are variables of the block")
+        axes = memory_order(nest)
+        if not axes or nest.info.block.init is None:
+            return Refusal("a reduction that does not start from a value")
+        vector = next((a for a in reversed(axes) if contiguous([a], nest)), axes[-1])
+        return SerialSpace(site, nest, vector)
+
+
+class SerialSpace(NestSpace):
+    """See `Serial`."""
+
+    def build(self, schedule: Schedule, decision: Decision) -> None:
+        """Copies of the results in registers, a tile of vectors."""
+        sch, name, nest, vector = schedule, self.site.anchor, self.nest, self.vector
+        outer = [a.loop for a in memory_order(nest) if a is not vector]
+        reduce = [a.loop for a in nest.reduce]
+        params = set(sch.func.buffers)
+        copies = []
+        for b in [w.buffer for w in nest.info.block.writes]:
+            if b in params or sch.get_consumers(name):
+                copies.append(sch.cache_write(name, b.name, "local"))
+            else:
+                sch.set_scope(name, b.name, "local")
+        most = self.site.machine.lanes(widest(nest))
+        lanes = min(most, 1 << max(0, vector.size.bit_length() - 1))
+        vectors = max(1, min(_VECTORS, vector.size // lanes))
+        tiles, several, lane = sch.split(vector.loop, [None, vectors, lanes])
+        sch.reorder(*outer, tiles, *reduce, several, lane)
+        for c in copies:
+            sch.reverse_compute_at(c, tiles, preserve_unit_loops=True)
+            loops = sch.get_loops(c)[len(outer) + 1 :]
+            long = max(loops, key=lambda x: guess(sch.state.loop(x).extent))
+            sch.reorder(*[x for x in loops if x != long], long)
+            into_vectors(sch, long, lanes)
+        write_out_sums(sch, name, reduce, [several, lane], len(outer) + 1)
+        share_out(sch, [*outer, tiles], decision["tasks"])
+
+
+class Chunks:
+    """A long reduction to few results in chunks for the cores, joined at the end."""
+
+    name = "chunks"
+    version = 1
+
+    def open(self, site: Site) -> Space | Refusal:
+        """Fits reductions that can be taken apart, where the results alone give too few tasks."""
+        nest = nest_of(site.schedule, site.anchor)
+        if nest is None or not nest.reduce or len(site.blocks) > 2 or site.machine.cores == 1:
+            return Refusal("no reduction whose loops are variables of the block, or one core")
+        if len(nest.info.block.writes) > 1 or not _joins(nest):
+            return Refusal("a reduction that cannot be taken apart")
+        longest = max(nest.reduce, key=lambda a: a.size)
+        counts = [c for c in _CHUNKS if c <= longest.size]
+        if prod([a.size for a in nest.spatial]) >= _CHUNKS[0] or not counts:
+            return Refusal("results enough for all cores")
+        parts = {c: p for c in counts if (p := _chunked(site, longest.loop, c)) is not None}
+        return ChunksSpace(site, longest.loop, parts) if parts else Refusal("no chunks fit")
+
+
+class ChunksSpace(Space):
+    """How many chunks; what each is computed by is settled."""
+
+    def __init__(self, site: Site, loop: str, parts: dict[int, tuple[Choice, Choice]]) -> None:
+        self.site, self.loop, self.parts = site, loop, parts
+        self.domains = (Domain("chunks", tuple(parts)),)
+
+    def cost(self, columns: Columns) -> Cost:
+        """Both parts, one after the other."""
+        table = {c: a.seconds + b.seconds for c, (a, b) in self.parts.items()}
+        return Cost(0.0, others=[table[c] for c in columns["chunks"].tolist()])
+
+    def build(self, schedule: Schedule, decision: Decision) -> None:
+        """Take the reduction apart, then schedule the parts."""
+        outer, _ = schedule.split(self.loop, [decision["chunks"], None])
+        schedule.rfactor(outer, 0)
+        for choice in self.parts[decision["chunks"]]:
+            choice.space.build(schedule, choice.decision)
+
+
+def _chunked(site: Site, loop: str, count: int) -> tuple[Choice, Choice] | None:
+    """The best for the chunks, and for what joins them; None where there is none."""
+    sch = site.schedule.copy()
+    outer, _ = sch.split(loop, [count, None])
+    partial = sch.rfactor(outer, 0)
+    parts = (Site(sch, (partial,), site.machine, site.constants),
+             Site(sch, site.blocks, site.machine, site.constants))  # fmt: skip
+    first, second = (cheapest(p, (Window(), Lanes(), Serial())) for p in parts)
+    if first is None or second is None or first.decision["tasks"] == 1:
+        return None  # nothing is gained on one core
+    return first, second
+
+
+def cheapest(site: Site, sketches: Sequence[Sketch]) -> Choice | None:
+    """The cheapest decision of some sketches; None where none fits."""
+    found = []
+    for sketch in sketches:
+        space = sketch.open(site)
+        if not isinstance(space, Refusal):
+            found.append(best(sketch, space, site.machine))
+    return min([c for c in found if c is not None], key=lambda c: c.seconds, default=None)
 
 
 def _joins(nest: Nest) -> bool:
@@ -64,76 +215,13 @@ def _joins(nest: Nest) -> bool:
     )
 
 
-def _contiguous(axes: list[Axis], nest: Nest) -> bool:
+def contiguous(axes: list[Axis], nest: Nest) -> bool:
     """Whether operands are contiguous along one of some axes."""
     for a in axes:
-        moves = [s for s in a.steps[1:] if not elementwise.is_zero(s)]
-        if a.size > 1 and moves and all(elementwise.is_one(s) for s in moves):
+        moves = [s for s in a.steps[1:] if not is_zero(s)]
+        if a.size > 1 and moves and all(is_one(s) for s in moves):
             return True
     return False
-
-
-def _chunks(sch: Schedule, name: str, machine: Machine) -> None:
-    """Cut the reduction into chunks for the cores where the result alone gives too few tasks."""
-    nest = elementwise.nest_of(sch, name)
-    if nest is None or machine.cores == 1 or not _joins(nest) or not nest.reduce:
-        return
-    tasks = min(machine.cores * 4, int(nest.cost() / elementwise.TASK_BYTES))
-    rows = prod([a.size for a in nest.spatial])
-    first = max(nest.reduce, key=lambda a: a.size)
-    if rows * 2 > tasks or tasks < 2 or first.size < tasks or len(nest.info.block.writes) > 1:
-        return
-    outer, _ = sch.split(first.loop, [tasks, None])
-    partial = sch.rfactor(outer, 0)
-    reduce_block(sch, partial, None, machine)
-
-
-def _rows(sch: Schedule, name: str, nest: Nest, epilogue: str | None, machine: Machine) -> bool:
-    """Reduce along the contiguous axis: lanes first, row by row."""
-    cost = nest.cost()
-    blocks = into_lanes(sch, name, machine)
-    last = epilogue or name
-    _, reduce = inner_loops(sch, last, 0)
-    rows = [x for x in sch.get_loops(last) if x not in reduce]
-    if reduce and rows:
-        sch.reorder(*rows, *reduce)
-    before = [*blocks, name][: len(blocks) + (1 if epilogue is not None else 0)]
-    if rows:
-        for b in reversed(before):
-            sch.compute_at(b, rows[-1])
-    for b in (*blocks, name):
-        finish_lanes(sch, b, len(rows), machine)
-    elementwise.share_out(sch, rows, cost, machine)
-    return True
-
-
-def _serial(sch: Schedule, name: str, nest: Nest, machine: Machine) -> None:
-    """Any reduction, of tuples too: lanes are different results, accumulated in registers."""
-    axes = elementwise.memory_order(nest)
-    if not axes or nest.info.block.init is None:
-        return
-    vector = next((a for a in reversed(axes) if _contiguous([a], nest)), axes[-1])
-    outer = [a.loop for a in axes if a is not vector]
-    reduce = [a.loop for a in nest.reduce]
-    params = set(sch.func.buffers)
-    copies = []
-    for b in [w.buffer for w in nest.info.block.writes]:
-        if b in params or sch.get_consumers(name):
-            copies.append(sch.cache_write(name, b.name, "local"))
-        else:
-            sch.set_scope(name, b.name, "local")
-    lanes = min(machine.lanes(elementwise.widest(nest)), 1 << max(0, vector.size.bit_length() - 1))
-    vectors = max(1, min(_VECTORS, vector.size // lanes))
-    tiles, several, lane = sch.split(vector.loop, [None, vectors, lanes])
-    sch.reorder(*outer, tiles, *reduce, several, lane)
-    for c in copies:
-        sch.reverse_compute_at(c, tiles, preserve_unit_loops=True)
-        loops = sch.get_loops(c)[len(outer) + 1 :]
-        long = max(loops, key=lambda x: elementwise.guess(sch.state.loop(x).extent))
-        sch.reorder(*[x for x in loops if x != long], long)
-        into_vectors(sch, long, lanes)
-    elementwise.write_out_sums(sch, name, reduce, [several, lane], len(outer) + 1)
-    elementwise.share_out(sch, [*outer, tiles], nest.cost() * 4, machine)
 
 
 # --------------------------------------------------------------------------------------- lanes
@@ -148,11 +236,11 @@ def into_lanes(sch: Schedule, name: str, machine: Machine) -> list[str]:
     nest = _merged(sch, name)
     if nest is None or not _joins(nest) or not nest.reduce or len(nest.info.block.writes) > 1:
         return []
-    k = next((a for a in reversed(nest.reduce) if _contiguous([a], nest)), None)
+    k = next((a for a in reversed(nest.reduce) if contiguous([a], nest)), None)
     if k is None:
         return []
-    lanes = machine.lanes(elementwise.widest(nest))
-    fixed = elementwise.constant(k)
+    lanes = machine.lanes(widest(nest))
+    fixed = nests.constant(k)
     while fixed is not None and lanes > fixed:
         lanes //= 2
     if lanes < _STEP:
@@ -184,22 +272,22 @@ def _joined(sch: Schedule, name: str, count: int, width: int) -> str:
 
 def _merged(sch: Schedule, name: str) -> Nest | None:
     """The nest with reduced axes that follow one another in memory made one."""
-    nest = elementwise.nest_of(sch, name)
+    nest = nest_of(sch, name)
     if nest is None or len(nest.reduce) < 2:
         return nest
-    inner = next((a for a in reversed(nest.reduce) if _contiguous([a], nest)), None)
+    inner = next((a for a in reversed(nest.reduce) if contiguous([a], nest)), None)
     if inner is None:
         return nest
-    rest = [a for a in nest.reduce if a is not inner and elementwise.constant(a) != 1]
+    rest = [a for a in nest.reduce if a is not inner and nests.constant(a) != 1]
 
     def step(a: Axis) -> int:
-        return min([elementwise.guess(s) for s in a.steps[1:] if s is not None], default=0)
+        return min([guess(s) for s in a.steps[1:] if s is not None], default=0)
 
-    run = elementwise.continued(inner, sorted(rest, key=step), 1)
+    run = nests.continued(inner, sorted(rest, key=step), 1)
     if len(run) == 1:
         return nest
     try:
-        return elementwise.as_one(sch, name, nest, [a for a in nest.axes if a not in run], run)
+        return nests.as_one(sch, name, nest, [a for a in nest.axes if a not in run], run)
     except ScheduleError:
         return nest
 

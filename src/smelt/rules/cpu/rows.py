@@ -17,43 +17,81 @@ from math import prod
 
 from smelt.ir.expr import IntImm, Var
 from smelt.ir.walk import free_vars
+from smelt.rules.cost import Cost
+from smelt.rules.sketch import Choice, Columns, Decision, Refusal, Site, Space
 from smelt.target import Machine
 from smelt.tir.nodes import Buffer, BufferLoad
 from smelt.tir.schedule import Schedule
 
-from . import elementwise
-from .analysis import analyzer_for, block_info, stride_of
-from .elementwise import Axis, Nest
-from .reduce import finish_lanes, inner_loops, into_lanes, into_vectors, reduce_block
+from . import nest as nests
+from .analysis import analyzer_for, block_info, guess, power, stride_of
+from .elementwise import Elementwise
+from .loops import share_out, task_domain, vectorize
+from .nest import Axis, Nest, nest_of
+from .reduce import Lanes, Serial, cheapest, finish_lanes, inner_loops, into_lanes, into_vectors
+from .window import Window
+
+BLOCKS = (Elementwise(), Window(), Lanes(), Serial())
+"""For a block by itself."""
 
 
-def schedule_rows(sch: Schedule, machine: Machine) -> bool:
+class Rows:
     """Several reductions over the same dimensions, with elementwise work around them."""
-    elementwise.inline_blocks(sch)
-    blocks = [str(b) for b in sch.get_child_blocks("root")]
-    if sch.get_output_blocks() != blocks[-1:]:
-        return False
-    return schedule_rows_of(sch, blocks, machine)
+
+    name = "rows"
+    version = 1
+
+    def open(self, site: Site) -> Space | Refusal:
+        """Fits blocks that follow one another, of which the last makes what others read."""
+        sch, blocks = site.schedule, site.blocks
+        nest = nest_of(sch, blocks[-1])
+        if len(blocks) < 2 or nest is None or nest.reduce:
+            return Refusal("no elementwise block behind reductions")
+        before = blocks[:-1]
+        made = {w.buffer for b in before for w in sch.state.realize(b).block.writes}
+        rows = _rows(nest, made)
+        if rows is None:
+            return Refusal("the reductions' results have other dimensions than rows")
+        inside = [b for b in before if _follows_rows(sch, b, rows)]
+        apart = [cheapest(Site(sch, (b,), site.machine, site.constants), BLOCKS)
+                 for b in before if b not in inside]  # fmt: skip
+        if not inside or None in apart:
+            return Refusal("no reduction has a result a row")
+        return RowsSpace(site, nest, rows, inside, [c for c in apart if c is not None])
 
 
-def schedule_rows_of(sch: Schedule, blocks: list[str], machine: Machine) -> bool:
-    """The same for blocks that follow one another, of which the last makes what others read."""
-    last = blocks[-1]
-    nest = elementwise.nest_of(sch, last)
-    if nest is None or nest.reduce:
-        return False
-    before = blocks[:-1]
-    made = {w.buffer for b in before for w in sch.state.realize(b).block.writes}
-    rows = _rows(nest, made)
-    if rows is None:
-        return False
-    inside = [b for b in before if _follows_rows(sch, b, rows)]
-    for b in [b for b in before if b not in inside]:
-        _at_root(sch, b, machine)
-    axes = elementwise.memory_order(nest)
-    place = _beside if elementwise.vector_axis(axes) in rows else _along
-    place(sch, [*inside, last], nest, [a for a in axes if a in rows], machine)
-    return True
+class RowsSpace(Space):
+    """Into how many tasks the rows are divided."""
+
+    def __init__(
+        self, site: Site, nest: Nest, rows: list[Axis], inside: list[str], apart: list[Choice]
+    ) -> None:
+        self.site, self.nest, self.rows, self.inside, self.apart = site, nest, rows, inside, apart
+        self.domains = (task_domain(site.machine),)
+        self.axes = nests.memory_order(nest)
+
+    def cost(self, columns: Columns) -> Cost:
+        """Every block's vectors; what they hand on stays near."""
+        machine, sch = self.site.machine, self.site.schedule
+        cycles = 0.0
+        for b in (*self.inside, self.site.blocks[-1]):
+            nest = nest_of(sch, b)
+            if nest is not None:
+                vector = nests.vector_axis(nests.memory_order(nest) if not nest.reduce
+                                           else nest.axes)  # fmt: skip
+                cycles += nest.cycles(machine, vector)
+        others = sum([c.seconds for c in self.apart])
+        return Cost(cycles, self.nest.traffic(machine), columns["tasks"], others=others)
+
+    def build(self, schedule: Schedule, decision: Decision) -> None:
+        """See the module."""
+        for choice in self.apart:
+            choice.space.build(schedule, choice.decision)
+        place = _beside if nests.vector_axis(self.axes) in self.rows else _along
+        rows = [a for a in self.axes if a in self.rows]
+        outer = place(schedule, [*self.inside, self.site.blocks[-1]], self.nest, rows,
+                      self.site.machine)  # fmt: skip
+        share_out(schedule, outer, decision["tasks"])
 
 
 def _rows(nest: Nest, made: set[Buffer]) -> list[Axis] | None:
@@ -77,23 +115,18 @@ def _rows(nest: Nest, made: set[Buffer]) -> list[Axis] | None:
 
 def _follows_rows(sch: Schedule, name: str, rows: list[Axis]) -> bool:
     """Whether a block is computed row by row: everything that is made from what was loaded."""
-    have = prod([elementwise.guess(i.dom.extent) for i in block_info(sch, name).spatial])
+    have = prod([guess(i.dom.extent) for i in block_info(sch, name).spatial])
     return have >= prod([a.size for a in rows])
-
-
-def _at_root(sch: Schedule, name: str, machine: Machine) -> None:
-    if block_info(sch, name).is_reduction:
-        reduce_block(sch, name, None, machine)
-    else:
-        elementwise.schedule_nest(sch, name, machine)
 
 
 def _columns(nest: Nest, rows: list[Axis]) -> list[str]:
     """The loops inside a row."""
-    return [a.loop for a in elementwise.memory_order(nest) if a not in rows]
+    return [a.loop for a in nests.memory_order(nest) if a not in rows]
 
 
-def _along(sch: Schedule, given: list[str], nest: Nest, rows: list[Axis], machine: Machine) -> None:
+def _along(
+    sch: Schedule, given: list[str], nest: Nest, rows: list[Axis], machine: Machine
+) -> list[str]:
     """Row by row, vectors along the row."""
     blocks: list[str] = []
     for b in given:
@@ -106,24 +139,23 @@ def _along(sch: Schedule, given: list[str], nest: Nest, rows: list[Axis], machin
     if outer:
         for b in reversed(blocks[:-1]):
             sch.compute_at(b, outer[-1])
-    cost = nest.cost() * len(given)
-    lanes = machine.lanes(elementwise.widest(nest))
+    lanes = machine.lanes(nests.widest(nest))
     for b in blocks:
         spatial, reduce = inner_loops(sch, b, len(outer))
         if reduce:
             finish_lanes(sch, b, len(outer), machine)
         elif spatial:
-            size = elementwise.guess(sch.state.loop(spatial[-1]).extent)
-            elementwise.vectorize(sch, spatial[-1], size, lanes, 2)
-    elementwise.share_out(sch, outer, cost, machine)
+            size = guess(sch.state.loop(spatial[-1]).extent)
+            vectorize(sch, spatial[-1], size, lanes, 2)
+    return outer
 
 
 def _beside(
     sch: Schedule, given: list[str], nest: Nest, rows: list[Axis], machine: Machine
-) -> None:
+) -> list[str]:
     """Neighbouring rows in the lanes of vectors."""
     vector = rows[-1]
-    lanes = min(machine.lanes(elementwise.widest(nest)), elementwise.power(vector.size))
+    lanes = min(machine.lanes(nests.widest(nest)), power(vector.size))
     several = max(1, min(4, vector.size // lanes))
     tile, lane = sch.split(vector.loop, [None, several * lanes])
     outer = [*[a.loop for a in rows[:-1]], tile]
@@ -132,7 +164,7 @@ def _beside(
         sch.compute_at(b, tile)
     for b in given:
         _lanes_inside(sch, b, len(outer), vector, several * lanes, lanes)
-    elementwise.share_out(sch, outer, nest.cost() * len(given), machine)
+    return outer
 
 
 def _lanes_inside(
@@ -152,7 +184,7 @@ def _lanes_inside(
 
 
 def _size(sch: Schedule, loop: str) -> int:
-    return elementwise.guess(sch.state.loop(loop).extent)
+    return guess(sch.state.loop(loop).extent)
 
 
 def _by_step(sch: Schedule, name: str, loops: list[str]) -> list[str]:
@@ -165,5 +197,5 @@ def _by_step(sch: Schedule, name: str, loops: list[str]) -> list[str]:
     for i, value in sch.state.realize(name).bindings:
         stride = stride_of(info.store, i.var, analyzer)
         for v in free_vars(value):
-            step[v.name] = elementwise.guess(stride) if stride is not None else 1 << 40
+            step[v.name] = guess(stride) if stride is not None else 1 << 40
     return sorted(loops, key=lambda x: -step.get(x, 0))

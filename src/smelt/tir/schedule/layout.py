@@ -63,10 +63,10 @@ class LayoutPrimitives(Base):
             )
         old = named_buffer(s, b, buffer)
         layout = read_map(s, index_map, old.shape)
-        if old.strides:
+        if old.strides and old in s.func.buffers:
             s.fail(
-                f"{old.name} has strides; only dense buffers have a layout to transform",
-                legal="a buffer without strides",
+                f"{old.name} is a parameter with strides: where its elements stand is settled",
+                legal="a parameter without strides, or a buffer of the program's own",
             )
         what, padded = f"buffer {old.name}", pad_value is not None
         shape = layout.image(s, what, None, padded, assume_injective_transform)
@@ -124,7 +124,8 @@ class LayoutPrimitives(Base):
             for k, (e, kind) in enumerate(zip(shape, kinds, strict=True))
         ]
         values = _inverted(s, b, own, new)
-        inner = refreshed(s, Rewriter(values).visit_Block(b.block.replace(iter_vars=tuple(new))))
+        moved = _Substituted(s, values).visit_Block(b.block.replace(iter_vars=tuple(new)))
+        inner = refreshed(s, moved)
         s.replace({outer: s.block_nest(inner)})
 
     @primitive
@@ -203,6 +204,19 @@ def _padding_value(
 
 
 # ------------------------------------------------------------------------------------ index maps
+
+
+class _Substituted(Rewriter):
+    """Puts expressions in the place of variables; indices that were made of them are simplified:
+    v // 6 * 6 + v % 6 is v again."""
+
+    def __init__(self, state: State, values: dict[Var, Expr]) -> None:
+        super().__init__(values)
+        self.facts = state.facts
+
+    def access(self, b: nodes.Buffer, indices: Indices) -> tuple[nodes.Buffer, Indices]:
+        """The access with simple indices."""
+        return b, tuple([self.facts.simplify(i) for i in indices])
 
 
 def _inverted(

@@ -1,0 +1,65 @@
+"""The time of one scheduled program, called by itself on memory of its own."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from smelt.codegen.llvm import ObjectCompiler, link_in_process
+from smelt.codegen.llvm_text import emit_module
+from smelt.ir import dtype as dt
+from smelt.rules.cpu.analysis import guess
+from smelt.runtime import native
+from smelt.runtime.errors import RuntimeFailure
+from smelt.target import Target
+from smelt.tir.nodes import Buffer, PrimFunc
+
+_ALIGNMENT = 64
+_CALLS = 5
+
+
+def time_program(flat: PrimFunc, target: Target, threads: int, seconds: float = 0.05) -> float:
+    """Seconds of the fastest of several calls of a lowered program on this machine, all that it
+    reads still near.
+
+    Symbolic sizes are what the rules take them for. Raises CompileError, RuntimeFailure.
+    """
+    code = ObjectCompiler(target).object(emit_module([flat], target), flat.name)
+    addresses, keep = link_in_process([code], [flat.name])
+    call = ctypes.CFUNCTYPE(ctypes.c_int32)(addresses[flat.name])
+    call.argtypes = None  # type: ignore[assignment]
+    host, view = native.Host(), native.PoolView()
+    native.library().smelt_host_init(ctypes.addressof(host), ctypes.addressof(view), threads)
+    held = [_memory(p) for p in flat.buffers]
+    places = iter(held)
+    args: list[Any] = [ctypes.byref(host)]
+    for p in flat.params:
+        if isinstance(p, Buffer):
+            args.append(ctypes.c_void_p(next(places).ctypes.data))
+        else:
+            args.append(ctypes.c_int64(guess(p)))
+    found: list[float] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(found) < _CALLS:
+        start = time.perf_counter()
+        status = call(*args)
+        found.append(time.perf_counter() - start)
+        if status:
+            raise RuntimeFailure(f"{flat.name}: the kernel returned the status {status}")
+    del keep
+    return min(found)
+
+
+def _memory(b: Buffer) -> np.ndarray[Any, Any]:
+    """Aligned memory of a flat buffer: small values, and zeros where they may be indices."""
+    count, dtype = prod(map(guess, b.shape)), dt.to_numpy(b.type)
+    raw = np.zeros(count * dtype.itemsize + _ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    found = raw[start : start + count * dtype.itemsize].view(dtype)
+    if dt.is_float(b.type):
+        found[:] = np.linspace(0.5, 1.0, count, dtype="float32").astype(dtype)
+    return found

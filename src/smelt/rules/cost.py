@@ -1,0 +1,89 @@
+"""What a schedule costs in seconds on a machine, from counts that sketches give in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from smelt.target import Machine
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Counts: TypeAlias = Array | float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Counts of a whole kernel, a number for each decision.
+
+    cycles    of one core, were everything in its nearest cache: the sum over all tiles of the
+              busiest unit or the longest chain
+    traffic   bytes that come from beyond the first cache, beyond the second, ...; the last are
+              those from memory
+    tasks     pieces of equal work that cores take one by one; 1: the kernel runs on one core
+    launches  parallel loops that are started one after another
+    others    seconds of parts that are chosen already
+    """
+
+    cycles: Counts
+    traffic: tuple[Counts, ...] = ()
+    tasks: Counts = 1
+    launches: Counts = 1
+    others: Counts | list[float] = 0.0
+
+
+_TASK = 30e-9
+"""Seconds to claim a task."""
+_UNEVEN = 0.1
+"""How much longer the last core takes where each has one task."""
+_OVERLAP = 0.2
+"""The part of what is not the bottleneck that adds to it."""
+
+
+def seconds(cost: Cost, machine: Machine) -> Array:
+    """The time of a kernel on all cores of a machine."""
+    tasks = np.asarray(cost.tasks, float)
+    together = np.minimum(tasks, machine.cores)
+    # of the work, what the last core to end does; cores are not equally fast all the time
+    share = np.ceil(tasks / together) / tasks
+    share *= np.where(tasks > 1, 1 + _UNEVEN * together / tasks, 1.0)
+    parts = [np.asarray(cost.cycles) / machine.clock * share]
+    for level, crossing in enumerate(cost.traffic):
+        if level + 1 < len(machine.caches):
+            near = machine.caches[level + 1]
+            parts.append(np.asarray(crossing) / (near.bytes_per_cycle * machine.clock) * share)
+        else:
+            all_cores = np.asarray(crossing) / machine.memory_all
+            parts.append(np.maximum(np.asarray(crossing) / machine.memory * share, all_cores))
+    stacked = np.stack(np.broadcast_arrays(*parts))
+    longest = stacked.max(axis=0)
+    total = longest + _OVERLAP * (stacked.sum(axis=0) - longest)
+    started = np.where(tasks > 1, cost.launches * machine.launch + tasks * _TASK, 0.0)
+    return np.asarray(total + started + np.asarray(cost.others))
+
+
+def flows(moved: float, machine: Machine) -> tuple[float, ...]:
+    """Bytes from beyond each cache of what is touched once: all of them where they do not fit."""
+    return tuple([moved * (n == 0 or moved > size) for n, size in enumerate(shares(machine))])
+
+
+def shares(machine: Machine) -> list[float]:
+    """Bytes of each cache that a core has where all that may be used work."""
+    return [c.size / max(1, min(c.cores, machine.cores)) for c in machine.caches]
+
+
+def tile_cycles(
+    machine: Machine, multiply_adds: Counts, loads: Counts, stores: Counts, chain: Counts
+) -> Array:
+    """Cycles of a step: the busiest unit, or the longest chain of dependent multiply-adds.
+
+    multiply_adds, loads, stores  vectors; chain: multiply-adds on the same accumulator
+    """
+    units = [
+        np.asarray(multiply_adds) / machine.multiply_adds,
+        np.asarray(loads) / machine.loads,
+        np.asarray(stores) / machine.stores,
+        np.asarray(chain) * float(machine.latency),
+    ]
+    return np.asarray(np.maximum.reduce(np.broadcast_arrays(*units)))

@@ -1,0 +1,334 @@
+"""From a program to sites, and from sites to the cheapest schedule of all.
+
+Elementwise intermediates are inlined; then every reduction with the elementwise block behind it is
+a site, and so is what stands between contractions, block by block or row by row. Of a recurrence,
+whose steps follow one another, the blocks of one step are sites likewise. Costs of sites add up, so
+each is decided alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from smelt.ir.errors import InternalError, ScheduleError
+from smelt.ir.expr import Expr
+from smelt.rules.cost import Cost
+from smelt.rules.sketch import (
+    Choice,
+    Columns,
+    Decision,
+    Refusal,
+    Scored,
+    Site,
+    Sketch,
+    Space,
+    score,
+)
+from smelt.target import Machine
+from smelt.tir.nodes import Block, BlockRealize, PrimFunc, walk
+from smelt.tir.rewrite import loads
+from smelt.tir.schedule import Schedule
+
+from . import nest as nests
+from .analysis import BlockInfo, block_info, guess
+from .contraction import Contraction
+from .elementwise import Elementwise
+from .loops import share_out, task_domain
+from .reduce import Chunks, Lanes, Serial
+from .rows import Rows
+from .window import Window
+
+SKETCHES: tuple[Sketch, ...] = (
+    Contraction(), Window(), Lanes(), Chunks(), Serial(), Rows(), Elementwise(),
+)  # fmt: skip
+"""Every way to schedule a site; the cheapest decision of all that fit is the default."""
+UNTILED: tuple[Sketch, ...] = (Window(), Lanes(), Serial(), Elementwise())
+"""For programs that are compiled without optimization."""
+
+
+class Plain:
+    """What no sketch fits stays as it is written; its outer loops may be shared out."""
+
+    name = "plain"
+    version = 1
+
+    def open(self, site: Site) -> Space | Refusal:
+        """Fits everything."""
+        return PlainSpace(site)
+
+
+class PlainSpace(Space):
+    """Into how many tasks the loops are divided."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.nest = nests.nest_of(site.schedule, site.anchor) if len(site.blocks) == 1 else None
+        self.domains = (task_domain(site.machine),) if self.nest is not None else ()
+
+    def cost(self, columns: Columns) -> Cost:
+        """Element by element."""
+        if self.nest is None:
+            return Cost(0.0)
+        return Cost(self.nest.every * float(len(self.nest.accesses)), tasks=columns["tasks"])
+
+    def build(self, schedule: Schedule, decision: Decision) -> None:
+        """Share the outer loops out."""
+        if self.nest is not None:
+            share_out(schedule, [a.loop for a in self.nest.spatial], decision["tasks"])
+
+
+@dataclass(frozen=True)
+class Part:
+    """A site with every sketch that was opened on it.
+
+    scored   spaces with their decisions, by sketch
+    refused  why the other sketches do not fit, by name
+    """
+
+    site: Site
+    scored: tuple[tuple[Sketch, Scored], ...]
+    refused: tuple[tuple[str, str], ...]
+
+    @cached_property
+    def choices(self) -> list[Choice]:
+        """The best decision of each sketch, the cheapest first; of equals the first by name."""
+        found = [
+            Choice(sketch, s.space, s.decision(0), float(s.seconds[s.order[0]]))
+            for sketch, s in self.scored
+            if len(s.order)
+        ]
+        return sorted(found, key=lambda c: (c.seconds, c.sketch.name))
+
+    @property
+    def seconds(self) -> float:
+        """What it is predicted to take."""
+        return self.choices[0].seconds if self.choices else float("inf")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A program with its elementwise blocks inlined, and its parts."""
+
+    schedule: Schedule
+    parts: tuple[Part, ...]
+
+    @property
+    def seconds(self) -> float:
+        """What it is predicted to take."""
+        return sum([p.seconds for p in self.parts])
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A program with its default schedule.
+
+    chosen  per part the sketch and its decision
+    failed  choices that could not be built, which should not happen, with the error's first line
+    """
+
+    schedule: Schedule
+    chosen: tuple[str, ...]
+    failed: tuple[str, ...] = ()
+
+
+def plan(
+    func: PrimFunc,
+    machine: Machine,
+    constants: frozenset[str] = frozenset(),
+    sketches: Sequence[Sketch] = SKETCHES,
+) -> Plan:
+    """The parts of a program with everything that may be chosen for them.
+
+    constants  names of parameters whose values are known at compile time, so that they may be laid
+               out anew
+    """
+    plain = Schedule(func)
+    names = [b for b in plain.get_child_blocks("root") if is_contraction(block_info(plain, b))]
+    kept = frozenset(_operands(plain, names))
+    plans = []
+    for keep in (frozenset(), kept) if kept else (frozenset(),):
+        sch = Schedule(func)
+        inline_blocks(sch, frozenset(keep))
+        parts = _Partition(sch.copy(), machine, constants, sketches).parts()
+        plans.append(Plan(sch, tuple(parts)))
+    return min(plans, key=lambda p: p.seconds)
+
+
+def apply(chosen: Plan, strict: bool = False) -> Scheduled:
+    """Build the cheapest choice of each part.
+
+    strict  whether a choice that cannot be built is an InternalError; else the next one is taken
+            and the failure recorded
+    """
+    sch = chosen.schedule.copy()
+    names, failed = [], []
+    for part in chosen.parts:
+        for choice in [*part.choices, _plain(part.site)]:
+            tried = sch.copy()
+            try:
+                choice.space.build(tried, choice.decision)
+            except ScheduleError as e:
+                where = f"{choice} of {', '.join(part.site.blocks)}: {str(e).splitlines()[0]}"
+                if strict:
+                    raise InternalError(f"a sketch fits and cannot be built: {where}\n{e}") from e
+                failed.append(where)
+                continue
+            sch.adopt(tried)
+            names.append(str(choice))
+            break
+    return Scheduled(sch, tuple(names), tuple(failed))
+
+
+def _plain(site: Site) -> Choice:
+    sketch = Plain()
+    space = PlainSpace(site)
+    return Choice(sketch, space, score(space, site.machine).decision(0), float("inf"))
+
+
+class _Partition:
+    """Cuts a program into parts."""
+
+    def __init__(
+        self, sch: Schedule, machine: Machine, constants: frozenset[str], sketches: Sequence[Sketch]
+    ) -> None:
+        self.sch, self.machine, self.constants = sch, machine, constants
+        self.sketches = sketches
+
+    def parts(self) -> list[Part]:
+        """Of the whole program."""
+        found: list[Part] = []
+        run: list[str] = []
+        blocks = [str(b) for b in self.sch.get_child_blocks("root")]
+        while blocks:
+            name = blocks.pop(0)
+            if steps_of(self.sch, name):
+                found += [*self._between(run), *self._steps(name)]
+                run = []
+            elif is_contraction(block_info(self.sch, name)):
+                found += [*self._between(run), *self._anchored(name, blocks)]
+                run = []
+            else:
+                run.append(name)
+        return [*found, *self._between(run)]
+
+    def _part(self, blocks: Sequence[str]) -> Part:
+        site = Site(self.sch, tuple(blocks), self.machine, self.constants)
+        scored, refused = [], []
+        for sketch in self.sketches:
+            space = sketch.open(site)
+            if isinstance(space, Refusal):
+                refused.append((sketch.name, space.reason))
+            else:
+                scored.append((sketch, score(space, self.machine)))
+        if not any(len(s.order) for _, s in scored):
+            sketch = Plain()
+            scored = [(sketch, score(PlainSpace(site), self.machine))]
+        return Part(site, tuple(scored), tuple(refused))
+
+    def _anchored(self, name: str, behind: list[str]) -> list[Part]:
+        """A reduction, and the block behind it where that belongs to it: it is taken from there."""
+        alone = [self._part([name])]
+        if not behind or not _is_epilogue(self.sch, name, behind[0]):
+            return alone
+        together, alone = [self._part([name, behind[0]])], [*alone, self._part([behind[0]])]
+        behind.pop(0)
+        fits = together[0].choices and not isinstance(together[0].choices[0].sketch, Plain)
+        return together if fits and _seconds(together) <= _seconds(alone) else alone
+
+    def _between(self, names: list[str]) -> list[Part]:
+        """Blocks that follow one another: row by row, or each by itself."""
+        single, left = [], list(names)
+        while left:
+            single += self._anchored(left.pop(0), left)
+        if len(names) < 2 or not any(block_info(self.sch, b).is_reduction for b in names):
+            return single
+        rows = [self._part(names)]
+        fits = rows[0].choices and not isinstance(rows[0].choices[0].sketch, Plain)
+        return rows if fits and _seconds(rows) <= _seconds(single) else single
+
+    def _steps(self, name: str) -> list[Part]:
+        """The blocks of one step of a recurrence."""
+        found = []
+        for inner in self.sch.get_child_blocks(name):
+            for b in self.sch.get_child_blocks(inner) or [inner]:
+                found.append(self._part([str(b)]))
+        return found
+
+
+def _seconds(parts: Sequence[Part]) -> float:
+    return sum([p.seconds for p in parts])
+
+
+def is_contraction(info: BlockInfo) -> bool:
+    """Whether a block sums products of two different operands, neither of which slides alone."""
+    product = info.product()
+    return product is not None and product[0] is not product[1]
+
+
+def steps_of(sch: Schedule, name: str) -> list[str]:
+    """The steps inside a block: blocks whose iterations follow one another."""
+    inside = [s for s in walk(sch.state.realize(name).block.body) if isinstance(s, BlockRealize)]
+    return [s.block.name for s in inside if any(i.kind == "opaque" for i in s.block.iter_vars)]
+
+
+def _operands(sch: Schedule, names: Sequence[str]) -> list[str]:
+    """The blocks that compute an operand of a contraction from several values."""
+    found = []
+    for name in names:
+        for p in sch.get_producers(name):
+            info = block_info(sch, p)
+            if info.store is not None and not info.reduce and len(loads(info.store.value)) > 1:
+                found.append(str(p))
+    return found
+
+
+def _is_epilogue(sch: Schedule, name: str, behind: str) -> bool:
+    """Whether a block is the only one that uses a reduction's result, element by element."""
+    info, made = block_info(sch, behind), block_info(sch, name)
+    if not made.reduce or [str(c) for c in sch.get_consumers(name)] != [behind]:
+        return False
+    if not info.is_elementwise() or made.store is None:
+        return False
+    reads: list[tuple[Expr, ...]] = [x.indices for x in info.reads if x.buffer is made.store.buffer]
+    ranks = [i.var for i in info.spatial]
+    return len(reads) == 1 and list(reads[0]) == ranks
+
+
+# ---------------------------------------------------------------------------------------- inlining
+
+
+def inline_blocks(sch: Schedule, keep: frozenset[str] = frozenset()) -> None:
+    """Compute every elementwise intermediate where it is used, but none many times over."""
+    outputs = set(sch.get_output_blocks())
+    for b in sch.get_child_blocks("root"):
+        if b in outputs or b in keep:
+            continue
+        info = block_info(sch, b)
+        if info.is_reduction or not _worth_inlining(sch, b, info):
+            continue
+        try:
+            sch.compute_inline(b)
+        except ScheduleError:
+            continue
+
+
+def _worth_inlining(sch: Schedule, name: str, info: BlockInfo) -> bool:
+    """Whether computing each element where it is used costs no more than storing it."""
+    if info.store is None:
+        return False
+    if not nests.costly(info.store.value):
+        return True
+    made = _iterations(info.block)
+    used = 0.0
+    for c in sch.get_consumers(name):
+        block = sch.state.realize(c).block
+        places = sum([x.buffer is info.store.buffer for x in loads(block.body)])
+        used += _iterations(block) * places
+    return used <= made * 1.5
+
+
+def _iterations(block: Block) -> float:
+    return prod([float(guess(i.dom.extent)) for i in block.iter_vars])
