@@ -247,7 +247,7 @@ def _worth_packing(roles: Roles, rows: int, panel: int) -> bool:
     straddles = step is None or step * 4 % _LINE != 0
     steps = prod([_extent(i.dom.extent) for i in roles.reduce])
     many = _MANY_ROWS_UNALIGNED if straddles else _MANY_ROWS
-    return rows >= many or steps * panel * 4 > roles.machine.caches[1].size // 2
+    return rows >= many or steps * panel * 4 > roles.machine.cache(2).size // 2
 
 
 def _copy_panels(
