@@ -243,7 +243,7 @@ def launch_text() -> str:
 
 def memory_latency(target: Target, size: int) -> float:
     """Seconds from an address to its contents: a walk through so many bytes in random order."""
-    address, _alive = _linked(target, chase_text(), CHASE)
+    address, _alive = linked(target, chase_text(), CHASE)
     pointer = ctypes.c_void_p
     chase = ctypes.CFUNCTYPE(None, ctypes.c_int64, pointer, pointer)(address)
     order = np.random.default_rng(0).permutation(size // ALIGNMENT) * WORDS
@@ -262,7 +262,7 @@ def launch_seconds(target: Target, threads: int) -> float:
     By how much a loop with a task for each thread takes longer than one task: with nothing to do,
     one thread would take all tasks before the others begin.
     """
-    address, _alive = _linked(target, launch_text(), LAUNCH)
+    address, _alive = linked(target, launch_text(), LAUNCH)
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     launch = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, size, size, size, pointer)(address)
     host, view = native.Host(), native.PoolView()
@@ -278,7 +278,7 @@ def launch_seconds(target: Target, threads: int) -> float:
     return max(seconds(threads) - seconds(1), 1e-9)
 
 
-def _linked(target: Target, text: str, name: str) -> tuple[int, Any]:
+def linked(target: Target, text: str, name: str) -> tuple[int, Any]:
     """The address of a function, and what keeps it alive."""
     addresses, alive = link_in_process([ObjectCompiler(target).object(text, name)], [name])
     return addresses[name], alive

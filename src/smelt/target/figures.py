@@ -142,7 +142,8 @@ _X86: tuple[tuple[str, Figures], ...] = (
 )  # fmt: skip
 _ARM: tuple[tuple[str, Figures], ...] = (
     # Cortex-A, in 64 and 32 bits
-    ("cortex-a53 cortex-a34 cortex-a35 cortex-a32 thunderx thunderxt81 thunderxt83 thunderxt88",
+    ("cortex-a53 cortex-a34 cortex-a35 cortex-a32 armv8 armv8a armv8l thunderx thunderxt81 "
+     "thunderxt83 thunderxt88",
      _F(1.4, 16, 8, 1, 1, 0, 1, 1, 4, 4, ((32 * K, 1, 8), (512 * K, 4, 6)), 2, 3, 150, 3)),
     ("cortex-a55 cortex-a65 cortex-a65ae neoverse-e1 apple-s4 apple-s5",
      _F(1.8, 16, 8, 1, 1, 1, 1, 1, 4, 4,
@@ -255,8 +256,8 @@ _RISCV: tuple[tuple[str, Figures], ...] = (
 )  # fmt: skip
 _WASM = _F(3.0, 16, 16, 1, 1, 0, 2, 1, 4, 4,
            ((32 * K, 1, 32), (512 * K, 1, 20), (8 * M, 4, 12)), 12, 25, 90, 5)  # fmt: skip
-_HEXAGON = _F(1.3, 128, 128, 1, 1, 2, 1, 1, 4, 4, ((32 * K, 1, 8), (1 * M, 4, 100)),
-              20, 30, 150, 5)  # fmt: skip
+_HEXAGON = _F(1.3, 128, 128, 1, 1, 2, 1, 1, 4, 4, ((1 * M, 4, 100),), 20, 30, 150, 5)
+"""Vectors do not pass through its first-level cache, so the second is the nearest."""
 
 _TABLES = {"x86": _X86, "aarch64": _ARM, "arm": _ARM, "riscv": _RISCV}
 _MICRO = re.compile(r"v\d\S*m")
@@ -272,8 +273,9 @@ def figures_of(target: Target) -> Figures:
     """The figures of a target's processor; those of its level or family, if it is not known."""
     family = architecture(target)
     known = _by_name(family if family in _TABLES else "aarch64")
-    if target.mcpu in known and target.mcpu != "generic":
-        return known[target.mcpu]
+    for name in (target.mcpu, target.mtriple.split("-")[0]):
+        if name in known and name != "generic":
+            return known[name]
     return {"wasm": _WASM, "hexagon": _HEXAGON}.get(family) or known[_usual(family, target)]
 
 
