@@ -70,9 +70,9 @@ def test_every_processor_has_one_row() -> None:
         ("aarch64-linux-gnu neoverse-v1", 4, 4, 4, 2, (64, 1024, 32768)),
         ("arm64-apple-macos apple-m1", 4, 4, 4, 4, (128, 12288)),
         ("armv7-linux-gnueabihf cortex-a7", 0.25, 0.25, 0, 4, (32, 512)),
-        ("riscv64-linux-gnu spacemit-x60", 2, 2, 0, 4, (32, 512)),
+        ("riscv64-linux-gnu spacemit-x60", 2, 2, 0, 5, (32, 512)),
         ("thumbv6m-none-eabi cortex-m0", 0.02, 0.02, 0, 50, ()),
-        ("thumbv8.1m.main-none-eabihf cortex-m55", 0.5, 0.5, 0.5, 4, (32,)),
+        ("thumbv8.1m.main-none-eabihf cortex-m55", 0.5, 0.5, 0.5, 2, (32,)),
     ],
 )
 def test_figures_of_some(

@@ -3,13 +3,15 @@
 Units, their widths and latencies are those of the makers' documents (Intel's and AMD's
 optimization manuals, Arm's software optimization guides and technical reference manuals) and of
 public measurements: Agner Fog's instruction tables, uops.info, Dougall Johnson's pages on Apple's
-cores, vfpbench for 32-bit Arm, cpufp for SpacemiT's X60, ncnn's notes on the Cortex-A53 and A55.
+cores, vfpbench for 32-bit Arm, cpufp for SpacemiT's X60, ncnn's notes on the Cortex-A53 and A55,
+LLVM's scheduling models for the Cortex-M7, M55 and the X60.
 Caches and their bandwidths are those of WikiChip and of Chips and Cheese.
 
 Nobody publishes some figures, and one name stands for many products. These are plain estimates for
 a usual product with that core: all clocks, memory bandwidths and latencies; what one core sustains
 from L3, and from any cache of Arm and RISC-V cores; floats of processors without a unit for them
-(a library's 50 cycles); everything of RISC-V cores but the U74, X60 and X280, and of Hexagon.
+(a library's 50 cycles); units and latencies of the Cortex-R, of other makers' Arm cores but
+Apple's, of RISC-V cores but the X60, and of Hexagon.
 """
 
 from __future__ import annotations
@@ -130,15 +132,15 @@ _X86: tuple[tuple[str, Figures], ...] = (
                                        ((16 * K, 1, 30), (2 * M, 2, 10), (8 * M, 8, 5)),
                                        8, 16, 75)),
     ("znver1", _F(3.3, 16, 16, 2, 2, 0, 2, 1, 5, 3,
-                  ((32 * K, 1, 32), (512 * K, 1, 22), (8 * M, 4, 16)), 14, 30, 90)),
+                  ((32 * K, 1, 32), (512 * K, 1, 22), (8 * M, 4, 16)), 14, 30, 100)),
     ("znver2", _F(3.5, 32, 32, 2, 2, 0, 2, 1, 5, 3,
-                  ((32 * K, 1, 62), (512 * K, 1, 28), (16 * M, 4, 20)), 20, 35, 85)),
+                  ((32 * K, 1, 62), (512 * K, 1, 28), (16 * M, 4, 20)), 20, 35, 95)),
     ("znver3", _F(3.6, 32, 32, 2, 2, 0, 2, 1, 4, 3,
-                  ((32 * K, 1, 62), (512 * K, 1, 28), (32 * M, 8, 22)), 22, 38, 80)),
+                  ((32 * K, 1, 62), (512 * K, 1, 28), (32 * M, 8, 22)), 22, 38, 95)),
     ("znver4", _F(3.7, 32, 32, 2, 2, 2, 2, 1, 4, 3,
-                  ((32 * K, 1, 64), (1 * M, 1, 32), (32 * M, 8, 24)), 25, 40, 95)),
+                  ((32 * K, 1, 64), (1 * M, 1, 32), (32 * M, 8, 24)), 25, 40, 100)),
     ("znver5", _F(4.1, 64, 64, 2, 2, 2, 2, 1, 4, 2,
-                  ((48 * K, 1, 128), (1 * M, 1, 64), (32 * M, 8, 28)), 40, 60, 95)),
+                  ((48 * K, 1, 128), (1 * M, 1, 64), (32 * M, 8, 28)), 40, 60, 100)),
 )  # fmt: skip
 _ARM: tuple[tuple[str, Figures], ...] = (
     # Cortex-A, in 64 and 32 bits
@@ -225,8 +227,8 @@ _ARM: tuple[tuple[str, Figures], ...] = (
      _F(0.1, 4, 4, 0.02, 0.02, 0, 0.5, 0.5, 50, 50, (), 0.2, 0.2, 20)),
     ("cortex-m4 cortex-m33 cortex-m35p star-mc1",
      _F(0.17, 4, 4, 0.33, 1, 1, 1, 1, 3, 1, (), 0.5, 0.5, 12)),
-    ("cortex-m7", _F(0.48, 4, 4, 0.5, 1, 1, 2, 1, 6, 3, ((16 * K, 1, 8),), 0.8, 0.8, 60)),
-    ("cortex-m52 cortex-m55 cortex-m85", _F(0.4, 8, 8, 1, 1, 1, 1, 1, 4, 3, ((32 * K, 1, 8),),
+    ("cortex-m7", _F(0.48, 4, 4, 1, 1, 1, 2, 1, 3, 3, ((16 * K, 1, 8),), 0.8, 0.8, 60)),
+    ("cortex-m52 cortex-m55 cortex-m85", _F(0.4, 8, 8, 1, 1, 1, 1, 1, 2, 2, ((32 * K, 1, 8),),
                                             0.8, 0.8, 60)),
 )  # fmt: skip
 _RISCV: tuple[tuple[str, Figures], ...] = (
@@ -238,7 +240,7 @@ _RISCV: tuple[tuple[str, Figures], ...] = (
                          4, 8, 140, 3)),
     ("sifive-x280", _F(1.6, 32, 32, 1, 1, 0, 1, 1, 4, 4, ((32 * K, 1, 32), (512 * K, 1, 16),
                        (4 * M, 4, 10)), 8, 16, 140, 3)),
-    ("spacemit-x60", _F(1.6, 16, 16, 2, 2, 0, 1, 1, 4, 4, ((32 * K, 1, 16), (512 * K, 4, 8)),
+    ("spacemit-x60", _F(1.6, 16, 16, 2, 2, 0, 1, 1, 5, 4, ((32 * K, 1, 16), (512 * K, 4, 8)),
                         3, 7, 150, 3)),
     ("sifive-p450 sifive-p550 mips-p8700 xiangshan-nanhu veyron-v1",
      _F(1.8, 8, 8, 2, 2, 0, 2, 1, 4, 4,
