@@ -58,7 +58,8 @@ def half_as_fast() -> Measured:
     """This machine, with half of what the table says."""
     m = this_machine()
     caches = tuple([c.replace(bytes_per_cycle=c.bytes_per_cycle / 2) for c in m.caches])
-    found = m.replace(memory=m.memory / 2, launch=2 * m.launch, caches=caches)
+    halved = {"memory": m.memory / 2, "memory_all": m.memory_all / 2}
+    found = m.replace(**halved, launch=2 * m.launch, caches=caches)
 
     def limits(cores: int, memory: float) -> MachineLimits:
         levels = [

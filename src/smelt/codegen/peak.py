@@ -35,12 +35,13 @@ CHASE, LAUNCH = "smelt_peak_chase", "smelt_peak_launch"
 STREAMS = 8  # vectors read in one turn of the loop, each into its own sum
 # Batches are as short as kernels are, so that interruptions meet both alike.
 BATCH_SECONDS, BATCH_BYTES, BATCHES = 0.001, 1 << 26, 9
-ALIGNMENT, FLOAT = 64, 4  # bytes
+LINE, FLOAT = 64, 4  # bytes
+PAGE = 1 << 21  # bytes: a cache's worth that lies on small and huge pages is read more slowly
 MEMORY = 128 * 10**6  # bytes that few caches hold
 ROUNDS = 5
 STEPS = 1 << 14  # through memory, in a batch
 LAUNCHES, WORK = 1 << 8, 1 << 12  # in a batch; and what a task counts to, some microseconds
-WORDS = 8  # in a cache line
+WORDS = LINE // 8  # in a cache line
 
 
 def _chains(machine: Machine) -> int:
@@ -145,9 +146,9 @@ class Peak:
         turn = STREAMS * self.machine.vector_bytes
         turns = max(1, size // (turn * self.threads))
         part = turns * turn
-        if self._data.nbytes < part * self.threads + ALIGNMENT:
-            self._data = np.ones((part * self.threads + ALIGNMENT) // 4, np.float32)
-        start = self._data.ctypes.data + -self._data.ctypes.data % ALIGNMENT
+        if self._data.nbytes < part * self.threads + PAGE:
+            self._data = np.ones((part * self.threads + PAGE) // 4, np.float32)
+        start = self._data.ctypes.data + -self._data.ctypes.data % PAGE
         passes = max(1, BATCH_BYTES // part)
 
         def read(index: int) -> None:
@@ -246,7 +247,7 @@ def memory_latency(target: Target, size: int) -> float:
     address, _alive = linked(target, chase_text(), CHASE)
     pointer = ctypes.c_void_p
     chase = ctypes.CFUNCTYPE(None, ctypes.c_int64, pointer, pointer)(address)
-    order = np.random.default_rng(0).permutation(size // ALIGNMENT) * WORDS
+    order = np.random.default_rng(0).permutation(size // LINE) * WORDS
     data, last = np.zeros(size // 8, np.int64), np.zeros(1, np.int64)
     data[order] = np.roll(order, -1)  # one circle through all lines
 

@@ -178,10 +178,12 @@ def _as_measured(machine: Machine) -> Machine:
     except (KeyError, TypeError):
         raise unreadable(file) from None
     given = {c.name: c.bytes_per_cycle for c in found.caches}
+    times = {name: getattr(found, name) for name in MEASURED}
+    times["memory_all"] = min(found.memory_all, machine.cores * found.memory)
     return machine.replace(
         caches=tuple([c.replace(bytes_per_cycle=given.get(c.name, c.bytes_per_cycle))
                       for c in machine.caches]),
-        **{name: getattr(found, name) for name in MEASURED},
+        **times,
     )  # fmt: skip
 
 
