@@ -101,7 +101,9 @@ EXAMPLES = {
     "show": """\
         smelt show model.onnx --stage fused
         smelt show model.onnx --shape x=5,64 -o model.html""",
-    "targets": "smelt targets",
+    "targets": """\
+        smelt targets
+        smelt targets --measure --json""",
     "demo": "smelt demo --seconds 1",
 }
 
@@ -115,6 +117,7 @@ MORE = {
     "bench": "With `--against onnxruntime` both are timed in turns, in this process.",
     "profile": "[Looking at programs](looking.md#profiles) says what the numbers mean.",
     "show": "[Looking at programs](looking.md) describes stages and pages.",
+    "targets": "[Machines](machine.md) says what the figures mean, and what they are for.",
 }
 
 _VALUES = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "FILE"}

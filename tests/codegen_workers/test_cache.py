@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from smelt.codegen import cache as module
-from smelt.codegen.cache import CacheInfo, ObjectCache, cache_folder, cache_key
+from smelt.codegen.cache import CacheInfo, ObjectCache, cache_key
 from smelt.ir.errors import CompileError, InternalError
+from smelt.ir.folders import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "ab" * 32

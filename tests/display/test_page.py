@@ -194,7 +194,7 @@ def test_bars_have_the_bytes_of_the_footprint() -> None:
             assert (w < v) == (a < b)
         kinds = [b.attributes["class"].split()[-1] for b in row.find("span", "bar")]
         assert kinds == ["L1" if (s or 0) <= 32 << 10 else "L2" for s in sizes]
-    assert "L1 32.0 KiB, L2 512 KiB, L3 4.00 MiB" in page.find("p", "hint")[0].text
+    assert "L1 32.0 KiB, L2 1.00 MiB" in page.find("p", "hint")[0].text
 
 
 def test_symbolic_sizes_have_no_bar_but_their_expression() -> None:
@@ -209,7 +209,8 @@ def test_symbolic_sizes_have_no_bar_but_their_expression() -> None:
 
 
 def test_caches_of_targets() -> None:
-    assert [c.name for c in caches_of("llvm -mtriple=aarch64-linux-gnu")] == ["L1", "L2", "L3"]
+    assert [c.name for c in caches_of("llvm -mtriple=aarch64-linux-gnu")] == ["L1", "L2"]
+    assert caches_of("llvm -mtriple=thumbv7em-none-eabihf -mcpu=cortex-m4") == ()
     assert caches_of("cuda") == ()
     here = caches_of(None)
     assert [c.size for c in here] == sorted({c.size for c in here})

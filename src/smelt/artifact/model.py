@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import logging
 import math
 import pickle
@@ -78,19 +79,20 @@ def spec_of(
     constants = tuple([p.storage.kind == "constant" and _plain(p) for p in launch.inputs])
     places = repr((inputs, outputs, constants))
     group, prepared = launch.group, None
+    machine = machine_of(target, options.cores)
     if launch.program is not None:
         prepared = prepared_program(group, launch.program)
     elif user_ops(group):
         made = {} if made is None else made
         key = (group, places)
         if key not in made:
-            machine = machine_of(target, options.cores)
             made[key] = prepare(group, inputs, outputs, constants, machine,
                                 rules=options.opt_level > 0, check=options.verify > 0)  # fmt: skip
         prepared = made[key]
         group = prepared.group
     own = form_of(group) if prepared is None else prepared.text
-    text = f"{own}\n{places}\n{target}\n{options.cores}\n{options.opt_level}"
+    hardware = json.dumps(machine.to_json())
+    text = f"{own}\n{places}\n{target}\n{hardware}\n{options.opt_level}"
     symbol = "k" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
     return KernelSpec(
         symbol, group, inputs, outputs, constants, target, options.cores, options.opt_level,

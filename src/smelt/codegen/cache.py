@@ -36,6 +36,7 @@ from pathlib import Path
 
 from smelt.codegen.frames import write_all
 from smelt.ir.errors import CompileError, InternalError
+from smelt.ir.folders import cache_folder, cache_is_on
 
 _MAGIC = b"smelt/1\n"
 _HEAD = len(_MAGIC) + 16
@@ -50,28 +51,6 @@ _REASONS = {
 }
 _names = itertools.count()
 _warned: set[Path] = set()
-
-
-def cache_folder() -> Path | None:
-    """The folder that the environment asks for; none where the cache is off or has no home."""
-    if not _on():
-        return None
-    if named := os.environ.get("SMELT_CACHE_DIR"):
-        return Path(named).absolute()
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not base.is_absolute():
-        try:
-            base = Path.home() / ".cache"
-        except RuntimeError:
-            return None
-    return base / "smelt"
-
-
-def _on() -> bool:
-    text = os.environ.get("SMELT_CACHE", "1")
-    if text not in ("", "0", "1"):
-        raise CompileError(f"environment variable SMELT_CACHE={text!r} is neither 0 nor 1")
-    return text != "0"
 
 
 def cache_key(*parts: bytes | str) -> str:
@@ -121,7 +100,7 @@ class ObjectCache:
     def __init__(self, folder: str | os.PathLike[str] | None = None, *, limit: int = 2 << 30):
         """Nothing is touched before the first `get` or `put`; `limit` is in bytes."""
         named = folder is not None or bool(os.environ.get("SMELT_CACHE_DIR"))
-        at = Path(folder).absolute() if folder is not None and _on() else cache_folder()
+        at = Path(folder).absolute() if folder is not None and cache_is_on() else cache_folder()
         self.folder, self.limit = at, limit
         self._objects = str(at / "objects") if at is not None else None
         self._named = named  # by the user, who is told by an error where it cannot be written

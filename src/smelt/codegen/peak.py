@@ -1,4 +1,5 @@
-"""The limits of a machine, measured: multiply-adds from registers, reading caches and memory.
+"""The limits of a machine, measured: multiply-adds from registers, reading caches and memory,
+waiting for memory, starting parallel loops.
 
 What is timed is written as tensor programs: sums in registers that loops update.
 """
@@ -12,12 +13,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from smelt.ir.expr import INDEX, Broadcast, Call, Expr, FloatImm, Ramp, Var, const
 from smelt.ir.options import Options
+from smelt.runtime import native
 from smelt.runtime.errors import at_least
 from smelt.runtime.limits import Bandwidth, MachineLimits
 from smelt.target import Machine, Target, machine_of
@@ -27,12 +31,17 @@ from .llvm import ObjectCompiler, link_in_process, resolve
 from .llvm_text import emit_module
 
 FMA, READ = "smelt_peak_fma", "smelt_peak_read"
+CHASE, LAUNCH = "smelt_peak_chase", "smelt_peak_launch"
 STREAMS = 8  # vectors read in one turn of the loop, each into its own sum
 # Batches are as short as kernels are, so that interruptions meet both alike.
 BATCH_SECONDS, BATCH_BYTES, BATCHES = 0.001, 1 << 26, 9
-ALIGNMENT, FLOAT = 64, 4  # bytes
+LINE, FLOAT = 64, 4  # bytes
+PAGE = 1 << 21  # bytes: a cache's worth that lies on small and huge pages is read more slowly
 MEMORY = 128 * 10**6  # bytes that few caches hold
 ROUNDS = 5
+STEPS = 1 << 14  # through memory, in a batch
+LAUNCHES, WORK = 1 << 8, 1 << 12  # in a batch; and what a task counts to, some microseconds
+WORDS = LINE // 8  # in a cache line
 
 
 def _chains(machine: Machine) -> int:
@@ -137,9 +146,9 @@ class Peak:
         turn = STREAMS * self.machine.vector_bytes
         turns = max(1, size // (turn * self.threads))
         part = turns * turn
-        if self._data.nbytes < part * self.threads + ALIGNMENT:
-            self._data = np.ones((part * self.threads + ALIGNMENT) // 4, np.float32)
-        start = self._data.ctypes.data + -self._data.ctypes.data % ALIGNMENT
+        if self._data.nbytes < part * self.threads + PAGE:
+            self._data = np.ones((part * self.threads + PAGE) // 4, np.float32)
+        start = self._data.ctypes.data + -self._data.ctypes.data % PAGE
         passes = max(1, BATCH_BYTES // part)
 
         def read(index: int) -> None:
@@ -202,4 +211,125 @@ def machine_limits(
 def _working_sets(machine: Machine, threads: int) -> dict[str, int]:
     """Bytes that stay in each cache: half of it, of all threads' caches where each has its own."""
     halves = {name: size // 2 for name, size in machine.cache_sizes(threads).items()}
-    return {**halves, "memory": max(MEMORY, 4 * machine.caches[-1].size)}
+    return {**halves, "memory": max([MEMORY, *[4 * c.size for c in machine.caches]])}
+
+
+def chase_text() -> str:
+    """`chase(i64 steps, ptr data, ptr last)`: each step goes where the one before has read."""
+    steps, turn = Var("steps", INDEX), Var("turn", INDEX)
+    data, last = tir.Buffer("data", (steps,), INDEX), tir.Buffer("last", (const(1),), INDEX)
+    at = tir.Buffer("at", (const(1),), INDEX, scope="local")
+    go = tir.BufferStore(at, data[at[0]], (const(0),))
+    body = tir.seq(
+        tir.BufferStore(at, last[0], (const(0),)),
+        tir.For(turn, const(0), steps, go),
+        tir.BufferStore(last, at[0], (const(0),)),
+    )
+    func = tir.PrimFunc((steps, data, last), tir.Allocate(at, body), {"name": CHASE, "plain": True})
+    return emit_module([func])
+
+
+def launch_text() -> str:
+    """`launch(host, i64 launches, i64 tasks, i64 work, ptr counts)`: parallel loops one after the
+    other, whose tasks count so far, each in a cache line of its own.
+    """
+    launches, tasks, work = Var("launches", INDEX), Var("tasks", INDEX), Var("work", INDEX)
+    task, step = Var("task", INDEX), Var("step", INDEX)
+    counts = tir.Buffer("counts", (tasks * WORDS,), INDEX)
+    count = tir.BufferStore(counts, counts[task * WORDS] + 1, (task * WORDS,))
+    loop = tir.For(task, const(0), tasks, tir.For(step, const(0), work, count), "parallel")
+    body = tir.For(Var("turn", INDEX), const(0), launches, loop)
+    return emit_module([tir.PrimFunc((launches, tasks, work, counts), body, {"name": LAUNCH})])
+
+
+def memory_latency(target: Target, size: int) -> float:
+    """Seconds from an address to its contents: a walk through so many bytes in random order."""
+    address, _alive = linked(target, chase_text(), CHASE)
+    pointer = ctypes.c_void_p
+    chase = ctypes.CFUNCTYPE(None, ctypes.c_int64, pointer, pointer)(address)
+    order = np.random.default_rng(0).permutation(size // LINE) * WORDS
+    data, last = np.zeros(size // 8, np.int64), np.zeros(1, np.int64)
+    data[order] = np.roll(order, -1)  # one circle through all lines
+
+    def walk() -> None:
+        chase(STEPS, data.ctypes.data, last.ctypes.data)
+
+    return _batch_seconds(walk, BATCHES) / STEPS
+
+
+def launch_seconds(target: Target, threads: int) -> float:
+    """Seconds to start a parallel loop and to wait for its end, on threads that expect one.
+
+    By how much a loop with a task for each thread takes longer than one task: with nothing to do,
+    one thread would take all tasks before the others begin.
+    """
+    address, _alive = linked(target, launch_text(), LAUNCH)
+    pointer, size = ctypes.c_void_p, ctypes.c_int64
+    launch = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, size, size, size, pointer)(address)
+    host, view = native.Host(), native.PoolView()
+    native.library().smelt_host_init(ctypes.byref(host), ctypes.byref(view), threads)
+    counts = np.zeros(threads * WORDS, np.int64)
+
+    def seconds(tasks: int) -> float:
+        def run() -> None:
+            launch(ctypes.byref(host), LAUNCHES, tasks, WORK, counts.ctypes.data)
+
+        return _batch_seconds(run, BATCHES) / LAUNCHES
+
+    return max(seconds(threads) - seconds(1), 1e-9)
+
+
+def linked(target: Target, text: str, name: str) -> tuple[int, Any]:
+    """The address of a function, and what keeps it alive."""
+    addresses, alive = link_in_process([ObjectCompiler(target).object(text, name)], [name])
+    return addresses[name], alive
+
+
+def _batch_seconds(work: Callable[[], None], batches: int) -> float:
+    """The median time of some batches; the first one is not counted."""
+    times = [time.perf_counter()]
+    for _ in range(1 + batches):
+        work()
+        times.append(time.perf_counter())
+    return statistics.median([b - a for a, b in pairwise(times[1:])])
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of this machine.
+
+    machine  its figures, those that were measured in place of the table's
+    one      limits of one core; every: of all of them
+    """
+
+    machine: Machine
+    one: MachineLimits
+    every: MachineLimits
+
+
+def measure_machine(progress: Callable[[str, int, int], None], rounds: int = ROUNDS) -> Measured:
+    """Measure this machine: see `smelt targets --measure`. progress: (stage, done, total)."""
+    target = resolve(Target("llvm -mcpu=native"))
+    machine = machine_of(target, Options().cores)
+    limits: list[MachineLimits] = []
+    for threads in (1, machine.cores):
+        progress("measuring", len(limits), 4)
+        limits.append(machine_limits(threads, rounds=rounds))
+    one, every = limits
+    progress("measuring", 2, 4)
+    latency = memory_latency(target, one.levels[-1].bytes)
+    progress("measuring", 3, 4)
+    launch = launch_seconds(target, machine.cores)
+    progress("measuring", 4, 4)
+    clock = machine.clock * every.gflops * 1e9 / (machine.cores * machine.flops)
+    given = {b.level: b.gbytes * 1e9 / clock for b in one.levels}
+    found = machine.replace(
+        clock=clock,
+        caches=tuple([c.replace(bytes_per_cycle=given.get(c.name, c.bytes_per_cycle))
+                      for c in machine.caches]),
+        memory=one.gbytes * 1e9,
+        memory_all=every.gbytes * 1e9,
+        memory_latency=latency,
+        launch=launch,
+    )  # fmt: skip
+    return Measured(found, one, every)

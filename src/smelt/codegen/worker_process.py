@@ -17,8 +17,9 @@ from fcntl import fcntl
 from hashlib import blake2b
 from pathlib import Path
 
-from smelt.codegen.cache import cache_folder, make_private
+from smelt.codegen.cache import make_private
 from smelt.codegen.frames import HELLO, SETUP, frame, marker, pack, read_frame, write_all
+from smelt.ir.folders import cache_folder
 
 _PIPE = 1 << 20  # an object fits, so that a worker need not wait until its parent reads
 _LISTEN_MS = 100  # how often its standard error is read amid a job

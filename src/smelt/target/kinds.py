@@ -16,7 +16,8 @@ _NUMBERS = frozenset({
     "constants-byte-alignment", "from_device", "target_device_type",
 })  # fmt: skip
 FLAGS = frozenset({
-    "system-lib", "link-params", "fast-math", "supports_float16", "supports_int8", "supports_int64",
+    "system-lib", "link-params", "fast-math", "measured", "supports_float16", "supports_int8",
+    "supports_int64",
 })  # fmt: skip
 
 _COMMON = ("keys", "tag", "device", "model", "libs", "host", "from_device", "target_device_type")
@@ -49,7 +50,7 @@ class TargetKind:
 KINDS: dict[str, TargetKind] = {
     name: TargetKind(name, tuple(sorted({*options, *_COMMON})), keys)
     for name, options, keys in (
-        ("llvm", _LLVM, ("cpu",)),
+        ("llvm", (*_LLVM, "measured"), ("cpu",)),
         ("c", _C, ("cpu",)),
         ("cuda", _GPU, ("cuda", "gpu")),
         ("nvptx", _GPU, ("cuda", "gpu")),

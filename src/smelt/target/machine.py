@@ -1,14 +1,19 @@
 """The one description of a processor: what rules, costs and reports may know of hardware.
 
 It follows from the target's words alone, never from the machine that compiles, so that equal
-targets give equal code anywhere. Figures of processors stand in `processor_figures`.
+targets give equal code anywhere; only where it asks so (`-measured`), what was measured counts.
+Figures of processors stand in `figures`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from smelt.ir.node import Node
 
-from .figures import Figures, figures_of
+from .figures import figures_of
+from .measured import read_measured, unreadable
 from .processor import architecture, features_of, lacks, pointer_bytes
 from .target import Target
 
@@ -38,15 +43,21 @@ class Machine(Node, interned=True):
     clock             cycles a second while all cores work
     multiply_adds     vectors of float32 multiply-adds that start in a cycle (multiplications, where
                       they are not fused)
+    adds              vectors of float32 additions that start in a cycle
     loads, stores     vectors read from and written to L1 in a cycle
-    latency           cycles from a multiply-add to the next on the same accumulator
+    latency           cycles from a multiply-add to the next on the same accumulator (of a
+                      multiplication, where they are not fused)
+    add_latency       cycles of an addition
     dot               instructions that sum products of narrow integers, by LLVM's feature names
-    caches            data caches, the nearest first
+    dots              vectors of them that start in a cycle (tiles of a matrix unit do not count)
+    caches            data caches, the nearest first; none: memory is as near as a cache
     memory            bytes a second from memory, of one core
     memory_all        bytes a second from memory, of all cores together
+    memory_latency    seconds from an address to its contents in memory
     launch            seconds to start a parallel loop and to wait for its end
     pointer_bytes     bytes of an address
     cores             processors that may be used
+    scopes            kinds of memory that a program may allocate in, by their names in programs
     """
 
     cpu: str
@@ -55,16 +66,21 @@ class Machine(Node, interned=True):
     fma: bool
     clock: float
     multiply_adds: float
+    adds: float
     loads: float
     stores: float
     latency: int
+    add_latency: int
     dot: tuple[str, ...]
+    dots: float
     caches: tuple[Cache, ...]
     memory: float
     memory_all: float
+    memory_latency: float
     launch: float
     pointer_bytes: int
     cores: int
+    scopes: tuple[str, ...]
 
     def lanes(self, element_bytes: int) -> int:
         """Elements in a vector register."""
@@ -73,7 +89,15 @@ class Machine(Node, interned=True):
     @property
     def flops(self) -> float:
         """Operations on float32 that one core does in a second at most."""
-        return 2.0 * self.clock * self.multiply_adds * self.lanes(4)
+        started = 2 * self.multiply_adds if self.fma else self.multiply_adds + self.adds
+        return self.clock * started * self.lanes(4)
+
+    def cache(self, level: int) -> Cache:
+        """A level of cache, 1 the nearest; the last where there are fewer, else all of memory."""
+        if self.caches:
+            return self.caches[min(level, len(self.caches)) - 1]
+        space = 1 << (8 * self.pointer_bytes - 1)
+        return Cache("memory", space, self.cores, self.memory / self.clock)
 
     def cache_sizes(self, threads: int = 1) -> dict[str, int]:
         """Bytes of the caches that some threads have together, each larger than the one before."""
@@ -84,13 +108,30 @@ class Machine(Node, interned=True):
                 found[c.name] = size
         return found
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain values by field, of which `from_json` makes the same machine."""
+        fields: dict[str, Any] = {name: getattr(self, name) for name in self.__match_args__}
+        caches = [{name: getattr(c, name) for name in c.__match_args__} for c in self.caches]
+        return {**fields, "dot": [*self.dot], "caches": caches, "scopes": [*self.scopes]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Machine:
+        """The machine that `to_json` has written."""
+        caches = tuple([Cache(**c) for c in data["caches"]])
+        lists = {"dot": tuple(data["dot"]), "caches": caches, "scopes": tuple(data["scopes"])}
+        return cls(**{**data, **lists})
+
 
 _AVX512 = {"avx512f", "avx512vl", "avx512bw", "avx512dq"}
+_SCOPES = {"hexagon": ("global", "vtcm")}
 _VECTORS = {"arm": {"neon", "mve"}, "riscv": {"v"}, "wasm": {"simd128"}}
 """Where vectors are optional: what brings them."""
-_DOT = ("avx512vnni", "avxvnni", "avxvnniint8", "amx-int8", "dotprod", "i8mm", "dsp", "mve")
+_VECTOR_DOT = ("avx512vnni", "avxvnni", "avxvnniint8", "dotprod", "i8mm", "dsp", "mve")
+_DOT = (*_VECTOR_DOT, "amx-int8")
 _CORES = 4
 """Cores of a machine of which nothing is said."""
+MEASURED = ("clock", "memory", "memory_all", "memory_latency", "launch")
+"""The fields that `smelt targets --measure` finds out, beside the caches' bytes a cycle."""
 
 
 def machine_of(target: Target, cores: int = 0) -> Machine:
@@ -100,30 +141,56 @@ def machine_of(target: Target, cores: int = 0) -> Machine:
     """
     on = features_of(target)
     width, registers = _vectors(architecture(target), on)
-    f: Figures = figures_of(target)
-    caches = tuple([Cache(f"L{n}", *level) for n, level in enumerate(f.caches, 1)])
-    return Machine(
-        target.mcpu or "generic",
-        width,
-        registers,
-        "fma" not in lacks(target),
-        f.clock,
-        f.multiply_adds * min(1.0, f.pipe_bytes / width),
-        f.loads * min(1.0, f.pipe_bytes / width),
-        f.stores * min(1.0, f.pipe_bytes / width),
-        f.latency,
-        tuple([d for d in _DOT if d in on]),
-        caches,
-        f.memory,
-        f.memory_all,
-        f.launch,
-        pointer_bytes(target),
-        cores or int(target.attrs.get("num-cores", 0)) or _CORES,
+    f = figures_of(target)
+    narrow = min(1.0, f.pipe_bytes / width), min(1.0, f.access_bytes / width)
+    cores = cores or int(target.attrs.get("num-cores", 0)) or _CORES
+    made = Machine(
+        cpu=target.mcpu or "generic",
+        vector_bytes=width,
+        vector_registers=registers,
+        fma="fma" not in lacks(target),
+        clock=f.clock * 1e9,
+        multiply_adds=f.multiply_adds * narrow[0],
+        adds=f.adds * narrow[0],
+        loads=f.loads * narrow[1],
+        stores=f.stores * narrow[1],
+        latency=f.latency,
+        add_latency=f.add_latency,
+        dot=tuple([d for d in _DOT if d in on]),
+        dots=0.0 if on.isdisjoint(_VECTOR_DOT) else f.dots * narrow[0],
+        caches=tuple([Cache(f"L{n}", *level) for n, level in enumerate(f.caches, 1)]),
+        memory=f.memory * 1e9,
+        memory_all=min(f.memory_all, cores * f.memory) * 1e9,
+        memory_latency=f.memory_latency * 1e-9,
+        launch=f.launch * 1e-6,
+        pointer_bytes=pointer_bytes(target),
+        cores=cores,
+        scopes=_SCOPES.get(architecture(target), ("global",)),
     )
+    return _as_measured(made) if target.attrs.get("measured") else made
+
+
+def _as_measured(machine: Machine) -> Machine:
+    """With the figures that were measured for a CPU of that name: times, and what a cache gives."""
+    file, data = read_measured(machine.cpu)
+    try:
+        found = Machine.from_json(data)
+    except (KeyError, TypeError):
+        raise unreadable(file) from None
+    given = {c.name: c.bytes_per_cycle for c in found.caches}
+    times = {name: getattr(found, name) for name in MEASURED}
+    times["memory_all"] = min(found.memory_all, machine.cores * found.memory)
+    return machine.replace(
+        caches=tuple([c.replace(bytes_per_cycle=given.get(c.name, c.bytes_per_cycle))
+                      for c in machine.caches]),
+        **times,
+    )  # fmt: skip
 
 
 def _vectors(family: str, on: frozenset[str]) -> tuple[int, int]:
     """Bytes of a vector register, and how many there are."""
+    if family == "hexagon":
+        return 128, 32
     if family == "aarch64" or "v" in on:
         return 16, 32
     if on.issuperset(_AVX512):

@@ -173,6 +173,8 @@ _FAMILIES = {
 
 def architecture(target: Target) -> str:
     """The family of a target's processor, as instructions name it; "" if none is known."""
+    if target.kind.name == "hexagon":
+        return "hexagon"
     march = str(target.attrs.get("march", ""))
     if march.startswith(("armv8", "armv9")) and "-m" not in march:
         return "aarch64"
@@ -252,6 +254,7 @@ _HAVE: dict[str, dict[str, tuple[str, ...]]] = {
             "roundeven": ("fp-armv8",)},
     "riscv": {"fma": ("f", "d", "v"), "float16": ("zfh", "zfhmin")},
     "wasm": {"fma": (), "float16": ()},
+    "hexagon": {"fma": ()},
 }  # fmt: skip
 """What may be lacking, and the features of which one brings it."""
 
