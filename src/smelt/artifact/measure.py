@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from smelt.codegen.llvm import ObjectCompiler, link_in_process
 from smelt.codegen.llvm_text import emit_module
+from smelt.codegen.peak import linked
 from smelt.ir import dtype as dt
 from smelt.rules.cpu.analysis import guess
 from smelt.runtime import native
@@ -28,9 +28,8 @@ def time_program(flat: PrimFunc, target: Target, threads: int, seconds: float = 
 
     Symbolic sizes are what the rules take them for. Raises CompileError, RuntimeFailure.
     """
-    code = ObjectCompiler(target).object(emit_module([flat], target), flat.name)
-    addresses, keep = link_in_process([code], [flat.name])
-    call = ctypes.CFUNCTYPE(ctypes.c_int32)(addresses[flat.name])
+    address, _alive = linked(target, emit_module([flat], target), flat.name)
+    call = ctypes.CFUNCTYPE(ctypes.c_int32)(address)
     call.argtypes = None  # type: ignore[assignment]
     host, view = native.Host(), native.PoolView()
     native.library().smelt_host_init(ctypes.addressof(host), ctypes.addressof(view), threads)
@@ -50,7 +49,6 @@ def time_program(flat: PrimFunc, target: Target, threads: int, seconds: float = 
         found.append(time.perf_counter() - start)
         if status:
             raise RuntimeFailure(f"{flat.name}: the kernel returned the status {status}")
-    del keep
     return min(found)
 
 
