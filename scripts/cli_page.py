@@ -101,6 +101,9 @@ EXAMPLES = {
     "show": """\
         smelt show model.onnx --stage fused
         smelt show model.onnx --shape x=5,64 -o model.html""",
+    "why": """\
+        smelt why model.onnx
+        smelt why model.onnx fused_conv2d_add_relu --measure --threads 1""",
     "targets": """\
         smelt targets
         smelt targets --measure --json""",
@@ -117,6 +120,7 @@ MORE = {
     "bench": "With `--against onnxruntime` both are timed in turns, in this process.",
     "profile": "[Looking at programs](looking.md#profiles) says what the numbers mean.",
     "show": "[Looking at programs](looking.md) describes stages and pages.",
+    "why": "[Schedules](schedules.md) says what sketches and their decisions are.",
     "targets": "[Machines](machine.md) says what the figures mean, and what they are for.",
 }
 

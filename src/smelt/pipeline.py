@@ -64,7 +64,8 @@ from smelt.relax.transform.name_sizes import name_sizes
 from smelt.relax.transform.normal_form import inline_functions
 from smelt.relax.transform.unify_sizes import unify_sizes
 from smelt.relax.verify import verify as verify_graph
-from smelt.rules.cpu import schedule as apply_rules
+from smelt.rules.cpu import apply as apply_rules
+from smelt.rules.cpu import plan as plan_rules
 from smelt.runtime.executable import Argument, Executable
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.program import Module
@@ -429,7 +430,7 @@ def default_schedule(
     """
     resolved = resolve(as_target(target))
     machine = machine_of(resolved, (options or Options()).cores)
-    return apply_rules(func, machine, frozenset(constants))
+    return apply_rules(plan_rules(func, machine, frozenset(constants))).schedule
 
 
 def tensor_functions(

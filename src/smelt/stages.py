@@ -15,6 +15,7 @@ from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.sizes import Extent
+from smelt.ir.transform import PassContext
 from smelt.pipeline import GRAPH, as_target, checked_context, lower_program, run_graph
 from smelt.relax.printer import script as graph_script
 from smelt.runtime.errors import nearest
@@ -91,7 +92,30 @@ def stage_module(
     if stage == "layout":
         return mod
     resolved = resolve(as_target(target))
-    own = kernel_specs(plan_graph(mod), resolved, context.options)
+    specs = _named(mod, kernel, resolved, context)
+    return IRModule({n: _program(s, stage, n) for n, s in specs.items()})
+
+
+def kernels_of(
+    model: Any,
+    kernel: str | None,
+    target: Target,
+    shapes: Mapping[str, Sequence[Extent]] | None,
+    options: Options | None,
+    who: str,
+) -> dict[str, KernelSpec]:
+    """What a model's kernels are compiled from, by name; `kernel`: that one only.
+
+    target  a resolved one; who asks, for messages. Raises CompileError for a kernel there is not.
+    """
+    context = checked_context(who, options)
+    return _named(run_graph(import_model(model, shapes), context), kernel, target, context)
+
+
+def _named(
+    mod: IRModule, kernel: str | None, target: Target, context: PassContext
+) -> dict[str, KernelSpec]:
+    own = kernel_specs(plan_graph(mod), target, context.options)
     specs = {s.symbol: s for s in own if s is not None}
     named = {str(s.group.attrs.get("name", s.symbol)): s for s in specs.values()}
     if kernel is not None and kernel not in named:
@@ -99,14 +123,13 @@ def stage_module(
         raise CompileError(
             f"the model has no kernel {kernel!r}{near}; kernels: {', '.join(named) or 'none'}"
         )
-    wanted = named if kernel is None else {kernel: named[kernel]}
-    return IRModule({n: _program(s, stage, n) for n, s in wanted.items()})
+    return named if kernel is None else {kernel: named[kernel]}
 
 
 def _program(spec: KernelSpec, stage: str, name: str) -> PrimFunc:
     if stage == "tir":
         return plain_program(spec, name)
-    func = scheduled(spec).func.with_attrs(name=name)
+    func = scheduled(spec).schedule.func.with_attrs(name=name)
     return func if stage == "scheduled" else lower_program(func)
 
 

@@ -18,7 +18,7 @@ from smelt.lowering.instrument import Check, StageWriter
 from smelt.lowering.lower import PLAIN, for_target, lower
 from smelt.relax.nodes import Function
 from smelt.relax.views import View
-from smelt.rules.cpu import UNTILED, apply, plan
+from smelt.rules.cpu import UNTILED, Plan, Scheduled, apply, plan
 from smelt.runtime.errors import ExportError
 from smelt.runtime.linking import compile_source
 from smelt.target import Target, machine_of
@@ -66,6 +66,9 @@ class CompiledKernel:
     trace       the schedule, replayable
     text        its LLVM text, where there is no object
     externs     object code of the external functions that it calls, by name
+    sketches    what was chosen for each part of the program, with its decisions
+    failed      choices that fitted and could not be built, so that another one was taken
+    seconds     what the chosen ones are predicted to take; None where sizes are symbolic
     """
 
     object: bytes
@@ -76,6 +79,9 @@ class CompiledKernel:
     trace: str
     text: str = ""
     externs: Mapping[str, bytes] = field(default_factory=dict)
+    sketches: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    seconds: float | None = None
 
 
 def extern_objects(called: Iterable[ExternFunction], target: Target) -> dict[str, bytes]:
@@ -105,23 +111,35 @@ _FEW_REGISTERS = 4
 """Vector registers that level 0 schedules for: one sum at a time, so that loops stay as written."""
 
 
-def scheduled(spec: KernelSpec, plain: PrimFunc | None = None) -> Schedule:
-    """The kernel's program with its default schedule, or that of its operators' own rules.
+def planned(spec: KernelSpec, plain: PrimFunc | None = None) -> Plan | None:
+    """Everything that the rules may choose for a kernel; None where there is nothing to choose.
 
     plain  the program, where it is made already
     """
     if spec.prepared is not None and spec.prepared.scheduled is not None:
-        own = spec.prepared.scheduled.with_attrs(name=spec.symbol)
-        return Schedule(for_target(own, spec.target))
-    func = for_target(plain_program(spec) if plain is None else plain, spec.target)
+        return None
     if all(any(is_const(e, 0) for e in v.shape) for v in spec.outputs):
-        return Schedule(func)  # nothing to do, and rules divide by extents
+        return None  # nothing to do, and costs divide by extents
+    func = for_target(plain_program(spec) if plain is None else plain, spec.target)
     names = frozenset([p.name for p, c in zip(func.buffers, spec.constants, strict=False) if c])
     machine = machine_of(spec.target, spec.cores)
     if spec.opt_level == 0:
-        few = machine.replace(vector_registers=_FEW_REGISTERS)
-        return apply(plan(func, few, sketches=UNTILED)).schedule
-    return apply(plan(func, machine, names)).schedule
+        return plan(func, machine.replace(vector_registers=_FEW_REGISTERS), sketches=UNTILED)
+    return plan(func, machine, names)
+
+
+def scheduled(spec: KernelSpec, plain: PrimFunc | None = None) -> Scheduled:
+    """The kernel's program with its default schedule, or that of its operators' own rules.
+
+    plain  the program, where it is made already
+    """
+    found = planned(spec, plain)
+    if found is not None:
+        return apply(found)
+    own = None if spec.prepared is None else spec.prepared.scheduled
+    func = plain_program(spec) if plain is None else plain
+    func = func if own is None else own.with_attrs(name=spec.symbol)
+    return Scheduled(Schedule(for_target(func, spec.target)), ())
 
 
 def build_kernel(
@@ -142,7 +160,8 @@ def build_kernel(
     called = () if spec.prepared is None else spec.prepared.externs
     EXTERNS.update({f.name: f for f in called})  # only the user's process has registered them
     plain = plain_program(spec)
-    sch = scheduled(spec, plain)
+    made = scheduled(spec, plain)
+    sch = made.schedule
     own = spec.prepared if spec.prepared is not None and spec.prepared.scheduled else None
     trace = str(sch.trace) if own is None else own.trace
     packs = packs_of(spec.group, sch) if own is None else own.packs
@@ -163,4 +182,5 @@ def build_kernel(
     scalars = tuple([p for p in sch.func.params if isinstance(p, Var)])
     work, externs = flops(plain), extern_objects(called, spec.target)
     kept = ir if text else ""
-    return CompiledKernel(code, scalars, workspaces, packs, work, trace, kept, externs)
+    return CompiledKernel(code, scalars, workspaces, packs, work, trace, kept, externs,
+                          made.chosen, made.failed, made.seconds)  # fmt: skip

@@ -421,7 +421,10 @@ def _kernel(c: KernelCall, model: ModelCode) -> dict[str, Any]:
     }
     if launch.external:
         described["compiler"] = str(launch.group.attrs["Compiler"])
-    return described
+        return described
+    made = model.artifacts[c.symbol]
+    chosen = {"sketches": [*made.sketches], "failed": [*made.failed], "seconds": made.seconds}
+    return {**described, **{k: v for k, v in chosen.items() if v}}
 
 
 def _moved(launch: Launch) -> Expr:

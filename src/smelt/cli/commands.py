@@ -32,6 +32,11 @@ COMMANDS = {
         "show:show",
         "Print a model as it stands at some stage of the compiler, or write a page of all of it.",
     ),
+    "why": (
+        "why:why",
+        "Print how kernels are scheduled, what else fits and is predicted to take longer, and what "
+        "was refused with its reason.",
+    ),
     "targets": (
         "machine:targets",
         "List what smelt can compile for today, and describe this machine's CPU.",

@@ -151,7 +151,7 @@ def _programs(
 
 def packed(spec: KernelSpec, name: str, prefix: str, caches: Sequence[Cache]) -> str:
     """The page of one program. Runs in the worker processes."""
-    sch = scheduled(spec)
+    sch = scheduled(spec).schedule
     part = Program(name, sch.func.with_attrs(name=name), program_steps(sch))
     text = program(part, prefix, caches, "h3")
     return base64.b64encode(zlib.compress(text.encode(), 6)).decode()

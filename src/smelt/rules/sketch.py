@@ -146,6 +146,10 @@ class Scored:
         return Decision(tuple([(d.name, _value(d, self.columns[d.name][at]))
                                for d in self.space.domains]))  # fmt: skip
 
+    def at(self, rank: int) -> float:
+        """The seconds of the one that stands at a rank."""
+        return float(self.seconds[self.order[rank]])
+
     @cached_property
     def order(self) -> Array:
         """Positions of legal decisions, the cheapest first; of equals the first in the domains."""
@@ -205,4 +209,4 @@ def best(sketch: Sketch, space: Space, machine: Machine) -> Choice | None:
     scored = score(space, machine)
     if not len(scored.order):
         return None
-    return Choice(sketch, space, scored.decision(0), float(scored.seconds[scored.order[0]]))
+    return Choice(sketch, space, scored.decision(0), scored.at(0))

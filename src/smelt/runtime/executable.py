@@ -65,7 +65,11 @@ class ValueInfo(TypedDict):
 
 
 class KernelInfo(TypedDict):
-    """A launch of a kernel; flops and bytes are texts where they depend on sizes."""
+    """A launch of a kernel; flops and bytes are texts where they depend on sizes.
+
+    sketches, seconds  how it is scheduled, and the time that is predicted for that
+    failed             choices that could not be built
+    """
 
     name: str
     symbol: NotRequired[str]
@@ -75,6 +79,9 @@ class KernelInfo(TypedDict):
     bytes: NotRequired[int | str | None]
     compiler: NotRequired[str]
     variant: NotRequired[dict[str, int | str]]
+    sketches: NotRequired[list[str]]
+    failed: NotRequired[list[str]]
+    seconds: NotRequired[float]
 
 
 def value_info(info: TensorInfo) -> ValueInfo:

@@ -13,7 +13,8 @@ _NAME, _NODES = 28, 44  # characters of one name, and of all names of a kernel, 
 class KernelTime:
     """One kernel's share of a run. Costs are None where the model does not state them.
 
-    nodes  the names of the model's nodes that it computes
+    nodes      the names of the model's nodes that it computes
+    predicted  milliseconds of one call, as its schedule was chosen for; None if not known
     """
 
     name: str
@@ -23,6 +24,7 @@ class KernelTime:
     flops: int | None
     bytes: int | None
     nodes: tuple[str, ...] = ()
+    predicted: float | None = None
 
     @property
     def gflops(self) -> float | None:

@@ -81,6 +81,7 @@ def _such(holds: Callable[[Any], bool], legal: str) -> Form:
 
 _text = _such(lambda v: type(v) is str and v == v.encode(errors="replace").decode(), "a text")
 _count = _such(lambda v: type(v) is int and 0 <= v < 1 << 63, "a number of 63 bits")
+_number = _such(lambda v: type(v) in (int, float) and 0 <= v < 1e300, "a number")
 _group = _such(lambda v: type(v) is int and v >= -2, "-2, -1 or a number of items")
 _truth = _such(lambda v: type(v) is bool, "true or false")
 
@@ -106,6 +107,8 @@ _KERNEL: Form = {
     **dict.fromkeys(("ops?", "nodes?"), _TEXTS),
     **dict.fromkeys(("flops?", "bytes?"), _maybe(_size)),
     "variant?": {"*": _size},
+    **dict.fromkeys(("sketches?", "failed?"), _TEXTS),
+    "seconds?": _number,
 }
 _EXTERNAL: Form = {
     **dict.fromkeys(("symbol", "compiler", "text"), _text),

@@ -104,4 +104,6 @@ def _kernel(entry: Mapping[str, Any], symbols: Mapping[str, int], calls: int) ->
     said = [entry.get(name) for name in ("flops", "bytes")]
     flops, size = [None if cost is None else evaluate(cost, symbols) for cost in said]
     ops, nodes = tuple(entry.get("ops", ())), tuple(entry.get("nodes", ()))
-    return KernelTime(entry["name"], ops, calls, 0.0, flops, size, nodes)
+    seconds = entry.get("seconds")
+    predicted = None if seconds is None else seconds * 1e3
+    return KernelTime(entry["name"], ops, calls, 0.0, flops, size, nodes, predicted)

@@ -176,6 +176,8 @@ class ProfileReport:
 
         limits  adds two columns: percent of the machine's limit that is nearer, and which that is:
                 arithmetic, or reading from a cache or from memory, by the bytes that are touched
+
+        Predicted are the milliseconds that a kernel's schedule was chosen for.
         """
         rows = sorted(self.kernels, key=lambda k: -k.milliseconds)[:top]
         names = {id(k): printable(k.name) for k in rows}
@@ -188,6 +190,11 @@ class ProfileReport:
                 share = limits.share(k)
                 mark = "*" if share > 100 else " "
                 lines[n] += f" {share:>8.1f}{mark} {limits.bound(k):<10}"
+        if any(k.predicted is not None for k in rows):
+            lines[0] += f" {'predicted':>10}"
+            for n, k in enumerate(rows, 1):
+                told = "" if k.predicted is None else f"{k.predicted * k.calls:.4f}"
+                lines[n] += f" {told:>10}"
         if any(k.nodes for k in rows):
             lines[0] += "  nodes"
             for n, k in enumerate(rows, 1):

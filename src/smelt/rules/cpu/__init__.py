@@ -6,9 +6,9 @@ from smelt.target import Machine
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule
 
-from .program import SKETCHES, UNTILED, Scheduled, apply, plan
+from .program import SKETCHES, UNTILED, Part, Plan, Scheduled, apply, plan
 
-__all__ = ["SKETCHES", "UNTILED", "Scheduled", "apply", "plan", "schedule"]
+__all__ = ["SKETCHES", "UNTILED", "Part", "Plan", "Scheduled", "apply", "plan", "schedule"]
 
 
 def schedule(func: PrimFunc, machine: Machine, constants: frozenset[str] = frozenset()) -> Schedule:
@@ -16,5 +16,7 @@ def schedule(func: PrimFunc, machine: Machine, constants: frozenset[str] = froze
 
     constants  names of parameters whose values are known at compile time, so that they may be
                laid out anew
+
+    Raises InternalError where it cannot be built.
     """
-    return apply(plan(func, machine, constants)).schedule
+    return apply(plan(func, machine, constants), strict=True).schedule

@@ -14,7 +14,7 @@ from functools import cached_property
 from math import prod
 
 from smelt.ir.errors import InternalError, ScheduleError
-from smelt.ir.expr import Expr
+from smelt.ir.expr import Expr, Var
 from smelt.rules.cost import Cost
 from smelt.rules.sketch import (
     Choice,
@@ -96,7 +96,7 @@ class Part:
     def choices(self) -> list[Choice]:
         """The best decision of each sketch, the cheapest first; of equals the first by name."""
         found = [
-            Choice(sketch, s.space, s.decision(0), float(s.seconds[s.order[0]]))
+            Choice(sketch, s.space, s.decision(0), s.at(0))
             for sketch, s in self.scored
             if len(s.order)
         ]
@@ -125,13 +125,15 @@ class Plan:
 class Scheduled:
     """A program with its default schedule.
 
-    chosen  per part the sketch and its decision
-    failed  choices that could not be built, which should not happen, with the error's first line
+    chosen   per part the sketch and its decision
+    failed   choices that could not be built, which should not happen, with the error's first line
+    seconds  what the cheapest are predicted to take; None where sizes are symbolic
     """
 
     schedule: Schedule
     chosen: tuple[str, ...]
     failed: tuple[str, ...] = ()
+    seconds: float | None = None
 
 
 def plan(
@@ -179,7 +181,8 @@ def apply(chosen: Plan, strict: bool = False) -> Scheduled:
             sch.adopt(tried)
             names.append(str(choice))
             break
-    return Scheduled(sch, tuple(names), tuple(failed))
+    known = not any(isinstance(p, Var) for p in sch.func.params) and not failed
+    return Scheduled(sch, tuple(names), tuple(failed), chosen.seconds if known else None)
 
 
 def _plain(site: Site) -> Choice:
