@@ -9,7 +9,6 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from smelt import te
 from smelt.codegen.llvm import object_code, resolve
@@ -78,7 +77,6 @@ class ConstantCode:
     scratch: tuple[int, ...]
 
 
-@cache
 def this_machine() -> Target:
     """What constants are prepared on, whatever machine the model is for."""
     return resolve(Target("llvm -mcpu=native"))
@@ -114,15 +112,15 @@ def _layout_program(kernel: str, relaid: Relaid, b: Buffer) -> PrimFunc:
 
 
 def build_constants(
-    program: ConstantProgram, cores: int, steps: Sequence[Step], check: bool = False
+    program: ConstantProgram, target: Target, cores: int, steps: Sequence[Step], check: bool = False
 ) -> ConstantCode:
     """Schedule a program by the rules for kernels, lower and compile it.
 
+    target  this machine
     cores   processors to divide the work among
     steps   the passes to flat loops
     check   whether the interpreter judges every lowering pass
     """
-    target = this_machine()
     func = for_target(parse(program.text).with_attrs(name=program.symbol), target)
     if all(_bytes(b) for b in func.buffers):  # rules divide by extents
         func = schedule(func, machine_of(target, cores)).func

@@ -96,7 +96,9 @@ def weights_of(
     blob = raw[start : start + size]
     jobs: dict[Any, _Job] = {}
     for at, s in items.values():
-        target = blob[at : at + s.fixed_bytes]
+        end = at + s.fixed_bytes
+        target = blob[at:end]
+        blob[end : end + -end % ALIGNMENT] = 0
         if s.made is None:
             data = _data(s)
             np.copyto(target.view(data.dtype).reshape(data.shape), data)
@@ -137,10 +139,11 @@ def _compiled(
     """Code by symbol: from the cache, or by the workers."""
 
     def made(missing: Sequence[str]) -> list[ConstantCode]:
-        jobs = [(programs[s], options.cores, steps, check_wanted()) for s in missing]
+        jobs = [(programs[s], here, options.cores, steps, check_wanted()) for s in missing]
         return default_pool(options.worker_count).map(_BUILD, jobs, missing)
 
-    how = f"{this_machine()} {options.cores}"
+    here = this_machine()
+    how = f"{here} {options.cores}"
     keys = {s: cache_key("constants", p.text, how) for s, p in programs.items()}
     return cached(options, keys, made, partial(read, ConstantCode), pickle.dumps)
 
