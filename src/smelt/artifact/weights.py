@@ -155,4 +155,6 @@ def _run_one(job: _Job, address: int, scratch: Sequence[int], host: int) -> None
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * (1 + len(arrays)))
     status = kind(address)(host, *[a.ctypes.data for a in arrays])
     if status:
-        raise CompileError(f"preparing constants failed: {native.status_text(status)}")
+        raise CompileError(
+            f"preparing constants: {job.program.symbol} gave {native.status_text(status)}"
+        )
