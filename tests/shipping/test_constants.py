@@ -22,6 +22,7 @@ from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Expr, cast, const
 from smelt.ir.options import Options
 from smelt.pipeline import LOWER
+from smelt.tir.parser import parse
 from smelt.tir.schedule import Schedule
 from tests.models import conv_nets
 from tests.models.net import Array, Net
@@ -225,6 +226,14 @@ def test_a_program_is_compiled_once_and_found_in_the_cache(
     again = smelt.compile_artifact(same_layers(3), options=options)
     assert len(compiled) == 1
     assert again.weights.tobytes() == first.weights.tobytes()
+
+
+def test_dumps_show_what_is_done_with_constants(tmp_path: Path) -> None:
+    smelt.compile_artifact(same_layers(1), options=Options(dump_dir=tmp_path, workers=0))
+    (file,) = tmp_path.rglob("*_constants.txt")
+    given, made = parse(file.read_text()).buffers
+    assert given.fixed_shape() == (64, 64)
+    assert made.rank == 3
 
 
 def test_threads_do_not_change_the_constants() -> None:
