@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smelt import arith, byoc, display, ir, relax, runtime, target, te, tir, topi
+    from smelt.choices import why
     from smelt.codegen.peak import machine_limits
     from smelt.display import show
     from smelt.ir.errors import SmeltError
@@ -42,6 +43,7 @@ _NAMES = {
     "optimize": "smelt.pipeline",
     "show": "smelt.display",
     "stage_text": "smelt.stages",
+    "why": "smelt.choices",
     "machine_limits": "smelt.codegen.peak",
     "Options": "smelt.ir.options",
     "Size": "smelt.ir.sizes",
@@ -97,7 +99,7 @@ _OTHER_ROOMS = {
 __all__ = ["Executable", "IRModule", "NDArray", "Options", "Results", "Size", "SmeltError",
            "Target", "__version__", "arith", "build", "byoc", "compile", "compile_artifact", "cpu",
            "display", "ir", "load", "lower", "machine_limits", "op", "optimize", "relax", "runtime",
-           "show", "stage_text", "target", "te", "tir", "topi"]  # fmt: skip
+           "show", "stage_text", "target", "te", "tir", "topi", "why"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -173,6 +173,53 @@ def test_a_rule_may_lay_constants_out() -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "bool"])
+@pytest.mark.parametrize("suffix", [".so", ".tar"])
+def test_constants_in_layouts_of_a_rule_are_exported(
+    dtype: str, suffix: str, tmp_path: Path
+) -> None:
+    @smelt.op
+    def picked(x: Tensor, w: Tensor, v: Tensor) -> Any:
+        def element(i: Any, j: Any) -> Any:
+            return te.if_then_else(w[j, 0, i] == v[i, j], x[i, j], w[j, 0, i])
+
+        return te.compute(x.shape, element, name="picked")
+
+    @picked.schedule
+    def rule(sch: Any, machine: Any) -> None:
+        sch.transform_layout("picked", "p1", lambda i, one, j: (i // 4, j, i % 4), pad_value=1)
+        sch.transform_layout("picked", "p1", lambda a, j, b: (j, a, b))
+        sch.transform_layout("picked", ("read", 1), lambda i, j: (j, i))
+
+    x = Var("x", tensor_type((4, 6), dtype))
+    random = np.random.default_rng(1)
+    w, v, given = [random.integers(0, 2, s).astype(dtype) for s in ((6, 1, 4), (4, 6), (4, 6))]
+    body = call("picked", x, constant(w, "w"), constant(v, "v"))
+    exe = smelt.compile(IRModule({"main": Function((x,), body)}))
+    expected = np.where(v == w[:, 0].T, given, w[:, 0].T)
+    assert np.array_equal(exe(given).numpy(), expected)
+    file = tmp_path / f"picked{suffix}"
+    exe.export_library(file)
+    assert np.array_equal(smelt.load(file)(given).numpy(), expected)
+
+
+def test_a_rule_may_not_lay_results_out() -> None:
+    @smelt.op
+    def plain(x: Tensor) -> Any:
+        return te.compute(x.shape, lambda i, j: x[i, j] + 1.0, name="plain")
+
+    @plain.schedule
+    def rule(sch: Any, machine: Any) -> None:
+        sch.transform_layout("plain", ("write", 0), lambda i, j: (j, i))
+
+    with pytest.raises(ScheduleError) as caught:
+        smelt.compile(module("plain", (4, 6)))
+    assert str(caught.value) == (
+        "the schedule of plain: transform_layout of plain, which is no constant: its order in "
+        "memory is settled"
+    )
+
+
 def bad_loop(sch: Any, machine: Any) -> None:
     sch.get_block("roows")
 

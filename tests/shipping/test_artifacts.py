@@ -7,15 +7,13 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
 import smelt
 from smelt.artifact import artifact as artifacts
-from smelt.codegen.workers import default_pool
+from smelt.codegen import llvm
 from smelt.ir.errors import CompileError
 from smelt.runtime import ExportError, NativeExecutable
 from tests.models import conv_nets, transformers
@@ -34,17 +32,24 @@ def test_an_artifact_of_this_machine_runs_as_what_compile_gives() -> None:
     np.testing.assert_array_equal(exe(**X).numpy(), smelt.compile(model)(**X).numpy())
 
 
-def test_nothing_is_loaded_and_the_machine_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*args: Any, **options: Any) -> Any:
-        raise AssertionError("asked")
-
-    default_pool(0)
-    for name in ("get_host_cpu_name", "get_host_cpu_features", "create_lljit_compiler"):
-        monkeypatch.setattr(llvm, name, refuse)
-    options = smelt.Options(threads=4, workers=0)
+def test_what_is_made_does_not_depend_on_the_machine_that_makes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = smelt.Options(threads=4, workers=0, cache_dir="")
     made = smelt.compile_artifact(conv_nets.mlp(2), ARM, options=options)
     assert "cortex-a72" in made.metadata["target"]
     assert "neon" in made.metadata["features"]
+    asked: list[str] = []
+
+    def other() -> tuple[str, tuple[str, ...]]:
+        asked.append("the processor")
+        return "generic", ()
+
+    monkeypatch.setattr(llvm, "host_cpu", other)
+    again = smelt.compile_artifact(conv_nets.mlp(2), ARM, options=options)
+    assert asked  # constants are prepared here
+    assert (again.texts, again.metadata) == (made.texts, made.metadata)
+    assert again.weights.tobytes() == made.weights.tobytes()
 
 
 def test_another_machines_code_is_not_loaded() -> None:

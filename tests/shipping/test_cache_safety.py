@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from smelt.artifact.constants import ConstantCode, ConstantProgram
 from smelt.artifact.kernel import CompiledKernel
-from smelt.artifact.model import _KernelReader, _read_kernel
-from smelt.artifact.packing import Pack
+from smelt.artifact.reader import Reader, read
 from smelt.ir.expr import const
 
 
@@ -27,17 +27,20 @@ class Evil:
 
 
 def test_a_compiled_kernel_is_read() -> None:
-    pack = Pack((1, 8, 16), ((1, 16, 0), (0, 0, 0), (1, 0, 16)))
-    made = CompiledKernel(b"code", (), (const(64),), (pack, None), const(7), "trace")
-    assert _read_kernel(pickle.dumps(made)) == made
+    program = ConstantProgram("text", (1,), ((1, 512),))
+    made = CompiledKernel(b"code", (), (const(64),), (program,), const(7), "trace")
+    assert read(CompiledKernel, pickle.dumps(made)) == made
+    code = ConstantCode(b"code", (64,))
+    assert read(ConstantCode, pickle.dumps(code)) == code
+    assert read(CompiledKernel, pickle.dumps(code)) is None
 
 
 def test_foreign_code_is_not_run(tmp_path: Path) -> None:
     target = tmp_path / "made"
-    assert _read_kernel(pickle.dumps(Evil(str(target)))) is None
+    assert read(CompiledKernel, pickle.dumps(Evil(str(target)))) is None
     assert not target.exists()
-    assert _read_kernel(pickle.dumps({"no": "artifact"})) is None
-    assert _read_kernel(b"damaged") is None
+    assert read(CompiledKernel, pickle.dumps({"no": "artifact"})) is None
+    assert read(CompiledKernel, b"damaged") is None
 
 
 @pytest.mark.parametrize(
@@ -47,10 +50,11 @@ def test_foreign_code_is_not_run(tmp_path: Path) -> None:
         ("smelt.ir.module", "IRModule"),
         ("smelt.artifact.kernel", "Path"),
         ("smelt.artifact.kernel", "KernelSpec"),
+        ("smelt.artifact.constants", "Preparation"),
         ("smelt.artifact.kernel", "CompiledKernel.__class__"),
         ("smelt.ir.expr", "const"),
     ],
 )
 def test_only_data_of_kernels_is_made(found: tuple[str, str]) -> None:
     with pytest.raises((pickle.UnpicklingError, AttributeError)):
-        _KernelReader(io.BytesIO()).find_class(*found)
+        Reader(io.BytesIO()).find_class(*found)

@@ -23,7 +23,19 @@ from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
 from .call_tir import call_tir_group, program_for
-from .packing import Pack
+from .constants import ConstantProgram
+
+
+@dataclass(frozen=True)
+class Made:
+    """Where a constant comes from that is made of others.
+
+    result  which of the program's results it is
+    """
+
+    program: ConstantProgram
+    sources: tuple[Storage, ...]
+    result: int
 
 
 @dataclass(eq=False)
@@ -33,7 +45,7 @@ class Storage:
     kind    "input", "output", "constant" or "temporary"
     index   which input or output
     bytes   its size
-    pack    how a constant is laid out for the one kernel that reads it
+    made    how a constant is made for the kernel that reads it; it has no data then
     """
 
     kind: str
@@ -44,7 +56,7 @@ class Storage:
     name: str = ""
     first: int = -1
     last: int = -1
-    pack: Pack | None = None
+    made: Made | None = None
 
     @property
     def fixed_bytes(self) -> int:

@@ -27,10 +27,10 @@ from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.tir.schedule import Schedule
 
 from .arithmetic import flops
+from .constants import ConstantProgram, Preparation, preparations
 from .dump import as_one
 from .group import group_to_prim_func
-from .packing import Pack
-from .user_ops import Prepared, packs_of
+from .user_ops import Prepared
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class KernelSpec:
 
     symbol     the name of the object code's function
     inputs     views of the parameters; offsets do not matter
-    constants  which parameters are known at compile time, so that they may be packed
+    constants  which parameters are known at compile time, so that they may be laid out anew
     cores      processors to divide the work among
     prepared   the program, where the group has operators that only the user's process knows
     """
@@ -61,7 +61,7 @@ class CompiledKernel:
 
     scalars     names of the symbolic sizes it takes after its buffers
     workspaces  bytes of the scratch buffers it takes last
-    packs       per parameter: None, or how the constant is laid out (see `packing`)
+    constants   programs that make its parameters from the model's constants
     flops       arithmetic on elements in one run, as the program says it; a multiply-add counts two
     trace       the schedule, replayable
     text        its LLVM text, where there is no object
@@ -74,7 +74,7 @@ class CompiledKernel:
     object: bytes
     scalars: tuple[Var, ...]
     workspaces: tuple[Expr, ...]
-    packs: tuple[Pack | None, ...]
+    constants: tuple[ConstantProgram, ...]
     flops: Expr
     trace: str
     text: str = ""
@@ -164,11 +164,13 @@ def build_kernel(
     sch = made.schedule
     own = spec.prepared if spec.prepared is not None and spec.prepared.scheduled else None
     trace = str(sch.trace) if own is None else own.trace
-    packs = packs_of(spec.group, sch) if own is None else own.packs
+    wanted = preparations(sch) if own is None else own.wanted
     writer = StageWriter(dump, str(spec.group.attrs.get("name", spec.symbol)))
     if dump:
         writer("tir", plain)
         writer.text("trace", trace)
+        for w in wanted:
+            writer("constants", w.func)
         writer("scheduled", sch.func)
     watcher = as_one(writer if dump else None, Check(sch.func) if check else None)
     flat = lower(sch.func, steps, watcher, context)
@@ -182,5 +184,6 @@ def build_kernel(
     scalars = tuple([p for p in sch.func.params if isinstance(p, Var)])
     work, externs = flops(plain), extern_objects(called, spec.target)
     kept = ir if text else ""
-    return CompiledKernel(code, scalars, workspaces, packs, work, trace, kept, externs,
+    constants = tuple(map(Preparation.program, wanted))
+    return CompiledKernel(code, scalars, workspaces, constants, work, trace, kept, externs,
                           made.chosen, made.failed, made.seconds)  # fmt: skip

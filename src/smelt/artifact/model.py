@@ -1,27 +1,23 @@
-"""A fused graph to one executable: kernels compiled, weights packed, memory planned, linked."""
+"""A fused graph to one executable: kernels compiled, weights prepared, memory planned, linked."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import logging
-import math
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from smelt.codegen.cache import cache_key
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.workers import default_pool
 from smelt.ir import dtype as dt
 from smelt.ir.build import minimum
-from smelt.ir.errors import CompileError, InternalError
+from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, Var, const
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
@@ -32,7 +28,7 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.lowering.instrument import check_wanted, dump_folder, write_text
 from smelt.lowering.lower import lowering_steps
 from smelt.relax.graph_op import kind_of
-from smelt.relax.nodes import Call, memory_key, values
+from smelt.relax.nodes import Call, values
 from smelt.relax.transform.fuse_ops import form_of
 from smelt.relax.views import dense
 from smelt.target import Target, machine_of
@@ -40,14 +36,15 @@ from smelt.tir.printer import script
 
 from . import external
 from .artifact import Artifact, cached, objects_of
-from .graph import GraphPlan, Launch, Place, Storage, plan_graph
+from .graph import GraphPlan, Launch, Made, Place, Storage, plan_graph
 from .host import Body, KernelCall, entry_program, plan_program
 from .kernel import CompiledKernel, KernelSpec, build_kernel
-from .memory import ALIGNMENT, MemoryPlan, plan_memory
-from .packing import Pack, pack_array
+from .memory import MemoryPlan, plan_memory
+from .reader import read
 from .user_ops import Prepared, prepare, prepared_program, user_ops
 from .variants import Declared, code_data, shapes_of, tensor_data, workspace_of
 from .variants import size_text as size_text
+from .weights import weights_of
 
 log = logging.getLogger("smelt.compile")
 
@@ -65,6 +62,11 @@ class ModelCode(Body):
     mod: IRModule
     artifacts: dict[str, CompiledKernel]
     externals: dict[str, tuple[external.External, list[Storage]]]
+
+    def constants(self) -> list[Storage]:
+        """The constants that kernels and external functions read."""
+        found = [p.storage for c in self.calls for p in c.places if p.storage.kind == "constant"]
+        return found + [s for _, own in self.externals.values() for s in own]
 
 
 def spec_of(
@@ -141,7 +143,8 @@ def compile_fused(
     others = [
         compile_graph(v.mod, target, options, kernels, when=v.sizes) for v in declared.variants
     ]
-    weights, places = _weights([model, *others])
+    constants = [s for m in [model, *others] for s in m.constants()]
+    weights, places = weights_of(constants, options, lowering, by_contents=bool(others))
     entry = entry_program(model, others, places)
     shapes = shapes_of(mod["main"], declared.variants)
     outputs = [x for shape in shapes for x in shape]
@@ -244,29 +247,6 @@ _ONE_EACH = ("elementwise", "broadcast", "injective")
 """Kinds of operators whose results are made of one element of each operand."""
 
 
-class _KernelReader(pickle.Unpickler):
-    """Reads what the cache holds; makes nothing but the data of compiled kernels."""
-
-    def find_class(self, module: str, name: str) -> type:
-        """CompiledKernel, Pack and expressions: no class that runs code for its arguments."""
-        found = super().find_class(module, name) if module in _KERNEL_ROOMS else None
-        if isinstance(found, type) and issubclass(found, CompiledKernel | Pack | Expr):
-            return found
-        raise pickle.UnpicklingError(f"{module}.{name} is no part of a compiled kernel")
-
-
-_KERNEL_ROOMS = (CompiledKernel.__module__, Pack.__module__, Expr.__module__)
-
-
-def _read_kernel(data: bytes) -> CompiledKernel | None:
-    """A cached kernel, or None where the entry is something else: it is then compiled anew."""
-    try:
-        found = _KernelReader(io.BytesIO(data)).load()
-    except (pickle.UnpicklingError, AttributeError, EOFError, LookupError, TypeError, ValueError):
-        return None
-    return found if isinstance(found, CompiledKernel) else None
-
-
 def build_kernels(
     specs: Sequence[KernelSpec],
     context: PassContext,
@@ -304,68 +284,31 @@ def build_kernels(
             report(len(done))
         return done
     keys = {s: cache_key("text" if text else "kernel", s) for s in unique}
-    return cached(options, keys, built, _read_kernel, pickle.dumps)
+    return cached(options, keys, built, partial(read, CompiledKernel), pickle.dumps)
 
 
 def _call(
-    launch: Launch, artifact: CompiledKernel, symbol: str, n: int, symbols: Mapping[str, Var]
+    launch: Launch, artifact: CompiledKernel, symbol: str, at: int, symbols: Mapping[str, Var]
 ) -> KernelCall:
-    """A launch of a compiled kernel; its sizes are variables of its own, connected by name."""
-    places = []
-    for p, pack in zip(launch.inputs, artifact.packs, strict=True):
-        if pack is not None:
-            size = const(math.prod(pack.shape) * dt.bytes_of(p.storage.dtype))
-            p = Place(replace(p.storage, bytes=size, pack=pack), p.view.replace(offset=const(0)))
-        places.append(p)
-    workspaces = []
-    for size in artifact.workspaces:
-        own = {v: symbols[v.name] for v in free_vars(size) if v.name in symbols}
-        w = Storage("temporary", "uint8", substitute(size, own), name="scratch")
-        w.first = w.last = n
-        workspaces.append(w)
-    return KernelCall(
-        launch, symbol, [*places, *launch.outputs], [v.name for v in artifact.scalars], workspaces
-    )
+    """A launch of a compiled kernel; its sizes are variables of its own, connected by name.
 
-
-def _weights(models: Sequence[ModelCode]) -> tuple[np.ndarray, dict[Storage, int]]:
-    """The blob of all constants, aligned, each once, and where each stands.
-
-    Graphs of the same model have arrays of their own for constants that were folded: between
-    several models, equal contents count as one.
+    at  its number
     """
-    offsets: dict[Storage, int] = {}
-    items: dict[Any, tuple[int, Storage]] = {}
-    contents: dict[Any, bytes] = {}
-    size = 0
-    storages = [p.storage for m in models for c in m.calls for p in c.places]
-    storages += [s for m in models for _, own in m.externals.values() for s in own]
-    for s in storages:
-        if s.kind != "constant" or s in offsets:
-            continue
-        known: Any = None if s.data is None else memory_key(s.data)
-        if s.data is not None and len(models) > 1:
-            if known not in contents:
-                raw = np.ascontiguousarray(s.data).reshape(-1).view(np.uint8)
-                contents[known] = hashlib.blake2b(raw.data, digest_size=16).digest()
-            known = (contents[known], s.data.dtype.str, s.data.shape)
-        key = (known, s.pack)
-        if key not in items:
-            items[key] = (size, s)
-            size += -(-s.fixed_bytes // ALIGNMENT) * ALIGNMENT
-        offsets[s] = items[key][0]
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    blob = raw[start : start + size]
-    for at, s in items.values():
-        if s.data is None:
-            raise InternalError(f"the constant {s.name} has no data")
-        target = blob[at : at + s.fixed_bytes].view(s.data.dtype)
-        if s.pack is None:
-            target[...] = s.data.reshape(-1)
-        else:
-            pack_array(s.data, s.pack, target)
-    return blob, offsets
+    inputs = dict(enumerate(launch.inputs))
+    for program in artifact.constants:
+        sources = tuple([launch.inputs[n].storage for n in program.reads])
+        for result, (n, size) in enumerate(program.makes):
+            extent, made = const(size), Made(program, sources, result)
+            storage = Storage("constant", "uint8", extent, name=launch.name, made=made)
+            inputs[n] = Place(storage, dense((extent,)))
+    workspaces = []
+    for scratch in artifact.workspaces:
+        own = {v: symbols[v.name] for v in free_vars(scratch) if v.name in symbols}
+        w = Storage("temporary", "uint8", substitute(scratch, own), name="scratch")
+        w.first = w.last = at
+        workspaces.append(w)
+    places = [*[p for _, p in sorted(inputs.items())], *launch.outputs]
+    return KernelCall(launch, symbol, places, [v.name for v in artifact.scalars], workspaces)
 
 
 def _metadata(

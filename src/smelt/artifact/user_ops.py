@@ -6,12 +6,13 @@ and its text is the key of the compiled kernel.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from smelt.codegen.c_helpers import extern_source
 from smelt.ir.errors import ScheduleError, SmeltError
-from smelt.relax.nodes import Call, Function, GlobalVar, tensor_type_of, values
+from smelt.relax.nodes import Call, Function, GlobalVar, values
 from smelt.relax.views import View
 from smelt.target import Machine
 from smelt.tir.analysis import check_races
@@ -22,8 +23,8 @@ from smelt.tir.schedule import Schedule
 from smelt.tir.verify import verify
 from smelt.topi.registry import Op
 
+from .constants import Preparation, preparations
 from .group import group_to_prim_func
-from .packing import Pack, pack_of
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Prepared:
     plain      the program as the operators define it
     scheduled  by the operators' own rules; None: the default rules are to do it
     trace      what those did
-    packs      how they laid constants out
+    wanted     what they want done with constants
     externs    the external functions that it calls
     """
 
@@ -42,7 +43,7 @@ class Prepared:
     plain: PrimFunc
     scheduled: PrimFunc | None = None
     trace: str = ""
-    packs: tuple[Pack | None, ...] = ()
+    wanted: tuple[Preparation, ...] = ()
     externs: tuple[ExternFunction, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -52,6 +53,7 @@ class Prepared:
     def text(self) -> str:
         """Equal for programs that compute the same in the same way."""
         programs = [script(f) for f in (self.plain, self.scheduled) if f is not None]
+        programs += [f"{w.reads} {w.makes} {script(w.func)}" for w in self.wanted]
         return "\n".join([*programs, *[f"{f.flags} {extern_source(f)}" for f in self.externs]])
 
 
@@ -88,14 +90,13 @@ def prepare(
     if check:
         verify(sch.func)
         check_races(sch.func)
-    packs = packs_of(group, sch)
-    for b, pack, known in zip(plain.buffers, packs, constants, strict=False):
-        if pack is not None and not known:
+    for b, known in itertools.zip_longest(plain.buffers, constants):
+        if b.name in sch.state.relaid and not known:
             raise ScheduleError(
                 f"the schedule of {', '.join([o.name for o in with_rules])}: transform_layout of "
                 f"{b.name}, which is no constant: its order in memory is settled"
             )
-    return Prepared(call_tir_group, plain, sch.func, str(sch.trace), packs)
+    return Prepared(call_tir_group, plain, sch.func, str(sch.trace), preparations(sch))
 
 
 def prepared_program(group: Function, program: PrimFunc) -> Prepared:
@@ -106,7 +107,7 @@ def prepared_program(group: Function, program: PrimFunc) -> Prepared:
     chosen = any(isinstance(s, For) and s.kind != "serial" for s in walk(program.body))
     if not (chosen or program.attrs.get("tir.is_scheduled")):
         return Prepared(group, program)
-    return Prepared(group, program, program, "", (None,) * len(group.params))
+    return Prepared(group, program, program)
 
 
 def _apply(o: Op, sch: Schedule, machine: Machine) -> None:
@@ -117,21 +118,3 @@ def _apply(o: Op, sch: Schedule, machine: Machine) -> None:
         raise type(e)(f"the schedule of {o.name}: {e}") from e
     except Exception as e:
         raise ScheduleError(f"the schedule of {o.name} failed: {type(e).__name__}: {e}") from e
-
-
-def packs_of(group: Function, sch: Schedule) -> tuple[Pack | None, ...]:
-    """What `transform_layout` did to the parameters, read off the trace."""
-    maps = {
-        str(i.args["buffer"]): i.args["index_map"]
-        for i in sch.trace.insts
-        if i.name == "transform_layout"
-    }
-    packs: list[Pack | None] = []
-    for before, after in zip(group.params, sch.func.buffers, strict=False):
-        shape = after.fixed_shape()
-        old = tensor_type_of(before).fixed_shape()
-        text = maps.get(after.name)
-        packs.append(
-            None if text is None or shape is None or old is None else pack_of(str(text), old, shape)
-        )
-    return tuple(packs)

@@ -107,8 +107,8 @@ _OTHERS = {
 class ObjectCompiler:
     """Turns IR text into object code for one (resolved) target."""
 
-    def __init__(self, target: Target) -> None:
-        """Make LLVM's machine for the target."""
+    def __init__(self, target: Target, quick: bool = False) -> None:
+        """Make LLVM's machine for the target; `quick`: code that is soon made, not soon run."""
         triple = target.mtriple or llvm.get_process_triple()
         if triple.split("-")[0] == platform.machine():
             _initialize()
@@ -123,7 +123,7 @@ class ObjectCompiler:
             self._machine: Any = llvm.Target.from_triple(triple).create_target_machine(
                 cpu=target.mcpu,
                 features=",".join(target.mattr),
-                opt=2,
+                opt=0 if quick else 2,
                 reloc="static" if processor.architecture(target) == "wasm" else "pic",
                 codemodel="default",
                 abiname=str(target.attrs.get("mabi", "")),
@@ -177,14 +177,18 @@ class ObjectCompiler:
         return module
 
 
-_compilers: dict[str, ObjectCompiler] = {}
+_compilers: dict[tuple[str, bool], ObjectCompiler] = {}
 
 
-def object_code(target: Target, ir: str, name: str) -> bytes:
-    """The object of an IR text for a resolved target; `name` is for messages."""
-    key = str(target)
+def object_code(target: Target, ir: str, name: str, quick: bool = False) -> bytes:
+    """The object of an IR text for a resolved target.
+
+    name   for messages
+    quick  spend little time on it: for what runs once
+    """
+    key = str(target), quick
     if key not in _compilers:
-        _compilers[key] = ObjectCompiler(target)
+        _compilers[key] = ObjectCompiler(target, quick)
     return _compilers[key].object(ir, name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.ir.build import all_of, equal, is_const, logical_not, product, value_of
+from smelt.ir.build import all_of, equal, if_then_else, is_const, logical_not, product, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, cast, const, convert
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.regions import full
@@ -17,7 +17,7 @@ from .loops import sequence
 from .maps import IndexFunction, Mapped, read_map
 from .primitive import Base, primitive
 from .region import inverted, refreshed
-from .state import State
+from .state import Relaid, State
 from .trace_text import expr_text, formula
 
 
@@ -79,6 +79,8 @@ class LayoutPrimitives(Base):
             return tuple([s.facts.simplify(e) for e in layout.at(at)])
 
         transform_accesses(s, old, new, Relayout(old, new, moved))
+        if new in s.func.params:
+            _note_relaid(s, old, new, layout, filling)
         if padded and writers and filling is not None:
             last = max((s.realize(w.block.name) for w in writers), key=lambda w: s.index.order[w])
             _fill_padding(s, last, old, new, layout, filling)
@@ -265,6 +267,49 @@ def named_buffer(
     return buffer_at(s, b, str(pair[0]), int(str(pair[1])))
 
 
+def _note_relaid(
+    s: State,
+    old: nodes.Buffer,
+    new: nodes.Buffer,
+    layout: Mapped,
+    filling: Callable[[Sequence[Expr]], Expr] | None,
+) -> None:
+    """Remember what a parameter holds in its new layout; padding of which nothing is said holds 0.
+
+    A parameter that had another layout already is followed back to the one it was given in.
+    """
+    at = tuple([Var(f"i{k}") for k in range(new.rank)])
+    for v, e in zip(at, new.shape, strict=True):
+        s.facts.bind(v, const(0, INDEX), e)
+    origin = _origin(s, layout, at)
+    before = s.relaid.get(old.name)
+    given = old if before is None else before.given
+    value: Expr | None = None
+    if origin is not None:
+        back = [equal(a, b) for a, b in zip(layout.at(origin), at, strict=True)]
+        inside = s.facts.conjunction(*_inside(s, origin, old), *map(s.facts.simplify, back))
+        if before is None:
+            value = nodes.BufferLoad(old, origin)
+        elif before.value is not None:
+            value = substitute(before.value, dict(zip(before.at, origin, strict=True)))
+        if value is not None:
+            padding = const(0, new.type) if filling is None else filling(at)
+            value = if_then_else(inside, value, padding)
+    s.relaid = {**s.relaid, old.name: Relaid(given, at, value)}
+
+
+def _origin(s: State, layout: Mapped, at: Indices) -> Indices | None:
+    """The old indices of what stands at new ones; None where the map cannot be inverted."""
+    found = inverted(s.facts, layout.results, at, layout.iters)
+    return tuple([found[v] for v in layout.variables]) if len(found) == len(layout.iters) else None
+
+
+def _inside(s: State, origin: Indices, old: nodes.Buffer) -> list[Expr]:
+    """What makes indices those of an element, as far as it is not certain."""
+    inside = [i < n for i, n in zip(origin, old.shape, strict=True)]
+    return [s.facts.simplify(c) for c in inside if not s.facts.prove(c)]
+
+
 def _fill_padding(
     s: State,
     writer: nodes.BlockRealize,
@@ -276,15 +321,14 @@ def _fill_padding(
     """Write the padding behind the nest that writes the buffer."""
 
     def outside(point: Indices) -> Expr:
-        origin = inverted(s.facts, layout.results, point, layout.iters)
-        if len(origin) < len(layout.iters):
+        origin = _origin(s, layout, point)
+        if origin is None:
             s.cannot_prove(
                 f"the index map of {old.name} can be inverted, to find its padding",
                 mark={writer: f"writes {old.name}"},
                 legal="no pad_value",
             )
-        inside = [origin[v] < n for v, n in zip(layout.variables, old.shape, strict=True)]
-        return logical_not(all_of([s.facts.simplify(c) for c in inside if not s.facts.prove(c)]))
+        return logical_not(all_of(_inside(s, origin, old)))
 
     def fill(point: Indices) -> nodes.BufferStore:
         return nodes.BufferStore(new, filling(point), point)

@@ -114,7 +114,7 @@ def primitive(fn: F) -> F:
         self._enter_function_of(given.values())
         state = self.state
         before, index, call = state.func, state._index, state.call
-        names, blocks = set(state.names), set(state.block_names)
+        names, blocks, relaid = set(state.names), set(state.block_names), state.relaid
         state.call = PrimitiveCall(name, given)
         self._depth += 1
         try:
@@ -124,7 +124,7 @@ def primitive(fn: F) -> F:
                 verify(state.func)
         except BaseException:
             state.func, state._index, state.names, state.block_names = before, index, names, blocks
-            state.call, state.facts = call, Facts(before)
+            state.call, state.facts, state.relaid = call, Facts(before), relaid
             self._enter(name_before)
             raise
         finally:

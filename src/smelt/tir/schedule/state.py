@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from smelt.arith import Answer
@@ -25,6 +26,21 @@ from .canonical import bound_names, canonicalize
 from .region import refreshed, told_by_body
 from .show import show
 from .trace_text import arguments_text, expr_text
+
+
+@dataclass(frozen=True)
+class Relaid:
+    """What a parameter in another layout holds.
+
+    given  the parameter as it was
+    at     variables: the indices of an element in the new layout
+    value  what stands there, an expression of `given`; None where the map could not be inverted
+    """
+
+    given: nodes.Buffer
+    at: tuple[Var, ...]
+    value: Expr | None
+
 
 Change = nodes.Stmt | None | Callable[[Any], nodes.Stmt]
 """What becomes of a statement: another, none, or a function of it when its parts are done."""
@@ -81,7 +97,10 @@ class Index:
 
 
 class State:
-    """A function, its index, its facts and its names."""
+    """A function, its index, its facts and its names.
+
+    relaid  by name: what parameters hold that have another layout than they were given in
+    """
 
     def __init__(self, func: nodes.PrimFunc) -> None:
         """Give loops, blocks and variables names of their own and bind their ranges."""
@@ -92,6 +111,7 @@ class State:
         self.call = PrimitiveCall("Schedule", {})
         self.render = "detail"
         self.history: list[tuple[PrimitiveCall, nodes.PrimFunc]] = []
+        self.relaid: Mapping[str, Relaid] = {}
         self._index: Index | None = None
         self._checked: dict[nodes.Stmt, object] = {}
 
