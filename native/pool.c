@@ -34,10 +34,10 @@
 #define LINE 64
 #define SLOTS 8 /* launches at once; any more run on their callers alone */
 #define SPINS_PER_LOOK 64 /* pauses between two looks at the clock */
-#define YIELD_NS 50000 /* after so long a wait others may need this CPU more */
 #define WORKER_NS 400000 /* covers gaps of 100 us and more between launches, not idle time */
 #define CALLER_NS 200000 /* then asleep: who holds the last index may need this CPU */
-#define REPLACE_INTERVAL_NS 1000000
+#define PLACE_INTERVAL_NS 1000000
+#define FREE_INTERVAL_NS 100000000
 
 #define NEXT_BITS 24
 #define COUNT_BITS 24
@@ -75,7 +75,7 @@ struct smelt_pool {
     _Atomic int32_t threads; /* the caller included */
     _Atomic int32_t started; /* workers running */
     _Atomic int32_t caller_cpu;
-    int64_t placed_at;
+    _Atomic int64_t place_after; /* time before which workers stay where they may be */
     worker *workers;
     smelt_pool *next_pool;
 #ifdef __linux__
@@ -111,10 +111,7 @@ static inline int64_t spin(patience *p) {
     int64_t time = smelt_now();
     if (p->since == 0)
         p->since = time;
-    p->waited = time - p->since;
-    if (p->waited > YIELD_NS)
-        sched_yield();
-    return p->waited;
+    return p->waited = time - p->since;
 }
 
 /* ---- working ----------------------------------------------------------------------------------- */
@@ -236,6 +233,14 @@ static void *worker_main(void *argument) {
 
 #ifdef __linux__
 
+static void move_workers(smelt_pool *pool, const cpu_set_t *set, int off_cpu, int64_t wait) {
+    int started = atomic_load(&pool->started);
+    for (int i = 0; i < started; i++)
+        pthread_setaffinity_np(pool->workers[i].thread, sizeof *set, set);
+    atomic_store_explicit(&pool->caller_cpu, off_cpu, memory_order_relaxed);
+    atomic_store_explicit(&pool->place_after, smelt_now() + wait, memory_order_relaxed);
+}
+
 /* Two spinning threads on one CPU cost a time slice per launch, so workers may run anywhere but on
  * the caller's CPU. */
 static void place_workers(smelt_pool *pool, const launch *own) {
@@ -247,17 +252,19 @@ static void place_workers(smelt_pool *pool, const launch *own) {
     for (launch *l = pool->slots; l < pool->slots + SLOTS; l++)
         if (l != own && atomic_load(&l->taken))
             return;
-    /* Callers on two CPUs that take turns must not move the workers at every launch. */
-    int64_t time = smelt_now();
-    if (pool->caller_cpu >= 0 && time - pool->placed_at < REPLACE_INTERVAL_NS)
+    if (smelt_now() < atomic_load_explicit(&pool->place_after, memory_order_relaxed))
         return;
     cpu_set_t set = pool->allowed;
     CPU_CLR(cpu, &set);
-    int started = atomic_load(&pool->started);
-    for (int i = 0; i < started; i++)
-        pthread_setaffinity_np(pool->workers[i].thread, sizeof set, &set);
-    atomic_store_explicit(&pool->caller_cpu, cpu, memory_order_relaxed);
-    pool->placed_at = time;
+    /* Callers on two CPUs that take turns must not move the workers at every launch. */
+    move_workers(pool, &set, cpu, PLACE_INTERVAL_NS);
+}
+
+/* Somebody else wants the CPU of a worker that works for a caller who goes to sleep: it may go where
+ * it likes, also to the caller's CPU, and for some time keeps that freedom. */
+static void free_workers(smelt_pool *pool) {
+    if (atomic_load_explicit(&pool->caller_cpu, memory_order_relaxed) >= 0)
+        move_workers(pool, &pool->allowed, -1, FREE_INTERVAL_NS);
 }
 
 static void find_allowed(smelt_pool *pool) {
@@ -268,6 +275,7 @@ static void find_allowed(smelt_pool *pool) {
 #else
 
 static void place_workers(smelt_pool *pool, const launch *own) { (void)pool, (void)own; }
+static void free_workers(smelt_pool *pool) { (void)pool; }
 static void find_allowed(smelt_pool *pool) { (void)pool; }
 
 #endif
@@ -287,8 +295,9 @@ static void start_workers(smelt_pool *pool) {
             break;
         }
         pool->started = i + 1;
-        pool->caller_cpu = -1;
     }
+    pool->caller_cpu = -1;
+    pool->place_after = 0;
     pthread_mutex_unlock(&all_pools_lock);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -306,11 +315,12 @@ int32_t smelt_serial_for(void *unused, smelt_task task, void *closure, int64_t c
 }
 
 /* Waits for what others won: the last of them wakes a caller that sleeps. */
-static void wait_for(launch *l) {
+static void wait_for(smelt_pool *pool, launch *l) {
     patience p = {0};
     while (atomic_load_explicit(&l->pending, memory_order_acquire) > 0) {
         if (spin(&p) < CALLER_NS)
             continue;
+        free_workers(pool);
         atomic_store(&l->waiting, 1);
         if (atomic_load(&l->pending) > 0)
             smelt_sleep_while(&l->waiting, 1);
@@ -327,7 +337,7 @@ static void run_segment(smelt_pool *pool, launch *l, int64_t first, int64_t coun
     if (atomic_load(&pool->sleepers) > 0)
         wake_workers(pool, helpers);
     work(l, 0);
-    wait_for(l);
+    wait_for(pool, l);
 }
 
 /* A slot of our own; NULL where all are taken. */
