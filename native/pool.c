@@ -34,10 +34,10 @@
 #define LINE 64
 #define SLOTS 8 /* launches at once; any more run on their callers alone */
 #define SPINS_PER_LOOK 64 /* pauses between two looks at the clock */
-#define WORKER_NS 400000 /* covers gaps of 100 us and more between launches, not idle time */
+#define WORKER_NS 150000 /* covers gaps of 100 us between launches, not idle time */
 #define CALLER_NS 200000 /* then asleep: who holds the last index may need this CPU */
-#define PLACE_INTERVAL_NS 1000000
-#define FREE_INTERVAL_NS 100000000
+#define SHORT_STAY_NS 1000000 /* between two moves of a worker off the caller's CPU */
+#define LONG_STAY_NS 10000000000 /* after which the next stay is a short one again */
 
 #define NEXT_BITS 24
 #define COUNT_BITS 24
@@ -50,6 +50,7 @@ enum { IDLE, ASLEEP, WORKING };
 
 typedef struct worker {
     _Alignas(LINE) _Atomic uint32_t doing;
+    int64_t moved_at, stay; /* for how long it stays where it moved to, nanoseconds */
     pthread_t thread;
     smelt_pool *pool;
 } worker;
@@ -74,14 +75,9 @@ struct smelt_pool {
     _Atomic int32_t stop;
     _Atomic int32_t threads; /* the caller included */
     _Atomic int32_t started; /* workers running */
-    _Atomic int32_t caller_cpu;
-    _Atomic int64_t place_after; /* time before which workers stay where they may be */
+    _Atomic int32_t caller_cpu; /* of the last launch that was alone */
     worker *workers;
     smelt_pool *next_pool;
-#ifdef __linux__
-    cpu_set_t allowed;
-    int movable; /* more than one CPU is allowed */
-#endif
 };
 
 /* Every pool of this library, for the child of a fork. The lock is also held while workers start, so
@@ -203,6 +199,29 @@ static void sleep_worker(worker *self) {
     atomic_fetch_sub(&pool->sleepers, 1);
 }
 
+/* Two threads of a launch on one CPU do the work of one. A worker that spins where the caller runs
+ * moves away, but is not kept away, and moves ever more rarely: beside other processes the scheduler
+ * knows better. */
+static void step_aside(worker *self) {
+#ifdef __linux__
+    int cpu = smelt_current_cpu();
+    if (cpu < 0 || cpu != atomic_load_explicit(&self->pool->caller_cpu, memory_order_relaxed))
+        return;
+    int64_t time = smelt_now(), stayed = time - self->moved_at;
+    cpu_set_t all, others;
+    if (stayed < self->stay || sched_getaffinity(0, sizeof all, &all) != 0)
+        return;
+    self->moved_at = time;
+    self->stay = stayed > LONG_STAY_NS ? SHORT_STAY_NS : 2 * self->stay;
+    others = all;
+    CPU_CLR(cpu, &others);
+    if (sched_setaffinity(0, sizeof others, &others) == 0)
+        sched_setaffinity(0, sizeof all, &all);
+#else
+    (void)self;
+#endif
+}
+
 static void *worker_main(void *argument) {
     worker *self = argument;
     smelt_pool *pool = self->pool;
@@ -224,61 +243,12 @@ static void *worker_main(void *argument) {
         } else if (spin(&p) > WORKER_NS) {
             sleep_worker(self);
             p = (patience){0};
+        } else if (p.pauses % SPINS_PER_LOOK == 0) {
+            step_aside(self);
         }
     }
     return NULL;
 }
-
-/* ---- placing workers --------------------------------------------------------------------------- */
-
-#ifdef __linux__
-
-static void move_workers(smelt_pool *pool, const cpu_set_t *set, int off_cpu, int64_t wait) {
-    int started = atomic_load(&pool->started);
-    for (int i = 0; i < started; i++)
-        pthread_setaffinity_np(pool->workers[i].thread, sizeof *set, set);
-    atomic_store_explicit(&pool->caller_cpu, off_cpu, memory_order_relaxed);
-    atomic_store_explicit(&pool->place_after, smelt_now() + wait, memory_order_relaxed);
-}
-
-/* Two spinning threads on one CPU cost a time slice per launch, so workers may run anywhere but on
- * the caller's CPU. */
-static void place_workers(smelt_pool *pool, const launch *own) {
-    int cpu = smelt_current_cpu();
-    if (cpu == atomic_load_explicit(&pool->caller_cpu, memory_order_relaxed) || cpu < 0 ||
-        !pool->movable)
-        return;
-    /* Beside other callers, or inside of a task of theirs, there is no one CPU to keep off. */
-    for (launch *l = pool->slots; l < pool->slots + SLOTS; l++)
-        if (l != own && atomic_load(&l->taken))
-            return;
-    if (smelt_now() < atomic_load_explicit(&pool->place_after, memory_order_relaxed))
-        return;
-    cpu_set_t set = pool->allowed;
-    CPU_CLR(cpu, &set);
-    /* Callers on two CPUs that take turns must not move the workers at every launch. */
-    move_workers(pool, &set, cpu, PLACE_INTERVAL_NS);
-}
-
-/* Somebody else wants the CPU of a worker that works for a caller who goes to sleep: it may go where
- * it likes, also to the caller's CPU, and for some time keeps that freedom. */
-static void free_workers(smelt_pool *pool) {
-    if (atomic_load_explicit(&pool->caller_cpu, memory_order_relaxed) >= 0)
-        move_workers(pool, &pool->allowed, -1, FREE_INTERVAL_NS);
-}
-
-static void find_allowed(smelt_pool *pool) {
-    pool->movable = sched_getaffinity(0, sizeof pool->allowed, &pool->allowed) == 0 &&
-                    CPU_COUNT(&pool->allowed) > 1;
-}
-
-#else
-
-static void place_workers(smelt_pool *pool, const launch *own) { (void)pool, (void)own; }
-static void free_workers(smelt_pool *pool) { (void)pool; }
-static void find_allowed(smelt_pool *pool) { (void)pool; }
-
-#endif
 
 static void start_workers(smelt_pool *pool) {
     sigset_t all, before;
@@ -296,8 +266,6 @@ static void start_workers(smelt_pool *pool) {
         }
         pool->started = i + 1;
     }
-    pool->caller_cpu = -1;
-    pool->place_after = 0;
     pthread_mutex_unlock(&all_pools_lock);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -315,12 +283,11 @@ int32_t smelt_serial_for(void *unused, smelt_task task, void *closure, int64_t c
 }
 
 /* Waits for what others won: the last of them wakes a caller that sleeps. */
-static void wait_for(smelt_pool *pool, launch *l) {
+static void wait_for(launch *l) {
     patience p = {0};
     while (atomic_load_explicit(&l->pending, memory_order_acquire) > 0) {
         if (spin(&p) < CALLER_NS)
             continue;
-        free_workers(pool);
         atomic_store(&l->waiting, 1);
         if (atomic_load(&l->pending) > 0)
             smelt_sleep_while(&l->waiting, 1);
@@ -337,13 +304,26 @@ static void run_segment(smelt_pool *pool, launch *l, int64_t first, int64_t coun
     if (atomic_load(&pool->sleepers) > 0)
         wake_workers(pool, helpers);
     work(l, 0);
-    wait_for(pool, l);
+    wait_for(l);
+}
+
+/* Tells the workers which CPU is ours. Beside other callers, or inside of a task of theirs, there is no
+ * one CPU to keep off. */
+static void tell_cpu(smelt_pool *pool, const launch *own) {
+    int cpu = smelt_current_cpu();
+    if (cpu == atomic_load_explicit(&pool->caller_cpu, memory_order_relaxed))
+        return;
+    for (launch *l = pool->slots; l < pool->slots + SLOTS; l++)
+        if (l != own && atomic_load_explicit(&l->taken, memory_order_relaxed))
+            return;
+    atomic_store_explicit(&pool->caller_cpu, cpu, memory_order_relaxed);
 }
 
 /* A slot of our own; NULL where all are taken. */
 static launch *take_slot(smelt_pool *pool) {
     for (launch *l = pool->slots; l < pool->slots + SLOTS; l++)
-        if (!atomic_load_explicit(&l->taken, memory_order_relaxed) && !atomic_exchange(&l->taken, 1))
+        if (!atomic_load_explicit(&l->taken, memory_order_relaxed) &&
+            !atomic_exchange_explicit(&l->taken, 1, memory_order_acquire))
             return l;
     return NULL;
 }
@@ -357,7 +337,7 @@ static int32_t run(smelt_pool *pool, smelt_task task, void *closure, int64_t cou
         return smelt_serial_for(NULL, task, closure, count);
     if (atomic_load_explicit(&pool->started, memory_order_acquire) < threads - 1)
         start_workers(pool);
-    place_workers(pool, l);
+    tell_cpu(pool, l);
     l->task = task;
     l->closure = closure;
     atomic_store_explicit(&l->status, 0, memory_order_relaxed);
@@ -424,7 +404,6 @@ smelt_pool *smelt_pool_create(int32_t threads) {
     pool->workers = workers;
     pool->threads = threads;
     pool->caller_cpu = -1;
-    find_allowed(pool);
     pthread_once(&fork_once, watch_forks);
     pthread_mutex_lock(&all_pools_lock);
     pool->next_pool = all_pools;
