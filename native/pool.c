@@ -259,6 +259,7 @@ static void start_workers(smelt_pool *pool) {
     for (int i = pool->started; i < pool->threads - 1; i++) {
         worker *w = &pool->workers[i];
         w->pool = pool;
+        w->stay = SHORT_STAY_NS;
         atomic_store(&w->doing, IDLE);
         if (pthread_create(&w->thread, NULL, worker_main, w) != 0) {
             pool->threads = i + 1; /* fewer threads are slower, not wrong */

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -200,6 +201,27 @@ def test_a_view_limits_its_threads(pool: Pool) -> None:
         names.clear()
         assert pool.launch(task, 50, threads=2) == 0
         assert len(names) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinity")
+def test_workers_keep_their_affinity(pool: Pool) -> None:
+    """A worker may leave its caller's CPU, but is not kept away from it."""
+    meeting = threading.Barrier(4)
+    workers: set[int] = set()
+
+    def task(_index: int) -> None:
+        workers.add(threading.get_native_id())
+        meeting.wait(SECONDS)
+
+    assert pool.launch(task, 4) == 0
+    workers.remove(threading.get_native_id())
+    allowed = os.sched_getaffinity(0)
+    for _ in range(200):
+        assert pool.launch(lambda _: None, 4) == 0
+    end = time.monotonic() + SECONDS  # one that moves just now has another affinity for a moment
+    while any(os.sched_getaffinity(w) != allowed for w in workers) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert [os.sched_getaffinity(w) for w in workers] == [allowed] * 3
 
 
 def test_a_failure_is_of_its_own_launch(pool: Pool) -> None:
