@@ -97,8 +97,8 @@ typedef struct caller {
 static void *call(void *argument) {
     caller *c = argument;
     int ok = 1;
-    for (int done = 0; done < c->launches; done += 100)
-        ok &= launch_many(c->pools[(c->seed + (unsigned)done / 100) % POOLS], 100, c->seed + (unsigned)done);
+    for (unsigned turn = c->seed; turn < c->seed + (unsigned)c->launches / 100; turn++)
+        ok &= launch_many(c->pools[turn % POOLS], 100, turn);
     return ok ? NULL : c;
 }
 
