@@ -17,12 +17,14 @@ SMELT_HIDDEN int32_t smelt_fail(int32_t status, const char *format, ...)
 SMELT_HIDDEN int32_t smelt_map_weights(const smelt_model_info *info, const void **weights,
                                        void **mapping, size_t *length);
 
-/* Sleeping and waking: a worker's own word is 1 while it sleeps. */
+/* Time since some moment, in nanoseconds. */
+SMELT_HIDDEN int64_t smelt_now(void);
+
+/* Sleeping and waking: the word has one value while its thread sleeps. */
 SMELT_HIDDEN void smelt_sleep_while(_Atomic uint32_t *word, uint32_t value);
 SMELT_HIDDEN void smelt_wake(_Atomic uint32_t *word);
 
-/* Keeping workers off the caller's CPU; all do nothing where the system has no such calls. */
-SMELT_HIDDEN int smelt_cpu_count(void);
+/* The CPU that runs this thread; -1 where the system does not say. */
 SMELT_HIDDEN int smelt_current_cpu(void);
 
 static inline void smelt_pause(void) {

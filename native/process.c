@@ -3,8 +3,8 @@
  * Every copy asks all loaded libraries, in load order, for the symbol below; the first that has it
  * owns the pool. Load order is the same for all who ask, so nothing has to be published, and a
  * value inherited through exec cannot mislead. The owner is then kept loaded for ever, because its
- * code runs the workers. The symbol carries the version of the pool, so that other versions do
- * not see each other.
+ * code runs the workers. The symbol carries the version of the pool, because every copy works
+ * on the pool's fields by its own code: other versions do not see each other.
  */
 #define _GNU_SOURCE
 #include "internal.h"
@@ -20,9 +20,9 @@
 #include <mach-o/dyld.h>
 #endif
 
-#define OWNER_SYMBOL "smelt_process_pool_v1"
+#define OWNER_SYMBOL "smelt_process_pool_v2"
 
-SMELT_API smelt_pool *smelt_process_pool_v1(int32_t threads);
+SMELT_API smelt_pool *smelt_process_pool_v2(int32_t threads);
 
 static smelt_pool *own_pool;   /* of this copy, if it is the owner */
 static smelt_pool *found_pool; /* whoever the owner is */
@@ -56,7 +56,7 @@ static void make_own_pool(void) {
 #endif
 }
 
-smelt_pool *smelt_process_pool_v1(int32_t threads) {
+smelt_pool *smelt_process_pool_v2(int32_t threads) {
     static _Atomic int32_t first = 1;
     if (atomic_exchange(&first, 0))
         wanted_threads = threads;
@@ -145,7 +145,7 @@ static void find_pool(void) {
         free(list.names[i]);
     free(list.names);
     if (found_pool == NULL)
-        found_pool = smelt_process_pool_v1(wanted_threads);
+        found_pool = smelt_process_pool_v2(wanted_threads);
 }
 
 smelt_pool *smelt_pool_default(int32_t threads) {

@@ -180,7 +180,7 @@ SMELT_API const char *smelt_dtype_name(int32_t dtype);
 typedef struct smelt_pool smelt_pool;
 
 /* The one pool of this process, whichever library made it. threads: how many to use if this call
- * makes it, 0 for SMELT_NUM_THREADS or else all CPUs that the process may use. */
+ * makes it, 0 for SMELT_NUM_THREADS or else smelt_cpu_count(), which is also the most. */
 SMELT_API smelt_pool *smelt_pool_default(int32_t threads);
 /* A pool of its own with exactly this many threads, the caller's included. */
 SMELT_API smelt_pool *smelt_pool_create(int32_t threads);
@@ -237,6 +237,10 @@ SMELT_API void smelt_free(void *memory);
 SMELT_API int32_t smelt_cpu_has(const char *feature);
 /* The names smelt_cpu_has knows on this architecture, NULL past the end. */
 SMELT_API const char *smelt_cpu_feature(int64_t index);
+/* How many CPUs this process may use now: cores of its affinity, at most its cgroups' quota. */
+SMELT_API int32_t smelt_cpu_count(void);
+/* The same for a set of CPUs (a cpu_set_t), where the files of Linux stand under the folder `root`. */
+SMELT_API int32_t smelt_count_cpus(const char *root, const void *cpus);
 
 #ifdef __cplusplus
 }

@@ -1,17 +1,26 @@
-/* system.c: the few calls that differ between systems: sleeping, CPUs, memory. */
+/* system.c: the few calls that differ between systems: time, sleeping, the CPU, memory. */
 #define _GNU_SOURCE
 #include "internal.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <time.h>
 
 #ifdef __linux__
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 #endif
+
+/* ---- time -------------------------------------------------------------------------------------- */
+
+int64_t smelt_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 /* ---- sleeping ---------------------------------------------------------------------------------- */
 
@@ -48,7 +57,7 @@ void smelt_wake(_Atomic uint32_t *word) {
 
 #endif
 
-/* ---- CPUs -------------------------------------------------------------------------------------- */
+/* ---- CPU --------------------------------------------------------------------------------------- */
 
 int smelt_current_cpu(void) {
 #ifdef __linux__
@@ -56,16 +65,6 @@ int smelt_current_cpu(void) {
 #else
     return -1;
 #endif
-}
-
-int smelt_cpu_count(void) {
-#ifdef __linux__
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return CPU_COUNT(&set);
-#endif
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count > 0 ? (int)count : 1;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */

@@ -39,9 +39,8 @@ def test_pool_under_stress(stress: Path, threads: int) -> None:
 @pytest.mark.parametrize(("text", "threads"), [("1", 1), ("100000000", None), ("0", None)])
 def test_thread_count_from_the_environment(stress: Path, text: str, threads: int | None) -> None:
     program = (
-        "from smelt.runtime.native import library as l; "
-        "print(l().smelt_pool_threads(l().smelt_pool_default(0)), len(__import__('os')."
-        "sched_getaffinity(0)))"
+        "from smelt.runtime.native import cores, library as l; "
+        "print(l().smelt_pool_threads(l().smelt_pool_default(0)), cores())"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Self, TypedDict
 
 from smelt.runtime.errors import nearest
@@ -81,12 +82,13 @@ class Options:
         """The worker processes that compile."""
         return self.workers if self.workers is not None else cores()
 
-    @property
+    @cached_property  # one compilation is for one number, though the process may be moved
     def cores(self) -> int:
         """The processors that the code will use."""
         if self.threads is not None:
             return self.threads
-        return min(check_environment() or cores(), cores())
+        have = cores()
+        return min(check_environment() or have, have)
 
     def describe(self) -> str:
         """One line per option, for `smelt options` and dumps."""

@@ -91,6 +91,8 @@ def library() -> ctypes.CDLL:
         ("smelt_free", None, [c_void_p]),
         ("smelt_cpu_has", c_int32, [c_char_p]),
         ("smelt_cpu_feature", c_char_p, [c_int64]),
+        ("smelt_cpu_count", c_int32, []),
+        ("smelt_count_cpus", c_int32, [c_char_p, c_void_p]),
         ("smelt_status_name", c_char_p, [c_int32]),
         ("smelt_dtype_name", c_char_p, [c_int32]),
     ]
@@ -162,10 +164,8 @@ def check_environment() -> int | None:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """How many cores this process may use now: its affinity's, at most its cgroups' quota."""
+    return int(library().smelt_cpu_count())
 
 
 def num_threads() -> int:
