@@ -8,7 +8,7 @@ from smelt.codegen.peak import FLOAT, FMA, Peak
 from smelt.runtime.native import cores
 from smelt.target import Machine, Target, machine_of
 
-SLOWER = 64
+SLOWER = 32
 """What fmaf takes at least, as a function of the C library, of a multiplication and an addition."""
 
 

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -35,8 +35,18 @@ PACKAGES = {
     ),
 }
 ENVIRONMENTS = ROOT / "build" / "peers"
-ROUNDS = 7
 SAME = 1e-3  # of max |a - b| / max |b|: a runtime whose results are further off is not timed
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long to measure: seconds of each side together, in so many rounds."""
+
+    seconds: float
+    rounds: int = 7
+
+
+QUICKLY = Pace(0.2, 2)
 
 
 @dataclass(frozen=True)
@@ -161,13 +171,16 @@ class Beside:
                 rows[side]["error"] = f"its results are off by {off:.1e}"
         return rows
 
-    def time(self, sides: Sequence[Side], seconds: float, rounds: int = ROUNDS) -> Results:
-        """What each side's calls take, in turns A B A B …, `seconds` of each side together."""
+    def time(self, sides: Sequence[Side], pace: Pace, meant: Collection[int] = ()) -> Results:
+        """What each side's calls take, in turns A B A B …
+
+        meant  ids of processes whose work is part of the measurement
+        """
         taken: dict[Side, list[float]] = {side: [] for side in sides}
-        foreign = Foreign([worker.pid for worker in self.workers.values()])
-        for _ in range(rounds):
+        foreign = Foreign([*meant, *[worker.pid for worker in self.workers.values()]])
+        for _ in range(pace.rounds):
             for side, kept in taken.items():
-                kept += self.workers[side].ask({"seconds": seconds / rounds})
+                kept += self.workers[side].ask({"seconds": pace.seconds / pace.rounds})
         found: Results = {side.name: summary(kept) for side, kept in taken.items()}
         return {**found, "foreign_cores": foreign.cores()}
 

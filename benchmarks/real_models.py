@@ -14,14 +14,14 @@ import onnx
 
 from benchmarks import zoo
 from benchmarks.options import arguments, report
-from benchmarks.peers import versions
+from benchmarks.peers import QUICKLY, Pace, versions
 from benchmarks.report import Results
 from tests.frontend.models import typed
 from tests.models import detector, image_nets, language_nets, signal_nets
 from tests.models.net import Dim, Feeds, floats, merged, words
 
 THREADS = 2
-SECONDS = 2.5  # for each runtime
+PACE = Pace(2.5)
 QUICK = ("wavenet",)
 
 IMAGE = floats("x", 1, 3, 224, 224)
@@ -68,15 +68,13 @@ def written(name: str, proto: onnx.ModelProto, feeds: Feeds) -> Iterator[tuple[P
 
 
 def measure(
-    names: Collection[str] = tuple(FEEDS),
-    seconds: float = SECONDS,
-    say: Callable[[str], object] = print,
+    names: Collection[str] = tuple(FEEDS), pace: Pace = PACE, say: Callable[[str], object] = print
 ) -> Results:
     """Some models, by default all."""
     rows = []
     for name in names:
         with written(name, model(name), FEEDS[name]()) as (path, inputs):
-            row = zoo.compare(path, inputs, THREADS, seconds)
+            row = zoo.compare(path, inputs, THREADS, pace)
         rows.append({"model": name, "threads": THREADS, **row})
         say(f"{name}: {zoo.said(row)}")
     return {"peers": versions(), "rows": rows}
@@ -90,5 +88,5 @@ def section(results: Results) -> str:
 if __name__ == "__main__":
     asked = arguments(__doc__, tuple(FEEDS))
     names = asked.only or (QUICK if asked.quick else tuple(FEEDS))
-    found = measure(names, 0.5 if asked.quick else SECONDS)
+    found = measure(names, QUICKLY if asked.quick else PACE)
     report("real_models", asked, found, section(found))

@@ -19,6 +19,8 @@ SECTIONS = {
     "zoo": "Models, against other runtimes",
     "real_models": "More models, against other runtimes",
     "dynamic": "Symbolic sizes, against builds for one size",
+    "symbolic": "Symbolic image sizes, against builds for one size",
+    "threads": "Two threads against one, alone and beside a busy process",
     "agreement": "Agreement with onnxruntime",
     "kernels": "Kernels, as shares of the machine's multiply-add limit",
     "intrinsics": "Instructions against plain code",

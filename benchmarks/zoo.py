@@ -10,11 +10,11 @@ from pathlib import Path
 
 from benchmarks import models
 from benchmarks.options import arguments, report
-from benchmarks.peers import PEERS, REFERENCE, SMELT, Side, beside, versions
+from benchmarks.peers import PEERS, QUICKLY, REFERENCE, SMELT, Pace, Side, beside, versions
 from benchmarks.report import Results, table
 
 THREADS = (1, 2)
-SECONDS = 3.0  # for each runtime
+PACE = Pace(3.0)
 NOISY = 0.15  # cores of foreign work, from which on a row is marked
 QUICK = ("mlp", "dscnn_kws")
 RATIOS = ("ratio", "best_ratio")
@@ -22,7 +22,7 @@ TITLES = {"onnxruntime": "onnxruntime", "openvino": "OpenVINO", "litert": "LiteR
 
 
 def compare(
-    model: Path, inputs: Path, threads: int, seconds: float = SECONDS, peers: Sequence[str] = PEERS
+    model: Path, inputs: Path, threads: int, pace: Pace = PACE, peers: Sequence[str] = PEERS
 ) -> Results:
     """Every runtime's median, and the ratios of smelt's to those of the others.
 
@@ -33,7 +33,7 @@ def compare(
         rows = workers.load(model, inputs)
         if "error" in rows[ours]:
             return {"error": rows[ours]["error"]}
-        times = workers.time([side for side, row in rows.items() if "error" not in row], seconds)
+        times = workers.time([side for side, row in rows.items() if "error" not in row], pace)
         failed = workers.failed | {
             s.name: row["error"] for s, row in rows.items() if "error" in row
         }
@@ -60,10 +60,7 @@ def said(row: Results) -> str:
 
 
 def measure(
-    folder: Path,
-    seconds: float = SECONDS,
-    names: Sequence[str] = (),
-    say: Callable[[str], object] = print,
+    folder: Path, pace: Pace = PACE, names: Sequence[str] = (), say: Callable[[str], object] = print
 ) -> Results:
     """All models of a folder that have inputs beside them, or those that are named."""
     rows = []
@@ -73,7 +70,7 @@ def measure(
         if skipped or not inputs.exists():
             continue
         for threads in THREADS:
-            row = compare(path, inputs, threads, seconds)
+            row = compare(path, inputs, threads, pace)
             rows.append({"model": path.stem, "threads": threads, **row})
             say(f"{path.stem} {threads}: {said(row)}")
     return {"peers": versions(), "rows": rows}
@@ -132,5 +129,5 @@ if __name__ == "__main__":
     asked = arguments(__doc__)
     names = asked.only or (QUICK if asked.quick else ())
     folder = Path(asked.folder) if asked.folder else models.zoo(names=names or models.NAMES)
-    found = measure(folder, 0.5 if asked.quick else SECONDS, names)
+    found = measure(folder, QUICKLY if asked.quick else PACE, names)
     report("zoo", asked, found, section(found))

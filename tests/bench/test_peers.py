@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import peers, zoo
 from benchmarks.kernels import MatMul
-from benchmarks.peers import Side
+from benchmarks.peers import Pace, Side
 from benchmarks.processes import ROOT, Failed, Talk, busy_core
 
 ECHO = """
@@ -70,7 +70,7 @@ def test_sides_take_turns(files: tuple[Path, Path]) -> None:
     symbolic = Side("symbolic", 1, sizes=sized)
     with peers.beside([one, symbolic]) as workers:
         rows = workers.load(*files)
-        times = workers.time([one, symbolic], 0.01, rounds=2)
+        times = workers.time([one, symbolic], Pace(0.01, 2))
     assert [rows[side]["difference"] for side in (one, symbolic)] == [0.0, 0.0]
     assert all(times[name]["calls"] >= 6 for name in ("one", "symbolic"))
     assert times.keys() == {"one", "symbolic", "foreign_cores"}
