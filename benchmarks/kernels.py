@@ -46,6 +46,7 @@ PACE = Pace(0.3)
 MANY, WORST = 20, 5
 """From so many random cases on, the table shows tenths of them; so many of the worst are named."""
 TENTHS = ("tenth percentile", "median", "ninetieth")
+NOTE = "~: other work disturbed the row, or more than five of the cases behind it."
 COLUMNS = {"kernel": "kernel", "model": "whole call"}
 
 
@@ -175,12 +176,11 @@ def peer_rows(threads: int, quick: bool) -> list[Results]:
         for case in smallest(found) if quick else found:
             feeds = {name: normal(*shape) for name, shape in case.inputs.items()}
             with written("case", case.model(), feeds) as files:
-                loaded = workers.load(*files)
-            good = [side for side, row in loaded.items() if "error" not in row]
-            row = described(case) | workers.time(good, QUICKLY if quick else PACE)
-            if SMELT in row:
-                row |= ratios(row, PEERS)
-            rows.append(row | workers.failed)
+                workers.load(*files)
+            row = described(case) | workers.time(QUICKLY if quick else PACE)
+            rows.append(row | (ratios(row, PEERS) if SMELT in row else {}))
+            if workers.failed:
+                rows[-1]["error"] = ", ".join(f"{k}: {v}" for k, v in workers.failed.items())
     return rows
 
 
@@ -232,7 +232,7 @@ def section(results: Results) -> str:
         none = [""] * (len(columns) - 1)
         lines += [[row["case"], row["error"], *none] for row in rows if "error" in row]
         parts += [title, table(["case", *columns.values()], lines)]
-    parts.append("~: other work disturbed the row.")
+    parts.append(NOTE)
     return "\n\n".join(parts + [peer_table(entry) for entry in results.get("peers", ())])
 
 
@@ -252,11 +252,7 @@ def peer_table(entry: Results) -> str:
     if len(rows) >= MANY:
         spread = tenths([row["best_ratio"] for row in rows], "{:.2f}".format)
         lines = [[name, one, ""] for name, one in zip(TENTHS, spread, strict=True)] + lines
-    lines += [
-        [row["case"], "–", "smelt or every peer failed"]
-        for row in entry["rows"]
-        if "best_ratio" not in row
-    ]
+    lines += [[row["case"], row["error"], ""] for row in entry["rows"] if "error" in row]
     return f"{title}\n\n{table(['case', 'time / the best', 'the best'], lines)}"
 
 

@@ -122,65 +122,83 @@ def loaded(side: Side, worker: Talk, model: Path, inputs: Path, folder: Path) ->
         return {**told, "results": list(content.values())}
 
 
-def channels_first(value: Array, shape: tuple[int, ...]) -> Array:
-    """A result with channels last in ONNX's order, where it has another shape than ONNX's."""
-    return value if value.shape == shape or value.ndim < 3 else np.moveaxis(value, -1, 1)
+def difference(side: Side, ours: Sequence[Array], wanted: Sequence[Array]) -> float:
+    """How far a side's results are from others: max |a - b| / max |b|.
+
+    A converted model has its channels last, where it gives images.
+    """
+    if len(ours) != len(wanted):
+        return float("inf")
+    if side.runtime == "litert":
+        pairs = zip(ours, wanted, strict=True)
+        ours = [a if a.shape == b.shape or a.ndim < 3 else np.moveaxis(a, -1, 1) for a, b in pairs]
+    off: float = largest_error(ours, wanted)
+    return off
 
 
 class Beside:
-    """Workers that stay, so that many models meet the same processes."""
+    """Workers that stay, so that many models meet the same processes.
+
+    failed  why a side is not measured, by its name: for the model that was loaded last
+    """
 
     def __init__(self, sides: Sequence[Side]) -> None:
-        """Start a worker for each side; those that cannot be started say why in every row."""
+        """Start a worker for each side, as far as its environment can be made."""
         self.failed: dict[str, str] = {}
-        self.workers: dict[Side, Talk] = {}
+        self._workers: dict[Side, Talk] = {}
+        self._loaded: list[Side] = []
         self._stack = contextlib.ExitStack()
         for side in sides:
             try:
                 worker = talk(side.runtime, side.threads, side.cores)
-                self.workers[side] = self._stack.enter_context(worker)
+                self._workers[side] = self._stack.enter_context(worker)
             except Failed as error:
                 self.failed[side.name] = str(error)
+        self._absent = dict(self.failed)
 
     def close(self) -> None:
         """End the workers."""
         self._stack.close()
 
-    def load(self, model: Path, inputs: Path) -> dict[Side, Results]:
-        """Load a model in every worker: a row of each, {"error"} where it fails or is wrong.
+    def load(self, model: Path, inputs: Path) -> dict[str, Results]:
+        """Load a model in every worker: what the sides that can be measured tell, by name.
 
         The results have to be those of onnxruntime, or else of the first that has any.
         """
-        rows: dict[Side, Results] = {}
-        results: dict[Side, Any] = {}
+        self.failed, self._loaded = dict(self._absent), []
+        told: dict[Side, Results] = {}
         with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
-            for side, worker in self.workers.items():
+            for side, worker in self._workers.items():
                 try:
-                    row = loaded(side, worker, model, inputs, Path(folder))
-                    results[side] = row.pop("results")
+                    told[side] = loaded(side, worker, model, inputs, Path(folder))
                 except Failed as error:
-                    row = {"error": str(error)}
-                rows[side] = row
+                    self.failed[side.name] = str(error)
+        results = {side: found.pop("results") for side, found in told.items()}
         known = [s for s in results if s.runtime == REFERENCE] or list(results)
         for side, arrays in results.items():
-            wanted = results[known[0]]
-            if side.runtime == "litert":
-                arrays = [channels_first(a, b.shape) for a, b in zip(arrays, wanted, strict=True)]
-            rows[side]["difference"] = off = largest_error(arrays, wanted)
-            if not off <= SAME:
-                rows[side]["error"] = f"its results are off by {off:.1e}"
-        return rows
+            off = difference(side, arrays, results[known[0]])
+            told[side]["difference"] = off
+            if off <= SAME:
+                self._loaded.append(side)
+            else:
+                self.failed[side.name] = f"its results are off by {off:.1e}"
+        return {side.name: told[side] for side in self._loaded}
 
-    def time(self, sides: Sequence[Side], pace: Pace, meant: Collection[int] = ()) -> Results:
-        """What each side's calls take, in turns A B A B …
+    def time(self, pace: Pace, meant: Collection[int] = ()) -> Results:
+        """What calls of each loaded side take, in turns A B A B …; those that fail are left out.
 
         meant  ids of processes whose work is part of the measurement
         """
-        taken: dict[Side, list[float]] = {side: [] for side in sides}
-        foreign = Foreign([*meant, *[worker.pid for worker in self.workers.values()]])
+        taken: dict[Side, list[float]] = {side: [] for side in self._loaded}
+        foreign = Foreign([*meant, *[self._workers[side].pid for side in taken]])
         for _ in range(pace.rounds):
-            for side, kept in taken.items():
-                kept += self.workers[side].ask({"seconds": pace.seconds / pace.rounds})
+            for side in list(taken):
+                try:
+                    question = {"seconds": pace.seconds / pace.rounds}
+                    taken[side] += self._workers[side].ask(question)
+                except Failed as error:
+                    self.failed[side.name] = str(error)
+                    del taken[side]
         found: Results = {side.name: summary(kept) for side, kept in taken.items()}
         return {**found, "foreign_cores": foreign.cores()}
 

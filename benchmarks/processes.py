@@ -151,7 +151,8 @@ class Foreign:
 
 
 def _ticks(process: int) -> int:
-    """The CPU time of a process so far, in the kernel's ticks."""
+    """The CPU time of a process so far, in the kernel's ticks; none of one that has ended."""
+    path = Path(f"/proc/{process}/stat")
     # Behind the name, which may contain anything: state, ten fields, user, system.
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    fields = path.read_text().rpartition(")")[2].split() if path.exists() else ["0"] * 13
     return int(fields[11]) + int(fields[12])

@@ -22,7 +22,7 @@ SECTIONS = {
     "symbolic": "Symbolic image sizes, against builds for one size",
     "threads": "Two threads against one, alone and beside a busy process",
     "agreement": "Agreement with onnxruntime",
-    "kernels": "Kernels, as shares of the machine's multiply-add limit",
+    "kernels": "Kernels, as shares of the machine's limits",
     "intrinsics": "Instructions against plain code",
     "tensor_level": "Schedules by hand, and the scheduler's speed",
     "graph_level": "Relay programs: passes, patterns, levels",

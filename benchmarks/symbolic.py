@@ -73,15 +73,10 @@ def time_sizes(name: str, quick: bool = False) -> list[Results]:
         feeds = floats(image.name, 1, channels, height, width)
         both = sides(image.name, channels, height, width)
         with written(name, proto, feeds) as files, beside(both) as workers:
-            loaded = workers.load(*files)
-            good = [side for side, told in loaded.items() if "error" not in told]
-            row = {
-                "network": name,
-                "size": [height, width],
-                **workers.time(good, QUICKLY if quick else PACE),
-            }
-        row["errors"] = {s.name: told["error"] for s, told in loaded.items() if "error" in told}
-        rows.append(row)
+            workers.load(*files)
+            times = workers.time(QUICKLY if quick else PACE)
+            row = {"network": name, "size": [height, width], "errors": workers.failed}
+        rows.append(row | times)
     return rows
 
 

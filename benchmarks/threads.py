@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks import models, real_models
 from benchmarks.options import arguments, report
 from benchmarks.peers import QUICKLY, REFERENCE, SMELT, Beside, Pace, Side, beside
-from benchmarks.processes import Failed, busy_core
+from benchmarks.processes import busy_core
 from benchmarks.real_models import FEEDS, written
 from benchmarks.report import Results, table
 from benchmarks.zoo import NOISY
@@ -61,14 +61,13 @@ def files(model: str, folder: Path | None) -> Iterator[tuple[Path, Path]]:
 def time_model(workers: Beside, model: str, folder: Path | None, pace: Pace) -> Results:
     """The medians of all sides, alone and beside a busy process."""
     with files(model, folder) as found:
-        loaded = workers.load(*found)
-    good = [side for side, told in loaded.items() if "error" not in told]
-    row: Results = {"errors": {s.name: t["error"] for s, t in loaded.items() if "error" in t}}
+        workers.load(*found)
+    row: Results = {}
     for state in ("alone", "busy"):
         with busy_core(CORES) if state == "busy" else nullcontext() as process:
             meant = [] if process is None else [process]
-            row[state] = workers.time(good, pace, meant=meant)
-    return row
+            row[state] = workers.time(pace, meant)
+    return {"errors": workers.failed, **row}
 
 
 def measure(
@@ -77,14 +76,11 @@ def measure(
     pace: Pace = PACE,
     say: Callable[[str], object] = print,
 ) -> Results:
-    """All models, or those that are named. Each has workers of its own: one that ends is new."""
+    """All models, or those that are named; each has workers of its own."""
     rows = []
     for model in names or listed(folder):
-        try:
-            with beside(SIDES) as workers:
-                row = time_model(workers, model, folder, pace)
-        except Failed as error:
-            row = {"errors": {"a worker": str(error)}}
+        with beside(SIDES) as workers:
+            row = time_model(workers, model, folder, pace)
         rows.append({"model": model, **row})
         say(f"{model} done")
     return {"rows": rows}
@@ -115,8 +111,6 @@ def section(results: Results) -> str:
     rows, lines, errors = results["rows"], [], []
     for row in rows:
         errors += [f"{row['model']}, {side}: {why}." for side, why in row["errors"].items()]
-        if "alone" not in row:
-            continue
         noisy = any(row[state]["foreign_cores"] > NOISY for state in ("alone", "busy"))
         one = row["alone"].get(OURS[1])
         cells = [f"{one['median_ms']:.3f}" if one else "–"]

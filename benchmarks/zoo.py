@@ -28,16 +28,14 @@ def compare(
 
     A peer that fails has a row {"error": why}; where smelt fails, that is the whole result.
     """
-    ours = Side(SMELT, threads)
-    with beside([ours, *[Side(name, threads, name) for name in peers]]) as workers:
-        rows = workers.load(model, inputs)
-        if "error" in rows[ours]:
-            return {"error": rows[ours]["error"]}
-        times = workers.time([side for side, row in rows.items() if "error" not in row], pace)
-        failed = workers.failed | {
-            s.name: row["error"] for s, row in rows.items() if "error" in row
-        }
-    found: Results = {"compile_s": rows[ours]["load_s"], "error": rows[ours]["difference"]}
+    sides = [Side(SMELT, threads), *[Side(name, threads, name) for name in peers]]
+    with beside(sides) as workers:
+        told = workers.load(model, inputs)
+        times = workers.time(pace)
+        failed = workers.failed
+    if SMELT in failed:
+        return {"error": failed[SMELT]}
+    found: Results = {"compile_s": told[SMELT]["load_s"], "error": told[SMELT]["difference"]}
     found |= times | {name: {"error": why} for name, why in failed.items()}
     return found | ratios(found, peers)
 

@@ -10,9 +10,9 @@ import onnx
 import pytest
 
 from benchmarks import peers, zoo
-from benchmarks.kernels import MatMul
 from benchmarks.peers import Pace, Side
 from benchmarks.processes import ROOT, Failed, Talk, busy_core
+from benchmarks.shapes import MatMul
 
 ECHO = """
 from benchmarks.processes import give_back, questions
@@ -69,11 +69,43 @@ def test_sides_take_turns(files: tuple[Path, Path]) -> None:
     sized = {"shapes": {"a": ["n", 16]}, "sizes": {"n": {"max": 8, "likely": [4]}}}
     symbolic = Side("symbolic", 1, sizes=sized)
     with peers.beside([one, symbolic]) as workers:
-        rows = workers.load(*files)
-        times = workers.time([one, symbolic], Pace(0.01, 2))
-    assert [rows[side]["difference"] for side in (one, symbolic)] == [0.0, 0.0]
+        told = workers.load(*files)
+        times = workers.time(Pace(0.01, 2))
+    assert [told[name]["difference"] for name in ("one", "symbolic")] == [0.0, 0.0]
     assert all(times[name]["calls"] >= 6 for name in ("one", "symbolic"))
     assert times.keys() == {"one", "symbolic", "foreign_cores"}
+
+
+def test_a_model_that_one_side_refuses(files: tuple[Path, Path]) -> None:
+    """Its reason is that of the last model only."""
+    one, static = Side("one", 1), Side("static", 1, sizes={"shapes": {"a": [5, 16]}})
+    with peers.beside([one, static]) as workers:
+        assert list(workers.load(*files)) == ["one"]
+        assert "shape [4, 16]" in workers.failed["static"]
+        onnx.save(MatMul(5, 8, 16).model(), files[0])
+        np.savez(files[1], a=np.ones((5, 16), np.float32))
+        assert list(workers.load(*files)) == ["one", "static"]
+        assert not workers.failed
+
+
+def test_what_cannot_be_started_lacks_in_every_model(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def python(name: str) -> str:
+        raise Failed(f"{name} cannot be installed: why")
+
+    monkeypatch.setattr(peers, "python", python)
+    with peers.beside([Side("openvino", 1, "openvino")]) as workers:
+        assert not workers.load(*files)
+        assert workers.failed == {"openvino": "openvino cannot be installed: why"}
+
+
+def test_results_of_a_converted_model_have_channels_last() -> None:
+    image = np.arange(24.0).reshape(1, 2, 3, 4)
+    last = [np.moveaxis(image, 1, -1)]
+    assert peers.difference(Side("litert", 1, "litert"), last, [image]) == 0.0
+    assert peers.difference(Side("smelt", 1), last, [image]) == float("inf")
+    assert peers.difference(Side("smelt", 1), [], [image]) == float("inf")
 
 
 def test_a_side_with_other_results_is_not_timed(
@@ -85,9 +117,10 @@ def test_a_side_with_other_results_is_not_timed(
     monkeypatch.setattr(peers, "loaded", loaded)
     one, other = Side("one", 1), Side("other", 1)
     with peers.beside([one, other]) as workers:
-        rows = workers.load(*files)
-    assert "error" not in rows[one]
-    assert rows[other]["error"] == "its results are off by 5.0e-01"
+        assert list(workers.load(*files)) == ["one"]
+        assert workers.failed == {"other": "its results are off by 5.0e-01"}
+        assert workers.time(Pace(0.01, 1)).keys() == {"foreign_cores"}
+        assert workers.failed.keys() == {"one", "other"}
 
 
 def test_ratios_are_to_onnxruntime_and_to_the_best() -> None:
