@@ -146,11 +146,11 @@ class Foreign:
         second = os.sysconf("SC_CLK_TCK")
         busy = sum(ticks[:3] + ticks[5:8]) / second
         own = os.times()
-        workers = sum(_ticks(worker) for worker in self._workers) / second
+        workers = sum(cpu_ticks(worker) for worker in self._workers) / second
         return busy, own.user + own.system + workers, time.perf_counter()
 
 
-def _ticks(process: int) -> int:
+def cpu_ticks(process: int) -> int:
     """The CPU time of a process so far, in the kernel's ticks; none of one that has ended."""
     path = Path(f"/proc/{process}/stat")
     # Behind the name, which may contain anything: state, ten fields, user, system.

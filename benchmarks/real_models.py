@@ -22,7 +22,7 @@ from tests.models.net import Dim, Feeds, floats, merged, words
 
 THREADS = 2
 PACE = Pace(2.5)
-QUICK = ("wavenet",)
+QUICK = ("gru",)
 
 IMAGE = floats("x", 1, 3, 224, 224)
 ROOMS = (image_nets, detector, signal_nets, language_nets)

@@ -64,7 +64,8 @@ def measure(
     rows = []
     for path in sorted(folder.glob("*.onnx")):
         inputs = path.with_suffix(".inputs.npz")
-        skipped = path.stem.endswith("_int8") or (names and path.stem not in names)
+        other = path.stem.endswith("_int8") or path.stem in models.DYNAMIC
+        skipped = path.stem not in names if names else other
         if skipped or not inputs.exists():
             continue
         for threads in THREADS:

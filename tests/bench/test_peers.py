@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from benchmarks import peers, zoo
 from benchmarks.peers import Pace, Side
-from benchmarks.processes import ROOT, Failed, Talk, busy_core
+from benchmarks.processes import ROOT, Failed, Foreign, Talk, busy_core, cpu_ticks
 from benchmarks.shapes import MatMul
 
 ECHO = """
@@ -46,6 +47,17 @@ def test_a_busy_core_is_free_again() -> None:
     with busy_core(1) as process:
         assert Path(f"/proc/{process}").exists()
     assert not Path(f"/proc/{process}").exists()
+
+
+def test_work_that_is_meant_is_not_foreign() -> None:
+    """Once the process has worked for 0.2 seconds, at least 0.1 of them are told apart."""
+    with busy_core(1) as process:
+        everything, others = Foreign(), Foreign([process])
+        start, before = time.perf_counter(), cpu_ticks(process)
+        while cpu_ticks(process) < before + 20:
+            time.sleep(0.01)
+        apart = everything.cores() - others.cores()
+        assert apart > 0.1 / (time.perf_counter() - start)
 
 
 def test_what_pip_cannot_install_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +133,22 @@ def test_a_side_with_other_results_is_not_timed(
         assert workers.failed == {"other": "its results are off by 5.0e-01"}
         assert workers.time(Pace(0.01, 1)).keys() == {"foreign_cores"}
         assert workers.failed.keys() == {"one", "other"}
+
+
+def test_models_are_chosen_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compare(model: Path, *_: object) -> dict[str, object]:
+        return {"error": model.stem}
+
+    monkeypatch.setattr(zoo, "compare", compare)
+    monkeypatch.setattr(zoo, "versions", dict)
+    for name in ("a", "b_int8", "bert_base_dynamic", "without_inputs", "z"):
+        (tmp_path / f"{name}.onnx").touch()
+        if name != "without_inputs":
+            (tmp_path / f"{name}.inputs.npz").touch()
+    for names, wanted in (((), ["a", "a", "z", "z"]), (["b_int8"], ["b_int8", "b_int8"])):
+        rows = zoo.measure(tmp_path, names=names, say=str)["rows"]
+        assert [row["model"] for row in rows] == wanted
+    assert [row["threads"] for row in rows] == [1, 2]
 
 
 def test_ratios_are_to_onnxruntime_and_to_the_best() -> None:
