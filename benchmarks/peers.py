@@ -211,3 +211,11 @@ def beside(sides: Sequence[Side]) -> Iterator[Beside]:
         yield made
     finally:
         made.close()
+
+
+if __name__ == "__main__":
+    for name in PACKAGES:
+        try:
+            print(python(name))
+        except Failed as error:
+            print(error)
