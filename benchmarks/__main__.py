@@ -10,7 +10,9 @@ from benchmarks import (
     models,
     peak,
     real_models,
+    symbolic,
     tensor_level,
+    threads,
     zoo,
 )
 from benchmarks.report import write
@@ -28,6 +30,8 @@ def main() -> None:
     write("zoo", zoo.measure(folder))
     write("real_models", real_models.measure())
     write("dynamic", dynamic.measure(models.zoo(names=models.DYNAMIC)))
+    write("symbolic", symbolic.measure())
+    write("threads", threads.measure(models.zoo(names=(*models.NAMES, *models.DYNAMIC))))
     write("agreement", agreement.measure([folder]))
 
 

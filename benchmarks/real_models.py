@@ -1,27 +1,28 @@
-"""Times smelt beside onnxruntime on models beside the zoo's: `python -m benchmarks.real_models`.
+"""Times smelt beside other runtimes on models beside the zoo's: `python -m benchmarks.real_models`.
 
-The builders are those of tests/models, here with the sizes of the originals. Names as arguments
-choose some models; their results are then only printed. Every model has a process of its own, in
-which both run in turns, neither's threads busy while the other runs.
+The builders are those of tests/models, here with the sizes of the originals. `--only` chooses some
+models; their results are then only printed.
 """
 
-import sys
-import time
-from collections.abc import Callable, Collection
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+import numpy as np
 import onnx
 
-import smelt
 from benchmarks import zoo
-from benchmarks.processes import give_back, worker
-from benchmarks.report import Results, write
-from smelt.cli.peer import Peer
+from benchmarks.options import arguments, report
+from benchmarks.peers import QUICKLY, Pace, versions
+from benchmarks.report import Results
 from tests.frontend.models import typed
 from tests.models import detector, image_nets, language_nets, signal_nets
-from tests.models.net import Feeds, floats, merged, words
+from tests.models.net import Dim, Feeds, floats, merged, words
 
 THREADS = 2
-SECONDS = 5.0  # for both together
+PACE = Pace(2.5)
+QUICK = ("gru",)
 
 IMAGE = floats("x", 1, 3, 224, 224)
 ROOMS = (image_nets, detector, signal_nets, language_nets)
@@ -49,31 +50,34 @@ FEEDS: dict[str, Callable[[], Feeds]] = {
 }
 
 
-def model(name: str) -> onnx.ModelProto:
-    """A model in full size, batch 1."""
+def model(name: str, batch: Dim = 1) -> onnx.ModelProto:
+    """A model in full size."""
     (build,) = (getattr(room, name) for room in ROOMS if name in room.FULL)
-    made: onnx.ModelProto = typed(build(1, **SIZES[name]))
+    made: onnx.ModelProto = typed(build(batch, **SIZES[name]))
     return made
 
 
-def time_model(name: str) -> Results:
-    """Both medians, their ratio, and how far the results agree."""
-    proto = model(name)
-    start = time.perf_counter()
-    exe = smelt.compile(proto, options=smelt.Options(threads=THREADS))
-    compile_s = time.perf_counter() - start
-    peer = Peer(proto.SerializeToString(), THREADS, spins=False)
-    return {"compile_s": compile_s, **zoo.beside(exe, peer, FEEDS[name](), SECONDS)}
+@contextmanager
+def written(name: str, proto: onnx.ModelProto, feeds: Feeds) -> Iterator[tuple[Path, Path]]:
+    """The files of a model and of its inputs, for as long as they are needed."""
+    with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
+        path, inputs = Path(folder, f"{name}.onnx"), Path(folder, f"{name}.inputs.npz")
+        onnx.save(proto, path)
+        np.savez(inputs, allow_pickle=False, **feeds)
+        yield path, inputs
 
 
-def measure(names: Collection[str] = tuple(FEEDS), say: Callable[[str], object] = print) -> Results:
+def measure(
+    names: Collection[str] = tuple(FEEDS), pace: Pace = PACE, say: Callable[[str], object] = print
+) -> Results:
     """Some models, by default all."""
     rows = []
     for name in names:
-        row = worker("benchmarks.real_models", name, threads=THREADS)
+        with written(name, model(name), FEEDS[name]()) as (path, inputs):
+            row = zoo.compare(path, inputs, THREADS, pace)
         rows.append({"model": name, "threads": THREADS, **row})
-        say(f"{name}: {row.get('error') if len(row) == 1 else row['ratio']}")
-    return {"rows": rows}
+        say(f"{name}: {zoo.said(row)}")
+    return {"peers": versions(), "rows": rows}
 
 
 def section(results: Results) -> str:
@@ -82,10 +86,7 @@ def section(results: Results) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["worker"]:
-        give_back(time_model(sys.argv[2]))
-    else:
-        found = measure(sys.argv[1:] or tuple(FEEDS))
-        if not sys.argv[1:]:
-            write("real_models", found)
-        print(section(found))
+    asked = arguments(__doc__, tuple(FEEDS))
+    names = asked.only or (QUICK if asked.quick else tuple(FEEDS))
+    found = measure(names, QUICKLY if asked.quick else PACE)
+    report("real_models", asked, found, section(found))

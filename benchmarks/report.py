@@ -16,11 +16,13 @@ Results = dict[str, Any]
 HERE = Path(__file__).resolve().parent
 # In the order of the page; each module has `section(results)`.
 SECTIONS = {
-    "zoo": "Models, against onnxruntime",
-    "real_models": "More models, against onnxruntime",
+    "zoo": "Models, against other runtimes",
+    "real_models": "More models, against other runtimes",
     "dynamic": "Symbolic sizes, against builds for one size",
+    "symbolic": "Symbolic image sizes, against builds for one size",
+    "threads": "Two threads against one, alone and beside a busy process",
     "agreement": "Agreement with onnxruntime",
-    "kernels": "Kernels, as shares of the machine's multiply-add limit",
+    "kernels": "Kernels, as shares of the machine's limits",
     "intrinsics": "Instructions against plain code",
     "tensor_level": "Schedules by hand, and the scheduler's speed",
     "graph_level": "Relay programs: passes, patterns, levels",
@@ -69,8 +71,8 @@ def page(folder: Path) -> str:
     """The page of all results in a folder."""
     parts = [
         "# Results",
-        "Written by `make bench`. Medians, measured in turns with what they are divided by, in one "
-        "process: ratios carry over to other machines, absolute figures do not.",
+        "Written by `make bench`. Medians, measured in turns with what they are divided by: ratios "
+        "carry over to other machines, absolute figures do not.",
     ]
     for name, title in SECTIONS.items():
         path = folder / f"{name}.json"

@@ -1,100 +1,132 @@
-"""Times smelt beside onnxruntime on a folder of ONNX models: `python -m benchmarks.zoo [FOLDER]`.
+"""Times smelt beside other runtimes on the zoo's ONNX models: `python -m benchmarks.zoo [FOLDER]`.
 
-Every (model, threads) has a process of its own, in which both run in turns.
+onnxruntime, OpenVINO and LiteRT, each in an environment and a process of its own; all take turns.
+LiteRT reads what onnx2tf makes of the models.
 """
 
 import statistics
-import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-
-import smelt
 from benchmarks import models
-from benchmarks.processes import Foreign, give_back, worker
-from benchmarks.report import Results, table, write
-from smelt.cli.peer import Peer
-from smelt.cli.results import Array, arrays, largest_error
-from smelt.cli.timing import interleave, summary
-from smelt.runtime import Executable
+from benchmarks.options import arguments, report
+from benchmarks.peers import PEERS, QUICKLY, REFERENCE, SMELT, Pace, Side, beside, versions
+from benchmarks.report import Results, table
 
 THREADS = (1, 2)
-SECONDS = 6.0  # for both together
+PACE = Pace(3.0)
 NOISY = 0.15  # cores of foreign work, from which on a row is marked
+QUICK = ("mlp", "dscnn_kws")
+RATIOS = ("ratio", "best_ratio")
+TITLES = {"onnxruntime": "onnxruntime", "openvino": "OpenVINO", "litert": "LiteRT"}
 
 
-def time_model(path: Path, threads: int) -> Results:
-    """Both medians, their ratio, and how far the results agree."""
-    with np.load(path.with_suffix(".inputs.npz")) as content:
-        feeds = dict(content)
-    start = time.perf_counter()
-    exe = smelt.compile(str(path), options=smelt.Options(threads=threads))
-    compile_s = time.perf_counter() - start
-    return {"compile_s": compile_s, **beside(exe, Peer(str(path), threads), feeds)}
-
-
-def beside(
-    exe: Executable, peer: Peer, feeds: Mapping[str, Array], seconds: float = SECONDS
+def compare(
+    model: Path, inputs: Path, threads: int, pace: Pace = PACE, peers: Sequence[str] = PEERS
 ) -> Results:
-    """A compiled model and the peer's in turns for some seconds."""
-    inputs = [feeds[tensor.name] for tensor in exe.inputs]
-    feeds = {name: feeds[name] for name in peer.inputs}
-    error = largest_error(arrays(exe(*inputs)), peer(feeds))
-    foreign = Foreign()
-    ours, theirs = interleave([lambda: exe(*inputs), lambda: peer(feeds)], seconds)
-    a, b = summary(ours), summary(theirs)
-    return {
-        "error": error,
-        "smelt": a,
-        "onnxruntime": b,
-        "ratio": a["median_ms"] / b["median_ms"],
-        "foreign_cores": foreign.cores(),
-        "planned_bytes": exe.memory.workspace,
-        "live_bytes": exe.memory.live,
-    }
+    """Every runtime's median, and the ratios of smelt's to those of the others.
+
+    A peer that fails has a row {"error": why}; where smelt fails, that is the whole result.
+    """
+    sides = [Side(SMELT, threads), *[Side(name, threads, name) for name in peers]]
+    with beside(sides) as workers:
+        told = workers.load(model, inputs)
+        times = workers.time(pace)
+        failed = workers.failed
+    if SMELT in failed:
+        return {"error": failed[SMELT]}
+    found: Results = {"compile_s": told[SMELT]["load_s"], "error": told[SMELT]["difference"]}
+    found |= times | {name: {"error": why} for name, why in failed.items()}
+    return found | ratios(found, peers)
 
 
-def measure(folder: Path, say: Callable[[str], object] = print) -> Results:
-    """All models of a folder that have inputs beside them."""
+def ratios(row: Results, peers: Sequence[str] = PEERS) -> Results:
+    """smelt's median over onnxruntime's, and over the best peer's, as far as they have one."""
+    medians = {name: row[name]["median_ms"] for name in peers if "median_ms" in row.get(name, ())}
+    ours, found = row[SMELT]["median_ms"], Results()
+    if medians:
+        best = min(medians, key=lambda name: medians[name])
+        found = {"best": best, "best_ratio": ours / medians[best]}
+    return found | ({"ratio": ours / medians[REFERENCE]} if REFERENCE in medians else {})
+
+
+def said(row: Results) -> str:
+    """A row in one line, while the others are measured."""
+    if SMELT not in row:
+        return str(row["error"])
+    return f"{row['best_ratio']:.2f} of {row['best']}" if "best" in row else "no peer"
+
+
+def measure(
+    folder: Path, pace: Pace = PACE, names: Sequence[str] = (), say: Callable[[str], object] = print
+) -> Results:
+    """All models of a folder that have inputs beside them, or those that are named."""
     rows = []
     for path in sorted(folder.glob("*.onnx")):
-        if path.stem.endswith("_int8") or not path.with_suffix(".inputs.npz").exists():
+        inputs = path.with_suffix(".inputs.npz")
+        other = path.stem.endswith("_int8") or path.stem in models.DYNAMIC
+        skipped = path.stem not in names if names else other
+        if skipped or not inputs.exists():
             continue
         for threads in THREADS:
-            row = worker("benchmarks.zoo", str(path), str(threads), threads=threads)
+            row = compare(path, inputs, threads, pace)
             rows.append({"model": path.stem, "threads": threads, **row})
-            say(f"{path.stem} {threads}: {row.get('error') if len(row) == 1 else row['ratio']}")
-    return {"rows": rows}
+            say(f"{path.stem} {threads}: {said(row)}")
+    return {"peers": versions(), "rows": rows}
 
 
 def section(results: Results) -> str:
     """The results as markdown."""
     lines: list[list[str]] = []
-    ratios: dict[int, list[float]] = {}
-    for r in results["rows"]:
+    rows = results["rows"]
+    for r in rows:
         name = f"{r['model']}, {r['threads']}"
-        if "ratio" not in r:
-            lines.append([name, "–", "–", "–", r["error"]])
+        if SMELT not in r:
+            lines.append([name, "–", "–", "–", r["error"], "–", "–", "–"])
             continue
-        ratios.setdefault(r["threads"], []).append(r["ratio"])
-        medians = [f"{r[who]['median_ms']:.3f}" for who in ("smelt", "onnxruntime")]
         noise = " ~" if r["foreign_cores"] > NOISY else ""
-        lines.append([name, *medians, f"{r['ratio']:.2f}{noise}", f"{r['error']:.1e}"])
-    for threads, values in sorted(ratios.items()):
-        mean = statistics.geometric_mean(values)
-        name = f"geometric mean of {len(values)}, {threads}"
-        lines.append([name, "", "", f"**{mean:.2f}**", ""])
-    heading = ["model, threads", "smelt, ms", "onnxruntime, ms", "ratio", "error"]
-    note = "Error: max abs(a - b) / max abs(b) over the outputs. ~: other work disturbed the row."
-    return table(heading, lines) + "\n\n" + note
+        first, *others = [median(r, name) for name in (SMELT, *PEERS)]
+        against, best = [f"{r[k]:.2f}{noise}" if k in r else "–" for k in RATIOS]
+        lines.append([name, first, others[0], against, f"{r['error']:.1e}", *others[1:], best])
+    for threads in sorted({r["threads"] for r in rows}):
+        known = [[r[k] for r in rows if r["threads"] == threads and k in r] for k in RATIOS]
+        means = [f"**{statistics.geometric_mean(k):.2f}**" if k else "" for k in known]
+        name = f"geometric mean of {len(known[0])}, {threads}"
+        lines.append([name, "", "", means[0], "", "", "", means[1]])
+    names = [f"{TITLES[name]}, ms" for name in PEERS]
+    heading = ["model, threads", "smelt, ms", names[0], "ratio", "error", *names[1:], "to the best"]
+    note = (
+        "Ratio: smelt's time over onnxruntime's; to the best: over the fastest other runtime's. "
+        "Error: max abs(a - b) / max abs(b) over the outputs. ~: other work disturbed the row."
+    )
+    peers = [f"{TITLES[name]} {version}" for name, version in results.get("peers", {}).items()]
+    known_peers = [f"Other runtimes: {', '.join(peers)}."] if peers else []
+    return "\n\n".join([table(heading, lines), note, *known_peers, *missing(results)])
+
+
+def median(row: Results, name: str) -> str:
+    """What a runtime took, for the table."""
+    cell = row.get(name, {})
+    return f"{cell['median_ms']:.3f}" if "median_ms" in cell else "–"
+
+
+def missing(results: Results) -> list[str]:
+    """What peers lack, by name: once for each reason."""
+    where: dict[tuple[str, str], list[str]] = {}
+    for row in results["rows"]:
+        for name in PEERS:
+            why = row.get(name, {}).get("error") if SMELT in row else None
+            if why:
+                where.setdefault((name, why), []).append(row["model"])
+    return [
+        f"{TITLES[name]} ({', '.join(dict.fromkeys(found))}): {why}."
+        for (name, why), found in where.items()
+    ]
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["worker"]:
-        give_back(time_model(Path(sys.argv[2]), int(sys.argv[3])))
-    else:
-        found = measure(Path(sys.argv[1]) if sys.argv[1:] else models.zoo())
-        write("zoo", found)
-        print(section(found))
+    asked = arguments(__doc__)
+    names = asked.only or (QUICK if asked.quick else ())
+    folder = Path(asked.folder) if asked.folder else models.zoo(names=names or models.NAMES)
+    found = measure(folder, QUICKLY if asked.quick else PACE, names)
+    report("zoo", asked, found, section(found))

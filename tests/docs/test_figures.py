@@ -19,7 +19,7 @@ def table(heading: str) -> dict[str, list[str]]:
 
 def expected() -> list[str]:
     """The rows that the README has to show."""
-    zoo, compiled = table("Models, against onnxruntime"), table("Compile time, import and call")
+    zoo, compiled = table("Models, against other runtimes"), table("Compile time, import and call")
     rows = [
         f"| {model} | {zoo[f'{model}, 1'][2]} | {zoo[f'{model}, 2'][2]} | {compiled[model][0]} |"
         for model in sorted({key.partition(",")[0] for key in zoo if key.endswith(", 1")})

@@ -1,0 +1,30 @@
+"""The command line that the benchmarks share."""
+
+import argparse
+from collections.abc import Collection
+
+from benchmarks.report import Results, write
+
+
+def arguments(about: str, parts: Collection[str] = ()) -> argparse.Namespace:
+    """`--only` some parts, `--quick`, and the folder of the zoo. No parts: any names."""
+    parser = argparse.ArgumentParser(description=about.partition("\n")[0])
+    parser.add_argument(
+        "folder", nargs="?", help="the zoo's folder; it is made where none is given"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=list(parts) or None,
+        metavar="PART",
+        help=f"measure this alone, may be repeated: {', '.join(parts) or 'names of models'}",
+    )
+    parser.add_argument("--quick", action="store_true", help="a few cases in under a minute")
+    return parser.parse_args()
+
+
+def report(name: str, asked: argparse.Namespace, results: Results, section: str) -> None:
+    """Print the results; those of a whole run are kept."""
+    if not asked.only and not asked.quick:
+        write(name, results)
+    print(section)
