@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,6 +35,8 @@ class Cost:
     others: Counts | list[float] = 0.0
 
 
+_PAGE, _PAGES, _PAGE_CYCLES = 4096, 64, 8.0
+"""Bytes of a page of memory, how many a core remembers, and what another one costs."""
 _TASK = 30e-9
 """Seconds to claim a task."""
 _UNEVEN = 0.1
@@ -66,6 +70,15 @@ def seconds(cost: Cost, machine: Machine) -> Array:
 def flows(moved: float, machine: Machine) -> tuple[float, ...]:
     """Bytes from beyond each cache of what is touched once: all of them where they do not fit."""
     return tuple([moved * (n == 0 or moved > size) for n, size in enumerate(shares(machine))])
+
+
+def page_cycles(steps: Iterable[tuple[int, int]]) -> float:
+    """Cycles to find the page of an element, on average, of an operand that is read in steps.
+
+    steps  of nested loops: iterations, and the bytes from one to the next
+    """
+    jumps = prod([count for count, size in steps if size >= _PAGE])
+    return _PAGE_CYCLES if jumps > _PAGES else 0.0
 
 
 def shares(machine: Machine) -> list[float]:

@@ -25,7 +25,7 @@ from smelt.arith import Analyzer
 from smelt.ir.build import value_of
 from smelt.ir.expr import Call, Expr, Var
 from smelt.ir.walk import free_vars
-from smelt.rules.cost import Cost, shares, tile_cycles
+from smelt.rules.cost import Cost, page_cycles, shares, tile_cycles
 from smelt.rules.sketch import Array, Columns, Decision, Domain, Refusal, Site, Space
 from smelt.tir.nodes import BufferLoad, IterVar
 from smelt.tir.schedule import Schedule
@@ -41,7 +41,7 @@ from .analysis import (
     quotient_of,
     step_of,
 )
-from .loops import TASKS, copy_out, in_registers, parallelize, tasks_of, write_out_sums
+from .loops import EDGES, TASKS, copy_out, in_registers, parallelize, tasks_of, write_out_sums
 
 _ROWS, _VECTORS = 14, 8
 """The largest tile of accumulators."""
@@ -152,6 +152,8 @@ class ContractionSpace(Space):
         constant = roles.b.buffer.name in site.constants
         plain = all(isinstance(i, Var) for i in roles.b.indices)
         packs = ("none",) if not plain else ("ahead",) if constant else ("none", "kernel")
+        if roles.group and not constant:
+            packs = ("none",)
         rows = min(_ROWS, self._rows_of(len(self.row_groups)))
         vectors = min(_VECTORS, -(-self.columns // self.lanes))
         chunks = tuple(range(TASKS + 1)) if site.machine.cores > 1 else (0,)
@@ -179,6 +181,12 @@ class ContractionSpace(Space):
                 break
             found.insert(0, i)
         return found[::-1]
+
+    @cached_property
+    def guarded(self) -> bool:
+        """Whether rows at the edges are computed otherwise: the image is padded there."""
+        rows = self.roles.rows
+        return bool(rows) and _guarded(self.roles.info, {rows[-1].var})
 
     def _joins(self, outer: IterVar, inner: IterVar) -> bool:
         """Whether two row axes may be walked as one: A goes on where the inner one ends, nothing
@@ -208,10 +216,9 @@ class ContractionSpace(Space):
         registers = self.site.machine.vector_registers
         fits = (r * v <= max(1, registers - 4)) & (r * v + v + 1 <= registers - (r > 1))
         fits |= (r == 1) & (v == 1)
-        if self.roles.group:
-            wide = v * self.lanes
-            fits &= (wide >= self.columns) | (self.columns % wide == 0)
         chunks, tiles = np.maximum(1, columns["chunks"]), -(-self._rows(columns) // r)
+        if self.guarded:  # a chunk of tiles would not know where its edges are
+            fits &= chunks == 1
         return np.asarray(fits & (tiles % chunks == 0))
 
     def _rows(self, columns: Columns) -> Array:
@@ -229,13 +236,14 @@ class ContractionSpace(Space):
         outside = self._extent(roles.batch) * self._extent(roles.columns) * groups
         steps = self._extent(roles.reduce)
         loads = np.where(packed == "none", self._unpacked_loads(), 1.0)
+        pages = np.where(packed == "none", self._pages(), 0.0)
         (full_r, rest_r), (full_v, rest_v) = np.divmod(rows, r), np.divmod(need, v)
         total = np.zeros(len(r))
         for count, height, width in (
             (full_r * full_v, r, v), (full_v * (rest_r > 0), rest_r, v),
             (full_r * (rest_v > 0), r, rest_v), ((rest_r > 0) * (rest_v > 0), rest_r, rest_v),
         ):  # fmt: skip
-            step = tile_cycles(machine, height * width, height + width * loads, 0.0, 1.0)
+            step = tile_cycles(machine, height * width, height + width * loads, 0.0, 1.0) + pages
             ends = 2 * height * width / machine.stores + _AROUND
             total += count * (steps * step + ends)
         # ragged edges cost code, branches and half-used vectors
@@ -274,6 +282,12 @@ class ContractionSpace(Space):
             return 1.0 if step == 0 else float(self.lanes)
         row = self.roles.step(self.roles.b, self.roles.reduce[-1]) if self.roles.reduce else 0
         return 1.0 if row is not None and row * 4 % _LINE == 0 else 1.6
+
+    def _pages(self) -> float:
+        """Cycles to find the page of a row of B where it stands."""
+        roles = self.roles
+        steps = [(guess(i.dom.extent), 4 * (roles.step(roles.b, i) or 0)) for i in roles.reduce]
+        return page_cycles(steps)
 
     def _copy_cycles(self, elements: float) -> float:
         """Cycles to lay B out in panels: loads and stores, shuffles where columns lie apart."""
@@ -316,12 +330,8 @@ class ContractionSpace(Space):
             self._pack(sch, wide, decision["pack"] == "kernel")
         epilogue = in_registers(sch, name, site.epilogue)
         self._normalize_result(sch, epilogue, flat)
-        if self.roles.group and wide >= self.columns:
-            inner = [*sch.split(axes.vector, [None, self.lanes])]
-            outer = [*axes.batch, *axes.columns, *axes.rows]
-        else:
-            j_o, *inner = sch.split(axes.vector, [None, vectors, self.lanes])
-            outer = [*axes.batch, *axes.columns, j_o, *axes.rows]
+        j_o, *inner = sch.split(axes.vector, [None, vectors, self.lanes])
+        outer = [*axes.batch, *axes.columns, j_o, *axes.rows]
         if axes.rows and rows > 1:
             outer[-1], within = sch.split(axes.rows[-1], [None, rows])
             inner.insert(0, within)
@@ -334,7 +344,11 @@ class ContractionSpace(Space):
         write_out_sums(sch, name, reduce, inner, len(outer))
         if len(reduce) > 1 and guess(self.roles.reduce[-2].dom.extent) <= _TAPS:
             sch.unroll(axes.reduce[-2])  # so that the edges' conditions are known for each tap
-        if decision["chunks"]:
+        tiles = value_of(sch.state.loop(outer[-1]).extent)
+        edges = self.guarded and tiles is not None and 1 < tiles <= EDGES
+        if edges:
+            sch.unroll(outer[-1])
+        if decision["chunks"] and not (edges and len(outer) == 1):
             parallelize(sch, outer[:-1] or outer)
 
     def _normalize(self, sch: Schedule, flat: int) -> Axes:
@@ -406,12 +420,14 @@ class ContractionSpace(Space):
         inner = sorted([d for d, v in enumerate(dims) if v in order], key=lambda d: order[dims[d]])  # type: ignore[index]
         at = dims.index(roles.vector.var)
         kept = [d for d in range(len(dims)) if d not in inner and d != at]
-        if roles.group and panel >= roles.group:
-            panel = roles.group
 
         def panels(*index: Expr) -> list[Expr]:
             outer, within = [[index[d] for d in which] for which in (kept, inner)]
-            return [*outer, index[at] // panel, *within, index[at] % panel]
+            column = index[at]
+            if roles.group:
+                outer.append(column // roles.group)
+                column = column % roles.group
+            return [*outer, column // panel, *within, column % panel]
 
         pad = 0.0 if copy is None else "undef"
         sch.transform_layout(self.site.anchor, target, panels, pad_value=pad)

@@ -58,7 +58,7 @@ class ElementwiseSpace(Space):
         if _turned_axis(nest, axes, vector) is not None:
             lanes = machine.lanes(widest(nest))
             cycles = 4 * nest.every / lanes  # whole tiles are exchanged in registers
-        return Cost(cycles, nest.traffic(machine), columns["tasks"])
+        return Cost(cycles, nest.traffic(machine, self.site.constants), columns["tasks"])
 
     def build(self, schedule: Schedule, decision: Decision) -> None:
         """See the module."""

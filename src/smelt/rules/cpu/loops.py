@@ -18,6 +18,8 @@ from .analysis import analyzer_for, block_info, certain, guess, power, step_of
 TASKS = 32
 """Loops are shared out until there are so many tasks: several a core, which evens out, on as many
 cores as there will be. How many cores compile makes no difference."""
+EDGES = 3
+"""So few tiles of columns are written out: each has edges of its own."""
 _WRITTEN_OUT = 64
 """Iterations of a loop after the reduction that are written out at most."""
 
@@ -144,8 +146,8 @@ def share_out(sch: Schedule, loops: Sequence[str], tasks: int) -> None:
             first, _ = sch.split(first, [tasks, None])
     elif count >= tasks:
         first, _ = sch.split(first, [None, _divisor(count, tasks)])
-    elif tasks < guess(sch.state.loop(first).extent):
-        first, _ = sch.split(first, [tasks, None])
+    elif (grain := guess(sch.state.loop(first).extent) // tasks) > 1:
+        first, _ = sch.split(first, [None, grain])
     sch.parallel(first)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -10,7 +10,7 @@ from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Call, Div, Expr, IntImm, Var, const
 from smelt.ir.walk import free_vars
-from smelt.rules.cost import flows
+from smelt.rules.cost import flows, page_cycles
 from smelt.target import Machine
 from smelt.tir.nodes import Block, BufferLoad, BufferStore, walk
 from smelt.tir.rewrite import loads
@@ -69,12 +69,13 @@ class Nest:
     @property
     def moved(self) -> float:
         """Bytes of the different elements that are accessed."""
-        total = 0.0
-        for k, access in enumerate(self.accesses):
-            count = prod([1 if is_zero(a.steps[k]) else a.size for a in self.axes])
-            whole = prod(map(guess, access.buffer.shape))  # windows overlap
-            total += min(count, whole) * dt.bytes_of(access.buffer.type)
-        return total
+        return float(sum(map(self.bytes_of, range(len(self.accesses)))))
+
+    def bytes_of(self, k: int) -> int:
+        """Bytes of the different elements that one access meets."""
+        count = prod([1 if is_zero(a.steps[k]) else a.size for a in self.axes])
+        whole = prod(map(guess, self.accesses[k].buffer.shape))  # windows overlap
+        return min(count, whole) * dt.bytes_of(self.accesses[k].buffer.type)
 
     @property
     def computed(self) -> float:
@@ -93,13 +94,26 @@ class Nest:
             read += 0.1 if is_zero(step) else 1.0 if is_one(step) else float(lanes)
         kept = is_zero(vector.steps[0]) or vector.size == 1
         wrote = 0.0 if kept else 1.0 if is_one(vector.steps[0]) else float(lanes)
-        each = max(read / machine.loads, wrote / machine.stores) + self.computed + 1
+        each = max(read / machine.loads, wrote / machine.stores) + self.computed + self.pages() + 1
         rows = self.every / vector.size
         return rows * (-(-vector.size // lanes) * each + 4)
 
-    def traffic(self, machine: Machine) -> tuple[float, ...]:
-        """Bytes that come from beyond each cache: all, where they do not fit into it."""
-        return flows(self.moved, machine)
+    def traffic(self, machine: Machine, constants: Collection[str]) -> tuple[float, ...]:
+        """Bytes that come from beyond each cache: all, where they do not fit into it; constants are
+        not in any.
+        """
+        cold = [k for k, x in enumerate(self.accesses) if x.buffer.name in constants]
+        known = sum([self.bytes_of(k) for k in cold])
+        return tuple([max(n, known) for n in flows(self.moved, machine)])
+
+    def pages(self) -> float:
+        """Cycles to find the pages of the elements of one step of the reduction."""
+        found = 0.0
+        for k, x in enumerate(self.accesses):
+            moves = [(a.size, a.steps[k]) for a in self.reduce]
+            size = dt.bytes_of(x.buffer.type)
+            found += page_cycles([(n, 0 if s is None else guess(s) * size) for n, s in moves])
+        return found
 
 
 def is_zero(e: Expr | None) -> bool:

@@ -52,8 +52,8 @@ class NestSpace(Space):
     def cost(self, columns: Columns) -> Cost:
         """Vectors along one axis."""
         machine = self.site.machine
-        return Cost(self.nest.cycles(machine, self.vector), self.nest.traffic(machine),
-                    columns["tasks"])  # fmt: skip
+        traffic = self.nest.traffic(machine, self.site.constants)
+        return Cost(self.nest.cycles(machine, self.vector), traffic, columns["tasks"])
 
 
 class Lanes:

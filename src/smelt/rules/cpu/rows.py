@@ -81,7 +81,9 @@ class RowsSpace(Space):
                                            else nest.axes)  # fmt: skip
                 cycles += nest.cycles(machine, vector)
         others = sum([c.seconds for c in self.apart])
-        return Cost(cycles, self.nest.traffic(machine), columns["tasks"], others=others)
+        return Cost(
+            cycles, self.nest.traffic(machine, self.site.constants), columns["tasks"], others=others
+        )
 
     def build(self, schedule: Schedule, decision: Decision) -> None:
         """See the module."""

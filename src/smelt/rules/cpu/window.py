@@ -19,19 +19,17 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.walk import free_vars
-from smelt.rules.cost import Cost, flows, shares
+from smelt.rules.cost import Cost, shares
 from smelt.rules.sketch import Array, Columns, Decision, Domain, Refusal, Site, Space
 from smelt.tir.schedule import Schedule
 
 from . import nest as nests
 from .analysis import guess, power, quotient_of
-from .loops import copy_out, in_registers, share_out, task_domain, write_out_sums
+from .loops import EDGES, copy_out, in_registers, share_out, task_domain, write_out_sums
 from .nest import Axis, Nest, is_one, is_zero, nest_of
 
 _UNROLLED = 11
 """A kernel with more columns than this keeps its loop."""
-_EDGES = 3
-"""So few tiles of columns are written out: each has edges of its own."""
 _FEWEST = 4
 """Lanes below which whole groups cost more than gathering them."""
 _COLUMNS, _VECTORS = 14, 8
@@ -131,7 +129,7 @@ class WindowSpace(Space):
                     for a, n in zip(nest.axes, sizes, strict=True)]  # fmt: skip
             bytes_ = np.prod(np.broadcast_arrays(*part), axis=0) * dt.bytes_of(access.buffer.type)
             tile, again = tile + bytes_, again + bytes_ * tiles
-        once = flows(nest.moved, machine)
+        once = nest.traffic(machine, self.site.constants)
         return tuple([np.where(tile * 1.3 <= size, n, np.maximum(again, n))
                       for n, size in zip(once, shares(machine), strict=True)])  # fmt: skip
 
@@ -145,7 +143,7 @@ class WindowSpace(Space):
         loads = loads + (v * taps if self.weights else 0)
         busy = 1 / machine.multiply_adds + roles.nest.computed
         row = np.maximum(w * v * taps * busy, loads / machine.loads)
-        row = np.maximum(row, float(machine.latency * taps)) + 2
+        row = np.maximum(row, float(machine.latency * taps)) + 2 + taps * roles.nest.pages()
         return np.asarray(rows * row + w * v / machine.stores + 6)
 
     def _slides(self, k: int) -> bool:
@@ -165,7 +163,7 @@ class WindowSpace(Space):
         if roles.tap is not None and taps is not None and taps <= _UNROLLED:
             sch.unroll(roles.tap.loop)
         edges = sch.state.loop(at).extent
-        if len(outer) > 1 and isinstance(edges, IntImm) and edges.value <= _EDGES:
+        if len(outer) > 1 and isinstance(edges, IntImm) and edges.value <= EDGES:
             sch.unroll(outer.pop())
         share_out(sch, outer, decision["tasks"])
 
