@@ -183,6 +183,11 @@ class ContractionSpace(Space):
         return found[::-1]
 
     @cached_property
+    def static(self) -> bool:
+        """Whether the number of rows is known."""
+        return all(value_of(i.dom.extent) is not None for i in self.row_groups)
+
+    @cached_property
     def guarded(self) -> bool:
         """Whether rows at the edges are computed otherwise: the image is padded there."""
         rows = self.roles.rows
@@ -216,9 +221,13 @@ class ContractionSpace(Space):
         registers = self.site.machine.vector_registers
         fits = (r * v <= max(1, registers - 4)) & (r * v + v + 1 <= registers - (r > 1))
         fits |= (r == 1) & (v == 1)
-        chunks, tiles = np.maximum(1, columns["chunks"]), -(-self._rows(columns) // r)
-        if self.guarded:  # a chunk of tiles would not know where its edges are
+        rows, chunks = self._rows(columns), np.maximum(1, columns["chunks"])
+        tiles = -(-rows // r)
+        # a chunk of several tiles would not know where its edges are
+        if self.guarded:
             fits &= chunks == 1
+        ragged = (rows % r != 0) | (not self.static)
+        fits &= ~ragged | (chunks == 1) | (chunks == tiles)
         return np.asarray(fits & (tiles % chunks == 0))
 
     def _rows(self, columns: Columns) -> Array:
@@ -247,7 +256,7 @@ class ContractionSpace(Space):
             ends = 2 * height * width / machine.stores + _AROUND
             total += count * (steps * step + ends)
         # ragged edges cost code, branches and half-used vectors
-        total *= 1 + 0.02 * (rest_r > 0) + 0.01 * (rest_v > 0)
+        total *= 1 + 0.02 * (rest_r > 0) + np.where(packed == "none", 0.5, 0.01) * (rest_v > 0)
         apart = 4 * (roles.step(roles.a, roles.rows[-1]) or 0) if roles.rows else 0
         if apart and apart % _SETS == 0:
             total *= np.where(r > _WAYS, 1.1, 1.0)
@@ -337,19 +346,23 @@ class ContractionSpace(Space):
             inner.insert(0, within)
         reduce = self._reduce_order(axes.reduce)
         sch.reorder(*outer, *reduce, *inner)
-        if decision["chunks"] > 1:
+        tiles = value_of(sch.state.loop(outer[-1]).extent)
+        shared = outer[:-1] or outer
+        if decision["chunks"] > 1 and tiles in (None, decision["chunks"]):
+            shared = outer  # a task a tile
+        elif decision["chunks"] > 1:
             outer[-1:] = sch.split(outer[-1], [decision["chunks"], None])
+            shared = outer[:-1]
         sch.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
         copy_out(sch, epilogue, len(outer), self.lanes)
         write_out_sums(sch, name, reduce, inner, len(outer))
         if len(reduce) > 1 and guess(self.roles.reduce[-2].dom.extent) <= _TAPS:
             sch.unroll(axes.reduce[-2])  # so that the edges' conditions are known for each tap
-        tiles = value_of(sch.state.loop(outer[-1]).extent)
-        edges = self.guarded and tiles is not None and 1 < tiles <= EDGES
-        if edges:
+        if self.guarded and tiles is not None and 1 < tiles <= EDGES:
             sch.unroll(outer[-1])
-        if decision["chunks"] and not (edges and len(outer) == 1):
-            parallelize(sch, outer[:-1] or outer)
+            shared = outer[:-1]
+        if decision["chunks"]:
+            parallelize(sch, shared)
 
     def _normalize(self, sch: Schedule, flat: int) -> Axes:
         """Bring the loops into order, rows walked as one and groups split off."""

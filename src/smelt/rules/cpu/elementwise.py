@@ -58,7 +58,9 @@ class ElementwiseSpace(Space):
         if _turned_axis(nest, axes, vector) is not None:
             lanes = machine.lanes(widest(nest))
             cycles = 4 * nest.every / lanes  # whole tiles are exchanged in registers
-        return Cost(cycles, nest.traffic(machine, self.site.constants), columns["tasks"])
+        pieces = _joined(nest, axes)
+        launches = 1 if pieces is None else len(pieces[1])
+        return Cost(cycles, nest.traffic(machine, self.site.constants), columns["tasks"], launches)
 
     def build(self, schedule: Schedule, decision: Decision) -> None:
         """See the module."""

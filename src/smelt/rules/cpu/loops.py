@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import IntImm
 from smelt.ir.walk import free_vars
 from smelt.rules.sketch import Array, Domain
@@ -126,11 +127,23 @@ def share_out(sch: Schedule, loops: Sequence[str], tasks: int) -> None:
     """Make the outermost loops (a perfect nest) parallel, in about so many tasks.
 
     A symbolic size may turn out to be 1: there have to be tasks enough without it, where the other
-    loops have so many iterations.
+    loops have so many iterations. Where it cannot be proved that they may be cut as one loop, each
+    iteration is a task.
     """
     real = [x for x in loops if guess(sch.state.loop(x).extent) > 1]
     if tasks < 2 or not real:
         return
+    tried = sch.copy()
+    try:
+        _share_as_one(tried, real, tasks)
+    except ScheduleError:
+        parallelize(sch, real[:1])
+        return
+    sch.adopt(tried)
+
+
+def _share_as_one(sch: Schedule, real: Sequence[str], tasks: int) -> None:
+    """Fuse loops until there are iterations enough, and cut them into tasks."""
     extents = [sch.state.loop(x).extent for x in real]
     first, count, used = real[0], certain(extents[0]), 1
     while (
