@@ -49,6 +49,10 @@ UNTILED: tuple[Sketch, ...] = (Window(), Lanes(), Serial(), Elementwise())
 """For programs that are compiled without optimization."""
 
 
+_WORTH = 1.25
+"""Blocks by themselves hand on whole results in memory: they have to be so much faster."""
+
+
 class Plain:
     """What no sketch fits stays as it is written; its outer loops may be shared out."""
 
@@ -250,7 +254,7 @@ class _Partition:
             return single
         rows = [self._part(names)]
         fits = rows[0].choices and not isinstance(rows[0].choices[0].sketch, Plain)
-        return rows if fits and _seconds(rows) <= _seconds(single) else single
+        return rows if fits and _seconds(rows) <= _WORTH * _seconds(single) else single
 
     def _steps(self, name: str) -> list[Part]:
         """The blocks of one step of a recurrence."""

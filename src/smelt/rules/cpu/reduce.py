@@ -69,8 +69,7 @@ class Lanes:
             return Refusal("no reduction whose loops are variables of the block")
         if len(nest.info.block.writes) > 1 or not _joins(nest):
             return Refusal("a reduction that cannot be taken apart")
-        along = next((a for a in reversed(nest.reduce) if contiguous([a], nest)), nest.reduce[-1])
-        return LanesSpace(site, nest, along)
+        return LanesSpace(site, nest, along(nest))
 
 
 class LanesSpace(NestSpace):
@@ -213,6 +212,11 @@ def _joins(nest: Nest) -> bool:
     return isinstance(body, BufferStore) and isinstance(
         body.value, Add | Mul | Min | Max | And | Or
     )
+
+
+def along(nest: Nest) -> Axis:
+    """The reduced axis along which operands are contiguous, else the last one."""
+    return next((a for a in reversed(nest.reduce) if contiguous([a], nest)), nest.reduce[-1])
 
 
 def contiguous(axes: list[Axis], nest: Nest) -> bool:

@@ -27,8 +27,17 @@ from . import nest as nests
 from .analysis import analyzer_for, block_info, guess, power, stride_of
 from .elementwise import Elementwise
 from .loops import share_out, task_domain, vectorize
-from .nest import Axis, Nest, nest_of
-from .reduce import Lanes, Serial, cheapest, finish_lanes, inner_loops, into_lanes, into_vectors
+from .nest import Axis, Nest, is_one, nest_of
+from .reduce import (
+    Lanes,
+    Serial,
+    along,
+    cheapest,
+    finish_lanes,
+    inner_loops,
+    into_lanes,
+    into_vectors,
+)
 from .window import Window
 
 BLOCKS = (Elementwise(), Window(), Lanes(), Serial())
@@ -69,6 +78,7 @@ class RowsSpace(Space):
         self.site, self.nest, self.rows, self.inside, self.apart = site, nest, rows, inside, apart
         self.domains = (task_domain(site.machine),)
         self.axes = nests.memory_order(nest)
+        self.beside = nests.vector_axis(self.axes) in rows
 
     def cost(self, columns: Columns) -> Cost:
         """Every block's vectors; what they hand on stays near."""
@@ -77,19 +87,23 @@ class RowsSpace(Space):
         for b in (*self.inside, self.site.blocks[-1]):
             nest = nest_of(sch, b)
             if nest is not None:
-                vector = nests.vector_axis(nests.memory_order(nest) if not nest.reduce
-                                           else nest.axes)  # fmt: skip
-                cycles += nest.cycles(machine, vector)
+                cycles += nest.cycles(machine, self._vector(nest))
         others = sum([c.seconds for c in self.apart])
         return Cost(
             cycles, self.nest.traffic(machine, self.site.constants), columns["tasks"], others=others
         )
 
+    def _vector(self, nest: Nest) -> Axis:
+        """The axis that vectors of a block run along."""
+        if self.beside:
+            return next((a for a in nest.spatial if is_one(a.steps[0])), nest.axes[-1])
+        return along(nest) if nest.reduce else nests.vector_axis(nests.memory_order(nest))
+
     def build(self, schedule: Schedule, decision: Decision) -> None:
         """See the module."""
         for choice in self.apart:
             choice.space.build(schedule, choice.decision)
-        place = _beside if nests.vector_axis(self.axes) in self.rows else _along
+        place = _beside if self.beside else _along
         rows = [a for a in self.axes if a in self.rows]
         outer = place(schedule, [*self.inside, self.site.blocks[-1]], self.nest, rows,
                       self.site.machine)  # fmt: skip

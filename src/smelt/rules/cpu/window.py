@@ -10,6 +10,7 @@ for batch, rows, channel vectors, column tiles: parallel
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 
@@ -30,6 +31,8 @@ from .nest import Axis, Nest, is_one, is_zero, nest_of
 
 _UNROLLED = 11
 """A kernel with more columns than this keeps its loop."""
+_REUSED = 4
+"""Results that use a factor from which laying it out in the kernel pays."""
 _FEWEST = 4
 """Lanes below which whole groups cost more than gathering them."""
 _COLUMNS, _VECTORS = 14, 8
@@ -88,7 +91,7 @@ class WindowSpace(Space):
         )
         self.taps = roles.tap.size if roles.tap is not None else 1
         self.weights = len(nest.accesses) > 2
-        self.jumps = _jumps(roles)
+        self.jumps = _jumps(roles, site.constants)
         self.grouped = any(s is None for s in roles.vector.steps)  # a load and a shuffle
         moving = [k for k in range(1, len(nest.accesses)) if self._slides(k)]
         self.slides = any(not is_zero(roles.vector.steps[k]) for k in moving) or not moving
@@ -188,17 +191,12 @@ class WindowSpace(Space):
         """Lay the factors out in panels of as many channels as a tile has."""
         roles, name = self.roles, self.site.anchor
         for k, x in enumerate(roles.nest.accesses[1:], 1):
-            plain = all(isinstance(i, Var | IntImm) for i in x.indices)
-            moves = [a for a in roles.nest.spatial if not is_zero(a.steps[k])]
-            if not plain or moves != [roles.vector] or is_one(roles.vector.steps[k]):
+            if not _packs(roles, k, self.site.constants):
                 continue
-            if x.buffer.name in self.site.constants:
-                target = x.buffer.name
-            elif any(a.size > 4 for a in roles.nest.spatial if a is not roles.vector):
+            target = x.buffer.name
+            if target not in self.site.constants:
                 copy = sch.state.realize(sch.cache_read(name, x.buffer.name, "global"))
                 target = copy.block.writes[0].buffer.name
-            else:
-                continue
             at = x.indices.index(roles.vector.var)
 
             def panels(*index: Expr, at: int = at) -> list[Expr]:
@@ -237,19 +235,25 @@ def _tap_order(roles: Roles) -> list[Axis]:
     return rest if roles.tap is None else [*rest, roles.tap]
 
 
-def _jumps(roles: Roles) -> bool:
+def _jumps(roles: Roles, constants: Collection[str]) -> bool:
     """Whether neighbours along the vector axis are not neighbours in memory."""
-    for k, step in enumerate(roles.vector.steps):
-        window = k == 0 or any(
-            not is_zero(a.steps[k]) for a in roles.nest.spatial if a is not roles.vector
-        )
-        if not window or is_zero(step) or is_one(step):
+    for k, (step, access) in enumerate(zip(roles.vector.steps, roles.nest.accesses, strict=True)):
+        if is_zero(step) or is_one(step) or (k and _packs(roles, k, constants)):
             continue
-        access = roles.nest.accesses[k]
         # the lanes of neighbouring groups stand close together: one load and a shuffle
         if quotient_of(access, roles.vector.var) is None:
             return True
     return False
+
+
+def _packs(roles: Roles, k: int, constants: Collection[str]) -> bool:
+    """Whether an access is to factors that are laid out in panels of the vector axis."""
+    x, others = roles.nest.accesses[k], [a for a in roles.nest.spatial if a is not roles.vector]
+    plain = all(isinstance(i, Var | IntImm) for i in x.indices)
+    alone = all(is_zero(a.steps[k]) for a in others) and not is_zero(roles.vector.steps[k])
+    if not plain or not alone or is_one(roles.vector.steps[k]):
+        return False
+    return x.buffer.name in constants or any(a.size > _REUSED for a in others)
 
 
 def _whole(roles: Roles, lanes: int) -> int:
