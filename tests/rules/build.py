@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.artifact.constants import preparations
 from smelt.codegen.llvm import link_in_process
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir import dtype as dt
@@ -18,6 +19,7 @@ from smelt.pipeline import lower_program as lower
 from smelt.rules.cpu import schedule
 from smelt.target import Machine, Target, machine_of
 from smelt.te import Tensor, create_prim_func
+from smelt.tir.interpret import interpret
 from smelt.tir.nodes import Block, Buffer, PrimFunc, walk
 from smelt.tir.printer import script
 from smelt.tir.rewrite import replace_buffers
@@ -101,22 +103,31 @@ def run(
     constants: frozenset[str] = frozenset(), align: bool = True,
 ) -> list[Array]:  # fmt: skip
     """The results of a program under its default schedule, whose trace is replayed on the way."""
-    sizes = sizes or {}
     sch = schedule(func, machine, constants)
     _replays(func, sch)
+    return run_scheduled(func, sch, *inputs, sizes=sizes, align=align)
+
+
+def run_scheduled(
+    func: PrimFunc, sch: Schedule, *inputs: Array, sizes: dict[str, int] | None = None,
+    align: bool = True,
+) -> list[Array]:  # fmt: skip
+    """The results of a program under a schedule; what it wants done with its constants is done."""
+    sizes = sizes or {}
     flat = lower(sch.func)
     outputs = written(func)
     given = iter(inputs)
+    programs = {w.makes[0]: w.func for w in preparations(sch)}
     args: list[Any] = [ctypes.byref(Host(None, BACKWARDS, None, None))]
     held: dict[Buffer, Memory] = {}
-    for p, q in zip(func.params, sch.func.params, strict=True):
+    for n, (p, q) in enumerate(zip(func.params, sch.func.params, strict=True)):
         if not isinstance(p, Buffer) or not isinstance(q, Buffer):
             args.append(ctypes.c_int64(sizes[p.name]))
             continue
         held[p] = Memory(q, sizes, align)
         if p not in outputs:
             x = next(given)
-            held[p].view[...] = x if p.rank == q.rank else packed(x, q)
+            held[p].view[...] = prepared(programs[n], x) if n in programs else x
         args.append(ctypes.c_void_p(held[p].flat.ctypes.data))
     spare = [
         Memory(p, sizes, True) for p in flat.params[len(func.params) :] if isinstance(p, Buffer)
@@ -128,18 +139,17 @@ def run(
     return [held[b].view.copy() for b in outputs]
 
 
+def prepared(program: PrimFunc, x: Array) -> Array:
+    """A constant as a program over constants makes it."""
+    made = np.zeros([number(e, {}) for e in program.buffers[-1].shape], x.dtype)
+    interpret(program, x, made)
+    return made
+
+
 def _replays(func: PrimFunc, sch: Schedule) -> None:
     again = Schedule(func)
     Trace.from_text(str(sch.trace)).apply(again)
     assert script(again.func) == script(sch.func)
-
-
-def packed(x: Array, q: Buffer) -> Array:
-    """Depthwise weights as the window rule packs them: panels of channels."""
-    panels, lanes = number(q.shape[0], {}), number(q.shape[-1], {})
-    wide = np.zeros((panels * lanes, *x.shape[1:]), x.dtype)
-    wide[: len(x)] = x
-    return np.moveaxis(wide.reshape(panels, lanes, *x.shape[1:]), 1, -1)
 
 
 def _call(flat: PrimFunc, args: list[Any]) -> None:

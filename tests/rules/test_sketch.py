@@ -1,0 +1,254 @@
+"""Sketches: every decision computes the same, choices are the cheapest, what is chosen is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from smelt import te
+from smelt.ir.errors import InternalError, ScheduleError
+from smelt.rules.cost import Cost, seconds
+from smelt.rules.cpu import SKETCHES, Plan, apply, plan, schedule
+from smelt.rules.cpu.program import Plain
+from smelt.rules.sketch import Decision, Domain, Refusal, Scored, Site, Space, best, score
+from smelt.target import Machine
+from smelt.tir.interpret import interpret
+from smelt.tir.nodes import PrimFunc
+from smelt.tir.printer import script
+from smelt.tir.schedule import Schedule
+from smelt.topi.registry import get_op
+
+from .build import (
+    NARROW,
+    NHWC,
+    ONE,
+    TWO,
+    Array,
+    close,
+    data,
+    laid_out,
+    made,
+    number,
+    run_scheduled,
+    written,
+)  # fmt: skip
+
+
+def matmul(m: int, n: int, k: int, turned: bool = False) -> PrimFunc:
+    x = te.placeholder((m, k), name="x")
+    w = te.placeholder((n, k) if turned else (k, n), name="w")
+    r = te.reduce_axis((0, k), name="r")
+    return made(x, w, te.compute(
+        (m, n), lambda i, j: te.sum(x[i, r] * (w[j, r] if turned else w[r, j]), axis=r), name="y"
+    ))  # fmt: skip
+
+
+def conv(c: int, o: int, size: int, side: int, groups: int = 1, stride: int = 1) -> PrimFunc:
+    x = te.placeholder((1, c, size, size), name="x")
+    w = te.placeholder((o, c // groups, side, side), name="w")
+    pad = side // 2
+    y = get_op("conv2d")(x, w, strides=(stride,) * 2, pads=(pad,) * 4, groups=groups)
+    y = get_op("relu")(y)
+    return laid_out(made(x, w, y), {"x": NHWC, y.name: NHWC}, NHWC)
+
+
+def softmax(m: int, n: int) -> PrimFunc:
+    x = te.placeholder((m, n), name="x")
+    return made(x, get_op("softmax")(x, axis=-1))
+
+
+PROGRAMS: dict[str, Any] = {
+    "matmul": lambda: matmul(13, 37, 19),
+    "turned": lambda: matmul(9, 20, 70, turned=True),
+    "1x1": lambda: conv(12, 20, 7, 1),
+    "3x3": lambda: conv(5, 18, 9, 3),
+    "strided": lambda: conv(6, 9, 11, 3, stride=2),
+    "grouped 1x1": lambda: conv(12, 21, 5, 1, groups=3),
+    "grouped 3x3": lambda: conv(8, 40, 6, 3, groups=2),
+    "depthwise": lambda: conv(10, 10, 8, 3, groups=10),
+    "softmax": lambda: softmax(6, 45),
+    "sum": lambda: made(x := te.placeholder((3, 500), name="x"), get_op("sum")(x, axes=(1,))),
+    "outer sum": lambda: made(x := te.placeholder((50, 33), name="x"), get_op("sum")(x, axes=(0,))),
+    "chain": lambda: made(x := te.placeholder((7, 90), name="x"), get_op("tanh")(x)),
+}
+"""Extents that no tile divides."""
+
+
+def inputs(func: PrimFunc) -> list[Array]:
+    outputs = written(func)
+    return [data(*[number(e, {}) for e in b.shape], seed=n)
+            for n, b in enumerate(func.buffers) if b not in outputs]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@settings(max_examples=8)
+@given(choice=st.data())
+def test_every_decision_computes_the_same(name: str, choice: st.DataObject) -> None:
+    func = PROGRAMS[name]()
+    machine = choice.draw(st.sampled_from([ONE, TWO, NARROW]))
+    found = plan(func, machine, choice.draw(st.sampled_from([frozenset(), frozenset({"w"})])))
+    sch = found.schedule.copy()
+    for part in found.parts:
+        _, scored = choice.draw(st.sampled_from(part.scored))
+        rank = choice.draw(st.integers(0, len(scored.order) - 1))
+        scored.space.build(sch, scored.decision(rank))
+    given_ = inputs(func)
+    close(run_scheduled(func, sch, *given_)[0], interpreted(func, given_), 1e-4)
+
+
+def interpreted(func: PrimFunc, given_: list[Array]) -> Array:
+    (out,) = written(func)
+    found = np.zeros([number(e, {}) for e in out.shape], out.type)
+    interpret(func, *given_, found)
+    return found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("machine", [ONE, TWO, NARROW])
+def test_the_cheapest_is_built(name: str, machine: Machine) -> None:
+    found = plan(PROGRAMS[name](), machine, frozenset({"w"}))
+    built = apply(found, strict=True)
+    assert not built.failed
+    for part, text in zip(found.parts, built.chosen, strict=True):
+        every = [s.at(r) for _, s in part.scored for r in range(len(s.order))]
+        assert part.choices[0].seconds == min(every)
+        assert text == str(part.choices[0])
+    assert built.seconds == pytest.approx(sum([p.seconds for p in found.parts]))
+
+
+SKETCH_OF = {
+    "matmul": "contraction", "1x1": "contraction", "3x3": "contraction", "strided": "contraction",
+    "grouped 3x3": "contraction", "depthwise": "window", "sum": "lanes",
+    "chain": "elementwise", "softmax": "rows",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SKETCH_OF)
+def test_programs_get_their_sketch(name: str) -> None:
+    (part,) = plan(PROGRAMS[name](), ONE, frozenset({"w"})).parts
+    assert part.choices[0].sketch.name == SKETCH_OF[name]
+
+
+def test_rows_are_walked_as_one() -> None:
+    """Tiles of 8 in an image of 7 by 7: the last tile is ragged, not each row's."""
+    (part,) = plan(conv(64, 64, 7, 1), ONE, frozenset({"w"})).parts
+    scored = dict(part.scored)[part.choices[0].sketch]
+    flat = [scored.decision(r) for r in range(len(scored.order))]
+    assert any(d["flat"] == 2 and d["rows"] == 8 for d in flat)
+    sch = part.site.schedule.copy()
+    wanted = next(d for d in flat if d["flat"] == 2 and d["rows"] == 8)
+    scored.space.build(sch, wanted)
+    func = conv(64, 64, 7, 1)
+    given_ = inputs(func)
+    close(run_scheduled(func, sch, *given_)[0], interpreted(func, given_), 1e-4)
+
+
+def test_padded_rows_are_not_cut_in_chunks() -> None:
+    """The tiles of a chunk would not know which of them are at the edge."""
+    (part,) = plan(conv(16, 16, 64, 3), TWO, frozenset({"w"})).parts
+    scored = next(s for sketch, s in part.scored if sketch.name == "contraction")
+    assert {scored.decision(r)["chunks"] for r in range(len(scored.order))} == {0, 1}
+
+
+def test_more_cores_are_not_slower() -> None:
+    for name in PROGRAMS:
+        one, two = (plan(PROGRAMS[name](), m).seconds for m in (ONE, TWO))
+        assert two <= one * 1.0001, name
+
+
+def test_a_small_kernel_stays_on_one_core() -> None:
+    assert "parallel" not in script(schedule(PROGRAMS["chain"](), TWO).func)
+    assert "parallel" in script(schedule(matmul(256, 256, 256), TWO).func)
+
+
+# ------------------------------------------------------------------------------------------ costs
+
+
+def test_seconds_of_a_cost() -> None:
+    machine = ONE.replace(cores=4)
+    one = float(seconds(Cost(4e6), machine))
+    assert one == pytest.approx(4e6 / machine.clock)
+    four = float(seconds(Cost(4e6, tasks=4), machine))
+    assert one / 4 < four < one / 3
+    five = float(seconds(Cost(4e6, tasks=5), machine))
+    assert five > one * 2 / 5  # one core has two of them
+    assert float(seconds(Cost(0.0, tasks=2), machine)) >= machine.launch
+    near = machine.caches[1]
+    moved = float(seconds(Cost(0.0, (1e6,)), machine))
+    assert moved == pytest.approx(1e6 / (near.bytes_per_cycle * machine.clock))
+    cold = float(seconds(Cost(0.0, (0.0, 0.0, 1e9)), ONE))
+    assert cold == pytest.approx(1e9 / ONE.memory)
+
+
+# ----------------------------------------------------------------------------------------- search
+
+
+class Bowl(Space):
+    """The least of a sum of squares; some decisions are not legal."""
+
+    def __init__(self, count: int, size: int) -> None:
+        self.domains = tuple([Domain(f"d{n}", tuple(range(size))) for n in range(count)])
+
+    def legal(self, columns: Any) -> Any:
+        return columns["d0"] != 3
+
+    def cost(self, columns: Any) -> Cost:
+        return Cost(sum([(columns[d.name] - 3.0 - n) ** 2 for n, d in enumerate(self.domains)]))
+
+    def build(self, schedule: Schedule, decision: Decision) -> None:
+        raise ScheduleError("a bowl is no schedule")
+
+
+def least(space: Space) -> Decision:
+    scored = score(space, ONE)
+    assert isinstance(scored, Scored)
+    return scored.decision(0)
+
+
+def test_small_spaces_are_scored_whole() -> None:
+    scored = score(Bowl(3, 8), ONE)
+    assert len(scored.order) == 7 * 8 * 8
+    assert str(scored.decision(0)) == "d0=2 d1=4 d2=5"
+
+
+def test_large_spaces_are_descended() -> None:
+    assert str(least(Bowl(6, 32))) in (
+        "d0=2 d1=4 d2=5 d3=6 d4=7 d5=8",
+        "d0=4 d1=4 d2=5 d3=6 d4=7 d5=8",
+    )
+    assert least(Bowl(6, 32)) == least(Bowl(6, 32))
+
+
+class Hopeless:
+    """Fits everything, costs nothing, and cannot be built."""
+
+    name, version = "hopeless", 1
+
+    def open(self, site: Site) -> Space | Refusal:
+        return Bowl(1, 3)
+
+
+def test_what_fits_and_cannot_be_built_is_told() -> None:
+    func = PROGRAMS["chain"]()
+    found = plan(func, ONE, sketches=[Hopeless(), *SKETCHES])
+    assert best(Hopeless(), Bowl(1, 3), ONE) is not None
+    with pytest.raises(InternalError, match=r"a sketch fits and cannot be built: hopeless\(d0=2\)"):
+        apply(found, strict=True)
+    built = apply(found)
+    assert built.failed == ("hopeless(d0=2) of tanh: a bowl is no schedule",)
+    assert built.chosen[0].startswith("elementwise")
+    assert built.seconds is None
+    given_ = inputs(func)
+    close(run_scheduled(func, built.schedule, *given_)[0], np.tanh(given_[0]), 1e-5)
+
+
+def test_without_a_sketch_a_program_stays_as_it_is() -> None:
+    func = PROGRAMS["chain"]()
+    found = plan(func, ONE, sketches=[])
+    assert isinstance(found, Plan)
+    assert isinstance(found.parts[0].choices[0].sketch, Plain)
+    assert apply(found).chosen == ("plain(tasks=1)",)
