@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from smelt.cli.compare import Difference, compare, tolerances
-from smelt.cli.console import UsageError, out, say, say_json
+from smelt.cli.console import UsageError, notice, out, say, say_json
 from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
 from smelt.frontend.onnx import Survey, survey
@@ -68,6 +68,9 @@ def check(
     ours = arrays(exe(*inputs))
     names = [o.name for o in exe.outputs]
     allowed = tolerances(read_model(file), ours, tolerance)
+    kernels = exe.metadata.get("kernels", ())
+    for text in [f for k in kernels for f in k.get("failed", ())]:
+        notice(f"a schedule that fits could not be built, another one was taken: {text}")
     _tell(model, _compared(file, feeds, names, ours, allowed, given.threads or cores()), json)
 
 

@@ -11,11 +11,11 @@ are chosen one by one, since their costs add up.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from smelt.tir.schedule import Schedule
 
 from .cost import Cost, seconds
 
+T = TypeVar("T")
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Columns: TypeAlias = Mapping[str, Array]
 """Decisions, a column of values a domain."""
@@ -47,6 +48,14 @@ class Site:
     blocks: tuple[str, ...]
     machine: Machine
     constants: frozenset[str] = frozenset()
+    _known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def read(self, reader: Callable[[Site], T]) -> T:
+        """What a function finds out about the site: once, for all sketches."""
+        if reader not in self._known:
+            self._known[reader] = reader(self)
+        found: T = self._known[reader]
+        return found
 
     @property
     def anchor(self) -> str:

@@ -18,7 +18,18 @@ from smelt.tir.schedule import Schedule
 from . import nest as nests
 from .analysis import power
 from .loops import share_out, task_domain, vectorize
-from .nest import Axis, Nest, as_one, is_one, is_zero, memory_order, nest_of, vector_axis, widest
+from .nest import (
+    Axis,
+    Nest,
+    anchor_nest,
+    as_one,
+    is_one,
+    is_zero,
+    memory_order,
+    nest_of,
+    vector_axis,
+    widest,
+)
 
 _TILE = 16
 """Elements to a side of a transposed tile: a cache line of the smallest common type."""
@@ -34,7 +45,7 @@ class Elementwise:
 
     def open(self, site: Site) -> Space | Refusal:
         """Fits a block alone that reduces nothing."""
-        nest = nest_of(site.schedule, site.anchor)
+        nest = site.read(anchor_nest)
         if len(site.blocks) > 1 or nest is None or nest.reduce or not nest.axes:
             return Refusal(
                 "a reduction, several blocks, or loops that are not the block's variables"

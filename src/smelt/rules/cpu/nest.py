@@ -11,6 +11,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Call, Div, Expr, IntImm, Var, const
 from smelt.ir.walk import free_vars
 from smelt.rules.cost import flows, page_cycles
+from smelt.rules.sketch import Site
 from smelt.target import Machine
 from smelt.tir.nodes import Block, BufferLoad, BufferStore, walk
 from smelt.tir.rewrite import loads
@@ -171,6 +172,11 @@ def nest_of(sch: Schedule, name: str) -> Nest | None:
         extent = sch.state.loop(x).extent
         axes.append(Axis(var, x, extent, kinds[var], [s.get(var) for s in steps]))
     return Nest(info, axes, accesses, values)
+
+
+def anchor_nest(site: Site) -> Nest | None:
+    """What is known of a site's first block: see `nest_of`."""
+    return nest_of(site.schedule, site.anchor)
 
 
 def _stores(block: Block, analyzer: Analyzer) -> tuple[list[BufferStore], list[Expr]]:

@@ -69,7 +69,7 @@ class PlainSpace(Space):
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.nest = nests.nest_of(site.schedule, site.anchor) if len(site.blocks) == 1 else None
+        self.nest = site.read(nests.anchor_nest) if len(site.blocks) == 1 else None
         self.domains = (task_domain(site.machine),) if self.nest is not None else ()
 
     def cost(self, columns: Columns) -> Cost:

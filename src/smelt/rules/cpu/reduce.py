@@ -30,7 +30,7 @@ from smelt.tir.schedule import Schedule
 from . import nest as nests
 from .analysis import guess
 from .loops import share_out, task_domain, write_out_sums
-from .nest import Axis, Nest, is_one, is_zero, memory_order, nest_of, widest
+from .nest import Axis, Nest, anchor_nest, is_one, is_zero, memory_order, nest_of, widest
 from .window import Window
 
 _VECTORS = 4
@@ -64,7 +64,7 @@ class Lanes:
 
     def open(self, site: Site) -> Space | Refusal:
         """Fits reductions along contiguous elements that can be taken apart."""
-        nest = nest_of(site.schedule, site.anchor)
+        nest = site.read(anchor_nest)
         if nest is None or len(site.blocks) > 2 or not nest.reduce:
             return Refusal("no reduction whose loops are variables of the block")
         if len(nest.info.block.writes) > 1 or not _joins(nest):
@@ -102,7 +102,7 @@ class Serial:
 
     def open(self, site: Site) -> Space | Refusal:
         """Fits reductions that start from a value."""
-        nest = nest_of(site.schedule, site.anchor)
+        nest = site.read(anchor_nest)
         if nest is None or len(site.blocks) > 1 or not nest.reduce:
             return Refusal("no reduction whose loops are variables of the block")
         axes = memory_order(nest)
@@ -150,7 +150,7 @@ class Chunks:
 
     def open(self, site: Site) -> Space | Refusal:
         """Fits reductions that can be taken apart, where the results alone give too few tasks."""
-        nest = nest_of(site.schedule, site.anchor)
+        nest = site.read(anchor_nest)
         if nest is None or not nest.reduce or len(site.blocks) > 2 or site.machine.cores == 1:
             return Refusal("no reduction whose loops are variables of the block, or one core")
         if len(nest.info.block.writes) > 1 or not _joins(nest):

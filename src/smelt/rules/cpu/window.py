@@ -27,7 +27,7 @@ from smelt.tir.schedule import Schedule
 from . import nest as nests
 from .analysis import guess, power, quotient_of
 from .loops import EDGES, copy_out, in_registers, share_out, task_domain, write_out_sums
-from .nest import Axis, Nest, is_one, is_zero, nest_of
+from .nest import Axis, Nest, anchor_nest, is_one, is_zero
 
 _UNROLLED = 11
 """A kernel with more columns than this keeps its loop."""
@@ -63,7 +63,7 @@ class Window:
 
     def open(self, site: Site) -> Space | Refusal:
         """Fits reductions with one result that start from a value."""
-        nest = nest_of(site.schedule, site.anchor)
+        nest = site.read(anchor_nest)
         roles = None if nest is None else _roles(nest)
         if nest is None or roles is None:
             return Refusal("loops that are no variables of the block, or no result")
