@@ -252,3 +252,14 @@ def test_without_a_sketch_a_program_stays_as_it_is() -> None:
     assert isinstance(found, Plan)
     assert isinstance(found.parts[0].choices[0].sketch, Plain)
     assert apply(found).chosen == ("plain(tasks=1)",)
+
+
+def test_constants_are_laid_out_alike_for_all_sizes() -> None:
+    """Kernels for several numbers of rows and of cores read the same weights."""
+    for n in (10, 24, 37, 200):
+        shapes = set()
+        for m in (1, 7, 64):
+            for machine in (ONE, TWO):
+                sch = schedule(matmul(m, n, 50), machine, frozenset({"w"}))
+                shapes.add(tuple([number(e, {}) for e in sch.func.buffers[1].shape]))
+        assert len(shapes) == 1, shapes

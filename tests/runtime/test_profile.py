@@ -129,6 +129,7 @@ def test_json_has_what_it_had_and_more() -> None:
     assert data["kernels"][0] == {
         "name": "conv", "ops": ["conv2d", "relu"], "calls": 1, "milliseconds": 2.0,
         "flops": 180_000_000, "bytes": 1 << 20, "nodes": ["c0", "r0"], "gflops": 90.0,
+        "predicted": None,
         "gbytes": pytest.approx(0.524288), "limit_percent": pytest.approx(90.0),
         "limit": "arithmetic",
     }  # fmt: skip

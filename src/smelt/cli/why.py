@@ -26,8 +26,10 @@ def why(
     json: Json = False,
 ) -> None:
     """Print how kernels are scheduled, what else fits and is predicted to take longer, and what
-    was refused with its reason. The chosen way is marked with *.
-    """  # fmt: skip
+    was refused with its reason.
+
+    The chosen way is marked with *. With --measure every candidate is built and timed.
+    """
     needs_source(model)
     shapes = SizeOptions(shape).shapes(list) or None
     options = Build(threads=threads, opt_level=opt_level).options()

@@ -104,6 +104,9 @@ class Space(ABC):
     """A sketch opened on a site: the decisions that are left, their costs, how one is applied."""
 
     domains: tuple[Domain, ...] = ()
+    settles: bool = False
+    """Whether no other sketch comes into question: kernels for other sizes read the same constants,
+    and all of them have to lay these out alike."""
 
     def legal(self, columns: Columns) -> Array | bool:
         """Which decisions can be built; all, unless a space says otherwise."""

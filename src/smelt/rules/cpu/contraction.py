@@ -47,6 +47,9 @@ _ROWS, _VECTORS = 14, 8
 """The largest tile of accumulators."""
 _PACK_STEPS = 16
 """Rows of B that one task packs."""
+_PANEL = 2
+"""Vectors of a panel of constants: good for any number of rows, so that kernels for other sizes, or
+for other numbers of cores, read the same."""
 _LINE = 64
 _SETS = 4096
 """Rows so many bytes apart share the sets of the nearest cache, which hold few of them."""
@@ -155,12 +158,15 @@ class ContractionSpace(Space):
         if roles.group and not constant:
             packs = ("none",)
         rows = min(_ROWS, self._rows_of(len(self.row_groups)))
-        vectors = min(_VECTORS, -(-self.columns // self.lanes))
+        vectors = tuple(range(1, min(_VECTORS, -(-self.columns // self.lanes)) + 1))
+        self.settles = packs == ("ahead",) and not roles.group
+        if packs == ("ahead",):
+            vectors = vectors[:_PANEL][-1:]
         chunks = tuple(range(TASKS + 1)) if site.machine.cores > 1 else (0,)
         self.domains = (
             Domain("flat", tuple(range(max(1, len(self.row_groups)), 0, -1))),
             Domain("rows", tuple(range(1, rows + 1))),
-            Domain("vectors", tuple(range(1, vectors + 1))),
+            Domain("vectors", vectors),
             Domain("pack", packs, ordered=False),
             Domain("chunks", chunks),
         )

@@ -39,8 +39,8 @@ class Axis:
 
     @property
     def size(self) -> int:
-        """The extent, or a guess."""
-        return guess(self.extent)
+        """The extent, or a guess; 1 where there is nothing."""
+        return max(1, guess(self.extent))
 
 
 @dataclass

@@ -9,7 +9,7 @@ each is decided alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -158,7 +158,8 @@ def plan(
     for keep in (frozenset(), kept) if kept else (frozenset(),):
         sch = Schedule(func)
         inline_blocks(sch, frozenset(keep))
-        parts = _Partition(sch.copy(), machine, constants, sketches).parts()
+        site = Site(sch.copy(), (), machine, constants)
+        parts = _Partition(site, sketches).parts()
         plans.append(Plan(sch, tuple(parts)))
     return min(plans, key=lambda p: p.seconds)
 
@@ -198,11 +199,8 @@ def _plain(site: Site) -> Choice:
 class _Partition:
     """Cuts a program into parts."""
 
-    def __init__(
-        self, sch: Schedule, machine: Machine, constants: frozenset[str], sketches: Sequence[Sketch]
-    ) -> None:
-        self.sch, self.machine, self.constants = sch, machine, constants
-        self.sketches = sketches
+    def __init__(self, whole: Site, sketches: Sequence[Sketch]) -> None:
+        self.whole, self.sch, self.sketches = whole, whole.schedule, sketches
 
     def parts(self) -> list[Part]:
         """Of the whole program."""
@@ -222,17 +220,19 @@ class _Partition:
         return [*found, *self._between(run)]
 
     def _part(self, blocks: Sequence[str]) -> Part:
-        site = Site(self.sch, tuple(blocks), self.machine, self.constants)
+        site = replace(self.whole, blocks=tuple(blocks), _known={})
         scored, refused = [], []
         for sketch in self.sketches:
             space = sketch.open(site)
             if isinstance(space, Refusal):
                 refused.append((sketch.name, space.reason))
-            else:
-                scored.append((sketch, score(space, self.machine)))
+                continue
+            scored.append((sketch, score(space, site.machine)))
+            if space.settles:
+                break
         if not any(len(s.order) for _, s in scored):
             sketch = Plain()
-            scored = [(sketch, score(PlainSpace(site), self.machine))]
+            scored = [(sketch, score(PlainSpace(site), site.machine))]
         return Part(site, tuple(scored), tuple(refused))
 
     def _anchored(self, name: str, behind: list[str]) -> list[Part]:

@@ -54,7 +54,7 @@ class Rows:
         """Fits blocks that follow one another, of which the last makes what others read."""
         sch, blocks = site.schedule, site.blocks
         nest = nest_of(sch, blocks[-1])
-        if len(blocks) < 2 or nest is None or nest.reduce:
+        if len(blocks) < 2 or nest is None or nest.reduce or not nest.axes:
             return Refusal("no elementwise block behind reductions")
         before = blocks[:-1]
         made = {w.buffer for b in before for w in sch.state.realize(b).block.writes}
@@ -86,7 +86,7 @@ class RowsSpace(Space):
         cycles = 0.0
         for b in (*self.inside, self.site.blocks[-1]):
             nest = nest_of(sch, b)
-            if nest is not None:
+            if nest is not None and nest.axes:
                 cycles += nest.cycles(machine, self._vector(nest))
         others = sum([c.seconds for c in self.apart])
         return Cost(

@@ -218,7 +218,7 @@ class _Substituted(Rewriter):
 
     def access(self, b: nodes.Buffer, indices: Indices) -> tuple[nodes.Buffer, Indices]:
         """The access with simple indices."""
-        return b, tuple([self.facts.simplify(i) for i in indices])
+        return self.buffer(b), tuple([self.facts.simplify(i) for i in indices])
 
 
 def _inverted(
