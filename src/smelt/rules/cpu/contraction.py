@@ -109,6 +109,8 @@ def roles_of(sch: Schedule, info: BlockInfo) -> Roles | str:
         a, b = (left, right) if found[0] is not None else (right, left)
         if group == 1 or guess(vector.dom.extent) % group:
             return "a group has one column"
+        if list(info.store.indices) != [i.var for i in info.spatial]:
+            return "groups whose results do not stand at the block's variables"
     else:
         a, b = (left, right) if vector.var in in_right else (right, left)
     in_a, in_b = (in_left, in_right) if b is right else (in_right, in_left)
@@ -390,12 +392,10 @@ class ContractionSpace(Space):
         return Axes(batch, columns, rows, vector, reduce)
 
     def _form(
-        self, given: Sequence[IterVar], joined: Sequence[IterVar], split: bool = True
+        self, given: Sequence[IterVar], joined: Sequence[IterVar]
     ) -> Callable[..., list[Expr]]:
-        """The index map from some of a block's variables to batch, columns, rows, vector, reduce.
-
-        split  whether groups are split off the vector axis
-        """
+        """The index map from some of a block's variables to batch, columns, rows, vector, reduce;
+        groups are split off the vector axis."""
         roles = self.roles
         place = {i: k for k, i in enumerate(given)}
 
@@ -409,7 +409,7 @@ class ContractionSpace(Space):
                 flat = [flat[0] * i.dom.extent + index[place[i]]] if flat else at([i])
             vector = index[place[roles.vector]]
             group, column = [], [vector]
-            if roles.group and split:
+            if roles.group:
                 group, column = [vector // roles.group], [vector % roles.group]
             return [*at(roles.batch), *group, *at(roles.columns), *alone, *flat, *column,
                     *at(roles.reduce)]  # fmt: skip
