@@ -62,7 +62,7 @@ def test_mistakes(model: onnx.ModelProto) -> None:
     with pytest.raises(CompileError, match="the model has no kernel 'softmx'; nearest: softmax"):
         smelt.why(model, "softmx")
     with pytest.raises(
-        CompileError, match="nothing can be measured here for llvm .*; legal: this machine's CPU"
+        CompileError, match=r"nothing can be measured here for llvm .*; legal: this machine's CPU"
     ):
         smelt.why(model, target="llvm -mtriple=aarch64-linux-gnu", measure=True)
 
