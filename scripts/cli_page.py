@@ -103,7 +103,7 @@ EXAMPLES = {
         smelt show model.onnx --shape x=5,64 -o model.html""",
     "why": """\
         smelt why model.onnx
-        smelt why model.onnx fused_conv2d_add_relu --measure --threads 1""",
+        smelt why model.onnx fused_matmul_add --measure --threads 1""",
     "targets": """\
         smelt targets
         smelt targets --measure --json""",
