@@ -134,8 +134,7 @@ def _runners_up(part: Part, count: int) -> list[Choice]:
     """The next best decisions of the sketch that was chosen."""
     first = part.choices[0]
     scored = next(s for sketch, s in part.scored if sketch is first.sketch)
-    return [Choice(first.sketch, scored.space, scored.decision(n), scored.at(n))
-            for n in range(1, min(count + 1, len(scored.order)))]  # fmt: skip
+    return [scored.choice(first.sketch, n) for n in range(1, min(count + 1, len(scored.order)))]
 
 
 def _measured(plan: Plan, at: int, choice: Choice, spec: KernelSpec) -> float:

@@ -31,8 +31,7 @@ def time_program(flat: PrimFunc, target: Target, threads: int, seconds: float = 
     address, _alive = linked(target, emit_module([flat], target), flat.name)
     call = ctypes.CFUNCTYPE(ctypes.c_int32)(address)
     call.argtypes = None  # type: ignore[assignment]
-    host, view = native.Host(), native.PoolView()
-    native.library().smelt_host_init(ctypes.addressof(host), ctypes.addressof(view), threads)
+    host = native.host_of(threads)
     held = [_memory(p) for p in flat.buffers]
     places = iter(held)
     args: list[Any] = [ctypes.byref(host)]

@@ -123,10 +123,7 @@ def _run(jobs: Sequence[_Job], options: Options, steps: Sequence[Step]) -> None:
         return
     codes = _compiled(programs, options, steps)
     addresses, alive = link_in_process([c.object for c in codes.values()], programs)
-    host, view = native.Host(), native.PoolView()
-    native.library().smelt_host_init(
-        ctypes.addressof(host), ctypes.addressof(view), options.threads or 0
-    )
+    host = native.host_of(options.threads or 0)
     for job in jobs:
         symbol = job.program.symbol
         _run_one(job, addresses[symbol], codes[symbol].scratch, ctypes.addressof(host))

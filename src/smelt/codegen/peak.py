@@ -266,8 +266,7 @@ def launch_seconds(target: Target, threads: int) -> float:
     address, _alive = linked(target, launch_text(), LAUNCH)
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     launch = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, size, size, size, pointer)(address)
-    host, view = native.Host(), native.PoolView()
-    native.library().smelt_host_init(ctypes.byref(host), ctypes.byref(view), threads)
+    host = native.host_of(threads)
     counts = np.zeros(threads * WORDS, np.int64)
 
     def seconds(tasks: int) -> float:

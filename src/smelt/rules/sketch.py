@@ -22,10 +22,9 @@ import numpy as np
 from smelt.target import Machine
 from smelt.tir.schedule import Schedule
 
-from .cost import Cost, seconds
+from .cost import Array, Cost, seconds
 
 T = TypeVar("T")
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Columns: TypeAlias = Mapping[str, Array]
 """Decisions, a column of values a domain."""
 
@@ -162,6 +161,10 @@ class Scored:
         """The seconds of the one that stands at a rank."""
         return float(self.seconds[self.order[rank]])
 
+    def choice(self, sketch: Sketch, rank: int = 0) -> Choice:
+        """The one that stands at a rank, as a choice of the space's sketch."""
+        return Choice(sketch, self.space, self.decision(rank), self.at(rank))
+
     @cached_property
     def order(self) -> Array:
         """Positions of legal decisions, the cheapest first; of equals the first in the domains."""
@@ -219,6 +222,4 @@ def _descended(space: Space, machine: Machine, rng: np.random.Generator) -> Scor
 def best(sketch: Sketch, space: Space, machine: Machine) -> Choice | None:
     """The cheapest decision of a space; None where none is legal."""
     scored = score(space, machine)
-    if not len(scored.order):
-        return None
-    return Choice(sketch, space, scored.decision(0), scored.at(0))
+    return scored.choice(sketch) if len(scored.order) else None

@@ -168,6 +168,15 @@ def cores() -> int:
     return int(library().smelt_cpu_count())
 
 
+def host_of(threads: int) -> Host:
+    """A host whose parallel loops run on the pool of this process, on so many threads at most; 0:
+    on all."""
+    host, view = Host(), PoolView()
+    host.keep = view
+    library().smelt_host_init(ctypes.addressof(host), ctypes.addressof(view), threads)
+    return host
+
+
 def num_threads() -> int:
     """How many threads a model may use in this process, the caller's included."""
     check_environment()

@@ -75,11 +75,7 @@ class NativeExecutable(Executable, Timed):
         self._plan_function = _PLAN_TYPE(plan_address) if plan_address else None
         self._entry = entry_address
         self._keepalive = keepalive
-        self._host = native.Host()
-        self._view = native.PoolView()
-        native.library().smelt_host_init(
-            ctypes.addressof(self._host), ctypes.addressof(self._view), threads or 0
-        )
+        self._host = native.host_of(threads or 0)
         listed = metadata.get("externals")
         self._externals = Externals(self.name, listed, self.weights) if listed else None
         if self._externals is not None:

@@ -25,8 +25,8 @@ from smelt.arith import Analyzer
 from smelt.ir.build import value_of
 from smelt.ir.expr import Call, Expr, Var
 from smelt.ir.walk import free_vars
-from smelt.rules.cost import Cost, page_cycles, shares, tile_cycles
-from smelt.rules.sketch import Array, Columns, Decision, Domain, Refusal, Site, Space
+from smelt.rules.cost import Array, Cost, page_cycles, shares, tile_cycles
+from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
 from smelt.tir.nodes import BufferLoad, IterVar
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import expr_nodes

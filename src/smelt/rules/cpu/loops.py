@@ -10,7 +10,8 @@ import numpy as np
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import IntImm
 from smelt.ir.walk import free_vars
-from smelt.rules.sketch import Array, Domain
+from smelt.rules.cost import Array
+from smelt.rules.sketch import Domain
 from smelt.target import Machine
 from smelt.tir.schedule import Schedule
 

@@ -99,12 +99,13 @@ class Part:
     @cached_property
     def choices(self) -> list[Choice]:
         """The best decision of each sketch, the cheapest first; of equals the first by name."""
-        found = [
-            Choice(sketch, s.space, s.decision(0), s.at(0))
-            for sketch, s in self.scored
-            if len(s.order)
-        ]
+        found = [s.choice(sketch) for sketch, s in self.scored if len(s.order)]
         return sorted(found, key=lambda c: (c.seconds, c.sketch.name))
+
+    @property
+    def fits(self) -> bool:
+        """Whether a sketch knows the site; else it stays as it is written."""
+        return bool(self.choices) and not isinstance(self.choices[0].sketch, Plain)
 
     @property
     def seconds(self) -> float:
@@ -240,10 +241,9 @@ class _Partition:
         alone = [self._part([name])]
         if not behind or not _is_epilogue(self.sch, name, behind[0]):
             return alone
-        together, alone = [self._part([name, behind[0]])], [*alone, self._part([behind[0]])]
+        together, alone = self._part([name, behind[0]]), [*alone, self._part([behind[0]])]
         behind.pop(0)
-        fits = together[0].choices and not isinstance(together[0].choices[0].sketch, Plain)
-        return together if fits and _seconds(together) <= _seconds(alone) else alone
+        return [together] if together.fits and together.seconds <= _seconds(alone) else alone
 
     def _between(self, names: list[str]) -> list[Part]:
         """Blocks that follow one another: row by row, or each by itself."""
@@ -252,9 +252,8 @@ class _Partition:
             single += self._anchored(left.pop(0), left)
         if len(names) < 2 or not any(block_info(self.sch, b).is_reduction for b in names):
             return single
-        rows = [self._part(names)]
-        fits = rows[0].choices and not isinstance(rows[0].choices[0].sketch, Plain)
-        return rows if fits and _seconds(rows) <= _WORTH * _seconds(single) else single
+        rows = self._part(names)
+        return [rows] if rows.fits and rows.seconds <= _WORTH * _seconds(single) else single
 
     def _steps(self, name: str) -> list[Part]:
         """The blocks of one step of a recurrence."""

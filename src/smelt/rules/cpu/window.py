@@ -20,8 +20,8 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.walk import free_vars
-from smelt.rules.cost import Cost, shares
-from smelt.rules.sketch import Array, Columns, Decision, Domain, Refusal, Site, Space
+from smelt.rules.cost import Array, Cost, shares
+from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
 from smelt.tir.schedule import Schedule
 
 from . import nest as nests
