@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from smelt.arith import Analyzer
@@ -37,7 +38,7 @@ class Axis:
     kind: str
     steps: list[Expr | None]
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The extent, or a guess; 1 where there is nothing."""
         return max(1, guess(self.extent))

@@ -152,13 +152,14 @@ def plan(
     constants  names of parameters whose values are known at compile time, so that they may be laid
                out anew
     """
-    plain = Schedule(func)
-    names = [b for b in plain.get_child_blocks("root") if is_contraction(block_info(plain, b))]
-    kept = frozenset(_operands(plain, names))
+    whole = Schedule(func)
+    looked = whole.copy()  # questions stand in traces
+    names = [b for b in looked.get_child_blocks("root") if is_contraction(block_info(looked, b))]
+    kept = frozenset(_operands(looked, names))
     plans = []
-    for keep in (frozenset(), kept) if kept else (frozenset(),):
-        sch = Schedule(func)
-        inline_blocks(sch, frozenset(keep))
+    for keep in (frozenset[str](), kept) if kept else (kept,):
+        sch = whole.copy()
+        inline_blocks(sch, keep)
         site = Site(sch.copy(), (), machine, constants)
         parts = _Partition(site, sketches).parts()
         plans.append(Plan(sch, tuple(parts)))
