@@ -10,6 +10,7 @@ from benchmarks import (
     models,
     peak,
     real_models,
+    regret,
     symbolic,
     tensor_level,
     threads,
@@ -23,6 +24,7 @@ def main() -> None:
     folder = models.zoo()
     write("peak", peak.measure())
     write("kernels", kernels.measure())
+    write("regret", regret.measure())
     write("intrinsics", intrinsics.measure())
     write("tensor_level", tensor_level.measure())
     write("graph_level", graph_level.measure(folder))

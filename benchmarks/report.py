@@ -23,6 +23,7 @@ SECTIONS = {
     "threads": "Two threads against one, alone and beside a busy process",
     "agreement": "Agreement with onnxruntime",
     "kernels": "Kernels, as shares of the machine's limits",
+    "regret": "Chosen schedules, beside others of their spaces",
     "intrinsics": "Instructions against plain code",
     "tensor_level": "Schedules by hand, and the scheduler's speed",
     "graph_level": "Relay programs: passes, patterns, levels",

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from smelt.artifact.kernel import KernelSpec, planned
-from smelt.artifact.measure import time_program
+from smelt.artifact.measure import timer
 from smelt.codegen.llvm import is_native, resolve
 from smelt.ir.errors import CompileError
 from smelt.ir.options import Options
@@ -17,6 +17,10 @@ from smelt.rules.cpu import Part, Plan
 from smelt.rules.sketch import Choice
 from smelt.stages import kernels_of
 from smelt.target import Target
+from smelt.tir.nodes import PrimFunc
+
+_SECONDS = 0.05
+"""How long a candidate is timed."""
 
 
 @dataclass(frozen=True)
@@ -137,10 +141,14 @@ def _runners_up(part: Part, count: int) -> list[Choice]:
     return [scored.choice(first.sketch, n) for n in range(1, min(count + 1, len(scored.order)))]
 
 
-def _measured(plan: Plan, at: int, choice: Choice, spec: KernelSpec) -> float:
-    """The time of the kernel with a choice for one part, the others as they are."""
+def candidate(plan: Plan, at: int, choice: Choice) -> PrimFunc:
+    """A kernel's lowered program with a choice for one part, the others as they are."""
     sch = plan.schedule.copy()
     for n, part in enumerate(plan.parts):
         c = choice if n == at else part.choices[0]
         c.space.build(sch, c.decision)
-    return time_program(lower_program(sch.func), spec.target, spec.cores)
+    return lower_program(sch.func)
+
+
+def _measured(plan: Plan, at: int, choice: Choice, spec: KernelSpec) -> float:
+    return timer(candidate(plan, at, choice), spec.target, spec.cores)(_SECONDS)

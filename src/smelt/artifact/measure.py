@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -22,33 +23,36 @@ _ALIGNMENT = 64
 _CALLS = 5
 
 
-def time_program(flat: PrimFunc, target: Target, threads: int, seconds: float = 0.05) -> float:
-    """Seconds of the fastest of several calls of a lowered program on this machine, all that it
-    reads still near.
+def timer(flat: PrimFunc, target: Target, threads: int) -> Callable[[float], float]:
+    """A lowered program as a function that runs it on this machine for so many seconds, and returns
+    those of its fastest call, all that it reads still near.
 
     Symbolic sizes are what the rules take them for. Raises CompileError, RuntimeFailure.
     """
-    address, _alive = linked(target, emit_module([flat], target), flat.name)
+    address, alive = linked(target, emit_module([flat], target), flat.name)
     call = ctypes.CFUNCTYPE(ctypes.c_int32)(address)
     call.argtypes = None  # type: ignore[assignment]
-    host = native.host_of(threads)
     held = [_memory(p) for p in flat.buffers]
     places = iter(held)
-    args: list[Any] = [ctypes.byref(host)]
+    args: list[Any] = [ctypes.byref(native.host_of(threads))]
     for p in flat.params:
         if isinstance(p, Buffer):
             args.append(ctypes.c_void_p(next(places).ctypes.data))
         else:
             args.append(ctypes.c_int64(guess(p)))
-    found: list[float] = []
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(found) < _CALLS:
-        start = time.perf_counter()
-        status = call(*args)
-        found.append(time.perf_counter() - start)
-        if status:
-            raise RuntimeFailure(f"{flat.name}: the kernel returned the status {status}")
-    return min(found)
+
+    def run(seconds: float, _kept: Any = (alive, held)) -> float:
+        found: list[float] = []
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end or len(found) < _CALLS:
+            start = time.perf_counter()
+            status = call(*args)
+            found.append(time.perf_counter() - start)
+            if status:
+                raise RuntimeFailure(f"{flat.name}: the kernel returned the status {status}")
+        return min(found)
+
+    return run
 
 
 def _memory(b: Buffer) -> np.ndarray[Any, Any]:

@@ -364,9 +364,10 @@ class ContractionSpace(Space):
         sch.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
         copy_out(sch, epilogue, len(outer), self.lanes)
         write_out_sums(sch, name, reduce, inner, len(outer))
-        if len(reduce) > 1 and guess(self.roles.reduce[-2].dom.extent) <= _TAPS:
-            sch.unroll(axes.reduce[-2])  # so that the edges' conditions are known for each tap
-        if self.guarded and tiles is not None and 1 < tiles <= EDGES:
+        edges = self.guarded and tiles is not None and 1 < tiles <= EDGES
+        if self._taps_written_out(edges or tiles is None):
+            sch.unroll(axes.reduce[-2])
+        if edges:
             sch.unroll(outer[-1])
             shared = outer[:-1]
         if decision["chunks"]:
@@ -485,6 +486,13 @@ class ContractionSpace(Space):
         if self.site.machine.cores > 1:
             for loop in shared:
                 sch.parallel(loop)
+
+    def _taps_written_out(self, edges: bool) -> bool:
+        """Whether a filter's columns are: where edges are most of the work their conditions are
+        then known for each tap; few channels are too little work for a loop."""
+        taps = self.roles.reduce[-2:-1]
+        few = guess(self.roles.reduce[-1].dom.extent) <= _FEW if taps else False
+        return (edges or few) and all(guess(i.dom.extent) <= _TAPS for i in taps) and bool(taps)
 
     def _reduce_order(self, loops: list[str]) -> list[str]:
         """Few input channels go outside the filter's window, many inside."""
