@@ -66,8 +66,21 @@ def _learn_nonnegative(cx: Context, p: Poly) -> None:
         ((t, c),) = p.terms.items()
         bound = (-(p.const // c), None) if c > 0 else (None, p.const // -c)
         cx.ranges[t] = intersect(cx.ranges.get(t, (None, None)), bound)
+        _learn_divided(cx, t, *bound)
     elif p.terms:
         cx.facts.append(p)
+
+
+def _learn_divided(cx: Context, t: expr.Expr, low: int | None, high: int | None) -> None:
+    """What a bound of a quotient says of what is divided."""
+    match t:
+        case expr.FloorDiv(x, expr.IntImm(_, m)) if m > 1:
+            p = cx.poly(x)
+            if low is not None:
+                _learn_nonnegative(cx, Poly(p.terms, p.const - low * m))
+            if high is not None:
+                p = scale(p, -1)
+                _learn_nonnegative(cx, Poly(p.terms, p.const + high * m + m - 1))
 
 
 def _learn_residue(cx: Context, c: expr.Expr) -> None:

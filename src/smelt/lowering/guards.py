@@ -83,8 +83,8 @@ class _DropSafe(RangeRewriter):
         return new
 
     def visit_IfThenElse(self, s: tir.IfThenElse) -> tir.Stmt:
-        conditions, store = _chain(s)
-        if store is None or store.buffer.scope != "local" or not self._accumulates(store):
+        conditions, store = _conditions(s)
+        if not isinstance(store, tir.BufferStore) or not self._accumulates(store):
             return super().visit_IfThenElse(s)
         kept = list(conditions)
         for c in conditions:
@@ -107,7 +107,8 @@ class _DropSafe(RangeRewriter):
         return self.analyzer.simplify(ends[0] < 0 if isinstance(c, LT) else ends[1] >= 0)
 
     def _accumulates(self, s: tir.BufferStore) -> bool:
-        return not any(
+        """Whether a store is to registers, of what is read elsewhere."""
+        return s.buffer.scope == "local" and not any(
             load.buffer is not s.buffer and load.buffer.scope == "local" for load in loads(s.value)
         )
 
@@ -130,13 +131,13 @@ class _DropSafe(RangeRewriter):
         return all(self._in_bounds(c) for c in e.children() if isinstance(c, Expr))
 
 
-def _chain(s: tir.Stmt) -> tuple[list[Expr], tir.BufferStore | None]:
-    """The conditions of nested branches and the one store below them."""
+def _conditions(s: tir.Stmt) -> tuple[list[Expr], tir.Stmt]:
+    """The conditions of nested branches without others, and what is below them."""
     conditions: list[Expr] = []
     while isinstance(s, tir.IfThenElse) and s.else_body is None:
         conditions += conjuncts(s.condition)
         s = s.then_body
-    return conditions, s if isinstance(s, tir.BufferStore) else None
+    return conditions, s
 
 
 def drop_safe_guards(func: tir.PrimFunc) -> tir.PrimFunc:
@@ -153,14 +154,12 @@ def hoist_guards(func: tir.PrimFunc) -> tir.PrimFunc:
 
 
 def _hoist_loop(s: tir.For) -> tir.Stmt:
-    body = s.body
-    if not isinstance(body, tir.IfThenElse) or body.else_body is not None:
-        return s
-    outside = [c for c in conjuncts(body.condition) if s.var not in free_vars(c) and not loads(c)]
+    conditions, body = _conditions(s.body)
+    outside = [c for c in conditions if s.var not in free_vars(c) and not loads(c)]
     if not outside:
         return s
-    inside = [c for c in conjuncts(body.condition) if c not in outside]
-    inner = tir.IfThenElse(all_of(inside), body.then_body) if inside else body.then_body
+    inside = [c for c in conditions if c not in outside]
+    inner = tir.IfThenElse(all_of(inside), body) if inside else body
     return tir.IfThenElse(all_of(outside), s.replace(body=inner))
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
-from smelt.ir.build import all_of, maximum, minimum
+from smelt.ir.build import all_of, equal, maximum, minimum
 from smelt.ir.expr import GE, GT, INDEX, LE, LT, And, Call, Compare, Expr, IntImm, Or, Var, const
 from smelt.ir.walk import free_vars, joined
 from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statements, walk
@@ -26,8 +26,11 @@ from smelt.tir.script_ops import expressions
 
 from .ranges import RangeRewriter, analyzer_for
 from .simplify import Simplify
+from .tails import Guard, Ragged, moved, ragged
 
 _TILE = ("vectorized", "unrolled")
+_HEIGHTS = 4
+"""Heights of the last tile: parts of a whole one, so that little is computed twice."""
 _EDGES = 4
 """An edge of at most this many iterations is written out, one copy an iteration."""
 
@@ -65,6 +68,9 @@ class _Partition(RangeRewriter):
         return [c._replace(loops=(s, *c.loops)) for c in found] if isinstance(s, For) else found
 
     def loop(self, s: For) -> Stmt:
+        tiled = self.tiled(s)
+        if tiled is not None:
+            return tiled
         found = None if s.kind in (*_TILE, "thread_binding") else self.middle(s)
         if found is None:
             return super().loop(s)
@@ -84,6 +90,51 @@ class _Partition(RangeRewriter):
             rest = IfThenElse(v < low, before, after)
         body: Stmt = middle if rest is None else IfThenElse(inside, middle, rest)
         return s.replace(body=body)
+
+    def tiled(self, s: For) -> Stmt | None:
+        """A loop over tiles of an unknown number of places, the last tile complete: see `tails`."""
+        known = [Guard(c.e, c.loops) for c in self.conditions(s.body) if s.var in c.variables]
+        tile = ragged(s, known, self.analyzer) if known else None
+        if tile is None:
+            return None
+        v, size, places = tile
+        last = self.analyzer.simplify((places - 1) // size)
+        with self.analyzer.assume(places > size):
+            whole = self.stmt(self.simplified(s.replace(extent=last)))
+            self.analyzer.bind(v, last, 1)
+            end = self.ends(s.body, tile)
+        if end is None or not isinstance(whole, For):
+            return None
+        with self.analyzer.assume(places <= size):
+            few = self.few(s.body, tile)
+        return s.replace(body=IfThenElse(v < last, whole.body, IfThenElse(places > size, end, few)))
+
+    def ends(self, body: Stmt, tile: Ragged) -> Stmt | None:
+        """The last tile, as high as it has to be, in steps; None where it cannot begin earlier."""
+        result: Stmt | None = None
+        left = (tile.places - 1) % tile.size
+        for n in range(_HEIGHTS, 0, -1):
+            height = -(-tile.size * n // _HEIGHTS)
+            found = moved(renamed(body), tile, height, self.analyzer)
+            if found is None:
+                return None
+            exact = self.stmt(self.simplified(found))
+            result = exact if result is None else IfThenElse(left < height, exact, result)
+        return result
+
+    def few(self, body: Stmt, tile: Ragged) -> Stmt:
+        """The only tile; where it is nearly complete its number of places is known."""
+        v, size, places = tile
+        start = const(0, INDEX)
+        result = self.iteration(body, v, start)
+        for n in range(max(size // 2, size - _EDGES) + 1, size + 1):
+            with self.analyzer.assume(equal(places, n)):
+                exact = self.iteration(body, v, start)
+            result = IfThenElse(equal(places, n), exact, result)
+        return result
+
+    def simplified(self, s: Stmt) -> Stmt:
+        return Simplify(self.analyzer).stmt(s)
 
     def middle(self, s: For) -> tuple[Expr, Expr] | None:
         """Where all conditions inside hold whatever the inner loops' variables are, or None."""

@@ -45,6 +45,8 @@ from .loops import EDGES, TASKS, copy_out, in_registers, parallelize, tasks_of, 
 
 _ROWS, _VECTORS = 14, 8
 """The largest tile of accumulators."""
+_SOME = 4
+"""Tiles that an unknown number of rows is taken to be at least: what is small takes little time."""
 _PACK_STEPS = 16
 """Rows of B that one task packs."""
 _PANEL = 2
@@ -216,7 +218,8 @@ class ContractionSpace(Space):
         return not _guarded(self.roles.info, {outer.var, inner.var})
 
     def _rows_of(self, flat: int) -> int:
-        return prod([guess(i.dom.extent) for i in self.row_groups[:flat]])
+        rows = prod([guess(i.dom.extent) for i in self.row_groups[:flat]])
+        return rows if self.static else max(rows, _SOME * _ROWS)
 
     def _extent(self, axes: Sequence[IterVar]) -> int:
         return prod([guess(i.dom.extent) for i in axes])
@@ -240,7 +243,19 @@ class ContractionSpace(Space):
 
     def _rows(self, columns: Columns) -> Array:
         """Rows that are tiled together."""
-        table = [self._rows_of(f) for f in range(len(self.row_groups) + 1)]
+        return self._by_flat(columns, self._rows_of)
+
+    def _every(self, columns: Columns) -> Array:
+        """How often there are so many."""
+        return self._by_flat(columns, self._around)
+
+    def _around(self, flat: int) -> int:
+        joined = self.row_groups[:flat]
+        return self._extent([i for i in self.roles.rows if i not in joined])
+
+    def _by_flat(self, columns: Columns, count: Callable[[int], int]) -> Array:
+        """A count for each number of row axes that are walked as one."""
+        table = [count(f) for f in range(len(self.row_groups) + 1)]
         return np.array(table)[np.minimum(columns["flat"], len(self.row_groups))]
 
     def cost(self, columns: Columns) -> Cost:
@@ -248,13 +263,15 @@ class ContractionSpace(Space):
         machine, roles, lanes = self.site.machine, self.roles, self.lanes
         r, v, packed = columns["rows"], columns["vectors"], columns["pack"]
         rows, need = self._rows(columns), -(-self.columns // lanes)
-        every = self._extent(roles.rows) // rows
+        every = self._every(columns)
         groups = self._extent([roles.vector]) // self.columns
         outside = self._extent(roles.batch) * self._extent(roles.columns) * groups
         steps = self._extent(roles.reduce)
         loads = np.where(packed == "none", self._unpacked_loads(), 1.0)
         pages = np.where(packed == "none", self._pages(), 0.0)
         (full_r, rest_r), (full_v, rest_v) = np.divmod(rows, r), np.divmod(need, v)
+        if not self.static:  # of the last tile an eighth is too much, on average (see tails)
+            full_r, rest_r = rows / r + (r - 1) / (8 * r), 0 * r
         total = np.zeros(len(r))
         for count, height, width in (
             (full_r * full_v, r, v), (full_v * (rest_r > 0), rest_r, v),
@@ -365,7 +382,7 @@ class ContractionSpace(Space):
         copy_out(sch, epilogue, len(outer), self.lanes)
         write_out_sums(sch, name, reduce, inner, len(outer))
         edges = self.guarded and tiles is not None and 1 < tiles <= EDGES
-        if self._taps_written_out(edges or tiles is None):
+        if self._taps_written_out(edges):
             sch.unroll(axes.reduce[-2])
         if edges:
             sch.unroll(outer[-1])

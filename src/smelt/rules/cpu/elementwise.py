@@ -33,6 +33,8 @@ from .nest import (
 
 _TILE = 16
 """Elements to a side of a transposed tile: a cache line of the smallest common type."""
+_EXCHANGE = 9.0
+"""Cycles for a vector of a tile that is exchanged in registers."""
 _PIECES = 16
 """More pieces of a joined dimension than this are left to guards."""
 
@@ -68,7 +70,7 @@ class ElementwiseSpace(Space):
         cycles = nest.cycles(machine, vector)
         if _turned_axis(nest, axes, vector) is not None:
             lanes = machine.lanes(widest(nest))
-            cycles = 4 * nest.every / lanes  # whole tiles are exchanged in registers
+            cycles = _EXCHANGE * nest.every / lanes
         pieces = _joined(nest, axes)
         launches = 1 if pieces is None else len(pieces[1])
         return Cost(cycles, nest.traffic(machine, self.site.constants), columns["tasks"], launches)

@@ -21,6 +21,8 @@ from smelt.tir.script_ops import INTRINSICS, TRANSCENDENTAL, expr_nodes
 
 from .analysis import BlockInfo, analyzer_for, flat_offset, guess, stride_in
 
+_TOGETHER = 4
+"""Vectors that are reduced side by side."""
 _HEAVY_CYCLES = 12
 """Cycles of a transcendental on a vector, roughly."""
 
@@ -87,18 +89,20 @@ class Nest:
     def cycles(self, machine: Machine, vector: Axis) -> float:
         """Cycles of all iterations in vectors along an axis: loads and stores, or what is computed.
 
-        Elements that are no neighbours are loaded one by one.
         """
         lanes = machine.lanes(widest(self))
         read = 0.0
         for k in range(1, len(self.accesses)):
-            step = vector.steps[k]
-            read += 0.1 if is_zero(step) else 1.0 if is_one(step) else float(lanes)
+            read += loads_along(vector.steps[k], lanes) or 0.1
         kept = is_zero(vector.steps[0]) or vector.size == 1
         wrote = 0.0 if kept else 1.0 if is_one(vector.steps[0]) else float(lanes)
-        each = max(read / machine.loads, wrote / machine.stores) + self.computed + self.pages() + 1
-        rows = self.every / vector.size
-        return rows * (-(-vector.size // lanes) * each + 4)
+        vectors = self.every / vector.size * -(-vector.size // lanes)
+        summed = prod([a.size for a in self.reduce])  # in registers meanwhile
+        busy = read / machine.loads
+        busy = max(busy, wrote / machine.stores) if summed == 1 else busy
+        ends = 0.0 if summed == 1 else vectors / summed * wrote / machine.stores
+        each = busy + self.computed + self.pages() / _TOGETHER + 1
+        return vectors * each + ends + 4 * self.every / vector.size
 
     def traffic(self, machine: Machine, constants: Collection[str]) -> tuple[float, ...]:
         """Bytes that come from beyond each cache: all, where they do not fit into it; constants are
@@ -126,6 +130,13 @@ def is_zero(e: Expr | None) -> bool:
 def is_one(e: Expr | None) -> bool:
     """Whether a step is certainly 1."""
     return isinstance(e, IntImm) and e.value == 1
+
+
+def loads_along(step: Expr | None, lanes: int) -> float:
+    """Loads for a vector along an axis: elements two apart are picked out of two vectors, those
+    further apart are loaded one by one."""
+    known = step.value if isinstance(step, IntImm) else None
+    return {0: 0.0, 1: 1.0, 2: 3.0}.get(known if known is not None else lanes, float(lanes))
 
 
 def heavy(e: Expr) -> int:

@@ -91,8 +91,9 @@ class WindowSpace(Space):
         )
         self.taps = roles.tap.size if roles.tap is not None else 1
         self.weights = len(nest.accesses) > 2
-        self.jumps = _jumps(roles, site.constants)
-        self.grouped = any(s is None for s in roles.vector.steps)  # a load and a shuffle
+        self.loads = max([_loads(roles, k, self.lanes, site.constants)
+                          for k in range(len(nest.accesses))])  # fmt: skip
+        self.jumps = self.loads == self.lanes > 1
         moving = [k for k in range(1, len(nest.accesses)) if self._slides(k)]
         self.slides = any(not is_zero(roles.vector.steps[k]) for k in moving) or not moving
 
@@ -141,8 +142,7 @@ class WindowSpace(Space):
         roles, machine, taps = self.roles, self.site.machine, self.taps
         rows = prod([a.size for a in roles.nest.reduce if a is not roles.tap])
         read = (w - 1) * min(_stride(roles), taps) + taps
-        each = self.lanes if self.jumps else 2 if self.grouped else 1
-        loads = (v if self.slides else 1) * read * each
+        loads = (v if self.slides else 1) * read * self.loads
         loads = loads + (v * taps if self.weights else 0)
         busy = 1 / machine.multiply_adds + roles.nest.computed
         row = np.maximum(w * v * taps * busy, loads / machine.loads)
@@ -235,15 +235,15 @@ def _tap_order(roles: Roles) -> list[Axis]:
     return rest if roles.tap is None else [*rest, roles.tap]
 
 
-def _jumps(roles: Roles, constants: Collection[str]) -> bool:
-    """Whether neighbours along the vector axis are not neighbours in memory."""
-    for k, (step, access) in enumerate(zip(roles.vector.steps, roles.nest.accesses, strict=True)):
-        if is_zero(step) or is_one(step) or (k and _packs(roles, k, constants)):
-            continue
-        # the lanes of neighbouring groups stand close together: one load and a shuffle
-        if quotient_of(access, roles.vector.var) is None:
-            return True
-    return False
+def _loads(roles: Roles, k: int, lanes: int, constants: Collection[str]) -> float:
+    """Loads, or stores, for a vector of an access: one a lane where neighbours along the vector
+    axis are no neighbours in memory."""
+    step = roles.vector.steps[k]
+    if is_zero(step) or (k and _packs(roles, k, constants)):
+        return 1.0
+    if step is None and quotient_of(roles.nest.accesses[k], roles.vector.var) is not None:
+        return 2.0  # the lanes of neighbouring groups stand close together: a load and a shuffle
+    return nests.loads_along(step, lanes) if k or is_one(step) else float(lanes)
 
 
 def _packs(roles: Roles, k: int, constants: Collection[str]) -> bool:
