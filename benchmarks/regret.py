@@ -7,6 +7,7 @@ that of the fastest. Half of each class's shapes was looked at while the cost wa
 half was not.
 """
 
+import gc
 import random
 import statistics
 import sys
@@ -248,6 +249,7 @@ def section(results: Results) -> str:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["worker"]:
+        gc.freeze()  # as in the processes that compile
         name, half, threads, quick = sys.argv[2:]
         give_back(half_rows(name, half, int(threads), quick=quick == "1"))
     else:

@@ -12,6 +12,7 @@ modules to import ahead.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import importlib
 import os
 import pickle
@@ -28,6 +29,8 @@ from typing import Any
 
 from . import frames
 
+_NEW_OBJECTS = 100_000
+"""Objects after which garbage is looked for: a kernel makes some 10,000, most of which live on."""
 _Requests = queue.SimpleQueue[tuple[int, bytes]]
 
 
@@ -49,6 +52,8 @@ def _set_up(path: list[str], modules: list[str]) -> None:
     for module in modules:
         with suppress(Exception):
             importlib.import_module(module)
+    gc.freeze()  # what is imported stays: nobody has to look for garbage in it
+    gc.set_threshold(_NEW_OBJECTS)
 
 
 def _answer(payload: bytes) -> bytes:

@@ -62,6 +62,10 @@ _FEW = 4
 """Input channels up to which they are walked outside of the filter's window."""
 _USABLE = 0.75
 """The part of a cache that what is used again and again may fill."""
+_AHEAD = 256
+"""Bytes that could have been fetched while one waits for the first of a piece."""
+_MASKED = 2.0
+"""How much longer a tile takes whose vectors are masked in every step."""
 _AROUND = 12
 """Cycles that surround a tile's reduction: addresses, the loop, the pipeline filling."""
 
@@ -167,11 +171,15 @@ class ContractionSpace(Space):
         if packs == ("ahead",):
             vectors = vectors[:_PANEL][-1:]
         chunks = tuple(range(TASKS + 1)) if site.machine.cores > 1 else (0,)
+        several = self.groups > 1 or self.columns > vectors[-1] * self.lanes
+        both = several and bool(roles.rows) and not self.guarded
+        orders = ("columns", "rows") if both else ("columns",)
         self.domains = (
             Domain("flat", tuple(range(max(1, len(self.row_groups)), 0, -1))),
             Domain("rows", tuple(range(1, rows + 1))),
             Domain("vectors", vectors),
             Domain("pack", packs, ordered=False),
+            Domain("order", orders, ordered=False),
             Domain("chunks", chunks),
         )
 
@@ -181,6 +189,11 @@ class ContractionSpace(Space):
     def columns(self) -> int:
         """Elements along the vector axis; of one group where there are some."""
         return self.roles.group or guess(self.roles.vector.dom.extent)
+
+    @cached_property
+    def groups(self) -> int:
+        """Into how many groups the vector axis is divided."""
+        return guess(self.roles.vector.dom.extent) // self.columns
 
     @cached_property
     def row_groups(self) -> list[IterVar]:
@@ -264,24 +277,27 @@ class ContractionSpace(Space):
         r, v, packed = columns["rows"], columns["vectors"], columns["pack"]
         rows, need = self._rows(columns), -(-self.columns // lanes)
         every = self._every(columns)
-        groups = self._extent([roles.vector]) // self.columns
-        outside = self._extent(roles.batch) * self._extent(roles.columns) * groups
+        outside = self._extent(roles.batch) * self._extent(roles.columns) * self.groups
         steps = self._extent(roles.reduce)
         loads = np.where(packed == "none", self._unpacked_loads(), 1.0)
         pages = np.where(packed == "none", self._pages(), 0.0)
-        (full_r, rest_r), (full_v, rest_v) = np.divmod(rows, r), np.divmod(need, v)
+        full_r, rest_r = np.divmod(rows, r)
         if not self.static:  # of the last tile an eighth is too much, on average (see tails)
             full_r, rest_r = rows / r + (r - 1) / (8 * r), 0 * r
+        full_v = (need - 1) // v
+        last_v = need - full_v * v
+        # vectors of an operand that is not packed are masked in every step, where they are ragged
+        masked = np.where((packed == "none") & (self.columns % lanes > 0), _MASKED, 1.0)
         total = np.zeros(len(r))
-        for count, height, width in (
-            (full_r * full_v, r, v), (full_v * (rest_r > 0), rest_r, v),
-            (full_r * (rest_v > 0), r, rest_v), ((rest_r > 0) * (rest_v > 0), rest_r, rest_v),
+        for count, height, width, slow in (
+            (full_r * full_v, r, v, 1.0), (full_v * (rest_r > 0), rest_r, v, 1.0),
+            (full_r, r, last_v, masked), (rest_r > 0, rest_r, last_v, masked),
         ):  # fmt: skip
             step = tile_cycles(machine, height * width, height + width * loads, 0.0, 1.0) + pages
             ends = 2 * height * width / machine.stores + _AROUND
-            total += count * (steps * step + ends)
+            total += count * (steps * step * slow + ends)
         # ragged edges cost code, branches and half-used vectors
-        total *= 1 + 0.02 * (rest_r > 0) + np.where(packed == "none", 0.5, 0.01) * (rest_v > 0)
+        total *= 1 + 0.02 * (rest_r > 0) + 0.01 * (last_v < v)
         apart = 4 * (roles.step(roles.a, roles.rows[-1]) or 0) if roles.rows else 0
         if apart and apart % _SETS == 0:
             total *= np.where(r > _WAYS, 1.1, 1.0)
@@ -305,9 +321,11 @@ class ContractionSpace(Space):
     def _tasks(self, columns: Columns, wide: Array, every: Array) -> Array:
         """Pieces for cores: the loops outside the row tiles, and the chunks of these."""
         roles, chunks = self.roles, columns["chunks"]
-        groups = guess(roles.vector.dom.extent) // self.columns
-        around = [certain(i.dom.extent) for i in (*roles.batch, *roles.columns)]
-        return np.where(chunks == 0, 1, tasks_of([*around, groups, wide, every, chunks]))
+        batch = [certain(i.dom.extent) for i in roles.batch]
+        around: list[Array | int] = [certain(i.dom.extent) for i in roles.columns]
+        around += [self.groups, wide]
+        outside = [np.where(columns["order"] == "rows", 1, n) for n in around]
+        return np.where(chunks == 0, 1, tasks_of([*batch, *outside, every, chunks]))
 
     def _unpacked_loads(self) -> float:
         """Loads for a vector of B where it stands: its elements, or lines that it straddles."""
@@ -330,27 +348,51 @@ class ContractionSpace(Space):
         return elements / self.lanes * (1 / machine.loads + 1 / machine.stores) * (1 + 2 * turned)
 
     def _traffic(self, columns: Columns, rows: Array, b_bytes: float) -> tuple[Array, ...]:
-        """Bytes from beyond each cache: B again for each row tile where its panel does not stay,
-        A again for each column tile, the result once."""
+        """Bytes from beyond each cache: B again for each row tile where what is read of it between
+        two of them does not stay, A likewise for each column tile, the result once.
+
+        The columns of one group are a part of a line in A and in the result: where these do not
+        stay, the rest of it comes along in vain.
+        """
         roles, machine = self.roles, self.site.machine
+        by_rows = columns["order"] == "rows"
         panel = 4.0 * self._extent(roles.reduce) * columns["vectors"] * self.lanes
         scattered = columns["pack"] == "none"
         a_bytes = 4.0 * prod(map(guess, roles.a.buffer.shape))
         c_bytes = 4.0 * self._extent(roles.info.spatial)
         passes = -(-self.columns // (columns["vectors"] * self.lanes))
         tiles = -(-rows // columns["rows"])
+        read, wrote = (
+            (1.0, 1.0)
+            if not roles.group
+            else (
+                self._whole_lines(guess(roles.reduce[-1].dom.extent)),
+                self._whole_lines(self.columns),
+            )
+        )
+        # nothing is fetched ahead where every row of a panel stands on a page of its own
+        short = 1.0 + _AHEAD / (4.0 * columns["vectors"] * self.lanes)
+        pieces = np.where(scattered & (self._pages() > 0), short, 1.0)
         found = []
         for level, share in enumerate(shares(machine)):
             size = share * _USABLE
             # rows of an unpacked B lie apart and push each other out of the nearest cache
-            stays = panel * np.where(scattered & (level == 0), 4.0, 1.0) <= size
-            of_b = np.where(stays, b_bytes, b_bytes * tiles)
-            of_a = np.where(a_bytes + panel <= size, a_bytes, a_bytes * passes)
+            kept = np.where(by_rows, b_bytes, panel) + np.where(by_rows, a_bytes / tiles, 0.0)
+            stays = kept * np.where(scattered & (level == 0), 4.0, 1.0) <= size
+            of_b = np.where(stays, b_bytes, b_bytes * tiles) * np.where(level, pieces, 1.0)
+            again = (a_bytes + panel <= size) | (by_rows & (a_bytes / tiles + panel <= size))
+            of_a = np.where(again, a_bytes, a_bytes * passes * np.where(by_rows, 1.0, read))
+            of_c = c_bytes * np.where(by_rows, 1.0, wrote)
             inside = a_bytes + c_bytes > size
             constant = roles.b.buffer.name in self.site.constants
             cold = 1.0 if constant or b_bytes > size else 0.0
-            found.append(of_b * np.where(stays, cold, 1.0) + (of_a + c_bytes) * inside)
+            copied = 3 * b_bytes * (b_bytes > size) * (columns["pack"] == "kernel")
+            found.append(of_b * np.where(stays, cold, 1.0) + (of_a + of_c) * inside + copied)
         return tuple([np.asarray(x, float) for x in found])
+
+    def _whole_lines(self, elements: int) -> float:
+        """How much more than some elements, which begin anywhere, the lines are that hold them."""
+        return (4.0 * elements + _LINE) / (4.0 * elements)
 
     # ---- the schedule ---------------------------------------------------------------------------
 
@@ -365,19 +407,24 @@ class ContractionSpace(Space):
         epilogue = in_registers(sch, name, site.epilogue)
         self._normalize_result(sch, epilogue, flat)
         j_o, *inner = sch.split(axes.vector, [None, vectors, self.lanes])
-        outer = [*axes.batch, *axes.columns, j_o, *axes.rows]
-        if axes.rows and rows > 1:
-            outer[-1], within = sch.split(axes.rows[-1], [None, rows])
+        tiled = list(axes.rows)
+        if tiled and rows > 1:
+            tiled[-1], within = sch.split(tiled[-1], [None, rows])
             inner.insert(0, within)
+        tiles = value_of(sch.state.loop(tiled[-1]).extent) if tiled else 1
+        chunks = decision["chunks"]
+        if chunks > 1 and tiles not in (None, chunks):
+            tiled[-1:] = sch.split(tiled[-1], [chunks, None])
+        apart = tiled if chunks > 1 and tiles in (None, chunks) else tiled[:-1]
+        if decision["order"] == "rows":
+            batch = axes.batch[: len(self.roles.batch)]
+            behind = [*axes.batch[len(batch) :], *axes.columns, j_o]
+            outer, shared = [*batch, *tiled, *behind], [*batch, *apart]
+        else:
+            around = [*axes.batch, *axes.columns, j_o]
+            outer, shared = [*around, *tiled], [*around, *apart]
         reduce = self._reduce_order(axes.reduce)
         sch.reorder(*outer, *reduce, *inner)
-        tiles = value_of(sch.state.loop(outer[-1]).extent)
-        shared = outer[:-1] or outer
-        if decision["chunks"] > 1 and tiles in (None, decision["chunks"]):
-            shared = outer  # a task a tile
-        elif decision["chunks"] > 1:
-            outer[-1:] = sch.split(outer[-1], [decision["chunks"], None])
-            shared = outer[:-1]
         sch.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
         copy_out(sch, epilogue, len(outer), self.lanes)
         write_out_sums(sch, name, reduce, inner, len(outer))
@@ -385,9 +432,8 @@ class ContractionSpace(Space):
         if self._taps_written_out(edges):
             sch.unroll(axes.reduce[-2])
         if edges:
-            sch.unroll(outer[-1])
-            shared = outer[:-1]
-        if decision["chunks"]:
+            sch.unroll(tiled[-1])
+        if chunks:
             parallelize(sch, shared)
 
     def _normalize(self, sch: Schedule, flat: int) -> Axes:
@@ -456,15 +502,18 @@ class ContractionSpace(Space):
         order = {i.var: n for n, i in enumerate(roles.reduce)}
         inner = sorted([d for d, v in enumerate(dims) if v in order], key=lambda d: order[dims[d]])  # type: ignore[index]
         at = dims.index(roles.vector.var)
-        kept = [d for d in range(len(dims)) if d not in inner and d != at]
+        if roles.group:  # by itself: the columns of a group are padded to whole panels
+            sch.transform_layout(
+                self.site.anchor, target,
+                lambda *i: [*i[:at], i[at] // roles.group, i[at] % roles.group, *i[at + 1 :]],
+            )  # fmt: skip
+            inner = [d + (d > at) for d in inner]
+            at += 1
+        kept = [d for d in range(len(dims) + bool(roles.group)) if d not in inner and d != at]
 
         def panels(*index: Expr) -> list[Expr]:
             outer, within = [[index[d] for d in which] for which in (kept, inner)]
-            column = index[at]
-            if roles.group:
-                outer.append(column // roles.group)
-                column = column % roles.group
-            return [*outer, column // panel, *within, column % panel]
+            return [*outer, index[at] // panel, *within, index[at] % panel]
 
         pad = 0.0 if copy is None else "undef"
         sch.transform_layout(self.site.anchor, target, panels, pad_value=pad)
