@@ -161,6 +161,7 @@ def test_text() -> None:
         == """\
 cpu               haswell
 vector_bytes      32 bytes
+unit_bytes        32 bytes
 vector_registers  16
 fma               yes
 clock             3.5 GHz

@@ -35,7 +35,7 @@ class Cost:
     others: Counts | list[float] = 0.0
 
 
-_PAGE, _PAGES, _PAGE_CYCLES = 4096, 64, 8.0
+_PAGE, _PAGES, _PAGE_CYCLES = 4096, 64, 4.0
 """Bytes of a page of memory, how many a core remembers, and what another one costs."""
 _TASK = 30e-9
 """Seconds to claim a task."""
@@ -87,16 +87,17 @@ def shares(machine: Machine) -> list[float]:
 
 
 def tile_cycles(
-    machine: Machine, multiply_adds: Counts, loads: Counts, stores: Counts, chain: Counts
+    machine: Machine, multiply_adds: Counts, loads: Counts, chain: Counts, lanes: int
 ) -> Array:
     """Cycles of a step: the busiest unit, or the longest chain of dependent multiply-adds.
 
-    multiply_adds, loads, stores  vectors; chain: multiply-adds on the same accumulator
+    multiply_adds, loads  vectors of so many lanes of float32
+    chain                 multiply-adds on the same accumulator
     """
+    rate = machine.multiply_adds * machine.vector_bytes / max(4 * lanes, machine.unit_bytes)
     units = [
-        np.asarray(multiply_adds) / machine.multiply_adds,
+        np.asarray(multiply_adds) / rate,
         np.asarray(loads) / machine.loads,
-        np.asarray(stores) / machine.stores,
         np.asarray(chain) * float(machine.latency),
     ]
     return np.asarray(np.maximum.reduce(np.broadcast_arrays(*units)))

@@ -38,6 +38,8 @@ class Machine(Node, interned=True):
 
     cpu               its name, e.g. "znver4"
     vector_bytes      width of a vector register
+    unit_bytes        width of the units that multiply and add: so many more vectors of this width
+                      than of whole registers start in a cycle
     vector_registers  how many of them
     fma               whether a fused multiply-add exists
     clock             cycles a second while all cores work
@@ -62,6 +64,7 @@ class Machine(Node, interned=True):
 
     cpu: str
     vector_bytes: int
+    unit_bytes: int
     vector_registers: int
     fma: bool
     clock: float
@@ -85,6 +88,12 @@ class Machine(Node, interned=True):
     def lanes(self, element_bytes: int) -> int:
         """Elements in a vector register."""
         return max(1, self.vector_bytes // element_bytes)
+
+    @property
+    def masked(self) -> float:
+        """How much longer a step takes some of whose lanes are masked: the widest vectors have
+        registers for masks, others mask their loads at most, or take lane by lane."""
+        return 1.0 if self.vector_bytes >= 64 else 2.0 if self.vector_bytes >= 32 else 4.0
 
     @property
     def flops(self) -> float:
@@ -147,6 +156,7 @@ def machine_of(target: Target, cores: int = 0) -> Machine:
     made = Machine(
         cpu=target.mcpu or "generic",
         vector_bytes=width,
+        unit_bytes=min(width, f.pipe_bytes),
         vector_registers=registers,
         fma="fma" not in lacks(target),
         clock=f.clock * 1e9,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .machine import Cache, Machine
 
 _UNITS = {
-    "vector_bytes": (1, "bytes"),
+    **dict.fromkeys(("vector_bytes", "unit_bytes"), (1, "bytes")),
     "clock": (1e9, "GHz"),
     "latency": (1, "cycles"),
     "add_latency": (1, "cycles"),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 from smelt.arith import Analyzer
@@ -59,6 +60,8 @@ Order = tuple[int, ...]
 
 _WIDE = 24
 """Pixels of a row that fill vectors well enough."""
+_MANY = 160
+"""Products of a sum from which on edges matter more than copies."""
 
 
 # ------------------------------------------------------------------------------------- prices
@@ -71,8 +74,9 @@ def price(group: Function, natural: Order, order: Order) -> float:
 
     Measured: pooling, and convolutions over wide rows whose window moves by one pixel, take about
     what a copy does (0.6 to 1.2), as neighbouring pixels fill a vector. With larger steps or narrow
-    rows these lie apart (up to 6 times), and groups share no load (10 times). Elementwise work and
-    reductions write anywhere.
+    rows these lie apart (up to 6 times), and groups share no load (10 times). Where much is summed
+    for each pixel, the edges of padded rows cost more than copies (2 times, without masks 3 times).
+    Elementwise work and reductions write anywhere.
     """
     if order == natural:
         return 0.0
@@ -90,7 +94,7 @@ def _window_price(v: Call) -> float:
         return 6.0
     if v.attrs["groups"] != 1:
         return 10.0
-    return 0.9 if _moves_by_one(v) else 6.0
+    return 0.9 if _moves_by_one(v) and not _sums_many(v) else 6.0
 
 
 COPY = 1.0
@@ -101,6 +105,13 @@ def _moves_by_one(v: Call) -> bool:
     """Whether a convolution's window moves by one pixel along rows that fill vectors."""
     width = value_of(tensor_type_of(v).shape[-1])
     return set(v.attrs["strides"] or (1,)) == {1} and isinstance(width, int) and width >= _WIDE
+
+
+def _sums_many(v: Call) -> bool:
+    """Whether a convolution's window has several pixels, and much is summed for each result."""
+    filters = [value_of(e) for e in tensor_type_of(v.args[1]).shape[1:]]
+    known = [n for n in filters if n is not None]
+    return prod(known[1:]) > 1 and prod(known) >= _MANY
 
 
 def keeps_channels_last(group: Function) -> bool:

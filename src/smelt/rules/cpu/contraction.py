@@ -27,6 +27,7 @@ from smelt.ir.expr import Call, Expr, Var
 from smelt.ir.walk import free_vars
 from smelt.rules.cost import Array, Cost, page_cycles, shares, tile_cycles
 from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
+from smelt.target import Machine
 from smelt.tir.nodes import BufferLoad, IterVar
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import expr_nodes
@@ -62,10 +63,8 @@ _FEW = 4
 """Input channels up to which they are walked outside of the filter's window."""
 _USABLE = 0.75
 """The part of a cache that what is used again and again may fill."""
-_AHEAD = 256
+_AHEAD = 768
 """Bytes that could have been fetched while one waits for the first of a piece."""
-_MASKED = 2.0
-"""How much longer a tile takes whose vectors are masked in every step."""
 _AROUND = 12
 """Cycles that surround a tile's reduction: addresses, the loop, the pipeline filling."""
 
@@ -95,6 +94,17 @@ class Roles:
     def step(self, access: BufferLoad, i: IterVar) -> int | None:
         """Elements from one to the next."""
         return step_of(access, i.var, self.analyzer)
+
+
+def _lanes(machine: Machine, columns: int) -> int:
+    """Lanes for so many columns: of few those that are used; half a register where three halves
+    hold them all, and go at twice the rate."""
+    full = machine.lanes(4)
+    half = full // 2
+    if columns <= half:
+        return min(full, max(_FEW, power(columns)))
+    fast = machine.unit_bytes <= 4 * half
+    return half if fast and full < columns <= 3 * half else full
 
 
 def roles_of(sch: Schedule, info: BlockInfo) -> Roles | str:
@@ -157,9 +167,7 @@ class ContractionSpace(Space):
 
     def __init__(self, site: Site, roles: Roles) -> None:
         self.site, self.roles = site, roles
-        self.lanes = site.machine.lanes(4)
-        if roles.group:
-            self.lanes = min(self.lanes, max(_FEW, power(roles.group)))
+        self.lanes = _lanes(site.machine, self.columns)
         constant = roles.b.buffer.name in site.constants
         plain = all(isinstance(i, Var) for i in roles.b.indices)
         packs = ("none",) if not plain else ("ahead",) if constant else ("none", "kernel")
@@ -169,7 +177,7 @@ class ContractionSpace(Space):
         vectors = tuple(range(1, min(_VECTORS, -(-self.columns // self.lanes)) + 1))
         self.settles = packs == ("ahead",) and not roles.group
         if packs == ("ahead",):
-            vectors = vectors[:_PANEL][-1:]
+            vectors = vectors[: _PANEL + (self.lanes < site.machine.lanes(4))][-1:]
         chunks = tuple(range(TASKS + 1)) if site.machine.cores > 1 else (0,)
         several = self.groups > 1 or self.columns > vectors[-1] * self.lanes
         both = several and bool(roles.rows) and not self.guarded
@@ -287,13 +295,14 @@ class ContractionSpace(Space):
         full_v = (need - 1) // v
         last_v = need - full_v * v
         # vectors of an operand that is not packed are masked in every step, where they are ragged
-        masked = np.where((packed == "none") & (self.columns % lanes > 0), _MASKED, 1.0)
+        ragged = (packed == "none") & (self.columns % lanes > 0)
+        masked = np.where(ragged, machine.masked, 1.0)
         total = np.zeros(len(r))
         for count, height, width, slow in (
             (full_r * full_v, r, v, 1.0), (full_v * (rest_r > 0), rest_r, v, 1.0),
             (full_r, r, last_v, masked), (rest_r > 0, rest_r, last_v, masked),
         ):  # fmt: skip
-            step = tile_cycles(machine, height * width, height + width * loads, 0.0, 1.0) + pages
+            step = tile_cycles(machine, height * width, height + width * loads, 1.0, lanes) + pages
             ends = 2 * height * width / machine.stores + _AROUND
             total += count * (steps * step * slow + ends)
         # ragged edges cost code, branches and half-used vectors

@@ -87,7 +87,7 @@ class Nest:
         return _HEAVY_CYCLES * sum([heavy(v) for v in self.values])
 
     def cycles(self, machine: Machine, vector: Axis) -> float:
-        """Cycles of all iterations in vectors along an axis: loads and stores, or what is computed."""
+        """Cycles of all iterations in vectors along an axis."""
         lanes = machine.lanes(widest(self))
         read = 0.0
         for k in range(1, len(self.accesses)):

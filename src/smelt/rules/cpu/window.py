@@ -100,6 +100,9 @@ class WindowSpace(Space):
         size = dt.bytes_of(nest.accesses[0].buffer.type)
         # columns that are stored far apart: each has a page of its own
         self.planes = 0.0 if step is None else page_cycles([(_PLANES, guess(step) * size)])
+        others = [k for k in range(1, len(nest.accesses)) if not self._slides(k)]
+        # factors of some channels stay near while the image passes by; else memory sets the order
+        self.stays = any(not is_zero(roles.vector.steps[k]) for k in others)
         moving = [k for k in range(1, len(nest.accesses)) if self._slides(k)]
         self.slides = any(not is_zero(roles.vector.steps[k]) for k in moving) or not moving
 
@@ -173,7 +176,7 @@ class WindowSpace(Space):
         if roles.tap is not None and taps is not None and taps <= _UNROLLED:
             sch.unroll(roles.tap.loop)
         edges = sch.state.loop(at).extent
-        if len(outer) > 1 and isinstance(edges, IntImm) and edges.value <= EDGES:
+        if self.stays and len(outer) > 1 and isinstance(edges, IntImm) and edges.value <= EDGES:
             sch.unroll(outer.pop())
         share_out(sch, outer, decision["tasks"])
 
@@ -188,7 +191,7 @@ class WindowSpace(Space):
         if roles.columns is not None:
             c_o, c_i = sch.split(roles.columns.loop, [None, width])
             inner = [c_i, *inner]
-            outer = [*outer[:-1], v_o, *outer[-1:], c_o]
+            outer = [*outer[:-1], v_o, *outer[-1:], c_o] if self.stays else [*outer, c_o, v_o]
         else:
             outer = [*outer, v_o]
         sch.reorder(*outer, *[a.loop for a in _tap_order(roles)], *inner)
