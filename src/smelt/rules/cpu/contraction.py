@@ -21,28 +21,17 @@ from math import prod
 
 import numpy as np
 
-from smelt.arith import Analyzer
 from smelt.ir.build import value_of
-from smelt.ir.expr import Call, Expr, Var
-from smelt.ir.walk import free_vars
+from smelt.ir.expr import Expr, Var
 from smelt.rules.cost import Array, Cost, page_cycles, shares, tile_cycles
 from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
 from smelt.target import Machine
-from smelt.tir.nodes import BufferLoad, IterVar
+from smelt.tir.nodes import IterVar
 from smelt.tir.schedule import Schedule
-from smelt.tir.script_ops import expr_nodes
 
-from .analysis import (
-    BlockInfo,
-    analyzer_for,
-    block_info,
-    certain,
-    guess,
-    power,
-    quotient_of,
-    step_of,
-)
+from .analysis import analyzer_for, block_info, certain, guess, power, step_of
 from .loops import EDGES, TASKS, copy_out, in_registers, parallelize, tasks_of, write_out_sums
+from .roles import Roles, guarded, roles_of, vars_of
 
 _ROWS, _VECTORS = 14, 8
 """The largest tile of accumulators."""
@@ -69,33 +58,6 @@ _AROUND = 12
 """Cycles that surround a tile's reduction: addresses, the loop, the pipeline filling."""
 
 
-@dataclass(frozen=True)
-class Roles:
-    """Who is who in a contraction.
-
-    group  what the vector axis is divided by in A, where it is grouped: 0 elsewhere
-    """
-
-    info: BlockInfo
-    a: BufferLoad
-    b: BufferLoad
-    batch: list[IterVar]
-    rows: list[IterVar]
-    columns: list[IterVar]
-    vector: IterVar
-    analyzer: Analyzer
-    group: int = 0
-
-    @property
-    def reduce(self) -> list[IterVar]:
-        """The reduced axes."""
-        return self.info.reduce
-
-    def step(self, access: BufferLoad, i: IterVar) -> int | None:
-        """Elements from one to the next."""
-        return step_of(access, i.var, self.analyzer)
-
-
 def _lanes(machine: Machine, columns: int) -> int:
     """Lanes for so many columns: of few those that are used; half a register where three halves
     hold them all, and go at twice the rate."""
@@ -103,51 +65,8 @@ def _lanes(machine: Machine, columns: int) -> int:
     half = full // 2
     if columns <= half:
         return min(full, max(_FEW, power(columns)))
-    fast = machine.unit_bytes <= 4 * half
+    fast = half >= _FEW and machine.unit_bytes <= 4 * half
     return half if fast and full < columns <= 3 * half else full
-
-
-def roles_of(sch: Schedule, info: BlockInfo) -> Roles | str:
-    """Sort the operands and iteration variables; a reason where the block does not fit."""
-    product = info.product()
-    if product is None or info.store is None or not info.spatial:
-        return "no sum of products of two operands"
-    analyzer = analyzer_for(sch.func, info.block)
-    left, right = product
-    in_left, in_right = _vars(left), _vars(right)
-    vector = _vector_var(info, analyzer)
-    group = 0
-    if vector.var in in_left and vector.var in in_right:
-        found = [quotient_of(x, vector.var) for x in product]
-        if found.count(None) != 1:
-            return "both operands move along the result's contiguous axis"
-        group = next(c for c in found if c is not None)
-        a, b = (left, right) if found[0] is not None else (right, left)
-        if group == 1 or guess(vector.dom.extent) % group:
-            return "a group has one column"
-        if list(info.store.indices) != [i.var for i in info.spatial]:
-            return "groups whose results do not stand at the block's variables"
-    else:
-        a, b = (left, right) if vector.var in in_right else (right, left)
-    in_a, in_b = (in_left, in_right) if b is right else (in_right, in_left)
-    others = [i for i in info.spatial if i is not vector]
-    batch = [i for i in others if (i.var in in_a) == (i.var in in_b)]
-    rows = [i for i in others if i.var in in_a and i.var not in in_b]
-    columns = [i for i in others if i.var in in_b and i.var not in in_a]
-    return Roles(info, a, b, batch, rows, columns, vector, analyzer, group)
-
-
-def _vars(load: BufferLoad) -> set[Var]:
-    return {v for i in load.indices for v in free_vars(i)}
-
-
-def _vector_var(info: BlockInfo, analyzer: Analyzer) -> IterVar:
-    """The spatial variable along which the result is contiguous."""
-    assert info.store is not None
-    for i in reversed(info.spatial):
-        if step_of(info.store, i.var, analyzer) == 1 and value_of(i.dom.extent) != 1:
-            return i
-    return info.spatial[-1]
 
 
 class Contraction:
@@ -222,7 +141,7 @@ class ContractionSpace(Space):
     def guarded(self) -> bool:
         """Whether rows at the edges are computed otherwise: the image is padded there."""
         rows = self.roles.rows
-        return bool(rows) and _guarded(self.roles.info, {rows[-1].var})
+        return bool(rows) and guarded(self.roles.info, {rows[-1].var})
 
     def _joins(self, outer: IterVar, inner: IterVar) -> bool:
         """Whether two row axes may be walked as one: A goes on where the inner one ends, nothing
@@ -236,7 +155,7 @@ class ContractionSpace(Space):
         step, wide = (self.roles.step(self.roles.a, i) for i in (inner, outer))
         if step is None or wide != step * extent:
             return False
-        return not _guarded(self.roles.info, {outer.var, inner.var})
+        return not guarded(self.roles.info, {outer.var, inner.var})
 
     def _rows_of(self, flat: int) -> int:
         rows = prod([guess(i.dom.extent) for i in self.row_groups[:flat]])
@@ -320,7 +239,7 @@ class ContractionSpace(Space):
             4.0
             * self._extent([roles.vector, *roles.columns])
             * steps
-            * self._extent([i for i in roles.batch if i.var in _vars(roles.b)])
+            * self._extent([i for i in roles.batch if i.var in vars_of(roles.b)])
         )
         total += np.where(packed == "kernel", self._copy_cycles(copied / 4), 0.0)
         tasks = self._tasks(columns, -(-need // v), every)
@@ -594,12 +513,3 @@ class Axes:
             for axes in (roles.batch, roles.columns, roles.rows, roles.reduce)
         )
         return Axes(batch, columns, rows, loops[roles.vector.var], reduce)
-
-
-def _guarded(info: BlockInfo, variables: set[Var]) -> bool:
-    """Whether a condition in the block's body mentions some variables."""
-    assert info.store is not None
-    return any(
-        isinstance(e, Call) and e.op == "if_then_else" and free_vars(e.args[0]) & variables
-        for e in expr_nodes(info.store.value)
-    )
