@@ -24,7 +24,7 @@ def arguments(about: str, parts: Collection[str] = ()) -> argparse.Namespace:
 
 
 def report(name: str, asked: argparse.Namespace, results: Results, section: str) -> None:
-    """Print the results; those of a whole run are kept."""
-    if not asked.only and not asked.quick:
-        write(name, results)
+    """Print the results and keep them, but for quick ones; parts replace theirs only."""
+    if not asked.quick:
+        write(name, results, whole=not asked.only)
     print(section)

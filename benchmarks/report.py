@@ -60,12 +60,36 @@ def _cpu() -> str:
     return platform.processor() or platform.machine()
 
 
-def write(name: str, results: Results) -> None:
-    """Keep the results of one benchmark, and write the page anew."""
+def write(name: str, results: Results, whole: bool = True) -> None:
+    """Keep the results of one benchmark, and write the page anew.
+
+    whole  whether they replace all earlier ones; else only those of the same cases, where the
+           machine is the same
+    """
     folder = HERE / "results"
     folder.mkdir(exist_ok=True)
-    _replace(folder / f"{name}.json", json.dumps({"machine": machine(), **results}, indent=1))
+    path, made = folder / f"{name}.json", {"machine": machine(), **results}
+    if not whole and path.exists():
+        earlier = json.loads(path.read_text(encoding="utf-8"))
+        if earlier["machine"] == made["machine"]:
+            made = merged(earlier, made)
+    _replace(path, json.dumps(made, indent=1))
     _replace(HERE / "RESULTS.md", page(folder))
+
+
+def merged(earlier: Results, new: Results) -> Results:
+    """Earlier results, in whose lists entries of the same names and numbers are replaced."""
+    found = {**earlier, **new}
+    for key, entries in new.items():
+        before = earlier.get(key)
+        if isinstance(entries, list) and isinstance(before, list):
+            known = [_identity(e) for e in entries]
+            found[key] = [e for e in before if _identity(e) not in known] + entries
+    return found
+
+
+def _identity(entry: Results) -> Results:
+    return {k: v for k, v in entry.items() if isinstance(v, str | int)}
 
 
 def page(folder: Path) -> str:

@@ -338,3 +338,16 @@ def test_numbers_that_the_type_has_not_are_not_written() -> None:
     shifted = Call("int32", "shift_left", (const(4, "int32"), const(29, "int32")))
     assert Analyzer().simplify(shifted) is const(-(1 << 31), "int32")
     assert Analyzer().simplify(Mul(const(-7, "int32"), shifted)) is const(-(1 << 31), "int32")
+
+
+def test_a_bound_of_a_quotient_is_one_of_what_is_divided() -> None:
+    w = Var("w", "int64")
+    a = Analyzer()
+    a.assume_positive(w)
+    with a.assume(equal((w + 7) // 8, 7)):
+        assert a.bounds(w) == (49, 56)
+        assert a.bounds((w + 3) // 4) == (13, 14)
+        assert a.simplify((w + 7) // 8) == 7
+    with a.assume((w - 1) // 3 >= 4):
+        assert a.bounds(w) == (13, None)
+    assert a.bounds(w) == (1, None)
