@@ -45,19 +45,25 @@ class ModuleText:
         return head + zero + "\n".join(self.declared.values()) + "\n\n" + "\n".join(self.functions)
 
 
+Loaded = tuple[Expr, *tuple[object, ...]]
+"""A value that depends on memory: an expression, and what else it depends on."""
+
+
 class LoopScope:
     """Straight-line code under construction, and the values known in it.
 
-    loads  values that depend on memory: an expression, and what else they depend on
+    loads    values that depend on memory: an expression, and what else they depend on
+    readers  those that read a buffer
     """
 
-    __slots__ = ("lines", "loads", "values")
+    __slots__ = ("lines", "loads", "readers", "values")
 
     def __init__(self) -> None:
         """An empty scope."""
         self.lines: list[str] = []
         self.values: dict[object, str] = {}
-        self.loads: dict[tuple[Expr, *tuple[object, ...]], str] = {}
+        self.loads: dict[Loaded, str] = {}
+        self.readers: dict[tir.Buffer, list[Loaded]] = {}
 
 
 class Emitter:

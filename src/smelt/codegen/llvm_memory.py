@@ -12,6 +12,7 @@ from smelt.ir.expr import INDEX, Add, Broadcast, Expr, IntImm, Mul, Ramp, cast, 
 from smelt.tir.nodes import Buffer, BufferLoad, BufferStore
 
 from .lane_steps import steps_of
+from .llvm_emitter import Loaded
 from .llvm_ops import ScalarOps
 from .llvm_types import llvm_type, mangled, mem_type
 
@@ -38,6 +39,8 @@ class MemoryOps(ScalarOps):
             known: dict[Any, str] = self.scope.loads if loaded else self.scopes[at].values
             if key not in known:
                 known[key] = self.moved(element, pointer, self.value(steps[d]), at)
+                if loaded:
+                    self.remember(key)
             pointer = known[key]
         if constant:
             known, place = self.scope.values, (pointer, constant)
@@ -226,13 +229,16 @@ class MemoryOps(ScalarOps):
             with self.where(self.assign(f"extractelement <{lanes} x i1> {mask}, i64 {i}")):
                 self.line(f"store {element} {one}, ptr {pointer}")
 
+    def remember(self, key: Loaded) -> None:
+        """A loaded value is known from here on, until one of its buffers is written."""
+        for buffer in self._buffers_read(key[0]):
+            self.scope.readers.setdefault(buffer, []).append(key)
+
     def _forget(self, buffer: Buffer) -> None:
         """Loaded values of a buffer that was just written are known no longer."""
         for scope in self.scopes:
-            if scope.loads:
-                scope.loads = {
-                    k: v for k, v in scope.loads.items() if buffer not in self._buffers_read(k[0])
-                }
+            for key in scope.readers.pop(buffer, ()):
+                scope.loads.pop(key, None)
 
     def _buffers_read(self, e: Expr) -> frozenset[Buffer]:
         """The buffers that an expression loads from; each node is looked at once a function."""

@@ -119,6 +119,7 @@ class FunctionText(MemoryOps):
                 return found  # it has to happen again where it stands again
             known = self.scope.loads
             known[key] = found
+            self.remember(key)
             if len(known) > REUSE:
                 del known[next(iter(known))]
         return found
