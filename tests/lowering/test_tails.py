@@ -18,7 +18,7 @@ from smelt.tir.parser import parse
 from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule
 
-from .programs import every_pass_keeps_the_result
+from .programs import arrays, close, every_pass_keeps_the_result, result
 
 PARTITION = next(n for n, step in enumerate(LOWER) if step.fn is partition_loops)
 
@@ -59,7 +59,7 @@ def tiled(func: PrimFunc, size: int, parallel: bool) -> Schedule:
     return sch
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(
     size=st.integers(2, 9),
     taps=st.sampled_from([1, 2, 3, 5]),
@@ -109,6 +109,13 @@ def main(n: T.int64, C: T.Buffer((n,), "float32"), D: T.Buffer((n,), "float32"))
                 if v * 4 + i < n:
                     D[v * 4 + i] = T.float32(v)
 """
+
+
+@pytest.mark.parametrize("n", [1, 4, 7])
+def test_what_stays_computes_the_same(n: int) -> None:
+    func = parse(SHIFTED)
+    given_ = arrays(func, {"n": n})
+    close(result(partition_loops(func), given_), result(func, given_), script(func))
 
 
 @pytest.mark.parametrize("text", [IN_PLACE, SHIFTED])

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from smelt import te
 from smelt.ir.errors import InternalError, ScheduleError
+from smelt.ir.expr import INDEX, Expr, Var
 from smelt.rules.cost import Cost, seconds
 from smelt.rules.cpu import SKETCHES, Plan, apply, plan, schedule
 from smelt.rules.cpu.program import Plain
 from smelt.rules.sketch import Decision, Domain, Refusal, Scored, Site, Space, best, score
-from smelt.target import Machine
+from smelt.target import Machine, Target, machine_of
 from smelt.tir.interpret import interpret
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
@@ -38,7 +39,7 @@ from .build import (
 )  # fmt: skip
 
 
-def matmul(m: int, n: int, k: int, turned: bool = False) -> PrimFunc:
+def matmul(m: Expr | int, n: int, k: int, turned: bool = False) -> PrimFunc:
     x = te.placeholder((m, k), name="x")
     w = te.placeholder((n, k) if turned else (k, n), name="w")
     r = te.reduce_axis((0, k), name="r")
@@ -263,3 +264,38 @@ def test_constants_are_laid_out_alike_for_all_sizes() -> None:
                 sch = schedule(matmul(m, n, 50), machine, frozenset({"w"}))
                 shapes.add(tuple([number(e, {}) for e in sch.func.buffers[1].shape]))
         assert len(shapes) == 1, shapes
+
+
+@pytest.mark.parametrize(("channels", "groups"), [(24, 4), (26, 2), (95, 5)])
+def test_the_columns_of_a_group_fill_vectors(channels: int, groups: int) -> None:
+    """Padded with zeros, so that no sum is masked."""
+    func = conv(channels, channels, 6, 1, groups)
+    sch = schedule(func, ONE, frozenset({"w"}))
+    (w,) = (b for b in sch.func.buffers if b.name == "w")
+    assert number(w.shape[-1], {}) % 8 == 0
+    assert number(w.shape[-1], {}) >= channels // groups or number(w.shape[-2], {}) > 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "lanes"),
+    [(4, 4), (7, 8), (8, 8), (9, 16), (16, 16), (17, 8), (24, 8), (25, 16), (100, 16)],
+)
+def test_few_columns_take_narrow_vectors(columns: int, lanes: int) -> None:
+    """Where the processor's units are half a register wide."""
+    machine = machine_of(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4"), cores=1)
+    assert machine.unit_bytes == machine.vector_bytes // 2
+    part = plan(matmul(40, columns, 30), machine, frozenset({"w"})).parts[0]
+    spaces = {sketch.name: scored.space for sketch, scored in part.scored}
+    assert spaces["contraction"].lanes == lanes  # type: ignore[attr-defined]
+    wide = plan(matmul(40, columns, 30), ONE, frozenset({"w"})).parts[0]
+    (scored,) = (s for sketch, s in wide.scored if sketch.name == "contraction")
+    assert scored.space.lanes == (16 if columns > 8 else lanes)  # type: ignore[attr-defined]
+
+
+def test_symbolic_rows_are_scored_as_several_tiles() -> None:
+    """A guess at a size that happens to be small must not make small tiles."""
+    found = []
+    for m in (Var("n", INDEX) // 8, 64):
+        (part,) = plan(matmul(m, 64, 96), ONE, frozenset({"w"})).parts
+        found.append(part.choices[0].decision["rows"])
+    assert found == [8, 8]

@@ -103,6 +103,7 @@ class _Partition(RangeRewriter):
             whole = self.stmt(self.simplified(s.replace(extent=last)))
             self.analyzer.bind(v, last, 1)
             end = self.ends(s.body, tile)
+        self.analyzer.bind(v, s.min, s.extent)
         if end is None or not isinstance(whole, For):
             return None
         with self.analyzer.assume(places <= size):

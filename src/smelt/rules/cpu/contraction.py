@@ -69,6 +69,11 @@ def _lanes(machine: Machine, columns: int) -> int:
     return half if fast and full < columns <= 3 * half else full
 
 
+def _in_lines(elements: int) -> float:
+    """How much more than some elements, which begin anywhere, the lines are that hold them."""
+    return (4.0 * elements + _LINE) / (4.0 * elements)
+
+
 class Contraction:
     """A register tile of sums of products."""
 
@@ -290,14 +295,9 @@ class ContractionSpace(Space):
         c_bytes = 4.0 * self._extent(roles.info.spatial)
         passes = -(-self.columns // (columns["vectors"] * self.lanes))
         tiles = -(-rows // columns["rows"])
-        read, wrote = (
-            (1.0, 1.0)
-            if not roles.group
-            else (
-                self._whole_lines(guess(roles.reduce[-1].dom.extent)),
-                self._whole_lines(self.columns),
-            )
-        )
+        read, wrote = 1.0, 1.0
+        if roles.group:
+            read, wrote = map(_in_lines, (guess(roles.reduce[-1].dom.extent), self.columns))
         # nothing is fetched ahead where every row of a panel stands on a page of its own
         short = 1.0 + _AHEAD / (4.0 * columns["vectors"] * self.lanes)
         pieces = np.where(scattered & (self._pages() > 0), short, 1.0)
@@ -317,10 +317,6 @@ class ContractionSpace(Space):
             copied = 3 * b_bytes * (b_bytes > size) * (columns["pack"] == "kernel")
             found.append(of_b * np.where(stays, cold, 1.0) + (of_a + of_c) * inside + copied)
         return tuple([np.asarray(x, float) for x in found])
-
-    def _whole_lines(self, elements: int) -> float:
-        """How much more than some elements, which begin anywhere, the lines are that hold them."""
-        return (4.0 * elements + _LINE) / (4.0 * elements)
 
     # ---- the schedule ---------------------------------------------------------------------------
 
