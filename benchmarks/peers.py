@@ -34,6 +34,7 @@ PACKAGES = {
         *("psutil", "ai-edge-litert", "flatbuffers"),
     ),
 }
+CONVERTED = 150 << 20  # bytes of a model that is converted
 ENVIRONMENTS = ROOT / "build" / "peers"
 SAME = 1e-3  # of max |a - b| / max |b|: a runtime whose results are further off is not timed
 
@@ -105,6 +106,8 @@ def converted(model: Path, inputs: Path) -> Path:
     """A model as TFLite, kept beside the environments. Raises Failed where it cannot be made."""
     made = ENVIRONMENTS / "tflite" / f"{model.stem}.tflite"
     if not made.exists() or made.stat().st_mtime < model.stat().st_mtime:
+        if model.stat().st_size > CONVERTED:
+            raise Failed(f"{CONVERTER} takes more than six minutes, and 15 GB, for so many weights")
         made.parent.mkdir(parents=True, exist_ok=True)
         files = {"model": str(model), "inputs": str(inputs), "result": str(made)}
         with talk(CONVERTER, 1) as converter:
