@@ -60,7 +60,7 @@ def contraction(
 
 
 def convolution(side: int, inputs: tuple[int, int] = (8, 256)) -> Callable[[random.Random], Made]:
-    """Convolutions with a filter of so many rows, two in turn, so that images lie channels last."""
+    """Convolutions with a filter of so many rows, of images with so many channels."""
 
     def make(source: random.Random) -> Made:
         case = Conv(between(source, *inputs), between(source, 8, 256), between(source, 7, 80),

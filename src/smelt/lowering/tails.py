@@ -142,9 +142,8 @@ class _Moved(Rewriter):
 
     def visit_IfThenElse(self, s: tir.IfThenElse) -> tir.Stmt:
         places = [self._place(c) for c in conjuncts(s.condition)]
-        if s.else_body is not None or all(p is None for p in places):
-            return super().visit_IfThenElse(s)
-        if not _given(s.then_body) & self.given:
+        asks = s.else_body is None and any(p is not None for p in places)
+        if not asks or not _given(s.then_body) & self.given:
             return super().visit_IfThenElse(s)
         v, size, _ = self.tile
         conditions = [self.expr(c) for c in conjuncts(s.condition)]

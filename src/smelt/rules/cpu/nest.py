@@ -21,8 +21,8 @@ from smelt.tir.script_ops import INTRINSICS, TRANSCENDENTAL, expr_nodes
 
 from .analysis import BlockInfo, analyzer_for, flat_offset, guess, stride_in
 
-_TOGETHER = 4
-"""Vectors that are reduced side by side."""
+TOGETHER = 4
+"""Vectors that accumulate side by side, so that latency does not matter."""
 _HEAVY_CYCLES = 12
 """Cycles of a transcendental on a vector, roughly."""
 
@@ -99,7 +99,7 @@ class Nest:
         busy = read / machine.loads
         busy = max(busy, wrote / machine.stores) if summed == 1 else busy
         ends = 0.0 if summed == 1 else vectors / summed * wrote / machine.stores
-        each = busy + self.computed + self.pages() / _TOGETHER + 1
+        each = busy + self.computed + self.pages() / TOGETHER + 1
         return vectors * each + ends + 4 * self.every / vector.size
 
     def traffic(self, machine: Machine, constants: Collection[str]) -> tuple[float, ...]:

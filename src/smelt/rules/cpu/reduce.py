@@ -30,11 +30,9 @@ from smelt.tir.schedule import Schedule
 from . import nest as nests
 from .analysis import guess
 from .loops import share_out, task_domain, write_out_sums
-from .nest import Axis, Nest, anchor_nest, is_one, is_zero, memory_order, nest_of, widest
+from .nest import TOGETHER, Axis, Nest, anchor_nest, is_one, is_zero, memory_order, nest_of, widest
 from .window import Window
 
-_VECTORS = 4
-"""Vectors that accumulate side by side, so that latency does not matter."""
 _STEP = 4
 """Lanes that are joined in one step."""
 _CHUNKS = (8, 32)
@@ -129,7 +127,7 @@ class SerialSpace(NestSpace):
                 sch.set_scope(name, b.name, "local")
         most = self.site.machine.lanes(widest(nest))
         lanes = min(most, 1 << max(0, vector.size.bit_length() - 1))
-        vectors = max(1, min(_VECTORS, vector.size // lanes))
+        vectors = max(1, min(TOGETHER, vector.size // lanes))
         tiles, several, lane = sch.split(vector.loop, [None, vectors, lanes])
         sch.reorder(*outer, tiles, *reduce, several, lane)
         for c in copies:
@@ -249,7 +247,7 @@ def into_lanes(sch: Schedule, name: str, machine: Machine) -> list[str]:
         lanes //= 2
     if lanes < _STEP:
         return []
-    vectors = _VECTORS
+    vectors = TOGETHER
     while fixed is not None and vectors > 1 and fixed < 2 * vectors * lanes:
         vectors //= 2
     _, lane = sch.split(k.loop, [None, vectors * lanes])
