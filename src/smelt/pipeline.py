@@ -46,6 +46,7 @@ from smelt.lowering.legalize import legalize_narrow
 from smelt.lowering.lower import lower as lower_function
 from smelt.lowering.lower import lowering_steps
 from smelt.lowering.partition import partition_loops
+from smelt.lowering.prefetch import inject_prefetch
 from smelt.lowering.promote import promote_accumulators
 from smelt.lowering.simplify import simplify
 from smelt.lowering.unroll import unroll_loops
@@ -160,6 +161,8 @@ LOWER: tuple[Step, ...] = (
          "constant indices into local buffers are registers from here on", needs=("flat buffers",)),
     Step(promote_accumulators, "PromoteAccumulators",
          "what a loop updates again and again stays in a register meanwhile",
+         needs=("flat buffers",)),
+    Step(inject_prefetch, "InjectPrefetch", "loops ask for what they come to later",
          needs=("flat buffers",)),
     Step(collapse_parallel, "CollapseParallel", "nested parallel loops are shared out together",
          needs=("flat buffers",)),

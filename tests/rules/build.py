@@ -32,6 +32,8 @@ Order = Sequence[int]
 ONE = machine_of(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver5"), cores=1)
 TWO = ONE.replace(cores=2)
 NARROW = machine_of(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver3"), cores=2)
+FAR = ONE.replace(caches=tuple([c.replace(size=c.size // 64) for c in ONE.caches]))
+"""Little stays near: what tiny programs read comes from afar, too."""
 NHWC = (0, 2, 3, 1)
 
 

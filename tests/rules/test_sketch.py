@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,21 @@ from hypothesis import strategies as st
 from smelt import te
 from smelt.ir.errors import InternalError, ScheduleError
 from smelt.ir.expr import INDEX, Expr, Var
+from smelt.lowering.blocks import lower_blocks
+from smelt.pipeline import lower_program as lower
 from smelt.rules.cost import Cost, seconds
 from smelt.rules.cpu import SKETCHES, Plan, apply, plan, schedule
 from smelt.rules.cpu.program import Plain
 from smelt.rules.sketch import Decision, Domain, Refusal, Scored, Site, Space, best, score
 from smelt.target import Machine, Target, machine_of
 from smelt.tir.interpret import interpret
-from smelt.tir.nodes import PrimFunc
+from smelt.tir.nodes import Allocate, PrimFunc, walk
 from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule
 from smelt.topi.registry import get_op
 
 from .build import (
+    FAR,
     NARROW,
     NHWC,
     ONE,
@@ -90,7 +94,7 @@ def inputs(func: PrimFunc) -> list[Array]:
 @given(choice=st.data())
 def test_every_decision_computes_the_same(name: str, choice: st.DataObject) -> None:
     func = PROGRAMS[name]()
-    machine = choice.draw(st.sampled_from([ONE, TWO, NARROW]))
+    machine = choice.draw(st.sampled_from([ONE, TWO, NARROW, FAR]))
     found = plan(func, machine, choice.draw(st.sampled_from([frozenset(), frozenset({"w"})])))
     sch = found.schedule.copy()
     for part in found.parts:
@@ -253,6 +257,52 @@ def test_without_a_sketch_a_program_stays_as_it_is() -> None:
     assert isinstance(found, Plan)
     assert isinstance(found.parts[0].choices[0].sketch, Plain)
     assert apply(found).chosen == ("plain(tasks=1)",)
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize(("m", "prefetch"), [(2, 0), (10, 1)])
+def test_what_is_far_is_asked_for(m: int, constant: bool, prefetch: int) -> None:
+    """Where so much is computed between two lines that the processor does not see the next one."""
+    names = frozenset({"w"} if constant else ())
+    (part,) = plan(matmul(m, 1200, 900), ONE, names).parts
+    if constant or prefetch:
+        assert part.choices[0].decision["prefetch"] == prefetch
+    text = script(lower(schedule(matmul(m, 1200, 900), ONE, names).func))
+    assert ("prefetch" in text) == bool(part.choices[0].decision["prefetch"])
+    (near,) = plan(matmul(m, 48, 64), ONE, names).parts
+    assert near.choices[0].decision["prefetch"] == 0
+
+
+@pytest.mark.parametrize("rows", [1, 3, 20])
+@pytest.mark.parametrize("constant", [True, False])
+def test_sums_of_any_number_of_columns_stay_in_registers(rows: int, constant: bool) -> None:
+    names = frozenset({"w"} if constant else ())
+    for n in range(1, 90):
+        sch = schedule(matmul(rows, n, 70), ONE, names)
+        inside = [s.buffer for s in walk(lower_blocks(sch.func).body) if isinstance(s, Allocate)]
+        held = [prod([number(e, {}) for e in b.shape]) for b in inside if b.scope == "local"]
+        assert sum(held) <= ONE.vector_registers * ONE.lanes(4), (n, inside)
+
+
+def test_a_dimension_of_one_does_not_end_a_walk_over_rows() -> None:
+    """[steps, 1, features], as recurrences and single sentences have them."""
+    x, w = te.placeholder((60, 1, 64), name="x"), te.placeholder((64, 96), name="w")
+    r = te.reduce_axis((0, 64), name="r")
+    y = te.compute((60, 1, 96), lambda i, j, k: te.sum(x[i, j, r] * w[r, k], axis=r), name="y")
+    (part,) = plan(made(x, w, y), ONE, frozenset({"w"})).parts
+    assert part.choices[0].decision["rows"] > 4
+
+
+@pytest.mark.parametrize(("channels", "stored"), [(16, True), (1, False)])
+def test_long_values_that_are_used_often_are_stored(channels: int, stored: bool) -> None:
+    """The places that a grid names are the same for all channels."""
+    x = te.placeholder((1, channels, 9, 9), name="x")
+    grid = te.placeholder((1, 5, 5, 2), name="grid")
+    func = made(x, grid, get_op("grid_sample")(x, grid))
+    names = [b for part in plan(func, ONE).parts for b in part.site.blocks]
+    assert any("sample_index" in str(b) for b in names) == stored
+    given_ = inputs(func)
+    close(run_scheduled(func, schedule(func, ONE), *given_)[0], interpreted(func, given_), 1e-4)
 
 
 def test_constants_are_laid_out_alike_for_all_sizes() -> None:

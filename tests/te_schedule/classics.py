@@ -241,6 +241,7 @@ def annotated() -> tuple[te.Schedule, list[Any]]:
     s[C].compute_inline()
     s[D].pragma(D.op.axis[0], "auto_unroll_max_step", 16)
     s[D].pragma(D.op.axis[0], "unroll_explicit")
+    s[D].prefetch(C, D.op.axis[0], 2)
     return s, [A, D]
 
 

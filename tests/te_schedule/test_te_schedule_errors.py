@@ -154,7 +154,8 @@ CASES: dict[str, Case] = {
     "storage_align_parameter": (chain, lowered(lambda g: g["D"].storage_align(g.axis("D"), 8, 1))),
     "env_threads": (matmul, lambda g: g["C"].env_threads([THREAD])),
     "set_store_predicate": (matmul, lambda g: g["C"].set_store_predicate(THREAD.var < 1)),
-    "prefetch": (matmul, lambda g: g["C"].prefetch(g.t["A"], g.axis("C"), 1)),
+    "prefetch_unread": (dense, lambda g: g["E"].prefetch(g.t["A"], g.axis("E"), 1)),
+    "prefetch_behind": (matmul, lambda g: g["C"].prefetch(g.t["A"], g.axis("C"), 0)),
     "transform_layout_gaps": (chain, lambda g: g["B"].transform_layout(lambda i, j: (i * 2, j))),
     "transform_layout_indices": (chain, lambda g: g["B"].transform_layout(lambda i: (i,))),
     "transform_layout_separated": (

@@ -13,6 +13,7 @@ from smelt.ir.expr import Expr, IntImm, Min
 from smelt.tir.extern import ExternFunction
 from smelt.tir.intrin.registry import Instruction
 from smelt.tir.nodes import Buffer
+from smelt.tir.script_ops import PREFETCH
 
 C_TYPE = {
     "bool": "uint8_t",
@@ -43,6 +44,12 @@ MATH = {**{name: name for name in _MATH_H.split()}, "round": "rint", "abs": "fab
 """Intrinsics that are functions of math.h."""
 
 _FIXED = {
+    PREFETCH: """#ifdef __GNUC__
+#define smelt_prefetch(place) __builtin_prefetch(place)
+#else
+#define smelt_prefetch(place) ((void)0)
+#endif
+""",
     "round": """static inline double smelt_round(double x, int digits, int least, double most) {
     int e;
     if (x == 0.0 || !isfinite(x)) return x;

@@ -135,13 +135,16 @@ class Emitter:
     def intrinsic(self, name: str, dtype: str, values: list[str]) -> str:
         """An LLVM intrinsic on operands of one type."""
         t = llvm_type(dtype)
-        return self.named(f"@llvm.{name}.{mangled(dtype)}", t, [(t, v) for v in values])
+        # which of 0.0 and -0.0 is the larger one takes instructions, and is left open
+        flags = "nsz " if name in ("maximum", "minimum") else ""
+        return self.named(f"@llvm.{name}.{mangled(dtype)}", t, [(t, v) for v in values], flags)
 
-    def named(self, symbol: str, result: str, args: list[tuple[str, str]]) -> str:
+    def named(self, symbol: str, result: str, args: list[tuple[str, str]], flags: str = "") -> str:
         """A call of a function that is declared on the way."""
         kinds = ", ".join([t for t, _ in args])
         self.module.declared[symbol] = f"declare {result} {symbol}({kinds})"
-        return self.assign(f"call {result} {symbol}({', '.join(f'{t} {v}' for t, v in args)})")
+        given = ", ".join([f"{t} {v}" for t, v in args])
+        return self.assign(f"call {flags}{result} {symbol}({given})")
 
     # ------------------------------------------------------------------------------ expressions
 

@@ -18,7 +18,7 @@ from smelt.runtime.abi import HOST, Status
 from smelt.target import Target
 from smelt.tir import nodes as tir
 from smelt.tir.named_calls import NAMED_CALLS
-from smelt.tir.script_ops import EXTERN, place_of, stored
+from smelt.tir.script_ops import EXTERN, PREFETCH, place_of, stored
 
 from .llvm_emitter import LoopScope, ModuleText
 from .llvm_memory import MemoryOps
@@ -324,8 +324,16 @@ class FunctionText(MemoryOps):
             self.probe(e)
         elif e.op in NAMED_CALLS:
             self.named_call(e)
+        elif e.op == PREFETCH:
+            self.prefetch(e)
         else:
             raise InternalError(f"{self.name}: no code for the intrinsic {e.op}")
+
+    def prefetch(self, e: Call) -> None:
+        """Ask for a line of memory, to be read, in all caches."""
+        symbol = "@llvm.prefetch.p0"
+        self.module.declared[symbol] = f"declare void {symbol}(ptr, i32, i32, i32)"
+        self.line(f"call void {symbol}(ptr {self.value(e.args[0])}, i32 0, i32 3, i32 1)")
 
     def from_host(self, field: str) -> str:
         """A field of the host services."""

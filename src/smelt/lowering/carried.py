@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from smelt.arith import Analyzer
 from smelt.ir.build import is_const
-from smelt.ir.expr import EQ, LT, Binary, Compare, Expr, FloorDiv, IntImm, Var
+from smelt.ir.expr import EQ, LE, LT, Binary, Compare, Expr, FloorDiv, IntImm, Var
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import Buffer, For
 
@@ -99,11 +99,31 @@ def _holds(guard: Expr, write: Access, read: Access, analyzer: Analyzer) -> bool
 def _same_limit(
     guard: Binary, a: Expr, b: Expr, write: Access, read: Access, analyzer: Analyzer
 ) -> bool:
-    """Whether the guard is a limit of the index `a`, which the index `b` keeps as well."""
-    rest = analyzer.inside(write.domains).simplify(guard.a - a)
-    if (free_vars(rest) | free_vars(guard.b)) & write.domains.keys():
+    """Whether the guard is a limit of the index `a`, which the index `b` keeps as well.
+
+    A condition on vectors is one on their elements: of g < c and a = 16 * g + lane, a < 16 * c.
+    """
+    own, inside = write.domains, analyzer.inside(write.domains)
+    times = _scale(guard.a, a, own, inside)
+    rest = inside.simplify(guard.a * times - a)
+    if free_vars(guard.b) & own.keys():
         return False
-    return _follows(type(guard)(b + rest, guard.b), read, analyzer)
+    if free_vars(rest) & own.keys():
+        ends = inside.interval(rest, own) if isinstance(guard, LT | LE) else None
+        if ends is None:
+            return False
+        rest = ends[1]
+    return _follows(type(guard)(b + rest, guard.b * times), read, analyzer)
+
+
+def _scale(of: Expr, a: Expr, variables: Domains, analyzer: Analyzer) -> int:
+    """How many times as far as an expression an index moves with one of some variables."""
+    moved, limited = analyzer.linear(a, variables), analyzer.linear(of, variables)
+    for v, step in limited[0].items() if moved and limited else ():
+        wide = moved[0].get(v) if moved else None
+        if isinstance(step, IntImm) and isinstance(wide, IntImm) and step.value > 0:
+            return max(1, wide.value // step.value)
+    return 1
 
 
 def _follows(condition: Expr, read: Access, analyzer: Analyzer) -> bool:

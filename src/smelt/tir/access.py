@@ -10,6 +10,7 @@ from smelt.ir.expr import Call, Expr, IntImm, Var
 from smelt.ir.walk import substitute
 
 from . import nodes
+from .script_ops import PREFETCH
 
 Guards = tuple[Expr, ...]
 """Conditions under which a place is reached."""
@@ -54,8 +55,9 @@ class AccessWalk(Generic[L]):
         self.inside(s, 0, s.body)
 
     def effect(self, s: nodes.Evaluate) -> None:
-        """An expression evaluated for its effect."""
-        self.read(s.value)
+        """An expression evaluated for its effect; a hint accesses nothing."""
+        if not (isinstance(s.value, Call) and s.value.op == PREFETCH):
+            self.read(s.value)
 
     # ---------------------------------------------------------------------------- statements
 

@@ -22,9 +22,10 @@ from . import interpret_expr, nodes, threads
 from .extern import ExternFunction
 from .interpret_lanes import scalarize
 from .interpret_math import codec, memory_size
+from .script_ops import PREFETCH
 
 _MAX_NESTING = 15  # CPython refuses more than 20 nested loops in one function
-_EFFECTS_WITHOUT_MEANING = ("prefetch", "assume")
+_EFFECTS_WITHOUT_MEANING = (PREFETCH, "assume")
 
 
 class Location(NamedTuple):

@@ -75,6 +75,9 @@ HOST_INTRINSICS = tuple([f"smelt.{name}" for name in (
 EXTERN = "smelt.call_extern"
 """The call of an external function: its name, then addresses of elements and scalars."""
 
+PREFETCH = "prefetch"
+"""A hint without meaning for results: the element at an address will be wanted soon."""
+
 DEVICE_INTRINSICS = ("smelt.storage_sync",)
 """What a kernel with threads may call: a barrier, its operand the scope ("shared")."""
 

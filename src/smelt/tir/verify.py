@@ -55,7 +55,16 @@ from .nodes import (
     walk,
 )
 from .printer import script
-from .script_ops import DEVICE_INTRINSICS, EXTERN, INTRINSICS, extern_call, operands, shape_vars
+from .script_ops import (
+    DEVICE_INTRINSICS,
+    EXTERN,
+    INTRINSICS,
+    PREFETCH,
+    extern_call,
+    operands,
+    place_of,
+    shape_vars,
+)
 from .script_ops import HOST_INTRINSICS as HOST_INTRINSICS
 from .threads import THREAD_AXES
 from .verify_blocks import verify_blocks
@@ -163,6 +172,10 @@ class _Verifier:
                 self.store(s)
             case Evaluate(Call(op=op) as value) if op == EXTERN:
                 self.extern(s, value)
+            case Evaluate(Call(op=op, args=(Call(args=(element,)) as at,))) if (
+                op == PREFETCH and place_of(at) is not None
+            ):
+                self.expr(element)
             case Evaluate(value):
                 self.expr(value)
             case For():

@@ -11,6 +11,7 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, FloatImm, IntImm, StringImm, Va
 from smelt.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from smelt.tir.nodes import IterVar
 from smelt.tir.schedule.loops import THREAD_AXES
+from smelt.tir.script_ops import PREFETCH
 
 from .axes import (
     Relation,
@@ -347,11 +348,18 @@ class Stage:
         )
 
     def prefetch(self, tensor: Tensor, var: IterVar, offset: ExprLike) -> None:
-        """Not supported: loading into the cache ahead of use."""
-        self._call("prefetch", tensor, var, offset).unsupported(
-            "no target has an instruction for it",
-            "leave it out, the results are the same; or cache_read and compute_at make a copy",
-        )
+        """Ask for a tensor's elements ahead of time: those that an axis comes to `offset` later."""
+        call = self._call("prefetch", tensor, var, offset)
+        axis = self.leaf(call, var)
+        ahead = value_of(convert(offset))
+        if ahead is None or ahead < 1:
+            call.fail(f"{offset} iterations ahead", "a number from 1 on")
+        read = [t.name for t in self.op.input_tensors] if self.op is not None else []
+        if tensor.name not in read:
+            call.fail(f"{self.name} does not read {tensor.name}", ", ".join(read))
+        pragmas = self._treatment(axis).pragmas
+        _, wanted = pragmas.get(PREFETCH, (call, {}))
+        pragmas[PREFETCH] = call, {**wanted, tensor.name: ahead}
 
     # ------------------------------------------------------------------------------- within
 

@@ -28,6 +28,7 @@ from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
 from smelt.target import Machine
 from smelt.tir.nodes import IterVar
 from smelt.tir.schedule import Schedule
+from smelt.tir.script_ops import PREFETCH
 
 from .analysis import analyzer_for, block_info, certain, guess, power, step_of
 from .loops import EDGES, TASKS, copy_out, in_registers, parallelize, tasks_of, write_out_sums
@@ -54,6 +55,14 @@ _USABLE = 0.75
 """The part of a cache that what is used again and again may fill."""
 _AHEAD = 768
 """Bytes that could have been fetched while one waits for the first of a piece."""
+_FETCHED = 4096
+"""Bytes of a packed operand that are asked for ahead of time, where that is worth it."""
+_UNSEEN, _SEEN = 0.35, 4
+"""How much longer it takes to read what is not asked for, where more than so many multiply-adds
+stand between one line and the next: a processor looks only some hundred instructions ahead."""
+_ASKED, _ALTHOUGH = 0.05, 0.15
+"""How much longer it takes to read what is asked for; and the part of what short pieces cost that
+is left then."""
 _AROUND = 12
 """Cycles that surround a tile's reduction: addresses, the loop, the pipeline filling."""
 
@@ -112,6 +121,7 @@ class ContractionSpace(Space):
             Domain("vectors", vectors),
             Domain("pack", packs, ordered=False),
             Domain("order", orders, ordered=False),
+            Domain("prefetch", (0, 1) if self._fetches else (0,)),
             Domain("chunks", chunks),
         )
 
@@ -148,6 +158,20 @@ class ContractionSpace(Space):
         rows = self.roles.rows
         return bool(rows) and guarded(self.roles.info, {rows[-1].var})
 
+    @property
+    def _fetches(self) -> bool:
+        """Whether there are caches to fetch into, the steps of the reduction are in order, and B
+        is more than what these caches hold anyway."""
+        near = shares(self.site.machine)[1:2]
+        b_bytes = 4 * prod(map(guess, self.roles.b.buffer.shape))
+        return bool(near) and not self._few and b_bytes > near[0] / 4
+
+    @property
+    def _few(self) -> bool:
+        """Whether so few input channels are summed that they are walked outside of the window."""
+        reduce = self.roles.reduce
+        return len(reduce) > 1 and guess(reduce[-1].dom.extent) <= _FEW
+
     def _joins(self, outer: IterVar, inner: IterVar) -> bool:
         """Whether two row axes may be walked as one: A goes on where the inner one ends, nothing
         is guarded, and the result's places are variables."""
@@ -158,7 +182,7 @@ class ContractionSpace(Space):
         if extent is None or value_of(outer.dom.extent) is None or list(store.indices) != own:
             return False
         step, wide = (self.roles.step(self.roles.a, i) for i in (inner, outer))
-        if step is None or wide != step * extent:
+        if extent > 1 and (step is None or wide != step * extent):
             return False
         return not guarded(self.roles.info, {outer.var, inner.var})
 
@@ -184,6 +208,8 @@ class ContractionSpace(Space):
             fits &= chunks == 1
         ragged = (rows % r != 0) | (not self.static)
         fits &= ~ragged | (chunks == 1) | (chunks == tiles)
+        fetched = np.where(columns["pack"] == "none", self.columns > v * self.lanes, True)
+        fits &= (columns["prefetch"] == 0) | ((columns["pack"] != "kernel") & fetched)
         return np.asarray(fits & (tiles % chunks == 0))
 
     def _rows(self, columns: Columns) -> Array:
@@ -212,7 +238,8 @@ class ContractionSpace(Space):
         outside = self._extent(roles.batch) * self._extent(roles.columns) * self.groups
         steps = self._extent(roles.reduce)
         loads = np.where(packed == "none", self._unpacked_loads(), 1.0)
-        pages = np.where(packed == "none", self._pages(), 0.0)
+        ahead = columns["prefetch"]
+        pages = np.where((packed == "none") & (ahead == 0), self._pages(), 0.0)
         full_r, rest_r = np.divmod(rows, r)
         if not self.static:  # of the last tile an eighth is too much, on average (see tails)
             full_r, rest_r = rows / r + (r - 1) / (8 * r), 0 * r
@@ -226,8 +253,9 @@ class ContractionSpace(Space):
             (full_r * full_v, r, v, 1.0), (full_v * (rest_r > 0), rest_r, v, 1.0),
             (full_r, r, last_v, masked), (rest_r > 0, rest_r, last_v, masked),
         ):  # fmt: skip
-            step = tile_cycles(machine, height * width, height + width * loads, 1.0, lanes) + pages
-            ends = 2 * height * width / machine.stores + _AROUND
+            read = height + width * (loads + ahead * 4 * lanes / _LINE)
+            step = tile_cycles(machine, height * width, read, 1.0, lanes) + pages
+            ends = height * width / machine.stores + _AROUND
             total += count * (steps * step * slow + ends)
         # ragged edges cost code, branches and half-used vectors
         total *= 1 + 0.02 * (rest_r > 0) + 0.01 * (last_v < v)
@@ -300,7 +328,12 @@ class ContractionSpace(Space):
             read, wrote = map(_in_lines, (guess(roles.reduce[-1].dom.extent), self.columns))
         # nothing is fetched ahead where every row of a panel stands on a page of its own
         short = 1.0 + _AHEAD / (4.0 * columns["vectors"] * self.lanes)
-        pieces = np.where(scattered & (self._pages() > 0), short, 1.0)
+        apart = scattered & (self._pages() > 0)
+        between = columns["rows"] * _LINE / (4 * self.lanes)
+        unseen = _UNSEEN * np.clip(between / _SEEN - 1, 0, 1) * self._fetches
+        known = np.where(apart, _ALTHOUGH * (short - 1), _ASKED)
+        unknown = np.where(apart, short - 1, unseen)
+        pieces = 1 + np.where(columns["prefetch"], known, unknown)
         found = []
         for level, share in enumerate(shares(machine)):
             size = share * _USABLE
@@ -357,6 +390,8 @@ class ContractionSpace(Space):
             sch.unroll(axes.reduce[-2])
         if edges:
             sch.unroll(tiled[-1])
+        if decision["prefetch"]:
+            self._prefetch(sch, decision["pack"] == "none", j_o, reduce[-1], wide)
         if chunks:
             parallelize(sch, shared)
 
@@ -477,16 +512,22 @@ class ContractionSpace(Space):
             for loop in shared:
                 sch.parallel(loop)
 
+    def _prefetch(self, sch: Schedule, rows: bool, tiles: str, steps: str, wide: int) -> None:
+        """Ask for what comes later of B: of the next column tile in each of its rows, or of its
+        panels."""
+        loop, ahead = (tiles, 1) if rows else (steps, max(1, _FETCHED // (4 * wide)))
+        sch.annotate(loop, PREFETCH, {self.roles.b.buffer.name: ahead})
+
     def _taps_written_out(self, edges: bool) -> bool:
         """Whether a filter's columns are: where edges are most of the work their conditions are
         then known for each tap; few channels are too little work for a loop."""
         taps = self.roles.reduce[-2:-1]
-        few = guess(self.roles.reduce[-1].dom.extent) <= _FEW if taps else False
-        return (edges or few) and all(guess(i.dom.extent) <= _TAPS for i in taps) and bool(taps)
+        short = bool(taps) and all(guess(i.dom.extent) <= _TAPS for i in taps)
+        return short and (edges or self._few)
 
     def _reduce_order(self, loops: list[str]) -> list[str]:
         """Few input channels go outside the filter's window, many inside."""
-        if len(loops) > 1 and guess(self.roles.reduce[-1].dom.extent) <= _FEW:
+        if self._few:
             return [loops[-1], *loops[:-1]]
         return loops
 

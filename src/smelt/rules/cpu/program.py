@@ -28,9 +28,10 @@ from smelt.rules.sketch import (
     score,
 )
 from smelt.target import Machine
-from smelt.tir.nodes import Block, BlockRealize, PrimFunc, walk
+from smelt.tir.nodes import Block, BlockRealize, BufferLoad, PrimFunc, walk
 from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
+from smelt.tir.script_ops import expr_nodes
 
 from . import nest as nests
 from .analysis import BlockInfo, block_info, guess
@@ -49,6 +50,9 @@ UNTILED: tuple[Sketch, ...] = (Window(), Lanes(), Serial(), Elementwise())
 """For programs that are compiled without optimization."""
 
 
+_LONG, _OFTEN = 8, 4
+"""Values of more than so many steps behind a load that are used more often are stored, even if each
+step is cheap."""
 _WORTH = 1.25
 """Blocks by themselves hand on whole results in memory: they have to be so much faster."""
 
@@ -326,7 +330,8 @@ def _worth_inlining(sch: Schedule, name: str, info: BlockInfo) -> bool:
     """Whether computing each element where it is used costs no more than storing it."""
     if info.store is None:
         return False
-    if not nests.costly(info.store.value):
+    value = info.store.value
+    if not nests.costly(value) and _steps_behind_loads(value) <= _LONG:
         return True
     made = _iterations(info.block)
     used = 0.0
@@ -334,7 +339,16 @@ def _worth_inlining(sch: Schedule, name: str, info: BlockInfo) -> bool:
         block = sch.state.realize(c).block
         places = sum([x.buffer is info.store.buffer for x in loads(block.body)])
         used += _iterations(block) * places
-    return used <= made * 1.5
+    return used <= made * (1.5 if nests.costly(value) else _OFTEN)
+
+
+def _steps_behind_loads(value: Expr) -> int:
+    """How many operations work on what has been loaded; places and guards are none of them."""
+    found: set[Expr] = set()
+    for e in expr_nodes(value):
+        if isinstance(e, BufferLoad) or any(c in found for c in e.children()):
+            found.add(e)
+    return len(found)
 
 
 def _iterations(block: Block) -> float:

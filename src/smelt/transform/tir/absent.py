@@ -22,7 +22,6 @@ ABSENT: Mapping[str, str] = {
     "InjectPTXAsyncCopy": _GPU,
     "InjectPTXLDG32": _GPU,
     "InjectPermutedLayout": _GPU,
-    "InjectPrefetch": "CPUs fetch ahead on their own; Schedule.cache_read stages data by hand",
     "InstallDebugSpans": "SMELT_DUMP=folder writes every stage, and errors show the program's text",
     "InstrumentProfileIntrinsics": "Executable.profile times every kernel without changing it",
     "LegalizePackedCalls": _HOST,

@@ -12,6 +12,7 @@ from smelt.lowering.kinds import serialize
 from smelt.lowering.lower import unroll_as_asked
 from smelt.lowering.overlap import double_buffers, software_pipeline
 from smelt.lowering.partition import partition_loops
+from smelt.lowering.prefetch import inject_prefetch
 from smelt.lowering.safe import require_flat, require_one_dimension
 from smelt.lowering.threads import (
     inject_virtual_threads,
@@ -312,6 +313,33 @@ def InjectVirtualThread() -> PrimFuncPass:
 
 
 # ----------------------------------------------------------------------- overlapping iterations
+
+
+def InjectPrefetch() -> PrimFuncPass:
+    """Loops ask for the elements that an annotated loop comes to some iterations later.
+
+    The annotation "prefetch" of a loop says how many, by buffer. A line of memory is asked for
+    once, in the innermost loops; results stay.
+
+    Needs   buffers of one dimension (FlattenBuffer).
+    Before
+        def main(A: T.Buffer((64,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in T.serial(8, annotations={"prefetch": {"A": 2}}):
+                for k in range(8):
+                    B[i] = B[i] + A[k * 8 + i]
+    After
+        def main(A: T.Buffer((64,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in range(8):
+                for k in range(8):
+                    T.evaluate(T.call("int32", "prefetch", T.address_of(A[k * 8 + (i + 2)])))
+                    B[i] = B[i] + A[k * 8 + i]
+    """
+
+    def inject(func: PrimFunc, mod: object, context: PassContext) -> PrimFunc:
+        require_one_dimension(func, "InjectPrefetch")
+        return inject_prefetch(func)
+
+    return BuiltIn(inject, PassInfo("InjectPrefetch"))
 
 
 def InjectDoubleBuffer() -> PrimFuncPass:

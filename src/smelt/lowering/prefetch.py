@@ -1,0 +1,74 @@
+"""What will be wanted soon is asked for from memory ahead of time.
+
+A loop's annotation PREFETCH, {buffer: iterations}, says whose elements, and how many of the loop's
+iterations ahead. It is good where a processor does not see by itself what comes next: rows that lie
+far apart, or many instructions between one line of memory and the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from smelt.arith import Analyzer
+from smelt.ir import dtype as dt
+from smelt.ir.expr import Call, Expr, IntImm, Ramp, Var
+from smelt.ir.walk import free_vars, substitute
+from smelt.tir import nodes as tir
+from smelt.tir.rewrite import loads, map_stmts
+from smelt.tir.script_ops import PREFETCH
+
+_LINE = 64
+"""Bytes that come from memory together, on nearly all processors."""
+
+
+def inject_prefetch(func: tir.PrimFunc) -> tir.PrimFunc:
+    """The innermost loops inside of an annotated one ask for what the latter comes to later."""
+
+    def expanded(loop: tir.For) -> tir.Stmt:
+        wanted = loop.annotations.get(PREFETCH)
+        if wanted is None:
+            return loop
+        rest = {k: v for k, v in loop.annotations.items() if k != PREFETCH}
+        return _asking(loop.replace(annotations=rest), wanted)
+
+    return func.replace(body=map_stmts(func.body, tir.For, expanded))
+
+
+def _asking(loop: tir.For, wanted: Mapping[str, int]) -> tir.Stmt:
+    """A loop whose innermost loops, it may be itself, ask for elements ahead of time."""
+
+    def asked(inner: tir.For) -> tir.Stmt:
+        parts = list(tir.walk(inner.body))
+        if inner.kind != "serial" or any(isinstance(s, tir.For) for s in parts):
+            return inner
+        own = {s.var for s in parts if isinstance(s, tir.LetStmt)}
+        found: list[tir.Stmt] = []
+        for name, iterations in wanted.items():
+            for place in _lines(inner, name, {loop.var, inner.var}, own):
+                ahead = substitute(place.indices[0], {loop.var: loop.var + iterations})
+                element = tir.address_of(place.replace(indices=(ahead,)))
+                found.append(tir.Evaluate(Call("int32", PREFETCH, (element,))))
+        return inner.replace(body=tir.seq(*found, inner.body)) if found else inner
+
+    return map_stmts(loop, tir.For, asked)
+
+
+def _lines(inner: tir.For, name: str, moving: set[Var], own: set[Var]) -> list[tir.BufferLoad]:
+    """One load of each line of memory that an iteration reads of a buffer."""
+    first: dict[tir.BufferLoad, Expr] = {}
+    for x in loads(inner.body):
+        index = x.indices[0]
+        start = index.base if isinstance(index, Ramp) else index
+        used = free_vars(start)
+        if x.buffer.name == name and moving <= used and not used & own and not loads(start):
+            first[x] = start
+    kept: list[tuple[Expr, int]] = []
+    analyzer, found = Analyzer(), []
+    for x, start in first.items():
+        size = dt.bytes_of(x.buffer.type)
+        apart = [analyzer.simplify(start - s) for s, _ in kept]
+        if any(isinstance(d, IntImm) and abs(d.value) * size < _LINE for d in apart):
+            continue
+        kept.append((start, size))
+        found.append(tir.BufferLoad(x.buffer, (start,)))
+    return found
