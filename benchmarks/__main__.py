@@ -2,6 +2,7 @@
 
 from benchmarks import (
     agreement,
+    choices,
     compile_time,
     dynamic,
     graph_level,
@@ -29,6 +30,7 @@ def main() -> None:
     write("tensor_level", tensor_level.measure())
     write("graph_level", graph_level.measure(folder))
     write("compile_time", compile_time.measure(folder))
+    write("choices", choices.measure(folder))
     write("zoo", zoo.measure(folder))
     write("real_models", real_models.measure())
     write("dynamic", dynamic.measure(models.zoo(names=models.DYNAMIC)))

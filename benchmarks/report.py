@@ -22,6 +22,7 @@ SECTIONS = {
     "symbolic": "Symbolic image sizes, against builds for one size",
     "threads": "Two threads against one, alone and beside a busy process",
     "agreement": "Agreement with onnxruntime",
+    "choices": "Schedules that are chosen for the zoo",
     "kernels": "Kernels, as shares of the machine's limits",
     "regret": "Chosen schedules, beside others of their spaces",
     "intrinsics": "Instructions against plain code",

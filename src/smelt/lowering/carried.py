@@ -119,8 +119,10 @@ def _same_limit(
 def _scale(of: Expr, a: Expr, variables: Domains, analyzer: Analyzer) -> int:
     """How many times as far as an expression an index moves with one of some variables."""
     moved, limited = analyzer.linear(a, variables), analyzer.linear(of, variables)
-    for v, step in limited[0].items() if moved and limited else ():
-        wide = moved[0].get(v) if moved else None
+    if moved is None or limited is None:
+        return 1
+    for v, step in limited[0].items():
+        wide = moved[0].get(v)
         if isinstance(step, IntImm) and isinstance(wide, IntImm) and step.value > 0:
             return max(1, wide.value // step.value)
     return 1
