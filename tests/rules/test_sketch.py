@@ -273,6 +273,14 @@ def test_what_is_far_is_asked_for(m: int, constant: bool, prefetch: int) -> None
     assert near.choices[0].decision["prefetch"] == 0
 
 
+@pytest.mark.parametrize(("columns", "pack"), [(2048, "kernel"), (2040, "none")])
+def test_rows_that_share_the_sets_of_a_cache_are_packed(columns: int, pack: str) -> None:
+    """Rows that lie a power of two apart push each other out."""
+    (part,) = plan(matmul(1000, columns, 2048), ONE, frozenset()).parts
+    chosen = next(c for c in part.choices if c.sketch.name == "contraction")
+    assert chosen.decision["pack"] == pack
+
+
 @pytest.mark.parametrize("rows", [1, 3, 20])
 @pytest.mark.parametrize("constant", [True, False])
 def test_sums_of_any_number_of_columns_stay_in_registers(rows: int, constant: bool) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 
@@ -296,6 +296,15 @@ class ContractionSpace(Space):
         row = self.roles.step(self.roles.b, self.roles.reduce[-1]) if self.roles.reduce else 0
         return 1.0 if row is not None and row * 4 % _LINE == 0 else 1.6
 
+    def _crowded(self, size: int, level: int) -> bool:
+        """Whether rows of B where it stands push each other out of a cache: their distance has them
+        share few of its sets. Places in the last one are scattered by the processor."""
+        step = self.roles.step(self.roles.b, self.roles.reduce[-1]) if self.roles.reduce else 0
+        if not step or level + 1 == len(self.site.machine.caches):
+            return False
+        way = size // _WAYS
+        return self._extent(self.roles.reduce) > _WAYS * (way // gcd(4 * step, way))
+
     def _pages(self) -> float:
         """Cycles to find the page of a row of B where it stands."""
         roles = self.roles
@@ -340,6 +349,7 @@ class ContractionSpace(Space):
             # rows of an unpacked B lie apart and push each other out of the nearest cache
             kept = np.where(by_rows, b_bytes, panel) + np.where(by_rows, a_bytes / tiles, 0.0)
             stays = kept * np.where(scattered & (level == 0), 4.0, 1.0) <= size
+            stays &= ~(scattered & self._crowded(int(size / _USABLE), level))
             of_b = np.where(stays, b_bytes, b_bytes * tiles) * np.where(level, pieces, 1.0)
             again = (a_bytes + panel <= size) | (by_rows & (a_bytes / tiles + panel <= size))
             of_a = np.where(again, a_bytes, a_bytes * passes * np.where(by_rows, 1.0, read))
