@@ -132,11 +132,9 @@ class Emitter:
         """The innermost scope."""
         return self.scopes[-1]
 
-    def intrinsic(self, name: str, dtype: str, values: list[str]) -> str:
+    def intrinsic(self, name: str, dtype: str, values: list[str], flags: str = "") -> str:
         """An LLVM intrinsic on operands of one type."""
         t = llvm_type(dtype)
-        # which of 0.0 and -0.0 is the larger one takes instructions, and is left open
-        flags = "nsz " if name in ("maximum", "minimum") else ""
         return self.named(f"@llvm.{name}.{mangled(dtype)}", t, [(t, v) for v in values], flags)
 
     def named(self, symbol: str, result: str, args: list[tuple[str, str]], flags: str = "") -> str:

@@ -81,7 +81,9 @@ class ScalarOps(InstructionOps):
             if _is_number(e.a) or _is_number(e.b):
                 test = self.assign(f"fcmp {'ogt' if greatest else 'olt'} {t} {b}, {a}")
                 return self.assign(f"select {each_lane(e.dtype, 'i1')} {test}, {t} {b}, {t} {a}")
-            return self.intrinsic("maximum" if greatest else "minimum", e.dtype, [a, b])
+            # which of 0.0 and -0.0 is the larger one takes instructions, and is left open
+            name = "maximum" if greatest else "minimum"
+            return self.intrinsic(name, e.dtype, [a, b], "nsz ")
         signed = "s" if dt.kind(e.dtype) == "int" else "u"
         return self.intrinsic(f"{signed}{'max' if greatest else 'min'}", e.dtype, [a, b])
 

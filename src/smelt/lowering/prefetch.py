@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
-from smelt.ir.expr import Call, Expr, IntImm, Ramp, Var
+from smelt.ir.expr import Call, IntImm, Ramp, Var
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir import nodes as tir
 from smelt.tir.rewrite import loads, map_stmts
@@ -55,20 +55,16 @@ def _asking(loop: tir.For, wanted: Mapping[str, int]) -> tir.Stmt:
 
 def _lines(inner: tir.For, name: str, moving: set[Var], own: set[Var]) -> list[tir.BufferLoad]:
     """One load of each line of memory that an iteration reads of a buffer."""
-    first: dict[tir.BufferLoad, Expr] = {}
+    analyzer = Analyzer()
+    found: list[tir.BufferLoad] = []
     for x in loads(inner.body):
         index = x.indices[0]
         start = index.base if isinstance(index, Ramp) else index
         used = free_vars(start)
-        if x.buffer.name == name and moving <= used and not used & own and not loads(start):
-            first[x] = start
-    kept: list[tuple[Expr, int]] = []
-    analyzer, found = Analyzer(), []
-    for x, start in first.items():
-        size = dt.bytes_of(x.buffer.type)
-        apart = [analyzer.simplify(start - s) for s, _ in kept]
-        if any(isinstance(d, IntImm) and abs(d.value) * size < _LINE for d in apart):
+        if x.buffer.name != name or not moving <= used or used & own or loads(start):
             continue
-        kept.append((start, size))
-        found.append(tir.BufferLoad(x.buffer, (start,)))
+        line = _LINE // dt.bytes_of(x.buffer.type)
+        apart = [analyzer.simplify(start - f.indices[0]) for f in found]
+        if not any(isinstance(d, IntImm) and abs(d.value) < line for d in apart):
+            found.append(tir.BufferLoad(x.buffer, (start,)))
     return found

@@ -21,7 +21,6 @@ from smelt.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from smelt.tir.nodes import BlockRealize, For, IterVar
 from smelt.tir.schedule import BlockRV, LoopRV
 from smelt.tir.schedule import Schedule as TirSchedule
-from smelt.tir.script_ops import PREFETCH
 
 from .axes import Fuse, Relation, Singleton, Split, after, clipped
 from .call import MethodCall, listed
@@ -196,9 +195,8 @@ class _Lowering:
             if t.call is not None:
                 with _named(t.call):
                     self.kind(t.call, loop, axis, t)
-            for name, (call, value) in t.pragmas.items():
+            for key, (call, value) in t.pragmas.items():
                 with _named(call):
-                    key = name if name == PREFETCH else f"pragma_{name}"
                     self.schedule.annotate(loop, key, value)
 
     def kind(self, call: MethodCall, loop: LoopRV, axis: IterVar, t: Treatment) -> None:

@@ -54,7 +54,7 @@ class Attachment:
 
 @dataclass
 class Treatment:
-    """What is to be done with a leaf: the kind of its loop, advice, an instruction."""
+    """What is to be done with a leaf: the kind of its loop, annotations, an instruction."""
 
     kind: str = "serial"
     thread: ThreadAxis | None = None
@@ -229,7 +229,7 @@ class Stage:
         if pragma_type not in PRAGMAS:
             call.fail(f"there is no advice {pragma_type!r}", ", ".join(PRAGMAS))
         value = 1 if pragma_value is None else _plain(call, pragma_value)
-        self._treatment(axis).pragmas[pragma_type] = call, value
+        self._treatment(axis).pragmas[f"pragma_{pragma_type}"] = call, value
 
     def tensorize(self, var: IterVar, tensor_intrin: Any) -> None:
         """Let an instruction do what the loop of an axis and those inside it do.

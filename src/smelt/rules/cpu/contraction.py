@@ -349,7 +349,7 @@ class ContractionSpace(Space):
             # rows of an unpacked B lie apart and push each other out of the nearest cache
             kept = np.where(by_rows, b_bytes, panel) + np.where(by_rows, a_bytes / tiles, 0.0)
             stays = kept * np.where(scattered & (level == 0), 4.0, 1.0) <= size
-            stays &= ~(scattered & self._crowded(int(size / _USABLE), level))
+            stays &= ~(scattered & self._crowded(int(share), level))
             of_b = np.where(stays, b_bytes, b_bytes * tiles) * np.where(level, pieces, 1.0)
             again = (a_bytes + panel <= size) | (by_rows & (a_bytes / tiles + panel <= size))
             of_a = np.where(again, a_bytes, a_bytes * passes * np.where(by_rows, 1.0, read))

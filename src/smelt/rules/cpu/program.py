@@ -330,8 +330,8 @@ def _worth_inlining(sch: Schedule, name: str, info: BlockInfo) -> bool:
     """Whether computing each element where it is used costs no more than storing it."""
     if info.store is None:
         return False
-    value = info.store.value
-    if not nests.costly(value) and _steps_behind_loads(value) <= _LONG:
+    costly = nests.costly(info.store.value)
+    if not costly and _steps_behind_loads(info.store.value) <= _LONG:
         return True
     made = _iterations(info.block)
     used = 0.0
@@ -339,7 +339,7 @@ def _worth_inlining(sch: Schedule, name: str, info: BlockInfo) -> bool:
         block = sch.state.realize(c).block
         places = sum([x.buffer is info.store.buffer for x in loads(block.body)])
         used += _iterations(block) * places
-    return used <= made * (1.5 if nests.costly(value) else _OFTEN)
+    return used <= made * (1.5 if costly else _OFTEN)
 
 
 def _steps_behind_loads(value: Expr) -> int:
