@@ -53,7 +53,7 @@ GROUPS = {
     "Reductions": "decompose_reduction rfactor",
     "Padding": "decompose_padding pad_einsum",
     "Memory": """transform_layout set_scope storage_align set_axis_separator
-        unsafe_set_dtype""",
+        unsafe_set_dtype precompute""",
     "Blocks and instructions": """blockize tensorize transform_block_layout
         reorder_block_iter_var""",
     "Notes on a program": """annotate unannotate annotate_buffer_access

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from smelt.artifact.kernel import KernelSpec, planned
+from smelt.artifact.kernel import KernelSpec, plans
 from smelt.artifact.measure import timer
 from smelt.codegen.llvm import is_native, resolve
 from smelt.ir.errors import CompileError
@@ -112,8 +112,9 @@ def why(
     for n, (name, spec) in enumerate(specs.items()):
         if progress is not None:
             progress("kernels", n, len(specs))
-        plan = planned(spec)
-        if plan is not None:
+        found_plans = plans(spec)
+        if found_plans:
+            plan = found_plans[0]
             parts = [_part(plan, k, runners_up, spec if measure else None)
                      for k in range(len(plan.parts))]  # fmt: skip
             found.append(KernelChoice(name, plan.seconds, tuple(parts)))

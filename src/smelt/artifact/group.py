@@ -8,7 +8,7 @@ from smelt.ir.expr import Expr, Var
 from smelt.relax.nodes import Function
 from smelt.relax.shapes import sizes_among
 from smelt.relax.transform.choose_layouts import memory_order
-from smelt.relax.transform.to_programs import dense_program
+from smelt.relax.transform.to_programs import OWN, Bodies, dense_program
 from smelt.relax.views import View, dense_in_order, is_dense
 from smelt.tir.facts import analyzer_of, sizes_of
 from smelt.tir.nodes import BlockRealize, Buffer, PrimFunc
@@ -16,13 +16,18 @@ from smelt.tir.rewrite import replace_buffers
 
 
 def group_to_prim_func(
-    group: Function, inputs: Sequence[View], outputs: Sequence[View], name: str
+    group: Function,
+    inputs: Sequence[View],
+    outputs: Sequence[View],
+    name: str,
+    bodies: Bodies = OWN,
 ) -> PrimFunc:
     """The program of a fused group.
 
+    bodies           algorithms that take the place of operators' own
     inputs, outputs  where the elements of parameters and results stand; offsets are the caller's
     """
-    func = dense_program(group, name)
+    func = dense_program(group, name, bodies)
     sizes: dict[Expr, int] = {p: 0 for p in func.params if isinstance(p, Var)} | sizes_of(func)
     analyzer = analyzer_of(sizes)
     changes: dict[Buffer, Buffer] = {}
@@ -30,12 +35,13 @@ def group_to_prim_func(
         if not is_dense(v, analyzer):
             changes[b] = b.replace(strides=v.strides)
     result = outputs[0]
-    if not is_dense(result, analyzer):  # its order is that of the intermediates, too
+    if not is_dense(result, analyzer):
+        # its order is that of the intermediates, too; another algorithm has an order of its own
         assert isinstance(func.body, BlockRealize)
         root = func.body.block
         order = memory_order(result, analyzer) or range(len(result.shape))
         for b in root.alloc_buffers:
-            if len(b.shape) == len(order):
+            if len(b.shape) == len(order) and (not bodies or b.shape == result.shape):
                 changes[b] = b.replace(strides=dense_in_order(b.shape, order).strides)
     if not changes:
         return func

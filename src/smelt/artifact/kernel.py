@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from smelt.codegen.c_helpers import extern_source
 from smelt.codegen.llvm import is_native, object_code
@@ -17,6 +17,7 @@ from smelt.ir.transform import PassContext
 from smelt.lowering.instrument import Check, StageWriter
 from smelt.lowering.lower import PLAIN, for_target, lower
 from smelt.relax.nodes import Function
+from smelt.relax.transform.to_programs import other_bodies
 from smelt.relax.views import View
 from smelt.rules.cpu import UNTILED, Plan, Scheduled, apply, plan
 from smelt.runtime.errors import ExportError
@@ -109,23 +110,37 @@ def plain_program(spec: KernelSpec, name: str = "") -> PrimFunc:
 
 _FEW_REGISTERS = 4
 """Vector registers that level 0 schedules for: one sum at a time, so that loops stay as written."""
+_OTHER_BODIES = 3
+"""The level from which operators may be computed by other algorithms than their own."""
 
 
-def planned(spec: KernelSpec, plain: PrimFunc | None = None) -> Plan | None:
-    """Everything that the rules may choose for a kernel; None where there is nothing to choose.
+def plans(spec: KernelSpec, plain: PrimFunc | None = None) -> list[Plan]:
+    """Everything that the rules may choose for a kernel, a plan for each algorithm, the cheapest
+    first; nothing where there is nothing to choose.
 
     plain  the program, where it is made already
     """
     if spec.prepared is not None and spec.prepared.scheduled is not None:
-        return None
+        return []
     if all(any(is_const(e, 0) for e in v.shape) for v in spec.outputs):
-        return None  # nothing to do, and costs divide by extents
+        return []  # nothing to do, and costs divide by extents
     func = for_target(plain_program(spec) if plain is None else plain, spec.target)
     names = frozenset([p.name for p, c in zip(func.buffers, spec.constants, strict=False) if c])
     machine = machine_of(spec.target, spec.cores)
     if spec.opt_level == 0:
-        return plan(func, machine.replace(vector_registers=_FEW_REGISTERS), sketches=UNTILED)
-    return plan(func, machine, names)
+        return [plan(func, machine.replace(vector_registers=_FEW_REGISTERS), sketches=UNTILED)]
+    found = [plan(func, machine, names)]
+    for bodies in other_bodies(spec.group) if _chooses(spec) else ():
+        other = group_to_prim_func(spec.group, spec.inputs, spec.outputs, func.name, bodies)
+        (body,) = bodies.values()
+        planned = plan(for_target(other, spec.target), machine, names)
+        found.append(replace(planned, body=body.name))
+    return sorted(found, key=lambda p: p.seconds)
+
+
+def _chooses(spec: KernelSpec) -> bool:
+    """Whether operators may be computed by other algorithms, which round otherwise."""
+    return spec.prepared is None and spec.opt_level >= _OTHER_BODIES
 
 
 def scheduled(spec: KernelSpec, plain: PrimFunc | None = None) -> Scheduled:
@@ -133,9 +148,9 @@ def scheduled(spec: KernelSpec, plain: PrimFunc | None = None) -> Scheduled:
 
     plain  the program, where it is made already
     """
-    found = planned(spec, plain)
-    if found is not None:
-        return apply(found)
+    found = plans(spec, plain)
+    if found:
+        return apply(found[0])
     own = None if spec.prepared is None else spec.prepared.scheduled
     func = plain_program(spec) if plain is None else plain
     func = func if own is None else own.with_attrs(name=spec.symbol)

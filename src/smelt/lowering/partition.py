@@ -6,7 +6,8 @@ Where all conditions inside hold for low <= v < high, the body becomes
     else if v < low:          body (v is a constant where there is one such iteration)
     else:                     body (likewise)
 
-A branch a tile costs nothing, and the loop stays one, so it can still be parallel.
+A branch a tile costs nothing, and the loop stays one, so it can still be parallel. The conditions in
+a loop with the annotation NO_PARTITION do not count: they are little of what loops around it do.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from smelt.ir.expr import GE, GT, INDEX, LE, LT, And, Call, Compare, Expr, IntIm
 from smelt.ir.walk import free_vars, joined
 from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statements, walk
 from smelt.tir.rewrite import loads, renamed
-from smelt.tir.script_ops import expressions
+from smelt.tir.script_ops import NO_PARTITION, expressions
 
 from .ranges import RangeRewriter, analyzer_for
 from .simplify import Simplify
@@ -55,6 +56,8 @@ class _Partition(RangeRewriter):
 
     def _conditions(self, s: Stmt) -> list[_Condition]:
         """All comparisons of branches and guarded values; remembered for the loops around."""
+        if isinstance(s, For) and NO_PARTITION in s.annotations:
+            return []
         roots = [s.condition] if isinstance(s, IfThenElse) else []
         choices = [n for n in expressions(s) if isinstance(n, Call) and n.op == "if_then_else"]
         found = [
@@ -68,6 +71,9 @@ class _Partition(RangeRewriter):
         return [c._replace(loops=(s, *c.loops)) for c in found] if isinstance(s, For) else found
 
     def loop(self, s: For) -> Stmt:
+        if NO_PARTITION in s.annotations:
+            rest = {k: v for k, v in s.annotations.items() if k != NO_PARTITION}
+            return super().loop(s.replace(annotations=rest))
         tiled = self.tiled(s)
         if tiled is not None:
             return tiled

@@ -78,6 +78,9 @@ EXTERN = "smelt.call_extern"
 PREFETCH = "prefetch"
 """A hint without meaning for results: the element at an address will be wanted soon."""
 
+NO_PARTITION = "no_partition"
+"""A loop's annotation: loops around it are not partitioned by the conditions in it."""
+
 DEVICE_INTRINSICS = ("smelt.storage_sync",)
 """What a kernel with threads may call: a barrier, its operand the scope ("shared")."""
 

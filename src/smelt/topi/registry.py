@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from inspect import Parameter
 from typing import Any, overload
@@ -41,10 +42,26 @@ Meaning = Callable[..., Any]
 """What an operator computes, written from its definition: arrays (None = operand left out) and all
 attributes -> an array, or a tuple where there are several results."""
 
+When = Callable[[Sequence[TensorType | None], Attrs], bool]
+"""(types of the operands, attributes) -> whether another body of an operator computes the same."""
+
 KINDS = ("elementwise", "broadcast", "injective", "contraction", "reduce", "opaque")
 """What an operator's index maps look like: see `_kind`."""
 
 _OPS: dict[str, Op] = {}
+
+
+@dataclass(frozen=True)
+class Body:
+    """Another algorithm for an operator.
+
+    fn    a function like the operator's own, of tensors and attributes
+    when  for which operands and attributes it computes what the operator does
+    """
+
+    name: str
+    fn: Callable[..., Any]
+    when: When
 
 
 class OpInstance:
@@ -136,6 +153,7 @@ class Op:
         self.fn, self.name, self.fixed_kind = fn, name, kind
         self.commutative, self.channels_last, self.chooses = commutative, channels_last, chooses
         self.rule: Rule | None = None
+        self.bodies: list[Body] = []
         self.meaning: Meaning | None = None
         self.__doc__ = fn.__doc__
         self.operands: list[str] = []
@@ -170,6 +188,24 @@ class Op:
         """
         self.meaning = meaning
         return meaning
+
+    def implements(self, when: When) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """`@my_op.implements(when)`: another algorithm, a function like the operator's own.
+
+        The cost decides for each kernel which one it uses. Results may be rounded otherwise, so the
+        function is tested against the operator's own body.
+        """
+        if self.user_defined:
+            raise CompileError(
+                f"{self.name} is an operator of your own, of which other processes only have the "
+                "program; several bodies are for smelt's operators"
+            )
+
+        def enter(fn: Callable[..., Any]) -> Callable[..., Any]:
+            self.bodies.append(Body(fn.__name__, fn, when))
+            return fn
+
+        return enter
 
     def schedule(self, rule: Rule) -> Rule:
         """`@my_op.schedule`: a function (sch, machine) that schedules kernels with this operator.

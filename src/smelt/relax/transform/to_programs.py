@@ -13,11 +13,15 @@ from smelt.ir.text import fresh_name
 from smelt.relax.graph import function_of, is_closed, transform
 from smelt.te import Tensor
 from smelt.tir.nodes import PrimFunc
-from smelt.topi.registry import Op
+from smelt.topi.registry import Body, Op
 
 from .. import nodes
 from ..graph_op import GraphOp
 from .rewriting import functions_of, map_functions
+
+Bodies = Mapping[nodes.Call, Body]
+"""By call of an operator: the algorithm that computes it instead of the operator's own."""
+OWN: Bodies = {}
 
 Legalization = Callable[[nodes.Call], nodes.RelaxExpr]
 """Gets a call; what stands for it."""
@@ -80,19 +84,37 @@ def group_program(group: nodes.Function, name: str) -> PrimFunc:
     return dense_program(group, name).with_attrs(operator_name="_".join(ops))
 
 
-def dense_program(group: nodes.Function, name: str) -> PrimFunc:
-    """The program of a function of operators, on dense buffers."""
+def dense_program(group: nodes.Function, name: str, bodies: Bodies = OWN) -> PrimFunc:
+    """The program of a function of operators, on dense buffers.
+
+    bodies  those that take the place of operators' own
+    """
     own = [(p.name, nodes.tensor_type_of(p)) for p in group.params]
     params = [te.placeholder(t.shape, t.dtype, name) for name, t in own]
-    return te.create_prim_func([*params, *computed(group, params)], name)
+    return te.create_prim_func([*params, *computed(group, params, bodies)], name)
 
 
-def computed(group: nodes.Function, params: list[Tensor]) -> list[Tensor]:
+def other_bodies(group: nodes.Function) -> list[Bodies]:
+    """The ways to compute a function of operators with another body for one of them."""
+    found = []
+    for v in nodes.values(group.body):
+        if isinstance(v, nodes.Call) and isinstance(v.op, Op):
+            found += [{v: b} for b in v.op.bodies if b.when(_types(v), v.op.normalize(v.attrs))]
+    return found
+
+
+def _types(call: nodes.Call) -> list[Any]:
+    return [None if a is None else a.type for a in call.args]
+
+
+def computed(
+    group: nodes.Function, params: list[Tensor], bodies: Bodies = OWN
+) -> list[Tensor]:
     """The results of a function of operators as tensor expressions of its parameters."""
     made: dict[int, Any] = {id(p): t for p, t in zip(group.params, params, strict=True)}
     for v in nodes.values(group.body):
         if isinstance(v, nodes.Call):
-            made[id(v)] = _apply(v, made)
+            made[id(v)] = _apply(v, made, bodies)
         elif isinstance(v, nodes.TupleGetItem):
             made[id(v)] = made[id(v.value)][v.index]
         elif isinstance(v, nodes.Constant):
@@ -112,11 +134,14 @@ def computed(group: nodes.Function, params: list[Tensor]) -> list[Tensor]:
     return out
 
 
-def _apply(call: nodes.Call, made: Mapping[int, Any]) -> Any:
+def _apply(call: nodes.Call, made: Mapping[int, Any], bodies: Bodies) -> Any:
     if not isinstance(call.op, Op):
         raise TypeMismatch(f"a program is made of operators; {call.callee} is a function")
     args = [None if a is None else made[id(a)] for a in call.args]
     missing = [] if call.op.variadic else call.op.operands[len(args) :]
+    if call in bodies:
+        attrs = call.op.normalize(call.attrs)
+        return bodies[call].fn(*args, *([None] * len(missing)), **attrs)
     return call.op(*args, *([None] * len(missing)), **call.attrs)
 
 

@@ -8,9 +8,10 @@ each is decided alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 
 from smelt.ir.errors import InternalError, ScheduleError
@@ -40,10 +41,11 @@ from .elementwise import Elementwise
 from .loops import share_out, task_domain
 from .reduce import Chunks, Lanes, Serial
 from .rows import Rows
+from .tiles import Tiles, link
 from .window import Window
 
 SKETCHES: tuple[Sketch, ...] = (
-    Contraction(), Window(), Lanes(), Chunks(), Serial(), Rows(), Elementwise(),
+    Contraction(), Window(), Lanes(), Chunks(), Serial(), Rows(), Tiles(), Elementwise(),
 )  # fmt: skip
 """Every way to schedule a site; the cheapest decision of all that fit is the default."""
 UNTILED: tuple[Sketch, ...] = (Window(), Lanes(), Serial(), Elementwise())
@@ -123,6 +125,8 @@ class Plan:
 
     schedule: Schedule
     parts: tuple[Part, ...]
+    body: str = ""
+    """The algorithm of an operator's that stands in place of its own; "": none does."""
 
     @property
     def seconds(self) -> float:
@@ -157,11 +161,14 @@ def plan(
                out anew
     """
     whole = Schedule(func)
+    _precompute(whole, constants)
     looked = whole.copy()  # questions stand in traces
-    names = [b for b in looked.get_child_blocks("root") if is_contraction(block_info(looked, b))]
-    kept = frozenset(_operands(looked, names))
+    blocks = [str(b) for b in looked.get_child_blocks("root")]
+    operands = _operands(looked, [b for b in blocks if is_contraction(block_info(looked, b))])
+    tiles = _handed_on(looked, blocks)
+    kept = frozenset([*operands, *tiles])
     plans = []
-    for keep in (frozenset[str](), kept) if kept else (kept,):
+    for keep in (frozenset[str](), kept) if kept and not tiles else (kept,):
         sch = whole.copy()
         inline_blocks(sch, keep)
         site = Site(sch.copy(), (), machine, constants)
@@ -252,13 +259,29 @@ class _Partition:
 
     def _between(self, names: list[str]) -> list[Part]:
         """Blocks that follow one another: row by row, or each by itself."""
-        single, left = [], list(names)
+        single: list[Part] = []
+        left = list(names)
         while left:
-            single += self._anchored(left.pop(0), left)
+            run = self._linked(left)
+            together = self._part(run) if len(run) > 1 else None
+            if together is not None and together.fits:
+                single.append(together)
+                left = left[len(run) :]
+            else:
+                single += self._anchored(left.pop(0), left)
         if len(names) < 2 or not any(block_info(self.sch, b).is_reduction for b in names):
             return single
         rows = self._part(names)
         return [rows] if rows.fits and rows.seconds <= _WORTH * _seconds(single) else single
+
+    def _linked(self, names: Sequence[str]) -> list[str]:
+        """The first of some blocks, and those behind it to which tiles are handed on."""
+        run = [names[0]]
+        for b in names[1:]:
+            if link(self.sch, run[-1], b) is None:
+                break
+            run.append(b)
+        return run
 
     def _steps(self, name: str) -> list[Part]:
         """The blocks of one step of a recurrence."""
@@ -294,6 +317,24 @@ def _operands(sch: Schedule, names: Sequence[str]) -> list[str]:
             if info.store is not None and not info.reduce and len(loads(info.store.value)) > 1:
                 found.append(str(p))
     return found
+
+
+def _handed_on(sch: Schedule, blocks: Sequence[str]) -> list[str]:
+    """The blocks that hand on tiles to the one behind them."""
+    return [a for a, b in pairwise(blocks) if link(sch, a, b) is not None]
+
+
+def _precompute(sch: Schedule, constants: Collection[str]) -> None:
+    """What is made of constants alone is made when the model is compiled."""
+    for b in sch.get_child_blocks("root"):
+        info = block_info(sch, b)
+        read = {x.buffer.name for x in info.reads}
+        if info.reduce or len(read) != 1 or not read <= set(constants):
+            continue
+        try:
+            sch.precompute(b)
+        except ScheduleError:
+            continue
 
 
 def _is_epilogue(sch: Schedule, name: str, behind: str) -> bool:

@@ -20,6 +20,7 @@ from .loops import LoopPrimitives
 from .pad_einsum import EinsumPrimitives
 from .padding import PaddingPrimitives
 from .partition import PartitionPrimitives
+from .precompute import PrecomputePrimitives
 from .primitive import primitive
 from .queries import Queries
 from .reduction import ReductionPrimitives
@@ -45,6 +46,7 @@ class Schedule(
     InlinePrimitives,
     ReductionPrimitives,
     LayoutPrimitives,
+    PrecomputePrimitives,
     ReindexPrimitives,
     TensorizePrimitives,
     BufferPrimitives,

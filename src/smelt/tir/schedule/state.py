@@ -30,11 +30,11 @@ from .trace_text import arguments_text, expr_text
 
 @dataclass(frozen=True)
 class Relaid:
-    """What a parameter in another layout holds.
+    """What a parameter in another layout holds, or what was made of it.
 
     given  the parameter as it was
-    at     variables: the indices of an element in the new layout
-    value  what stands there, an expression of `given`; None where the map could not be inverted
+    at     variables: the indices of an element as it is
+    value  what stands there, an expression of `given`; None where a map could not be inverted
     """
 
     given: nodes.Buffer
@@ -99,7 +99,7 @@ class Index:
 class State:
     """A function, its index, its facts and its names.
 
-    relaid  by name: what parameters hold that have another layout than they were given in
+    relaid  by name: what parameters hold that are not as they were given
     """
 
     def __init__(self, func: nodes.PrimFunc) -> None:

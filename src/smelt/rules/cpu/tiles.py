@@ -1,0 +1,216 @@
+"""Tiles that are transformed as a whole: blocks that follow one another, of which each reads what the
+one before it makes all along some short dimensions, and at its own place along the others.
+
+    for tiles, pieces of the vector axis: parallel
+        a first block with guards: its part of the tile, in a buffer beside the stack
+        for vectors of the piece:
+            each block's part of the tile, written out: registers
+        the last one stores it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from math import prod
+
+from smelt.ir.build import value_of
+from smelt.ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Mul, Select, Sub, Var
+from smelt.ir.walk import free_vars
+from smelt.rules.cost import Cost, flows
+from smelt.rules.sketch import Columns, Decision, Refusal, Site, Space
+from smelt.tir.nodes import BufferLoad
+from smelt.tir.schedule import Schedule
+from smelt.tir.script_ops import NO_PARTITION, expr_nodes
+
+from . import nest as nests
+from .analysis import block_info, guess
+from .loops import share_out, task_domain
+from .nest import Nest, is_one, nest_of
+
+_SHORT = 8
+"""The longest dimension that is written out."""
+_PIECE = 4
+"""Vectors that a guard is asked for once."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """How a block reads what the one before it makes.
+
+    own      by variable of the block: the variable of the one before that has the same value
+    digits   by variable of the block: m, where it counts elements of tiles as (v // m, v % m)
+    """
+
+    own: Mapping[Var, Var]
+    digits: Mapping[Var, int]
+
+
+class Tiles:
+    """Blocks that hand on tiles, in registers."""
+
+    name = "tiles"
+    version = 1
+
+    def open(self, site: Site) -> Space | Refusal:
+        """Fits a chain of blocks, each the only reader of the one before it."""
+        found = [nest_of(site.schedule, b) for b in site.blocks]
+        if len(found) < 2 or any(n is None or n.reduce or not n.axes for n in found):
+            return Refusal("a block alone, or a reduction")
+        chain = [n for n in found if n is not None]
+        links = [link(site.schedule, a, b) for a, b in zip(site.blocks, site.blocks[1:])]
+        if None in links:
+            return Refusal("blocks that do not hand on tiles")
+        space = TilesSpace(site, chain, [x for x in links if x is not None])
+        if space.vector.var not in space.shared:
+            return Refusal("vectors that would lie across tiles")
+        return space
+
+
+def link(sch: Schedule, first: str, then: str) -> Link | None:
+    """How a block hands on tiles to another one; None where it does not."""
+    made, info = block_info(sch, first), block_info(sch, then)
+    if made.store is None or info.store is None or made.reduce or info.reduce:
+        return None
+    if [str(c) for c in sch.get_consumers(first)] != [then] or not made.is_elementwise():
+        return None
+    reads = [x for x in info.reads if x.buffer is made.store.buffer]
+    axes = [i.var for i in info.spatial]
+    own: dict[Var, Var] = {}
+    digits: dict[Var, int] = {}
+    short = 0
+    for d, i in enumerate(made.spatial):
+        places = list(dict.fromkeys([x.indices[d] for x in reads]))
+        tiles = _quotients(places[0], set(axes)) if len(places) == 1 else None
+        if (value_of(i.dom.extent) or _SHORT + 1) <= _SHORT and not tiles:
+            short += len(places) > 1
+        elif tiles is None:
+            return None
+        elif isinstance(places[0], Var):
+            own[places[0]] = i.var
+        else:
+            digits.update(tiles)
+    return Link(own, digits) if short else None
+
+
+def _quotients(place: Expr, axes: Set[Var]) -> dict[Var, int] | None:
+    """By axis the number m, where a place is one for each v // m, or for each v (1); None where it is
+    none such."""
+    found: dict[Var, int] = {}
+    stack = [place]
+    while stack:
+        e = stack.pop()
+        if not free_vars(e) & axes:
+            continue
+        if isinstance(e, Var):
+            if found.setdefault(e, 1) != 1:
+                return None
+        elif isinstance(e, FloorDiv) and isinstance(e.a, Var):
+            size = value_of(e.b)
+            if size is None or found.setdefault(e.a, size) != size:
+                return None
+        elif isinstance(e, FloorMod | FloorDiv):
+            return None
+        else:
+            stack += [c for c in e.children() if isinstance(c, Expr)]
+    return found
+
+
+class TilesSpace(Space):
+    """Into how many tasks the tiles are divided."""
+
+    def __init__(self, site: Site, chain: Sequence[Nest], links: Sequence[Link]) -> None:
+        self.site, self.chain, self.last = site, chain, chain[-1]
+        self.axes = nests.memory_order(self.last)
+        self.vector = nests.vector_axis(self.axes)
+        self.digits = links[-1].digits if len(links) == 1 else {}
+        self.shared = {a.var: a.var for a in self.axes}
+        for x in reversed(links):
+            self.shared = {v: x.own[s] for v, s in self.shared.items() if s in x.own}
+        self.lanes = site.machine.lanes(nests.widest(self.last))
+        self.domains = (task_domain(site.machine),)
+
+    def cost(self, columns: Columns) -> Cost:
+        """Arithmetic of every block, loads and stores of the tiles, bytes at both ends."""
+        machine, cycles, moved = self.site.machine, 0.0, 0.0
+        made = {n.accesses[0].buffer for n in self.chain[:-1]}
+        for n in self.chain:
+            ends = [x.buffer not in made for x in n.accesses]
+            vectors = n.every / self.vector.size * -(-self.vector.size // self.lanes)
+            read = sum(map(_worked, n.values))
+            cycles += vectors * max(
+                read / machine.multiply_adds, sum(ends[1:]) / machine.loads, 1 / machine.stores
+            )
+            moved += sum([n.bytes_of(k) for k, end in enumerate(ends) if end])
+        return Cost(cycles, flows(moved, machine), columns["tasks"])
+
+    def build(self, schedule: Schedule, decision: Decision) -> None:
+        """See the module."""
+        sch, (*before, last) = schedule, self.site.blocks
+        outer: list[str] = []
+        inner: list[str] = []
+        for a in self.axes:
+            if a is self.vector:
+                continue
+            size = 1 if a.var in self.shared else self.digits.get(a.var, 0)
+            if size > 1:
+                o, i = sch.split(a.loop, [None, size])
+                outer.append(o)
+                inner.append(i)
+            else:
+                (outer if size else inner).append(a.loop)
+        vectors = -(-self.vector.size // self.lanes)
+        several = max(v for v in range(1, _PIECE + 1) if vectors % v == 0)
+        piece, each, lane = sch.split(self.vector.loop, [None, several, self.lanes])
+        outer.append(piece)
+        sch.reorder(*outer, each, *inner, lane)
+        for b in reversed(before):
+            guarded = bool(nests.guards([block_info(sch, b).store.value]))
+            at = piece if guarded else each
+            sch.compute_at(b, at)
+            sch.set_scope(b, 0, "local")
+            fresh = sch.get_loops(b)[len(outer) + (not guarded):]
+            *others, wide = fresh
+            if guarded and several > 1:
+                _, wide = sch.split(wide, [None, self.lanes])
+            for x in others:
+                if x in _asked(sch, b):
+                    sch.unroll(x)
+            sch.vectorize(wide)
+            if guarded:
+                sch.annotate(others[0], NO_PARTITION, True)
+        sch.annotate(inner[0], NO_PARTITION, True)
+        for x in inner:
+            if x in _asked(sch, last):
+                sch.unroll(x)
+        sch.vectorize(lane)
+        share_out(sch, outer, decision["tasks"])
+
+
+def _asked(sch: Schedule, name: str) -> set[str]:
+    """The loops that say which alternative of a selection a block takes."""
+    store = block_info(sch, name).store
+    assert store is not None
+    chosen = [e.condition for e in expr_nodes(store.value) if isinstance(e, Select)]
+    used = {v for c in chosen for v in free_vars(c)}
+    return {v.name for i, e in sch.state.realize(name).bindings if i.var in used for v in free_vars(e)}
+
+
+def _worked(value: Expr) -> float:
+    """Additions and multiplications of an element, of alternatives an average one."""
+    if isinstance(value, Select):
+        ways = _ways(value)
+        return sum(map(_worked, ways)) / len(ways)
+    if isinstance(value, BufferLoad):
+        return 0.0
+    own = isinstance(value, Add | Sub | Mul) and value.dtype.startswith("float")
+    return own + sum([_worked(c) for c in value.children() if isinstance(c, Expr)])
+
+
+def _ways(value: Expr) -> list[Expr]:
+    """What a chain of selections chooses from."""
+    found = []
+    while isinstance(value, Select):
+        found.append(value.true_value)
+        value = value.false_value
+    return [*found, value]
