@@ -41,12 +41,14 @@ class Site:
     schedule   the program; sketches copy it before they try anything
     blocks     the blocks to be scheduled, in order: an anchor and what follows it
     constants  parameters that are known at compile time, so that they may be laid out anew
+    warm       whether the constants are near, since the site is run again and again
     """
 
     schedule: Schedule
     blocks: tuple[str, ...]
     machine: Machine
     constants: frozenset[str] = frozenset()
+    warm: bool = False
     _known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def read(self, reader: Callable[[Site], T]) -> T:
@@ -55,6 +57,11 @@ class Site:
             self._known[reader] = reader(self)
         found: T = self._known[reader]
         return found
+
+    @property
+    def cold(self) -> frozenset[str]:
+        """The parameters that come from memory whatever their size."""
+        return frozenset() if self.warm else self.constants
 
     @property
     def anchor(self) -> str:

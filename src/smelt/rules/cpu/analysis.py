@@ -12,8 +12,8 @@ from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import expr_nodes
 
-_UNKNOWN = 64
-"""The extent assumed where it is symbolic."""
+_UNKNOWN = 224
+"""The extent assumed where it is symbolic: that of images, and enough tokens or rows."""
 
 
 class BlockInfo:

@@ -328,7 +328,9 @@ class ContractionSpace(Space):
         by_rows = columns["order"] == "rows"
         panel = 4.0 * self._extent(roles.reduce) * columns["vectors"] * self.lanes
         scattered = columns["pack"] == "none"
-        a_bytes = 4.0 * prod(map(guess, roles.a.buffer.shape))
+        met = vars_of(roles.a)
+        axes = prod([guess(i.dom.extent) for i in roles.info.block.iter_vars if i.var in met])
+        a_bytes = 4.0 * min(prod(map(guess, roles.a.buffer.shape)), axes)
         c_bytes = 4.0 * self._extent(roles.info.spatial)
         passes = -(-self.columns // (columns["vectors"] * self.lanes))
         tiles = -(-rows // columns["rows"])
@@ -355,8 +357,7 @@ class ContractionSpace(Space):
             of_a = np.where(again, a_bytes, a_bytes * passes * np.where(by_rows, 1.0, read))
             of_c = c_bytes * np.where(by_rows, 1.0, wrote)
             inside = a_bytes + c_bytes > size
-            constant = roles.b.buffer.name in self.site.constants
-            cold = 1.0 if constant or b_bytes > size else 0.0
+            cold = 1.0 if roles.b.buffer.name in self.site.cold or b_bytes > size else 0.0
             copied = 3 * b_bytes * (b_bytes > size) * (columns["pack"] == "kernel")
             found.append(of_b * np.where(stays, cold, 1.0) + (of_a + of_c) * inside + copied)
         return tuple([np.asarray(x, float) for x in found])

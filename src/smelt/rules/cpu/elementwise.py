@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from itertools import pairwise, takewhile
 
-from smelt.ir.expr import GE, GT, LE, LT, IntImm, Var
+from smelt.ir.expr import GE, GT, LE, LT, IntImm, Select, Var
 from smelt.ir.walk import free_vars
 from smelt.rules.cost import Cost
 from smelt.rules.sketch import Columns, Decision, Refusal, Site, Space
 from smelt.tir.schedule import Schedule
+from smelt.tir.script_ops import expr_nodes
 
 from . import nest as nests
 from .analysis import power
@@ -68,12 +69,14 @@ class ElementwiseSpace(Space):
         axes = memory_order(nest)
         vector = vector_axis(axes)
         cycles = nest.cycles(machine, vector)
-        if _turned_axis(nest, axes, vector) is not None:
+        if _selects_by_lane(nest, vector):
+            cycles *= machine.lanes(widest(nest))
+        elif _turned_axis(nest, axes, vector) is not None:
             lanes = machine.lanes(widest(nest))
             cycles = _EXCHANGE * nest.every / lanes
         pieces = _joined(nest, axes)
         launches = 1 if pieces is None else len(pieces[1])
-        return Cost(cycles, nest.traffic(machine, self.site.constants), columns["tasks"], launches)
+        return Cost(cycles, nest.traffic(machine, self.site.cold), columns["tasks"], launches)
 
     def build(self, schedule: Schedule, decision: Decision) -> None:
         """See the module."""
@@ -160,6 +163,13 @@ def _turned_axis(nest: Nest, axes: list[Axis], vector: Axis) -> Axis | None:
             if a is not vector and is_one(a.steps[k]) and a.size >= 4 and vector.size >= 4:
                 return a
     return None
+
+
+def _selects_by_lane(nest: Nest, vector: Axis) -> bool:
+    """Whether lanes of a vector select from different places: that is done one by one."""
+    chosen = [e.condition for v in nest.values for e in expr_nodes(v) if isinstance(e, Select)]
+    apart = any(a is None for a in vector.steps[1:])
+    return apart and any(vector.var in free_vars(c) for c in chosen)
 
 
 def _run(nest: Nest, axes: list[Axis], vector: Axis) -> list[Axis]:

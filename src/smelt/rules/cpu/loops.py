@@ -38,7 +38,10 @@ def in_registers(sch: Schedule, name: str, epilogue: str | None) -> str:
     """Keep a block's results in registers; the block that moves them to memory: the one behind it,
     or a copy."""
     if epilogue is None:
-        return sch.cache_write(name, 0, "local")
+        copy = sch.cache_write(name, 0, "local")
+        if sch.state.scope(sch.state.realize(name)).block.name != "root":
+            sch.localize(copy)  # it runs over a part of the buffer
+        return copy
     sch.set_scope(name, 0, "local")
     return epilogue
 

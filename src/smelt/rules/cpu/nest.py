@@ -9,7 +9,7 @@ from math import prod
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
-from smelt.ir.expr import INDEX, Call, Div, Expr, IntImm, Var, const
+from smelt.ir.expr import INDEX, Add, Call, Div, Expr, IntImm, Mul, Select, Sub, Var, const
 from smelt.ir.walk import free_vars
 from smelt.rules.cost import flows, page_cycles
 from smelt.rules.sketch import Site
@@ -96,7 +96,7 @@ class Nest:
         wrote = 0.0 if kept else 1.0 if is_one(vector.steps[0]) else float(lanes)
         vectors = self.every / vector.size * -(-vector.size // lanes)
         summed = prod([a.size for a in self.reduce])  # in registers meanwhile
-        busy = read / machine.loads
+        busy = max(read / machine.loads, sum(map(worked, self.values)) / machine.multiply_adds)
         busy = max(busy, wrote / machine.stores) if summed == 1 else busy
         ends = 0.0 if summed == 1 else vectors / summed * wrote / machine.stores
         each = busy + self.computed + self.pages() / TOGETHER + 1
@@ -145,6 +145,23 @@ def heavy(e: Expr) -> int:
 def _cost(e: Expr) -> int:
     known = INTRINSICS.get(e.op) if isinstance(e, Call) else None
     return 1 if known is None else known.cost
+
+
+def worked(e: Expr, written_out: bool = False) -> float:
+    """Additions and multiplications that an expression takes.
+
+    written_out  whether it is known of a selection which way it goes: an average one counts
+    """
+    ways = [e]
+    while written_out and isinstance(ways[-1], Select):
+        last = ways.pop()
+        ways += [last.true_value, last.false_value]
+    each = [sum([_is_arithmetic(n) for n in expr_nodes(w)]) for w in ways]
+    return sum(each) / len(each)
+
+
+def _is_arithmetic(e: Expr) -> bool:
+    return isinstance(e, Add | Sub | Mul) and dt.is_float(e.dtype)
 
 
 def costly(e: Expr) -> bool:

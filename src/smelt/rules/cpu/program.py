@@ -36,6 +36,7 @@ from smelt.tir.script_ops import expr_nodes
 
 from . import nest as nests
 from .analysis import BlockInfo, block_info, guess
+from .bands import Bands, band
 from .contraction import Contraction
 from .elementwise import Elementwise
 from .loops import share_out, task_domain
@@ -172,9 +173,25 @@ def plan(
         sch = whole.copy()
         inline_blocks(sch, keep)
         site = Site(sch.copy(), (), machine, constants)
-        parts = _Partition(site, sketches).parts()
-        plans.append(Plan(sch, tuple(parts)))
+        plans.append(Plan(sch, tuple(_Partition(site, sketches).parts())))
+        if tiles:
+            plans += _in_bands(sch, site, sketches)
     return min(plans, key=lambda p: p.seconds)
+
+
+def _in_bands(whole: Schedule, site: Site, sketches: Sequence[Sketch]) -> list[Plan]:
+    """The program a part of the image after another, where that keeps near what is handed on."""
+    sch = whole.copy()
+    blocks = [str(b) for b in sch.get_child_blocks("root")]
+    made = band(sch, blocks, site)
+    if made is None:
+        return []
+
+    def inside(alone: Site, names: Sequence[str]) -> list[Choice]:
+        return [p.choices[0] for p in _Partition(alone, sketches).of_blocks(names)]
+
+    part = _Partition(replace(site, schedule=sch.copy()), (Bands(inside),)).part([made])
+    return [Plan(sch, (part,))]
 
 
 def apply(chosen: Plan, strict: bool = False) -> Scheduled:
@@ -217,9 +234,13 @@ class _Partition:
 
     def parts(self) -> list[Part]:
         """Of the whole program."""
+        return self.of_blocks([str(b) for b in self.sch.get_child_blocks("root")])
+
+    def of_blocks(self, names: Sequence[str]) -> list[Part]:
+        """Of blocks that follow one another."""
         found: list[Part] = []
         run: list[str] = []
-        blocks = [str(b) for b in self.sch.get_child_blocks("root")]
+        blocks = list(names)
         while blocks:
             name = blocks.pop(0)
             if steps_of(self.sch, name):
@@ -232,7 +253,8 @@ class _Partition:
                 run.append(name)
         return [*found, *self._between(run)]
 
-    def _part(self, blocks: Sequence[str]) -> Part:
+    def part(self, blocks: Sequence[str]) -> Part:
+        """Some blocks that are scheduled together."""
         site = replace(self.whole, blocks=tuple(blocks), _known={})
         scored, refused = [], []
         for sketch in self.sketches:
@@ -250,10 +272,10 @@ class _Partition:
 
     def _anchored(self, name: str, behind: list[str]) -> list[Part]:
         """A reduction, and the block behind it where that belongs to it: it is taken from there."""
-        alone = [self._part([name])]
+        alone = [self.part([name])]
         if not behind or not _is_epilogue(self.sch, name, behind[0]):
             return alone
-        together, alone = self._part([name, behind[0]]), [*alone, self._part([behind[0]])]
+        together, alone = self.part([name, behind[0]]), [*alone, self.part([behind[0]])]
         behind.pop(0)
         return [together] if together.fits and together.seconds <= _seconds(alone) else alone
 
@@ -263,7 +285,7 @@ class _Partition:
         left = list(names)
         while left:
             run = self._linked(left)
-            together = self._part(run) if len(run) > 1 else None
+            together = self.part(run) if len(run) > 1 else None
             if together is not None and together.fits:
                 single.append(together)
                 left = left[len(run) :]
@@ -271,7 +293,7 @@ class _Partition:
                 single += self._anchored(left.pop(0), left)
         if len(names) < 2 or not any(block_info(self.sch, b).is_reduction for b in names):
             return single
-        rows = self._part(names)
+        rows = self.part(names)
         return [rows] if rows.fits and rows.seconds <= _WORTH * _seconds(single) else single
 
     def _linked(self, names: Sequence[str]) -> list[str]:
@@ -288,7 +310,7 @@ class _Partition:
         found = []
         for inner in self.sch.get_child_blocks(name):
             for b in self.sch.get_child_blocks(inner) or [inner]:
-                found.append(self._part([str(b)]))
+                found.append(self.part([str(b)]))
         return found
 
 

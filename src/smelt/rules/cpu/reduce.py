@@ -50,7 +50,7 @@ class NestSpace(Space):
     def cost(self, columns: Columns) -> Cost:
         """Vectors along one axis."""
         machine = self.site.machine
-        traffic = self.nest.traffic(machine, self.site.constants)
+        traffic = self.nest.traffic(machine, self.site.cold)
         return Cost(self.nest.cycles(machine, self.vector), traffic, columns["tasks"])
 
 

@@ -90,7 +90,7 @@ class RowsSpace(Space):
                 cycles += nest.cycles(machine, self._vector(nest))
         others = sum([c.seconds for c in self.apart])
         return Cost(
-            cycles, self.nest.traffic(machine, self.site.constants), columns["tasks"], others=others
+            cycles, self.nest.traffic(machine, self.site.cold), columns["tasks"], others=others
         )
 
     def _vector(self, nest: Nest) -> Axis:

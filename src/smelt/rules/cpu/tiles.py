@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from math import prod
 
 from smelt.ir.build import value_of
-from smelt.ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Mul, Select, Sub, Var
+from smelt.ir.expr import Expr, FloorDiv, FloorMod, Select, Var
 from smelt.ir.walk import free_vars
 from smelt.rules.cost import Cost, flows
 from smelt.rules.sketch import Columns, Decision, Refusal, Site, Space
-from smelt.tir.nodes import BufferLoad
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import NO_PARTITION, expr_nodes
 
 from . import nest as nests
-from .analysis import block_info, guess
+from .analysis import analyzer_for, block_info, guess
 from .loops import share_out, task_domain
 from .nest import Nest, is_one, nest_of
 
@@ -32,6 +31,8 @@ _SHORT = 8
 """The longest dimension that is written out."""
 _PIECE = 4
 """Vectors that a guard is asked for once."""
+_GUARDED = 6.0
+"""Cycles that this takes, roughly."""
 
 
 @dataclass(frozen=True)
@@ -72,25 +73,37 @@ def link(sch: Schedule, first: str, then: str) -> Link | None:
     made, info = block_info(sch, first), block_info(sch, then)
     if made.store is None or info.store is None or made.reduce or info.reduce:
         return None
-    if [str(c) for c in sch.get_consumers(first)] != [then] or not made.is_elementwise():
+    if [str(c) for c in sch.get_consumers(first)] != [then]:
         return None
     reads = [x for x in info.reads if x.buffer is made.store.buffer]
+    analyzer = analyzer_for(sch.func, info.block)
     axes = [i.var for i in info.spatial]
     own: dict[Var, Var] = {}
     digits: dict[Var, int] = {}
-    short = 0
-    for d, i in enumerate(made.spatial):
-        places = list(dict.fromkeys([x.indices[d] for x in reads]))
+    inner = 0
+    for d, (i, at) in enumerate(zip(made.spatial, made.store.indices, strict=False)):
+        start = analyzer.simplify(at - i.var)
+        if free_vars(start) & {x.var for x in made.spatial}:
+            return None
+        places = list(dict.fromkeys([analyzer.simplify(x.indices[d] - start) for x in reads]))
         tiles = _quotients(places[0], set(axes)) if len(places) == 1 else None
-        if (value_of(i.dom.extent) or _SHORT + 1) <= _SHORT and not tiles:
-            short += len(places) > 1
+        if len(places) > 1 or i.var in _deciding(made.store.value):
+            if (value_of(i.dom.extent) or _SHORT + 1) > _SHORT:
+                return None
+            inner += len(places) > 1
         elif tiles is None:
             return None
         elif isinstance(places[0], Var):
             own[places[0]] = i.var
         else:
             digits.update(tiles)
-    return Link(own, digits) if short else None
+    return Link(own, digits) if inner else None
+
+
+def _deciding(value: Expr) -> set[Var]:
+    """What the selections of a value depend on."""
+    chosen = [e.condition for e in expr_nodes(value) if isinstance(e, Select)]
+    return {v for c in chosen for v in free_vars(c)}
 
 
 def _quotients(place: Expr, axes: Set[Var]) -> dict[Var, int] | None:
@@ -128,6 +141,8 @@ class TilesSpace(Space):
         for x in reversed(links):
             self.shared = {v: x.own[s] for v, s in self.shared.items() if s in x.own}
         self.lanes = site.machine.lanes(nests.widest(self.last))
+        vectors = -(-self.vector.size // self.lanes)
+        self.several = max([v for v in range(1, _PIECE + 1) if vectors % v == 0])
         self.domains = (task_domain(site.machine),)
 
     def cost(self, columns: Columns) -> Cost:
@@ -137,11 +152,13 @@ class TilesSpace(Space):
         for n in self.chain:
             ends = [x.buffer not in made for x in n.accesses]
             vectors = n.every / self.vector.size * -(-self.vector.size // self.lanes)
-            read = sum(map(_worked, n.values))
+            work = sum([nests.worked(v, written_out=True) for v in n.values])
             cycles += vectors * max(
-                read / machine.multiply_adds, sum(ends[1:]) / machine.loads, 1 / machine.stores
+                work / machine.multiply_adds, sum(ends[1:]) / machine.loads, 1 / machine.stores
             )
-            moved += sum([n.bytes_of(k) for k, end in enumerate(ends) if end])
+            if nests.guards(n.values):
+                cycles += _GUARDED * vectors / self.several
+            moved += sum([n.bytes_of(k) * (1 + (k == 0)) for k, end in enumerate(ends) if end])
         return Cost(cycles, flows(moved, machine), columns["tasks"])
 
     def build(self, schedule: Schedule, decision: Decision) -> None:
@@ -159,9 +176,7 @@ class TilesSpace(Space):
                 inner.append(i)
             else:
                 (outer if size else inner).append(a.loop)
-        vectors = -(-self.vector.size // self.lanes)
-        several = max(v for v in range(1, _PIECE + 1) if vectors % v == 0)
-        piece, each, lane = sch.split(self.vector.loop, [None, several, self.lanes])
+        piece, each, lane = sch.split(self.vector.loop, [None, self.several, self.lanes])
         outer.append(piece)
         sch.reorder(*outer, each, *inner, lane)
         for b in reversed(before):
@@ -171,7 +186,7 @@ class TilesSpace(Space):
             sch.set_scope(b, 0, "local")
             fresh = sch.get_loops(b)[len(outer) + (not guarded):]
             *others, wide = fresh
-            if guarded and several > 1:
+            if guarded and self.several > 1:
                 _, wide = sch.split(wide, [None, self.lanes])
             for x in others:
                 if x in _asked(sch, b):
@@ -191,26 +206,5 @@ def _asked(sch: Schedule, name: str) -> set[str]:
     """The loops that say which alternative of a selection a block takes."""
     store = block_info(sch, name).store
     assert store is not None
-    chosen = [e.condition for e in expr_nodes(store.value) if isinstance(e, Select)]
-    used = {v for c in chosen for v in free_vars(c)}
+    used = _deciding(store.value)
     return {v.name for i, e in sch.state.realize(name).bindings if i.var in used for v in free_vars(e)}
-
-
-def _worked(value: Expr) -> float:
-    """Additions and multiplications of an element, of alternatives an average one."""
-    if isinstance(value, Select):
-        ways = _ways(value)
-        return sum(map(_worked, ways)) / len(ways)
-    if isinstance(value, BufferLoad):
-        return 0.0
-    own = isinstance(value, Add | Sub | Mul) and value.dtype.startswith("float")
-    return own + sum([_worked(c) for c in value.children() if isinstance(c, Expr)])
-
-
-def _ways(value: Expr) -> list[Expr]:
-    """What a chain of selections chooses from."""
-    found = []
-    while isinstance(value, Select):
-        found.append(value.true_value)
-        value = value.false_value
-    return [*found, value]

@@ -142,7 +142,7 @@ class WindowSpace(Space):
                     for a, n in zip(nest.axes, sizes, strict=True)]  # fmt: skip
             bytes_ = np.prod(np.broadcast_arrays(*part), axis=0) * dt.bytes_of(access.buffer.type)
             tile, again = tile + bytes_, again + bytes_ * tiles
-        once = nest.traffic(machine, self.site.constants)
+        once = nest.traffic(machine, self.site.cold)
         return tuple([np.where(tile * 1.3 <= size, n, np.maximum(again, n))
                       for n, size in zip(once, shares(machine), strict=True)])  # fmt: skip
 

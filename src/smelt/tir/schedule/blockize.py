@@ -9,21 +9,23 @@ from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import conjuncts
 from smelt.tir.regions import refresh_regions
-from smelt.tir.rewrite import substitute_stmt
+from smelt.tir.rewrite import loads, substitute_stmt
 
 from .. import nodes
 from .handles import BlockRV
 from .injective import require_once
+from .layout import Substituted
 from .loops import find, sequence
 from .predicate import over_variables
 from .primitive import Base, primitive
+from .region import refreshed
 from .renamed import init_nest
 from .require import only_block, require_alone
 from .state import State
 
 
 class BlockizePrimitives(Base):
-    """blockize."""
+    """blockize and localize."""
 
     @primitive
     def blockize(self, target: str | Sequence[str], preserve_unit_iters: bool = True) -> BlockRV:
@@ -64,6 +66,62 @@ class BlockizePrimitives(Base):
         outer = _Outer(s, b, inner, preserve_unit_iters)
         s.replace({node: outer.realize})
         return BlockRV(outer.name)
+
+
+    @primitive
+    def localize(self, block: str) -> None:
+        """Let the variables of a block inside another one count from where their loops begin.
+
+        Before
+            for i_0 in range(4):
+                with T.block("B_o"):
+                    v_o = T.axis.spatial(4, i_0)
+                    for i_1 in range(8):
+                        with T.block("B"):
+                            v = T.axis.spatial(32, v_o * 8 + i_1)
+                            B[v] = A[v] + 1.0
+        Step    localize("B")
+        After
+            for i_0 in range(4):
+                with T.block("B_o"):
+                    v_o = T.axis.spatial(4, i_0)
+                    for i_1 in range(8):
+                        with T.block("B"):
+                            v = T.axis.spatial(8, i_1)
+                            B[v_o * 8 + v] = A[v_o * 8 + v] + 1.0
+        Needs   a block whose variables begin at values of the variables around it.
+        """
+        s, b = self._at(block)
+        loops = s.loops_above(b)
+        iters: list[nodes.IterVar] = []
+        values: list[Expr] = []
+        own: dict[Var, Expr] = {}
+        for i, value in b.bindings:
+            base = s.facts.simplify(substitute(value, {x.var: x.min for x in loops}))
+            offset = s.facts.simplify(value - base)
+            ends = s.facts.relax(offset, loops)
+            if s.facts.equal(base, i.dom.min) or ends is None or not is_const(ends[0], 0):
+                iters.append(i)
+                values.append(value)
+            elif is_const(offset, 0):
+                own[i.var] = base
+            else:
+                domain = nodes.Range(const(0, INDEX), s.facts.extent(*ends))
+                iters.append(s.iter_var(i.var.name, domain, i.kind))
+                own[i.var] = base + iters[-1].var
+                values.append(offset)
+        moved = _Localized(s, own).visit_Block(b.block.replace(iter_vars=tuple(iters)))
+        s.replace({b: nodes.BlockRealize(tuple(values), b.predicate, refreshed(s, moved))})
+
+
+class _Localized(Substituted):
+    """The same for conditions, too."""
+
+    def visit_expr(self, e: Expr) -> Expr:
+        """An expression, simple where it says places or conditions about them."""
+        new = super().visit_expr(e)
+        plain = e.dtype in ("int64", "bool") and not loads(e)
+        return self.facts.simplify(new) if plain else new
 
 
 def _together(s: State, blocks: Sequence[nodes.BlockRealize], keep_unit: bool) -> str:

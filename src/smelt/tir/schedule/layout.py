@@ -126,7 +126,7 @@ class LayoutPrimitives(Base):
             for k, (e, kind) in enumerate(zip(shape, kinds, strict=True))
         ]
         values = _inverted(s, b, own, new)
-        moved = _Substituted(s, values).visit_Block(b.block.replace(iter_vars=tuple(new)))
+        moved = Substituted(s, values).visit_Block(b.block.replace(iter_vars=tuple(new)))
         inner = refreshed(s, moved)
         s.replace({outer: s.block_nest(inner)})
 
@@ -208,7 +208,7 @@ def _padding_value(
 # ------------------------------------------------------------------------------------ index maps
 
 
-class _Substituted(Rewriter):
+class Substituted(Rewriter):
     """Puts expressions in the place of variables; indices that were made of them are simplified:
     v // 6 * 6 + v % 6 is v again."""
 
