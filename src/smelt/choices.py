@@ -53,28 +53,41 @@ class PartChoice:
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """What was chosen for a kernel; seconds: predicted for all of it."""
+    """What was chosen for a kernel.
+
+    seconds     predicted for all of it
+    algorithms  where there are several for one of its operators: the chosen one first, each with
+                the best schedule for it; "own" is what defines the operator
+    """
 
     name: str
     seconds: float
     parts: tuple[PartChoice, ...]
+    algorithms: tuple[Candidate, ...] = ()
 
     def text(self) -> str:
         """A paragraph for people."""
         lines = [f"{self.name}: predicted {_time(self.seconds)}"]
+        if self.algorithms:
+            lines += ["  algorithms", *_listed(self.algorithms)]
         for part in self.parts:
-            lines.append(f"  {', '.join(part.blocks)}")
-            for mark, c in zip("*" + " " * len(part.candidates), part.candidates, strict=False):
-                told = "" if c.measured is None else f"  measured {_time(c.measured)}"
-                lines.append(
-                    f"  {mark} {_time(c.seconds)}{told}  {c.sketch}: {c.decision}".rstrip()
-                )
+            lines += [f"  {', '.join(part.blocks)}", *_listed(part.candidates)]
             lines += [f"      {name}: {reason}" for name, reason in part.refused.items()]
         return "\n".join(lines)
 
     def json(self) -> dict[str, Any]:
         """The same as plain values."""
         return asdict(self)
+
+
+def _listed(candidates: Sequence[Candidate]) -> list[str]:
+    """A line each, the first one marked."""
+    lines = []
+    for n, c in enumerate(candidates):
+        told = "" if c.measured is None else f"  measured {_time(c.measured)}"
+        what = f"{c.sketch}: {c.decision}".removesuffix(": ")
+        lines.append(f"  {' ' if n else '*'} {_time(c.seconds)}{told}  {what}")
+    return lines
 
 
 def _time(seconds: float) -> str:
@@ -112,15 +125,23 @@ def why(
     for n, (name, spec) in enumerate(specs.items()):
         if progress is not None:
             progress("kernels", n, len(specs))
-        found_plans = plans(spec)
-        if found_plans:
-            plan = found_plans[0]
-            parts = [_part(plan, k, runners_up, spec if measure else None)
-                     for k in range(len(plan.parts))]  # fmt: skip
-            found.append(KernelChoice(name, plan.seconds, tuple(parts)))
+        timed = spec if measure else None
+        made = plans(spec)
+        if made:
+            parts = [_part(made[0], k, runners_up, timed) for k in range(len(made[0].parts))]
+            algorithms = [_algorithm(p, timed) for p in made if len(made) > 1]
+            seconds = made[0].seconds
+            found.append(KernelChoice(name, seconds, tuple(parts), tuple(algorithms)))
     if progress is not None:
         progress("kernels", len(specs), len(specs))
     return found
+
+
+def _algorithm(plan: Plan, spec: KernelSpec | None) -> Candidate:
+    """A plan as a whole; spec: the kernel, where it is measured."""
+    best = plan.parts[0].choices[0]
+    measured = None if spec is None else _measured(plan, 0, best, spec)
+    return Candidate(plan.body or "own", "", plan.seconds, measured)
 
 
 def _part(plan: Plan, at: int, runners_up: int, spec: KernelSpec | None) -> PartChoice:

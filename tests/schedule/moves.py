@@ -118,6 +118,11 @@ class Sight:
 Move = Callable[[Schedule, Sight], Any]
 
 
+def _localize(s: Schedule, x: Sight) -> None:
+    s.blockize(LoopRV(x.loop) if x.flag() else [x.block])
+    s.localize(x.block)
+
+
 def _split(s: Schedule, x: Sight) -> None:
     factors = x.pick([[None, x.factor], [x.factor, None], [2, None, x.factor]])
     s.split(x.loop, factors, preserve_unit_iters=x.flag(), disable_predication=False)
@@ -259,7 +264,9 @@ MOVES: dict[str, Move] = {
     "blockize": lambda s, x: s.blockize(
         x.pick([LoopRV(x.loop), [x.block], [x.block, x.other]]), x.flag()
     ),
+    "localize": _localize,
     "tensorize": _tensorize,
+    "precompute": lambda s, x: s.precompute(x.block),
     "transform_layout": _layout,
     "transform_block_layout": _block_layout,
     "set_axis_separator": lambda s, x: s.set_axis_separator(

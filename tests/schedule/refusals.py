@@ -184,3 +184,16 @@ for i, j in T.grid(4, 8):
         C[vj] = C[vj] + A[vi] * C[vj]
 """
 """A tile that reads what it writes in two places."""
+
+SHARED = """
+B = T.alloc_buffer((8,))
+for i in range(8):
+    with T.block("B"):
+        v = T.axis.spatial(8, i)
+        B[v] = A[v] + 1.0
+for j in range(8):
+    with T.block("C"):
+        w = T.axis.spatial(8, j)
+        C[w] = B[w] * A[w]
+"""
+"""A parameter that two blocks read."""

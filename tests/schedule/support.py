@@ -7,12 +7,13 @@ import functools
 import inspect
 import itertools
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from smelt import te
+from smelt.artifact.constants import preparations
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
@@ -84,17 +85,29 @@ def conv(
 
 
 def results(
-    func: PrimFunc, sizes: dict[str, int] | None = None, seed: int = 0
+    func: PrimFunc,
+    sizes: dict[str, int] | None = None,
+    seed: int = 0,
+    made: Mapping[int, PrimFunc] | None = None,
 ) -> list[np.ndarray[Any, Any]]:
-    """The buffer parameters after the function has run on small random integers."""
+    """The buffer parameters after the function has run on small random integers.
+
+    made  programs that make parameters, by their numbers, of those of the first program
+    """
     rng = np.random.default_rng(seed)
     sizes = sizes or {}
     arrays: list[np.ndarray[Any, Any]] = []
     args: list[Any] = []
     for p in func.params:
         if isinstance(p, Buffer):
-            shape = tuple([extent(e, sizes) for e in p.shape])
+            how = (made or {}).get(len(arrays))
+            given = p if how is None else how.buffers[0]
+            shape = tuple([extent(e, sizes) for e in given.shape])
             arrays.append(rng.integers(-4, 5, shape).astype(p.dtype))
+            if how is not None:
+                new = np.zeros([extent(e, sizes) for e in p.shape], p.dtype)
+                interpret(how, arrays[-1], new)
+                arrays[-1] = new
             args.append(arrays[-1])
         else:
             args.append(sizes[p.name])
@@ -116,9 +129,13 @@ def run(func: PrimFunc, sizes: dict[str, int] | None = None, seed: int = 0) -> n
 
 
 def same(sch: Schedule, func: PrimFunc, sizes: dict[str, int] | None = None) -> None:
-    """Assert that the scheduled program computes what the first one does."""
-    for a, b in zip(results(sch.func, sizes), results(func, sizes), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    """Assert that the scheduled program computes what the first one does; parameters that it wants
+    anew are made of those."""
+    made = {p.makes[0]: p.func for p in preparations(sch)}
+    found = zip(results(sch.func, sizes, made=made), results(func, sizes), strict=True)
+    for n, (a, b) in enumerate(found):
+        if n not in made:
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
 @functools.cache

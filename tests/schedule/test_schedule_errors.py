@@ -34,6 +34,7 @@ from .refusals import (
     REPEATED,
     SCALED,
     SCRATCH,
+    SHARED,
     STENCIL,
     TILES,
     UNEVEN,
@@ -244,6 +245,9 @@ MEMORY: dict[str, Case] = {
         matmul,
         lambda s: s.transform_layout("C", ("inout", 0), lambda i, j: (j, i)),
     ),
+    "precompute": (chain, lambda s: s.precompute("C")),
+    "precompute_shared": (rows(SHARED), lambda s: s.precompute("B")),
+    "localize": (chain, lambda s: s.localize("B")),
     "transform_block_layout": (
         matmul,
         lambda s: s.transform_block_layout("C", lambda i, j, k: (i, j * 29 + k)),

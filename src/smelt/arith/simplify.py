@@ -126,6 +126,24 @@ def _join_quotient(cx: Context, p: Poly, t: expr.Expr, dtype: str) -> Poly | Non
     return None
 
 
+def _join_product(cx: Context, p: Poly, t: expr.Expr, dtype: str) -> Poly | None:
+    """The same of quotients; and of remainders k * (x % d) + k * (x // d) * d  =  k * x."""
+    joined = _join_quotient(cx, p, t, dtype)
+    if joined is not None or len(p.terms) < 2:
+        return joined
+    c, parts = p.terms[t], list(factors(t))
+    for n, f in enumerate(parts):
+        if type(f) is not expr.FloorMod:
+            continue
+        k = atom(cx.order.product(parts[:n] + parts[n + 1 :]))
+        whole = cx.order.multiply(cx.poly(expr.FloorDiv(f.a, f.b)), cx.poly(f.b))
+        whole = cx.order.multiply(whole, k)
+        if _contains(p, whole, c):
+            rest = subtract(p, Poly({**scale(whole, c).terms, t: c}, whole.const * c))
+            return add(rest, cx.order.multiply(cx.poly(f.a), k), c)
+    return None
+
+
 def _join_extreme(cx: Context, p: Poly, t: Any, dtype: str) -> Poly | None:
     """min(x + s, y) - s  =  min(x, y - s);   -min(x, y)  =  max(-x, -y), where that is all."""
     c = p.terms[t]
@@ -145,7 +163,7 @@ def _join_extreme(cx: Context, p: Poly, t: Any, dtype: str) -> Poly | None:
 _MERGE: dict[type, Any] = {
     expr.FloorMod: _join_remainder,
     expr.FloorDiv: _join_quotient,
-    expr.Mul: _join_quotient,
+    expr.Mul: _join_product,
     expr.Min: _join_extreme,
     expr.Max: _join_extreme,
 }

@@ -67,7 +67,8 @@ class CompiledKernel:
     trace       the schedule, replayable
     text        its LLVM text, where there is no object
     externs     object code of the external functions that it calls, by name
-    sketches    what was chosen for each part of the program, with its decisions
+    sketches    the algorithm, where it is not the operators' own; what was chosen for each part of
+                the program, with its decisions
     failed      choices that fitted and could not be built, so that another one was taken
     seconds     what the chosen ones are predicted to take; None where sizes are symbolic
     """
@@ -138,6 +139,11 @@ def plans(spec: KernelSpec, plain: PrimFunc | None = None) -> list[Plan]:
     return sorted(found, key=lambda p: p.seconds)
 
 
+def planned(spec: KernelSpec, plain: PrimFunc | None = None) -> Plan | None:
+    """The cheapest of `plans`, if there are any."""
+    return next(iter(plans(spec, plain)), None)
+
+
 def _chooses(spec: KernelSpec) -> bool:
     """Whether operators may be computed by other algorithms, which round otherwise."""
     return spec.prepared is None and spec.opt_level >= _OTHER_BODIES
@@ -148,9 +154,9 @@ def scheduled(spec: KernelSpec, plain: PrimFunc | None = None) -> Scheduled:
 
     plain  the program, where it is made already
     """
-    found = plans(spec, plain)
-    if found:
-        return apply(found[0])
+    found = planned(spec, plain)
+    if found is not None:
+        return apply(found)
     own = None if spec.prepared is None else spec.prepared.scheduled
     func = plain_program(spec) if plain is None else plain
     func = func if own is None else own.with_attrs(name=spec.symbol)

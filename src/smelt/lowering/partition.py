@@ -6,8 +6,8 @@ Where all conditions inside hold for low <= v < high, the body becomes
     else if v < low:          body (v is a constant where there is one such iteration)
     else:                     body (likewise)
 
-A branch a tile costs nothing, and the loop stays one, so it can still be parallel. The conditions in
-a loop with the annotation NO_PARTITION do not count: they are little of what loops around it do.
+A branch a tile costs nothing, and the loop stays one, so it can still be parallel. Conditions in a
+loop with the annotation NO_PARTITION do not count: they are little of what the loops around it do.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class _Partition(RangeRewriter):
 
     def loop(self, s: For) -> Stmt:
         if NO_PARTITION in s.annotations:
-            rest = {k: v for k, v in s.annotations.items() if k != NO_PARTITION}
-            return super().loop(s.replace(annotations=rest))
+            others = {k: v for k, v in s.annotations.items() if k != NO_PARTITION}
+            return super().loop(s.replace(annotations=others))
         tiled = self.tiled(s)
         if tiled is not None:
             return tiled

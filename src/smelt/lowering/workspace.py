@@ -47,7 +47,9 @@ class _Lift(Moved):
         unknown = free_vars(total) - self.scalars
         if unknown:
             names = ", ".join(sorted(v.name for v in unknown))
-            raise InternalError(f"the buffer {s.buffer.name} has a size that depends on {names}")
+            raise InternalError(
+                f"the buffer {s.buffer.name} has a size that depends on {names}: {total}"
+            )
         workspace = Buffer(s.buffer.name, (total,), s.buffer.type, "global")
         self.workspaces.append(workspace)
         self.places[s.buffer] = (workspace, offset * size)

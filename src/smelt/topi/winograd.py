@@ -1,15 +1,16 @@
 """Convolutions with 3 x 3 filters by fewer products: Winograd's algorithm.
 
-A tile of m x m results is A' [(G g G') * (B' d B)] A, where g is a filter, d the (m + 2) x (m + 2)
-pixels under the tile and * the product of elements, which is summed over channels: (m + 2)^2 products
-in place of 9 m^2. That makes (m + 2)^2 matrix products of tiles by channels.
+A tile of m x m results is A' [(G g G') * (B' d B)] A, where g is a filter, d are the pixels under
+the tile, n = m + 2 to a side, and * multiplies element by element, summed over channels: n^2
+products in place of 9 m^2. All tiles together are n^2 products of matrices, tiles by channels and
+channels by filters.
 
-A, B and G interpolate polynomials at m + 1 points and infinity. Close points around zero keep
-rounding small: with these, sums of 256 channels are off by 0.6 (m = 2) and 2 times (m = 4) what
-adding up the products one by one is off by.
+A, B and G interpolate polynomials at n - 1 points and infinity. Points near zero keep rounding
+small: sums over 256 channels are off by 0.6 (m = 2) and 2 times (m = 4) what adding the products
+one by one is off by.
 
-Source   S. Winograd, Arithmetic Complexity of Computations, 1980; A. Lavin, S. Gray, Fast Algorithms
-         for Convolutional Neural Networks, 2015
+Source   S. Winograd, Arithmetic Complexity of Computations, 1980; A. Lavin, S. Gray, Fast
+         Algorithms for Convolutional Neural Networks, 2015
 """
 
 from __future__ import annotations
@@ -42,7 +43,6 @@ _POINTS = {
 def _matrices(m: int) -> tuple[Matrix, Matrix, Matrix]:
     """A' [m, n], G [n, 3] and B' [n, n] for n = m + 2."""
     points = [Fraction(p) for p in _POINTS[m]]
-    n = m + _TAPS - 1
     back = [[p**i for p in points] + [Fraction(i == m - 1)] for i in range(m)]
     filters, pixels = [], []
     for p in points:
@@ -54,7 +54,6 @@ def _matrices(m: int) -> tuple[Matrix, Matrix, Matrix]:
         pixels.append([*_coefficients(others), Fraction(0)])
     filters.append([Fraction(k == _TAPS - 1) for k in range(_TAPS)])
     pixels.append(_coefficients(points))
-    assert len(pixels) == n
     return _floats(back), _floats(filters), _floats(pixels)
 
 
@@ -62,7 +61,9 @@ def _coefficients(roots: Sequence[Fraction]) -> list[Fraction]:
     """Of the product of (x - root), the lowest power first."""
     found = [Fraction(1)]
     for r in roots:
-        found = [a - r * b for a, b in zip([Fraction(0), *found], [*found, Fraction(0)], strict=True)]
+        found = [
+            a - r * b for a, b in zip([Fraction(0), *found], [*found, Fraction(0)], strict=True)
+        ]
     return found
 
 
@@ -73,7 +74,8 @@ def _floats(rows: Sequence[Sequence[Fraction]]) -> Matrix:
 def _fits(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
     """Whether a convolution has 3 x 3 filters that move by one pixel, for all channels."""
     x, w = types[:2]
-    assert x is not None and w is not None
+    assert x is not None
+    assert w is not None
     window = (attrs["groups"], *(attrs["strides"] or (1,)), *(attrs["dilations"] or (1,)))
     square = [value_of(e) for e in w.shape[2:]] == [_TAPS, _TAPS]
     return square and set(window) == {1} and x.dtype == "float32" and not attrs["out_dtype"]
@@ -121,17 +123,23 @@ def _winograd(x: Tensor, w: Tensor, m: int, attrs: Attrs) -> Tensor:
     filters = common.tensor(
         (n, n, w.shape[0], w.shape[1]),
         lambda i, j, o, c: _chosen(
-            i, forth, [_chosen(j, forth, [w[o, c, a, b] for b in range(_TAPS)]) for a in range(_TAPS)]
+            i,
+            forth,
+            [_chosen(j, forth, [w[o, c, a, b] for b in range(_TAPS)]) for a in range(_TAPS)],
         ),
         "filters",
     )
     shape = (n, n, tiles, x.shape[1])
     patch = common.tensor(shape, pixel, "patch")
     columns = common.tensor(
-        shape, lambda i, k, t, c: _chosen(i, under, [patch[a, k, t, c] for a in range(n)]), "columns"
+        shape,
+        lambda i, k, t, c: _chosen(i, under, [patch[a, k, t, c] for a in range(n)]),
+        "columns",
     )
     pixels = common.tensor(
-        shape, lambda i, j, t, c: _chosen(j, under, [columns[i, k, t, c] for k in range(n)]), "pixels"
+        shape,
+        lambda i, j, t, c: _chosen(j, under, [columns[i, k, t, c] for k in range(n)]),
+        "pixels",
     )
     products = common.sum_over(
         (n, n, tiles, w.shape[0]),

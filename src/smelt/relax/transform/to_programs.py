@@ -96,7 +96,7 @@ def dense_program(group: nodes.Function, name: str, bodies: Bodies = OWN) -> Pri
 
 def other_bodies(group: nodes.Function) -> list[Bodies]:
     """The ways to compute a function of operators with another body for one of them."""
-    found = []
+    found: list[Bodies] = []
     for v in nodes.values(group.body):
         if isinstance(v, nodes.Call) and isinstance(v.op, Op):
             found += [{v: b} for b in v.op.bodies if b.when(_types(v), v.op.normalize(v.attrs))]
@@ -107,9 +107,7 @@ def _types(call: nodes.Call) -> list[Any]:
     return [None if a is None else a.type for a in call.args]
 
 
-def computed(
-    group: nodes.Function, params: list[Tensor], bodies: Bodies = OWN
-) -> list[Tensor]:
+def computed(group: nodes.Function, params: list[Tensor], bodies: Bodies = OWN) -> list[Tensor]:
     """The results of a function of operators as tensor expressions of its parameters."""
     made: dict[int, Any] = {id(p): t for p, t in zip(group.params, params, strict=True)}
     for v in nodes.values(group.body):

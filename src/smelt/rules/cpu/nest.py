@@ -152,10 +152,11 @@ def worked(e: Expr, written_out: bool = False) -> float:
 
     written_out  whether it is known of a selection which way it goes: an average one counts
     """
-    ways = [e]
-    while written_out and isinstance(ways[-1], Select):
-        last = ways.pop()
-        ways += [last.true_value, last.false_value]
+    ways: list[Expr] = []
+    while written_out and isinstance(e, Select):
+        ways.append(e.true_value)
+        e = e.false_value
+    ways.append(e)
     each = [sum([_is_arithmetic(n) for n in expr_nodes(w)]) for w in ways]
     return sum(each) / len(each)
 

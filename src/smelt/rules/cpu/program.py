@@ -139,7 +139,7 @@ class Plan:
 class Scheduled:
     """A program with its default schedule.
 
-    chosen   per part the sketch and its decision
+    chosen   the algorithm, where it is not the operator's own; per part the sketch and its decision
     failed   choices that could not be built, which should not happen, with the error's first line
     seconds  what the cheapest are predicted to take; None where sizes are symbolic
     """
@@ -174,7 +174,7 @@ def plan(
         inline_blocks(sch, keep)
         site = Site(sch.copy(), (), machine, constants)
         plans.append(Plan(sch, tuple(_Partition(site, sketches).parts())))
-        if tiles:
+        if tiles and any(isinstance(s, Tiles) for s in sketches):
             plans += _in_bands(sch, site, sketches)
     return min(plans, key=lambda p: p.seconds)
 
@@ -187,8 +187,9 @@ def _in_bands(whole: Schedule, site: Site, sketches: Sequence[Sketch]) -> list[P
     if made is None:
         return []
 
-    def inside(alone: Site, names: Sequence[str]) -> list[Choice]:
-        return [p.choices[0] for p in _Partition(alone, sketches).of_blocks(names)]
+    def inside(alone: Site, names: Sequence[str]) -> dict[str, Choice]:
+        parts = _Partition(alone, sketches).of_blocks(names)
+        return {p.site.anchor: p.choices[0] for p in parts}
 
     part = _Partition(replace(site, schedule=sch.copy()), (Bands(inside),)).part([made])
     return [Plan(sch, (part,))]
@@ -201,7 +202,7 @@ def apply(chosen: Plan, strict: bool = False) -> Scheduled:
             and the failure recorded
     """
     sch = chosen.schedule.copy()
-    names, failed = [], []
+    names, failed = [chosen.body] if chosen.body else [], []
     for part in chosen.parts:
         for choice in [*part.choices, _plain(part.site)]:
             tried = sch.copy()

@@ -1,18 +1,17 @@
-"""Tiles that are transformed as a whole: blocks that follow one another, of which each reads what the
-one before it makes all along some short dimensions, and at its own place along the others.
+"""Tiles that are transformed: blocks that follow one another, of which each reads what the one
+before it makes all along short dimensions, and at its own place along the others.
 
     for tiles, pieces of the vector axis: parallel
-        a first block with guards: its part of the tile, in a buffer beside the stack
+        a block with guards: its part of the tile for the whole piece, in local memory
         for vectors of the piece:
-            each block's part of the tile, written out: registers
-        the last one stores it
+            the other blocks' parts of the tile; what selections depend on is written out
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from math import prod
+from itertools import pairwise
 
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, FloorDiv, FloorMod, Select, Var
@@ -23,9 +22,9 @@ from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import NO_PARTITION, expr_nodes
 
 from . import nest as nests
-from .analysis import analyzer_for, block_info, guess
+from .analysis import analyzer_for, block_info
 from .loops import share_out, task_domain
-from .nest import Nest, is_one, nest_of
+from .nest import Nest, nest_of
 
 _SHORT = 8
 """The longest dimension that is written out."""
@@ -59,10 +58,11 @@ class Tiles:
         if len(found) < 2 or any(n is None or n.reduce or not n.axes for n in found):
             return Refusal("a block alone, or a reduction")
         chain = [n for n in found if n is not None]
-        links = [link(site.schedule, a, b) for a, b in zip(site.blocks, site.blocks[1:])]
-        if None in links:
+        links = [link(site.schedule, a, b) for a, b in pairwise(site.blocks)]
+        known = [x for x in links if x is not None]
+        if len(known) < len(links):
             return Refusal("blocks that do not hand on tiles")
-        space = TilesSpace(site, chain, [x for x in links if x is not None])
+        space = TilesSpace(site, chain, known)
         if space.vector.var not in space.shared:
             return Refusal("vectors that would lie across tiles")
         return space
@@ -107,8 +107,7 @@ def _deciding(value: Expr) -> set[Var]:
 
 
 def _quotients(place: Expr, axes: Set[Var]) -> dict[Var, int] | None:
-    """By axis the number m, where a place is one for each v // m, or for each v (1); None where it is
-    none such."""
+    """By axis the number m, where a place depends on v // m, or 1, where on v; None elsewhere."""
     found: dict[Var, int] = {}
     stack = [place]
     while stack:
@@ -164,47 +163,53 @@ class TilesSpace(Space):
     def build(self, schedule: Schedule, decision: Decision) -> None:
         """See the module."""
         sch, (*before, last) = schedule, self.site.blocks
+        outer, inner = self._outside(sch)
+        piece, each, lane = sch.split(self.vector.loop, [None, self.several, self.lanes])
+        outer.append(piece)
+        sch.reorder(*outer, each, *inner, lane)
+        for b in reversed(before):
+            self._inside(sch, b, piece, each, len(outer))
+        _write_out(sch, last, inner, lane)
+        if inner:
+            sch.annotate(inner[0], NO_PARTITION, True)
+        share_out(sch, outer, decision["tasks"])
+
+    def _outside(self, sch: Schedule) -> tuple[list[str], list[str]]:
+        """The last block's loops over tiles, and those inside of one."""
         outer: list[str] = []
         inner: list[str] = []
         for a in self.axes:
-            if a is self.vector:
-                continue
             size = 1 if a.var in self.shared else self.digits.get(a.var, 0)
             if size > 1:
                 o, i = sch.split(a.loop, [None, size])
                 outer.append(o)
                 inner.append(i)
-            else:
+            elif a is not self.vector:
                 (outer if size else inner).append(a.loop)
-        piece, each, lane = sch.split(self.vector.loop, [None, self.several, self.lanes])
-        outer.append(piece)
-        sch.reorder(*outer, each, *inner, lane)
-        for b in reversed(before):
-            guarded = bool(nests.guards([block_info(sch, b).store.value]))
-            at = piece if guarded else each
-            sch.compute_at(b, at)
-            sch.set_scope(b, 0, "local")
-            fresh = sch.get_loops(b)[len(outer) + (not guarded):]
-            *others, wide = fresh
-            if guarded and self.several > 1:
-                _, wide = sch.split(wide, [None, self.lanes])
-            for x in others:
-                if x in _asked(sch, b):
-                    sch.unroll(x)
-            sch.vectorize(wide)
-            if guarded:
-                sch.annotate(others[0], NO_PARTITION, True)
-        sch.annotate(inner[0], NO_PARTITION, True)
-        for x in inner:
-            if x in _asked(sch, last):
-                sch.unroll(x)
-        sch.vectorize(lane)
-        share_out(sch, outer, decision["tasks"])
+        return outer, inner
+
+    def _inside(self, sch: Schedule, name: str, piece: str, each: str, depth: int) -> None:
+        """Compute a block where the next one wants its tile; where that is guarded, for all vectors
+        of a piece, so that there are few branches."""
+        store = block_info(sch, name).store
+        guarded = store is not None and bool(nests.guards([store.value]))
+        sch.compute_at(name, piece if guarded else each)
+        sch.set_scope(name, 0, "local")
+        *others, wide = [str(x) for x in sch.get_loops(name)[depth + (not guarded) :]]
+        if guarded and self.several > 1:
+            _, wide = sch.split(wide, [None, self.lanes])
+        if guarded and others:
+            sch.annotate(others[0], NO_PARTITION, True)
+        _write_out(sch, name, others, wide)
 
 
-def _asked(sch: Schedule, name: str) -> set[str]:
-    """The loops that say which alternative of a selection a block takes."""
+def _write_out(sch: Schedule, name: str, loops: Sequence[str], lane: str) -> None:
+    """The last loop in vectors, and those of the others unrolled that selections depend on."""
     store = block_info(sch, name).store
-    assert store is not None
-    used = _deciding(store.value)
-    return {v.name for i, e in sch.state.realize(name).bindings if i.var in used for v in free_vars(e)}
+    used = set() if store is None else _deciding(store.value)
+    bound = [e for i, e in sch.state.realize(name).bindings if i.var in used]
+    asked = {v.name for e in bound for v in free_vars(e)}
+    for x in loops:
+        if x in asked:
+            sch.unroll(x)
+    sch.vectorize(lane)

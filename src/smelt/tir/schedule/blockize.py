@@ -67,7 +67,6 @@ class BlockizePrimitives(Base):
         s.replace({node: outer.realize})
         return BlockRV(outer.name)
 
-
     @primitive
     def localize(self, block: str) -> None:
         """Let the variables of a block inside another one count from where their loops begin.
@@ -89,9 +88,13 @@ class BlockizePrimitives(Base):
                         with T.block("B"):
                             v = T.axis.spatial(8, i_1)
                             B[v_o * 8 + v] = A[v_o * 8 + v] + 1.0
-        Needs   a block whose variables begin at values of the variables around it.
+        Needs   a block inside of another one. Variables whose ends are not known stay as they are.
         """
         s, b = self._at(block)
+        if s.scope(b).block.name == "root":
+            s.fail(
+                f"{b.block.name} stands in no other block", legal="a block inside of another one"
+            )
         loops = s.loops_above(b)
         iters: list[nodes.IterVar] = []
         values: list[Expr] = []

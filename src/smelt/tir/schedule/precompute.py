@@ -40,8 +40,9 @@ class PrecomputePrimitives(Base):
                 with T.block("C"):
                     v_1, w_1 = T.axis.remap("SS", [i_1, j_1])
                     C[v_1, w_1] = A[v_1, w_1] + 1.0
-        Needs   a complete block that makes every element of an intermediate buffer of one parameter,
-                dense and of the same type, which nothing else uses and no step has laid out anew.
+        Needs   a complete block that makes every element of an intermediate buffer of one
+                parameter, dense and of the same type, which nothing else uses and no step has laid
+                out anew.
         """
         s, b = self._at(block)
         store = require_store(s, b)
