@@ -54,7 +54,7 @@ GROUPS = {
     "Padding": "decompose_padding pad_einsum",
     "Memory": """transform_layout set_scope storage_align set_axis_separator
         unsafe_set_dtype precompute""",
-    "Blocks and instructions": """blockize tensorize transform_block_layout
+    "Blocks and instructions": """blockize localize tensorize transform_block_layout
         reorder_block_iter_var""",
     "Notes on a program": """annotate unannotate annotate_buffer_access
         unsafe_hide_buffer_access enter_postproc""",

@@ -8,13 +8,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from smelt import te
 from smelt.codegen.llvm import resolve
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Var
 from smelt.rules.cpu import schedule
 from smelt.target import Target, machine_of
+from smelt.tir.nodes import Allocate, walk
 from smelt.tir.parser import parse
+from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule
+from smelt.tir.script_ops import NO_PARTITION
 from tests.schedule.support import matmul, softmax
 
 from .programs import BUILDERS, argmax, every_pass_keeps_the_result
@@ -161,6 +165,42 @@ def test_a_vectorised_loop_around_a_serial_reduction() -> None:
     s.reorder(i, j_o, k, j_i)
     s.vectorize(j_i)
     every_pass_keeps_the_result(s.func, {}, func)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_conditions_that_are_little_of_a_loop_do_not_copy_it(whole: bool) -> None:
+    x = te.placeholder((32,), name="x")
+    inside = te.compute(
+        (34,), lambda i: te.if_then_else(te.all_of(i >= 1, i < 33), x[i - 1], 0.0), name="pad"
+    )
+    y = te.compute((32,), lambda i: inside[i] + inside[i + 1] * 2.0 + inside[i + 2], name="y")
+    func = te.create_prim_func([x, y])
+    s = Schedule(func)
+    i, lanes = s.split(s.get_loops("y")[0], [None, 4])
+    s.compute_at("pad", i)
+    if whole:
+        s.annotate(s.get_loops("pad")[-1], NO_PARTITION, True)
+    s.vectorize(lanes)
+    flat = every_pass_keeps_the_result(s.func, {}, func)
+    text = script(flat)
+    assert (text.count("y[") == 1) == whole
+    assert NO_PARTITION not in text
+
+
+def test_a_ragged_reader_leaves_a_buffer_inside_its_loop() -> None:
+    """Its last tile reads, under a condition, nothing but what this iteration has made."""
+    x = te.placeholder((52,), name="x")
+    twice = te.compute((52,), lambda t: x[t] * 2.0, name="twice")
+    y = te.compute((4, 13), lambda i, j: twice[i * 13 + j] + 1.0, name="y")
+    func = te.create_prim_func([x, y])
+    s = Schedule(func)
+    i, j = s.get_loops("y")
+    s.compute_at("twice", i)
+    _, lanes = s.split(j, [None, 8])
+    s.vectorize(lanes)
+    flat = every_pass_keeps_the_result(s.func, {}, func)
+    (buffer,) = [a.buffer for a in walk(flat.body) if isinstance(a, Allocate)]
+    assert buffer.fixed_shape() == (16,)
 
 
 def test_large_intermediates_are_handed_in() -> None:

@@ -111,6 +111,8 @@ def plain_program(spec: KernelSpec, name: str = "") -> PrimFunc:
 
 _FEW_REGISTERS = 4
 """Vector registers that level 0 schedules for: one sum at a time, so that loops stay as written."""
+_UNSURE = 1.3
+"""How much faster another algorithm has to be where sizes are symbolic: they may be small, too."""
 _OTHER_BODIES = 3
 """The level from which operators may be computed by other algorithms than their own."""
 
@@ -136,7 +138,8 @@ def plans(spec: KernelSpec, plain: PrimFunc | None = None) -> list[Plan]:
         (body,) = bodies.values()
         planned = plan(for_target(other, spec.target), machine, names)
         found.append(replace(planned, body=body.name))
-    return sorted(found, key=lambda p: p.seconds)
+    symbolic = any(isinstance(p, Var) for p in func.params)
+    return sorted(found, key=lambda p: p.seconds * (_UNSURE if symbolic and p.body else 1.0))
 
 
 def planned(spec: KernelSpec, plain: PrimFunc | None = None) -> Plan | None:

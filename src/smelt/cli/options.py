@@ -59,7 +59,8 @@ OptLevel = Annotated[
         min=0,
         max=3,
         show_default=False,
-        help="0: a kernel an operator; 1: fusion; 2: simplification; 3: layouts (the default).",
+        help="0: a kernel an operator; 1: fusion; 2: simplification; 3: the fastest algorithms "
+        "(the default).",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

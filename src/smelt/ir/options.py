@@ -30,7 +30,8 @@ class Options:
     """How to compile. All of it is part of every cache key that it can influence.
 
     opt_level  0: one plain kernel an operator; 1: fusion and default schedules; 2: constants
-               folded, graph simplified; 3: layouts chosen, weights packed (the default)
+               folded, graph simplified; 3 (the default): attention recognised, operators by
+               the fastest algorithm, which may round otherwise
     threads    processors to use; None: all that the process may use, or SMELT_NUM_THREADS
     cache_dir  folder of compiled kernels; None: SMELT_CACHE_DIR or the user's cache folder;
                "" switches the cache off

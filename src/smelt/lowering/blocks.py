@@ -118,7 +118,7 @@ def _descend(s: tir.Stmt, buffer: tir.Buffer, analyzer: Analyzer) -> tir.Stmt:
     if (
         isinstance(s, tir.IfThenElse)
         and s.else_body is None
-        and isinstance(s.then_body, tir.For | tir.Seq)
+        and isinstance(s.then_body, tir.For | tir.Seq | tir.Allocate)
     ):
         return tir.IfThenElse(s.condition, _descend(s.then_body, buffer, analyzer))
     if isinstance(s, tir.Allocate):

@@ -63,7 +63,8 @@ def _covers(write: Access, read: Access, buffer: Buffer, analyzer: Analyzer) -> 
         prove = inside.can_prove
         if not prove(have[0] <= need[0]) and not prove(have[0] <= 0):
             return False
-        if not prove(need[1] <= have[1]) and not prove(have[1] >= extent - 1):
+        inner = prove(need[1] <= have[1]) or prove(have[1] >= extent - 1)
+        if not inner and not _follows(b <= have[1], read, inside):
             return False
     first = _first_turns(write, {**shared, **write.domains}, inside)
     guards = [substitute(g, first) for g in write.guards]

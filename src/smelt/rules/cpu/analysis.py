@@ -135,13 +135,13 @@ def quotient_of(x: tir.BufferLoad | tir.BufferStore, v: Var) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def guess(e: Expr) -> int:
+def guess(e: Expr, size: int = _UNKNOWN) -> int:
     """The value of an expression, symbolic sizes taken as a typical one."""
     if isinstance(e, IntImm):
         return e.value
-    sizes: dict[Var, Expr] = {v: const(_UNKNOWN, INDEX) for v in free_vars(e)}
+    sizes: dict[Var, Expr] = {v: const(size, INDEX) for v in free_vars(e)}
     found = Analyzer().simplify(substitute(e, sizes))
-    return found.value if isinstance(found, IntImm) else _UNKNOWN
+    return found.value if isinstance(found, IntImm) else size
 
 
 def certain(extent: Expr) -> int:

@@ -11,15 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import prod
 
+import numpy as np
+
 from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
-from smelt.rules.cost import Cost, flows, shares
+from smelt.ir.errors import ScheduleError
+from smelt.rules.cost import Array, Cost, flows, shares
 from smelt.rules.sketch import Choice, Columns, Decision, Domain, Refusal, Site, Space
 from smelt.tir.nodes import Buffer
 from smelt.tir.schedule import Schedule
 
 from .analysis import block_info, guess
-from .loops import share_out, task_domain
+from .loops import task_domain
 from .tiles import link
 
 _NEAR = 0.5
@@ -57,25 +60,41 @@ class BandsSpace(Space):
         self.site, self.blocks, self.inside = site, blocks, inside
         fixed = [Domain(name, (str(c),), ordered=False) for name, c in inside.items()]
         self.domains = (task_domain(site.machine), *fixed)
+        sch = site.schedule
+        self.every = prod([guess(sch.state.loop(x).extent) for x in sch.get_loops(site.anchor)])
+
+    def legal(self, columns: Columns) -> Array:
+        """Every task has a band."""
+        return np.asarray(columns["tasks"] <= max(1, self.every))
 
     def cost(self, columns: Columns) -> Cost:
         """That of a band on one core, for all of them; what is read and stored at both ends; and
         what a task hands on, in memory of its own."""
         sch, machine = self.site.schedule, self.site.machine
-        every = prod([guess(sch.state.loop(x).extent) for x in sch.get_loops(self.site.anchor)])
         seconds = sum([c.seconds for c in self.inside.values()])
         ends = sum(map(_bytes, sch.func.buffers)) + _bytes(sch.func.buffers[-1])
-        own = handed_on(sch, self.blocks) / every
+        own = handed_on(sch, self.blocks) / self.every
         tasks = columns["tasks"]
         traffic = tuple([n + own * tasks for n in flows(ends, machine)])
-        return Cost(seconds * every * machine.clock, traffic, tasks)
+        return Cost(seconds * self.every * machine.clock, traffic, tasks)
 
     def build(self, schedule: Schedule, decision: Decision) -> None:
         """See the module."""
         for c in self.inside.values():
             c.space.build(schedule, c.decision)
         loops = [str(x) for x in schedule.get_loops(self.site.anchor)]
-        share_out(schedule, loops, decision["tasks"])
+        # each task has memory of its own: there are so many whatever the sizes
+        first = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+        if decision["tasks"] == 1:
+            return
+        tried = schedule.copy()
+        try:
+            task, _ = tried.split(first, [decision["tasks"], None])
+            tried.parallel(task)
+        except ScheduleError:  # it cannot be proved that unknown sizes may be cut
+            schedule.parallel(first)
+        else:
+            schedule.adopt(tried)
 
 
 def handed_on(sch: Schedule, blocks: Sequence[str]) -> float:

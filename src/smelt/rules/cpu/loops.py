@@ -22,6 +22,8 @@ TASKS = 32
 cores as there will be. How many cores compile makes no difference."""
 EDGES = 3
 """So few tiles of columns are written out: each has edges of its own."""
+_SMALL = 64
+"""The extent assumed where a symbolic one is shared out: small images are to keep cores busy."""
 _WRITTEN_OUT = 64
 """Iterations of a loop after the reduction that are written out at most."""
 
@@ -163,7 +165,7 @@ def _share_as_one(sch: Schedule, real: Sequence[str], tasks: int) -> None:
             first, _ = sch.split(first, [tasks, None])
     elif count >= tasks:
         first, _ = sch.split(first, [None, _divisor(count, tasks)])
-    elif (grain := guess(sch.state.loop(first).extent) // tasks) > 1:
+    elif count == 1 and (grain := guess(sch.state.loop(first).extent, _SMALL) // tasks) > 1:
         first, _ = sch.split(first, [None, grain])
     sch.parallel(first)
 

@@ -56,6 +56,8 @@ UNTILED: tuple[Sketch, ...] = (Window(), Lanes(), Serial(), Elementwise())
 _LONG, _OFTEN = 8, 4
 """Values of more than so many steps behind a load that are used more often are stored, even if each
 step is cheap."""
+_ANY_SIZE = 1.3
+"""How much longer bands may take than the whole at once where sizes are symbolic."""
 _WORTH = 1.25
 """Blocks by themselves hand on whole results in memory: they have to be so much faster."""
 
@@ -161,21 +163,24 @@ def plan(
     constants  names of parameters whose values are known at compile time, so that they may be laid
                out anew
     """
-    whole = Schedule(func)
-    _precompute(whole, constants)
+    whole = _precomputed(Schedule(func), constants)
     looked = whole.copy()  # questions stand in traces
     blocks = [str(b) for b in looked.get_child_blocks("root")]
     operands = _operands(looked, [b for b in blocks if is_contraction(block_info(looked, b))])
     tiles = _handed_on(looked, blocks)
     kept = frozenset([*operands, *tiles])
-    plans = []
+    plans: list[Plan] = []
+    symbolic = any(isinstance(p, Var) for p in func.params)
     for keep in (frozenset[str](), kept) if kept and not tiles else (kept,):
         sch = whole.copy()
         inline_blocks(sch, keep)
         site = Site(sch.copy(), (), machine, constants)
         plans.append(Plan(sch, tuple(_Partition(site, sketches).parts())))
         if tiles and any(isinstance(s, Tiles) for s in sketches):
-            plans += _in_bands(sch, site, sketches)
+            banded = _in_bands(sch, site, sketches)
+            # whose time an element is the same for every size
+            margin = _ANY_SIZE if symbolic else 1.0
+            plans = [b for b in banded if b.seconds <= margin * plans[-1].seconds] or plans
     return min(plans, key=lambda p: p.seconds)
 
 
@@ -347,17 +352,21 @@ def _handed_on(sch: Schedule, blocks: Sequence[str]) -> list[str]:
     return [a for a, b in pairwise(blocks) if link(sch, a, b) is not None]
 
 
-def _precompute(sch: Schedule, constants: Collection[str]) -> None:
-    """What is made of constants alone is made when the model is compiled."""
-    for b in sch.get_child_blocks("root"):
-        info = block_info(sch, b)
+def _precomputed(sch: Schedule, constants: Collection[str]) -> Schedule:
+    """The program without what is made of constants alone: that is when the model is compiled."""
+    looked = sch.copy()
+    for b in looked.get_child_blocks("root"):
+        info = block_info(looked, b)
         read = {x.buffer.name for x in info.reads}
         if info.reduce or len(read) != 1 or not read <= set(constants):
             continue
+        tried = sch.copy()
         try:
-            sch.precompute(b)
+            tried.precompute(str(b))
         except ScheduleError:
             continue
+        sch = tried
+    return sch
 
 
 def _is_epilogue(sch: Schedule, name: str, behind: str) -> bool:
