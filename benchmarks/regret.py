@@ -1,10 +1,10 @@
 """The chosen schedules beside others of their spaces: `python -m benchmarks.regret`.
 
 Of every kernel the part that takes longest is built with the decision that was chosen, with the
-next 25 of its sketch by cost, with 25 random ones, and with the best of every other sketch that
-fits; all of them are timed in turns, operands near. The regret is the time of the chosen one over
-that of the fastest. Half of each class's shapes was looked at while the cost was fitted, the other
-half was not.
+next 25 of its sketch by cost, with 25 random ones, with the best of every other sketch that fits,
+and as a whole by the operator's other algorithms; all of them are timed in turns, operands near.
+The regret is the time of the chosen one over that of the fastest. Half of each class's shapes was
+looked at while the cost was fitted, the other half was not.
 """
 
 import gc
@@ -24,15 +24,16 @@ from benchmarks.processes import Foreign, give_back, worker
 from benchmarks.report import Results, table
 from benchmarks.shapes import Conv, MatMul, between, grouped_cases
 from benchmarks.zoo import NOISY
-from smelt.artifact.kernel import planned
+from smelt.artifact.kernel import plans
 from smelt.artifact.measure import timer
 from smelt.choices import candidate
 from smelt.codegen.llvm import resolve
 from smelt.ir.options import Options
-from smelt.rules.cpu import Plan
+from smelt.rules.cpu import Plan, apply
 from smelt.rules.sketch import Choice
 from smelt.stages import kernels_of
 from smelt.target import Target
+from smelt.tir.nodes import PrimFunc
 
 THREADS = (1, 2)
 NEXT, RANDOM = 25, 25
@@ -131,6 +132,19 @@ class Timed:
     runs: Callable[[float], float]
 
 
+def candidates(
+    found: Sequence[Plan], source: random.Random
+) -> Iterator[tuple[str, float, PrimFunc]]:
+    """Kind, predicted seconds and lowered program of every candidate for a kernel."""
+    plan, *others = found
+    at = max(range(len(plan.parts)), key=lambda k: plan.parts[k].seconds)
+    for kind, choice in choices_of(plan, at, source):
+        yield kind, choice.seconds, candidate(plan, at, choice)
+    for other in others:
+        seconds = other.seconds - plan.seconds + plan.parts[at].seconds
+        yield "other algorithm", seconds, candidate(other, 0, other.parts[0].choices[0])
+
+
 def choices_of(plan: Plan, at: int, source: random.Random) -> Iterator[tuple[str, Choice]]:
     """The chosen one, the next, random ones, and the best of other sketches."""
     part = plan.parts[at]
@@ -154,21 +168,21 @@ def kernel_row(label: str, model: ModelProto, threads: int, quick: bool) -> list
     rows = []
     options = Options(threads=threads)
     for name, spec in kernels_of(model, None, target, None, options, "regret").items():
-        plan = planned(spec)
-        if plan is None or plan.seconds < SHORT:
+        found = plans(spec)
+        if not found or found[0].seconds < SHORT:
             continue
-        at = max(range(len(plan.parts)), key=lambda k: plan.parts[k].seconds)
         made, foreign = [], Foreign()
-        for kind, choice in choices_of(plan, at, source):
-            start = time.process_time()
-            runs = timer(candidate(plan, at, choice), target, threads)
+        start = time.process_time()
+        for kind, seconds, func in candidates(found, source):
+            runs = timer(func, target, threads)
             ms = (time.process_time() - start) * 1e3
-            made.append(Timed(kind, choice.seconds, ms, runs))
+            made.append(Timed(kind, seconds, ms, runs))
+            start = time.process_time()
         rounds = [[c.runs(SECONDS) for c in made] for _ in range(2 if quick else ROUNDS)]
         taken = [statistics.median(column) for column in zip(*rounds, strict=True)]
         rows.append({
             "kernel": f"{label}: {name}",
-            "chosen": str(plan.parts[at].choices[0]),
+            "chosen": "; ".join(apply(found[0]).chosen),
             "regret": taken[0] / min(taken) - 1,
             "from": made[taken.index(min(taken))].kind,
             "spearman": spearman([c.predicted for c in made], taken),

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 import smelt
 from smelt import te
-from smelt.artifact.kernel import KernelSpec, build_kernel, plans
+from smelt.artifact.kernel import KernelSpec, build_kernel, plans, scheduled
 from smelt.codegen.llvm import resolve
-from smelt.ir.errors import CompileError
+from smelt.ir.errors import CompileError, InternalError, ScheduleError
 from smelt.ir.options import Options
 from smelt.pipeline import LOWER
-from smelt.rules.cpu import Plan, plan
+from smelt.rules.cpu import Plan, apply, plan
+from smelt.rules.cpu.tiles import TilesSpace
 from smelt.stages import kernels_of
 from smelt.target import Machine, Target
 from smelt.te import Tensor
@@ -200,6 +201,27 @@ def test_why_lists_the_algorithms() -> None:
 def test_kernels_say_which_algorithm_they_use() -> None:
     spec = list(specs(network(64, 64, 56)).values())[1]
     assert build_kernel(spec, LOWER, text=True).sketches[0] == "winograd4"
+
+
+@pytest.mark.parametrize("broken", ["build", "band"])
+def test_what_cannot_be_built_is_replaced_and_said(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise ScheduleError("no such luck")
+
+    spec = list(specs(network(64, 64, 160 if broken == "band" else 28)).values())[1]
+    assert not scheduled(spec).failed
+    if broken == "build":
+        monkeypatch.setattr(TilesSpace, "build", fails)
+    else:
+        monkeypatch.setattr("smelt.rules.cpu.program.band", fails)
+    found = scheduled(spec)
+    assert found.failed
+    assert all("no such luck" in f for f in found.failed)
+    assert found.chosen[0].startswith("contraction")
+    with pytest.raises(InternalError, match="no such luck"):
+        apply(plans(spec)[0], strict=True)
 
 
 def test_operators_of_users_have_one_body() -> None:

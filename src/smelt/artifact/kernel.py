@@ -157,9 +157,13 @@ def scheduled(spec: KernelSpec, plain: PrimFunc | None = None) -> Scheduled:
 
     plain  the program, where it is made already
     """
-    found = planned(spec, plain)
-    if found is not None:
-        return apply(found)
+    tried = []
+    for found in plans(spec, plain):
+        tried.append(apply(found))
+        if not tried[-1].failed:
+            break
+    if tried:
+        return replace(tried[-1], failed=tuple([f for t in tried for f in t.failed]))
     own = None if spec.prepared is None else spec.prepared.scheduled
     func = plain_program(spec) if plain is None else plain
     func = func if own is None else own.with_attrs(name=spec.symbol)

@@ -97,6 +97,8 @@ def _chosen(k: Expr, matrix: Matrix, values: Sequence[Expr]) -> Expr:
 
 
 def _enter(m: int) -> None:
+    """Another body of convolutions, for tiles of m results to a side."""
+
     def body(x: Tensor, w: Tensor, **attrs: Any) -> Tensor:
         return _winograd(x, w, m, attrs)
 
@@ -105,6 +107,7 @@ def _enter(m: int) -> None:
 
 
 def _winograd(x: Tensor, w: Tensor, m: int, attrs: Attrs) -> Tensor:
+    """See the module; tiles are numbered image by image, row by row."""
     back, forth, under = _matrices(m)
     n = m + _TAPS - 1
     window = Window(2, w.shape[2:], attrs["strides"], attrs["pads"], attrs["dilations"])

@@ -72,10 +72,12 @@ class BandsSpace(Space):
         what a task hands on, in memory of its own."""
         sch, machine = self.site.schedule, self.site.machine
         seconds = sum([c.seconds for c in self.inside.values()])
-        ends = sum(map(_bytes, sch.func.buffers)) + _bytes(sch.func.buffers[-1])
+        given = sch.func.buffers
+        ends = sum(map(_bytes, given)) + _bytes(given[-1])
+        cold = sum([_bytes(b) for b in given if b.name in self.site.cold])
         own = handed_on(sch, self.blocks) / self.every
         tasks = columns["tasks"]
-        traffic = tuple([n + own * tasks for n in flows(ends, machine)])
+        traffic = tuple([max(n, cold) + own * tasks for n in flows(ends, machine)])
         return Cost(seconds * self.every * machine.clock, traffic, tasks)
 
     def build(self, schedule: Schedule, decision: Decision) -> None:
@@ -145,5 +147,5 @@ def band(sch: Schedule, blocks: Sequence[str], site: Site) -> str | None:
 def _divided(high: int, wide: int, most: int) -> tuple[int, int]:
     """Rows of tiles in a band, and tiles of each: at most so many tiles, in equal parts."""
     if wide > most:
-        return 1, max([d for d in range(1, most + 1) if wide % d == 0])
+        return 1, max([d for d in range(_FEWEST, most + 1) if wide % d == 0], default=wide)
     return max([d for d in range(1, most // wide + 1) if high % d == 0]), wide

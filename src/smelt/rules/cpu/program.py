@@ -124,12 +124,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """A program with its elementwise blocks inlined, and its parts."""
+    """A program with its elementwise blocks inlined, and its parts.
+
+    body    the algorithm that stands in place of an operator's own; "": none does
+    failed  what could not be done to the program, which should not happen
+    """
 
     schedule: Schedule
     parts: tuple[Part, ...]
     body: str = ""
-    """The algorithm of an operator's that stands in place of its own; "": none does."""
+    failed: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -177,27 +181,31 @@ def plan(
         site = Site(sch.copy(), (), machine, constants)
         plans.append(Plan(sch, tuple(_Partition(site, sketches).parts())))
         if tiles and any(isinstance(s, Tiles) for s in sketches):
-            banded = _in_bands(sch, site, sketches)
-            # whose time an element is the same for every size
+            # the time of bands per element is the same for every size
             margin = _ANY_SIZE if symbolic else 1.0
-            plans = [b for b in banded if b.seconds <= margin * plans[-1].seconds] or plans
+            plans[-1] = _in_bands(plans[-1], site, sketches, margin)
     return min(plans, key=lambda p: p.seconds)
 
 
-def _in_bands(whole: Schedule, site: Site, sketches: Sequence[Sketch]) -> list[Plan]:
-    """The program a part of the image after another, where that keeps near what is handed on."""
-    sch = whole.copy()
+def _in_bands(whole: Plan, site: Site, sketches: Sequence[Sketch], margin: float) -> Plan:
+    """The program a part of the image after another, where that keeps near what is handed on and
+    is predicted to take at most so many times as long; else as it is."""
+    sch = whole.schedule.copy()
     blocks = [str(b) for b in sch.get_child_blocks("root")]
-    made = band(sch, blocks, site)
+    try:
+        made = band(sch, blocks, site)
+    except ScheduleError as e:
+        return replace(whole, failed=(f"bands of {', '.join(blocks)}: {str(e).splitlines()[0]}",))
     if made is None:
-        return []
+        return whole
 
     def inside(alone: Site, names: Sequence[str]) -> dict[str, Choice]:
         parts = _Partition(alone, sketches).of_blocks(names)
         return {p.site.anchor: p.choices[0] for p in parts}
 
     part = _Partition(replace(site, schedule=sch.copy()), (Bands(inside),)).part([made])
-    return [Plan(sch, (part,))]
+    banded = Plan(sch, (part,))
+    return banded if banded.seconds <= margin * whole.seconds else whole
 
 
 def apply(chosen: Plan, strict: bool = False) -> Scheduled:
@@ -207,7 +215,9 @@ def apply(chosen: Plan, strict: bool = False) -> Scheduled:
             and the failure recorded
     """
     sch = chosen.schedule.copy()
-    names, failed = [chosen.body] if chosen.body else [], []
+    if strict and chosen.failed:
+        raise InternalError(chosen.failed[0])
+    names, failed = [chosen.body] if chosen.body else [], [*chosen.failed]
     for part in chosen.parts:
         for choice in [*part.choices, _plain(part.site)]:
             tried = sch.copy()
