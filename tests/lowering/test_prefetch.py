@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from smelt import te
 from smelt.codegen.c import c_source
 from smelt.codegen.llvm_text import emit_module
+from smelt.ir.errors import VerifyError
 from smelt.lowering.prefetch import inject_prefetch
 from smelt.target import Target
 from smelt.tir.nodes import For, PrimFunc, walk
@@ -14,6 +17,7 @@ from smelt.tir.parser import parse
 from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import PREFETCH
+from smelt.tir.verify import verify
 
 from .programs import every_pass_keeps_the_result
 
@@ -82,7 +86,15 @@ def test_results_stay(n: int, kind: str) -> None:
     assert ('"prefetch", T.address_of(W' in script(flat)) == (n > 8)
 
 
-def test_processors_are_told() -> None:
-    flat = inject_prefetch(parse(ROWS))
-    assert "call void @llvm.prefetch.p0(ptr" in emit_module([flat], Target("llvm"))
-    assert "smelt_prefetch(&A[" in c_source([flat], Target("c"))
+@pytest.mark.parametrize(("asked", "locality"), [("1", 3), ("[1, 1]", 3), ("[1, 2]", 2)])
+def test_processors_are_told(asked: str, locality: int) -> None:
+    flat = inject_prefetch(parse(ROWS.replace('"A": 1', f'"A": {asked}')))
+    text = emit_module([flat], Target("llvm"))
+    assert re.search(rf"call void @llvm.prefetch.p0\(ptr \S+, i32 0, i32 {locality}, i32 1\)", text)
+    assert re.search(rf"smelt_prefetch\(&A\[.*\], {locality}\);", c_source([flat], Target("c")))
+
+
+def test_a_cache_that_there_is_not_is_refused() -> None:
+    flat = inject_prefetch(parse(ROWS.replace('{"A": 1}', '{"A": [1, 9]}')))
+    with pytest.raises(VerifyError, match="prefetch"):
+        verify(flat)

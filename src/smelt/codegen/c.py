@@ -61,7 +61,7 @@ from smelt.tir.op import address_of
 from smelt.tir.parser_values import row_major
 from smelt.tir.printer import script
 from smelt.tir.rewrite import loads
-from smelt.tir.script_ops import EXTERN, PREFETCH, shape_vars
+from smelt.tir.script_ops import EXTERN, PREFETCH, locality, shape_vars
 
 from .c_helpers import C_TYPE, MATH, NARROW, STORED, Helpers, extern_source, suffix
 from .features import require
@@ -279,9 +279,9 @@ class _CPrinter:
                 yield f"{self.helpers.instruction(made, fixed)}({', '.join(texts)});"
             case Call(_, "smelt.free_storage", (Var() as storage,)):
                 yield f"free({self.name(storage)});"
-            case Call(_, op, (place,)) if op == PREFETCH:
+            case Call(_, op, (place, *_)) if op == PREFETCH:
                 self.helpers.fixed(PREFETCH)
-                yield f"smelt_prefetch({self.text(place)});"
+                yield f"smelt_prefetch({self.text(place)}, {locality(e)});"
             case Call(_, op) if op.startswith("smelt."):
                 raise self.fail(f"C has no form for the host intrinsic {op}")
             case _:

@@ -45,9 +45,9 @@ MATH = {**{name: name for name in _MATH_H.split()}, "round": "rint", "abs": "fab
 
 _FIXED = {
     PREFETCH: """#ifdef __GNUC__
-#define smelt_prefetch(place) __builtin_prefetch(place)
+#define smelt_prefetch(place, locality) __builtin_prefetch(place, 0, locality)
 #else
-#define smelt_prefetch(place) ((void)0)
+#define smelt_prefetch(place, locality) ((void)0)
 #endif
 """,
     "round": """static inline double smelt_round(double x, int digits, int least, double most) {

@@ -18,7 +18,7 @@ from smelt.runtime.abi import HOST, Status
 from smelt.target import Target
 from smelt.tir import nodes as tir
 from smelt.tir.named_calls import NAMED_CALLS
-from smelt.tir.script_ops import EXTERN, PREFETCH, place_of, stored
+from smelt.tir.script_ops import EXTERN, PREFETCH, locality, place_of, stored
 
 from .llvm_emitter import LoopScope, ModuleText
 from .llvm_memory import MemoryOps
@@ -330,10 +330,11 @@ class FunctionText(MemoryOps):
             raise InternalError(f"{self.name}: no code for the intrinsic {e.op}")
 
     def prefetch(self, e: Call) -> None:
-        """Ask for a line of memory, to be read, in all caches."""
+        """Ask for a line of memory, to be read, in all caches from a certain one on."""
         symbol = "@llvm.prefetch.p0"
         self.module.declared[symbol] = f"declare void {symbol}(ptr, i32, i32, i32)"
-        self.line(f"call void {symbol}(ptr {self.value(e.args[0])}, i32 0, i32 3, i32 1)")
+        place = self.value(e.args[0])
+        self.line(f"call void {symbol}(ptr {place}, i32 0, i32 {locality(e)}, i32 1)")
 
     def from_host(self, field: str) -> str:
         """A field of the host services."""

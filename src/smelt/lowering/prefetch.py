@@ -1,13 +1,14 @@
 """What will be wanted soon is asked for from memory ahead of time.
 
 A loop's annotation PREFETCH, {buffer: iterations}, says whose elements, and how many of the loop's
-iterations ahead. It is good where a processor does not see by itself what comes next: rows that lie
-far apart, or many instructions between one line of memory and the next.
+iterations ahead; {buffer: [iterations, 2]} asks for them no nearer than the second cache. It is
+good where a processor does not see by itself what comes next: rows that lie far apart, or many
+instructions between one line of memory and the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
@@ -34,23 +35,25 @@ def inject_prefetch(func: tir.PrimFunc) -> tir.PrimFunc:
     return func.replace(body=map_stmts(func.body, tir.For, expanded))
 
 
-def _asking(loop: tir.For, wanted: Mapping[str, int]) -> tir.Stmt:
+def _asking(loop: tir.For, wanted: Mapping[str, int | Sequence[int]]) -> tir.Stmt:
     """A loop whose innermost loops, it may be itself, ask for elements ahead of time."""
 
-    def asked(inner: tir.For) -> tir.Stmt:
+    def asking(inner: tir.For) -> tir.Stmt:
         parts = list(tir.walk(inner.body))
         if inner.kind != "serial" or any(isinstance(s, tir.For) for s in parts):
             return inner
         own = {s.var for s in parts if isinstance(s, tir.LetStmt)}
         found: list[tir.Stmt] = []
-        for name, iterations in wanted.items():
+        for name, ahead in wanted.items():
+            iterations, *cache = [ahead] if isinstance(ahead, int) else ahead
             for place in _lines(inner, name, {loop.var, inner.var}, own):
-                ahead = substitute(place.indices[0], {loop.var: loop.var + iterations})
-                element = tir.address_of(place.replace(indices=(ahead,)))
-                found.append(tir.Evaluate(Call("int32", PREFETCH, (element,))))
+                later = substitute(place.indices[0], {loop.var: loop.var + iterations})
+                element = tir.address_of(place.replace(indices=(later,)))
+                args = (element, *[IntImm("int32", c) for c in cache])
+                found.append(tir.Evaluate(Call("int32", PREFETCH, args)))
         return inner.replace(body=tir.seq(*found, inner.body)) if found else inner
 
-    return map_stmts(loop, tir.For, asked)
+    return map_stmts(loop, tir.For, asking)
 
 
 def _lines(inner: tir.For, name: str, moving: set[Var], own: set[Var]) -> list[tir.BufferLoad]:

@@ -76,7 +76,8 @@ EXTERN = "smelt.call_extern"
 """The call of an external function: its name, then addresses of elements and scalars."""
 
 PREFETCH = "prefetch"
-"""A hint without meaning for results: the element at an address will be wanted soon."""
+"""A hint without meaning for results: the element at an address will be wanted soon, in the nearest
+cache or, by its number, a further one."""
 
 NO_PARTITION = "no_partition"
 """A loop's annotation: loops around it are not partitioned by the conditions in it."""
@@ -174,6 +175,12 @@ def place_of(e: expr.Expr) -> BufferLoad | None:
     """The load of the element whose address an expression is."""
     place = e.args[0] if isinstance(e, expr.Call) and e.op == ADDRESS else None
     return place if isinstance(place, BufferLoad) else None
+
+
+def locality(prefetch: expr.Call) -> int:
+    """How near a hint wants an element, as LLVM and GCC count: 3 is the nearest cache."""
+    cache = prefetch.args[1] if len(prefetch.args) > 1 else None
+    return 4 - cache.value if isinstance(cache, expr.IntImm) else 3
 
 
 def extern_call(s: Stmt) -> expr.Call | None:

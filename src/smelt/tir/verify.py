@@ -61,6 +61,7 @@ from .script_ops import (
     INTRINSICS,
     PREFETCH,
     extern_call,
+    locality,
     operands,
     place_of,
     shape_vars,
@@ -172,8 +173,8 @@ class _Verifier:
                 self.store(s)
             case Evaluate(Call(op=op) as value) if op == EXTERN:
                 self.extern(s, value)
-            case Evaluate(Call(op=op, args=(Call(args=(element,)) as at,))) if (
-                op == PREFETCH and place_of(at) is not None
+            case Evaluate(Call(op=op, args=(Call(args=(element,)) as at, *_)) as hint) if (
+                op == PREFETCH and place_of(at) is not None and locality(hint) in (1, 2, 3)
             ):
                 self.expr(element)
             case Evaluate(value):

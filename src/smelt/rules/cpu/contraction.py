@@ -55,8 +55,9 @@ _USABLE = 0.75
 """The part of a cache that what is used again and again may fill."""
 _AHEAD = 768
 """Bytes that could have been fetched while one waits for the first of a piece."""
-_FETCHED = 4096
-"""Bytes of a packed operand that are asked for ahead of time, where that is worth it."""
+_NEARBY, _FAR, _SLOWLY = (4096, 1), (16384, 2), 7
+"""Bytes of a packed operand that are asked for ahead of time, and in which cache: further ahead
+where so many rows of a tile use each of them."""
 _UNSEEN, _SEEN = 0.35, 4
 """How much longer it takes to read what is not asked for, where more than so many multiply-adds
 stand between one line and the next: a processor looks only some hundred instructions ahead."""
@@ -402,7 +403,7 @@ class ContractionSpace(Space):
         if edges:
             sch.unroll(tiled[-1])
         if decision["prefetch"]:
-            self._prefetch(sch, decision["pack"] == "none", j_o, reduce[-1], wide)
+            self._prefetch(sch, decision["pack"] == "none", j_o, reduce[-1], rows, wide)
         if chunks:
             parallelize(sch, shared)
 
@@ -523,11 +524,17 @@ class ContractionSpace(Space):
             for loop in shared:
                 sch.parallel(loop)
 
-    def _prefetch(self, sch: Schedule, rows: bool, tiles: str, steps: str, wide: int) -> None:
+    def _prefetch(
+        self, sch: Schedule, rows: bool, tiles: str, steps: str, height: int, wide: int
+    ) -> None:
         """Ask for what comes later of B: of the next column tile in each of its rows, or of its
-        panels."""
-        loop, ahead = (tiles, 1) if rows else (steps, max(1, _FETCHED // (4 * wide)))
-        sch.annotate(loop, PREFETCH, {self.roles.b.buffer.name: ahead})
+        panels. height, wide: of a tile."""
+        name = self.roles.b.buffer.name
+        if rows:
+            sch.annotate(tiles, PREFETCH, {name: 1})
+            return
+        bytes_, cache = _FAR if height >= _SLOWLY else _NEARBY
+        sch.annotate(steps, PREFETCH, {name: [max(1, bytes_ // (4 * wide)), cache]})
 
     def _taps_written_out(self, edges: bool) -> bool:
         """Whether a filter's columns are: where edges are most of the work their conditions are
