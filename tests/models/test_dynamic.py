@@ -26,8 +26,10 @@ from tests.models.test_networks import image, masked
 F32 = np.float32
 
 
-def build(m: onnx.ModelProto, cache: str, shapes: Any, threads: int = 2) -> NativeExecutable:
-    options = smelt.Options(threads=threads, cache_dir=cache)
+def build(
+    m: onnx.ModelProto, cache: str, shapes: Any, threads: int = 2, opt_level: int = 3
+) -> NativeExecutable:
+    options = smelt.Options(threads=threads, cache_dir=cache, opt_level=opt_level)
     exe = smelt.compile(m, shapes=shapes, options=options)
     assert isinstance(exe, NativeExecutable)
     return exe
@@ -38,10 +40,12 @@ def symbols_of(exe: NativeExecutable, variant: dict[str, int] | None = None) -> 
     return [k["symbol"] for k in exe.metadata["kernels"] if k.get("variant") == variant]
 
 
+SHAPES = {"input": (Size("n", max=16, likely=(1, 8)), 3, 40, 40)}
+
+
 @pytest.fixture(scope="module", name="resnet")
 def fixture_resnet(cache: str) -> NativeExecutable:
-    n = Size("n", max=16, likely=(1, 8))
-    return build(conv_nets.resnet18_small("batch"), cache, {"input": (n, 3, 40, 40)})
+    return build(conv_nets.resnet18_small("batch"), cache, SHAPES)
 
 
 def test_a_variant_is_the_static_build(resnet: NativeExecutable, cache: str) -> None:
@@ -72,10 +76,20 @@ def test_the_sizes_choose_what_runs(resnet: NativeExecutable) -> None:
         assert [k.name for k in report.kernels] == [k["name"] for k in ran]
 
 
-def test_constants_stand_in_memory_once(resnet: NativeExecutable, cache: str) -> None:
+def test_constants_stand_in_memory_once(cache: str) -> None:
     """An image has as many pixels in any batch: all variants pack the weights alike."""
-    static = build(conv_nets.resnet18_small(1), cache, None)
-    assert resnet.memory.weights < 1.15 * static.memory.weights
+    exe = build(conv_nets.resnet18_small("batch"), cache, SHAPES, opt_level=2)
+    static = build(conv_nets.resnet18_small(1), cache, None, opt_level=2)
+    assert exe.memory.weights < 1.15 * static.memory.weights
+
+
+def test_constants_stand_in_memory_once_for_each_algorithm(
+    resnet: NativeExecutable, cache: str
+) -> None:
+    """One image may be too little work for filters that are transformed; the general code and the
+    variant of many images share them."""
+    one, many = [build(conv_nets.resnet18_small(n), cache, None).memory.weights for n in (1, 8)]
+    assert resnet.memory.weights < 1.15 * max(many, one + many * (one != many))
 
 
 def test_a_library_holds_the_variants(resnet: NativeExecutable, tmp_path: Path) -> None:

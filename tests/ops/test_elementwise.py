@@ -128,6 +128,15 @@ def test_bits(dtype: str) -> None:
         Case(name, data((3, 4), dtype, -20, 20), data((4,), dtype, 0, 3)).check()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_shifts_by_any_number_of_places(dtype: str) -> None:
+    """Behind the width and before the start nothing is left but the sign."""
+    places = np.array([0, 1, 7, 8, 31, 32, 63, 64, 100, -1, -100]).astype(dtype)
+    values = np.array([[-128], [-2], [5], [127]]).astype(dtype)
+    for name in ("left_shift", "right_shift"):
+        Case(name, values, places).check()
+
+
 def test_where_and_prelu() -> None:
     Case("where", data((3, 1), "bool"), data((4,)), data((2, 3, 4))).check()
     Case("where", data((3, 4), "bool"), data((3, 4), "int64"), data((), "int64")).check()

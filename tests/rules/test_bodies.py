@@ -120,6 +120,26 @@ def test_symbolic_images(name: str, machine: Machine) -> None:
         close(found, np.maximum(expected(x, f, (1, 1, 1, 1)) + b, 0))
 
 
+@pytest.mark.parametrize("machine", [TWO, NARROW], ids=["two", "narrow"])
+@pytest.mark.parametrize("known", [(), (0, 1), (2, 3), (0, 2, 3)])
+def test_interpolations_are_tiles_only_where_these_are_small(
+    known: tuple[int, ...], machine: Machine
+) -> None:
+    """Axis by axis: what a tile would keep between them may have any size."""
+    shape = (2, 43, 3, 5)
+    sizes = dict(zip("nchw", shape, strict=True))
+    extents = [e if d in known else te.size_var("nchw"[d]) for d, e in enumerate(shape)]
+    x = te.placeholder((2, 40, 4, 4), name="x")
+    resize = get_op("resize")
+    attrs = resize.normalize({"sizes": extents, "mode": "linear"})
+    y: Tensor = resize.fn(x, **attrs)
+    func = laid_out(made(x, y), {"x": NHWC, y.name: NHWC})
+    value = data(2, 40, 4, 4)
+    (found,) = run(func, value, machine=machine, sizes=sizes)
+    assert resize.meaning is not None
+    close(found, resize.meaning(value, **attrs | {"sizes": shape}))
+
+
 def chosen(machine: Machine, size: int, constants: frozenset[str] = frozenset({"f"})) -> Plan:
     func = program(BODIES["winograd4"][1], 1, 32, 32, size, size, (1, 1, 1, 1))
     return plan(func, machine, constants)

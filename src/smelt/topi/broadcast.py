@@ -10,8 +10,8 @@ import numpy as np
 
 from smelt.ir import build
 from smelt.ir import dtype as dt
-from smelt.ir.build import call, select
-from smelt.ir.expr import NE, And, Expr, Not, Or, cast
+from smelt.ir.build import all_of, call, select
+from smelt.ir.expr import NE, And, Expr, Not, Or, cast, const
 from smelt.te.tensor import Tensor
 
 from .common import (
@@ -167,8 +167,18 @@ def _bitwise(name: str, what: str, meaning: Meaning, logic: Function) -> Op:
 
 
 def _shift(name: str, what: str, meaning: Meaning, intrinsic: str) -> Op:
-    return _zipped(name, what, rounded(meaning), functools.partial(call, intrinsic),
+    return _zipped(name, what, rounded(meaning), functools.partial(_shifted, intrinsic),
                    check=integers_only)  # fmt: skip
+
+
+def _shifted(intrinsic: str, a: Expr, b: Expr) -> Expr:
+    """As numpy counts: all bits leave where b is negative or at least the width; processors and
+    LLVM have no common answer to that."""
+    last = dt.bits(a.dtype) - 1
+    inside = all_of([b >= 0, b <= last] if dt.is_signed(a.dtype) else [b <= last])
+    if intrinsic == "shift_right" and dt.is_signed(a.dtype):
+        return call(intrinsic, a, select(inside, b, last))
+    return select(inside, call(intrinsic, a, call("bitwise_and", b, const(last, b.dtype))), 0)
 
 
 logical_and = _logical("logical_and", "Whether both are true.", np.logical_and, And)
@@ -178,10 +188,13 @@ bitwise_and = _bitwise("bitwise_and", "The bits set in both.", np.bitwise_and, A
 bitwise_or = _bitwise("bitwise_or", "The bits set in one or both.", np.bitwise_or, Or)
 bitwise_xor = _bitwise("bitwise_xor", "The bits set in exactly one.", np.bitwise_xor, NE)
 left_shift = _shift(
-    "left_shift", "The bits of a moved up by b places.", np.left_shift, "shift_left"
+    "left_shift",
+    "The bits of a moved up by b places; none are left behind the width.",
+    np.left_shift,
+    "shift_left",
 )
 right_shift = _shift(
-    "right_shift", "The bits of a moved down by b places; the sign stays.", np.right_shift,
+    "right_shift", "The bits of a moved down by b places; the sign fills.", np.right_shift,
     "shift_right",
 )  # fmt: skip
 

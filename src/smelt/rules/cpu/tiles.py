@@ -65,6 +65,10 @@ class Tiles:
         space = TilesSpace(site, chain, known)
         if space.vector.var not in space.shared:
             return Refusal("vectors that would lie across tiles")
+        if value_of(space.vector.extent) is None:
+            return Refusal("vectors along an unknown size")
+        if space.has_long_tiles(known):
+            return Refusal("tiles too large for registers")
         return space
 
 
@@ -143,6 +147,16 @@ class TilesSpace(Space):
         vectors = -(-self.vector.size // self.lanes)
         self.several = max([v for v in range(1, _PIECE + 1) if vectors % v == 0])
         self.domains = (task_domain(site.machine),)
+
+    def has_long_tiles(self, links: Sequence[Link]) -> bool:
+        """Whether a dimension that stays inside of a tile is long, or of unknown size."""
+        shared = set(self.shared)
+        for x, n in zip(reversed(links), reversed(self.chain), strict=False):
+            inside = [a for a in n.axes if a.var in x.own and a.var not in shared]
+            if any((value_of(a.extent) or _SHORT + 1) > _SHORT for a in inside):
+                return True
+            shared = {x.own[v] for v in shared}
+        return False
 
     def cost(self, columns: Columns) -> Cost:
         """Arithmetic of every block, loads and stores of the tiles, bytes at both ends."""
