@@ -77,9 +77,15 @@ def flat(func: PrimFunc, fused: bool = False) -> PrimFunc:
     return finish(func) if fused else func
 
 
-def run_llvm(func: PrimFunc, *args: Any, ordered: bool = False) -> int:
-    """Run a flat program on numpy arrays (in place) and numbers; its status."""
-    code = compiler().object(emit_module([func]), func.name)
+def run_llvm(
+    func: PrimFunc, *args: Any, ordered: bool = False, target: Target | None = None
+) -> int:
+    """Run a flat program on numpy arrays (in place) and numbers; its status.
+
+    target  of which processor the instructions are; None: this one's
+    """
+    made = compiler() if target is None else ObjectCompiler(target)
+    code = made.object(emit_module([func], target), func.name)
     addresses, keep = link_in_process([code], [func.name])
     given: list[Any] = [ctypes.byref(Host(None, FORWARDS if ordered else BACKWARDS, None, None))]
     for p, a in zip(func.params, args, strict=True):

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from smelt.codegen.llvm import resolve
 from smelt.ir import dtype as dt
+from smelt.target import Target
 from smelt.tir.interpret import interpret
 from smelt.tir.parser import parse
 
@@ -139,6 +141,26 @@ def test_masked_tails(n: int, dtype: str) -> None:
         b,
         n,
     )
+
+
+@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "native"])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool"])
+@pytest.mark.parametrize("lanes", [16, 32, 64])
+def test_masks_of_vectors_wider_than_registers(cpu: str, dtype: str, lanes: int) -> None:
+    """They are cut into parts that registers hold."""
+    n = lanes + lanes // 2 + 3
+    func = flat(parse(
+        f'def f(A: T.Buffer((n,), "{dtype}"), B: T.Buffer((n,), "{dtype}"), n: T.int64):\n'
+        "    for o in range(2):\n"
+        f"        for i in T.vectorized({lanes}):\n"
+        f"            if o * {lanes} + i < n:\n"
+        f"                B[o * {lanes} + i] = A[o * {lanes} + i]\n"
+    ))  # fmt: skip
+    a, b = ints(n, dtype), ints(n, dtype, 1)
+    whole = np.concatenate([b, b])  # what is behind the end stays
+    target = resolve(Target(f"llvm -mcpu={cpu}"))
+    assert run_llvm(func, a, whole[:n], n, target=target) == 0
+    np.testing.assert_array_equal(whole, np.concatenate([a, b]))
 
 
 def test_both_branches_of_a_vector_condition() -> None:

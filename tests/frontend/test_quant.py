@@ -26,6 +26,13 @@ def whole(dtype: str, *shape: int, seed: int = 0) -> Array:
     return RNG(seed).integers(info.min, info.max, shape, endpoint=True).astype(dtype)
 
 
+def weights(types: tuple[str, str], *shape: int) -> Array:
+    """onnxruntime adds pairs of products of uint8 and int8 in 16 bits where the CPU has no VNNI:
+    with these weights they stay in range."""
+    whole_range = whole(types[1], *shape, seed=1)
+    return whole_range >> 1 if types == ("uint8", "int8") else whole_range
+
+
 def f32(*values: float) -> Array:
     return np.array(values if len(values) > 1 else values[0], np.float32)
 
@@ -149,7 +156,7 @@ def test_dynamic_quantization() -> None:
 @pytest.mark.parametrize("types", [("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")])
 @pytest.mark.parametrize("known", [True, False])
 def test_matmul_integer(types: tuple[str, str], known: bool) -> None:
-    a, b = whole(types[0], 2, 5, 7), whole(types[1], 7, 4, seed=1)
+    a, b = whole(types[0], 2, 5, 7), weights(types, 7, 4)
     za, zb = np.array(9, types[0]), whole(types[1], 4, seed=2)
     rest = {"b": b, "c": za, "d": zb}
     given = {"a": a} if known else {"a": a, **rest}
@@ -157,10 +164,11 @@ def test_matmul_integer(types: tuple[str, str], known: bool) -> None:
     check(single("MatMulInteger", {"a": a}, {"b": b}), {"a": a})
 
 
-def test_zero_points_of_rows() -> None:
-    a, b = whole("uint8", 2, 5, 7), whole("uint8", 2, 7, 4, seed=1)
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_zero_points_of_rows(dtype: str) -> None:
+    a, b = whole("uint8", 2, 5, 7), whole(dtype, 2, 7, 4, seed=1)
     rows = whole("uint8", 5, seed=2)
-    columns = whole("uint8", 2, 1, 4, seed=3)
+    columns = whole(dtype, 2, 1, 4, seed=3)
     got = ours(single("MatMulInteger", {"a": a}, {"b": b, "c": rows, "d": columns}), {"a": a})[0]
     want = (a.astype(int) - rows[:, None]) @ (b.astype(int) - columns)
     np.testing.assert_array_equal(got, want)
@@ -171,7 +179,7 @@ def test_zero_points_of_rows() -> None:
 
 @pytest.mark.parametrize("types", [("uint8", "int8"), ("int8", "int8")])
 def test_qlinear_matmul(types: tuple[str, str]) -> None:
-    a, b = whole(types[0], 2, 5, 7), whole(types[1], 7, 4, seed=1)
+    a, b = whole(types[0], 2, 5, 7), weights(types, 7, 4)
     columns = RNG(0).uniform(0.002, 0.004, 4).astype(np.float32)
     for scale, zero in ((f32(0.003), np.array(0, types[1])), (columns, np.zeros(4, types[1]))):
         constants = {
@@ -197,7 +205,7 @@ def test_conv_integer(zeros: tuple[int, int], known: bool) -> None:
 def test_qlinear_conv(rank: int, types: tuple[str, str]) -> None:
     """One scale for each output channel, a bias, a border that stands for 0."""
     x = whole(types[0], 2, 3, *[8] * rank)
-    w = whole(types[1], 6, 3, *[3] * rank, seed=1)
+    w = weights(types, 6, 3, *[3] * rank)
     scale = RNG(0).uniform(0.002, 0.004, 6).astype(np.float32)
     zero = np.full(6, 0 if types[1] == "int8" else 120, types[1])
     constants = {
@@ -280,7 +288,7 @@ def test_qlinear_concat() -> None:
 
 @pytest.mark.parametrize("stored", [True, False])
 def test_qgemm(stored: bool) -> None:
-    a, b = whole("uint8", 5, 7), whole("int8", 4, 7, seed=1)
+    a, b = whole("uint8", 5, 7), weights(("uint8", "int8"), 4, 7)
     constants = {
         "b": f32(0.02), "c": np.array(9, "uint8"), "d": b, "e": f32(0.01), "f": np.array(0, "int8"),
         "g": RNG(1).integers(-4000, 4000, 4).astype(np.int32),
@@ -292,7 +300,7 @@ def test_qgemm(stored: bool) -> None:
 
 
 def test_dynamic_quantize_matmul() -> None:
-    a, b = random(5, 7), whole("int8", 7, 4)
+    a, b = random(5, 7), weights(("uint8", "int8"), 7, 4)
     constants = {"b": b, "c": f32(0.01), "d": np.array(3, "int8"), "e": random(4, seed=1)}
     m = single("DynamicQuantizeMatMul", {"a": a}, constants, domain="com.microsoft")
     near(declared(m, "float32", 5, 4), {"a": a})

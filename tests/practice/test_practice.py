@@ -40,6 +40,13 @@ def test_all_schedules_compute_the_product(name: str, n: int) -> None:
     assert check(smelt.build(made.schedule, made.args), n) < 1e-5
 
 
+@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3"])
+def test_vectors_wider_than_registers_are_compiled(cpu: str) -> None:
+    """Rows of 32 with a mask, which LLVM cannot always cut."""
+    made = schedules.packed(50)
+    smelt.build(made.schedule, made.args, f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu}")
+
+
 def test_te_basics_shows_the_loops() -> None:
     text = told(lambda say: te_basics.main(32, say))
     assert "C[i, j] = C[i, j] + A[i, k] * B[k, j]" in text

@@ -76,7 +76,8 @@ def test_integer_products_are_equal() -> None:
 
 def test_qlinear_conv_and_matmul_round_floats() -> None:
     """onnxruntime multiplies by a float and rounds halves to even: one step apart at most."""
-    a, w = numbers(0, "uint8", 1, 4, 8, 8), numbers(1, "int8", 6, 4, 3, 3)
+    # two products fit into 16 bits, in which onnxruntime adds them where the CPU has no VNNI
+    a, w = numbers(0, "uint8", 1, 4, 8, 8), numbers(1, "int8", 6, 4, 3, 3) >> 1
     per = tuple(np.linspace(0.002, 0.004, 6).tolist())
     x = var("x", a)
     sums = q.conv2d(x, relay.const(w), zero(100), zero(0), scale(0.02), scale(*per), (3, 3), 6)

@@ -173,18 +173,38 @@ latency           5 cycles
 add_latency       3 cycles
 dot               none
 dots              0 a cycle
-L1                32 KiB, 62 bytes a cycle
-L2                256 KiB, 28 bytes a cycle
-L3                8 MiB for 4 cores, 16 bytes a cycle
+L1                32 KiB, 62 bytes a cycle, 8 ways
+L2                256 KiB, 28 bytes a cycle, 8 ways
+L3                8 MiB for 4 cores, 16 bytes a cycle, 8 ways
 memory            14 GB/s
 memory_all        22 GB/s
 memory_latency    70 ns
 launch            1 us
+task              30 ns
+line_bytes        64 bytes
+page_bytes        4096 bytes
+pages             64
+page_cycles       4 cycles
 pointer_bytes     8 bytes
 cores             2
 scopes            global"""
     )
     assert "caches            none" in machine_text(machine_of(Target("c -mcpu=cortex-m0")))
+
+
+@pytest.mark.parametrize(
+    ("words", "line", "page", "way"),
+    [
+        (HASWELL, 64, 4096, 4096),
+        ("llvm -mtriple=x86_64-linux-gnu -mcpu=znver5", 64, 4096, 4096),
+        ("llvm -mtriple=arm64-apple-darwin -mcpu=apple-m2", 128, 16384, 16384),
+        ("c -mcpu=cortex-m7", 32, 4096, 2048),
+    ],
+)
+def test_lines_and_pages(words: str, line: int, page: int, way: int) -> None:
+    """Addresses a way apart share a set of the nearest cache."""
+    m = machine_of(Target(words))
+    assert (m.line_bytes, m.page_bytes, m.cache(1).way) == (line, page, way)
 
 
 # ---- what was measured -----------------------------------------------------------------------

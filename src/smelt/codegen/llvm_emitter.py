@@ -10,12 +10,15 @@ import numpy as np
 
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import Call, Expr, Var
-from smelt.target import Target
+from smelt.target import Target, machine_of
 from smelt.target.processor import lacks, pointer_bytes
 from smelt.tir import nodes as tir
 from smelt.tir.script_ops import place_of
 
 from .llvm_types import llvm_type, mangled
+
+_WIDEST = 64
+"""Bytes of a vector register of a processor of which nothing is said."""
 
 
 class ModuleText:
@@ -25,6 +28,7 @@ class ModuleText:
         """An empty module."""
         self.pointer_bytes = 8 if target is None else pointer_bytes(target)
         self.lacks = () if target is None else lacks(target)
+        self.vector_bytes = _WIDEST if target is None else machine_of(target).vector_bytes
         self.functions: list[str] = []
         self.declared: dict[str, str] = {}  # by the names that are used
         self.constants: dict[str, str] = {}  # names by what they hold

@@ -16,6 +16,9 @@ from .llvm_emitter import Loaded
 from .llvm_ops import ScalarOps
 from .llvm_types import llvm_type, mangled, mem_type
 
+_CUT = 16
+"""Bytes of a vector that is never cut."""
+
 
 class MemoryOps(ScalarOps):
     """The part of a function's emitter that knows memory."""
@@ -102,12 +105,52 @@ class MemoryOps(ScalarOps):
 
     def _masked_load(self, pointer: str, mask: str, lanes: int, scalar: str) -> str:
         """A vector of which only some lanes are loaded, the others are zero."""
+        if self._is_wide(lanes, scalar):
+            low, high = [
+                self._masked_load(p, m, lanes // 2, scalar)
+                for p, m in self._halves(pointer, mask, lanes, scalar)
+            ]
+            half, order = f"<{lanes // 2} x {mem_type(scalar)}>", _counted(0, lanes)
+            return self.assign(f"shufflevector {half} {low}, {half} {high}, {order}")
         kind, name = f"<{lanes} x {mem_type(scalar)}>", _masked("load", scalar, lanes)
         self.module.declared[name] = f"declare {kind} {name}(ptr, <{lanes} x i1>, {kind})"
         return self.assign(
             f"call {kind} {name}(ptr align {dt.bytes_of(scalar)} {pointer}, "
             f"<{lanes} x i1> {mask}, {kind} zeroinitializer)"
         )
+
+    def _masked_store(self, pointer: str, mask: str, lanes: int, scalar: str, value: str) -> None:
+        """Store the lanes of a vector where a mask holds."""
+        kind, name = f"<{lanes} x {mem_type(scalar)}>", _masked("store", scalar, lanes)
+        if self._is_wide(lanes, scalar):
+            for n, (p, m) in enumerate(self._halves(pointer, mask, lanes, scalar)):
+                part = self._half(kind, value, lanes, n)
+                self._masked_store(p, m, lanes // 2, scalar, part)
+            return
+        self.module.declared[name] = f"declare void {name}({kind}, ptr, <{lanes} x i1>)"
+        self.line(
+            f"call void {name}({kind} {value}, ptr align {dt.bytes_of(scalar)} {pointer}, "
+            f"<{lanes} x i1> {mask})"
+        )
+
+    def _is_wide(self, lanes: int, scalar: str) -> bool:
+        """Whether a vector with a mask has to be cut: LLVM, where it cuts one, loses the size of
+        the access, and may end the process when it compares it with others."""
+        most = max(_CUT, self.module.vector_bytes)
+        return lanes % 2 == 0 and lanes * dt.bytes_of(scalar) > most
+
+    def _halves(
+        self, pointer: str, mask: str, lanes: int, scalar: str
+    ) -> Iterator[tuple[str, str]]:
+        """The pointer and the mask of each half of a vector in memory."""
+        for n in range(2):
+            at = self.moved(mem_type(scalar), pointer, lanes // 2) if n else pointer
+            yield at, self._half(f"<{lanes} x i1>", mask, lanes, n)
+
+    def _half(self, kind: str, value: str, lanes: int, n: int) -> str:
+        """The first or the second half of a vector."""
+        order = _counted(n * lanes // 2, lanes // 2)
+        return self.assign(f"shufflevector {kind} {value}, {kind} poison, {order}")
 
     def _vector_load(self, buffer: Buffer, base: Expr, lanes: int, scalar: str) -> str:
         memory = f"<{lanes} x {mem_type(scalar)}>"
@@ -197,12 +240,7 @@ class MemoryOps(ScalarOps):
             if mask is None:
                 self.line(f"store {kind} {value}, ptr {pointer}, align {dt.bytes_of(scalar)}")
             else:
-                name = _masked("store", scalar, lanes)
-                self.module.declared[name] = f"declare void {name}({kind}, ptr, <{lanes} x i1>)"
-                self.line(
-                    f"call void {name}({kind} {value}, ptr align {dt.bytes_of(scalar)} {pointer}, "
-                    f"<{lanes} x i1> {mask})"
-                )
+                self._masked_store(pointer, mask, lanes, scalar, value)
         else:
             self._scatter(s.buffer, index, value, kind, lanes, mask)
         self._forget(s.buffer)
@@ -257,6 +295,11 @@ class MemoryOps(ScalarOps):
             own = frozenset([n.buffer]) if isinstance(n, BufferLoad) else frozenset[Buffer]()
             known[n] = own.union(*[known[c] for c in parts])
         return known[e]
+
+
+def _counted(first: int, count: int) -> str:
+    """The order of a shuffle that takes lanes as they follow one another."""
+    return f"<{count} x i32> <{', '.join([f'i32 {first + i}' for i in range(count)])}>"
 
 
 def _masked(what: str, scalar: str, lanes: int) -> str:

@@ -35,10 +35,6 @@ class Cost:
     others: Counts | list[float] = 0.0
 
 
-_PAGE, _PAGES, _PAGE_CYCLES = 4096, 64, 4.0
-"""Bytes of a page of memory, how many a core remembers, and what another one costs."""
-_TASK = 30e-9
-"""Seconds to claim a task."""
 _UNEVEN = 0.1
 """How much longer the last core takes where each has one task."""
 _OVERLAP = 0.2
@@ -63,7 +59,7 @@ def seconds(cost: Cost, machine: Machine) -> Array:
     stacked = np.stack(np.broadcast_arrays(*parts))
     longest = stacked.max(axis=0)
     total = longest + _OVERLAP * (stacked.sum(axis=0) - longest)
-    started = np.where(tasks > 1, cost.launches * machine.launch + tasks * _TASK, 0.0)
+    started = np.where(tasks > 1, cost.launches * machine.launch + tasks * machine.task, 0.0)
     return np.asarray(total + started + np.asarray(cost.others))
 
 
@@ -72,13 +68,13 @@ def flows(moved: float, machine: Machine) -> tuple[float, ...]:
     return tuple([moved * (n == 0 or moved > size) for n, size in enumerate(shares(machine))])
 
 
-def page_cycles(steps: Iterable[tuple[int, int]]) -> float:
+def page_cycles(steps: Iterable[tuple[int, int]], machine: Machine) -> float:
     """Cycles to find the page of an element, on average, of an operand that is read in steps.
 
     steps  of nested loops: iterations, and the bytes from one to the next
     """
-    jumps = prod([count for count, size in steps if size >= _PAGE])
-    return _PAGE_CYCLES if jumps > _PAGES else 0.0
+    jumps = prod([count for count, size in steps if size >= machine.page_bytes])
+    return machine.page_cycles if jumps > machine.pages else 0.0
 
 
 def shares(machine: Machine) -> list[float]:

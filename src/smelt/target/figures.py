@@ -9,9 +9,9 @@ Caches and their bandwidths are those of WikiChip and of Chips and Cheese.
 
 Nobody publishes some figures, and one name stands for many products. These are plain estimates for
 a usual product with that core: all clocks, memory bandwidths and latencies; what one core sustains
-from L3, and from any cache of Arm and RISC-V cores; floats of processors without a unit for them
-(a library's 50 cycles); units and latencies of the Cortex-R, of other makers' Arm cores but
-Apple's, of RISC-V cores but the X60, and of Hexagon.
+from L3, and from any cache of Arm and RISC-V cores; ways and pages, and what pages and tasks cost;
+floats of processors without a unit for them (a library's 50 cycles); units and latencies of the
+Cortex-R, of other makers' Arm cores but Apple's, of RISC-V cores but the X60, and of Hexagon.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from functools import cache
 
 from .processor import LEVELS, architecture, features_of, pointer_bytes
 from .target import Target
+
+_WAYS = 8
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,13 @@ class Figures:
     memory          GB/s of one core; memory_all: of all
     memory_latency  ns
     launch          microseconds of a parallel loop around nothing
+    line            bytes that come from memory together
+    ways            places in L1 for lines whose addresses differ in the upper bits alone; further
+                    caches are taken to have _WAYS
+    page            bytes of a page of memory
+    pages           pages whose place a core knows at once
+    page_cycles     what another one costs, as others are looked up meanwhile
+    task            nanoseconds to claim a piece of a parallel loop
     """
 
     clock: float
@@ -57,10 +66,17 @@ class Figures:
     memory_all: float
     memory_latency: float
     launch: float = 1.0
+    line: int = 64
+    ways: int = _WAYS
+    page: int = 4096
+    pages: int = 64
+    page_cycles: float = 4.0
+    task: float = 30.0
 
 
 K, M = 1 << 10, 1 << 20
 _F = Figures
+_APPLE = {"line": 128, "page": 16 * K}
 
 _X86: tuple[tuple[str, Figures], ...] = (
     # Levels: a middling server of the age.
@@ -87,24 +103,25 @@ _X86: tuple[tuple[str, Figures], ...] = (
                    ((32 * K, 1, 62), (256 * K, 1, 32), (8 * M, 4, 18)), 18, 30, 60)),
     ("cannonlake icelake-client rocketlake tigerlake",
      _F(3.8, 32, 64, 2, 2, 2, 2, 1, 4, 4,
-        ((48 * K, 1, 110), (512 * K, 1, 45), (8 * M, 4, 18)), 20, 38, 75)),
+        ((48 * K, 1, 110), (512 * K, 1, 45), (8 * M, 4, 18)), 20, 38, 75, ways=12)),
     ("alderlake meteorlake raptorlake", _F(4.6, 32, 32, 2, 2, 2, 3, 2, 4, 3,
                                            ((48 * K, 1, 92), (1280 * K, 1, 45), (30 * M, 8, 20)),
-                                           30, 60, 80)),
+                                           30, 60, 80, ways=12)),
     ("arrowlake arrowlake-s lunarlake pantherlake",
      _F(5.0, 32, 32, 2, 2, 2, 3, 2, 4, 3,
-        ((48 * K, 1, 92), (3 * M, 1, 45), (36 * M, 8, 16)), 35, 75, 95)),
+        ((48 * K, 1, 92), (3 * M, 1, 45), (36 * M, 8, 16)), 35, 75, 95, ways=12)),
     ("skylake-avx512 skx cascadelake cooperlake",
      _F(2.7, 64, 64, 2, 2, 2, 2, 1, 4, 4,
         ((32 * K, 1, 110), (1 * M, 1, 45), (22 * M, 16, 8)), 11, 100, 90, 2)),
     ("icelake-server", _F(2.9, 64, 64, 2, 2, 2, 2, 1, 4, 4,
-                          ((48 * K, 1, 110), (1280 * K, 1, 45), (48 * M, 32, 9)), 12, 150, 90, 2)),
+                          ((48 * K, 1, 110), (1280 * K, 1, 45), (48 * M, 32, 9)),
+                          12, 150, 90, 2, ways=12)),
     ("sapphirerapids emeraldrapids", _F(2.8, 64, 64, 2, 2, 2, 2, 1, 4, 3,
                                         ((48 * K, 1, 110), (2 * M, 1, 45), (60 * M, 32, 9)),
-                                        12, 220, 115, 2)),
+                                        12, 220, 115, 2, ways=12)),
     ("graniterapids graniterapids-d", _F(3.0, 64, 64, 2, 2, 2, 2, 1, 4, 3,
                                          ((48 * K, 1, 110), (2 * M, 1, 45), (144 * M, 43, 9)),
-                                         14, 400, 120, 2)),
+                                         14, 400, 120, 2, ways=12)),
     ("knl", _F(1.4, 64, 64, 2, 2, 0, 2, 1, 6, 6, ((32 * K, 1, 90), (1 * M, 2, 24)),
                8, 350, 150, 4)),
     ("atom bonnell", _F(1.6, 16, 16, 0.5, 1, 0, 1, 1, 5, 5,
@@ -140,7 +157,7 @@ _X86: tuple[tuple[str, Figures], ...] = (
     ("znver4", _F(3.7, 32, 32, 2, 2, 2, 2, 1, 4, 3,
                   ((32 * K, 1, 64), (1 * M, 1, 32), (32 * M, 8, 24)), 25, 40, 100)),
     ("znver5", _F(4.1, 64, 64, 2, 2, 2, 2, 1, 4, 2,
-                  ((48 * K, 1, 128), (1 * M, 1, 64), (32 * M, 8, 28)), 40, 60, 100)),
+                  ((48 * K, 1, 128), (1 * M, 1, 64), (32 * M, 8, 28)), 40, 60, 100, ways=12)),
 )  # fmt: skip
 _ARM: tuple[tuple[str, Figures], ...] = (
     # Cortex-A, in 64 and 32 bits
@@ -196,22 +213,28 @@ _ARM: tuple[tuple[str, Figures], ...] = (
                  30, 800, 140, 2)),
     # Apple: the performance cores; the system's cache behind them is left out
     ("apple-a8 apple-a9 apple-a10", _F(1.8, 16, 16, 3, 3, 0, 2, 1, 4, 3,
-                                       ((64 * K, 1, 32), (3 * M, 2, 20)), 12, 20, 110)),
+                                       ((64 * K, 1, 32), (3 * M, 2, 20)), 12, 20, 110,
+                                       page=16 * K)),
     ("apple-a11 apple-a12 apple-a13 apple-s6 apple-s7 apple-s8",
-     _F(2.5, 16, 16, 3, 3, 3, 2, 2, 4, 3, ((64 * K, 1, 32), (8 * M, 2, 28)), 25, 32, 100)),
+     _F(2.5, 16, 16, 3, 3, 3, 2, 2, 4, 3, ((64 * K, 1, 32), (8 * M, 2, 28)), 25, 32, 100,
+      **_APPLE)),
     ("apple-a14 apple-m1", _F(3.1, 16, 16, 4, 4, 4, 3, 2, 4, 3,
-                              ((128 * K, 1, 48), (12 * M, 4, 32)), 58, 60, 100)),
+                              ((128 * K, 1, 48), (12 * M, 4, 32)), 58, 60, 100,
+      **_APPLE)),
     ("apple-a15 apple-a16 apple-m2 apple-s9 apple-s10",
-     _F(3.4, 16, 16, 4, 4, 4, 3, 2, 4, 3, ((128 * K, 1, 48), (16 * M, 4, 32)), 75, 90, 100)),
+     _F(3.4, 16, 16, 4, 4, 4, 3, 2, 4, 3, ((128 * K, 1, 48), (16 * M, 4, 32)), 75, 90, 100,
+      **_APPLE)),
     ("apple-a17 apple-m3", _F(3.9, 16, 16, 4, 4, 4, 3, 2, 4, 3,
-                              ((128 * K, 1, 48), (16 * M, 4, 32)), 80, 92, 100)),
+                              ((128 * K, 1, 48), (16 * M, 4, 32)), 80, 92, 100,
+      **_APPLE)),
     ("apple-a18 apple-m4", _F(4.3, 16, 16, 4, 4, 4, 3, 2, 4, 3,
-                              ((128 * K, 1, 48), (16 * M, 4, 32)), 95, 108, 100)),
+                              ((128 * K, 1, 48), (16 * M, 4, 32)), 95, 108, 100,
+      **_APPLE)),
     # 32 bits only
     ("arm1176jz-s arm1176jzf-s mpcore arm1136j-s arm1136jf-s arm1156t2-s arm1156t2f-s",
-     _F(0.7, 4, 4, 0.5, 1, 0, 1, 1, 8, 8, ((16 * K, 1, 4),), 0.4, 0.4, 200)),
+     _F(0.7, 4, 4, 0.5, 1, 0, 1, 1, 8, 8, ((16 * K, 1, 4),), 0.4, 0.4, 200, line=32)),
     ("armv7 armv7a armv7l thumbv7 thumbv7a cortex-a9",
-     _F(1.2, 8, 8, 1, 1, 0, 1, 1, 6, 5, ((32 * K, 1, 8), (1 * M, 4, 4)), 1, 1.4, 150, 3)),
+     _F(1.2, 8, 8, 1, 1, 0, 1, 1, 6, 5, ((32 * K, 1, 8), (1 * M, 4, 4)), 1, 1.4, 150, 3, line=32)),
     ("cortex-a8", _F(1.0, 8, 8, 1, 1, 0, 1, 1, 5, 4, ((32 * K, 1, 8), (256 * K, 1, 8)),
                      0.8, 0.8, 150)),
     ("cortex-a7 cortex-a5", _F(1.2, 4, 8, 1, 1, 0, 1, 1, 4, 4, ((32 * K, 1, 8), (512 * K, 4, 5)),
@@ -221,15 +244,15 @@ _ARM: tuple[tuple[str, Figures], ...] = (
     ("cortex-r52 cortex-r52plus cortex-r82 cortex-r82ae",
      _F(1.0, 8, 8, 1, 1, 1, 1, 1, 4, 4, ((32 * K, 1, 8),), 1.5, 2, 120, 3)),
     ("cortex-r4 cortex-r4f cortex-r5 cortex-r7 cortex-r8",
-     _F(0.6, 4, 8, 1, 1, 1, 1, 1, 5, 5, ((32 * K, 1, 8),), 0.5, 0.6, 100)),
+     _F(0.6, 4, 8, 1, 1, 1, 1, 1, 5, 5, ((32 * K, 1, 8),), 0.5, 0.6, 100, line=32)),
     # Cortex-M: memory is on the chip
     ("cortex-m0 cortex-m0plus cortex-m1 sc000 cortex-m23 cortex-m3 sc300",
      _F(0.1, 4, 4, 0.02, 0.02, 0, 0.5, 0.5, 50, 50, (), 0.2, 0.2, 20)),
     ("cortex-m4 cortex-m33 cortex-m35p star-mc1",
      _F(0.17, 4, 4, 0.33, 1, 1, 1, 1, 3, 1, (), 0.5, 0.5, 12)),
-    ("cortex-m7", _F(0.48, 4, 4, 1, 1, 1, 2, 1, 3, 3, ((16 * K, 1, 8),), 0.8, 0.8, 60)),
+    ("cortex-m7", _F(0.48, 4, 4, 1, 1, 1, 2, 1, 3, 3, ((16 * K, 1, 8),), 0.8, 0.8, 60, line=32)),
     ("cortex-m52 cortex-m55 cortex-m85", _F(0.4, 8, 8, 1, 1, 1, 1, 1, 2, 2, ((32 * K, 1, 8),),
-                                            0.8, 0.8, 60)),
+                                            0.8, 0.8, 60, line=32)),
 )  # fmt: skip
 _RISCV: tuple[tuple[str, Figures], ...] = (
     ("generic generic-rv64 rocket-rv64 sifive-u54 sifive-s54",
@@ -264,6 +287,11 @@ _HEXAGON = _F(1.3, 128, 128, 1, 1, 2, 1, 1, 4, 4, ((1 * M, 4, 100),), 20, 30, 15
 _TABLES = {"x86": _X86, "aarch64": _ARM, "arm": _ARM, "riscv": _RISCV}
 _MICRO = re.compile(r"v\d\S*m")
 """What the architecture of a Cortex-M is called: thumbv7em, armv8.1-m.main."""
+
+
+def ways_of(f: Figures, level: int) -> int:
+    """Those of a level of cache, 1 the nearest."""
+    return f.ways if level == 1 else _WAYS
 
 
 @cache

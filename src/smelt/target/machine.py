@@ -12,7 +12,7 @@ from typing import Any
 
 from smelt.ir.node import Node
 
-from .figures import figures_of
+from .figures import figures_of, ways_of
 from .measured import read_measured, unreadable
 from .processor import architecture, features_of, lacks, pointer_bytes
 from .target import Target
@@ -25,12 +25,19 @@ class Cache(Node, interned=True):
     size             bytes, of all cores that share it together
     cores            how many share it
     bytes_per_cycle  what one core reads from it in a cycle, sustained
+    ways             places for lines whose addresses differ in the upper bits alone
     """
 
     name: str
     size: int
     cores: int
     bytes_per_cycle: float
+    ways: int
+
+    @property
+    def way(self) -> int:
+        """Bytes after which places in it repeat."""
+        return self.size // self.ways
 
 
 class Machine(Node, interned=True):
@@ -57,6 +64,11 @@ class Machine(Node, interned=True):
     memory_all        bytes a second from memory, of all cores together
     memory_latency    seconds from an address to its contents in memory
     launch            seconds to start a parallel loop and to wait for its end
+    task              seconds to claim a piece of one
+    line_bytes        bytes that come from memory together
+    page_bytes        bytes of a page of memory
+    pages             pages whose place a core knows at once
+    page_cycles       what another one costs, as others are looked up meanwhile
     pointer_bytes     bytes of an address
     cores             processors that may be used
     scopes            kinds of memory that a program may allocate in, by their names in programs
@@ -81,6 +93,11 @@ class Machine(Node, interned=True):
     memory_all: float
     memory_latency: float
     launch: float
+    task: float
+    line_bytes: int
+    page_bytes: int
+    pages: int
+    page_cycles: float
     pointer_bytes: int
     cores: int
     scopes: tuple[str, ...]
@@ -106,7 +123,7 @@ class Machine(Node, interned=True):
         if self.caches:
             return self.caches[min(level, len(self.caches)) - 1]
         space = 1 << (8 * self.pointer_bytes - 1)
-        return Cache("memory", space, self.cores, self.memory / self.clock)
+        return Cache("memory", space, self.cores, self.memory / self.clock, 1)
 
     def cache_sizes(self, threads: int = 1) -> dict[str, int]:
         """Bytes of the caches that some threads have together, each larger than the one before."""
@@ -168,11 +185,18 @@ def machine_of(target: Target, cores: int = 0) -> Machine:
         add_latency=f.add_latency,
         dot=tuple([d for d in _DOT if d in on]),
         dots=0.0 if on.isdisjoint(_VECTOR_DOT) else f.dots * narrow[0],
-        caches=tuple([Cache(f"L{n}", *level) for n, level in enumerate(f.caches, 1)]),
+        caches=tuple(
+            [Cache(f"L{n}", *level, ways_of(f, n)) for n, level in enumerate(f.caches, 1)]
+        ),
         memory=f.memory * 1e9,
         memory_all=min(f.memory_all, cores * f.memory) * 1e9,
         memory_latency=f.memory_latency * 1e-9,
         launch=f.launch * 1e-6,
+        task=f.task * 1e-9,
+        line_bytes=f.line,
+        page_bytes=f.page,
+        pages=f.pages,
+        page_cycles=f.page_cycles,
         pointer_bytes=pointer_bytes(target),
         cores=cores,
         scopes=_SCOPES.get(architecture(target), ("global",)),

@@ -13,7 +13,9 @@ _UNITS = {
     "memory_all": (1e9, "GB/s"),
     "memory_latency": (1e-9, "ns"),
     "launch": (1e-6, "us"),
-    "pointer_bytes": (1, "bytes"),
+    "task": (1e-9, "ns"),
+    **dict.fromkeys(("line_bytes", "page_bytes", "pointer_bytes"), (1, "bytes")),
+    "page_cycles": (1, "cycles"),
     **dict.fromkeys(("multiply_adds", "adds", "loads", "stores", "dots"), (1, "a cycle")),
 }
 """The size of a unit and its name, by field."""
@@ -48,4 +50,4 @@ def cache_text(cache: Cache) -> str:
     kibi = cache.size / 1024
     amount = f"{kibi:g} KiB" if kibi < 1024 else f"{kibi / 1024:g} MiB"
     shared = f" for {cache.cores} cores" if cache.cores > 1 else ""
-    return f"{amount}{shared}, {cache.bytes_per_cycle:.3g} bytes a cycle"
+    return f"{amount}{shared}, {cache.bytes_per_cycle:.3g} bytes a cycle, {cache.ways} ways"

@@ -43,10 +43,6 @@ _PACK_STEPS = 16
 _PANEL = 2
 """Vectors of a panel of constants: good for any number of rows, so that kernels for other sizes, or
 for other numbers of cores, read the same."""
-_LINE = 64
-_SETS = 4096
-"""Rows so many bytes apart share the sets of the nearest cache, which hold few of them."""
-_WAYS = 8
 _TAPS = 11
 """Columns of a filter that are written out at most, so that edges are decided tap by tap."""
 _FEW = 4
@@ -79,9 +75,9 @@ def _lanes(machine: Machine, columns: int) -> int:
     return half if fast and full < columns <= 3 * half else full
 
 
-def _in_lines(elements: int) -> float:
+def _in_lines(elements: int, machine: Machine) -> float:
     """How much more than some elements, which begin anywhere, the lines are that hold them."""
-    return (4.0 * elements + _LINE) / (4.0 * elements)
+    return (4.0 * elements + machine.line_bytes) / (4.0 * elements)
 
 
 class Contraction:
@@ -254,15 +250,16 @@ class ContractionSpace(Space):
             (full_r * full_v, r, v, 1.0), (full_v * (rest_r > 0), rest_r, v, 1.0),
             (full_r, r, last_v, masked), (rest_r > 0, rest_r, last_v, masked),
         ):  # fmt: skip
-            read = height + width * (loads + ahead * 4 * lanes / _LINE)
+            read = height + width * (loads + ahead * 4 * lanes / machine.line_bytes)
             step = tile_cycles(machine, height * width, read, 1.0, lanes) + pages
             ends = height * width / machine.stores + _AROUND
             total += count * (steps * step * slow + ends)
         # ragged edges cost code, branches and half-used vectors
         total *= 1 + 0.02 * (rest_r > 0) + 0.01 * (last_v < v)
         apart = 4 * (roles.step(roles.a, roles.rows[-1]) or 0) if roles.rows else 0
-        if apart and apart % _SETS == 0:
-            total *= np.where(r > _WAYS, 1.1, 1.0)
+        near = machine.cache(1)
+        if apart and apart % near.way == 0:  # rows share its sets
+            total *= np.where(r > near.ways, 1.1, 1.0)
         # of equals, about eight rows: few passes over B, and few enough streams of A; the last
         # registers are those that addresses and masks are wanted for
         held = r * v - machine.vector_registers / 2
@@ -295,22 +292,24 @@ class ContractionSpace(Space):
         if step != 1:
             return 1.0 if step == 0 else float(self.lanes)
         row = self.roles.step(self.roles.b, self.roles.reduce[-1]) if self.roles.reduce else 0
-        return 1.0 if row is not None and row * 4 % _LINE == 0 else 1.6
+        return 1.0 if row is not None and row * 4 % self.site.machine.line_bytes == 0 else 1.6
 
     def _crowded(self, size: int, level: int) -> bool:
         """Whether rows of B where it stands push each other out of a cache: their distance has them
         share few of its sets. Places in the last one are scattered by the processor."""
         step = self.roles.step(self.roles.b, self.roles.reduce[-1]) if self.roles.reduce else 0
-        if not step or level + 1 == len(self.site.machine.caches):
+        caches = self.site.machine.caches
+        if not step or level + 1 == len(caches):
             return False
-        way = size // _WAYS
-        return self._extent(self.roles.reduce) > _WAYS * (way // gcd(4 * step, way))
+        ways = caches[level].ways
+        way = size // ways
+        return self._extent(self.roles.reduce) > ways * (way // gcd(4 * step, way))
 
     def _pages(self) -> float:
         """Cycles to find the page of a row of B where it stands."""
         roles = self.roles
         steps = [(guess(i.dom.extent), 4 * (roles.step(roles.b, i) or 0)) for i in roles.reduce]
-        return page_cycles(steps)
+        return page_cycles(steps, self.site.machine)
 
     def _copy_cycles(self, elements: float) -> float:
         """Cycles to lay B out in panels: loads and stores, shuffles where columns lie apart."""
@@ -337,11 +336,12 @@ class ContractionSpace(Space):
         tiles = -(-rows // columns["rows"])
         read, wrote = 1.0, 1.0
         if roles.group:
-            read, wrote = map(_in_lines, (guess(roles.reduce[-1].dom.extent), self.columns))
+            read = _in_lines(guess(roles.reduce[-1].dom.extent), machine)
+            wrote = _in_lines(self.columns, machine)
         # nothing is fetched ahead where every row of a panel stands on a page of its own
         short = 1.0 + _AHEAD / (4.0 * columns["vectors"] * self.lanes)
         apart = scattered & (self._pages() > 0)
-        between = columns["rows"] * _LINE / (4 * self.lanes)
+        between = columns["rows"] * machine.line_bytes / (4 * self.lanes)
         unseen = _UNSEEN * np.clip(between / _SEEN - 1, 0, 1) * self._fetches
         known = np.where(apart, _ALTHOUGH * (short - 1), _ASKED)
         unknown = np.where(apart, short - 1, unseen)

@@ -99,7 +99,7 @@ class Nest:
         busy = max(read / machine.loads, sum(map(worked, self.values)) / machine.multiply_adds)
         busy = max(busy, wrote / machine.stores) if summed == 1 else busy
         ends = 0.0 if summed == 1 else vectors / summed * wrote / machine.stores
-        each = busy + self.computed + self.pages() / TOGETHER + 1
+        each = busy + self.computed + self.pages(machine) / TOGETHER + 1
         return vectors * each + ends + 4 * self.every / vector.size
 
     def traffic(self, machine: Machine, constants: Collection[str]) -> tuple[float, ...]:
@@ -110,13 +110,14 @@ class Nest:
         known = sum([self.bytes_of(k) for k in cold])
         return tuple([max(n, known) for n in flows(self.moved, machine)])
 
-    def pages(self) -> float:
+    def pages(self, machine: Machine) -> float:
         """Cycles to find the pages of the elements of one step of the reduction."""
         found = 0.0
         for k, x in enumerate(self.accesses):
             moves = [(a.size, a.steps[k]) for a in self.reduce]
             size = dt.bytes_of(x.buffer.type)
-            found += page_cycles([(n, 0 if s is None else guess(s) * size) for n, s in moves])
+            steps = [(n, 0 if s is None else guess(s) * size) for n, s in moves]
+            found += page_cycles(steps, machine)
         return found
 
 

@@ -20,7 +20,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.walk import free_vars
-from smelt.rules.cost import Array, Cost, page_cycles, shares
+from smelt.rules.cost import Array, Cost, shares
 from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
 from smelt.tir.schedule import Schedule
 
@@ -35,8 +35,6 @@ _REUSED = 4
 """Results that use a factor from which laying it out in the kernel pays."""
 _FEWEST = 4
 """Lanes below which whole groups cost more than gathering them."""
-_PLANES = 1000
-"""Places far apart, between which others are met: so many that no page is remembered."""
 _COLUMNS, _VECTORS = 14, 8
 """The largest tile."""
 
@@ -98,8 +96,9 @@ class WindowSpace(Space):
         self.jumps = self.loads == self.lanes > 1
         step = roles.columns.steps[0] if roles.columns is not None else None
         size = dt.bytes_of(nest.accesses[0].buffer.type)
-        # columns that are stored far apart: each has a page of its own
-        self.planes = 0.0 if step is None else page_cycles([(_PLANES, guess(step) * size)])
+        # columns that are stored far apart, between which others are met: no page is remembered
+        apart = step is not None and guess(step) * size >= site.machine.page_bytes
+        self.planes = site.machine.page_cycles if apart else 0.0
         others = [k for k in range(1, len(nest.accesses)) if not self._slides(k)]
         # factors of some channels stay near while the image passes by; else memory sets the order
         self.stays = any(not is_zero(roles.vector.steps[k]) for k in others)
@@ -155,7 +154,7 @@ class WindowSpace(Space):
         loads = loads + (v * taps if self.weights else 0)
         busy = 1 / machine.multiply_adds + roles.nest.computed
         row = np.maximum(w * v * taps * busy, loads / machine.loads)
-        row = np.maximum(row, float(machine.latency * taps)) + 2 + taps * roles.nest.pages()
+        row = np.maximum(row, float(machine.latency * taps)) + 2 + taps * roles.nest.pages(machine)
         ends = v / machine.stores + self.planes
         return np.asarray(rows * row + w * ends + 6)
 
