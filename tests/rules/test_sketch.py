@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
 from typing import Any
 
@@ -11,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smelt import te
+from smelt.codegen.llvm import ObjectCompiler, resolve
+from smelt.codegen.llvm_text import emit_module
 from smelt.ir.errors import InternalError, ScheduleError
 from smelt.ir.expr import INDEX, Expr, Var
 from smelt.lowering.blocks import lower_blocks
@@ -357,3 +360,14 @@ def test_symbolic_rows_are_scored_as_several_tiles() -> None:
         (part,) = plan(matmul(m, 64, 96), ONE, frozenset({"w"})).parts
         found.append(part.choices[0].decision["rows"])
     assert found == [8, 8]
+
+
+def test_accumulators_stay_in_registers() -> None:
+    """Also where a branch has two loops with many of them behind it."""
+    chosen = plan(conv(96, 24, 56, 1), NARROW.replace(cores=1), frozenset({"w"}))
+    assert str(chosen.parts[0].choices[0]).startswith("contraction(flat=2 rows=6 vectors=2")
+    made = lower(apply(chosen, strict=True).schedule.func)
+    target = resolve(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v3"))
+    text = ObjectCompiler(target).assembly(emit_module([made], target))
+    assert text.count("vfmadd") > 12
+    assert not re.findall(r"\(%r[sb]p\), %ymm|%ymm\d+, -?\d*\(%r[sb]p\)", text)

@@ -179,7 +179,7 @@ class FunctionText(MemoryOps):
         self.names[s.var], self.depths[s.var] = name, len(self.scopes)
         body = self.nested(s.body)
         parent = self.scope.lines
-        parent += [f"br label %{pre}", f"{pre}:"]
+        parent += [f"br label %{pre}", f"{pre}:", _OWN_BLOCK]
         if isinstance(s.extent, IntImm) and s.extent.value > 0:
             parent += [f"br label %{head}"]
         else:
@@ -376,6 +376,11 @@ class FunctionText(MemoryOps):
         with self.where(listens):
             sink = self.from_host("probe_sink")
             self.line(f"call void {hook}(ptr {sink}, i64 {kernel}, i32 {end})")
+
+
+_OWN_BLOCK = 'call void asm sideeffect "", ""()'
+"""No instruction. LLVM merges empty blocks into the branch before them, where the accumulators of
+all loops behind it would start together, in more registers than there are."""
 
 
 def _spine(e: Expr) -> Expr | None:

@@ -349,8 +349,10 @@ class ContractionSpace(Space):
         found = []
         for level, share in enumerate(shares(machine)):
             size = share * _USABLE
-            # rows of an unpacked B lie apart and push each other out of the nearest cache
-            kept = np.where(by_rows, b_bytes, panel) + np.where(by_rows, a_bytes / tiles, 0.0)
+            # rows of an unpacked B lie apart and push each other out of the nearest cache; what a
+            # tile reads of A is too little for a place in it
+            passing = np.where(by_rows | (level > 0), a_bytes / tiles, 0.0)
+            kept = np.where(by_rows, b_bytes, panel) + passing
             stays = kept * np.where(scattered & (level == 0), 4.0, 1.0) <= size
             stays &= ~(scattered & self._crowded(int(share), level))
             of_b = np.where(stays, b_bytes, b_bytes * tiles) * np.where(level, pieces, 1.0)

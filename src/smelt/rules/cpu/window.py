@@ -1,7 +1,7 @@
 """Sliding windows and other reductions whose result stays in registers: depthwise convolutions,
 pooling, sums over outer dimensions.
 
-for batch, rows, channel vectors, column tiles: parallel
+for batch, channel vectors, rows, column tiles: parallel    or channel vectors innermost
     acc[columns, vectors] = 0                     in registers
     for kernel rows:                              only those inside the image
         acc[j] += x[j + k] * w[k]                 columns and kernel columns unrolled
@@ -37,6 +37,10 @@ _FEWEST = 4
 """Lanes below which whole groups cost more than gathering them."""
 _COLUMNS, _VECTORS = 14, 8
 """The largest tile."""
+_ROOM = 1.3
+"""How much larger than what stays in it a cache has to be."""
+_APART = 1.25
+"""How much longer pieces of a line take from beyond the second cache than lines in order."""
 
 
 @dataclass
@@ -87,6 +91,7 @@ class WindowSpace(Space):
         self.domains = (
             Domain("columns", tuple(range(1, min(self.columns, _COLUMNS) + 1))),
             Domain("vectors", tuple(vectors)),
+            Domain("order", self._orders(), ordered=False),
             task_domain(site.machine),
         )
         self.taps = roles.tap.size if roles.tap is not None else 1
@@ -99,11 +104,18 @@ class WindowSpace(Space):
         # columns that are stored far apart, between which others are met: no page is remembered
         apart = step is not None and guess(step) * size >= site.machine.page_bytes
         self.planes = site.machine.page_cycles if apart else 0.0
-        others = [k for k in range(1, len(nest.accesses)) if not self._slides(k)]
-        # factors of some channels stay near while the image passes by; else memory sets the order
-        self.stays = any(not is_zero(roles.vector.steps[k]) for k in others)
         moving = [k for k in range(1, len(nest.accesses)) if self._slides(k)]
         self.slides = any(not is_zero(roles.vector.steps[k]) for k in moving) or not moving
+
+    def _orders(self) -> tuple[str, ...]:
+        """What is walked inside: the image for some channels, whose factors stay near then, or the
+        channels, so that memory is met in order."""
+        roles = self.roles
+        others = [k for k in range(1, len(roles.nest.accesses)) if not self._slides(k)]
+        if all(is_zero(roles.vector.steps[k]) for k in others):
+            return ("channels",)
+        several = roles.columns is not None and self.whole > 1
+        return ("image", "channels") if several else ("image",)
 
     def legal(self, columns: Columns) -> Array:
         """Accumulators and the factors of the taps fit into the registers; no more accumulators
@@ -128,22 +140,46 @@ class WindowSpace(Space):
         return Cost(cycles, self._traffic(columns), columns["tasks"])
 
     def _traffic(self, columns: Columns) -> tuple[Array, ...]:
-        """Bytes from beyond each cache: what a tile reads stays there for the next, or not."""
+        """Bytes from beyond each cache: what a tile reads stays there for the next, or not, and
+        what a row of tiles reads for the next row. Where the image passes by for some channels,
+        the lines that these are a part of come as often as there are parts of them.
+        """
         nest, machine = self.roles.nest, self.site.machine
-        tile = np.zeros(len(columns["columns"]))
-        again = np.zeros(len(tile))
-        inside = {id(self.roles.vector): columns["vectors"] * self.lanes,
-                  id(self.roles.columns): columns["columns"]}  # fmt: skip
-        sizes = [inside.get(id(a), a.size if a.kind != "spatial" else 1) for a in nest.axes]
-        tiles = nest.every / np.prod(np.broadcast_arrays(*sizes), axis=0)
+        wide, by_image = columns["vectors"] * self.lanes, columns["order"] == "image"
+        size = dt.bytes_of(nest.accesses[0].buffer.type)
+        lines = -(-wide * size // machine.line_bytes) * machine.line_bytes / (wide * size)
+        lines = np.where(by_image & (columns["vectors"] < self.whole), lines, 1.0)
+        across = np.where(by_image, wide * lines, self.roles.vector.size)
+        tile, of_tiles = self._read(wide, columns["columns"])
+        row, of_rows = self._read(across, np.full(len(wide), self.columns))
+        found = []
+        for level, (n, share) in enumerate(
+            zip(nest.traffic(machine, self.site.cold), shares(machine), strict=True)
+        ):
+            read = np.where(_ROOM * row <= share, n, np.maximum(of_rows, n))
+            read = np.where(_ROOM * tile <= share, read, np.maximum(of_tiles, n))
+            apart = np.where(by_image & (level > 0), _APART, 1.0)
+            found.append(np.where(nest.moved > share, read * lines * apart, n))
+        return tuple(found)
+
+    def _read(self, wide: Array, columns: Array) -> tuple[Array, Array]:
+        """Bytes that a part of the result reads, of so many channels and columns, and all parts
+        together."""
+        roles, nest = self.roles, self.roles.nest
+        part = {id(roles.vector): wide, id(roles.columns): columns}
+        sizes = [part.get(id(a), a.size if a.kind != "spatial" else 1) for a in nest.axes]
+        parts = nest.every / np.prod(np.broadcast_arrays(*sizes), axis=0)
+        total = np.zeros(len(wide))
         for k, access in enumerate(nest.accesses[1:], 1):
-            part = [np.where(is_zero(a.steps[k]), 1, n)
-                    for a, n in zip(nest.axes, sizes, strict=True)]  # fmt: skip
-            bytes_ = np.prod(np.broadcast_arrays(*part), axis=0) * dt.bytes_of(access.buffer.type)
-            tile, again = tile + bytes_, again + bytes_ * tiles
-        once = nest.traffic(machine, self.site.cold)
-        return tuple([np.where(tile * 1.3 <= size, n, np.maximum(again, n))
-                      for n, size in zip(once, shares(machine), strict=True)])  # fmt: skip
+            count = np.ones(len(wide))
+            for a, n in zip(nest.axes, sizes, strict=True):
+                if is_zero(a.steps[k]) or (a is roles.tap and self._slides(k)):
+                    continue
+                overlap = a is roles.columns and roles.tap is not None
+                count = count * ((n - 1) * _stride(roles) + self.taps if overlap else n)
+            whole = prod(map(guess, access.buffer.shape))
+            total += np.minimum(count, whole) * dt.bytes_of(access.buffer.type)
+        return total, total * parts
 
     def _tile(self, w: Array, v: Array) -> Array:
         """Cycles of one tile: arithmetic, loads or latency, then the stores."""
@@ -166,7 +202,8 @@ class WindowSpace(Space):
         """See the module."""
         sch, name, roles = schedule, self.site.anchor, self.roles
         epilogue = in_registers(sch, name, self.site.epilogue)
-        outer, inner = self._tiled(sch, decision["columns"], decision["vectors"])
+        by_image = decision["order"] == "image"
+        outer, inner = self._tiled(sch, decision["columns"], decision["vectors"], by_image)
         at = outer[-1]
         sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
         copy_out(sch, epilogue, len(outer), self.lanes)
@@ -175,11 +212,13 @@ class WindowSpace(Space):
         if roles.tap is not None and taps is not None and taps <= _UNROLLED:
             sch.unroll(roles.tap.loop)
         edges = sch.state.loop(at).extent
-        if self.stays and len(outer) > 1 and isinstance(edges, IntImm) and edges.value <= EDGES:
+        if by_image and len(outer) > 1 and isinstance(edges, IntImm) and edges.value <= EDGES:
             sch.unroll(outer.pop())
         share_out(sch, outer, decision["tasks"])
 
-    def _tiled(self, sch: Schedule, width: int, vectors: int) -> tuple[list[str], list[str]]:
+    def _tiled(
+        self, sch: Schedule, width: int, vectors: int, by_image: bool
+    ) -> tuple[list[str], list[str]]:
         """Cut columns and vectors; returns the outer loops and the tile's loops."""
         roles = self.roles
         self._pack(sch, vectors * self.lanes)
@@ -190,7 +229,7 @@ class WindowSpace(Space):
         if roles.columns is not None:
             c_o, c_i = sch.split(roles.columns.loop, [None, width])
             inner = [c_i, *inner]
-            outer = [*outer[:-1], v_o, *outer[-1:], c_o] if self.stays else [*outer, c_o, v_o]
+            outer = [*outer[:-1], v_o, *outer[-1:], c_o] if by_image else [*outer, c_o, v_o]
         else:
             outer = [*outer, v_o]
         sch.reorder(*outer, *[a.loop for a in _tap_order(roles)], *inner)
