@@ -371,3 +371,16 @@ def test_accumulators_stay_in_registers() -> None:
     text = ObjectCompiler(target).assembly(emit_module([made], target))
     assert text.count("vfmadd") > 12
     assert not re.findall(r"\(%r[sb]p\), %ymm|%ymm\d+, -?\d*\(%r[sb]p\)", text)
+
+
+@pytest.mark.parametrize("length", [31, 32, 33, 34, 37, 45, 150])
+@pytest.mark.parametrize("machine", [ONE, NARROW])
+def test_turns_of_a_sum_are_written_out(length: int, machine: Machine) -> None:
+    """Where four, three or two of them come out even, and where none do."""
+    func = matmul(7, 21, length)
+    x, w = data(7, length), data(length, 21)
+    (found,) = run_scheduled(func, schedule(func, machine), x, w)
+    close(found, x @ w)
+    text = emit_module([lower(schedule(func, machine).func)])
+    written_out = max([n for n in (1, 2, 3, 4) if f".t{n - 1} = " in text], default=1)
+    assert written_out == {32: 4, 33: 3, 34: 2, 45: 3, 150: 3}.get(length, 1)

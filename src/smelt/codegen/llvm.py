@@ -116,6 +116,7 @@ class ObjectCompiler:
             _initialize_all()
         self.triple = triple
         self._target = target
+        self._steps = processor.architecture(target) == "x86"
         self._level = int(target.attrs.get("opt-level", 0))
         if not 0 <= self._level <= 3:
             raise TargetError(f"opt-level is {self._level}; legal: 0 (our own text) to 3")
@@ -157,6 +158,9 @@ class ObjectCompiler:
 
     def _module(self, ir: str, name: str) -> Any:
         check_needs(ir, self._target, name)
+        # half of LLVM's time goes into a search for induction variables. The text has them; other
+        # processors' loads take an index or an offset, not both, and need more
+        llvm.set_option("smelt", f"-disable-lsr={str(self._steps).lower()}")
         layout = self._machine.target_data
         head = f'target triple = "{self.triple}"\ntarget datalayout = "{layout}"\n'
         try:

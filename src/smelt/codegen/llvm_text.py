@@ -8,12 +8,25 @@ steps, outermost loop first, with the constant last, where it folds into the ins
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import Binary, Call, Cast, Expr, FloatImm, IntImm, Select, StringImm, Var, cast
+from smelt.ir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    FloatImm,
+    IntImm,
+    Mul,
+    Select,
+    StringImm,
+    Var,
+    cast,
+)
 from smelt.runtime.abi import HOST, Status
 from smelt.target import Target
 from smelt.tir import nodes as tir
@@ -172,12 +185,25 @@ class FunctionText(MemoryOps):
             self.names[s.var], self.depths[s.var] = low, len(self.scopes) - 1
             self.stmt(s.body)
             return
-        high, kind = self.value(s.min + s.extent), llvm_type(s.var.type)
-        sign = "u" if dt.kind(s.var.type) == "uint" else "s"
-        name, after = self.fresh("i"), self.fresh("n")
-        pre, head, done = self.labels(3)
+        name = self.fresh("i")
         self.names[s.var], self.depths[s.var] = name, len(self.scopes)
-        body = self.nested(s.body)
+        scope = self.nested(s.body)
+        self._serial(s, scope.lines, [(name, low, 1), *self._steps(s, scope)], extent)
+        self._after(s.body)
+
+    def _serial(
+        self, s: tir.For, body: list[str], moving: list[tuple[str, str, int]], extent: str
+    ) -> None:
+        """The blocks of a loop.
+
+        moving  what changes from turn to turn: its name, where it starts, how far it goes; the
+                loop's variable first
+        """
+        kind, once = llvm_type(s.var.type), _turns(s, body)
+        high = self.value(s.min + s.extent)
+        sign = "u" if dt.kind(s.var.type) == "uint" else "s"
+        pre, head, latch, done = self.labels(4)
+        again, (name, _, _) = self.fresh(), moving[0]
         parent = self.scope.lines
         parent += [f"br label %{pre}", f"{pre}:", _OWN_BLOCK]
         if isinstance(s.extent, IntImm) and s.extent.value > 0:
@@ -188,29 +214,46 @@ class FunctionText(MemoryOps):
                 f"{some} = icmp {sign}gt {kind} {extent}, 0",
                 f"br i1 {some}, label %{head}, label %{done}",
             ]
-        (latch,), again = self.labels(1), self.fresh()
         up = "nuw nsw" if isinstance(s.min, IntImm) and s.min.value >= 0 else f"n{sign}w"
         less = f"{sign}lt"
         if dt.width(s.var.type) < 32:  # the end may be one more than the type holds
             up, less = "", "ne"
+        parent += [f"{head}:"]
+        parent += [f"{x} = phi {kind} [ {at}, %{pre} ], [ {x}.n, %{latch} ]" for x, at, _ in moving]
+        parent += body
+        for turn in range(1, once):
+            names = {x: f"{x}.t{turn}" for x, _, _ in moving}
+            parent += [f"{names[x]} = add {kind} {x}, {turn * size}" for x, _, size in moving]
+            parent += _renamed(body, names, f".t{turn}")
+        parent += [f"br label %{latch}", f"{latch}:"]
+        parent += [f"{x}.n = add {kind} {x}, {once * size}" for x, _, size in moving[1:]]
         parent += [
-            f"{head}:",
-            f"{name} = phi {kind} [ {low}, %{pre} ], [ {after}, %{latch} ]",
-            *body,
-            f"br label %{latch}",
-            f"{latch}:",
-            f"{after} = add {up} {kind} {name}, 1",
-            f"{again} = icmp {less} {kind} {after}, {high}",
+            f"{name}.n = add {up} {kind} {name}, {once}",
+            f"{again} = icmp {less} {kind} {name}.n, {high}",
             f"br i1 {again}, label %{head}, label %{done}",
             f"{done}:",
         ]
-        self._after(s.body)
 
-    def nested(self, body: tir.Stmt) -> list[str]:
-        """The lines of a statement in a scope of its own."""
+    def _steps(self, s: tir.For, scope: LoopScope) -> list[tuple[str, str, int]]:
+        """Multiples of an innermost loop's variable, which move with it instead of being computed:
+        their names, where they start, how far they go each time."""
+        if not _is_straight(scope.lines):
+            return []
+        found = []
+        for e, name in scope.values.items():
+            if isinstance(e, Mul) and e.a is s.var and isinstance(e.b, IntImm):
+                size = e.b.value
+                made = f"{name} = mul {llvm_type(e.dtype)} {self.names[s.var]}, {size}"
+                if size not in _SCALES and made in scope.lines:
+                    scope.lines.remove(made)
+                    found.append((name, self.value(s.min * size), size))
+        return found
+
+    def nested(self, body: tir.Stmt) -> LoopScope:
+        """What a statement emits in a scope of its own."""
         self.scopes.append(LoopScope())
         self.stmt(body)
-        return self.scopes.pop().lines
+        return self.scopes.pop()
 
     def _after(self, body: tir.Stmt) -> None:
         """Forget loads of what a nested statement wrote."""
@@ -224,8 +267,8 @@ class FunctionText(MemoryOps):
             return
         condition = self.value(s.condition)
         yes, no, done = self.labels(3)
-        first = self.nested(s.then_body)
-        second = [] if s.else_body is None else self.nested(s.else_body)
+        first = self.nested(s.then_body).lines
+        second = [] if s.else_body is None else self.nested(s.else_body).lines
         self.scope.lines += [
             f"br i1 {condition}, label %{yes}, label %{no}",
             f"{yes}:",
@@ -263,7 +306,7 @@ class FunctionText(MemoryOps):
         test = self.value(condition)
         lines = self.scopes.pop().lines
         self.scope.lines += [*lines, f"br i1 {test}, label %{inside}, label %{done}", f"{inside}:"]
-        self.scope.lines += [*self.nested(body), f"br label %{head}", f"{done}:"]
+        self.scope.lines += [*self.nested(body).lines, f"br label %{head}", f"{done}:"]
         self._after(body)
 
     def allocate(self, s: tir.Allocate) -> None:
@@ -378,6 +421,37 @@ class FunctionText(MemoryOps):
             self.line(f"call void {hook}(ptr {sink}, i64 {kernel}, i32 {end})")
 
 
+def _is_straight(lines: Sequence[str]) -> bool:
+    """Whether instructions follow one another without a branch."""
+    return not any(line.endswith(":") for line in lines)
+
+
+def _turns(s: tir.For, lines: Sequence[str]) -> int:
+    """How many turns of a loop are written out one after another: several of one that adds up in
+    registers, since counting and jumping take a part of what the processor can start."""
+    if not isinstance(s.min, IntImm) or not isinstance(s.extent, IntImm):
+        return 1
+    if s.extent.value < _LONG or len(lines) > _MANY or not _is_straight(lines):
+        return 1
+    written = {b.scope for x in tir.walk(s.body) for b in stored(x)}
+    fits = [n for n in _TURNS if s.extent.value % n == 0]
+    return fits[0] if fits and written == {"local"} else 1
+
+
+def _renamed(lines: Sequence[str], names: dict[str, str], end: str) -> list[str]:
+    """Instructions once more: some names are replaced, and what they define gets new names."""
+    own = {line.split(" = ")[0] for line in lines if line.startswith("%")}
+    new = {**{x: x + end for x in own}, **names}
+    return [_NAME.sub(lambda m: new.get(m[0], m[0]), line) for line in lines]
+
+
+_NAME = re.compile(r"%[\w.]+")
+_TURNS = (4, 3, 2)
+"""How many turns of a loop are written out, if they are a divisor of all."""
+_LONG, _MANY = 32, 150
+"""Turns of a loop below which none are written out, and lines of one above which none are."""
+_SCALES = (1, 2, 4, 8)
+"""What an address may multiply an index by."""
 _OWN_BLOCK = 'call void asm sideeffect "", ""()'
 """No instruction. LLVM merges empty blocks into the branch before them, where the accumulators of
 all loops behind it would start together, in more registers than there are."""
