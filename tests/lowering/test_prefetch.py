@@ -49,6 +49,8 @@ def test_a_line_is_asked_for_once() -> None:
     twice = source.replace("            C[", f"{more}            C[")
     assert twice.count("A[T.ramp") == 2
     assert script(inject_prefetch(parse(twice))).count("prefetch") == 1
+    short = twice.replace('{"A": 1}', '{"A": [1, 1, 32]}')  # lines of eight elements
+    assert script(inject_prefetch(parse(short))).count("prefetch") == 2
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """What will be wanted soon is asked for from memory ahead of time.
 
 A loop's annotation PREFETCH, {buffer: iterations}, says whose elements, and how many of the loop's
-iterations ahead; {buffer: [iterations, 2]} asks for them no nearer than the second cache. It is
-good where a processor does not see by itself what comes next: rows that lie far apart, or many
-instructions between one line of memory and the next.
+iterations ahead; {buffer: [iterations, 2]} asks for them no nearer than the second cache, and a
+third number gives the bytes of the processor's lines. It is good where a processor does not see by
+itself what comes next: rows that lie far apart, or many instructions between one line of memory and
+the next.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from smelt.tir.rewrite import loads, map_stmts
 from smelt.tir.script_ops import PREFETCH
 
 _LINE = 64
-"""Bytes that come from memory together, on nearly all processors."""
+"""Bytes that come from memory together, where nothing else is said."""
 
 
 def inject_prefetch(func: tir.PrimFunc) -> tir.PrimFunc:
@@ -45,8 +46,9 @@ def _asking(loop: tir.For, wanted: Mapping[str, int | Sequence[int]]) -> tir.Stm
         own = {s.var for s in parts if isinstance(s, tir.LetStmt)}
         found: list[tir.Stmt] = []
         for name, ahead in wanted.items():
-            iterations, *cache = [ahead] if isinstance(ahead, int) else ahead
-            for place in _lines(inner, name, {loop.var, inner.var}, own):
+            iterations, *more = [ahead] if isinstance(ahead, int) else ahead
+            cache, line = more[:1], more[1] if len(more) > 1 else _LINE
+            for place in _lines(inner, name, line, {loop.var, inner.var}, own):
                 later = substitute(place.indices[0], {loop.var: loop.var + iterations})
                 element = tir.address_of(place.replace(indices=(later,)))
                 args = (element, *[IntImm("int32", c) for c in cache])
@@ -56,7 +58,9 @@ def _asking(loop: tir.For, wanted: Mapping[str, int | Sequence[int]]) -> tir.Stm
     return map_stmts(loop, tir.For, asking)
 
 
-def _lines(inner: tir.For, name: str, moving: set[Var], own: set[Var]) -> list[tir.BufferLoad]:
+def _lines(
+    inner: tir.For, name: str, size: int, moving: set[Var], own: set[Var]
+) -> list[tir.BufferLoad]:
     """One load of each line of memory that an iteration reads of a buffer."""
     analyzer = Analyzer()
     found: list[tir.BufferLoad] = []
@@ -66,7 +70,7 @@ def _lines(inner: tir.For, name: str, moving: set[Var], own: set[Var]) -> list[t
         used = free_vars(start)
         if x.buffer.name != name or not moving <= used or used & own or loads(start):
             continue
-        line = _LINE // dt.bytes_of(x.buffer.type)
+        line = size // dt.bytes_of(x.buffer.type)
         apart = [analyzer.simplify(start - f.indices[0]) for f in found]
         if not any(isinstance(d, IntImm) and abs(d.value) < line for d in apart):
             found.append(tir.BufferLoad(x.buffer, (start,)))

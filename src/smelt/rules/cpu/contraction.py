@@ -531,12 +531,12 @@ class ContractionSpace(Space):
     ) -> None:
         """Ask for what comes later of B: of the next column tile in each of its rows, or of its
         panels. height, wide: of a tile."""
-        name = self.roles.b.buffer.name
+        name, line = self.roles.b.buffer.name, self.site.machine.line_bytes
         if rows:
-            sch.annotate(tiles, PREFETCH, {name: 1})
+            sch.annotate(tiles, PREFETCH, {name: [1, 1, line]})
             return
         bytes_, cache = _FAR if height >= _SLOWLY else _NEARBY
-        sch.annotate(steps, PREFETCH, {name: [max(1, bytes_ // (4 * wide)), cache]})
+        sch.annotate(steps, PREFETCH, {name: [max(1, bytes_ // (4 * wide)), cache, line]})
 
     def _taps_written_out(self, edges: bool) -> bool:
         """Whether a filter's columns are: where edges are most of the work their conditions are
