@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from smelt.codegen.llvm import host_cpu
 from smelt.runtime.native import cores
 
 Results = dict[str, Any]
@@ -53,12 +54,13 @@ def machine() -> dict[str, str]:
 
 
 def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
+    """What the processor calls itself, and LLVM's name of its generation."""
+    info, name = Path("/proc/cpuinfo"), platform.processor() or platform.machine()
     if info.exists():
         for line in info.read_text().splitlines():
             if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+                name = line.partition(":")[2].strip()
+    return f"{name} ({host_cpu()[0]})"
 
 
 def write(name: str, results: Results, whole: bool = True) -> None:
@@ -90,7 +92,11 @@ def merged(earlier: Results, new: Results) -> Results:
 
 
 def _identity(entry: Results) -> Results:
-    return {k: v for k, v in entry.items() if isinstance(v, str | int)}
+    return {k: v for k, v in entry.items() if isinstance(v, str | int) and k not in _FOUND}
+
+
+_FOUND = ("best", "error")
+"""Texts that say what came of a case, not which it is."""
 
 
 def page(folder: Path) -> str:

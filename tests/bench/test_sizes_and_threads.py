@@ -33,6 +33,13 @@ def test_sizes_are_symbolic_on_one_side() -> None:
     assert not peer.sizes
 
 
+def test_what_came_of_a_case_does_not_say_which_it_is() -> None:
+    """A case that is measured again replaces what was found before."""
+    before = {"rows": [{"model": "a", "threads": 1, "best": "x"}, {"model": "b", "error": "why"}]}
+    again = {"rows": [{"model": "a", "threads": 1, "best": "y"}, {"model": "b"}]}
+    assert report.merged(before, again) == again
+
+
 def median(value: float) -> report.Results:
     return {"median_ms": value}
 
