@@ -116,7 +116,9 @@ class ObjectCompiler:
             _initialize_all()
         self.triple = triple
         self._target = target
-        self._steps = processor.architecture(target) == "x86"
+        # half of LLVM's time goes into a search for induction variables. The text has them; other
+        # processors' loads take an index or an offset, not both, and need more
+        self._search = f"-disable-lsr={str(processor.architecture(target) == 'x86').lower()}"
         self._level = int(target.attrs.get("opt-level", 0))
         if not 0 <= self._level <= 3:
             raise TargetError(f"opt-level is {self._level}; legal: 0 (our own text) to 3")
@@ -158,9 +160,7 @@ class ObjectCompiler:
 
     def _module(self, ir: str, name: str) -> Any:
         check_needs(ir, self._target, name)
-        # half of LLVM's time goes into a search for induction variables. The text has them; other
-        # processors' loads take an index or an offset, not both, and need more
-        llvm.set_option("smelt", f"-disable-lsr={str(self._steps).lower()}")
+        llvm.set_option("smelt", self._search)  # of the process, which may have other targets
         layout = self._machine.target_data
         head = f'target triple = "{self.triple}"\ntarget datalayout = "{layout}"\n'
         try:

@@ -257,7 +257,7 @@ class FunctionText(MemoryOps):
 
     def _after(self, body: tir.Stmt) -> None:
         """Forget loads of what a nested statement wrote."""
-        for buffer in {b for x in tir.walk(body) for b in stored(x)}:
+        for buffer in _written(body):
             self._forget(buffer)
 
     def branch(self, s: tir.IfThenElse) -> None:
@@ -433,9 +433,13 @@ def _turns(s: tir.For, lines: Sequence[str]) -> int:
         return 1
     if s.extent.value < _LONG or len(lines) > _MANY or not _is_straight(lines):
         return 1
-    written = {b.scope for x in tir.walk(s.body) for b in stored(x)}
     fits = [n for n in _TURNS if s.extent.value % n == 0]
-    return fits[0] if fits and written == {"local"} else 1
+    return fits[0] if fits and {b.scope for b in _written(s.body)} == {"local"} else 1
+
+
+def _written(body: tir.Stmt) -> set[tir.Buffer]:
+    """The buffers that a statement and those inside of it store into."""
+    return {b for x in tir.walk(body) for b in stored(x)}
 
 
 def _renamed(lines: Sequence[str], names: dict[str, str], end: str) -> list[str]:
