@@ -35,6 +35,7 @@ NARROW = machine_of(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver3"), cores
 FAR = ONE.replace(caches=tuple([c.replace(size=c.size // 64) for c in ONE.caches]))
 """Little stays near: what tiny programs read comes from afar, too."""
 NHWC = (0, 2, 3, 1)
+NCHW = (0, 1, 2, 3)
 
 
 def laid_out(func: PrimFunc, orders: Mapping[str, Order], between: Order = ()) -> PrimFunc:

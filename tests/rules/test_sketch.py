@@ -32,10 +32,12 @@ from smelt.topi.registry import get_op
 from .build import (
     FAR,
     NARROW,
+    NCHW,
     NHWC,
     ONE,
     TWO,
     Array,
+    Order,
     close,
     data,
     laid_out,
@@ -55,13 +57,25 @@ def matmul(m: Expr | int, n: int, k: int, turned: bool = False) -> PrimFunc:
     ))  # fmt: skip
 
 
-def conv(c: int, o: int, size: int, side: int, groups: int = 1, stride: int = 1) -> PrimFunc:
-    x = te.placeholder((1, c, size, size), name="x")
+def conv(
+    c: int, o: int, size: int, side: int, groups: int = 1, stride: int = 1, batch: int = 1,
+    order: Order = NHWC,
+) -> PrimFunc:  # fmt: skip
+    x = te.placeholder((batch, c, size, size), name="x")
     w = te.placeholder((o, c // groups, side, side), name="w")
     pad = side // 2
     y = get_op("conv2d")(x, w, strides=(stride,) * 2, pads=(pad,) * 4, groups=groups)
     y = get_op("relu")(y)
-    return laid_out(made(x, w, y), {"x": NHWC, y.name: NHWC}, NHWC)
+    return laid_out(made(x, w, y), {"x": order, y.name: order}, order)
+
+
+def columns_of_two(m: int, k: int, n: int, wide: int) -> PrimFunc:
+    """Products whose columns are two axes, which go on into each other."""
+    x, w = te.placeholder((m, k), name="x"), te.placeholder((k, n, wide), name="w")
+    r = te.reduce_axis((0, k), name="r")
+    return made(x, w, te.compute(
+        (m, n, wide), lambda i, j, h: te.sum(x[i, r] * w[r, j, h], axis=r), name="y"
+    ))  # fmt: skip
 
 
 def softmax(m: int, n: int) -> PrimFunc:
@@ -78,6 +92,9 @@ PROGRAMS: dict[str, Any] = {
     "grouped 1x1": lambda: conv(12, 21, 5, 1, groups=3),
     "grouped 3x3": lambda: conv(8, 40, 6, 3, groups=2),
     "depthwise": lambda: conv(10, 10, 8, 3, groups=10),
+    "1x1 over rows": lambda: conv(11, 20, 5, 1, batch=2, order=NCHW),
+    "grouped 1x1 over rows": lambda: conv(12, 21, 7, 1, groups=3, batch=2, order=NCHW),
+    "two axes of columns": lambda: columns_of_two(9, 18, 5, 7),
     "softmax": lambda: softmax(6, 45),
     "sum": lambda: made(x := te.placeholder((3, 500), name="x"), get_op("sum")(x, axes=(1,))),
     "outer sum": lambda: made(x := te.placeholder((50, 33), name="x"), get_op("sum")(x, axes=(0,))),
@@ -130,7 +147,8 @@ def test_the_cheapest_is_built(name: str, machine: Machine) -> None:
 
 SKETCH_OF = {
     "matmul": "contraction", "1x1": "contraction", "3x3": "contraction", "strided": "contraction",
-    "grouped 3x3": "contraction", "depthwise": "window", "sum": "lanes",
+    "grouped 3x3": "contraction", "1x1 over rows": "contraction",
+    "grouped 1x1 over rows": "contraction", "two axes of columns": "contraction", "depthwise": "window", "sum": "lanes",
     "chain": "elementwise", "softmax": "rows",
 }  # fmt: skip
 
@@ -153,6 +171,18 @@ def test_rows_are_walked_as_one() -> None:
     func = conv(64, 64, 7, 1)
     given_ = inputs(func)
     close(run_scheduled(func, sch, *given_)[0], interpreted(func, given_), 1e-4)
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+def test_pixels_in_rows_fill_vectors(groups: int) -> None:
+    """Of an image of 12 by 12 in NCHW order all rows are one vector axis: none is masked."""
+    (part,) = plan(conv(64, 64, 12, 1, groups, order=NCHW), ONE, frozenset({"w"})).parts
+    assert part.choices[0].sketch.name == "contraction"
+    sch = part.site.schedule.copy()
+    part.choices[0].space.build(sch, part.choices[0].decision)
+    text = emit_module([lower(sch.func)])
+    assert "<16 x float>" in text
+    assert "masked" not in text
 
 
 def test_padded_rows_are_not_cut_in_chunks() -> None:

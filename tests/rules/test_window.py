@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smelt import te
-from smelt.rules.cpu import schedule
+from smelt.rules.cpu import plan, schedule
 from smelt.target import Machine
 from smelt.te import Tensor
 from smelt.tir.printer import script
@@ -14,6 +14,7 @@ from smelt.topi.registry import get_op
 
 from .build import (
     NARROW,
+    NCHW,
     NHWC,
     ONE,
     TWO,
@@ -26,8 +27,6 @@ from .build import (
     run,
     tasks_an_image,
 )  # fmt: skip
-
-NCHW = (0, 1, 2, 3)
 
 
 def depthwise(x: Array, w: Array, stride: int, pad: int, dilation: int = 1) -> Array:
@@ -106,6 +105,16 @@ def test_groups_of_channels(groups: int, inputs: int, outputs: int, stride: int)
         func = laid_out(made(x, w, y), {"x": order, "conv": order}, order)
         for machine in (ONE, TWO):
             close(run(func, p, q, machine=machine)[0], expected)
+
+
+def test_columns_of_a_tile_are_no_parts_of_groups() -> None:
+    """Where groups are the only other axis, loads depend on which one a column is in."""
+    x, w = te.placeholder((1, 63, 7, 7), name="x"), te.placeholder((63, 7, 1, 1), name="w")
+    y = get_op("conv2d")(x, w, strides=(1, 1), pads=(0,) * 4, groups=9)
+    (part,) = plan(made(x, w, y), ONE, frozenset({"w"})).parts
+    scored = next(s for sketch, s in part.scored if sketch.name == "window")
+    assert {scored.decision(r)["columns"] for r in range(len(scored.order))} <= set(range(1, 8))
+    assert part.choices[0].sketch.name == "contraction"
 
 
 def pooled(x: Array, k: int, stride: int, pad: int, largest: bool, everything: bool) -> Array:

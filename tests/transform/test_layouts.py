@@ -42,6 +42,7 @@ def window(op: str, shape: list[int], *after: tuple[str, dict[str, Any]], **attr
 
 
 CONV: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+PIXEL: dict[str, Any] = {"kernel_shape": [1, 1]}
 POOL: dict[str, Any] = {"kernel_shape": [2, 2], "strides": [2, 2]}
 FLAT: tuple[str, dict[str, Any]] = ("Flatten", {})
 CASES: list[tuple[str, onnx.ModelProto, int]] = [
@@ -50,6 +51,9 @@ CASES: list[tuple[str, onnx.ModelProto, int]] = [
     ("one with steps is copied", window("Conv", [1, 8, 56, 56], **CONV, strides=[2, 2]), 1),
     ("so it is before a view", window("Conv", [1, 8, 56, 56], FLAT, **CONV, strides=[2, 2]), 1),
     ("grouped ones are copied", window("Conv", [1, 8, 28, 28], **CONV, group=2), 1),
+    ("but those of one pixel write rows", window("Conv", [1, 8, 28, 28], **PIXEL, group=2), 0),
+    ("so do narrow images of these", window("Conv", [1, 32, 10, 10], **PIXEL), 0),
+    ("very small ones are copied", window("Conv", [1, 32, 7, 7], **PIXEL), 1),
     ("pooling writes rows", window("MaxPool", [1, 8, 14, 14], **POOL), 0),
     ("pooling before a view too", window("MaxPool", [1, 8, 14, 14], FLAT, **POOL), 0),
     ("a channel a row is a view", window("Conv", [1, 8, 28, 28],

@@ -60,6 +60,8 @@ Order = tuple[int, ...]
 
 _WIDE = 24
 """Pixels of a row that fill vectors well enough."""
+_PIXELS = 64
+"""Those of an image that do, where rows are walked as one."""
 _MANY = 160
 """Products of a sum from which on edges matter more than copies."""
 
@@ -92,7 +94,7 @@ def _window_price(v: Call) -> float:
         return 0.9
     if v.callee != "conv2d":
         return 6.0
-    if v.attrs["groups"] != 1:
+    if v.attrs["groups"] != 1 and not _is_batched_product(v):
         return 10.0
     return 0.9 if _moves_by_one(v) and not _sums_many(v) else 6.0
 
@@ -103,8 +105,25 @@ COPY = 1.0
 
 def _moves_by_one(v: Call) -> bool:
     """Whether a convolution's window moves by one pixel along rows that fill vectors."""
-    width = value_of(tensor_type_of(v).shape[-1])
-    return set(v.attrs["strides"] or (1,)) == {1} and isinstance(width, int) and width >= _WIDE
+    sizes = [value_of(e) for e in tensor_type_of(v).shape[2:]]
+    known = [n for n in sizes if n is not None]
+    if _is_one_pixel(v) and len(known) == len(sizes):
+        return prod(known) >= _PIXELS
+    return set(v.attrs["strides"] or (1,)) == {1} and (sizes[-1] or 0) >= _WIDE
+
+
+def _is_one_pixel(v: Call) -> bool:
+    """Whether a convolution's window is one, and moves over the image and nothing else."""
+    filters = [value_of(e) for e in tensor_type_of(v.args[1]).shape[2:]]
+    one = {1, *filters, *(v.attrs["strides"] or ())} == {1}
+    return one and not any(v.attrs["pads"] or ())
+
+
+def _is_batched_product(v: Call) -> bool:
+    """Whether a convolution in groups multiplies pixels as they stand: its window is one of them,
+    and groups have several channels on both sides."""
+    outputs, inputs, *_ = [value_of(e) for e in tensor_type_of(v.args[1]).shape]
+    return inputs != 1 and outputs != v.attrs["groups"] and _is_one_pixel(v)
 
 
 def _sums_many(v: Call) -> bool:
@@ -140,7 +159,10 @@ def _channel_operands(group: Function) -> list[int]:
     Windows that slide over each channel alone: pooling and depthwise convolution.
     """
     pools = ("max_pool", "avg_pool")
-    read = [v.args[0] for v in _calls(group) if v.callee in pools or v.attrs.get("groups", 1) != 1]
+    read = [
+        v.args[0] for v in _calls(group)
+        if v.callee in pools or (v.attrs.get("groups", 1) != 1 and not _is_batched_product(v))
+    ]  # fmt: skip
     return [i for x in read for i, p in enumerate(group.params) if p is x]
 
 

@@ -127,12 +127,12 @@ class ContractionSpace(Space):
     @cached_property
     def columns(self) -> int:
         """Elements along the vector axis; of one group where there are some."""
-        return self.roles.group or guess(self.roles.vector.dom.extent)
+        return self.roles.group or self._extent([*self.roles.wide, self.roles.vector])
 
     @cached_property
     def groups(self) -> int:
         """Into how many groups the vector axis is divided."""
-        return guess(self.roles.vector.dom.extent) // self.columns
+        return guess(self.roles.vector.dom.extent) // self.roles.group if self.roles.group else 1
 
     @cached_property
     def row_groups(self) -> list[IterVar]:
@@ -268,7 +268,7 @@ class ContractionSpace(Space):
         total = total * every * outside
         copied = (
             4.0
-            * self._extent([roles.vector, *roles.columns])
+            * self._extent([roles.vector, *roles.wide, *roles.columns])
             * steps
             * self._extent([i for i in roles.batch if i.var in vars_of(roles.b)])
         )
@@ -329,7 +329,7 @@ class ContractionSpace(Space):
         panel = 4.0 * self._extent(roles.reduce) * columns["vectors"] * self.lanes
         scattered = columns["pack"] == "none"
         met = vars_of(roles.a)
-        axes = prod([guess(i.dom.extent) for i in roles.info.block.iter_vars if i.var in met])
+        axes = self._extent([i for i in roles.axes if i.var in met])
         a_bytes = 4.0 * min(prod(map(guess, roles.a.buffer.shape)), axes)
         c_bytes = 4.0 * self._extent(roles.info.spatial)
         passes = -(-self.columns // (columns["vectors"] * self.lanes))
@@ -413,10 +413,9 @@ class ContractionSpace(Space):
         """Bring the loops into order, rows walked as one and groups split off."""
         roles, info = self.roles, self.roles.info
         joined = self.row_groups[:flat][::-1]
-        axes = Axes.of(roles, dict(zip([i.var for i in info.block.iter_vars],
-                                       sch.get_loops(self.site.anchor), strict=True)))  # fmt: skip
-        if len(joined) < 2 and not roles.group:
-            return axes
+        if len(joined) < 2 and roles.as_given:
+            given = sch.get_loops(self.site.anchor)
+            return Axes.of(roles, dict(zip([i.var for i in info.block.iter_vars], given, strict=True)))
         sch.transform_block_layout(self.site.anchor, self._form(info.block.iter_vars, joined))
         loops = [str(x) for x in sch.get_loops(self.site.anchor)]
         counts = [len(roles.batch) + bool(roles.group), len(roles.columns),
@@ -432,22 +431,29 @@ class ContractionSpace(Space):
         self, given: Sequence[IterVar], joined: Sequence[IterVar]
     ) -> Callable[..., list[Expr]]:
         """The index map from some of a block's variables to batch, columns, rows, vector, reduce;
-        groups are split off the vector axis."""
-        roles = self.roles
+        groups are split off the vector axis or off rows."""
+        roles, divided = self.roles, self.roles.divided
         place = {i: k for k, i in enumerate(given)}
 
         def form(*index: Expr) -> list[Expr]:
-            def at(axes: Sequence[IterVar]) -> list[Expr]:
-                return [index[place[i]] for i in axes if i in place]
+            known = {i: index[k] for i, k in place.items()}
+            if divided is not None:
+                whole, size = known[divided.whole], divided.within.dom.extent
+                known |= {divided.group: whole // size, divided.within: whole % size}
 
-            alone = at([i for i in roles.rows if i not in joined])
-            flat: list[Expr] = []
-            for i in joined:
-                flat = [flat[0] * i.dom.extent + index[place[i]]] if flat else at([i])
-            vector = index[place[roles.vector]]
-            group, column = [], [vector]
+            def at(axes: Sequence[IterVar]) -> list[Expr]:
+                return [known[i] for i in axes if i in known]
+
+            def as_one(axes: Sequence[IterVar]) -> list[Expr]:
+                flat: list[Expr] = []
+                for i in axes:
+                    flat = [flat[0] * i.dom.extent + known[i]] if flat else [known[i]]
+                return flat
+
+            alone, flat = at([i for i in roles.rows if i not in joined]), as_one(joined)
+            group, column = [], as_one([*roles.wide, roles.vector])
             if roles.group:
-                group, column = [vector // roles.group], [vector % roles.group]
+                group, column = [column[0] // roles.group], [column[0] % roles.group]
             return [*at(roles.batch), *group, *at(roles.columns), *alone, *flat, *column,
                     *at(roles.reduce)]  # fmt: skip
 
@@ -456,7 +462,7 @@ class ContractionSpace(Space):
     def _normalize_result(self, sch: Schedule, epilogue: str, flat: int) -> None:
         """The registers and the block that empties them, in the same order as the sums."""
         joined = self.row_groups[:flat][::-1]
-        if len(joined) < 2 and not self.roles.group:
+        if len(joined) < 2 and self.roles.as_given:
             return
         form = self._form(self.roles.info.spatial, joined)
         sch.transform_layout(self.site.anchor, ("write", 0), form)
@@ -472,6 +478,11 @@ class ContractionSpace(Space):
         if copied:
             copy = sch.cache_read(self.site.anchor, buffer.name, "global")
             target = sch.state.realize(copy).block.writes[0].buffer.name
+        if roles.wide:
+            form, dims = self._as_one(dims)
+            sch.transform_layout(self.site.anchor, target, form)
+            if copy is not None:
+                sch.transform_block_layout(copy, form)
         order = {i.var: n for n, i in enumerate(roles.reduce)}
         inner = sorted([d for d, v in enumerate(dims) if v in order], key=lambda d: order[dims[d]])  # type: ignore[index]
         at = dims.index(roles.vector.var)
@@ -492,6 +503,23 @@ class ContractionSpace(Space):
         sch.transform_layout(self.site.anchor, target, panels, pad_value=pad)
         if copy is not None:
             self._copy_panels(sch, copy, [*kept, *inner], at, panel)
+
+    def _as_one(
+        self, dims: Sequence[Expr]
+    ) -> tuple[Callable[..., list[Expr]], tuple[Expr, ...]]:
+        """B's dimensions with those that are walked as one in one, and which index is where then."""
+        *wide, vector = [*self.roles.wide, self.roles.vector]
+        places = [dims.index(i.var) for i in wide]
+        at = dims.index(vector.var)
+        kept = [d for d in range(len(dims)) if d not in places]
+
+        def form(*index: Expr) -> list[Expr]:
+            flat = index[places[0]]
+            for d, i in zip([*places[1:], at], [*wide[1:], vector], strict=True):
+                flat = flat * i.dom.extent + index[d]
+            return [flat if d == at else index[d] for d in kept]
+
+        return form, tuple([dims[d] for d in kept])
 
     def _copy_panels(
         self, sch: Schedule, copy: str, others: list[int], at: int, panel: int

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
 
 from smelt.arith import Analyzer
 from smelt.ir.build import value_of
-from smelt.ir.expr import Call, Var
-from smelt.ir.walk import free_vars
-from smelt.tir.nodes import BufferLoad, IterVar
+from smelt.ir.expr import INDEX, Call, Expr, Var, const
+from smelt.ir.walk import free_vars, substitute
+from smelt.tir.nodes import BufferLoad, IterVar, Range
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import expr_nodes
 
 from .analysis import BlockInfo, analyzer_for, guess, quotient_of, step_of
 
 
+class Divided(NamedTuple):
+    """An axis of rows that come in groups, each with a part of B of its own: it becomes two."""
+
+    whole: IterVar
+    group: IterVar
+    within: IterVar
+
+
 @dataclass(frozen=True)
 class Roles:
     """Who is who in a contraction.
 
-    group  what the vector axis is divided by in A, where it is grouped: 0 elsewhere
+    wide     axes around the vector axis that are walked with it as one, the outermost first
+    group    what the vector axis is divided by in A, where it is grouped: 0 elsewhere
+    divided  the axis of the block that is one of batch and one of rows
     """
 
     info: BlockInfo
@@ -28,14 +41,26 @@ class Roles:
     batch: list[IterVar]
     rows: list[IterVar]
     columns: list[IterVar]
+    wide: list[IterVar]
     vector: IterVar
     analyzer: Analyzer
     group: int = 0
+    divided: Divided | None = None
 
     @property
     def reduce(self) -> list[IterVar]:
         """The reduced axes."""
         return self.info.reduce
+
+    @property
+    def axes(self) -> list[IterVar]:
+        """All of them."""
+        return [*self.batch, *self.rows, *self.columns, *self.wide, self.vector, *self.reduce]
+
+    @property
+    def as_given(self) -> bool:
+        """Whether each axis is one of the block's."""
+        return not (self.group or self.wide or self.divided)
 
     def step(self, access: BufferLoad, i: IterVar) -> int | None:
         """Elements from one to the next."""
@@ -64,12 +89,62 @@ def roles_of(sch: Schedule, info: BlockInfo) -> Roles | str:
             return "groups whose results do not stand at the block's variables"
     else:
         a, b = (left, right) if vector.var in in_right else (right, left)
-    in_a, in_b = (in_left, in_right) if b is right else (in_right, in_left)
-    others = [i for i in info.spatial if i is not vector]
+    divided = None if group else _divided(info, a, b)
+    if divided is not None:
+        whole, outer, inner = divided
+        place: dict[Var, Expr] = {whole.var: outer.var * inner.dom.extent + inner.var}
+        for i in (outer, inner):
+            analyzer.bind(i.var, i.dom.min, i.dom.extent)
+        a, b = (_at(x, place, analyzer) for x in (a, b))
+    in_a, in_b = vars_of(a), vars_of(b)
+    others = [x for i in info.spatial if i is not vector
+              for x in (divided[1:] if divided is not None and i is divided.whole else [i])]  # fmt: skip
     batch = [i for i in others if (i.var in in_a) == (i.var in in_b)]
     rows = [i for i in others if i.var in in_a and i.var not in in_b]
     columns = [i for i in others if i.var in in_b and i.var not in in_a]
-    return Roles(info, a, b, batch, rows, columns, vector, analyzer, group)
+    wide: list[IterVar] = []
+    while not group and columns and _goes_on(info, b, [columns[-1], *wide, vector], analyzer):
+        wide.insert(0, columns.pop())
+    return Roles(info, a, b, batch, rows, columns, wide, vector, analyzer, group, divided)
+
+
+def _divided(info: BlockInfo, a: BufferLoad, b: BufferLoad) -> Divided | None:
+    """The axis of rows of which so many in turn share what they need of B, if there is one."""
+    assert info.store is not None
+    for i in info.spatial:
+        size, whole = quotient_of(b, i.var), value_of(i.dom.extent)
+        known = i.var in vars_of(a) and quotient_of(a, i.var) is None and i.var in info.store.indices
+        if size is None or whole is None or size == 1 or whole % size or not known:
+            continue
+        outer, inner = (
+            IterVar(Var(f"{i.var.name}_{end}", i.var.type), Range(const(0, INDEX), const(n, INDEX)))
+            for end, n in (("group", whole // size), ("within", size))
+        )
+        return Divided(i, outer, inner)
+    return None
+
+
+def _at(load: BufferLoad, place: Mapping[Var, Expr], analyzer: Analyzer) -> BufferLoad:
+    """A load with other expressions for some variables."""
+    indices = [analyzer.simplify(substitute(i, place)) for i in load.indices]
+    return BufferLoad(load.buffer, tuple(indices))
+
+
+def _goes_on(
+    info: BlockInfo, b: BufferLoad, axes: Sequence[IterVar], analyzer: Analyzer
+) -> bool:
+    """Whether B and the result go on, where the axes behind the first one end, to its next place:
+    known sizes, no guards, places that are variables of the block."""
+    assert info.store is not None
+    own = {i.var for i in axes}
+    sizes = [value_of(i.dom.extent) for i in axes]
+    if None in sizes or not own <= set(info.store.indices) or guarded(info, own):
+        return False
+    for x in (b, info.store):
+        first, *_, last = [step_of(x, i.var, analyzer) for i in axes]
+        if first is None or last is None or first != last * prod([n or 0 for n in sizes[1:]]):
+            return False
+    return True
 
 
 def vars_of(load: BufferLoad) -> set[Var]:

@@ -263,7 +263,8 @@ def _roles(nest: Nest) -> Roles | None:
     )
     vector = next((a for a in ordered if is_one(a.steps[0])), ordered[0])
     taps = {a.var: a for a in nest.reduce}
-    rest = [a for a in ordered if a is not vector]
+    # the columns of a tile share loads only where their distance is known
+    rest = [a for a in ordered if a is not vector and None not in a.steps]
     for a in rest:
         tap = _tap_of(nest, a, taps)
         if tap is not None:
