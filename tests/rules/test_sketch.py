@@ -148,8 +148,8 @@ def test_the_cheapest_is_built(name: str, machine: Machine) -> None:
 SKETCH_OF = {
     "matmul": "contraction", "1x1": "contraction", "3x3": "contraction", "strided": "contraction",
     "grouped 3x3": "contraction", "1x1 over rows": "contraction",
-    "grouped 1x1 over rows": "contraction", "two axes of columns": "contraction", "depthwise": "window", "sum": "lanes",
-    "chain": "elementwise", "softmax": "rows",
+    "grouped 1x1 over rows": "contraction", "two axes of columns": "contraction",
+    "depthwise": "window", "sum": "lanes", "chain": "elementwise", "softmax": "rows",
 }  # fmt: skip
 
 
@@ -306,10 +306,47 @@ def test_what_is_far_is_asked_for(m: int, constant: bool, prefetch: int) -> None
     assert near.choices[0].decision["prefetch"] == 0
 
 
+BATCHES: dict[str, tuple[Any, Any]] = {"rows": (2, 7), "symbolic": (1, Var("m"))}
+
+
+@pytest.mark.parametrize("shape", BATCHES)
+@pytest.mark.parametrize("after", ["nothing", "relu"])
+@pytest.mark.parametrize("machine", [ONE, TWO, NARROW])
+def test_sums_in_blocks(shape: str, after: str, machine: Machine) -> None:
+    """Where rows of B are pages apart, so many of them are walked at a time."""
+    (b, m), n, k = BATCHES[shape], 531, 300
+    x, w = te.placeholder((b, m, k), name="x"), te.placeholder((b, k, n), name="w")
+    r = te.reduce_axis((0, k), name="r")
+    y = te.compute((b, m, n), lambda h, i, j: te.sum(x[h, i, r] * w[h, r, j], axis=r), name="y")
+    func = made(x, w, y if after == "nothing" else get_op(after)(y))
+    (part,) = plan(func, machine).parts
+    scored = next(s for sketch, s in part.scored if sketch.name == "contraction")
+    found = [scored.decision(rank) for rank in range(len(scored.order))]
+    p, q = data(b, 7, k), data(b, k, n)
+    expected = np.matmul(p, q)
+    if after == "relu":
+        expected = np.maximum(expected, 0)
+    for steps in (16, 128):
+        for chunks in {d["chunks"] for d in found}:
+            wanted = [d for d in found if d["steps"] == steps and d["chunks"] == chunks]
+            if not wanted or chunks not in (0, 1, 5):
+                continue
+            sch = part.site.schedule.copy()
+            scored.space.build(sch, wanted[0])
+            close(run_scheduled(func, sch, p, q, sizes={"m": 7})[0], expected, 1e-4)
+    assert {d["steps"] for d in found} == {0, 16, 128}
+
+
+def test_rows_that_stand_close_are_not_cut_in_blocks() -> None:
+    (part,) = plan(matmul(7, 100, 300), ONE).parts
+    scored = next(s for sketch, s in part.scored if sketch.name == "contraction")
+    assert {scored.decision(r)["steps"] for r in range(len(scored.order))} == {0}
+
+
 @pytest.mark.parametrize(("columns", "pack"), [(2048, "kernel"), (2040, "none")])
 def test_rows_that_share_the_sets_of_a_cache_are_packed(columns: int, pack: str) -> None:
     """Rows that lie a power of two apart push each other out."""
-    (part,) = plan(matmul(1000, columns, 2048), ONE, frozenset()).parts
+    (part,) = plan(matmul(1000, columns, 60), ONE, frozenset()).parts
     chosen = next(c for c in part.choices if c.sketch.name == "contraction")
     assert chosen.decision["pack"] == pack
 

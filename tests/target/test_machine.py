@@ -185,6 +185,8 @@ line_bytes        64 bytes
 page_bytes        4096 bytes
 pages             64
 page_cycles       4 cycles
+far_pages         1536
+far_page_cycles   30 cycles
 pointer_bytes     8 bytes
 cores             2
 scopes            global"""

@@ -73,8 +73,11 @@ def page_cycles(steps: Iterable[tuple[int, int]], machine: Machine) -> float:
 
     steps  of nested loops: iterations, and the bytes from one to the next
     """
-    jumps = prod([count for count, size in steps if size >= machine.page_bytes])
-    return machine.page_cycles if jumps > machine.pages else 0.0
+    found = [(count, min(1.0, size / machine.page_bytes)) for count, size in steps]
+    pages = prod([max(1.0, count * part) for count, part in found])
+    each = machine.page_cycles * (pages > machine.pages)
+    each += machine.far_page_cycles * (pages > machine.far_pages)
+    return each * max([part for _, part in found], default=0.0)
 
 
 def shares(machine: Machine) -> list[float]:

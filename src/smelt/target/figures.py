@@ -48,6 +48,8 @@ class Figures:
     page            bytes of a page of memory
     pages           pages whose place a core knows at once
     page_cycles     what another one costs, as others are looked up meanwhile
+    far_pages       pages whose place a core finds in a second table
+    far_page_cycles what one costs that is not there either
     task            nanoseconds to claim a piece of a parallel loop
     """
 
@@ -71,6 +73,8 @@ class Figures:
     page: int = 4096
     pages: int = 64
     page_cycles: float = 4.0
+    far_pages: int = 1536
+    far_page_cycles: float = 30.0
     task: float = 30.0
 
 
@@ -151,13 +155,17 @@ _X86: tuple[tuple[str, Figures], ...] = (
     ("znver1", _F(3.3, 16, 16, 2, 2, 0, 2, 1, 5, 3,
                   ((32 * K, 1, 32), (512 * K, 1, 22), (8 * M, 4, 16)), 14, 30, 100)),
     ("znver2", _F(3.5, 32, 32, 2, 2, 0, 2, 1, 5, 3,
-                  ((32 * K, 1, 62), (512 * K, 1, 28), (16 * M, 4, 20)), 20, 35, 95)),
+                  ((32 * K, 1, 62), (512 * K, 1, 28), (16 * M, 4, 20)),
+                  20, 35, 95, far_pages=2048)),
     ("znver3", _F(3.6, 32, 32, 2, 2, 0, 2, 1, 4, 3,
-                  ((32 * K, 1, 62), (512 * K, 1, 28), (32 * M, 8, 22)), 22, 38, 95)),
+                  ((32 * K, 1, 62), (512 * K, 1, 28), (32 * M, 8, 16)),
+                  22, 38, 95, far_pages=2048)),
     ("znver4", _F(3.7, 32, 32, 2, 2, 2, 2, 1, 4, 3,
-                  ((32 * K, 1, 64), (1 * M, 1, 32), (32 * M, 8, 24)), 25, 40, 100)),
+                  ((32 * K, 1, 64), (1 * M, 1, 32), (32 * M, 8, 24)),
+                  25, 40, 100, far_pages=3072)),
     ("znver5", _F(4.1, 64, 64, 2, 2, 2, 2, 1, 4, 2,
-                  ((48 * K, 1, 128), (1 * M, 1, 64), (32 * M, 8, 28)), 40, 60, 100, ways=12)),
+                  ((48 * K, 1, 128), (1 * M, 1, 64), (32 * M, 8, 28)), 40, 60, 100, ways=12,
+                  far_pages=4096)),
 )  # fmt: skip
 _ARM: tuple[tuple[str, Figures], ...] = (
     # Cortex-A, in 64 and 32 bits

@@ -69,6 +69,8 @@ class Machine(Node, interned=True):
     page_bytes        bytes of a page of memory
     pages             pages whose place a core knows at once
     page_cycles       what another one costs, as others are looked up meanwhile
+    far_pages         pages whose place a core finds in a second table
+    far_page_cycles   what one costs that is not there either
     pointer_bytes     bytes of an address
     cores             processors that may be used
     scopes            kinds of memory that a program may allocate in, by their names in programs
@@ -98,6 +100,8 @@ class Machine(Node, interned=True):
     page_bytes: int
     pages: int
     page_cycles: float
+    far_pages: int
+    far_page_cycles: float
     pointer_bytes: int
     cores: int
     scopes: tuple[str, ...]
@@ -197,6 +201,8 @@ def machine_of(target: Target, cores: int = 0) -> Machine:
         page_bytes=f.page,
         pages=f.pages,
         page_cycles=f.page_cycles,
+        far_pages=f.far_pages,
+        far_page_cycles=f.far_page_cycles,
         pointer_bytes=pointer_bytes(target),
         cores=cores,
         scopes=_SCOPES.get(architecture(target), ("global",)),

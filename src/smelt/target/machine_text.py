@@ -15,7 +15,7 @@ _UNITS = {
     "launch": (1e-6, "us"),
     "task": (1e-9, "ns"),
     **dict.fromkeys(("line_bytes", "page_bytes", "pointer_bytes"), (1, "bytes")),
-    "page_cycles": (1, "cycles"),
+    **dict.fromkeys(("page_cycles", "far_page_cycles"), (1, "cycles")),
     **dict.fromkeys(("multiply_adds", "adds", "loads", "stores", "dots"), (1, "a cycle")),
 }
 """The size of a unit and its name, by field."""

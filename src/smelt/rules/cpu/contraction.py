@@ -23,7 +23,7 @@ import numpy as np
 
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, Var
-from smelt.rules.cost import Array, Cost, page_cycles, shares, tile_cycles
+from smelt.rules.cost import Array, Cost, page_cycles, seconds, shares, tile_cycles
 from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
 from smelt.target import Machine
 from smelt.tir.nodes import IterVar
@@ -31,7 +31,16 @@ from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import PREFETCH
 
 from .analysis import analyzer_for, block_info, certain, guess, power, step_of
-from .loops import EDGES, TASKS, copy_out, in_registers, parallelize, tasks_of, write_out_sums
+from .loops import (
+    EDGES,
+    TASKS,
+    copy_out,
+    in_registers,
+    parallelize,
+    tasks_of,
+    write_out,
+    write_out_sums,
+)
 from .roles import Roles, guarded, roles_of, vars_of
 
 _ROWS, _VECTORS = 14, 8
@@ -60,6 +69,9 @@ stand between one line and the next: a processor looks only some hundred instruc
 _ASKED, _ALTHOUGH = 0.05, 0.15
 """How much longer it takes to read what is asked for; and the part of what short pieces cost that
 is left then."""
+_STEPS = (16, 128)
+"""Rows of B where it stands that are walked for all columns before the next ones: so few pages are
+found at once."""
 _AROUND = 12
 """Cycles that surround a tile's reduction: addresses, the loop, the pipeline filling."""
 
@@ -118,6 +130,7 @@ class ContractionSpace(Space):
             Domain("vectors", vectors),
             Domain("pack", packs, ordered=False),
             Domain("order", orders, ordered=False),
+            Domain("steps", (0, *_STEPS) if self._in_blocks and "none" in packs else (0,)),
             Domain("prefetch", (0, 1) if self._fetches else (0,)),
             Domain("chunks", chunks),
         )
@@ -164,6 +177,22 @@ class ContractionSpace(Space):
         return bool(near) and not self._few and b_bytes > near[0] / 4
 
     @property
+    def _in_blocks(self) -> bool:
+        """Whether the reduction may go in blocks, their sums added in memory: it is one axis, of
+        many steps that are about as many pages, and all axes are the block's."""
+        roles = self.roles
+        lengths = [value_of(i.dom.extent) for i in roles.reduce]
+        known = len(lengths) == 1 and (lengths[0] or 0) >= 2 * _STEPS[-1]
+        return known and roles.as_given and not self.guarded and self._jumps
+
+    @property
+    def _jumps(self) -> bool:
+        """Whether rows of B where it stands are far from each other: nothing is fetched ahead."""
+        reduce, b = self.roles.reduce, self.roles.b
+        step = self.roles.step(b, reduce[-1]) if reduce else 0
+        return self._pages() > 0 and 4 * (step or 0) >= self.site.machine.page_bytes / 2
+
+    @property
     def _few(self) -> bool:
         """Whether so few input channels are summed that they are walked outside of the window."""
         reduce = self.roles.reduce
@@ -203,11 +232,15 @@ class ContractionSpace(Space):
         # a chunk of several tiles would not know where its edges are
         if self.guarded:
             fits &= chunks == 1
+        by_columns = columns["steps"] > 0
         ragged = (rows % r != 0) | (not self.static)
-        fits &= ~ragged | (chunks == 1) | (chunks == tiles)
+        fits &= ~ragged | (chunks == 1) | (chunks == tiles) | by_columns
         fetched = np.where(columns["pack"] == "none", self.columns > v * self.lanes, True)
         fits &= (columns["prefetch"] == 0) | ((columns["pack"] != "kernel") & fetched)
-        return np.asarray(fits & (tiles % chunks == 0))
+        alone = (columns["pack"] == "none") & (columns["order"] == "columns")
+        alone &= (columns["flat"] == 1) & (chunks <= -(-self.columns // (v * self.lanes)))
+        fits &= ~by_columns | alone
+        return np.asarray(fits & ((tiles % chunks == 0) | by_columns))
 
     def _rows(self, columns: Columns) -> Array:
         """Rows that are tiled together."""
@@ -236,7 +269,10 @@ class ContractionSpace(Space):
         steps = self._extent(roles.reduce)
         loads = np.where(packed == "none", self._unpacked_loads(), 1.0)
         ahead = columns["prefetch"]
-        pages = np.where((packed == "none") & (ahead == 0), self._pages(), 0.0)
+        block = np.where(columns["steps"] > 0, columns["steps"], steps)
+        blocks = -(-steps // block)
+        found = [np.where(block == n, self._pages(n), 0.0) for n in (*_STEPS, steps)]
+        pages = np.where(packed == "none", np.maximum.reduce(found), 0.0)
         full_r, rest_r = np.divmod(rows, r)
         if not self.static:  # of the last tile an eighth is too much, on average (see tails)
             full_r, rest_r = rows / r + (r - 1) / (8 * r), 0 * r
@@ -253,7 +289,8 @@ class ContractionSpace(Space):
             read = height + width * (loads + ahead * 4 * lanes / machine.line_bytes)
             step = tile_cycles(machine, height * width, read, 1.0, lanes) + pages
             ends = height * width / machine.stores + _AROUND
-            total += count * (steps * step * slow + ends)
+            added = height * width / machine.loads + _AROUND  # to what is in memory
+            total += count * (steps * step * slow + ends + (blocks - 1) * (ends + added))
         # ragged edges cost code, branches and half-used vectors
         total *= 1 + 0.02 * (rest_r > 0) + 0.01 * (last_v < v)
         apart = 4 * (roles.step(roles.a, roles.rows[-1]) or 0) if roles.rows else 0
@@ -272,14 +309,17 @@ class ContractionSpace(Space):
             * steps
             * self._extent([i for i in roles.batch if i.var in vars_of(roles.b)])
         )
-        total += np.where(packed == "kernel", self._copy_cycles(copied / 4), 0.0)
         tasks = self._tasks(columns, -(-need // v), every)
-        launches = np.where(packed == "kernel", 2, 1)
-        return Cost(total, self._traffic(columns, rows * every, copied), tasks, launches)
+        alone, shared = (self._packing(copied, t) for t in (False, True))
+        first = np.where(columns["chunks"] > 0, shared, alone) * (packed == "kernel")
+        return Cost(total, self._traffic(columns, rows * every, copied), tasks, others=first)
 
     def _tasks(self, columns: Columns, wide: Array, every: Array) -> Array:
-        """Pieces for cores: the loops outside the row tiles, and the chunks of these."""
+        """Pieces for cores: the loops outside the row tiles, and the chunks of these; where the
+        reduction goes in blocks, chunks of the column tiles."""
         roles, chunks = self.roles, columns["chunks"]
+        in_blocks = columns["steps"] > 0
+        wide, every = np.where(in_blocks, 1, wide), np.where(in_blocks, 1, every)
         batch = [certain(i.dom.extent) for i in roles.batch]
         around: list[Array | int] = [certain(i.dom.extent) for i in roles.columns]
         around += [self.groups, wide]
@@ -305,17 +345,24 @@ class ContractionSpace(Space):
         way = size // ways
         return self._extent(self.roles.reduce) > ways * (way // gcd(4 * step, way))
 
-    def _pages(self) -> float:
-        """Cycles to find the page of a row of B where it stands."""
+    def _pages(self, most: int = 1 << 40) -> float:
+        """Cycles to find the page of a row of B where it stands, of so many at most in turn."""
         roles = self.roles
-        steps = [(guess(i.dom.extent), 4 * (roles.step(roles.b, i) or 0)) for i in roles.reduce]
+        steps = [(min(most, guess(i.dom.extent)), 4 * (roles.step(roles.b, i) or 0))
+                 for i in roles.reduce]  # fmt: skip
         return page_cycles(steps, self.site.machine)
 
-    def _copy_cycles(self, elements: float) -> float:
-        """Cycles to lay B out in panels: loads and stores, shuffles where columns lie apart."""
+    def _packing(self, b_bytes: float, shared: bool) -> float:
+        """Seconds to lay B out in panels before all else: loads and stores, shuffles where columns
+        lie apart; what is written comes from afar before, and goes back there."""
         turned = self.roles.step(self.roles.b, self.roles.vector) != 1
         machine = self.site.machine
-        return elements / self.lanes * (1 / machine.loads + 1 / machine.stores) * (1 + 2 * turned)
+        vectors = b_bytes / 4 / self.lanes
+        cycles = vectors * (1 / machine.loads + 1 / machine.stores) * (1 + 2 * turned)
+        moved = tuple([3 * b_bytes * (2 * b_bytes > size) for size in shares(machine)])
+        steps = self._extent(self.roles.reduce)
+        tasks = -(-steps // _PACK_STEPS) if shared else 1
+        return float(seconds(Cost(cycles, moved, tasks), machine))
 
     def _traffic(self, columns: Columns, rows: Array, b_bytes: float) -> tuple[Array, ...]:
         """Bytes from beyond each cache: B again for each row tile where what is read of it between
@@ -326,7 +373,10 @@ class ContractionSpace(Space):
         """
         roles, machine = self.roles, self.site.machine
         by_rows = columns["order"] == "rows"
-        panel = 4.0 * self._extent(roles.reduce) * columns["vectors"] * self.lanes
+        steps = self._extent(roles.reduce)
+        block = np.where(columns["steps"] > 0, columns["steps"], steps)
+        blocks = -(-steps // block)
+        panel = 4.0 * block * columns["vectors"] * self.lanes
         scattered = columns["pack"] == "none"
         met = vars_of(roles.a)
         axes = self._extent([i for i in roles.axes if i.var in met])
@@ -339,8 +389,11 @@ class ContractionSpace(Space):
             read = _in_lines(guess(roles.reduce[-1].dom.extent), machine)
             wrote = _in_lines(self.columns, machine)
         # nothing is fetched ahead where every row of a panel stands on a page of its own
-        short = 1.0 + _AHEAD / (4.0 * columns["vectors"] * self.lanes)
-        apart = scattered & (self._pages() > 0)
+        piece = 4.0 * columns["vectors"] * self.lanes
+        few = (block <= _STEPS[0]) & (columns["steps"] > 0)  # which are met in order
+        piece = np.where(few, 4.0 * self.columns / np.maximum(1, columns["chunks"]), piece)
+        short = 1.0 + _AHEAD / piece
+        apart = scattered & self._jumps
         between = columns["rows"] * machine.line_bytes / (4 * self.lanes)
         unseen = _UNSEEN * np.clip(between / _SEEN - 1, 0, 1) * self._fetches
         known = np.where(apart, _ALTHOUGH * (short - 1), _ASKED)
@@ -356,13 +409,15 @@ class ContractionSpace(Space):
             stays = kept * np.where(scattered & (level == 0), 4.0, 1.0) <= size
             stays &= ~(scattered & self._crowded(int(share), level))
             of_b = np.where(stays, b_bytes, b_bytes * tiles) * np.where(level, pieces, 1.0)
-            again = (a_bytes + panel <= size) | (by_rows & (a_bytes / tiles + panel <= size))
+            again = (a_bytes / blocks + panel <= size) | (
+                by_rows & (a_bytes / tiles + panel <= size)
+            )
             of_a = np.where(again, a_bytes, a_bytes * passes * np.where(by_rows, 1.0, read))
             of_c = c_bytes * np.where(by_rows, 1.0, wrote)
+            of_c = of_c * np.where(c_bytes + b_bytes / blocks > size, 2 * blocks - 1, 1.0)
             inside = a_bytes + c_bytes > size
             cold = 1.0 if roles.b.buffer.name in self.site.cold or b_bytes > size else 0.0
-            copied = 3 * b_bytes * (b_bytes > size) * (columns["pack"] == "kernel")
-            found.append(of_b * np.where(stays, cold, 1.0) + (of_a + of_c) * inside + copied)
+            found.append(of_b * np.where(stays, cold, 1.0) + (of_a + of_c) * inside)
         return tuple([np.asarray(x, float) for x in found])
 
     # ---- the schedule ---------------------------------------------------------------------------
@@ -373,8 +428,13 @@ class ContractionSpace(Space):
         flat, rows, vectors = decision["flat"], decision["rows"], decision["vectors"]
         wide = vectors * self.lanes
         axes = self._normalize(sch, flat)
+        if decision["steps"]:
+            self._build_in_blocks(sch, axes, decision)
+            return
         if decision["pack"] != "none":
-            self._pack(sch, wide, decision["pack"] == "kernel")
+            copies = self._pack(sch, wide, decision["pack"] == "kernel")
+            for loop in copies if decision["chunks"] else ():
+                sch.parallel(loop)
         epilogue = in_registers(sch, name, site.epilogue)
         self._normalize_result(sch, epilogue, flat)
         j_o, *inner = sch.split(axes.vector, [None, vectors, self.lanes])
@@ -409,13 +469,60 @@ class ContractionSpace(Space):
         if chunks:
             parallelize(sch, shared)
 
+    def _build_in_blocks(self, sch: Schedule, axes: Axes, decision: Decision) -> None:
+        """So many steps of the reduction for all columns of a task before the next ones: a tile's
+        sums are added to the result, or to what the epilogue reads, in memory."""
+        name, epilogue, (steps,) = self.site.anchor, self.site.epilogue, axes.reduce
+        part = sch.rfactor(sch.split(steps, [None, decision["steps"]])[0], 0)
+        sch.set_scope(part, 0, "local")
+        *loops, block = [str(x) for x in sch.get_loops(name)]
+        spatial = [i.var for i in self.roles.info.spatial]
+        place = dict(zip(spatial, loops, strict=True))
+        batch, columns, tiled = (
+            [place[i.var] for i in x]
+            for x in (self.roles.batch, self.roles.columns, self.roles.rows)
+        )
+        vector = place[self.roles.vector.var]
+        j_o, *inner = [str(x) for x in sch.split(vector, [None, decision["vectors"], self.lanes])]
+        tiles = guess(sch.state.loop(j_o).extent)
+        each = -(-tiles // max(1, decision["chunks"]))
+        task, j_o = [str(x) for x in sch.split(j_o, [None, each])]
+        if tiled:
+            tiled[-1], within = sch.split(tiled[-1], [None, decision["rows"]])
+            inner.insert(0, within)
+        shared = [*batch, *columns, task]
+        outer = [*shared, block, j_o, *tiled]
+        sch.reorder(*outer, *inner)
+        sch.compute_at(part, outer[-1], preserve_unit_loops=True)
+        _, *fresh, step = [str(x) for x in sch.get_loops(part)[len(outer) :]]
+        at = spatial.index(self.roles.vector.var)
+        own = sch.split(fresh.pop(at), [None, self.lanes])
+        tile = [*fresh, *own]
+        sch.reorder(step, *tile)
+        write_out_sums(sch, part, [step], tile, len(outer))
+        if decision["prefetch"]:
+            self._prefetch(sch, True, j_o, step, decision["rows"], 0)
+        started = sch.decompose_reduction(name, block)
+        write_out(sch, sch.get_loops(started)[-2:])
+        write_out(sch, inner)
+        if epilogue is not None:
+            sch.reverse_compute_at(epilogue, task, preserve_unit_loops=True)
+            own = sch.get_loops(epilogue)[len(shared) :]
+            wide, lane = sch.split(own.pop(at), [None, self.lanes])
+            sch.reorder(*own, wide, lane)
+            sch.vectorize(lane)
+        if decision["chunks"]:
+            parallelize(sch, shared)
+
     def _normalize(self, sch: Schedule, flat: int) -> Axes:
         """Bring the loops into order, rows walked as one and groups split off."""
         roles, info = self.roles, self.roles.info
         joined = self.row_groups[:flat][::-1]
         if len(joined) < 2 and roles.as_given:
             given = sch.get_loops(self.site.anchor)
-            return Axes.of(roles, dict(zip([i.var for i in info.block.iter_vars], given, strict=True)))
+            return Axes.of(
+                roles, dict(zip([i.var for i in info.block.iter_vars], given, strict=True))
+            )
         sch.transform_block_layout(self.site.anchor, self._form(info.block.iter_vars, joined))
         loops = [str(x) for x in sch.get_loops(self.site.anchor)]
         counts = [len(roles.batch) + bool(roles.group), len(roles.columns),
@@ -468,8 +575,9 @@ class ContractionSpace(Space):
         sch.transform_layout(self.site.anchor, ("write", 0), form)
         sch.transform_block_layout(epilogue, form)
 
-    def _pack(self, sch: Schedule, panel: int, copied: bool) -> None:
-        """Lay B out in panels: [batch, column tile, reduction, columns of a tile].
+    def _pack(self, sch: Schedule, panel: int, copied: bool) -> list[str]:
+        """Lay B out in panels: [batch, column tile, reduction, columns of a tile]; what of the
+        copy's loops may be parallel.
 
         copied  whether the kernel does it itself
         """
@@ -501,13 +609,10 @@ class ContractionSpace(Space):
 
         pad = 0.0 if copy is None else "undef"
         sch.transform_layout(self.site.anchor, target, panels, pad_value=pad)
-        if copy is not None:
-            self._copy_panels(sch, copy, [*kept, *inner], at, panel)
+        return [] if copy is None else self._copy_panels(sch, copy, [*kept, *inner], at, panel)
 
-    def _as_one(
-        self, dims: Sequence[Expr]
-    ) -> tuple[Callable[..., list[Expr]], tuple[Expr, ...]]:
-        """B's dimensions with those that are walked as one in one, and which index is where then."""
+    def _as_one(self, dims: Sequence[Expr]) -> tuple[Callable[..., list[Expr]], tuple[Expr, ...]]:
+        """B's dimensions with those that are walked as one in one, and what stands where then."""
         *wide, vector = [*self.roles.wide, self.roles.vector]
         places = [dims.index(i.var) for i in wide]
         at = dims.index(vector.var)
@@ -523,7 +628,7 @@ class ContractionSpace(Space):
 
     def _copy_panels(
         self, sch: Schedule, copy: str, others: list[int], at: int, panel: int
-    ) -> None:
+    ) -> list[str]:
         """The packing of a B given at run time: panels in parallel, columns in vectors.
 
         Where B's columns are not neighbours in memory, as many reduction steps as a vector has
@@ -545,14 +650,12 @@ class ContractionSpace(Space):
             # rows of B are read from end to end, their pieces go to the panels; a task has several
             block, row = sch.split(order[-1], [None, _PACK_STEPS])
             sch.reorder(*order[:-1], block, row, tile, *inner)
-            shared = [*order[:-1], block]
+            shared: list[str] = [*order[:-1], block]
         else:
             sch.reorder(*order[:-1], tile, *order[-1:], *inner)
             shared = [*order[:-1], tile]
         sch.vectorize(lane)
-        if self.site.machine.cores > 1:
-            for loop in shared:
-                sch.parallel(loop)
+        return shared
 
     def _prefetch(
         self, sch: Schedule, rows: bool, tiles: str, steps: str, height: int, wide: int

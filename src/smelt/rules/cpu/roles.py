@@ -97,8 +97,8 @@ def roles_of(sch: Schedule, info: BlockInfo) -> Roles | str:
             analyzer.bind(i.var, i.dom.min, i.dom.extent)
         a, b = (_at(x, place, analyzer) for x in (a, b))
     in_a, in_b = vars_of(a), vars_of(b)
-    others = [x for i in info.spatial if i is not vector
-              for x in (divided[1:] if divided is not None and i is divided.whole else [i])]  # fmt: skip
+    split = {} if divided is None else {divided.whole: divided[1:]}
+    others = [x for i in info.spatial if i is not vector for x in split.get(i, (i,))]
     batch = [i for i in others if (i.var in in_a) == (i.var in in_b)]
     rows = [i for i in others if i.var in in_a and i.var not in in_b]
     columns = [i for i in others if i.var in in_b and i.var not in in_a]
@@ -113,7 +113,9 @@ def _divided(info: BlockInfo, a: BufferLoad, b: BufferLoad) -> Divided | None:
     assert info.store is not None
     for i in info.spatial:
         size, whole = quotient_of(b, i.var), value_of(i.dom.extent)
-        known = i.var in vars_of(a) and quotient_of(a, i.var) is None and i.var in info.store.indices
+        known = (
+            i.var in vars_of(a) and quotient_of(a, i.var) is None and i.var in info.store.indices
+        )
         if size is None or whole is None or size == 1 or whole % size or not known:
             continue
         outer, inner = (
@@ -130,9 +132,7 @@ def _at(load: BufferLoad, place: Mapping[Var, Expr], analyzer: Analyzer) -> Buff
     return BufferLoad(load.buffer, tuple(indices))
 
 
-def _goes_on(
-    info: BlockInfo, b: BufferLoad, axes: Sequence[IterVar], analyzer: Analyzer
-) -> bool:
+def _goes_on(info: BlockInfo, b: BufferLoad, axes: Sequence[IterVar], analyzer: Analyzer) -> bool:
     """Whether B and the result go on, where the axes behind the first one end, to its next place:
     known sizes, no guards, places that are variables of the block."""
     assert info.store is not None
