@@ -55,7 +55,7 @@ from smelt.lowering.workspace import lift_workspaces
 from smelt.model import Model, Needs
 from smelt.relax.match_cast import resolve_match_cast
 from smelt.relax.nodes import Function, RelaxExpr
-from smelt.relax.transform import recognize_attention, simplify_graph, split_transposed
+from smelt.relax.transform import recognize_attention, simplify_graph, split_convolutions
 from smelt.relax.transform.canonicalize import SIMPLIFICATIONS
 from smelt.relax.transform.choose_layouts import choose_layouts
 from smelt.relax.transform.expand_ops import expand_ops
@@ -107,7 +107,8 @@ GRAPH: tuple[Step, ...] = (
     Step(simplify_graph, "SimplifyGraph",
          "constants folded, BatchNorm into weights, composed operators recognised", level=2,
          needs=("graph form", "core operators"), parts=dict.fromkeys(SIMPLIFICATIONS, 2)),
-    Step(split_transposed, "SplitTransposed", "transposed convolutions: plain ones, interleaved",
+    Step(split_convolutions, "SplitConvolutions",
+         "transposed convolutions: plain ones, interleaved; of single pixels: of those that stay",
          level=2, needs=("graph form", "core operators")),
     Step(recognize_attention, "RecognizeAttention", "softmax(q k^T) v becomes one operator",
          level=3, needs=("graph form", "core operators"), asks=True),

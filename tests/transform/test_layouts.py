@@ -51,6 +51,8 @@ CASES: list[tuple[str, onnx.ModelProto, int]] = [
     ("one with steps is copied", window("Conv", [1, 8, 56, 56], **CONV, strides=[2, 2]), 1),
     ("so it is before a view", window("Conv", [1, 8, 56, 56], FLAT, **CONV, strides=[2, 2]), 1),
     ("grouped ones are copied", window("Conv", [1, 8, 28, 28], **CONV, group=2), 1),
+    ("of single pixels what stays is copied", window("Conv", [1, 32, 28, 28], **PIXEL,
+        strides=[2, 2], group=4), 0),
     ("but those of one pixel write rows", window("Conv", [1, 8, 28, 28], **PIXEL, group=2), 0),
     ("so do narrow images of these", window("Conv", [1, 32, 10, 10], **PIXEL), 0),
     ("very small ones are copied", window("Conv", [1, 32, 7, 7], **PIXEL), 1),

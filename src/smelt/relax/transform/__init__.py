@@ -74,7 +74,7 @@ from .partition_graph import partition_graph
 from .patterns import recognize_patterns
 from .recognize_attention import recognize_attention
 from .simplify import simplify
-from .split_transposed import split_transposed
+from .split_convolutions import split_convolutions
 
 __all__ = [
     "ABSENT", "AdjustMatmulOrder", "AlterOpImpl", "AnnotateTIROpPattern", "AttachGlobalSymbol",
@@ -94,7 +94,7 @@ __all__ = [
     "eliminate_dead_code", "fold_constants", "fuse_ops_by_pattern", "merge_compiler_regions",
     "merge_composite", "merge_composite_functions", "module_pass", "partition_graph",
     "recognize_attention", "recognize_patterns", "register_op_predicate", "simplify",
-    "simplify_graph", "split_transposed",
+    "simplify_graph", "split_convolutions",
 ]  # fmt: skip
 
 _ABOVE = {"RunCodegen": "smelt.relax_build"}

@@ -166,6 +166,12 @@ def _channel_operands(group: Function) -> list[int]:
     return [i for x in read for i, p in enumerate(group.params) if p is x]
 
 
+def _pixel_operands(group: Function) -> list[int]:
+    """Parameters of which a kernel reads pixels as they stand: images whose window is one pixel."""
+    read = [v.args[0] for v in _calls(group) if v.callee == "conv2d" and _is_one_pixel(v)]
+    return [i for x in read for i, p in enumerate(group.params) if p is x]
+
+
 def _natural_order(
     group: Function, inputs: Sequence[View], out: TensorType, analyzer: Analyzer
 ) -> Order:
@@ -349,6 +355,8 @@ class _Chooser:
         inputs = [self.place(a) for a in v.args if a is not None]
         for i in _channel_operands(group):
             inputs[i] = self.channels_last(inputs[i])
+        for i in _pixel_operands(group):
+            inputs[i] = self.without_gaps(inputs[i])
         views = [p.view for p in inputs]
         types = tensor_types(v.type)
         wish = self.granted.get(v)
@@ -410,6 +418,13 @@ class _Chooser:
         if len(shape) < 3 or shape[1] is const(1) or self.analyzer.simplify(strides[1]) is const(1):
             return at
         return self.copied(at, _channels_last(len(shape)))
+
+    def without_gaps(self, at: _Origin) -> _Origin:
+        """A value whose channels or pixels are next to each other, copied where neither are."""
+        steps = [self.analyzer.simplify(at.view.strides[d]) for d in (1, -1)]
+        if const(1) in steps or is_dense(at.view, self.analyzer):
+            return at
+        return self.copied(at, tuple(range(len(at.view.shape))))
 
     def copied(self, at: _Origin, order: Order, again: bool = False) -> _Origin:
         """A value copied into memory of its own; again: even where there is such a copy."""

@@ -15,7 +15,6 @@ so that a tile may go from one image row to the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 
@@ -30,7 +29,7 @@ from smelt.tir.nodes import IterVar
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import PREFETCH
 
-from .analysis import analyzer_for, block_info, certain, guess, power, step_of
+from .analysis import block_info, certain, guess, power
 from .loops import (
     EDGES,
     TASKS,
@@ -41,14 +40,13 @@ from .loops import (
     write_out,
     write_out_sums,
 )
-from .roles import Roles, guarded, roles_of, vars_of
+from .panels import PACK_STEPS, pack
+from .roles import Axes, Roles, guarded, roles_of, vars_of
 
 _ROWS, _VECTORS = 14, 8
 """The largest tile of accumulators."""
 _SOME = 4
 """Tiles that an unknown number of rows is taken to be at least: what is small takes little time."""
-_PACK_STEPS = 16
-"""Rows of B that one task packs."""
 _PANEL = 2
 """Vectors of a panel of constants: good for any number of rows, so that kernels for other sizes, or
 for other numbers of cores, read the same."""
@@ -361,7 +359,7 @@ class ContractionSpace(Space):
         cycles = vectors * (1 / machine.loads + 1 / machine.stores) * (1 + 2 * turned)
         moved = tuple([3 * b_bytes * (2 * b_bytes > size) for size in shares(machine)])
         steps = self._extent(self.roles.reduce)
-        tasks = -(-steps // _PACK_STEPS) if shared else 1
+        tasks = -(-steps // PACK_STEPS) if shared else 1
         return float(seconds(Cost(cycles, moved, tasks), machine))
 
     def _traffic(self, columns: Columns, rows: Array, b_bytes: float) -> tuple[Array, ...]:
@@ -424,7 +422,7 @@ class ContractionSpace(Space):
 
     def build(self, schedule: Schedule, decision: Decision) -> None:
         """See the module."""
-        sch, name, site = schedule, self.site.anchor, self.site
+        sch, name, site, roles = schedule, self.site.anchor, self.site, self.roles
         flat, rows, vectors = decision["flat"], decision["rows"], decision["vectors"]
         wide = vectors * self.lanes
         axes = self._normalize(sch, flat)
@@ -432,7 +430,8 @@ class ContractionSpace(Space):
             self._build_in_blocks(sch, axes, decision)
             return
         if decision["pack"] != "none":
-            copies = self._pack(sch, wide, decision["pack"] == "kernel")
+            copied = decision["pack"] == "kernel"
+            copies = pack(sch, site.anchor, roles, wide, self.lanes, copied)
             for loop in copies if decision["chunks"] else ():
                 sch.parallel(loop)
         epilogue = in_registers(sch, name, site.epilogue)
@@ -575,88 +574,6 @@ class ContractionSpace(Space):
         sch.transform_layout(self.site.anchor, ("write", 0), form)
         sch.transform_block_layout(epilogue, form)
 
-    def _pack(self, sch: Schedule, panel: int, copied: bool) -> list[str]:
-        """Lay B out in panels: [batch, column tile, reduction, columns of a tile]; what of the
-        copy's loops may be parallel.
-
-        copied  whether the kernel does it itself
-        """
-        roles, buffer, dims = self.roles, self.roles.b.buffer, self.roles.b.indices
-        target, copy = buffer.name, None
-        if copied:
-            copy = sch.cache_read(self.site.anchor, buffer.name, "global")
-            target = sch.state.realize(copy).block.writes[0].buffer.name
-        if roles.wide:
-            form, dims = self._as_one(dims)
-            sch.transform_layout(self.site.anchor, target, form)
-            if copy is not None:
-                sch.transform_block_layout(copy, form)
-        order = {i.var: n for n, i in enumerate(roles.reduce)}
-        inner = sorted([d for d, v in enumerate(dims) if v in order], key=lambda d: order[dims[d]])  # type: ignore[index]
-        at = dims.index(roles.vector.var)
-        if roles.group:  # by itself: the columns of a group are padded to whole panels
-            sch.transform_layout(
-                self.site.anchor, target,
-                lambda *i: [*i[:at], i[at] // roles.group, i[at] % roles.group, *i[at + 1 :]],
-            )  # fmt: skip
-            inner = [d + (d > at) for d in inner]
-            at += 1
-        kept = [d for d in range(len(dims) + bool(roles.group)) if d not in inner and d != at]
-
-        def panels(*index: Expr) -> list[Expr]:
-            outer, within = [[index[d] for d in which] for which in (kept, inner)]
-            return [*outer, index[at] // panel, *within, index[at] % panel]
-
-        pad = 0.0 if copy is None else "undef"
-        sch.transform_layout(self.site.anchor, target, panels, pad_value=pad)
-        return [] if copy is None else self._copy_panels(sch, copy, [*kept, *inner], at, panel)
-
-    def _as_one(self, dims: Sequence[Expr]) -> tuple[Callable[..., list[Expr]], tuple[Expr, ...]]:
-        """B's dimensions with those that are walked as one in one, and what stands where then."""
-        *wide, vector = [*self.roles.wide, self.roles.vector]
-        places = [dims.index(i.var) for i in wide]
-        at = dims.index(vector.var)
-        kept = [d for d in range(len(dims)) if d not in places]
-
-        def form(*index: Expr) -> list[Expr]:
-            flat = index[places[0]]
-            for d, i in zip([*places[1:], at], [*wide[1:], vector], strict=True):
-                flat = flat * i.dom.extent + index[d]
-            return [flat if d == at else index[d] for d in kept]
-
-        return form, tuple([dims[d] for d in kept])
-
-    def _copy_panels(
-        self, sch: Schedule, copy: str, others: list[int], at: int, panel: int
-    ) -> list[str]:
-        """The packing of a B given at run time: panels in parallel, columns in vectors.
-
-        Where B's columns are not neighbours in memory, as many reduction steps as a vector has
-        lanes are written out, so that lowering exchanges rows and columns in registers.
-        """
-        loops, lanes = sch.get_loops(copy), self.lanes
-        tile, wide, lane = sch.split(loops[at], [None, panel // lanes, lanes])
-        order = [loops[d] for d in others]
-        info = block_info(sch, copy)
-        step = step_of(info.reads[0], info.spatial[at].var, analyzer_for(sch.func, info.block))
-        inner = [wide, lane]
-        last = value_of(sch.state.loop(order[-1]).extent) if order else None
-        if step != 1 and last is not None and last % lanes == 0:
-            outer, steps = sch.split(order[-1], [None, lanes])
-            order[-1] = outer
-            inner = [wide, steps, lane]
-            sch.unroll(steps)
-        if len(inner) == 2 and order:
-            # rows of B are read from end to end, their pieces go to the panels; a task has several
-            block, row = sch.split(order[-1], [None, _PACK_STEPS])
-            sch.reorder(*order[:-1], block, row, tile, *inner)
-            shared: list[str] = [*order[:-1], block]
-        else:
-            sch.reorder(*order[:-1], tile, *order[-1:], *inner)
-            shared = [*order[:-1], tile]
-        sch.vectorize(lane)
-        return shared
-
     def _prefetch(
         self, sch: Schedule, rows: bool, tiles: str, steps: str, height: int, wide: int
     ) -> None:
@@ -681,23 +598,3 @@ class ContractionSpace(Space):
         if self._few:
             return [loops[-1], *loops[:-1]]
         return loops
-
-
-@dataclass(frozen=True)
-class Axes:
-    """The loops of a contraction, sorted."""
-
-    batch: list[str]
-    columns: list[str]
-    rows: list[str]
-    vector: str
-    reduce: list[str]
-
-    @staticmethod
-    def of(roles: Roles, loops: dict[Var, str]) -> Axes:
-        """The loops that are a variable each."""
-        batch, columns, rows, reduce = (
-            [loops[i.var] for i in axes]
-            for axes in (roles.batch, roles.columns, roles.rows, roles.reduce)
-        )
-        return Axes(batch, columns, rows, loops[roles.vector.var], reduce)

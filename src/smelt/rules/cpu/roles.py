@@ -67,6 +67,26 @@ class Roles:
         return step_of(access, i.var, self.analyzer)
 
 
+@dataclass(frozen=True)
+class Axes:
+    """The loops of a contraction, sorted."""
+
+    batch: list[str]
+    columns: list[str]
+    rows: list[str]
+    vector: str
+    reduce: list[str]
+
+    @staticmethod
+    def of(roles: Roles, loops: dict[Var, str]) -> Axes:
+        """The loops that are a variable each."""
+        batch, columns, rows, reduce = (
+            [loops[i.var] for i in axes]
+            for axes in (roles.batch, roles.columns, roles.rows, roles.reduce)
+        )
+        return Axes(batch, columns, rows, loops[roles.vector.var], reduce)
+
+
 def roles_of(sch: Schedule, info: BlockInfo) -> Roles | str:
     """Sort the operands and iteration variables; a reason where the block does not fit."""
     product = info.product()

@@ -1,6 +1,7 @@
-"""Transposed convolutions as plain ones, one per group of phases.
+"""Convolutions as simpler ones: transposed ones, and those of single pixels that skip some.
 
-Along one dimension result y = q * s + r of stride s, in phase r, sums
+A transposed one becomes a plain one per group of phases. Along one dimension result y = q * s + r
+of stride s, in phase r, sums
 
     x[q + e] * w[r + begin - e * s]        for those e at which w has an element,
 
@@ -82,6 +83,19 @@ def by_phases(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     return _cut(g, n, y)
 
 
+@rule("conv2d")
+def of_pixels_that_stay(g: GraphRewriter, n: Call) -> RelaxExpr | None:
+    """conv2d(x, w, strides)  =  conv2d(x[:, :, ::a, ::b], w)  where w is one pixel: a view"""
+    x, w = n.args
+    strides, sizes = n.attrs["strides"] or (), tensor_type_of(x).shape[2:]
+    window = {value_of(e) for e in tensor_type_of(w).shape[2:]}
+    known = None not in [value_of(e) for e in sizes]
+    if window != {1} or any(n.attrs["pads"] or ()) or set(strides) <= {1} or not known:
+        return None
+    left = g.call("strided_slice", x, axes=(2, 3), begin=(0, 0), end=sizes, strides=strides)
+    return g.call("conv2d", left, w, **{**n.attrs, "strides": ()})
+
+
 def _axes(n: Call, w: Constant) -> list[_Axis] | None:
     """The two dimensions of images; None for what stays as it is."""
     kernel = w.data.shape[2:]
@@ -123,6 +137,7 @@ def _cut(g: GraphRewriter, n: Call, y: RelaxExpr) -> RelaxExpr:
     return g.call("strided_slice", y, axes=(2, 3), begin=(0, 0), end=tensor_type_of(n).shape[2:])
 
 
-def split_transposed(mod: IRModule) -> IRModule:
-    """Make plain convolutions of transposed ones with constant weights; needs simplified graphs."""
+def split_convolutions(mod: IRModule) -> IRModule:
+    """Make plain convolutions of transposed ones with constant weights, and of those of single
+    pixels that skip some; needs simplified graphs."""
     return apply_rules(mod, SPLIT_RULES, share=True)

@@ -1,4 +1,4 @@
-"""Transposed convolutions become plain ones, interleaved."""
+"""Transposed convolutions become plain ones; those of single pixels move by one of what stays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from smelt.ir.expr import INDEX, Var
 from smelt.relax.interpret import interpret
-from smelt.relax.transform import split_transposed
+from smelt.relax.transform import split_convolutions
 
 from .graphs import assert_same, call, const, module, num, ops_of, var
 
@@ -48,7 +48,7 @@ def test_phases(
     kernel: tuple[int, int], stride: int, pads: tuple[int, ...], extra: int, convs: int
 ) -> None:
     before = transposed(kernel, stride, pads, extra)
-    after = split_transposed(before)
+    after = split_convolutions(before)
     found = ops_of(after)
     assert found["conv2d"] == convs
     assert "conv_transpose" not in found
@@ -59,7 +59,7 @@ def test_sizes_known_at_run_time() -> None:
     x = var("x", *[Var(n, INDEX) if isinstance(n, str) else n for n in ("n", 3, "h", "w")])
     y = call("conv_transpose", x, const(3, 4, 3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
     before = module([x], y)
-    after = split_transposed(before)
+    after = split_convolutions(before)
     assert ops_of(after)["conv2d"] == 4
     assert after["main"].body.type is before["main"].body.type
     assert_same(before, after)
@@ -77,22 +77,50 @@ def test_sizes_known_at_run_time() -> None:
     ],
 )
 def test_what_stays(before: Any) -> None:
-    assert split_transposed(before) is before
+    assert split_convolutions(before) is before
 
 
 def test_infinities_stay_where_they_are() -> None:
     before = transposed((4, 4), 2, (1, 1, 1, 1))
     x = np.zeros((2, 3, 5, 6), np.float32)
     x[0, 1, 2, 3] = np.inf
-    a, b = (interpret(m["main"], x) for m in (before, split_transposed(before)))
+    a, b = (interpret(m["main"], x) for m in (before, split_convolutions(before)))
     assert np.array_equal(np.isfinite(a), np.isfinite(b))
 
 
 def test_weights_given_at_run_time_and_integers_stay() -> None:
     x, w = var("x", 1, 3, 4, 4), var("w", 3, 2, 2, 2)
-    assert ops_of(split_transposed(module([x, w], call("conv_transpose", x, w, strides=(2, 2)))))[
+    assert ops_of(split_convolutions(module([x, w], call("conv_transpose", x, w, strides=(2, 2)))))[
         "conv_transpose"
     ]
     i = var("i", 1, 3, 4, 4, dtype="int32")
     y = call("conv_transpose", i, num(2, 3, 2, 2, 2, dtype="int32"), strides=(2, 2))
-    assert ops_of(split_transposed(module([i], y)))["conv_transpose"]
+    assert ops_of(split_convolutions(module([i], y)))["conv_transpose"]
+
+
+def of_pixels(*strides: int, side: int = 1, groups: int = 1, height: Any = 5, **attrs: Any) -> Any:
+    x, w = var("x", 2, 4, height, 6), const(6, 4 // groups, side, side)
+    return module([x], call("conv2d", x, w, strides=strides, groups=groups, **attrs))
+
+
+@pytest.mark.parametrize("strides", [(2, 2), (3, 1), (1, 4)])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_single_pixels_that_stay(strides: tuple[int, int], groups: int) -> None:
+    before = of_pixels(*strides, groups=groups)
+    after = split_convolutions(before)
+    assert ops_of(after) == {"strided_slice": 1, "conv2d": 1}
+    assert after["main"].body.type is before["main"].body.type
+    assert_same(before, after)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        of_pixels(1, 1),
+        of_pixels(2, 2, side=3),
+        of_pixels(2, 2, pads=(1, 0, 0, 0)),
+        of_pixels(2, 2, height=Var("h", INDEX)),
+    ],
+)
+def test_other_windows_stay(before: Any) -> None:
+    assert split_convolutions(before) is before
