@@ -53,6 +53,30 @@ def test_a_line_is_asked_for_once() -> None:
     assert script(inject_prefetch(parse(short))).count("prefetch") == 2
 
 
+TILES = """
+@T.prim_func
+def main(A: T.Buffer((1024,), "float32"), C: T.Buffer((192,), "float32")):
+    for j in T.serial(4, annotations={"prefetch": {"A": [1, 2, 64, 3]}}):
+        if j < 3:
+            for i in range(3):
+                for k in range(64):
+                    C[i * 64 + k] = C[i * 64 + k] + A[j * 256 + k * 4]
+        else:
+            for i_1 in range(2):
+                for k_1 in range(64):
+                    C[i_1 * 64 + k_1] = C[i_1 * 64 + k_1] + A[j * 256 + k_1 * 4]
+"""
+
+
+def test_each_turn_asks_for_its_part() -> None:
+    text = script(inject_prefetch(parse(TILES)))
+    asked = re.findall(r"address_of\(A\[(.*?)\]\), T.int32\(2\)", text)
+    first, then = asked
+    places = {eval(first, {"j": 0, "i": i, "k": k}) for i in range(3) for k in range(64)}
+    assert places == {256 + 4 * k for k in range(64 - 64 % 3)} | {256 + 4 * 63}
+    assert "//" not in then  # not so many turns: each asks for all
+
+
 @pytest.mark.parametrize(
     "source",
     [ROWS.replace('{"A": 1}', '{"C": 1}').replace("j * 16", "k"),  # the same for each of them

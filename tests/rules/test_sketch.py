@@ -299,11 +299,21 @@ def test_what_is_far_is_asked_for(m: int, constant: bool, prefetch: int) -> None
     names = frozenset({"w"} if constant else ())
     (part,) = plan(matmul(m, 1200, 900), ONE, names).parts
     if constant or prefetch:
-        assert part.choices[0].decision["prefetch"] == prefetch
+        assert bool(part.choices[0].decision["prefetch"]) == bool(prefetch)
     text = script(lower(schedule(matmul(m, 1200, 900), ONE, names).func))
     assert ("prefetch" in text) == bool(part.choices[0].decision["prefetch"])
     (near,) = plan(matmul(m, 48, 64), ONE, names).parts
     assert near.choices[0].decision["prefetch"] == 0
+
+
+@pytest.mark.parametrize(("rows", "prefetch"), [(5, 1), (9, 2), (12, 2), (200, 1)])
+def test_few_row_tiles_ask_for_parts_of_the_next_panel(rows: int, prefetch: int) -> None:
+    (part,) = plan(matmul(rows, 768, 768), NARROW, frozenset({"w"})).parts
+    chosen = next(c for c in part.choices if c.sketch.name == "contraction")
+    assert chosen.decision["prefetch"] == prefetch
+    sch = part.site.schedule.copy()
+    chosen.space.build(sch, chosen.decision)
+    assert ("shift_right(r, 1)" in script(lower(sch.func))) == (prefetch == 2)
 
 
 BATCHES: dict[str, tuple[Any, Any]] = {"rows": (2, 7), "symbolic": (1, Var("m"))}

@@ -2,9 +2,10 @@
 
 A loop's annotation PREFETCH, {buffer: iterations}, says whose elements, and how many of the loop's
 iterations ahead; {buffer: [iterations, 2]} asks for them no nearer than the second cache, and a
-third number gives the bytes of the processor's lines. It is good where a processor does not see by
-itself what comes next: rows that lie far apart, or many instructions between one line of memory and
-the next.
+third number gives the bytes of the processor's lines. A fourth one says that the loop right inside
+has so many turns, each of which asks for its part of what all of them read. It is good where a
+processor does not see by itself what comes next: rows that lie far apart, or many instructions
+between one line of memory and the next.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Mapping, Sequence
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
-from smelt.ir.expr import Call, IntImm, Ramp, Var
+from smelt.ir.build import is_const
+from smelt.ir.expr import Call, Expr, IntImm, Ramp, Var
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir import nodes as tir
 from smelt.tir.rewrite import loads, map_stmts
@@ -38,6 +40,7 @@ def inject_prefetch(func: tir.PrimFunc) -> tir.PrimFunc:
 
 def _asking(loop: tir.For, wanted: Mapping[str, int | Sequence[int]]) -> tir.Stmt:
     """A loop whose innermost loops, it may be itself, ask for elements ahead of time."""
+    turns = {x.var: s for s in _outermost(loop.body) for x in tir.walk(s) if isinstance(x, tir.For)}
 
     def asking(inner: tir.For) -> tir.Stmt:
         parts = list(tir.walk(inner.body))
@@ -48,14 +51,32 @@ def _asking(loop: tir.For, wanted: Mapping[str, int | Sequence[int]]) -> tir.Stm
         for name, ahead in wanted.items():
             iterations, *more = [ahead] if isinstance(ahead, int) else ahead
             cache, line = more[:1], more[1] if len(more) > 1 else _LINE
+            moved = {loop.var: loop.var + iterations}
+            turn = turns.get(inner.var, inner)
+            if len(more) > 2 and turn is not inner and is_const(turn.extent, more[2]):
+                moved[inner.var] = _part(inner, turn.var - turn.min, more[2])
             for place in _lines(inner, name, line, {loop.var, inner.var}, own):
-                later = substitute(place.indices[0], {loop.var: loop.var + iterations})
+                later = substitute(place.indices[0], moved)
                 element = tir.address_of(place.replace(indices=(later,)))
                 args = (element, *[IntImm("int32", c) for c in cache])
                 found.append(tir.Evaluate(Call("int32", PREFETCH, args)))
         return inner.replace(body=tir.seq(*found, inner.body)) if found else inner
 
     return map_stmts(loop, tir.For, asking)
+
+
+def _outermost(s: tir.Stmt) -> list[tir.For]:
+    """The loops of a statement that are in no other one."""
+    if isinstance(s, tir.For):
+        return [s]
+    return [x for part in tir.sub_statements(s) for x in _outermost(part)]
+
+
+def _part(inner: tir.For, turn: Expr, parts: int) -> Expr:
+    """A loop's variable, slowed down so that every turn of another loop comes over its part."""
+    shift, moved = parts.bit_length() - 1, inner.var - inner.min
+    slow = moved >> shift if parts == 1 << shift else moved // parts
+    return inner.min + turn * (inner.extent // parts) + slow
 
 
 def _lines(

@@ -27,7 +27,6 @@ from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
 from smelt.target import Machine
 from smelt.tir.nodes import IterVar
 from smelt.tir.schedule import Schedule
-from smelt.tir.script_ops import PREFETCH
 
 from .analysis import block_info, certain, guess, power
 from .loops import (
@@ -40,7 +39,7 @@ from .loops import (
     write_out,
     write_out_sums,
 )
-from .panels import PACK_STEPS, pack
+from .panels import PACK_STEPS, PARTS, SPREAD, ask_ahead, pack
 from .roles import Axes, Roles, guarded, roles_of, vars_of
 
 _ROWS, _VECTORS = 14, 8
@@ -58,9 +57,6 @@ _USABLE = 0.75
 """The part of a cache that what is used again and again may fill."""
 _AHEAD = 768
 """Bytes that could have been fetched while one waits for the first of a piece."""
-_NEARBY, _FAR, _SLOWLY = (4096, 1), (16384, 2), 7
-"""Bytes of a packed operand that are asked for ahead of time, and in which cache: further ahead
-where so many rows of a tile use each of them."""
 _UNSEEN, _SEEN = 0.35, 4
 """How much longer it takes to read what is not asked for, where more than so many multiply-adds
 stand between one line and the next: a processor looks only some hundred instructions ahead."""
@@ -129,7 +125,7 @@ class ContractionSpace(Space):
             Domain("pack", packs, ordered=False),
             Domain("order", orders, ordered=False),
             Domain("steps", (0, *_STEPS) if self._in_blocks and "none" in packs else (0,)),
-            Domain("prefetch", (0, 1) if self._fetches else (0,)),
+            Domain("prefetch", self._ahead(packs)),
             Domain("chunks", chunks),
         )
 
@@ -173,6 +169,13 @@ class ContractionSpace(Space):
         near = shares(self.site.machine)[1:2]
         b_bytes = 4 * prod(map(guess, self.roles.b.buffer.shape))
         return bool(near) and not self._few and b_bytes > near[0] / 4
+
+    def _ahead(self, packs: Sequence[str]) -> tuple[int, ...]:
+        """Whether, and how, B may be asked for ahead of time."""
+        if not self._fetches:
+            return (0,)
+        far = packs == ("ahead",) and self.static and len(self.site.machine.caches) > 1
+        return (0, 1, SPREAD) if far else (0, 1)
 
     @property
     def _in_blocks(self) -> bool:
@@ -230,6 +233,9 @@ class ContractionSpace(Space):
         # a chunk of several tiles would not know where its edges are
         if self.guarded:
             fits &= chunks == 1
+        spread = columns["prefetch"] == SPREAD
+        fits &= ~spread | ((tiles > 1) & (tiles <= PARTS) & (columns["order"] == "columns"))
+        fits &= ~spread | ((self._every(columns) == 1) & (chunks == 1))
         by_columns = columns["steps"] > 0
         ragged = (rows % r != 0) | (not self.static)
         fits &= ~ragged | (chunks == 1) | (chunks == tiles) | by_columns
@@ -266,7 +272,7 @@ class ContractionSpace(Space):
         outside = self._extent(roles.batch) * self._extent(roles.columns) * self.groups
         steps = self._extent(roles.reduce)
         loads = np.where(packed == "none", self._unpacked_loads(), 1.0)
-        ahead = columns["prefetch"]
+        ahead = columns["prefetch"] > 0
         block = np.where(columns["steps"] > 0, columns["steps"], steps)
         blocks = -(-steps // block)
         found = [np.where(block == n, self._pages(n), 0.0) for n in (*_STEPS, steps)]
@@ -395,6 +401,7 @@ class ContractionSpace(Space):
         between = columns["rows"] * machine.line_bytes / (4 * self.lanes)
         unseen = _UNSEEN * np.clip(between / _SEEN - 1, 0, 1) * self._fetches
         known = np.where(apart, _ALTHOUGH * (short - 1), _ASKED)
+        known = np.where(columns["prefetch"] == SPREAD, 0.0, known)
         unknown = np.where(apart, short - 1, unseen)
         pieces = 1 + np.where(columns["prefetch"], known, unknown)
         found = []
@@ -464,7 +471,8 @@ class ContractionSpace(Space):
         if edges:
             sch.unroll(tiled[-1])
         if decision["prefetch"]:
-            self._prefetch(sch, decision["pack"] == "none", j_o, reduce[-1], rows, wide)
+            parts = -(-self._rows_of(flat) // rows)
+            ask_ahead(sch, roles, site.machine, decision, (j_o, reduce[-1]), wide, parts)
         if chunks:
             parallelize(sch, shared)
 
@@ -500,7 +508,7 @@ class ContractionSpace(Space):
         sch.reorder(step, *tile)
         write_out_sums(sch, part, [step], tile, len(outer))
         if decision["prefetch"]:
-            self._prefetch(sch, True, j_o, step, decision["rows"], 0)
+            ask_ahead(sch, self.roles, self.site.machine, decision, (j_o, step))
         started = sch.decompose_reduction(name, block)
         write_out(sch, sch.get_loops(started)[-2:])
         write_out(sch, inner)
@@ -573,18 +581,6 @@ class ContractionSpace(Space):
         form = self._form(self.roles.info.spatial, joined)
         sch.transform_layout(self.site.anchor, ("write", 0), form)
         sch.transform_block_layout(epilogue, form)
-
-    def _prefetch(
-        self, sch: Schedule, rows: bool, tiles: str, steps: str, height: int, wide: int
-    ) -> None:
-        """Ask for what comes later of B: of the next column tile in each of its rows, or of its
-        panels. height, wide: of a tile."""
-        name, line = self.roles.b.buffer.name, self.site.machine.line_bytes
-        if rows:
-            sch.annotate(tiles, PREFETCH, {name: [1, 1, line]})
-            return
-        bytes_, cache = _FAR if height >= _SLOWLY else _NEARBY
-        sch.annotate(steps, PREFETCH, {name: [max(1, bytes_ // (4 * wide)), cache, line]})
 
     def _taps_written_out(self, edges: bool) -> bool:
         """Whether a filter's columns are: where edges are most of the work their conditions are

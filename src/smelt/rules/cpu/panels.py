@@ -1,4 +1,5 @@
-"""An operand of a contraction laid out in panels: [batch, column tile, reduction, its columns]."""
+"""An operand of a contraction laid out in panels: [batch, column tile, reduction, its columns], and
+asked for before it is needed."""
 
 from __future__ import annotations
 
@@ -6,13 +7,22 @@ from collections.abc import Callable, Sequence
 
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr
+from smelt.rules.sketch import Decision
+from smelt.target import Machine
 from smelt.tir.schedule import Schedule
+from smelt.tir.script_ops import PREFETCH
 
 from .analysis import analyzer_for, block_info, step_of
 from .roles import Roles
 
 PACK_STEPS = 16
 """Rows of B that one task packs."""
+_NEARBY, _FAR, _SLOWLY = (4096, 1), (16384, 2), 7
+"""Bytes of a packed operand that are asked for ahead of time, and in which cache: further ahead
+where so many rows of a tile use each of them."""
+SPREAD, PARTS = 2, 4
+"""The way to prefetch that asks for parts of the next panel in so few row tiles: memory is never
+idle then; of more of them the first one, which waits, is little."""
 
 
 def pack(
@@ -101,3 +111,25 @@ def _copy(
         shared = [*order[:-1], tile]
     sch.vectorize(lane)
     return shared
+
+
+def ask_ahead(
+    sch: Schedule, roles: Roles, machine: Machine, decision: Decision, loops: tuple[str, str],
+    panel: int = 0, parts: int = 0,
+) -> None:  # fmt: skip
+    """Ask for what comes later of B: of the next column tile in each of its rows, of its panel, or
+    of the next panel.
+
+    loops  over column tiles, and over the steps of the reduction
+    panel  columns of a panel, where there are panels
+    parts  row tiles, each of which asks for a part of the next panel
+    """
+    name, line, (tiles, steps) = roles.b.buffer.name, machine.line_bytes, loops
+    if decision["pack"] == "none":
+        sch.annotate(tiles, PREFETCH, {name: [1, 1, line]})
+    elif decision["prefetch"] == SPREAD:
+        ahead = machine.cores if decision["chunks"] else 1  # others take those between
+        sch.annotate(tiles, PREFETCH, {name: [ahead, 2, line, parts]})
+    else:
+        bytes_, cache = _FAR if decision["rows"] >= _SLOWLY else _NEARBY
+        sch.annotate(steps, PREFETCH, {name: [max(1, bytes_ // (4 * panel)), cache, line]})
