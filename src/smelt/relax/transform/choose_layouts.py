@@ -122,6 +122,8 @@ def _is_one_pixel(v: Call) -> bool:
 def _is_batched_product(v: Call) -> bool:
     """Whether a convolution in groups multiplies pixels as they stand: its window is one of them,
     and groups have several channels on both sides."""
+    if v.callee != "conv2d":
+        return False
     outputs, inputs, *_ = [value_of(e) for e in tensor_type_of(v.args[1]).shape]
     return inputs != 1 and outputs != v.attrs["groups"] and _is_one_pixel(v)
 

@@ -502,9 +502,8 @@ class ContractionSpace(Space):
         sch.reorder(*outer, *inner)
         sch.compute_at(part, outer[-1], preserve_unit_loops=True)
         _, *fresh, step = [str(x) for x in sch.get_loops(part)[len(outer) :]]
-        at = spatial.index(self.roles.vector.var)
-        own = sch.split(fresh.pop(at), [None, self.lanes])
-        tile = [*fresh, *own]
+        vector = fresh.pop(spatial.index(self.roles.vector.var))
+        tile = [*fresh, *[str(x) for x in sch.split(vector, [None, self.lanes])]]
         sch.reorder(step, *tile)
         write_out_sums(sch, part, [step], tile, len(outer))
         if decision["prefetch"]:
@@ -514,10 +513,7 @@ class ContractionSpace(Space):
         write_out(sch, inner)
         if epilogue is not None:
             sch.reverse_compute_at(epilogue, task, preserve_unit_loops=True)
-            own = sch.get_loops(epilogue)[len(shared) :]
-            wide, lane = sch.split(own.pop(at), [None, self.lanes])
-            sch.reorder(*own, wide, lane)
-            sch.vectorize(lane)
+            copy_out(sch, epilogue, len(shared), self.lanes, unrolled=False)
         if decision["chunks"]:
             parallelize(sch, shared)
 

@@ -58,8 +58,11 @@ def write_out_sums(
     write_out(sch, tile)
 
 
-def copy_out(sch: Schedule, name: str, depth: int, lanes: int) -> None:
-    """A block from registers to memory: columns unrolled, the contiguous axis in vectors."""
+def copy_out(sch: Schedule, name: str, depth: int, lanes: int, unrolled: bool = True) -> None:
+    """A block from registers to memory: columns unrolled, the contiguous axis in vectors.
+
+    unrolled  False: from memory, where there is more than registers hold
+    """
     fresh = sch.get_loops(name)[depth:]
     vector = _contiguous_loop(sch, name, fresh) or fresh[-1]
     others = [x for x in fresh if x != vector]
@@ -69,7 +72,7 @@ def copy_out(sch: Schedule, name: str, depth: int, lanes: int) -> None:
     if isinstance(extent, IntImm) and extent.value > lanes:
         wide, vector = sch.split(vector, [None, lanes])
         others.append(wide)
-    for x in others:
+    for x in others if unrolled else ():
         extent = sch.state.loop(x).extent
         if isinstance(extent, IntImm) and extent.value <= _WRITTEN_OUT:
             sch.unroll(x)  # the others run over a result that is wider than the tile
