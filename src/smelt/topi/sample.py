@@ -21,7 +21,9 @@ from .resize import MODES, cubic_weights, tap_weights
 
 BORDERS = ("zeros", "border", "reflection")
 TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
-NONE = const(-1, INDEX)
+PLACE = "int32"
+"""The type of computed indices: vectors of floats become vectors of these."""
+NONE = const(-1, PLACE)
 """In place of an index: an element that counts as 0."""
 UNROLLED = 16
 """Up to so many elements are one expression."""
@@ -47,9 +49,9 @@ class _Line:
         def index(t: Expr, *i: Expr) -> Expr:
             v = moved(at[i])
             if mode == "nearest":
-                return place(at[i], cast(INDEX, call("round", v)))
-            first = cast(INDEX, call("floor", v))
-            return place(at[i], first + (t - (1 if mode == "cubic" else 0)))
+                return place(at[i], cast(PLACE, call("round", v)))
+            first = cast(PLACE, call("floor", v))
+            return place(at[i], first + cast(PLACE, t - (1 if mode == "cubic" else 0)))
 
         def weight(t: Expr, *i: Expr) -> Expr:
             v = moved(at[i])
@@ -78,7 +80,7 @@ def _sampled(
         own = [(t, *p) for p, t in zip(points(*i), taps, strict=True)]
         at = [line.index[p] for line, p in zip(lines, own, strict=True)]
         inside = all_of([v >= 0 for v in at])
-        held = [maximum(v, 0) for v in at]
+        held = [cast(INDEX, maximum(v, 0)) for v in at]
         value: Expr = cast(to, x[(*channel(*i), *held)])
         for line, p in zip(lines, own, strict=True):
             value = value if line.weight is None else value * cast(to, line.weight[p])
@@ -139,8 +141,8 @@ def _grid_line(
 
     def place(_: Expr, at: Expr) -> Expr:
         if mode == "cubic" and border != "zeros":
-            return cast(INDEX, inner(cast(to, at)))
-        return select(all_of(at >= 0, at < extent), at, NONE)
+            return cast(PLACE, inner(cast(to, at)))
+        return select(all_of(at >= 0, at < cast(PLACE, extent)), at, NONE)
 
     return _Line(common.tensor(grid.shape[:-1], source, "sample_at"), mode, place)
 
@@ -292,7 +294,7 @@ def _crop_line(boxes: Tensor, d: int, size: int, extent: Expr, mode: str) -> _Li
 
     def place(v: Expr, at: Expr) -> Expr:
         inside = all_of(v >= 0.0, v <= last)
-        return select(inside, maximum(minimum(at, extent - 1), 0), NONE)
+        return select(inside, maximum(minimum(at, cast(PLACE, extent - 1)), 0), NONE)
 
     at = common.tensor((boxes.shape[0], const(size, INDEX)), source, "crop_at")
     # coordinates that count are not negative: halves are rounded up
