@@ -165,12 +165,18 @@ def _channel_operands(group: Function) -> list[int]:
         v.args[0] for v in _calls(group)
         if v.callee in pools or (v.attrs.get("groups", 1) != 1 and not _is_batched_product(v))
     ]  # fmt: skip
-    return [i for x in read for i, p in enumerate(group.params) if p is x]
+    return _parameters(group, read)
 
 
 def _pixel_operands(group: Function) -> list[int]:
     """Parameters of which a kernel reads pixels as they stand: images whose window is one pixel."""
-    read = [v.args[0] for v in _calls(group) if v.callee == "conv2d" and _is_one_pixel(v)]
+    return _parameters(
+        group, [v.args[0] for v in _calls(group) if v.callee == "conv2d" and _is_one_pixel(v)]
+    )
+
+
+def _parameters(group: Function, read: Sequence[object]) -> list[int]:
+    """Which parameters some operands are; others are made in the kernel."""
     return [i for x in read for i, p in enumerate(group.params) if p is x]
 
 

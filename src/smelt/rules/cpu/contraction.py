@@ -273,8 +273,7 @@ class ContractionSpace(Space):
         steps = self._extent(roles.reduce)
         loads = np.where(packed == "none", self._unpacked_loads(), 1.0)
         ahead = columns["prefetch"] > 0
-        block = np.where(columns["steps"] > 0, columns["steps"], steps)
-        blocks = -(-steps // block)
+        block, blocks = self._blocks(columns)
         found = [np.where(block == n, self._pages(n), 0.0) for n in (*_STEPS, steps)]
         pages = np.where(packed == "none", np.maximum.reduce(found), 0.0)
         full_r, rest_r = np.divmod(rows, r)
@@ -317,6 +316,12 @@ class ContractionSpace(Space):
         alone, shared = (self._packing(copied, t) for t in (False, True))
         first = np.where(columns["chunks"] > 0, shared, alone) * (packed == "kernel")
         return Cost(total, self._traffic(columns, rows * every, copied), tasks, others=first)
+
+    def _blocks(self, columns: Columns) -> tuple[Array, Array]:
+        """Steps of the reduction that are walked at a time, and how often."""
+        steps = self._extent(self.roles.reduce)
+        block = np.where(columns["steps"] > 0, columns["steps"], steps)
+        return block, -(-steps // block)
 
     def _tasks(self, columns: Columns, wide: Array, every: Array) -> Array:
         """Pieces for cores: the loops outside the row tiles, and the chunks of these; where the
@@ -377,9 +382,7 @@ class ContractionSpace(Space):
         """
         roles, machine = self.roles, self.site.machine
         by_rows = columns["order"] == "rows"
-        steps = self._extent(roles.reduce)
-        block = np.where(columns["steps"] > 0, columns["steps"], steps)
-        blocks = -(-steps // block)
+        block, blocks = self._blocks(columns)
         panel = 4.0 * block * columns["vectors"] * self.lanes
         scattered = columns["pack"] == "none"
         met = vars_of(roles.a)
@@ -482,22 +485,20 @@ class ContractionSpace(Space):
         name, epilogue, (steps,) = self.site.anchor, self.site.epilogue, axes.reduce
         part = sch.rfactor(sch.split(steps, [None, decision["steps"]])[0], 0)
         sch.set_scope(part, 0, "local")
-        *loops, block = [str(x) for x in sch.get_loops(name)]
         spatial = [i.var for i in self.roles.info.spatial]
-        place = dict(zip(spatial, loops, strict=True))
-        batch, columns, tiled = (
-            [place[i.var] for i in x]
-            for x in (self.roles.batch, self.roles.columns, self.roles.rows)
-        )
-        vector = place[self.roles.vector.var]
-        j_o, *inner = [str(x) for x in sch.split(vector, [None, decision["vectors"], self.lanes])]
+        variables = [*spatial, self.roles.reduce[0].var]  # whose loop is now over blocks
+        axes = Axes.of(self.roles, dict(zip(variables, sch.get_loops(name), strict=True)))
+        (block,), tiled = axes.reduce, list(axes.rows)
+        j_o, *inner = [
+            str(x) for x in sch.split(axes.vector, [None, decision["vectors"], self.lanes])
+        ]
         tiles = guess(sch.state.loop(j_o).extent)
         each = -(-tiles // max(1, decision["chunks"]))
         task, j_o = [str(x) for x in sch.split(j_o, [None, each])]
         if tiled:
             tiled[-1], within = sch.split(tiled[-1], [None, decision["rows"]])
             inner.insert(0, within)
-        shared = [*batch, *columns, task]
+        shared = [*axes.batch, *axes.columns, task]
         outer = [*shared, block, j_o, *tiled]
         sch.reorder(*outer, *inner)
         sch.compute_at(part, outer[-1], preserve_unit_loops=True)

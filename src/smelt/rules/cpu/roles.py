@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import NamedTuple
 
 from smelt.arith import Analyzer
@@ -15,7 +14,8 @@ from smelt.tir.nodes import BufferLoad, IterVar, Range
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import expr_nodes
 
-from .analysis import BlockInfo, analyzer_for, guess, quotient_of, step_of
+from .analysis import BlockInfo, analyzer_for, guess, quotient_of, step_of, stride_of
+from .nest import continues
 
 
 class Divided(NamedTuple):
@@ -123,7 +123,7 @@ def roles_of(sch: Schedule, info: BlockInfo) -> Roles | str:
     rows = [i for i in others if i.var in in_a and i.var not in in_b]
     columns = [i for i in others if i.var in in_b and i.var not in in_a]
     wide: list[IterVar] = []
-    while not group and columns and _goes_on(info, b, [columns[-1], *wide, vector], analyzer):
+    while not group and columns and _goes_on(info, b, columns[-1], [*wide, vector][0], analyzer):
         wide.insert(0, columns.pop())
     return Roles(info, a, b, batch, rows, columns, wide, vector, analyzer, group, divided)
 
@@ -152,19 +152,19 @@ def _at(load: BufferLoad, place: Mapping[Var, Expr], analyzer: Analyzer) -> Buff
     return BufferLoad(load.buffer, tuple(indices))
 
 
-def _goes_on(info: BlockInfo, b: BufferLoad, axes: Sequence[IterVar], analyzer: Analyzer) -> bool:
-    """Whether B and the result go on, where the axes behind the first one end, to its next place:
-    known sizes, no guards, places that are variables of the block."""
+def _goes_on(
+    info: BlockInfo, b: BufferLoad, outer: IterVar, inner: IterVar, analyzer: Analyzer
+) -> bool:
+    """Whether B and the result go on with an outer axis where an inner one ends: known sizes, no
+    guards, places that are variables of the block."""
     assert info.store is not None
-    own = {i.var for i in axes}
-    sizes = [value_of(i.dom.extent) for i in axes]
-    if None in sizes or not own <= set(info.store.indices) or guarded(info, own):
+    own, extent = {outer.var, inner.var}, value_of(inner.dom.extent)
+    if extent is None or value_of(outer.dom.extent) is None:
         return False
-    for x in (b, info.store):
-        first, *_, last = [step_of(x, i.var, analyzer) for i in axes]
-        if first is None or last is None or first != last * prod([n or 0 for n in sizes[1:]]):
-            return False
-    return True
+    if not own <= set(info.store.indices) or guarded(info, own):
+        return False
+    wide, step = ([stride_of(x, i.var, analyzer) for x in (b, info.store)] for i in (outer, inner))
+    return continues(wide, step, extent)
 
 
 def vars_of(load: BufferLoad) -> set[Var]:
