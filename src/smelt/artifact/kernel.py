@@ -111,7 +111,7 @@ def plain_program(spec: KernelSpec, name: str = "") -> PrimFunc:
 
 _FEW_REGISTERS = 4
 """Vector registers that level 0 schedules for: one sum at a time, so that loops stay as written."""
-_UNSURE = 1.3
+_UNSURE = 1.1
 """How much faster another algorithm has to be where sizes are symbolic: they may be small, too."""
 _OTHER_BODIES = 3
 """The level from which operators may be computed by other algorithms than their own."""

@@ -81,6 +81,9 @@ cache or, by its number, a further one."""
 
 NO_PARTITION = "no_partition"
 """A loop's annotation: loops around it are not partitioned by the conditions in it."""
+SHARED_OUT = "tasks"
+"""The annotation of a parallel loop of unknown extent that says into how many tasks it is divided
+at most."""
 
 DEVICE_INTRINSICS = ("smelt.storage_sync",)
 """What a kernel with threads may call: a barrier, its operand the scope ("shared")."""

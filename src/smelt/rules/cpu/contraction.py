@@ -44,8 +44,6 @@ from .roles import Axes, Roles, guarded, roles_of, vars_of
 
 _ROWS, _VECTORS = 14, 8
 """The largest tile of accumulators."""
-_SOME = 4
-"""Tiles that an unknown number of rows is taken to be at least: what is small takes little time."""
 _PANEL = 2
 """Vectors of a panel of constants: good for any number of rows, so that kernels for other sizes, or
 for other numbers of cores, read the same."""
@@ -214,8 +212,7 @@ class ContractionSpace(Space):
         return not guarded(self.roles.info, {outer.var, inner.var})
 
     def _rows_of(self, flat: int) -> int:
-        rows = prod([guess(i.dom.extent) for i in self.row_groups[:flat]])
-        return rows if self.static else max(rows, _SOME * _ROWS)
+        return self._extent(self.row_groups[:flat])
 
     def _extent(self, axes: Sequence[IterVar]) -> int:
         return prod([guess(i.dom.extent) for i in axes])

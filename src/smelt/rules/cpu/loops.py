@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import IntImm
 from smelt.ir.walk import free_vars
 from smelt.rules.cost import Array
 from smelt.rules.sketch import Domain
 from smelt.target import Machine
 from smelt.tir.schedule import Schedule
+from smelt.tir.script_ops import SHARED_OUT
 
 from .analysis import analyzer_for, block_info, certain, guess, power, step_of
 
@@ -22,8 +22,8 @@ TASKS = 32
 cores as there will be. How many cores compile makes no difference."""
 EDGES = 3
 """So few tiles of columns are written out: each has edges of its own."""
-_SMALL = 64
-"""The extent assumed where a symbolic one is shared out: small images are to keep cores busy."""
+_WITHOUT = 4
+"""The part of the tasks that there are to be where the largest of unknown sizes is 1."""
 _WRITTEN_OUT = 64
 """Iterations of a loop after the reduction that are written out at most."""
 
@@ -135,44 +135,28 @@ def task_domain(machine: Machine) -> Domain:
 def share_out(sch: Schedule, loops: Sequence[str], tasks: int) -> None:
     """Make the outermost loops (a perfect nest) parallel, in about so many tasks.
 
-    A symbolic size may turn out to be 1: there have to be tasks enough without it, where the other
-    loops have so many iterations. Where it cannot be proved that they may be cut as one loop, each
-    iteration is a task.
+    A symbolic size may turn out to be 1: there are to be some tasks without it, too, where the
+    other loops have so many iterations.
     """
     real = [x for x in loops if guess(sch.state.loop(x).extent) > 1]
     if tasks < 2 or not real:
         return
-    tried = sch.copy()
-    try:
-        _share_as_one(tried, real, tasks)
-    except ScheduleError:
-        parallelize(sch, real[:1])
+    used: list[str] = []
+    count, largest = 1, 1
+    for x in real:
+        whole = not used or sch.state.loop(used[-1]).body is sch.state.loop(x)
+        if not whole or count // largest >= (tasks if largest == 1 else tasks // _WITHOUT):
+            break
+        used.append(x)
+        extent = sch.state.loop(x).extent
+        count *= guess(extent)
+        largest = max(largest, guess(extent) // certain(extent))
+    if largest > 1:
+        sch.annotate(used[0], SHARED_OUT, tasks)
+        for x in used:
+            sch.parallel(x)
         return
-    sch.adopt(tried)
-
-
-def _share_as_one(sch: Schedule, real: Sequence[str], tasks: int) -> None:
-    """Fuse loops until there are iterations enough, and cut them into tasks."""
-    extents = [sch.state.loop(x).extent for x in real]
-    first, count, used = real[0], certain(extents[0]), 1
-    while (
-        count < tasks
-        and used < len(real)
-        and sch.state.loop(first).body is sch.state.loop(real[used])
-    ):
-        first = sch.fuse(first, real[used])
-        count *= certain(extents[used])
-        used += 1
-    if all(isinstance(e, IntImm) for e in extents[:used]):
-        if count > tasks:
-            first, _ = sch.split(first, [tasks, None])
-    elif count >= tasks:
-        first, _ = sch.split(first, [None, _divisor(count, tasks)])
-    elif count == 1 and (grain := guess(sch.state.loop(first).extent, _SMALL) // tasks) > 1:
-        first, _ = sch.split(first, [None, grain])
+    first = sch.fuse(*used) if len(used) > 1 else used[0]
+    if count > tasks:
+        first, _ = sch.split(first, [tasks, None])
     sch.parallel(first)
-
-
-def _divisor(count: int, parts: int) -> int:
-    """The largest divisor of a count that leaves so many parts of it."""
-    return next(d for d in range(count // parts, 0, -1) if count % d == 0)

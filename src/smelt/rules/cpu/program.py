@@ -56,8 +56,6 @@ UNTILED: tuple[Sketch, ...] = (Window(), Lanes(), Serial(), Elementwise())
 _LONG, _OFTEN = 8, 4
 """Values of more than so many steps behind a load that are used more often are stored, even if each
 step is cheap."""
-_ANY_SIZE = 1.3
-"""How much longer bands may take than the whole at once where sizes are symbolic."""
 _WORTH = 1.25
 """Blocks by themselves hand on whole results in memory: they have to be so much faster."""
 
@@ -174,22 +172,19 @@ def plan(
     tiles = _handed_on(looked, blocks)
     kept = frozenset([*operands, *tiles])
     plans: list[Plan] = []
-    symbolic = any(isinstance(p, Var) for p in func.params)
     for keep in (frozenset[str](), kept) if kept and not tiles else (kept,):
         sch = whole.copy()
         inline_blocks(sch, keep)
         site = Site(sch.copy(), (), machine, constants)
         plans.append(Plan(sch, tuple(_Partition(site, sketches).parts())))
         if tiles and any(isinstance(s, Tiles) for s in sketches):
-            # the time of bands per element is the same for every size
-            margin = _ANY_SIZE if symbolic else 1.0
-            plans[-1] = _in_bands(plans[-1], site, sketches, margin)
+            plans[-1] = _in_bands(plans[-1], site, sketches)
     return min(plans, key=lambda p: p.seconds)
 
 
-def _in_bands(whole: Plan, site: Site, sketches: Sequence[Sketch], margin: float) -> Plan:
+def _in_bands(whole: Plan, site: Site, sketches: Sequence[Sketch]) -> Plan:
     """The program a part of the image after another, where that keeps near what is handed on and
-    is predicted to take at most so many times as long; else as it is."""
+    is predicted to take no longer; else as it is."""
     sch = whole.schedule.copy()
     blocks = [str(b) for b in sch.get_child_blocks("root")]
     try:
@@ -205,7 +200,7 @@ def _in_bands(whole: Plan, site: Site, sketches: Sequence[Sketch], margin: float
 
     part = _Partition(replace(site, schedule=sch.copy()), (Bands(inside),)).part([made])
     banded = Plan(sch, (part,))
-    return banded if banded.seconds <= margin * whole.seconds else whole
+    return banded if banded.seconds <= whole.seconds else whole
 
 
 def apply(chosen: Plan, strict: bool = False) -> Scheduled:
