@@ -3,8 +3,8 @@
 A loop's annotation PREFETCH, {buffer: iterations}, says whose elements, and how many of the loop's
 iterations ahead; {buffer: [iterations, 2]} asks for them no nearer than the second cache, and a
 third number gives the bytes of the processor's lines. A fourth one says that the loop right inside
-has so many turns, each of which asks for its part of what all of them read. It is good where a
-processor does not see by itself what comes next: rows that lie far apart, or many instructions
+has so many turns, each of which asks for its part of what all of them read; where it has an unknown
+number, those behind ask for the last part again. It is good where a processor does not see by itself what comes next: rows that lie far apart, or many instructions
 between one line of memory and the next.
 """
 
@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
-from smelt.ir.build import is_const
-from smelt.ir.expr import Call, Expr, IntImm, Ramp, Var
+from smelt.ir.build import minimum, value_of
+from smelt.ir.expr import Call, Expr, IntImm, Ramp, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir import nodes as tir
 from smelt.tir.rewrite import loads, map_stmts
@@ -53,8 +53,8 @@ def _asking(loop: tir.For, wanted: Mapping[str, int | Sequence[int]]) -> tir.Stm
             cache, line = more[:1], more[1] if len(more) > 1 else _LINE
             moved = {loop.var: loop.var + iterations}
             turn = turns.get(inner.var, inner)
-            if len(more) > 2 and turn is not inner and is_const(turn.extent, more[2]):
-                moved[inner.var] = _part(inner, turn.var - turn.min, more[2])
+            if len(more) > 2 and turn is not inner and value_of(turn.extent) in (None, more[2]):
+                moved[inner.var] = _part(inner, turn, more[2])
             for place in _lines(inner, name, line, {loop.var, inner.var}, own):
                 later = substitute(place.indices[0], moved)
                 element = tir.address_of(place.replace(indices=(later,)))
@@ -72,11 +72,14 @@ def _outermost(s: tir.Stmt) -> list[tir.For]:
     return [x for part in tir.sub_statements(s) for x in _outermost(part)]
 
 
-def _part(inner: tir.For, turn: Expr, parts: int) -> Expr:
+def _part(inner: tir.For, turn: tir.For, parts: int) -> Expr:
     """A loop's variable, slowed down so that every turn of another loop comes over its part."""
     shift, moved = parts.bit_length() - 1, inner.var - inner.min
     slow = moved >> shift if parts == 1 << shift else moved // parts
-    return inner.min + turn * (inner.extent // parts) + slow
+    part = turn.var - turn.min
+    if value_of(turn.extent) is None:
+        part = minimum(part, const(parts - 1, part.dtype))
+    return inner.min + part * (inner.extent // parts) + slow
 
 
 def _lines(

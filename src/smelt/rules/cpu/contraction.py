@@ -64,6 +64,8 @@ is left then."""
 _STEPS = (16, 128)
 """Rows of B where it stands that are walked for all columns before the next ones: so few pages are
 found at once."""
+_SPILLED = 1.35
+"""How much longer a tile takes that wants more registers than there are."""
 _AROUND = 12
 """Cycles that surround a tile's reduction: addresses, the loop, the pipeline filling."""
 
@@ -172,7 +174,7 @@ class ContractionSpace(Space):
         """Whether, and how, B may be asked for ahead of time."""
         if not self._fetches:
             return (0,)
-        far = packs == ("ahead",) and self.static and len(self.site.machine.caches) > 1
+        far = packs == ("ahead",) and len(self.site.machine.caches) > 1
         return (0, 1, SPREAD) if far else (0, 1)
 
     @property
@@ -210,6 +212,15 @@ class ContractionSpace(Space):
         if extent > 1 and (step is None or wide != step * extent):
             return False
         return not guarded(self.roles.info, {outer.var, inner.var})
+
+    @property
+    def _shared_pixels(self) -> int:
+        """Elements of A that wait in registers for the next taps, where taps are written out and
+        rows move by as much as taps do."""
+        taps, rows = self.roles.reduce[-2:-1], self.roles.rows[-1:]
+        steps = {self.roles.step(self.roles.a, i) for i in [*taps, *rows]}
+        shared = self._taps_written_out(edges=False) and len(steps) == 1 and None not in steps
+        return guess(taps[0].dom.extent) - 1 if shared and rows else 0
 
     def _rows_of(self, flat: int) -> int:
         return self._extent(self.row_groups[:flat])
@@ -302,6 +313,9 @@ class ContractionSpace(Space):
         held = r * v - machine.vector_registers / 2
         most = held - machine.vector_registers / 4
         total *= 1 + 0.002 * abs(r - 8) + 0.005 * np.maximum(0, held) + 0.02 * np.maximum(0, most)
+        if self._few:
+            spilled = r * v + v + 1 + self._shared_pixels > machine.vector_registers
+            total *= np.where(spilled & (r > 1), _SPILLED, 1.0)
         total = total * every * outside
         copied = (
             4.0
