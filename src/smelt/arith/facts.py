@@ -7,7 +7,7 @@ from smelt.ir.build import logical_not
 
 from .bounds import deep, intersect
 from .context import Context
-from .poly import INTS, Poly, scale, subtract
+from .poly import INTS, Poly, add, atom, scale, subtract
 
 
 def bare(c: expr.Expr) -> expr.Expr:
@@ -69,6 +69,11 @@ def _learn_nonnegative(cx: Context, p: Poly) -> None:
         _learn_divided(cx, t, *bound)
     elif p.terms:
         cx.facts.append(p)
+    for t, c in p.terms.items():
+        if isinstance(t, expr.Min if c > 0 else expr.Max):  # what holds for either operand
+            for e in (t.a, t.b):
+                _learn_nonnegative(cx, add(p, subtract(cx.poly(e), atom(t)), c))
+            break  # the next one is taken there
 
 
 def _learn_divided(cx: Context, t: expr.Expr, low: int | None, high: int | None) -> None:
