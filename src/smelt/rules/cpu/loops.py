@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import IntImm
 from smelt.ir.walk import free_vars
 from smelt.rules.cost import Array
@@ -136,7 +137,8 @@ def share_out(sch: Schedule, loops: Sequence[str], tasks: int) -> None:
     """Make the outermost loops (a perfect nest) parallel, in about so many tasks.
 
     A symbolic size may turn out to be 1: there are to be some tasks without it, too, where the
-    other loops have so many iterations.
+    other loops have so many iterations. Where it cannot be proved that they may be cut as one loop,
+    each iteration is a task.
     """
     real = [x for x in loops if guess(sch.state.loop(x).extent) > 1]
     if tasks < 2 or not real:
@@ -151,12 +153,18 @@ def share_out(sch: Schedule, loops: Sequence[str], tasks: int) -> None:
         extent = sch.state.loop(x).extent
         count *= guess(extent)
         largest = max(largest, guess(extent) // certain(extent))
-    if largest > 1:
-        sch.annotate(used[0], SHARED_OUT, tasks)
-        for x in used:
-            sch.parallel(x)
+    tried = sch.copy()
+    try:
+        if largest > 1:
+            tried.annotate(used[0], SHARED_OUT, tasks)
+            for x in used:
+                tried.parallel(x)
+        else:
+            first = tried.fuse(*used) if len(used) > 1 else used[0]
+            if count > tasks:
+                first, _ = tried.split(first, [tasks, None])
+            tried.parallel(first)
+    except ScheduleError:  # it cannot be proved that they may be cut as one loop
+        parallelize(sch, real[:1])
         return
-    first = sch.fuse(*used) if len(used) > 1 else used[0]
-    if count > tasks:
-        first, _ = sch.split(first, [tasks, None])
-    sch.parallel(first)
+    sch.adopt(tried)
