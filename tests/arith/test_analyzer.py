@@ -166,6 +166,11 @@ def test_assume(an: Analyzer) -> None:
         assert an.can_prove(n < m + 1)
         assert text_of(an.simplify(n // 8 * 8)) == "n"
     assert an.prove(i < 7) is Answer.UNKNOWN
+    with an.assume(all_of(i < minimum(minimum(m, 50), n - j), i >= maximum(5, 9 - j))):
+        assert an.can_prove(all_of(i < m, i < 50, i + j < n, i >= 5, i + j >= 9))
+        assert an.prove(i < j) is Answer.UNKNOWN
+    with an.assume(minimum(i, m) < n):  # one of them is
+        assert an.prove(i < n) is Answer.UNKNOWN
 
 
 def test_binding_again_forgets(an: Analyzer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from smelt import te
 from smelt.lowering.collapse import collapse_parallel
@@ -61,3 +62,61 @@ def test_a_scheduled_matmul_has_one_parallel_loop() -> None:
     out = np.zeros((37, 51), np.float32)
     interpret(flat, x.reshape(-1), y.reshape(-1), out.reshape(-1), order="random")
     assert np.allclose(out, x @ y, atol=1e-5)
+
+
+UNKNOWN = """
+@T.prim_func
+def f(a: T.Buffer((n * m * 3,), "int32"), n: T.int64, m: T.int64):
+    for i in T.parallel(n, annotations={"tasks": 4}):
+        for j in T.parallel(m):
+            for k in T.parallel(3):
+                a[i * m * 3 + j * 3 + k] += T.int32(i * 100 + j * 10 + k + 1)
+"""
+
+
+def serial(text: str) -> str:
+    return text.replace('T.parallel(n, annotations={"tasks": 4})', "range(n)").replace(
+        "T.parallel", "range"
+    )
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize("m", [0, 1, 2, 5])
+def test_unknown_numbers_of_iterations_are_shared_out_in_ranges(n: int, m: int) -> None:
+    f, plain = parse(UNKNOWN), parse(serial(UNKNOWN))
+    g = collapse_parallel(f)
+    (loop,) = [s for s in walk(g.body) if isinstance(s, For) and s.kind == "parallel"]
+    assert str(loop.extent) == "min(n * (m * 3), 4)"
+    a, b = np.zeros(n * m * 3, np.int32), np.zeros(n * m * 3, np.int32)
+    interpret(plain, a, n, m)
+    interpret(g, b, n, m, order="random")
+    assert np.array_equal(a, b)
+
+
+def test_one_loop_of_unknown_extent_is_shared_out_in_32_ranges() -> None:
+    text = """
+@T.prim_func
+def f(a: T.Buffer((n,), "int32"), n: T.int64):
+    for i in T.parallel(n):
+        a[i] += T.int32(i + 1)
+"""
+    g = collapse_parallel(parse(text))
+    for n in (0, 1, 31, 33, 100):
+        a = np.zeros(n, np.int32)
+        interpret(g, a, n, order="random")
+        assert np.array_equal(a, np.arange(n) + 1)
+    (loop,) = [s for s in walk(g.body) if isinstance(s, For) and s.kind == "parallel"]
+    assert str(loop.extent) == "min(n, 32)"
+
+
+def test_branches_around_unknown_extents() -> None:
+    text = NESTED.replace("T.parallel(4)", "T.parallel(n + 2)").replace("20", "5 * (n + 2)")
+    text = text.replace("(60,)", "(15 * (n + 2),)")
+    f, g = parse(text), collapse_parallel(parse(text))
+    assert len([s for s in walk(g.body) if isinstance(s, For) and s.kind == "parallel"]) == 1
+    for n in range(5):
+        a, b = np.zeros(15 * (n + 2), np.float32), np.zeros(15 * (n + 2), np.float32)
+        interpret(f, a, n)
+        interpret(g, b, n, order="random")
+        assert np.array_equal(a, b)
+        assert set(a) <= {1.0, 2.0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -75,6 +76,15 @@ def test_each_turn_asks_for_its_part() -> None:
     places = {eval(first, {"j": 0, "i": i, "k": k}) for i in range(3) for k in range(64)}
     assert places == {256 + 4 * k for k in range(64 - 64 % 3)} | {256 + 4 * 63}
     assert "//" not in then  # not so many turns: each asks for all
+
+
+def test_an_unknown_number_of_turns_asks_for_the_last_part_again() -> None:
+    source = TILES.replace("(1024,)", "(n,)").replace("):\n    for j", ", n: T.int64):\n    for j")
+    text = script(inject_prefetch(parse(source.replace("range(3)", "range(n)"))))
+    first, _ = re.findall(r"address_of\(A\[(.*?)\]\), T.int32\(2\)", text)
+    known = {"T": SimpleNamespace(min=min), "j": 0}
+    places = {eval(first, known | {"i": i, "k": k}) for i in range(9) for k in range(64)}
+    assert places == {256 + 4 * k for k in range(64 - 64 % 3)} | {256 + 4 * 63}
 
 
 @pytest.mark.parametrize(

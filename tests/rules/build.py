@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -190,7 +191,7 @@ def close(found: Array, expected: Array, tolerance: float = 1e-5) -> None:
 
 
 def tasks_an_image(text: str) -> int:
-    """The iterations of the parallel loop for each of a symbolic n."""
-    found = re.search(r"T\.parallel\(n \* (\d+)\)", text)
-    assert found is not None, text
-    return int(found[1])
+    """The iterations of the parallel loops together, for each of a symbolic n."""
+    found = re.findall(r"T\.parallel\((\w+)(?:, annotations=.*)?\)", text)
+    assert found.count("n") == 1, text
+    return prod([int(e) for e in found if e != "n"])

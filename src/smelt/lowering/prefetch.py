@@ -4,8 +4,9 @@ A loop's annotation PREFETCH, {buffer: iterations}, says whose elements, and how
 iterations ahead; {buffer: [iterations, 2]} asks for them no nearer than the second cache, and a
 third number gives the bytes of the processor's lines. A fourth one says that the loop right inside
 has so many turns, each of which asks for its part of what all of them read; where it has an unknown
-number, those behind ask for the last part again. It is good where a processor does not see by itself what comes next: rows that lie far apart, or many instructions
-between one line of memory and the next.
+number, those behind ask for the last part again. It is good where a processor does not see by
+itself what comes next: rows that lie far apart, or many instructions between one line of memory and
+the next.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class ContractionSpace(Space):
         packs = ("none",) if not plain else ("ahead",) if constant else ("none", "kernel")
         if roles.group and not constant:
             packs = ("none",)
-        rows = min(_ROWS, self._rows_of(len(self.row_groups)))
+        rows = min(_ROWS, self._extent(self.row_groups))
         vectors = tuple(range(1, min(_VECTORS, -(-self.columns // self.lanes)) + 1))
         self.settles = packs == ("ahead",) and not roles.group
         if packs == ("ahead",):
@@ -222,9 +222,6 @@ class ContractionSpace(Space):
         shared = self._taps_written_out(edges=False) and len(steps) == 1 and None not in steps
         return guess(taps[0].dom.extent) - 1 if shared and rows else 0
 
-    def _rows_of(self, flat: int) -> int:
-        return self._extent(self.row_groups[:flat])
-
     def _extent(self, axes: Sequence[IterVar]) -> int:
         return prod([guess(i.dom.extent) for i in axes])
 
@@ -256,7 +253,7 @@ class ContractionSpace(Space):
 
     def _rows(self, columns: Columns) -> Array:
         """Rows that are tiled together."""
-        return self._by_flat(columns, self._rows_of)
+        return self._by_flat(columns, lambda flat: self._extent(self.row_groups[:flat]))
 
     def _every(self, columns: Columns) -> Array:
         """How often there are so many."""
@@ -485,7 +482,7 @@ class ContractionSpace(Space):
         if edges:
             sch.unroll(tiled[-1])
         if decision["prefetch"]:
-            parts = -(-self._rows_of(flat) // rows)
+            parts = -(-self._extent(self.row_groups[:flat]) // rows)
             ask_ahead(sch, roles, site.machine, decision, (j_o, reduce[-1]), wide, parts)
         if chunks:
             parallelize(sch, shared)
