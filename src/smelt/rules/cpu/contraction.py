@@ -310,9 +310,8 @@ class ContractionSpace(Space):
         held = r * v - machine.vector_registers / 2
         most = held - machine.vector_registers / 4
         total *= 1 + 0.002 * abs(r - 8) + 0.005 * np.maximum(0, held) + 0.02 * np.maximum(0, most)
-        if self._few:
-            spilled = r * v + v + 1 + self._shared_pixels > machine.vector_registers
-            total *= np.where(spilled & (r > 1), _SPILLED, 1.0)
+        spilled = r * v + v + 1 + self._shared_pixels > machine.vector_registers
+        total *= np.where(spilled & (r > 1), _SPILLED, 1.0)
         total = total * every * outside
         copied = (
             4.0
