@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from smelt import te
+from smelt.ir.errors import CompileError
 from smelt.lowering.collapse import collapse_parallel
 from smelt.pipeline import lower_program as lower
 from smelt.tir.interpret import interpret
@@ -120,3 +121,21 @@ def test_branches_around_unknown_extents() -> None:
         interpret(g, b, n, order="random")
         assert np.array_equal(a, b)
         assert set(a) <= {1.0, 2.0}
+
+
+def test_the_annotation_counts_where_extents_are_known_too() -> None:
+    f = parse(NESTED.replace("T.parallel(3)", 'T.parallel(3, annotations={"tasks": 5})'))
+    g = collapse_parallel(f)
+    (loop,) = [s for s in walk(g.body) if isinstance(s, For) and s.kind == "parallel"]
+    assert str(loop.extent) == "5"
+    a, b = np.zeros(60, np.float32), np.zeros(60, np.float32)
+    interpret(f, a, 2)
+    interpret(g, b, 2, order="random")
+    assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("tasks", ["0", "-1", "1.5", '"all"'])
+def test_tasks_are_a_number_from_one(tasks: str) -> None:
+    f = parse(UNKNOWN.replace('"tasks": 4', f'"tasks": {tasks}'))
+    with pytest.raises(CompileError, match="legal: how many tasks it is divided into at most"):
+        collapse_parallel(f)

@@ -1,5 +1,5 @@
-"""Parallel loops as tasks for threads: nested ones become one; of an unknown number of iterations,
-each task gets a range.
+"""Parallel loops as tasks for threads: nested ones become one. Of an unknown number of iterations,
+or where its annotation "tasks" asks for it, each task gets a range.
 
 for i in parallel(3):                  for t in parallel(12):
     if i < 2:                              i = t // 4
@@ -20,6 +20,7 @@ would take longer.
 from __future__ import annotations
 
 from smelt.ir.build import ceildiv, maximum, minimum, value_of
+from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, Var, const
 from smelt.ir.walk import free_vars
 from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt
@@ -42,7 +43,7 @@ class _Collapse(Rewriter):
             return super().visit_For(s)
         inner = _inner_extent(s)
         count = s.extent if inner is None else s.extent * inner
-        if value_of(count) is None:
+        if value_of(count) is None or SHARED_OUT in s.annotations:
             return _in_ranges(s, count)
         if inner is None:
             return s
@@ -81,8 +82,14 @@ def _at(s: Stmt, place: Expr) -> Stmt:
 
 def _in_ranges(s: For, count: Expr) -> Stmt:
     """Loops of so many iterations together as tasks."""
+    most = s.annotations.get(SHARED_OUT, _TASKS)
+    if not isinstance(most, int) or most < 1:
+        raise CompileError(
+            f"the loop {s.var.name} is annotated with {SHARED_OUT!r}: {most!r}; legal: how many "
+            "tasks it is divided into at most, an integer from 1"
+        )
     task, begin, end = (Var(n, s.var.type) for n in ("task", "begin", "end"))
-    tasks = minimum(count, const(int(s.annotations.get(SHARED_OUT, _TASKS)), count.dtype))
+    tasks = minimum(count, const(most, count.dtype))
     body = _within(s, begin, end)
     body = LetStmt(begin, task * count // tasks, LetStmt(end, (task + 1) * count // tasks, body))
     return For(task, const(0, task.type), tasks, body, "parallel")

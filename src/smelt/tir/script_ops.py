@@ -82,8 +82,8 @@ cache or, by its number, a further one."""
 NO_PARTITION = "no_partition"
 """A loop's annotation: loops around it are not partitioned by the conditions in it."""
 SHARED_OUT = "tasks"
-"""The annotation of a parallel loop of unknown extent that says into how many tasks it is divided
-at most."""
+"""The annotation of a parallel loop that says into how many tasks, ranges of its iterations and of
+those of the parallel loops right inside, it is divided at most."""
 
 DEVICE_INTRINSICS = ("smelt.storage_sync",)
 """What a kernel with threads may call: a barrier, its operand the scope ("shared")."""
