@@ -41,11 +41,20 @@ def pinned(cores: int) -> Iterator[None]:
         os.sched_setaffinity(0, mine)
 
 
+BUSY = """
+import os
+parent = os.getppid()
+while os.getppid() == parent:
+    sum(range(1_000_000))
+"""
+"""A program that computes until its parent ends, killed or not."""
+
+
 @contextlib.contextmanager
 def busy_core(cores: int) -> Iterator[int]:
     """A process that computes all the time somewhere on the first so many cores; gives its id."""
     with pinned(cores):
-        process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        process = subprocess.Popen([sys.executable, "-c", BUSY])
     try:
         yield process.pid
     finally:
