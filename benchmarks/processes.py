@@ -42,19 +42,18 @@ def pinned(cores: int) -> Iterator[None]:
 
 
 BUSY = """
-import os
-parent = os.getppid()
-while os.getppid() == parent:
+import os, sys
+while os.getppid() == int(sys.argv[1]):
     sum(range(1_000_000))
 """
-"""A program that computes until its parent ends, killed or not."""
+"""A program that computes until its parent, whose id it is given, ends, killed or not."""
 
 
 @contextlib.contextmanager
 def busy_core(cores: int) -> Iterator[int]:
     """A process that computes all the time somewhere on the first so many cores; gives its id."""
     with pinned(cores):
-        process = subprocess.Popen([sys.executable, "-c", BUSY])
+        process = subprocess.Popen([sys.executable, "-c", BUSY, str(os.getpid())])
     try:
         yield process.pid
     finally:

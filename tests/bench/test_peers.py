@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -47,6 +48,23 @@ def test_a_busy_core_is_free_again() -> None:
     with busy_core(1) as process:
         assert Path(f"/proc/{process}").exists()
     assert not Path(f"/proc/{process}").exists()
+
+
+def test_a_busy_core_is_free_when_the_benchmark_is_killed() -> None:
+    source = "from benchmarks.processes import busy_core\n"
+    source += "with busy_core(1) as process: print(process, flush=True); input()"
+    asked = subprocess.Popen(
+        [sys.executable, "-c", source], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with asked:
+        assert asked.stdout is not None
+        busy = Path(f"/proc/{int(asked.stdout.readline())}")
+        assert busy.exists()
+        asked.kill()
+    end = time.monotonic() + 30
+    while busy.exists() and " Z " not in busy.joinpath("stat").read_text():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_work_that_is_meant_is_not_foreign() -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from smelt import te
+from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError
 from smelt.lowering.collapse import collapse_parallel
 from smelt.pipeline import lower_program as lower
 from smelt.tir.interpret import interpret
-from smelt.tir.nodes import For, walk
+from smelt.tir.nodes import For, PrimFunc, walk
 from smelt.tir.parser import parse
 from smelt.tir.schedule import Schedule
+
+Array = np.ndarray[Any, Any]
 
 NESTED = """
 @T.prim_func
@@ -29,16 +34,22 @@ def f(a: T.Buffer((60,), "float32"), n: T.int64):
 """
 
 
+def check_equal(f: PrimFunc, g: PrimFunc, count: int, *sizes: int) -> Array:
+    """Assert that two programs make the same of `count` zeros, tasks in any order; what it is."""
+    kind = dt.to_numpy(f.buffers[0].type)
+    a, b = np.zeros(count, kind), np.zeros(count, kind)
+    interpret(f, a, *sizes)
+    interpret(g, b, *sizes, order="random")
+    assert np.array_equal(a, b)
+    return a
+
+
 def test_branches_between_parallel_loops_are_shared_out() -> None:
     f = parse(NESTED)
     g = collapse_parallel(f)
     assert len([s for s in walk(g.body) if isinstance(s, For) and s.kind == "parallel"]) == 1
     for n in range(4):
-        a, b = np.zeros(60, np.float32), np.zeros(60, np.float32)
-        interpret(f, a, n)
-        interpret(g, b, n, order="random")
-        assert np.array_equal(a, b)
-        assert set(a) <= {1.0, 2.0}
+        assert set(check_equal(f, g, 60, n)) <= {1.0, 2.0}
 
 
 def test_loops_of_different_extents_stay() -> None:
@@ -75,23 +86,13 @@ def f(a: T.Buffer((n * m * 3,), "int32"), n: T.int64, m: T.int64):
 """
 
 
-def serial(text: str) -> str:
-    return text.replace('T.parallel(n, annotations={"tasks": 4})', "range(n)").replace(
-        "T.parallel", "range"
-    )
-
-
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7])
 @pytest.mark.parametrize("m", [0, 1, 2, 5])
 def test_unknown_numbers_of_iterations_are_shared_out_in_ranges(n: int, m: int) -> None:
-    f, plain = parse(UNKNOWN), parse(serial(UNKNOWN))
-    g = collapse_parallel(f)
+    f, g = parse(UNKNOWN), collapse_parallel(parse(UNKNOWN))
     (loop,) = [s for s in walk(g.body) if isinstance(s, For) and s.kind == "parallel"]
     assert str(loop.extent) == "min(n * (m * 3), 4)"
-    a, b = np.zeros(n * m * 3, np.int32), np.zeros(n * m * 3, np.int32)
-    interpret(plain, a, n, m)
-    interpret(g, b, n, m, order="random")
-    assert np.array_equal(a, b)
+    check_equal(f, g, n * m * 3, n, m)
 
 
 def test_one_loop_of_unknown_extent_is_shared_out_in_32_ranges() -> None:
@@ -101,11 +102,9 @@ def f(a: T.Buffer((n,), "int32"), n: T.int64):
     for i in T.parallel(n):
         a[i] += T.int32(i + 1)
 """
-    g = collapse_parallel(parse(text))
+    f, g = parse(text), collapse_parallel(parse(text))
     for n in (0, 1, 31, 33, 100):
-        a = np.zeros(n, np.int32)
-        interpret(g, a, n, order="random")
-        assert np.array_equal(a, np.arange(n) + 1)
+        assert np.array_equal(check_equal(f, g, n, n), np.arange(n) + 1)
     (loop,) = [s for s in walk(g.body) if isinstance(s, For) and s.kind == "parallel"]
     assert str(loop.extent) == "min(n, 32)"
 
@@ -116,11 +115,7 @@ def test_branches_around_unknown_extents() -> None:
     f, g = parse(text), collapse_parallel(parse(text))
     assert len([s for s in walk(g.body) if isinstance(s, For) and s.kind == "parallel"]) == 1
     for n in range(5):
-        a, b = np.zeros(15 * (n + 2), np.float32), np.zeros(15 * (n + 2), np.float32)
-        interpret(f, a, n)
-        interpret(g, b, n, order="random")
-        assert np.array_equal(a, b)
-        assert set(a) <= {1.0, 2.0}
+        assert set(check_equal(f, g, 15 * (n + 2), n)) <= {1.0, 2.0}
 
 
 def test_the_annotation_counts_where_extents_are_known_too() -> None:
@@ -128,10 +123,7 @@ def test_the_annotation_counts_where_extents_are_known_too() -> None:
     g = collapse_parallel(f)
     (loop,) = [s for s in walk(g.body) if isinstance(s, For) and s.kind == "parallel"]
     assert str(loop.extent) == "5"
-    a, b = np.zeros(60, np.float32), np.zeros(60, np.float32)
-    interpret(f, a, 2)
-    interpret(g, b, 2, order="random")
-    assert np.array_equal(a, b)
+    check_equal(f, g, 60, 2)
 
 
 @pytest.mark.parametrize("tasks", ["0", "-1", "1.5", '"all"'])

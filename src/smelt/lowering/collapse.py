@@ -25,10 +25,7 @@ from smelt.ir.expr import Expr, Var, const
 from smelt.ir.walk import free_vars
 from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt
 from smelt.tir.rewrite import Rewriter
-from smelt.tir.script_ops import SHARED_OUT
-
-_TASKS = 32
-"""Ranges of a loop whose annotation does not say it: several a core, which evens out."""
+from smelt.tir.script_ops import SHARED_OUT, TASKS
 
 
 def collapse_parallel(func: PrimFunc) -> PrimFunc:
@@ -82,7 +79,7 @@ def _at(s: Stmt, place: Expr) -> Stmt:
 
 def _in_ranges(s: For, count: Expr) -> Stmt:
     """Loops of so many iterations together as tasks."""
-    most = s.annotations.get(SHARED_OUT, _TASKS)
+    most = s.annotations.get(SHARED_OUT, TASKS)
     if not isinstance(most, int) or most < 1:
         raise CompileError(
             f"the loop {s.var.name} is annotated with {SHARED_OUT!r}: {most!r}; legal: how many "

@@ -84,6 +84,9 @@ NO_PARTITION = "no_partition"
 SHARED_OUT = "tasks"
 """The annotation of a parallel loop that says into how many tasks, ranges of its iterations and of
 those of the parallel loops right inside, it is divided at most."""
+TASKS = 32
+"""Tasks where nothing else is said: several a core, which evens out, on as many cores as there will
+be. How many cores compile makes no difference."""
 
 DEVICE_INTRINSICS = ("smelt.storage_sync",)
 """What a kernel with threads may call: a barrier, its operand the scope ("shared")."""

@@ -27,18 +27,10 @@ from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
 from smelt.target import Machine
 from smelt.tir.nodes import IterVar
 from smelt.tir.schedule import Schedule
+from smelt.tir.script_ops import TASKS
 
 from .analysis import block_info, certain, guess, power
-from .loops import (
-    EDGES,
-    TASKS,
-    copy_out,
-    in_registers,
-    parallelize,
-    tasks_of,
-    write_out,
-    write_out_sums,
-)
+from .loops import EDGES, copy_out, in_registers, parallelize, tasks_of, write_out, write_out_sums
 from .panels import PACK_STEPS, PARTS, SPREAD, ask_ahead, pack
 from .roles import Axes, Roles, guarded, roles_of, vars_of
 
@@ -213,7 +205,7 @@ class ContractionSpace(Space):
             return False
         return not guarded(self.roles.info, {outer.var, inner.var})
 
-    @property
+    @cached_property
     def _shared_pixels(self) -> int:
         """Elements of A that wait in registers for the next taps, where taps are written out and
         rows move by as much as taps do."""

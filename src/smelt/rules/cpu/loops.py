@@ -14,13 +14,10 @@ from smelt.rules.cost import Array
 from smelt.rules.sketch import Domain
 from smelt.target import Machine
 from smelt.tir.schedule import Schedule
-from smelt.tir.script_ops import SHARED_OUT
+from smelt.tir.script_ops import SHARED_OUT, TASKS
 
 from .analysis import analyzer_for, block_info, certain, guess, power, step_of
 
-TASKS = 32
-"""Loops are shared out until there are so many tasks: several a core, which evens out, on as many
-cores as there will be. How many cores compile makes no difference."""
 EDGES = 3
 """So few tiles of columns are written out: each has edges of its own."""
 _WITHOUT = 4
