@@ -251,9 +251,9 @@ class ContractionSpace(Space):
         """How often there are so many."""
         return self._by_flat(columns, self._around)
 
-    def _around(self, flat: int) -> int:
+    def _around(self, flat: int, size: Callable[[Expr], int] = guess) -> int:
         joined = self.row_groups[:flat]
-        return self._extent([i for i in self.roles.rows if i not in joined])
+        return prod([size(i.dom.extent) for i in self.roles.rows if i not in joined])
 
     def _by_flat(self, columns: Columns, count: Callable[[int], int]) -> Array:
         """A count for each number of row axes that are walked as one."""
@@ -311,7 +311,7 @@ class ContractionSpace(Space):
             * steps
             * self._extent([i for i in roles.batch if i.var in vars_of(roles.b)])
         )
-        tasks = self._tasks(columns, -(-need // v), every)
+        tasks = self._tasks(columns, -(-need // v))
         alone, shared = (self._packing(copied, t) for t in (False, True))
         first = np.where(columns["chunks"] > 0, shared, alone) * (packed == "kernel")
         return Cost(total, self._traffic(columns, rows * every, copied), tasks, others=first)
@@ -322,10 +322,13 @@ class ContractionSpace(Space):
         block = np.where(columns["steps"] > 0, columns["steps"], steps)
         return block, -(-steps // block)
 
-    def _tasks(self, columns: Columns, wide: Array, every: Array) -> Array:
+    def _tasks(self, columns: Columns, wide: Array) -> Array:
         """Pieces for cores: the loops outside the row tiles, and the chunks of these; where the
-        reduction goes in blocks, chunks of the column tiles."""
+        reduction goes in blocks, chunks of the column tiles. The one size that is not known, such
+        as the batch, may be 1; of several, as of images, the others will not be."""
         roles, chunks = self.roles, columns["chunks"]
+        alone = len([i for i in roles.rows if value_of(i.dom.extent) is None]) < 2
+        every = self._by_flat(columns, lambda flat: self._around(flat, certain if alone else guess))
         in_blocks = columns["steps"] > 0
         wide, every = np.where(in_blocks, 1, wide), np.where(in_blocks, 1, every)
         batch = [certain(i.dom.extent) for i in roles.batch]
