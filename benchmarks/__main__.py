@@ -4,6 +4,7 @@ from benchmarks import (
     agreement,
     choices,
     compile_time,
+    control,
     dynamic,
     graph_level,
     intrinsics,
@@ -35,6 +36,7 @@ def main() -> None:
     write("real_models", real_models.measure())
     write("dynamic", dynamic.measure(models.zoo(names=models.DYNAMIC)))
     write("symbolic", symbolic.measure())
+    write("control", control.measure())
     write("threads", threads.measure(models.zoo(names=(*models.NAMES, *models.DYNAMIC))))
     write("agreement", agreement.measure([folder]))
 

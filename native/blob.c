@@ -104,7 +104,8 @@ int32_t smelt_map_weights(const smelt_model_info *info, const void **weights, vo
     Dl_info here;
     /* Not `info` itself: a program linked with the library may hold a copy of that. */
     void *code;
-    memcpy(&code, &info->entry, sizeof code);
+    memcpy(&code, info->entry != NULL ? (const void *)&info->entry : (const void *)&info->program->main,
+           sizeof code);
     if (!dladdr(code, &here) || here.dli_fname == NULL)
         return smelt_fail(SMELT_BAD_FILE, "cannot tell which file the model's code is from");
     const char *path = here.dli_fname;

@@ -29,6 +29,8 @@ const char *smelt_status_name(int32_t status) {
     case SMELT_CPU_LACKS: return "this CPU lacks a feature";
     case SMELT_BAD_ABI: return "another ABI version";
     case SMELT_UNSUPPORTED: return "something this runtime does not have";
+    case SMELT_BAD_VALUE: return "a computed value that means nothing";
+    case SMELT_CANCELLED: return "cancelled";
     default: return "an unknown status";
     }
 }

@@ -20,6 +20,9 @@ SMELT_HIDDEN int32_t smelt_map_weights(const smelt_model_info *info, const void 
 /* Time since some moment, in nanoseconds. */
 SMELT_HIDDEN int64_t smelt_now(void);
 
+/* What programs that decide while they run may ask for. */
+SMELT_HIDDEN extern const smelt_services smelt_all_services;
+
 /* Sleeping and waking: the word has one value while its thread sleeps. */
 SMELT_HIDDEN void smelt_sleep_while(_Atomic uint32_t *word, uint32_t value);
 SMELT_HIDDEN void smelt_wake(_Atomic uint32_t *word);

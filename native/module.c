@@ -64,6 +64,11 @@ static smelt_model *make_model(const smelt_model_info *info) {
         return NULL;
     }
     model->info = info;
+    if (info->entry == NULL && (info->program == NULL || info->program->main == NULL)) {
+        smelt_fail(SMELT_UNSUPPORTED, "%s: a part of it runs in Python only", info->name);
+        free(model);
+        return NULL;
+    }
     for (int64_t i = 0; i < info->output_count; i++)
         model->extent_count += info->outputs[i].rank;
     pthread_mutex_init(&model->lock, NULL);
@@ -229,9 +234,8 @@ static int32_t check_kind(const smelt_model_info *info, const char *role,
     return SMELT_OK;
 }
 
-/* Checks the inputs, then computes sizes, output shapes and workspace size. */
-static int32_t plan(const smelt_model *model, const smelt_tensor *inputs, frame *f,
-                    int64_t *workspace_bytes) {
+/* Checks the inputs, which tell the sizes. */
+static int32_t check_inputs(const smelt_model *model, const smelt_tensor *inputs, frame *f) {
     const smelt_model_info *info = model->info;
     for (int64_t i = 0; i < info->symbol_count; i++)
         f->sizes[i] = -1;
@@ -242,6 +246,19 @@ static int32_t plan(const smelt_model *model, const smelt_tensor *inputs, frame 
         if (status != SMELT_OK)
             return status;
     }
+    return SMELT_OK;
+}
+
+/* Checks the inputs, then computes sizes, output shapes and workspace size. */
+static int32_t plan(const smelt_model *model, const smelt_tensor *inputs, frame *f,
+                    int64_t *workspace_bytes) {
+    const smelt_model_info *info = model->info;
+    int32_t checked = check_inputs(model, inputs, f);
+    if (checked != SMELT_OK)
+        return checked;
+    if (info->program != NULL)
+        return smelt_fail(SMELT_UNSUPPORTED, "%s: it decides while it runs: its outputs have the sizes "
+                          "that the run gives them", info->name);
     if (info->plan != NULL) {
         int32_t status = info->plan(f->sizes, f->extents, workspace_bytes);
         return status == SMELT_OK ? status
@@ -315,12 +332,25 @@ static int32_t run_frame(const smelt_model *model, const smelt_tensor *inputs,
                             (int)status);
 }
 
-int32_t smelt_model_run(smelt_model *model, const smelt_tensor *inputs,
-                        const smelt_tensor *outputs) {
+static int32_t run_program(const smelt_model *model, const smelt_tensor *inputs,
+                           smelt_tensor *outputs, frame *f) {
+    const smelt_model_info *info = model->info;
+    int32_t status = check_inputs(model, inputs, f);
+    if (status == SMELT_OK)
+        status = collect_data(info, inputs, info->inputs, info->input_count, f->tensors);
+    if (status != SMELT_OK)
+        return status;
+    smelt_program_call call = {&model->host,      info->program,      model->weights, info->input_count,
+                               inputs,            info->output_count, outputs};
+    return smelt_program_run(&call);
+}
+
+int32_t smelt_model_run(smelt_model *model, const smelt_tensor *inputs, smelt_tensor *outputs) {
     frame *f = take_frame(model);
     if (f == NULL)
         return smelt_fail(SMELT_NO_MEMORY, "%s: no memory for a call", model->info->name);
-    int32_t status = run_frame(model, inputs, outputs, f);
+    int32_t status = model->info->program != NULL ? run_program(model, inputs, outputs, f)
+                                                  : run_frame(model, inputs, outputs, f);
     give_frame(model, f);
     return status;
 }

@@ -158,6 +158,7 @@ smelt_pool *smelt_pool_default(int32_t threads) {
 
 void smelt_host_init(smelt_host *host, smelt_pool_view *view, int32_t threads) {
     memset(host, 0, sizeof *host);
+    host->services = &smelt_all_services;
     if (threads == 1) {
         host->parallel_for = smelt_serial_for;
         return;

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SMELT_ABI_VERSION 3
+#define SMELT_ABI_VERSION 4
 
 #if defined(__GNUC__) || defined(__clang__)
 #define SMELT_API __attribute__((visibility("default")))
@@ -34,7 +34,9 @@ enum smelt_status {
     SMELT_BAD_FILE = 7,      /* the library's constants are missing or damaged */
     SMELT_CPU_LACKS = 8,     /* this CPU lacks a feature that the code was compiled for */
     SMELT_BAD_ABI = 9,       /* built for another version of this header */
-    SMELT_UNSUPPORTED = 10   /* the model needs something that this runtime does not have */
+    SMELT_UNSUPPORTED = 10,  /* the model needs something that this runtime does not have */
+    SMELT_BAD_VALUE = 11,    /* a value that the run computed, and that means nothing */
+    SMELT_CANCELLED = 12     /* whoever called does not want the result any more */
 };
 
 /* An element type is DLPack's type code and a width: float32 is SMELT_DTYPE(2, 32). An element of
@@ -77,9 +79,12 @@ typedef int32_t (*smelt_task)(void *closure, int64_t index);
  * sizes: the symbolic dimensions that it mentions. Nonzero means failure. */
 typedef int32_t (*smelt_external)(void *const *tensors, const int64_t *sizes);
 
+/* What a program that decides while it runs asks of the runtime: see below. */
+typedef struct smelt_services smelt_services;
+
 /* What a model needs from its host. The order of the fields is part of the ABI: generated code
- * loads parallel_for at offset 8, probe_sink at 16, probe at 24 and externals at 32 (with 8-byte
- * pointers). */
+ * loads parallel_for at offset 8, probe_sink at 16, probe at 24, externals at 32 and services at 40
+ * (with 8-byte pointers). */
 typedef struct smelt_host {
     void *pool;
     /* Calls task(closure, i) once for every i in [0, count); returns the first nonzero status. */
@@ -90,6 +95,14 @@ typedef struct smelt_host {
     /* One function for each part of the model that a user's own code runs; NULL: there are none,
      * and a model that needs some ends with SMELT_UNSUPPORTED. */
     const smelt_external *externals;
+    /* Only programs that decide while they run use these; NULL: the runtime's own. */
+    const smelt_services *services;
+    /* Asked from time to time in loops: nonzero ends the run with SMELT_CANCELLED; may be NULL. */
+    int32_t (*interrupted)(void);
+    /* The most bytes that a run may hold at a time besides its inputs; 0: as many as there are. */
+    int64_t most_bytes;
+    /* The most turns of all its loops together; 0: any number. */
+    int64_t most_turns;
 } smelt_host;
 
 /* ---- what generated code gives --------------------------------------------------------------- */
@@ -104,7 +117,85 @@ typedef int32_t (*smelt_entry_function)(const smelt_host *host, void *const *ten
 typedef int32_t (*smelt_plan_function)(const int64_t *sizes, int64_t *extents,
                                        int64_t *workspace_bytes);
 
+/* ---- programs that decide while they run ----------------------------------------------------- */
+
+/* A run of such a program, and a value of it: a tensor or a list. A run owns all of its values, and
+ * frees them whichever way it ends. A function keeps values in slots, which count as users of them;
+ * slots are numbered from 0, and one that is written gives up what it had. */
+typedef struct smelt_run smelt_run;
+typedef struct smelt_object smelt_object;
+
+/* A function of a program. Its operands stand in slots of its caller, those with the numbers
+ * args[0], args[1], ...; its result goes into the caller's slot `result`. */
+typedef int32_t (*smelt_function)(smelt_run *run, smelt_object **caller, const int64_t *args,
+                                  int64_t result);
+
+/* All that a program may ask for; each may fail. The order of the fields is part of the ABI. */
+struct smelt_services {
+    /* Begins a function: `count` slots, the first of them with its operands. */
+    int32_t (*enter)(smelt_run *run, smelt_object **slots, int64_t count, smelt_object **caller,
+                     const int64_t *args, int64_t arg_count);
+    /* Begins it again, with operands from its own slots: a turn of a loop. text: its name. */
+    int32_t (*again)(smelt_run *run, smelt_object **slots, int64_t count, const int64_t *args,
+                     int64_t arg_count, int64_t text);
+    /* Ends it: its result goes to the caller. */
+    int32_t (*leave)(smelt_run *run, smelt_object **slots, int64_t count, int64_t from,
+                     smelt_object **caller, int64_t result);
+    int32_t (*assign)(smelt_run *run, smelt_object **slots, int64_t to, int64_t from);
+    int32_t (*release)(smelt_run *run, smelt_object **slots, int64_t from);
+    int32_t (*constant)(smelt_run *run, smelt_object **slots, int64_t to, int64_t number);
+    /* A tensor of one element as a number. */
+    int32_t (*scalar)(smelt_run *run, smelt_object **slots, int64_t from, int64_t *value);
+    /* A straight part of the program. places: the slots of its operands, then of its results. */
+    int32_t (*segment)(smelt_run *run, smelt_object **slots, const int64_t *places, int64_t number);
+    /* Lists: their items in order. `append` changes the list that it is given. */
+    int32_t (*list)(smelt_run *run, smelt_object **slots, int64_t to, const int64_t *items,
+                    int64_t count);
+    int32_t (*item)(smelt_run *run, smelt_object **slots, int64_t to, int64_t list, int64_t index);
+    int32_t (*append)(smelt_run *run, smelt_object **slots, int64_t to, int64_t list, int64_t item);
+    /* The items along a new axis; how: axis, whether from the last to the first, and an item's
+     * dtype, rank and shape where there is none. */
+    int32_t (*stack)(smelt_run *run, smelt_object **slots, int64_t to, int64_t list,
+                     const int64_t *how);
+    /* Numbers as sizes: for each, in the slots `to`, a tensor of that length without data. wanted:
+     * what they have to be, or their product; below 0: nothing. text: the number of the text that
+     * says what they are. */
+    int32_t (*sizes)(smelt_run *run, smelt_object **slots, const int64_t *to, int64_t count,
+                     int64_t numbers, int64_t wanted, int64_t text);
+};
+
 #define SMELT_COMPUTED_DIM INT64_MIN
+
+/* A straight part of a program. tensors: for its inputs, then its outputs, one after another: dtype,
+ * rank, and the dimensions as in smelt_tensor_info. */
+typedef struct smelt_segment {
+    const char *name;
+    smelt_entry_function entry;
+    smelt_plan_function plan;
+    const int64_t *tensors;
+    int64_t input_count;
+    int64_t output_count;
+    int64_t symbol_count;
+    int64_t extent_count;
+} smelt_segment;
+
+/* A constant: where it stands in the model's constants. */
+typedef struct smelt_constant {
+    int64_t offset;
+    int64_t dtype;
+    int64_t rank;
+    const int64_t *shape;
+} smelt_constant;
+
+typedef struct smelt_program {
+    smelt_function main;
+    int64_t segment_count;
+    const smelt_segment *segments;
+    int64_t constant_count;
+    const smelt_constant *constants;
+    int64_t text_count;
+    const char *const *texts;
+} smelt_program;
 
 typedef struct smelt_tensor_info {
     const char *name;
@@ -129,6 +220,9 @@ typedef struct smelt_model_info {
     const char *const *symbols;
     int64_t weights_bytes;
     int64_t workspace_bytes;
+    /* Not NULL: the model decides while it runs; entry and plan are NULL then, and dimensions of
+     * outputs that are computed may be known only afterwards. */
+    const smelt_program *program;
 } smelt_model_info;
 
 /* ---- running a model from C -------------------------------------------------------------------- */
@@ -158,13 +252,15 @@ SMELT_API const smelt_tensor_info *smelt_model_input(const smelt_model *model, i
 SMELT_API const smelt_tensor_info *smelt_model_output(const smelt_model *model, int64_t index);
 
 /* Writes the dimensions of all outputs, one after the other, for inputs of these shapes
- * (data may be NULL). */
+ * (data may be NULL). Not of a model that decides while it runs. */
 SMELT_API int32_t smelt_model_output_shapes(smelt_model *model, const smelt_tensor *inputs,
                                             int64_t *extents);
 /* Checks every tensor against the model's description, then runs. Several threads may run one
- * model at once. */
+ * model at once. Outputs of a model that decides while it runs (info->program) are given room for
+ * their dimensions in `shape`; the run writes these, and `data`, which the caller frees with
+ * smelt_free. */
 SMELT_API int32_t smelt_model_run(smelt_model *model, const smelt_tensor *inputs,
-                                  const smelt_tensor *outputs);
+                                  smelt_tensor *outputs);
 /* At most this many threads for later runs; 0: as many as the pool has. Not during a run. */
 SMELT_API int32_t smelt_model_set_threads(smelt_model *model, int32_t threads);
 /* Another parallel_for or probe for later runs; copied. Not during a run. */
@@ -218,6 +314,27 @@ SMELT_API int32_t smelt_bound_run(const smelt_bound *bound);
 /* Runs `number` times and writes the time of all of them in nanoseconds. */
 SMELT_API int32_t smelt_bound_time(const smelt_bound *bound, int64_t number, int64_t *nanoseconds);
 
+/* All arguments of one run of a program; outputs have room for their dimensions, and get memory that
+ * the caller frees with smelt_free. */
+typedef struct smelt_program_call {
+    const smelt_host *host;
+    const smelt_program *program;
+    const void *weights;
+    int64_t input_count;
+    const smelt_tensor *inputs;
+    int64_t output_count;
+    smelt_tensor *outputs;
+} smelt_program_call;
+
+SMELT_API int32_t smelt_program_run(const smelt_program_call *call);
+/* Frees the memory that ended runs keep for the next ones. */
+SMELT_API void smelt_program_trim(void);
+/* Where this thread's last run ended at a segment that does not accept the sizes of its operands: its
+ * number, and the first `room` of these sizes; else -1. */
+SMELT_API int64_t smelt_program_misfit(int64_t *sizes, int64_t room);
+/* Lets allocations of programs fail from the count-th on, in this thread; 0: none. For tests. */
+SMELT_API void smelt_program_fail(int64_t count);
+
 /* The sink of smelt_profile_probe: two arrays of kernel_count entries each, and scratch. */
 typedef struct smelt_profile {
     int64_t kernel_count;
@@ -233,6 +350,8 @@ SMELT_API void smelt_profile_probe(void *profile, int64_t kernel, int32_t is_end
 /* Memory aligned to 64 bytes or more (never NULL for 0 bytes); NULL where there is none left. */
 SMELT_API void *smelt_alloc(int64_t bytes);
 SMELT_API void smelt_free(void *memory);
+/* How many blocks of smelt_alloc this process has not freed. */
+SMELT_API int64_t smelt_blocks(void);
 /* 1 where this CPU and operating system have the feature of this LLVM name, else 0. */
 SMELT_API int32_t smelt_cpu_has(const char *feature);
 /* The names smelt_cpu_has knows on this architecture, NULL past the end. */

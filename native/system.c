@@ -71,6 +71,8 @@ int smelt_current_cpu(void) {
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
+static _Atomic int64_t blocks;
+
 void *smelt_alloc(int64_t bytes) {
     if (bytes < 0)
         return NULL;
@@ -84,7 +86,14 @@ void *smelt_alloc(int64_t bytes) {
     if (large)
         madvise(memory, size & ~(HUGE_PAGE - 1), MADV_HUGEPAGE);
 #endif
+    atomic_fetch_add_explicit(&blocks, 1, memory_order_relaxed);
     return memory;
 }
 
-void smelt_free(void *memory) { free(memory); }
+void smelt_free(void *memory) {
+    if (memory != NULL)
+        atomic_fetch_sub_explicit(&blocks, 1, memory_order_relaxed);
+    free(memory);
+}
+
+int64_t smelt_blocks(void) { return atomic_load(&blocks); }

@@ -112,8 +112,8 @@ EXAMPLES = {
 
 MORE = {
     "compile": "`.so` and `.tar` need a C compiler, `.o` does not: [artifacts](artifacts.md). A "
-    "model that decides while it runs is written as `.vm`: [the virtual machine](vm.md). [Models "
-    "in C](c.md) says what the header is for.",
+    "model that decides while it runs may be called `.vm`, too: [programs that decide](vm.md). "
+    "[Models in C](c.md) says what the header is for.",
     "check": "Each output is compared by itself. Without `--tolerance` its largest error may be as "
     "large as the roundings of its element type add up to over the depth of the model; whole "
     "numbers must be equal.",

@@ -20,11 +20,12 @@ from typing import Any, TypeAlias, Unpack
 from smelt import te
 from smelt.artifact.artifact import ELSEWHERE, Artifact, check_native, load
 from smelt.artifact.dump import GraphDump
-from smelt.artifact.model import Progress, compile_fused
+from smelt.artifact.model import Progress, Straight, compile_fused, compile_straight
 from smelt.artifact.program import build_program
 from smelt.artifact.variants import Declared, declare, may_vary
 from smelt.artifact.vm import compile_vm
 from smelt.artifact.vm_construct import refuse_control, vm_construct
+from smelt.artifact.vm_link import link_program, load_program
 from smelt.byoc import compile_externals
 from smelt.codegen.llvm import is_native, resolve
 from smelt.frontend.onnx import NeedsValues, from_onnx
@@ -68,11 +69,9 @@ from smelt.relax.verify import verify as verify_graph
 from smelt.rules.cpu import apply as apply_rules
 from smelt.rules.cpu import plan as plan_rules
 from smelt.runtime.executable import Argument, Executable
-from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.program import Module
 from smelt.runtime.signature import TensorInfo, known_shape
 from smelt.runtime.vm import VMExecutable
-from smelt.runtime.vm_file import save_program
 from smelt.target import Target, machine_of
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule
@@ -322,16 +321,27 @@ def _whole(
     text   whether to stop at LLVM text
     """
 
-    def passes(mod: IRModule) -> IRModule:
-        return run_graph(mod, context, progress)
-
     start = time.perf_counter()
-    mod = passes(imported)
-    declared = declared_sizes(imported, mod, context, passes, sizes)
+    mod, declared = _fused(imported, context, progress, sizes)
     made = assemble(mod, target, context, progress, declared=declared, text=text)
     cpu, seconds = target.attrs.get("mcpu", "any"), time.perf_counter() - start
     log.info("%s: compiled for %s in %.2f s", made.metadata["name"], cpu, seconds)
     return made
+
+
+def _fused(
+    imported: IRModule,
+    context: PassContext,
+    progress: Progress | None,
+    sizes: Mapping[str, Size] | None,
+) -> tuple[IRModule, Declared]:
+    """A module after GRAPH, and what is known of its sizes; `sizes` as of `_whole`."""
+
+    def passes(mod: IRModule) -> IRModule:
+        return run_graph(mod, context, progress)
+
+    mod = passes(imported)
+    return mod, declared_sizes(imported, mod, context, passes, sizes)
 
 
 def assemble(
@@ -356,14 +366,22 @@ def compile_program(
     outputs  the names of main's results
     """
     check_native(target, ELSEWHERE)
+    segments: list[Straight] = []
 
-    def straight(one: IRModule) -> NativeExecutable:
-        return load(_whole(one, target, context, progress, None))
+    def straight(one: IRModule) -> None:
+        fused, declared = _fused(one, context, progress, None)
+        externals = compile_externals(fused, target, context.options)
+        made = compile_straight(
+            fused, target, context, LOWER, progress, externals, declared=declared
+        )
+        segments.append(made)
 
     if not mod.attrs.get("typed"):  # importers may say all types themselves
         mod = run_steps(VM, mod, context)
     program = compile_vm(mod, straight, entries, outputs)
-    return VMExecutable(program, save_program, str(mod.attrs.get("name", "main")))
+    name = str(mod.attrs.get("name", "main"))
+    made = link_program(program, segments, name, target, context.options, LOWER)
+    return load_program(made, program)
 
 
 def lower(

@@ -25,7 +25,7 @@ from smelt.runtime.native import ModelInfo
 from smelt.runtime.program import Module
 from smelt.runtime.vm import VirtualMachine, VMExecutable
 
-from .artifact_mutate import mutate_library, mutate_tar, mutate_zip
+from .artifact_mutate import mutate_library, mutate_tar
 
 __all__ = ["BACK_END", "Verdict", "external_loader"]
 
@@ -83,8 +83,6 @@ def judge(samples: Path, seed: int, folder: Path) -> Verdict:
     data = (samples / name).read_bytes()
     if name.endswith(".tar"):
         free = mutate_tar(data, place, rng)
-    elif name.endswith(".vm"):
-        free = mutate_zip(data, place, rng)
     else:
         beside = samples / f"{name}.weights"
         free = mutate_library(data, beside.read_bytes() if beside.exists() else None, place, rng)

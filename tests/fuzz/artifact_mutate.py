@@ -9,14 +9,13 @@ import json
 import os
 import random
 import tarfile
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from smelt.runtime.linking import FOOTER, digest_of
 
-__all__ = ["mutate_library", "mutate_tar", "mutate_zip"]
+__all__ = ["mutate_library", "mutate_tar"]
 
 NUMBERS = [
     0, 1, -1, 2, 4, 63, 64, 65536, 1 << 20, 1 << 31, 1 << 32, 1 << 40, (1 << 63) - 1, 1 << 63,
@@ -145,8 +144,11 @@ def mutate_library(data: bytes, aside: bytes | None, path: Path, rng: random.Ran
     if kind < 5:
         text = json.loads(made.metadata)
         before = json.dumps(text.get("externals"))
+        made.free = "program" in text  # which may then compute something else
         if rng.random() < 0.2 and "externals" in text:
             mutate_json(text["externals"], rng)
+        elif rng.random() < 0.6 and "program" in text:
+            mutate_json(text["program"]["functions"], rng)
         else:
             mutate_json(text, rng)
         made.metadata = json.dumps(text, sort_keys=True).encode()
@@ -157,7 +159,7 @@ def mutate_library(data: bytes, aside: bytes | None, path: Path, rng: random.Ran
     elif kind == 5:
         made.metadata = mutate_bytes(made.metadata, rng)
         made.write(path)
-        made.free = b"externals" in made.metadata
+        made.free = b"externals" in made.metadata or b"program" in made.metadata
     elif kind == 6:
         made.write(path, rng)
         made.free = True  # the constants may be read from another place
@@ -265,31 +267,3 @@ def _mutate_members(members: list[Any], rng: random.Random) -> None:
         extra = tarfile.TarInfo(rng.choice(names))
         extra.size = 3
         members.insert(rng.randrange(len(members) + 1), (extra, b"x=1"))
-
-
-def mutate_zip(data: bytes, path: Path, rng: random.Random) -> bool:
-    """Writes a mutated program of the virtual machine, which may then compute something else."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        files = {n: archive.read(n) for n in archive.namelist()}
-    kind, packed = rng.randrange(8), zipfile.ZIP_STORED
-    if kind == 0:
-        path.write_bytes(mutate_bytes(data, rng))
-        return True
-    if kind < 5:
-        program = json.loads(files["program.json"])
-        mutate_json(program["functions"] if rng.random() < 0.7 else program, rng)
-        files["program.json"] = json.dumps(program).encode()
-    elif kind == 5:
-        files["constants.bin"] = mutate_bytes(files["constants.bin"], rng)
-    elif kind == 6:
-        place, n = path.with_name("inner.so"), rng.randrange(3)
-        mutate_library(files[f"segment{n}.so"], None, place, rng)
-        files[f"segment{n}.so"] = place.read_bytes() if place.is_file() else b""
-    else:
-        names = [*files, "../x", "/tmp/x", "segment9.so"]
-        files[rng.choice(names)] = rng.choice([b"", data, *files.values()])
-        packed = rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-    with zipfile.ZipFile(path, "w", packed) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return True

@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import smelt
-from smelt import byoc, te
+from smelt import byoc, relay, te
 from smelt.runtime import linking
 from smelt.runtime.linking import find_compiler
 from tests.byoc.support import NAME, affine, registered
@@ -82,6 +82,18 @@ def _control() -> Any:
     return _compiled(_graph([node], *ends, one=np.ones(3, np.float32)))
 
 
+def _lists() -> Any:
+    """The sum of x * x as many times as there are ones, by data types: Python runs it."""
+    p = relay.prelude.Prelude()
+    x, y = relay.var("x", shape=(3,)), relay.var("y", shape=(3,))
+    squared = relay.Function([y], relay.multiply(y, y))
+    held = p.map(squared, p.cons(x, p.cons(relay.add(x, x), p.nil())))
+    z, t = relay.var("z", shape=(3,)), relay.var("t", shape=(3,))
+    add = relay.Function([t, z], relay.add(t, z))
+    p.mod["main"] = relay.Function([x], p.foldl(add, relay.const(np.zeros(3, "float32")), held))
+    return smelt.compile(p.mod)
+
+
 def _program() -> Any:
     """b = a * 2, a tensor program."""
     a = te.placeholder((te.var("n"), 4), "float32", "a")
@@ -140,6 +152,7 @@ def make_samples(folder: Path, runtime: Path, coverage: bool = False) -> None:
     _program().export_library(folder / "program.so", **options)
     _external(folder / "external.so", **options)
     control.export_library(folder / "control.vm")
+    _lists().export_library(folder / "lists.vm")
     one = np.ones(4, np.float32)
     want = X[:, [3, 0, 2, 1]] @ np.arange(16, dtype="float32").reshape(4, 4) + X[0]
     calls = dict.fromkeys(("constants.so", "linked.tar", "objects.tar", "aside.so"), ([X], want))
@@ -148,5 +161,6 @@ def make_samples(folder: Path, runtime: Path, coverage: bool = False) -> None:
     calls["external.so"] = [X], np.tanh(np.maximum(X, 0) ** 2 + np.linspace(0, 1, 4)) * 2
     given = [np.array(True), np.array(3), one[:3]]
     calls["control.vm"] = given, one[:3] * 4
+    calls["lists.vm"] = [one[:3]], one[:3] * 5
     for name, (inputs, answer) in calls.items():
         np.savez(folder / f"{name}.npz", *inputs, answer)

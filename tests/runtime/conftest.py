@@ -31,7 +31,7 @@ def tensor(name: str, dtype: str, *shape: int | str) -> dict[str, Any]:
 def metadata(name: str) -> dict[str, Any]:
     """What a compiler would say about the model `name` of model.c."""
     common: dict[str, Any] = {
-        "abi": 3,
+        "abi": 4,
         "name": name,
         "symbols": [],
         "features": [],

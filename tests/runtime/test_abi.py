@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from smelt.runtime import abi, native
+from smelt.runtime import abi, native, native_program, vm_file
 from smelt.runtime.linking import FOOTER, find_compiler
 from smelt.runtime.native import source_folder
 
@@ -67,6 +67,8 @@ def test_python_reads_the_same() -> None:
     pairs = (
         (abi.HOST, native.Host), (abi.VIEW, native.PoolView), (abi.BOUND, native.Bound),
         (abi.PROFILE, native.Profile), (abi.MODEL_INFO, native.ModelInfo),
+        (abi.TENSOR, native_program._Tensor), (abi.PROGRAM_CALL, native_program._Call),
+        (abi.PROGRAM, vm_file._Program), (abi.SEGMENT, vm_file._Segment),
     )  # fmt: skip
     here = ctypes.sizeof(ctypes.c_void_p)
     for described, made in pairs:
@@ -80,8 +82,8 @@ def test_python_reads_the_same() -> None:
 
 def test_offsets_follow_the_pointer() -> None:
     fields = [*abi.HOST.fields]
-    assert [abi.HOST.offset(f, 8) for f in fields] == [0, 8, 16, 24, 32]
-    assert [abi.HOST.offset(f, 4) for f in fields] == [0, 4, 8, 12, 16]
+    assert [abi.HOST.offset(f, 8) for f in fields] == [0, 8, 16, 24, 32, 40, 48, 56, 64]
+    assert [abi.HOST.offset(f, 4) for f in fields] == [0, 4, 8, 12, 16, 20, 24, 32, 40]
     assert abi.MODEL_INFO.offset("input_count", 4) == 32
     assert abi.MODEL_INFO.offset("output_count", 4) == 48  # behind a gap of four bytes
 

@@ -171,7 +171,7 @@ def test_kernels_of_other_variants_are_left_out() -> None:
 
 @pytest.mark.parametrize("nodes", ["conv", [1], {"a": 1}, None])
 def test_nodes_in_metadata_are_a_list_of_texts(nodes: object) -> None:
-    head = {"abi": 3, "name": "m", "inputs": [], "outputs": []}
+    head = {"abi": 4, "name": "m", "inputs": [], "outputs": []}
     text = json.dumps({**head, "kernels": [{"name": "k", "nodes": ["fine", ""]}]})
     assert parse_metadata(text.encode())["kernels"][0]["nodes"] == ["fine", ""]
     wrong = json.dumps({**head, "kernels": [{"name": "k", "nodes": nodes}]})

@@ -65,11 +65,16 @@ class Body:
 
 
 def entry_program(
-    general: Body, variants: Sequence[Body], places: Mapping[Storage, int]
+    general: Body,
+    variants: Sequence[Body],
+    places: Mapping[Storage, int],
+    name: str = ENTRY,
+    number: int = 0,
 ) -> tir.PrimFunc:
     """The program that runs the model once: the first variant that the sizes fit, or in general.
 
     places  where each constant stands among the weights
+    number  of its first kernel, for a profiler
     """
     plan = general.plan
     tensors = array_of("tensors", len(plan.inputs) + len(plan.outputs), "handle")
@@ -84,13 +89,13 @@ def entry_program(
         stmt = _launches(b, first, outside, places, blob, arena)
         return substitute_stmt(stmt, {v: own[v.name] for v in b.plan.symbols})
 
-    stmt = steps(general, 0)
-    first = len(general.calls) + sum([len(b.calls) for b in variants])
+    stmt = steps(general, number)
+    first = number + len(general.calls) + sum([len(b.calls) for b in variants])
     for b in reversed(variants):
         first -= len(b.calls)
         stmt = tir.IfThenElse(b.fits(own), steps(b, first), stmt)
     stmt = with_read(with_read(stmt, plan.symbols, sizes), outside, tensors)
-    return tir.PrimFunc((tensors, sizes, blob, arena), stmt, {"name": ENTRY})
+    return tir.PrimFunc((tensors, sizes, blob, arena), stmt, {"name": name})
 
 
 def _launches(
@@ -161,6 +166,7 @@ def plan_program(
     workspace: Expr,
     extents: Sequence[Expr],
     checks: Sequence[tuple[Expr, str]] = (),
+    name: str = PLAN,
 ) -> tir.PrimFunc:
     """The program that evaluates the results' extents and the workspace's size in bytes.
 
@@ -175,7 +181,7 @@ def plan_program(
     return tir.PrimFunc(
         (sizes, out, total),
         with_read(tir.seq(*body), symbols, sizes),
-        {"name": PLAN, "plain": True},
+        {"name": name, "plain": True},
     )
 
 

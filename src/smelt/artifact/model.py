@@ -32,12 +32,13 @@ from smelt.relax.nodes import Call, values
 from smelt.relax.transform.fuse_ops import form_of
 from smelt.relax.views import dense
 from smelt.target import Target, machine_of
+from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
 
 from . import external
 from .artifact import Artifact, cached, objects_of
 from .graph import GraphPlan, Launch, Made, Place, Storage, plan_graph
-from .host import Body, KernelCall, entry_program, plan_program
+from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
 from .kernel import CompiledKernel, KernelSpec, build_kernel
 from .memory import MemoryPlan, plan_memory
 from .reader import read
@@ -114,6 +115,90 @@ def kernel_specs(plan: GraphPlan, target: Target, options: Options) -> list[Kern
     return [None if x.external else spec_of(x, target, options, made) for x in plan.launches]
 
 
+@dataclass
+class Straight:
+    """A straight graph, compiled: in general, and for sizes that are likely.
+
+    main    the fused graph's function
+    shapes  of its results
+    """
+
+    name: str
+    main: Any
+    model: ModelCode
+    others: Sequence[ModelCode]
+    declared: Declared
+    shapes: list[list[Expr]]
+
+    @property
+    def all(self) -> list[ModelCode]:
+        """The general code and the variants."""
+        return [self.model, *self.others]
+
+    def constants(self) -> list[Storage]:
+        """The constants that all of it reads."""
+        return [s for m in self.all for s in m.constants()]
+
+    def programs(
+        self, places: Mapping[Storage, int], entry: str = ENTRY, plan: str = PLAN, number: int = 0
+    ) -> list[PrimFunc]:
+        """The host program: what runs the model, and what evaluates its sizes.
+
+        number  of its first kernel
+        """
+        symbols = self.model.plan.symbols
+        outputs = [x for shape in self.shapes for x in shape]
+        workspace = workspace_of(self.model, self.others)
+        checks = self.declared.checks(symbols, self.main)
+        return [
+            entry_program(self.model, self.others, places, entry, number),
+            plan_program(symbols, workspace, outputs, checks, plan),
+        ]
+
+    def metadata(self, target: Target, weights_bytes: int) -> dict[str, Any]:
+        """What is known of it."""
+        made = _metadata(self.model, target, weights_bytes, self.shapes)
+        made.update(self.declared.metadata(self.model.plan.symbols, self.main))
+        for m, v in zip(self.others, self.declared.variants, strict=True):
+            made["kernels"] += [{**_kernel(c, m), "variant": v.texts} for c in m.calls]
+        return made
+
+    def objects(self) -> dict[str, bytes]:
+        """The object code of kernels and external functions, by what it is."""
+        found = {s: k.object for m in self.all for s, k in m.artifacts.items() if k.object}
+        for m in self.all:
+            found |= {n: o for k in m.artifacts.values() for n, o in k.externs.items()}
+        found |= {n: e.object for n, (e, _) in self.model.externals.items() if e.object}
+        return found
+
+
+def compile_straight(
+    mod: IRModule,
+    target: Target,
+    context: PassContext,
+    lowering: Sequence[Step],
+    progress: Progress | None = None,
+    externals: external.Externals | None = None,
+    *,
+    keep: bool = False,
+    text: bool = False,
+    declared: Declared | None = None,
+) -> Straight:
+    """Compile the kernels of a fused graph; the arguments are those of `compile_fused`."""
+    declared = declared or Declared()
+    kernels = partial(
+        build_kernels, context=context, lowering=lowering, text=text, progress=progress
+    )
+    model = compile_graph(mod, target, context.options, kernels, externals, keep=keep)
+    others = [
+        compile_graph(v.mod, target, context.options, kernels, when=v.sizes)
+        for v in declared.variants
+    ]
+    main = mod["main"]
+    name = str(mod.attrs.get("name", "model"))
+    return Straight(name, main, model, others, declared, shapes_of(main, declared.variants))
+
+
 def compile_fused(
     mod: IRModule,
     target: Target,
@@ -135,40 +220,31 @@ def compile_fused(
     declared   ranges of sizes, and fused graphs for sizes that are likely
     """
     options = context.options
-    declared = declared or Declared()
-    kernels = partial(
-        build_kernels, context=context, lowering=lowering, text=text, progress=progress
-    )
-    model = compile_graph(mod, target, options, kernels, externals, keep=keep)
-    others = [
-        compile_graph(v.mod, target, options, kernels, when=v.sizes) for v in declared.variants
-    ]
-    constants = [s for m in [model, *others] for s in m.constants()]
-    weights, places = weights_of(constants, options, lowering, by_contents=bool(others))
-    entry = entry_program(model, others, places)
-    shapes = shapes_of(mod["main"], declared.variants)
-    outputs = [x for shape in shapes for x in shape]
-    checks = declared.checks(model.plan.symbols, mod["main"])
-    plan = plan_program(model.plan.symbols, workspace_of(model, others), outputs, checks)
-    if folder := dump_folder(options):
-        write_text(Path(folder, "host.txt"), f"{script(entry)}\n\n{script(plan)}\n")
-    texts = {"host": emit_module([entry, plan], target)}
-    made = {s: k for m in [model, *others] for s, k in m.artifacts.items()}
+    made = compile_straight(
+        mod, target, context, lowering, progress, externals,
+        keep=keep, text=text, declared=declared,
+    )  # fmt: skip
+    model = made.model
+    weights, places = weights_of(made.constants(), options, lowering, by_contents=bool(made.others))
+    programs = made.programs(places)
+    dump_host(programs, options)
+    texts = {"host": emit_module(programs, target)}
     if text:
-        texts |= {s: k.text for s, k in made.items()}
+        texts |= {s: k.text for m in made.all for s, k in m.artifacts.items()}
     objects = [] if text else objects_of(texts, target, options, here=True)
-    objects += [k.object for k in made.values() if k.object]
-    objects += {n: o for k in made.values() for n, o in k.externs.items()}.values()
-    objects += [made.object for made, _ in model.externals.values() if made.object]
-    metadata = _metadata(model, target, weights.nbytes, shapes)
-    metadata.update(declared.metadata(model.plan.symbols, mod["main"]))
-    for m, v in zip(others, declared.variants, strict=True):
-        metadata["kernels"] += [{**_kernel(c, m), "variant": v.texts} for c in m.calls]
-    if listed := _external_entries(model, places):
+    objects += made.objects().values()
+    metadata = made.metadata(target, weights.nbytes)
+    if listed := external_entries(model, places):
         metadata["externals"] = listed
     if keep:
         metadata["intermediates"] = [_results(x, model.memory) for x in model.plan.launches]
     return Artifact(target, metadata, weights, options, tuple(objects), texts if text else {})
+
+
+def dump_host(programs: Sequence[PrimFunc], options: Options) -> None:
+    """Write the host program where dumps are wanted."""
+    if folder := dump_folder(options):
+        write_text(Path(folder, "host.txt"), "\n\n".join(map(script, programs)) + "\n")
 
 
 def compile_graph(
@@ -233,7 +309,7 @@ def _externals(
     return found
 
 
-def _external_entries(model: ModelCode, places: Mapping[Storage, int]) -> list[dict[str, Any]]:
+def external_entries(model: ModelCode, places: Mapping[Storage, int]) -> list[dict[str, Any]]:
     """The metadata of the functions that Python code runs, in the order of the host's table."""
     launches = {x.name: x for x in model.plan.launches if x.external}
     return [

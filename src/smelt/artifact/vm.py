@@ -7,6 +7,7 @@ computed is told by vm_regions. What remains is control: instructions on registe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from smelt.relax.graph import is_unit
 from smelt.relax.host_ops import is_host_call
 from smelt.relax.transform.infer_module import short_text
 from smelt.relax.transform.rewriting import reached
-from smelt.runtime.vm_program import Instruction, Program, VMFunction
+from smelt.runtime.vm_program import Instruction, Program, VMFunction, registers_of
 from smelt.tir.nodes import PrimFunc
 
 from .vm_interface import describe
@@ -79,7 +80,7 @@ class _Module:
             _Emitter(self, name, self.graph[name], index, None).write()
         held = [np.asarray(c.data) for _, c in self.constants.values()]
         functions = [f for f in self.made if f is not None]
-        return Program(functions, held, self.segments.executables, self.globals)
+        return Program(functions, held, [], self.globals)
 
     def reserve(self) -> int:
         """A number for a function to come."""
@@ -117,6 +118,8 @@ class _Emitter:
 
     scopes    where values are, region by region
     captured  values of the functions around, in the first registers
+    inside    functions within this one: their numbers, and what they capture
+    parts     the registers of the items of tuples
     """
 
     def __init__(
@@ -131,6 +134,8 @@ class _Emitter:
         self.captured: dict[Node, int] = {}
         self.visible: list[set[relax.Var]] = [set(f.params)]
         self.self_var = self.scope.self_of.get(f)
+        self.inside: dict[relax.Function, tuple[int, list[Node]]] = {}
+        self.parts: dict[int | None, Sequence[int]] = {}
 
     def register(self) -> int:
         """A new register."""
@@ -141,6 +146,7 @@ class _Emitter:
         """Write the function into the program."""
         self.region(self.f.body, None)
         captured, params = [*self.captured.values()], [*self.params.values()]
+        self.code = _without_unused(self.code)
         code, registers = assigned(self.code, captured, params)
         names = [p.name for p in self.f.params]
         self.module.made[self.index] = VMFunction(
@@ -195,10 +201,14 @@ class _Emitter:
                 return self.emit("AllocClosure", self.module.globals[name], ())
             case adt.Constructor():
                 return self.emit("AllocClosure", self.module.wrapper(node), ())
+            case relax.Function():
+                return self.emit("AllocClosure", *self.inner_function(node))
             case relax.Tuple(items):
-                return self.emit("AllocTuple", tuple([self.reg(i) for i in items]))
+                return self.tuple_of([self.reg(i) for i in items])
             case relax.TupleGetItem(relax.Tuple(items), index):
                 return self.reg(items[index])
+            case relax.TupleGetItem(value, index) if self.find(value) in self.parts:
+                return self.parts[self.find(value)][index]
             case relax.TupleGetItem(value, index):
                 return self.emit("GetField", self.reg(value), index)
         raise InternalError(f"vm: no place for {short_text(node)} in {self.name}")
@@ -208,6 +218,12 @@ class _Emitter:
         d = self.register()
         self.code.append((name, d, *given))
         return d
+
+    def tuple_of(self, items: Sequence[int]) -> int:
+        """A tuple of some registers, which are read in its place where that is possible."""
+        made = self.emit("AllocTuple", tuple(items))
+        self.parts[made] = items
+        return made
 
     # --------------------------------------------------------------------------------- regions
 
@@ -223,7 +239,8 @@ class _Emitter:
                 if node is root and result is None and isinstance(node, relax.If | adt.Match):
                     self.choice(node, None)
                     return
-                self.scopes[-1][node] = self.control(node)
+                if not isinstance(node, relax.Function):  # made where it is a value, if it is one
+                    self.scopes[-1][node] = self.control(node)
             if level.operators:
                 self.segment(level.operators, level.wanted)
         found = self.reg(root)
@@ -269,8 +286,7 @@ class _Emitter:
         self.scopes[-1].update(zip(results, made, strict=True))
         for w, found in parts.items():
             if isinstance(w.type, TupleType):
-                held = tuple([self.scopes[-1][r] for r in found])
-                self.scopes[-1][w] = self.emit("AllocTuple", held)
+                self.scopes[-1][w] = self.tuple_of([self.scopes[-1][r] for r in found])
 
     def opened(self, node: relax.RelaxExpr, t: Type) -> list[int]:
         """The registers of a value's tensors."""
@@ -306,12 +322,6 @@ class _Emitter:
             made = self.register()
             self.choice(node, made)
             return made
-        if isinstance(node, relax.Function):
-            inner = _Emitter(self.module, f"{self.name}.closure", node, self.module.reserve(), self)
-            inner.name = f"{self.name}.closure{inner.index}"
-            inner.write()
-            held = tuple([self.reg(n) for n in inner.captured])  # type: ignore[arg-type]
-            return self.emit("AllocClosure", inner.index, held)
         if not isinstance(node, relax.Call):
             return self.light(node)
         args = tuple([self.reg(a) for a in node.args if a is not None])
@@ -324,14 +334,30 @@ class _Emitter:
             return self.emit("Invoke", self.module.globals[node.op.name], args)
         if node.op is self.self_var:
             return self.emit("Invoke", self.index, Captured(args))
+        called = self.scope.own.get(node.op) if isinstance(node.op, relax.Var) else node.op
+        if isinstance(called, relax.Function) and self.find(called) is None:
+            index, held = self.inner_function(called)
+            return self.emit("Invoke", index, (*held, *args))
         return self.emit("InvokeClosure", self.reg(node.op), args)  # type: ignore[arg-type]
+
+    def inner_function(self, f: relax.Function) -> tuple[int, tuple[int, ...]]:
+        """The number of a function within this one, and the registers of what it captures."""
+        if f not in self.inside:
+            inner = _Emitter(self.module, f"{self.name}.closure", f, self.module.reserve(), self)
+            inner.name = f"{self.name}.{f.attrs.get('name') or f'closure{inner.index}'}"
+            inner.write()
+            self.inside[f] = inner.index, [*inner.captured]
+        index, captured = self.inside[f]
+        return index, tuple([self.reg(n) for n in captured])  # type: ignore[arg-type]
 
     def host(self, node: relax.Call, args: tuple[int, ...]) -> int:
         """Write the call of an operator that the machine runs in numpy."""
         count = len(node.type.items) if isinstance(node.type, TupleType) else 1
         made = tuple([self.register() for _ in range(count)])
         self.code.append(("InvokeHost", made, str(node.op.name), dict(node.attrs), args))  # type: ignore[union-attr]
-        return self.emit("AllocTuple", made) if isinstance(node.type, TupleType) else made[0]
+        if not isinstance(node.type, TupleType):
+            return made[0]
+        return self.tuple_of(made)
 
     def choice(self, node: relax.If | adt.Match, result: int | None) -> None:
         """Write a branch or a match."""
@@ -393,6 +419,23 @@ class _Emitter:
         tag = adt.constructor_tag(self.module.mod, c)
         self.code.append(("If", self.emit("GetTag", at), tag, other))
         return False
+
+
+def _without_unused(code: list[Instruction]) -> list[Instruction]:
+    """Instructions without tuples and items that nobody reads; jumps go to the same places."""
+    read: set[int] = set()
+    kept: list[bool] = []
+    for i in reversed(code):
+        needed = i[0] not in ("AllocTuple", "GetField", "LoadConst") or i[1] in read
+        kept.append(needed)
+        if needed:
+            read.update(registers_of(i)[0])
+    kept.reverse()
+    places = [0, *accumulate(kept)]
+    for label in {id(x): x for i in code for x in i if isinstance(x, _Label)}.values():
+        assert label.at is not None
+        label.at = places[label.at]
+    return [i for i, needed in zip(code, kept, strict=True) if needed]
 
 
 class _Level:

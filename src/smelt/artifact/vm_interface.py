@@ -22,6 +22,7 @@ def describe(program: Program, main: Function, outputs: Sequence[str]) -> None:
     program.inputs = tuple([_described(p.name, p.type, sizes) for p in main.params])
     program.groups = tuple(main.attrs.get("output_groups", ()))
     whole = main.body.type
+    program.single = not isinstance(whole, TupleType)
     flat = list(whole.fields) if isinstance(whole, TupleType) else [whole]
     groups = program.groups or (-1,) * len(flat)
     names = outputs or [f"output{n}" for n in range(len(groups))]
@@ -33,6 +34,7 @@ def describe(program: Program, main: Function, outputs: Sequence[str]) -> None:
         made.append(one if g == -1 else replace(one, shape=ANY_RANK, kind=kind))
         at += 1 if g == -1 else max(g, 0)
     program.outputs = tuple(made)
+    program.results = tuple([_described(f"result{n}", t, sizes) for n, t in enumerate(flat)])
 
 
 def _described(name: str, t: Type, sizes: Set[Node]) -> TensorInfo:

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from smelt.runtime.vm_program import SHAPES, Instruction
+from smelt.runtime.vm_program import SHAPES, Instruction, registers_of
 
 
 class Captured(tuple[int, ...]):
@@ -27,7 +27,7 @@ def assigned(
     code = [_plain(i, tuple(captured)) for i in code]
     last: dict[int, int] = dict.fromkeys(first, -1)
     for at, instruction in enumerate(code):
-        read, written = _registers(instruction)
+        read, written = registers_of(instruction)
         last.update(dict.fromkeys([*read, *written], at))
     place: dict[int, int] = {}
     free: list[int] = []
@@ -46,7 +46,7 @@ def assigned(
     for at, instruction in enumerate(code):
         while busy and busy[0][0] < at:
             heapq.heappush(free, heapq.heappop(busy)[1])
-        for r in _registers(instruction)[1]:
+        for r in registers_of(instruction)[1]:
             if r not in place:
                 if not free:
                     heapq.heappush(free, count)
@@ -66,18 +66,6 @@ def _plain(instruction: Instruction, captured: tuple[int, ...]) -> Instruction:
         return (*captured, *x) if isinstance(x, Captured) else x
 
     return _mapped(instruction, plain)
-
-
-def _registers(instruction: Instruction) -> tuple[list[int], list[int]]:
-    """The registers that an instruction reads, and those that it writes."""
-    read: list[int] = []
-    written: list[int] = []
-    for kind, x in zip(SHAPES[instruction[0]], instruction[1:], strict=True):
-        if kind in "sA":
-            read += x if kind == "A" else [x]
-        elif kind in "dD":
-            written += x if kind == "D" else [x]
-    return read, written
 
 
 def _mapped(instruction: Instruction, fn: Callable[[str, Any], Any]) -> Instruction:

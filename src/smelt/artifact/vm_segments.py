@@ -24,8 +24,8 @@ from smelt.relax.graph_op import needs_values
 from smelt.relax.host_ops import sizes_of
 from smelt.relax.shapes import extents_of, sizes_in
 
-Build = Callable[[IRModule], Any]
-"""Compiles a module whose main is a graph function; gives a NativeExecutable."""
+Build = Callable[[IRModule], object]
+"""Takes a module whose main is a graph function, to compile it as the next segment."""
 
 
 class Segments:
@@ -35,7 +35,6 @@ class Segments:
         """mod: where functions that segments call are; build: compiles one."""
         self.mod, self.build = mod, build
         self.functions: list[relax.Function] = []
-        self.executables: list[Any] = []
         self._by_form: dict[str, list[int]] = {}
 
     def add(self, f: relax.Function) -> int:
@@ -51,8 +50,8 @@ class Segments:
             for n in _calls(f)
             if isinstance(n.op, relax.GlobalVar)
         }  # fmt: skip
-        name = f"segment{len(self.executables)}"
-        self.executables.append(self.build(IRModule({**called, "main": f}, {"name": name})))
+        name = f"segment{len(self.functions) - 1}"
+        self.build(IRModule({**called, "main": f}, {"name": name}))
         return len(self.functions) - 1
 
 

@@ -69,6 +69,8 @@ def check(
     names = [o.name for o in exe.outputs]
     allowed = tolerances(read_model(file), ours, tolerance)
     kernels = exe.metadata.get("kernels", ())
+    if python := exe.metadata.get("python"):
+        notice(f"the program decides while it runs, in Python, because of {', '.join(python)}")
     for text in [f for k in kernels for f in k.get("failed", ())]:
         notice(f"a schedule that fits could not be built, another one was taken: {text}")
     _tell(model, _compared(file, feeds, names, ours, allowed, given.threads or cores()), json)
@@ -149,7 +151,7 @@ def _print_survey(found: Survey) -> None:
             more = ", ..." if len(o.nodes) > 5 else ""
             say(f"{o.operator} ({', '.join(o.nodes[:5])}{more}): {o.reason}")
     if found.run_time:
-        say("the program decides while it runs: the virtual machine will run it")
+        say("the program decides while it runs")
 
 
 def _survey_json(found: Survey) -> dict[str, object]:

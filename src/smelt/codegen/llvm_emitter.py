@@ -30,6 +30,7 @@ class ModuleText:
         self.lacks = () if target is None else lacks(target)
         self.vector_bytes = _WIDEST if target is None else machine_of(target).vector_bytes
         self.functions: list[str] = []
+        self.defined: set[str] = set()  # what need not be declared
         self.declared: dict[str, str] = {}  # by the names that are used
         self.constants: dict[str, str] = {}  # names by what they hold
         self.needs: dict[str, None] = {}  # comments about the processor, see features.py
@@ -46,7 +47,8 @@ class ModuleText:
         zero = f"@smelt.zero = private constant [{self.zeros} x i8] zeroinitializer, align 64\n"
         head = "".join([f"{line}\n" for line in self.needs])
         zero += "".join([f"{name} = {kind}\n" for kind, name in self.constants.items()])
-        return head + zero + "\n".join(self.declared.values()) + "\n\n" + "\n".join(self.functions)
+        outside = [text for name, text in self.declared.items() if name not in self.defined]
+        return head + zero + "\n".join(outside) + "\n\n" + "\n".join(self.functions)
 
 
 Loaded = tuple[Expr, *tuple[object, ...]]

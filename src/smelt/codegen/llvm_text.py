@@ -27,7 +27,7 @@ from smelt.ir.expr import (
     Var,
     cast,
 )
-from smelt.runtime.abi import HOST, Status
+from smelt.runtime.abi import HOST, SERVICES, Status, Struct
 from smelt.target import Target
 from smelt.tir import nodes as tir
 from smelt.tir.named_calls import NAMED_CALLS
@@ -81,6 +81,7 @@ class FunctionText(MemoryOps):
             "}",
         ]
         self.module.functions.append("\n".join(text))
+        self.module.defined.add(f'@"{self.name}"')
 
     # ------------------------------------------------------------------------------ values
 
@@ -365,6 +366,8 @@ class FunctionText(MemoryOps):
             call(e)
         elif e.op == "smelt.probe":
             self.probe(e)
+        elif e.op.removeprefix("smelt.") in SERVICES.fields:
+            self.service(e)
         elif e.op in NAMED_CALLS:
             self.named_call(e)
         elif e.op == PREFETCH:
@@ -381,21 +384,37 @@ class FunctionText(MemoryOps):
 
     def from_host(self, field: str) -> str:
         """A field of the host services."""
-        at, offset = "%host", HOST.offset(field, self.module.pointer_bytes)
-        if offset:
-            at = self.assign(f"getelementptr inbounds i8, ptr %host, i64 {offset}")
+        return self._field("%host", HOST, field)
+
+    def _field(self, at: str, struct: Struct, field: str) -> str:
+        """The pointer in a field of a struct."""
+        if offset := struct.offset(field, self.module.pointer_bytes):
+            at = self.assign(f"getelementptr inbounds i8, ptr {at}, i64 {offset}")
         return self.assign(f"load ptr, ptr {at}")
+
+    def service(self, e: Call) -> None:
+        """Call what the runtime does with values of a program; the run goes first."""
+        function = self._field(self.from_host("services"), SERVICES, e.op.removeprefix("smelt."))
+        self.succeed(self._called(function, "i32", [("ptr", "%host"), *self._operands(e.args)]))
+
+    def _operands(self, operands: Sequence[Expr]) -> list[tuple[str, str]]:
+        """Operands of a call in C; what they point to may be written."""
+        found = [(llvm_type(a.dtype), self.value(a)) for a in operands]
+        for place in map(place_of, operands):
+            if place is not None:
+                self._forget(place.buffer)
+        return found
+
+    def _called(self, function: str, result: str, args: list[tuple[str, str]]) -> str:
+        given = ", ".join([f"{t} {v}" for t, v in args])
+        return self.assign(f"call {result} {function}({given})")
 
     def call_named(self, e: Call) -> None:
         """Call a function by name: a kernel, which gets the host services first, or C code."""
         name, *operands = e.args
         assert isinstance(name, StringImm)
         args = [("ptr", "%host")] if e.op == "smelt.call_kernel" else []
-        args += [(llvm_type(a.dtype), self.value(a)) for a in operands]
-        self.succeed(self.named(f'@"{name.value}"', "i32", args))
-        for place in map(place_of, operands):
-            if place is not None:
-                self._forget(place.buffer)
+        self.succeed(self.named(f'@"{name.value}"', "i32", [*args, *self._operands(operands)]))
 
     def call_packed(self, e: Call) -> None:
         """Call a function of the host's table; without a table that is not supported."""

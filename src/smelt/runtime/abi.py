@@ -13,15 +13,24 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 
 
 class Status(IntEnum):
-    """What generated code itself returns: values of enum smelt_status."""
+    """What a run may give, or generated code itself: values of enum smelt_status."""
 
     FAILED = 1
+    NO_MEMORY = 2
     BAD_SHAPE = 3
+    BAD_DTYPE = 4
+    BAD_INDEX = 5
     UNSUPPORTED = 10
+    BAD_VALUE = 11
+    CANCELLED = 12
+
+
+BAD_INPUT = (Status.BAD_SHAPE, Status.BAD_DTYPE, Status.BAD_INDEX, Status.BAD_VALUE)
+"""What a run gives whose inputs do not fit."""
 
 
 # kind: its type in ctypes, its letters in the module struct
@@ -66,6 +75,13 @@ class Struct:
         """The struct in a file: little-endian, without gaps."""
         return struct.Struct("<" + "".join([_KINDS[kind][1] for kind in self.fields.values()]))
 
+    def constant(self, **values: object) -> str:
+        """A value of the struct in LLVM text: the text of every field, by name."""
+        assert [*values] == [*self.fields], f"{self.name} has the fields {', '.join(self.fields)}"
+        kinds = ["ptr" if k == "pointer" else f"i{k.lstrip('uint')}" for k in self.fields.values()]
+        fields = [f"{k} {v}" for k, v in zip(kinds, values.values(), strict=True)]
+        return f"{{ {', '.join(kinds)} }} {{ {', '.join(fields)} }}"
+
     def initializer(self, **values: object) -> str:
         """A value of the struct in C: the text of every field, by name."""
         assert [*values] == [*self.fields], f"{self.name} has the fields {', '.join(self.fields)}"
@@ -74,7 +90,54 @@ class Struct:
 
 HOST = Struct(
     "smelt_host",
-    dict.fromkeys(("pool", "parallel_for", "probe_sink", "probe", "externals"), "pointer"),
+    {
+        **dict.fromkeys(("pool", "parallel_for", "probe_sink", "probe", "externals"), "pointer"),
+        **dict.fromkeys(("services", "interrupted"), "pointer"),
+        **dict.fromkeys(("most_bytes", "most_turns"), "int64"),
+    },
+)
+SERVICES = Struct(
+    "smelt_services",
+    dict.fromkeys(
+        ("enter", "again", "leave", "assign", "release", "constant", "scalar", "segment", "list",
+         "item", "append", "stack", "sizes"), "pointer",
+    ),
+)  # fmt: skip
+"""What a program that decides while it runs may ask for."""
+SEGMENT = Struct(
+    "smelt_segment",
+    {
+        **dict.fromkeys(("name", "entry", "plan", "tensors"), "pointer"),
+        **dict.fromkeys(("input_count", "output_count", "symbol_count", "extent_count"), "int64"),
+    },
+)
+CONSTANT = Struct(
+    "smelt_constant", {**dict.fromkeys(("offset", "dtype", "rank"), "int64"), "shape": "pointer"}
+)
+PROGRAM = Struct(
+    "smelt_program",
+    {
+        "main": "pointer",
+        "segment_count": "int64",
+        "segments": "pointer",
+        "constant_count": "int64",
+        "constants": "pointer",
+        "text_count": "int64",
+        "texts": "pointer",
+    },
+)
+TENSOR = Struct(
+    "smelt_tensor", {"data": "pointer", "rank": "int64", "shape": "pointer", "dtype": "int32"}
+)
+PROGRAM_CALL = Struct(
+    "smelt_program_call",
+    {
+        **dict.fromkeys(("host", "program", "weights"), "pointer"),
+        "input_count": "int64",
+        "inputs": "pointer",
+        "output_count": "int64",
+        "outputs": "pointer",
+    },
 )
 VIEW = Struct("smelt_pool_view", {"pool": "pointer", "max_threads": "int32"})
 BOUND = Struct(
@@ -103,6 +166,7 @@ MODEL_INFO = Struct(
         "symbols": "pointer",
         "weights_bytes": "int64",
         "workspace_bytes": "int64",
+        "program": "pointer",
     },
 )
 FOOTER = Struct(
@@ -116,4 +180,7 @@ FOOTER = Struct(
     },
 )
 """The end of a library's file (native/blob.c)."""
-STRUCTS = (HOST, VIEW, BOUND, PROFILE, TENSOR_INFO, MODEL_INFO, FOOTER)
+STRUCTS = (
+    HOST, SERVICES, SEGMENT, CONSTANT, PROGRAM, TENSOR, PROGRAM_CALL, VIEW, BOUND, PROFILE,
+    TENSOR_INFO, MODEL_INFO, FOOTER,
+)  # fmt: skip

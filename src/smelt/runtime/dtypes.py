@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from functools import cache
 from typing import Any
 
@@ -20,6 +21,21 @@ _NAMES = (
     "complex64", "complex128",
 )  # fmt: skip
 C_DTYPES = {name: f"SMELT_{name.upper()}" for name in _NAMES}
+
+_KINDS = {"bool": 6, "int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5}
+_SMALL = {
+    "float8_e4m3fn": 10, "float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13,
+    "float8_e8m0fnu": 14, "float4_e2m1fn": 17,
+}  # fmt: skip
+
+
+def _code(name: str) -> int:
+    kind, bits, _ = re.split(r"(\d+)", name + "_", maxsplit=1) if name != "bool" else (name, 8, "")
+    return _SMALL.get(name, _KINDS.get(kind, 0)) << 8 | int(bits)
+
+
+DTYPE_CODES = {name: _code(name) for name in _NAMES}
+"""The numbers of enum smelt_dtype."""
 
 _RAW = {"bfloat16": np.uint16} | {
     name: np.uint8

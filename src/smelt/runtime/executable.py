@@ -110,6 +110,10 @@ class Metadata(TypedDict):
     size_notes: NotRequired[list[str]]
     variants: NotRequired[list[dict[str, int | str]]]
     externals: NotRequired[list[dict[str, object]]]
+    content: NotRequired[str]
+    control: NotRequired[str]
+    python: NotRequired[list[str]]
+    first_kernel: NotRequired[int]
     intermediates: NotRequired[list[list[dict[str, object]]]]
     parameters: NotRequired[list[str]]
     written: NotRequired[list[str]]
@@ -287,7 +291,7 @@ class Executable(ABC):
     ) -> None:
         """Write the model as one file, which `smelt.load` reads.
 
-        path    ends in .so or .tar; in .vm or .so where the model decides while it runs
+        path    ends in .so or .tar, or in .vm where the model decides while it runs
         cc      the C compiler to link with; None: $CC, cc, gcc, clang or ziglang
         header  also write a C header beside it, where the model can be called from C
 

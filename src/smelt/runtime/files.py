@@ -16,7 +16,7 @@ from smelt.runtime.errors import ExportError
 LIBRARY = (".so", ".tar"), "a shared library, e.g. model.so, or model.tar"
 """What a model is written as: the endings, and what an error says of them."""
 
-PROGRAM = (".so", ".vm"), "a program for load_module, e.g. model.so or model.vm"
+PROGRAM = (".so", ".vm", ".tar"), "a program for load_module, e.g. model.so, model.vm or model.tar"
 """What a program for the virtual machine is written as."""
 
 

@@ -90,6 +90,10 @@ def _size(value: Any, at: str) -> None:
     _check(value, _text if type(value) is str else _count, at)
 
 
+def _place(value: Any, at: str) -> None:
+    _check(value, [_text] if type(value) is list and value else _count, at)
+
+
 def _one_of(*legal: str) -> Form:
     return _such(lambda v: type(v) is str and v in legal, ", ".join(legal))
 
@@ -118,7 +122,7 @@ _EXTERNAL: Form = {
     "module?": _text,
 }
 _RESULT: Form = {**_TENSOR, "strides": [_size], "offset": _size, "output": _maybe(_count)}
-_METADATA: Form = {
+_METADATA: dict[str, Form] = {
     "abi": _count,
     "name": _text,
     "inputs": [_NAMED],
@@ -137,9 +141,11 @@ _METADATA: Form = {
     "variants?": [{"*": _size}],
     "externals?": [_EXTERNAL],
     "intermediates?": [[_RESULT]],
-    "kind?": _one_of("program"),
+    "kind?": _one_of("program", "vm"),
     "parameters?": _names,
     "written?": _names,
+    "content?": _text,
+    "first_kernel?": _count,
 }
 
 _VALUE: Form = {
@@ -148,17 +154,34 @@ _VALUE: Form = {
     "shape": [_size],
     "kind": _one_of("tensor", "sequence", "optional", "optional sequence", "data"),
 }
-_INTERFACE: Form = {"inputs": [_VALUE], "outputs": [_VALUE], "groups": [_group]}
+_VALUES: Form = [_VALUE]
+_INTERFACE: dict[str, Form] = {
+    **dict.fromkeys(("inputs", "outputs", "results"), _VALUES),
+    "groups": [_group],
+}
+_DECIDING: dict[str, Form] = {
+    **{k: v for k, v in _METADATA.items() if k not in ("inputs", "outputs", "kind?")},
+    **_INTERFACE,
+    "control": _one_of("native", "python"),
+    "python": _TEXTS,
+    "segments": [{**_METADATA, "kernels": [_KERNEL], "first_kernel": _count}],
+    "program": {
+        "globals": {"*": _count},
+        "functions": lambda value, at: None,  # vm_program checks them
+        "constants": [[_one_of("string", *C_DTYPES), [_count], _place]],
+        "single": _truth,
+    },
+}
+"""What the metadata of a program that decides while it runs are like."""
 
 
 def parse_interface(data: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Inputs, outputs and groups of a program. Raises LoadError where they have another form."""
-    _check(data, _INTERFACE)
-    made = [
+    """Inputs, outputs, groups and results of a program."""
+    inputs, outputs, results = (
         tuple([TensorInfo(v["name"], v["dtype"], tuple(v["shape"]), v["kind"]) for v in data[role]])
-        for role in ("inputs", "outputs")
-    ]
-    return (*made, tuple(data["groups"]))
+        for role in ("inputs", "outputs", "results")
+    )
+    return inputs, outputs, tuple(data["groups"]), results
 
 
 @contextmanager
@@ -196,7 +219,8 @@ def parse_metadata(text: bytes) -> dict[str, Any]:
     """The metadata of a library or archive. Raises LoadError where they have another form."""
     found = parse_json(text)
     try:
-        _check(found, _METADATA)
+        deciding = isinstance(found, dict) and found.get("kind") == "vm"
+        _check(found, _DECIDING if deciding else _METADATA)
         if found.get("kind") == "program":
             _check_program(found)
     except LoadError as error:
@@ -221,12 +245,23 @@ def _check_program(found: Mapping[str, Any]) -> None:
 # ---- code --------------------------------------------------------------------------------------
 
 
+def c_tensors(metadata: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
+    """The inputs and outputs of a model as its code knows them; none where Python runs a part."""
+    if metadata.get("kind") != "vm":
+        return {"inputs": metadata["inputs"], "outputs": metadata["outputs"]}
+    native = metadata["control"] == "native"
+    return {
+        "inputs": metadata["inputs"] if native else [],
+        "outputs": metadata["results"] if native else [],
+    }
+
+
 def check_code(metadata: Mapping[str, Any], info: ModelInfo) -> None:
     """Refuses metadata that say other things than the code does of what it reads and writes."""
     symbols = metadata.get("symbols", [])
     said: dict[str, Any] = {
-        role + "s": [_expected(t, symbols) for t in metadata[role + "s"]]
-        for role in ("input", "output")
+        role: [_expected(t, symbols) for t in tensors]
+        for role, tensors in c_tensors(metadata).items()
     }
     said["symbols"] = [_c(s) for s in symbols]
     said["weights_bytes"] = metadata.get("weights_bytes", 0)

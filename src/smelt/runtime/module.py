@@ -26,7 +26,8 @@ from smelt.runtime.metadata import check_code, open_artifact, parse_metadata
 from smelt.runtime.native import ModelInfo, check_cpu
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.program import Module, TensorFunction
-from smelt.runtime.vm_file import is_archive, load_program
+from smelt.runtime.vm import VMExecutable
+from smelt.runtime.vm_file import executable_of, read_program
 
 # ELF e_machine by platform.machine(); source: elf.h
 _MACHINES = {"x86_64": 62, "aarch64": 183, "i686": 3, "armv7l": 40, "riscv64": 243, "ppc64le": 21}
@@ -180,8 +181,6 @@ def load_module(path: str | os.PathLike[str], fmt: str = "", *, threads: int | N
     place = Path(path)
     if fmt not in _FORMATS:
         raise LoadError(f"load_module: fmt={fmt!r}; legal: {', '.join(map(repr, _FORMATS))}")
-    if not fmt and is_archive(place):
-        return load_program(place, lambda segment: load_module(segment, "so", threads=threads))
     if fmt == "tar" or (not fmt and place.suffix == ".tar"):
         with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
             # Once it is mapped, the file is needed no more.
@@ -193,7 +192,7 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Executa
     """A model that `export_library` wrote, ready to be called; nothing is compiled.
 
     Gives the kind of executable that was written: a NativeExecutable or a VMExecutable.
-    path: a file in .so, .tar (which needs a C compiler) or .vm.
+    path: a file in .so or .vm, or .tar, which needs a C compiler.
     threads: at most this many, the caller's included; None for all of the process's pool.
     Raises LoadError where the file is missing, damaged, for another machine or no model.
     """
@@ -204,12 +203,15 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Executa
     return found
 
 
-def _load(place: Path, threads: int | None) -> NativeExecutable | Module:
+def _load(place: Path, threads: int | None) -> NativeExecutable | VMExecutable | Module:
     with _opened(place) as (file, footer):
         metadata = _read_metadata(file, footer)
         _check_machine(file, metadata)
         weights = _map_weights(place, file, footer)
         code, info = _load_code(place, footer)
         check_code(metadata, info)
+        if metadata.get("kind") == "vm":
+            program = read_program(metadata, weights)
+            return executable_of(program, metadata, info.program, weights, code, threads)
     exe = NativeExecutable(info.entry, info.plan, metadata, weights, code, threads)
     return Module([TensorFunction(exe, {})]) if metadata.get("kind") == "program" else exe

@@ -84,6 +84,12 @@ def library() -> ctypes.CDLL:
     signatures: list[tuple[str, type | None, list[type]]] = [
         ("smelt_bound_run", c_int32, [c_void_p]),
         ("smelt_bound_time", c_int32, [c_void_p, c_int64, POINTER(c_int64)]),
+        ("smelt_program_run", c_int32, [c_void_p]),
+        ("smelt_program_misfit", c_int64, [c_void_p, c_int64]),
+        ("smelt_program_fail", None, [c_int64]),
+        ("smelt_program_trim", None, []),
+        ("smelt_last_error", c_char_p, []),
+        ("smelt_blocks", c_int64, []),
         ("smelt_host_init", None, [c_void_p, c_void_p, c_int32]),
         ("smelt_pool_default", c_void_p, [c_int32]),
         ("smelt_pool_threads", c_int32, [c_void_p]),

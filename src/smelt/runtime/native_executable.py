@@ -206,6 +206,8 @@ class NativeExecutable(Executable, Timed):
             tuple([(a.dtype, a.shape, a.strides) for a in args if type(a) is np.ndarray])
         )
         if plan is None or len(args) != self._input_count:
+            if len(args) == 1 and type(args[0]) is dict:
+                return self(*self.signature.in_order(args, {}))
             plan, args = self._prepare(args)
         try:
             frame = self._frames.pop()
@@ -372,7 +374,17 @@ class NativeExecutable(Executable, Timed):
 
     def probe(self) -> Probe:
         """A host for `bind` that notes the times of the kernels."""
-        return Probe(self._host, len(self.metadata.get("kernels", [])))
+        count, first = len(self.metadata.get("kernels", [])), self.metadata.get("first_kernel", 0)
+        return Probe(self._host, count, first)
+
+    def on(self, probe: Probe) -> NativeExecutable:
+        """The same executable, whose calls tell a probe of their kernels."""
+        twin = copy.copy(self)
+        twin._host = native.Host.from_buffer_copy(self._host)
+        twin._host.probe_sink, twin._host.probe = probe.host.probe_sink, probe.host.probe
+        twin._host.keep = self._host, probe
+        twin._frames = []
+        return twin
 
     def profile(self, *args: Any, repeat: int = 10, **named: Any) -> ProfileReport:
         """Times each kernel: medians over `repeat` runs."""

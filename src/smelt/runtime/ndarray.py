@@ -48,6 +48,14 @@ class Memory:
             if not self.address:
                 raise RuntimeFailure(f"no memory for {size} bytes") from None
 
+    @classmethod
+    def adopted(cls, address: int) -> Memory:
+        """A block of `smelt_alloc`, which is this object's from now on."""
+        made = cls.__new__(cls)
+        made.address, made.size = address, 0
+        made._spares, made._free = None, library().smelt_free
+        return made
+
     def __del__(self) -> None:
         """Keeps the block as a spare or frees it."""
         address = self.address

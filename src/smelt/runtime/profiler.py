@@ -22,17 +22,19 @@ Times = npt.NDArray[np.float64]
 class Probe:
     """A host that notes when each kernel begins and ends."""
 
-    def __init__(self, host: Host, count: int) -> None:
-        """host: whose threads are used; count: of the kernels."""
-        self._start, self._spent, self._calls = (np.zeros(max(1, count), np.int64) for _ in "abc")
+    def __init__(self, host: Host, count: int, first: int = 0) -> None:
+        """host: whose threads are used; count: of the kernels; first: the number of the first."""
+        every = first + count
+        self._start, self._spent, self._calls = (np.zeros(max(1, every), np.int64) for _ in "abc")
         self._sink = Profile(
-            count, self._start.ctypes.data, self._spent.ctypes.data, self._calls.ctypes.data
+            every, self._start.ctypes.data, self._spent.ctypes.data, self._calls.ctypes.data
         )
         probe = ctypes.cast(library().smelt_profile_probe, ctypes.c_void_p)
         sink = ctypes.addressof(self._sink)
-        self.host = Host(host.pool, host.parallel_for, sink, probe, host.externals)
-        self.host.keep = self._sink, self._start, self._spent, self._calls
-        self._count = count
+        self.host = Host.from_buffer_copy(host)
+        self.host.probe_sink, self.host.probe = sink, probe
+        self.host.keep = self._sink, self._start, self._spent, self._calls, host
+        self._own = slice(first, every)
 
     def clear(self) -> None:
         """Forget what was noted."""
@@ -42,18 +44,18 @@ class Probe:
     @property
     def milliseconds(self) -> Times:
         """The time of each kernel since `clear`, of all its calls."""
-        return self._spent[: self._count] / 1e6
+        return self._spent[self._own] / 1e6
 
     @property
     def noted(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """The same, and when the last call of each kernel began, in nanoseconds."""
-        starts = self._start[: self._count]
+        starts = self._start[self._own]
         return tuple(self.milliseconds.tolist()), tuple(starts.tolist())
 
     @property
     def calls(self) -> list[int]:
         """How often each kernel was called since `clear`."""
-        return [int(n) for n in self._calls[: self._count]]
+        return [int(n) for n in self._calls[self._own]]
 
 
 def measured(probe: Probe, call: BoundCall, repeat: int) -> list[ProfiledRun]:

@@ -83,6 +83,12 @@ class Interface:
 
     def in_order(self, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """Positional and named arguments, or a dict of them, in the order of the inputs."""
+        whole = given[0] if len(given) == 1 and type(given[0]) is dict and not named else named
+        if whole and len(whole) == len(self.inputs) and (whole is not named or not given):
+            try:  # the common case: just the inputs, each once
+                return tuple([whole[name] for name in self._positions])
+            except KeyError:
+                pass
         if any(isinstance(value, Mapping) for value in given):
             if len(given) > 1:
                 raise self.misfit("a dict is given beside other arguments; give all inputs in it")
@@ -247,13 +253,20 @@ class Signature(Interface):
                 source.setdefault(want, info.name)
         for name, extent in self.sizes.solved:
             self._solve(name, extent, arrays, sizes)
-        if (broken := self.sizes.broken(sizes)) is not None:
-            raise InputError(
-                f"{self.name}: sizes that do not fit: {broken}\n"
-                f"  sizes: {self.values(sizes)}; inputs: {listing(self.inputs)}"
-            )
+        if (text := self.misfitting(sizes)) is not None:
+            raise InputError(text)
         self._check_expressions(arrays, sizes)
         return sizes
+
+    def misfitting(self, sizes: Mapping[str, int]) -> str | None:
+        """Which sizes do not fit each other, if some do not."""
+        broken = self.sizes.broken(sizes)
+        if broken is None:
+            return None
+        return (
+            f"{self.name}: sizes that do not fit: {broken}\n"
+            f"  sizes: {self.values(sizes)}; inputs: {listing(self.inputs)}"
+        )
 
     def _wrong_size(self, info: TensorInfo, given: AnyArray, axis: int, problem: str) -> InputError:
         """The error for one extent of an input."""

@@ -10,90 +10,137 @@ Calls use no Python recursion, and a call that ends a function takes its frame.
 
 from __future__ import annotations
 
-import io
+import json
 import os
-import zipfile
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from smelt.runtime import vm_strings  # noqa: F401  (enters its operators)
+from smelt.runtime.archive import export_archive
 from smelt.runtime.container import ADT, Closure
 from smelt.runtime.device import Device, cpu
 from smelt.runtime.evaluator import timed_runs, wall_clock
 from smelt.runtime.executable import Executable as AnyExecutable
-from smelt.runtime.executable import Results, value_info
-from smelt.runtime.files import PROGRAM, check_target, write_file
+from smelt.runtime.executable import Metadata, Results
+from smelt.runtime.files import PROGRAM, check_target
 from smelt.runtime.kernel_times import ProfiledRun
-from smelt.runtime.native_executable import NativeExecutable
+from smelt.runtime.linking import export_library, parts_of, write_header
+from smelt.runtime.native_program import NativeProgram
 from smelt.runtime.ndarray import NDArray, array
-from smelt.runtime.profiler import report
+from smelt.runtime.profiler import Probe, report
 from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
 from smelt.runtime.signature import Interface, TensorInfo
 from smelt.runtime.vm_host import HOST_OPS
 from smelt.runtime.vm_program import Program, VMFunction, function_text, scalar
 
-from . import errors
-
-SaveProgram = Callable[..., None]
+from . import errors, native
 
 
 class VMExecutable(AnyExecutable):
     """A program for the virtual machine; a call runs its function "main".
 
-    save  writes it as one file; given by who made or loaded the program
+    native   main in native code, where it has that form: a call is one native call then
+    objects  object code, for export_library
     """
 
-    def __init__(self, program: Program, save: SaveProgram, name: str = "main") -> None:
-        """For relay.vm.compile and load_module."""
-        self.program, self.name, self._save = program, name, save
+    def __init__(
+        self,
+        program: Program,
+        metadata: Mapping[str, Any],
+        address: int | None,
+        weights: Any = None,
+        keepalive: object = None,
+        threads: int | None = None,
+        objects: Sequence[bytes] = (),
+    ) -> None:
+        """For relay.vm.compile and load_module; address: of the native form."""
+        self.program, self.name = program, metadata["name"]
         self.inputs, self.outputs = program.inputs, program.outputs
-        self._interface = Interface(name, self.inputs, self.outputs)
-        self.metadata = {
-            "kind": "vm",
-            "name": name,
-            "inputs": [value_info(i) for i in self.inputs],
-            "outputs": [value_info(o) for o in self.outputs],
-            "kernels": [k for e in program.segments for k in e.metadata.get("kernels", ())],
-        }
-        self.keepalive: object = None  # e.g. the folder that the code was loaded from
+        self._interface = Interface(self.name, self.inputs, self.outputs)
+        kernels = [k for e in program.segments for k in e.metadata.get("kernels", ())]
+        self.metadata = cast(Metadata, {**metadata, "kernels": kernels})
+        self.weights, self.objects, self.keepalive = weights, list(objects), keepalive
+        self.plan_address: int | None = None
+        self.native: NativeProgram | None = None
+        self._names = [o.name for o in self.outputs]
+        self._groups = program.groups or (-1,) * len(self.outputs)
+        self._plain = set(self._groups) <= {-1}
+        if address is not None:
+            host = native.host_of(threads or 0)
+            at = weights.ctypes.data if weights is not None else 0
+            taken = [e.signature for e in program.segments]
+            self.native = NativeProgram(self._interface, program.results, address, at, host, taken)
 
     def __call__(self, *args: Any, **named: Any) -> NDArray | Results:
         """Run "main": see Executable."""
-        given = self._interface.in_order(args, named)
-        values = [self._interface.value(*v) for v in zip(self.inputs, given, strict=True)]
-        made = _result_of(self.program, self.function("main"), [_entering(v) for v in values])
-        flat = list(made.fields) if isinstance(made, ADT) and not made.name else [made]
-        results = grouped(flat, self.program.groups or (-1,) * len(self.outputs))
-        names = [o.name for o in self.outputs]
-        return results[0] if len(results) == 1 else Results(results, names)
+        given = self._interface.in_order(args, named) if named else args
+        return self._called(given, self.native, self.program)
+
+    def _called(
+        self, given: Sequence[Any], code: NativeProgram | None, program: Program
+    ) -> NDArray | Results:
+        if code is not None:
+            flat: list[Any] = list(code(given))
+        else:
+            given = self._interface.in_order(given, {})
+            values = [self._interface.value(*v) for v in zip(self.inputs, given, strict=True)]
+            made = _result_of(program, self.function("main"), [_entering(v) for v in values])
+            flat = list(made.fields) if isinstance(made, ADT) and not made.name else [made]
+        results = flat if self._plain else grouped(flat, self._groups)
+        return results[0] if len(results) == 1 else Results(results, self._names)
 
     @property
     def memory(self) -> MemoryInfo:
         """The bytes of its constants; what it works in depends on its decisions."""
-        held = sum(c.nbytes for c in self.program.constants)
-        return MemoryInfo(held + sum(e.memory.weights for e in self.program.segments), None, None)
+        return MemoryInfo(self.metadata.get("weights_bytes", 0), None, None)
+
+    def limit(self, *, memory: int | None = None, turns: int | None = None) -> None:
+        """Limits for calls that begin from now on; one that meets them ends with RuntimeFailure.
+
+        memory  bytes that a call may hold at a time besides inputs and constants; None: any number
+        turns   of all loops of a call together; None: any number
+
+        Raises InputError for what is no whole number from 1, and where Python runs the program.
+        """
+        if self.native is None:
+            raise errors.InputError(
+                f"{self.name}: limit: Python runs a part of it "
+                f"({', '.join(self.metadata.get('python', ()))}); only programs in native code "
+                "have limits"
+            )
+        one = {"memory": 1 if memory is None else memory, "turns": 1 if turns is None else turns}
+        errors.at_least(1, f"{self.name}: limit", True, **one)
+        self.native.limit(memory or 0, turns or 0)
 
     def profile(self, *args: Any, repeat: int = 10, **named: Any) -> ProfileReport:
-        """Time each kernel of the segments; the rest of the total is the machine's own time."""
+        """Time each kernel of the segments; the rest of the total is the decisions' own time."""
         errors.at_least(1, "profile", repeat=repeat)
-        watched = [_Watched(e) for e in self.program.segments]
-        twin = VMExecutable(replace(self.program, segments=watched), self._save, self.name)
-        timed = wall_clock(lambda: twin(*args, **named))
-        totals = []
-        for _ in range(1 + repeat):  # the first is not timed
-            totals.append(timed(1))
-            for w in watched:
-                w.note()
-        parts = [w.report() for w in watched if any(w.calls)]
-        kernels = [k for p in parts for k in p.kernels]
+        kernels = [{k: v for k, v in m.items() if not _symbolic(k, v)}
+                   for m in self.metadata["kernels"]]  # fmt: skip
+        probe = Probe(native.host_of(0) if self.native is None else self.native.host, len(kernels))
+        code = None if self.native is None else self.native.on(probe.host)
+        program = replace(self.program, segments=[e.on(probe) for e in self.program.segments])
+        given = self._interface.in_order(args, named)
+        timed = wall_clock(lambda: self._called(given, code, program))
         runs = []
-        for total, *own in zip(totals[1:], *[p.runs for p in parts], strict=True):
-            spent, starts = [t for r in own for t in r.spent], [t for r in own for t in r.starts]
-            runs.append(ProfiledRun(total, tuple(spent), tuple(starts)))
-        return ProfileReport.of(self.name, kernels, runs)
+        timed(1)
+        for _ in range(repeat):
+            probe.clear()
+            milliseconds = timed(1)
+            runs.append(ProfiledRun(milliseconds, *probe.noted))
+        calls = probe.calls
+        ran = [i for i, n in enumerate(calls) if n]
+        own = [
+            ProfiledRun(r.milliseconds, tuple([r.spent[i] for i in ran]),
+                        tuple([r.starts[i] for i in ran]))
+            for r in runs
+        ]  # fmt: skip
+        described = [kernels[i] for i in ran]
+        return report(self.name, described, {}, [calls[i] for i in ran], own)
 
     @property
     def bytecode(self) -> str:
@@ -150,9 +197,11 @@ class VMExecutable(AnyExecutable):
 
     def save(self) -> tuple[bytes, VMExecutable]:
         """The file's content, and what old programs export as a library of its own: this object."""
-        parts: list[bytes] = []
-        self._save(self, parts.append)
-        return b"".join(parts), self
+        with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
+            path = os.path.join(folder, "program.vm")
+            self.export_library(path)
+            with open(path, "rb") as file:
+                return file.read(), self
 
     @staticmethod
     def load_exec(bytecode: bytes | bytearray, lib: VMExecutable) -> VMExecutable:
@@ -164,7 +213,8 @@ class VMExecutable(AnyExecutable):
             raise errors.LoadError(
                 f"load_exec: lib is a {type(lib).__name__}; give what load_module gave"
             )
-        if _program_of(bytecode) != _program_of(lib.save()[0]):
+        known = lib.metadata.get("content") or json.loads(parts_of(lib).metadata)["content"]
+        if not isinstance(bytecode, bytes | bytearray) or known.encode() not in bytecode:
             raise errors.LoadError("load_exec: the code and the library are not of one program")
         return lib
 
@@ -179,50 +229,22 @@ class VMExecutable(AnyExecutable):
         header: bool = False,
     ) -> None:
         """Write one file, .vm or .so, that `smelt.load` reads: see Executable."""
-        if header:
+        if header and self.native is None:
             raise errors.ExportError(
-                f"{self.name}: it decides while it runs, in Python, and cannot be called from C: "
+                f"{self.name}: a part of it runs in Python, and it cannot be called from C: "
                 "it has no header"
             )
         check_target(path, *PROGRAM)
-        self._save(self, lambda data: write_file(path, lambda file: file.write(data)), cc=cc)
+        suffix = os.path.splitext(os.fspath(path))[1]
+        write = export_archive if suffix == ".tar" else export_library
+        write(self, path, cc=cc)
+        if header:
+            write_header(self, os.path.splitext(os.fspath(path))[0] + ".h")
 
 
-class _Watched:
-    """A segment that notes the times of its kernels."""
-
-    def __init__(self, exe: NativeExecutable) -> None:
-        self.exe, self.probe = exe, exe.probe()
-        self.metadata, self.memory, self.signature = exe.metadata, exe.memory, exe.signature
-        self.symbols: dict[str, int] = {}
-        self.calls: list[int] = []
-        self.runs: list[ProfiledRun] = []
-
-    def __call__(self, *args: np.ndarray) -> Any:
-        call = self.exe.bind([np.array(a, order="C") for a in args], None, self.probe)
-        call()
-        self.symbols = call.symbols
-        return call.outputs[0] if len(call.outputs) == 1 else call.outputs
-
-    def note(self) -> None:
-        """What was measured since the last time is a run."""
-        self.calls = self.probe.calls
-        self.runs.append(ProfiledRun(0.0, *self.probe.noted))
-        self.probe.clear()
-
-    def report(self) -> ProfileReport:
-        """Its kernels over the runs, but for the first."""
-        described = self.metadata.get("kernels", [])
-        return report(self.exe.name, described, self.symbols, self.calls, self.runs[1:])
-
-
-def _program_of(file: bytes | bytearray) -> list[bytes]:
-    """Instructions and constants in a file's content; segments are linked anew by each export."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(file)) as archive:
-            return [archive.read(n) for n in sorted(archive.namelist()) if not n.endswith(".so")]
-    except (zipfile.BadZipFile, TypeError) as e:
-        raise errors.LoadError(f"load_exec: the code was not written by save(): {e}") from None
+def _symbolic(key: str, value: Any) -> bool:
+    """Whether a cost depends on sizes, which are others from call to call."""
+    return key in ("flops", "bytes") and isinstance(value, str)
 
 
 Executable = VMExecutable
@@ -302,7 +324,12 @@ class VirtualMachine:
                 raise errors.InputError(f"{func_name}: no input is set for {', '.join(missing)}")
         else:
             given = self._in_order(func_name, args, named)
-        self._outputs = _result_of(self.exe.program, self.exe.function(func_name), given)
+        function, code = self.exe.function(func_name), self.exe.native
+        if code is None or func_name != "main":
+            self._outputs = _result_of(self.exe.program, function, given)
+        else:
+            made = code(given)
+            self._outputs = made[0] if self.exe.program.single else ADT(0, made)
         return self._outputs
 
     def apply(self, closure: Closure, args: Sequence[Any]) -> Any:

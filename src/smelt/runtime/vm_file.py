@@ -1,176 +1,164 @@
-"""Programs of the virtual machine as one file: a zip archive, nothing in it compressed.
+"""Programs of the virtual machine as a part of a library's metadata, and read from there.
 
-program.json    the functions, and what the other members are
-segment0.so     the compiled segments, as export_library writes them
-constants.bin   what LoadConst loads, one array after another
+    program     its functions, their names and the constants that they load; how main gives results
+    segments    the metadata of each segment
+    control     "native": main is native code; "python": the machine interprets it
+
+The code of all segments stands in the library, which tells their addresses (smelt_program).
 """
 
 from __future__ import annotations
 
-import io
-import json
+import ctypes
 import math
-import os
-import tempfile
-import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, astuple
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from smelt.runtime.abi import ABI_VERSION
-from smelt.runtime.dtypes import C_DTYPES, numpy_dtype
+from smelt.runtime import abi, native
+from smelt.runtime.dtypes import DTYPE_CODES, numpy_dtype
 from smelt.runtime.errors import LoadError
-from smelt.runtime.metadata import open_artifact, parse_interface, parse_json
+from smelt.runtime.executable import value_info
+from smelt.runtime.metadata import parse_interface
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_host import HOST_OPS
 from smelt.runtime.vm_program import Program, check, of_json
 
-_PROGRAM, _CONSTANTS = "program.json", "constants.bin"
-_HEAD = 30  # bytes before the name of an archive's first member
-_MOST_JSON = 256 << 20
-_MOST_SEGMENTS = 1 << 16
-
-LoadSegment = Callable[[Path], Any]
+Weights = npt.NDArray[np.uint8] | None
 
 
-def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as a program's archive. Raises LoadError where it cannot be read."""
-    with open_artifact(path) as file:
-        head = file.read(_HEAD + len(_PROGRAM))
-    return head.startswith(b"PK\x03\x04") and head.endswith(_PROGRAM.encode())
+class _Program(ctypes.Structure):
+    """smelt_program of smelt.h."""
+
+    _fields_ = abi.PROGRAM.ctypes()
 
 
-def save_program(
-    exe: VMExecutable, write: Callable[[bytes], Any], cc: str | Sequence[str] | None = None
-) -> None:
-    """Give the content of the file to `write`.
+class _Segment(ctypes.Structure):
+    """smelt_segment of smelt.h."""
 
-    cc  the C compiler to link the segments with
+    _fields_ = abi.SEGMENT.ctypes()
+
+
+def program_data(program: Program, offsets: Mapping[int, int]) -> dict[str, Any]:
+    """A program but for its segments as plain data, as JSON gives it back.
+
+    offsets  where its constants stand among the library's, by number; the others are texts
     """
-    program, out = exe.program, io.BytesIO()
-    described = {
-        "abi": ABI_VERSION,
-        "kind": "vm",
-        "name": exe.name,
-        "globals": program.globals,
-        "segments": len(program.segments),
-        "constants": [[_dtype_name(c), list(c.shape)] for c in program.constants],
-        "functions": [astuple(f) for f in program.functions],
-        "inputs": [asdict(i) for i in program.inputs],
-        "outputs": [asdict(o) for o in program.outputs],
-        "groups": program.groups,
+    constants = [
+        [str(c.dtype), list(c.shape), offsets[n]]
+        if n in offsets
+        else ["string", list(c.shape), [str(t) for t in c.reshape(-1)]]
+        for n, c in enumerate(program.constants)
+    ]
+    return {
+        "inputs": [value_info(i) for i in program.inputs],
+        "outputs": [value_info(o) for o in program.outputs],
+        "results": [value_info(r) for r in program.results],
+        "groups": list(program.groups),
+        "program": {
+            "globals": program.globals,
+            "functions": [list(astuple(f)) for f in program.functions],
+            "constants": constants,
+            "single": program.single,
+        },
     }
-    with (
-        tempfile.TemporaryDirectory(prefix="smelt-") as folder,
-        zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive,
-    ):
-        archive.writestr(_PROGRAM, json.dumps(described))
-        archive.writestr(_CONSTANTS, b"".join([c.tobytes() for c in program.constants]))
-        for n, segment in enumerate(program.segments):
-            place = Path(folder) / f"segment{n}.so"
-            if n in program.files:
-                archive.write(program.files[n], place.name)
-                continue
-            segment.export_library(place, cc=cc)
-            archive.write(place, place.name)
-    write(out.getvalue())
 
 
-def _dtype_name(a: np.ndarray) -> str:
-    name = str(a.dtype)
-    if name not in C_DTYPES:
-        raise LoadError(f"a constant is {name}; known: {', '.join(C_DTYPES)}")
-    return name
-
-
-def load_program(path: str | os.PathLike[str], load_segment: LoadSegment) -> VMExecutable:
-    """Read a file. Raises LoadError where it is damaged, or of another version.
-
-    load_segment  loads one segment's library
-    """
-    damages = zipfile.BadZipFile, KeyError, RuntimeError
-    with open_artifact(path, *damages) as source, zipfile.ZipFile(source) as archive:
-        return _read(archive, load_segment)
-
-
-def _read(archive: zipfile.ZipFile, load_segment: LoadSegment) -> VMExecutable:
-    described = _described(archive)
-    count = described["segments"]
-    names = [f"segment{n}.so" for n in range(count)]
-    found = sorted([i.filename for i in archive.infolist()])
-    if found != sorted([_PROGRAM, _CONSTANTS, *names]):
-        raise LoadError(f"the file is damaged: it holds {', '.join(found)}")
-    # Nothing is packed, so that nothing is larger than the file.
-    if any(i.compress_type != zipfile.ZIP_STORED for i in archive.infolist()):
-        raise LoadError("the file is damaged: it holds compressed members")
-    try:
-        program = Program([], [], [], dict(described["globals"]), *parse_interface(described))
-    except LoadError as e:
-        raise LoadError(f"the file is damaged: {e}") from None
-    program.constants = _constants(archive, described["constants"])
-    folder = tempfile.TemporaryDirectory(prefix="smelt-")
-    for n, name in enumerate(names):
-        place = program.files[n] = Path(folder.name, name)
-        with archive.open(name) as member, open(place, "wb") as file:
-            while block := member.read(1 << 20):
-                file.write(block)
-        segment = load_segment(place)
-        if not isinstance(segment, NativeExecutable):
-            raise LoadError(f"{name} is no model")
-        program.segments.append(segment)
-    program.functions = of_json(described["functions"])
-    check(program)
-    unknown = {i[2] for f in program.functions for i in f.code if i[0] == "InvokeHost"}
+def read_program(metadata: Mapping[str, Any], weights: Weights) -> Program:
+    """The program of a library, without its segments. Raises LoadError where it is damaged."""
+    data = metadata["program"]
+    inputs, outputs, groups, results = parse_interface(metadata)
+    made = Program(
+        of_json(data["functions"]), _constants(data["constants"], weights), [],
+        dict(data["globals"]), inputs, outputs, groups, results, data["single"],
+    )  # fmt: skip
+    check(made, [(len(s["inputs"]), len(s["outputs"])) for s in metadata["segments"]])
+    unknown = {i[2] for f in made.functions for i in f.code if i[0] == "InvokeHost"}
     if unknown := unknown - set(HOST_OPS):
         raise LoadError(f"the program is damaged: no operator is named {sorted(unknown)[0]!r}")
-    exe = VMExecutable(program, save_program, described["name"])
-    exe.keepalive = folder
-    return exe
+    return made
 
 
-def _described(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """The program's description, as far as its own form goes."""
-    with archive.open(_PROGRAM) as member:
-        text = member.read(_MOST_JSON + 1)
-    if len(text) > _MOST_JSON:
-        raise LoadError(f"{_PROGRAM} is longer than {_MOST_JSON} bytes")
-    found = parse_json(text)
-    if not isinstance(found, dict) or found.get("kind") != "vm":
-        raise LoadError("it holds no program of the virtual machine")
-    if found.get("abi") != ABI_VERSION:
-        raise LoadError(
-            f"it has ABI version {found.get('abi')}, this runtime has {ABI_VERSION}; "
-            "export the program again"
-        )
-    wanted = {"name": str, "globals": dict, "segments": int, "constants": list, "functions": list}
-    for key, kind in wanted.items():
-        if type(found.get(key)) is not kind:
-            raise LoadError(f"the file is damaged: {key}")
-    if not 0 <= found["segments"] <= _MOST_SEGMENTS:
-        raise LoadError(f"the file is damaged: {found['segments']} segments")
+def _constants(described: Sequence[Any], weights: Weights) -> list[npt.NDArray[Any]]:
+    """The constants, which have to stand among the library's."""
+    made = []
+    room = 0 if weights is None else weights.size
+    for name, shape, at in described:
+        if name == "string" or isinstance(at, list):
+            if name != "string" or not isinstance(at, list) or len(at) != math.prod(shape):
+                raise LoadError(f"the program is damaged: a constant of type {name}")
+            made.append(np.array(at, object).reshape(shape))
+            continue
+        dtype = numpy_dtype(name)
+        size = math.prod(shape) * dtype.itemsize
+        if at + size > room:
+            raise LoadError(
+                f"the program is damaged: a constant ends at byte {at + size} of {room}"
+            )
+        raw = np.empty(0, np.uint8) if weights is None else weights[at : at + size]
+        view = raw.view(dtype).reshape(shape)
+        view.flags.writeable = False
+        made.append(view)
+    return made
+
+
+def tensor_numbers(segment: Mapping[str, Any]) -> list[int]:
+    """What a segment takes and gives as the code knows it (smelt_segment.tensors)."""
+    found: list[int] = []
+    symbols = segment.get("symbols", [])
+    for tensor in (*segment["inputs"], *segment["outputs"]):
+        dims = [
+            d if isinstance(d, int) else ~symbols.index(d) if d in symbols else native.COMPUTED_DIM
+            for d in tensor["shape"]
+        ]
+        found += [DTYPE_CODES[tensor["dtype"]], len(dims), *dims]
     return found
 
 
-def _constants(archive: zipfile.ZipFile, described: list[Any]) -> list[Any]:
-    """The constants, whose sizes have to be those of the member."""
-    made, at = [], 0
-    data = archive.read(_CONSTANTS)
-    try:
-        for name, shape in described:
-            dtype, sizes = numpy_dtype(str(name)), tuple(shape)
-            if any(type(n) is not int or n < 0 for n in sizes):
-                raise ValueError
-            size = math.prod(sizes) * dtype.itemsize
-            if at + size > len(data):
-                raise ValueError
-            made.append(np.frombuffer(data[at : at + size], dtype).reshape(sizes))
-            at += size
-    except (TypeError, ValueError):
-        at = -1
-    if at != len(data):
-        raise LoadError(f"the file is damaged: {_CONSTANTS}")
-    return made
+def _check_segments(code: _Program, listed: Sequence[Mapping[str, Any]]) -> Sequence[Any]:
+    """The segments as the code knows them. Raises LoadError where the metadata say other things."""
+    if code.segment_count != len(listed):
+        raise LoadError(
+            f"the program is damaged: its code has {code.segment_count} segments, its description "
+            f"{len(listed)}"
+        )
+    places = list((_Segment * len(listed)).from_address(code.segments)) if listed else []
+    first = 0
+    for place, segment in zip(places, listed, strict=True):
+        said = tensor_numbers(segment)
+        counts = [len(segment[r]) for r in ("inputs", "outputs")]
+        counts += [len(segment.get("symbols", [])), segment["first_kernel"]]
+        true = [place.input_count, place.output_count, place.symbol_count, first]
+        known = (ctypes.c_int64 * len(said)).from_address(place.tensors) if said else ()
+        if counts != true or said != list(known):
+            raise LoadError("the program is damaged: its code says other things of a segment")
+        first += len(segment["kernels"])
+    return places
+
+
+def executable_of(
+    program: Program,
+    metadata: Mapping[str, Any],
+    address: int,
+    weights: Weights,
+    keepalive: object,
+    threads: int | None = None,
+    objects: Sequence[bytes] = (),
+) -> VMExecutable:
+    """A program with the code of its segments.
+
+    address  of the library's smelt_program
+    """
+    code = _Program.from_address(address)
+    listed = metadata["segments"]
+    places = _check_segments(code, listed)
+    program.segments = [
+        NativeExecutable(p.entry, p.plan, m, weights, keepalive, threads)
+        for p, m in zip(places, listed, strict=True)
+    ]
+    whole = address if metadata["control"] == "native" and code.main else None
+    return VMExecutable(program, metadata, whole, weights, keepalive, threads, objects)

@@ -23,8 +23,8 @@ d, s, c, a are registers, f functions, k segments, targets positions in the func
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,18 @@ SHAPES: dict[str, str] = {
 segment, c constant, t target, i number, n text, m attributes."""
 
 
+def registers_of(instruction: Instruction) -> tuple[list[int], list[int]]:
+    """The registers that an instruction reads, and those that it writes."""
+    read: list[int] = []
+    written: list[int] = []
+    for kind, x in zip(SHAPES[instruction[0]], instruction[1:], strict=True):
+        if kind in "sA":
+            read += x if kind == "A" else [x]
+        elif kind in "dD":
+            written += x if kind == "D" else [x]
+    return read, written
+
+
 @dataclass
 class VMFunction:
     """A function: captured values and parameters come in the first registers.
@@ -82,7 +94,7 @@ class Program:
     inputs   what "main" takes; outputs: what it gives
     groups   per output: -1 a value, -2 an absent optional value, else a sequence of so many, which
              the function gives one after another; empty: a value each
-    files    the libraries that segments were loaded from, by their numbers
+    results  what "main" gives, one after another; single: it is no tuple
     """
 
     functions: list[VMFunction] = field(default_factory=list)
@@ -92,7 +104,8 @@ class Program:
     inputs: tuple[TensorInfo, ...] = ()
     outputs: tuple[TensorInfo, ...] = ()
     groups: tuple[int, ...] = ()
-    files: dict[int, Path] = field(default_factory=dict)
+    results: tuple[TensorInfo, ...] = ()
+    single: bool = True
 
 
 def function_text(f: VMFunction, number: int) -> str:
@@ -127,9 +140,12 @@ def _line(instruction: Instruction) -> str:
 # ------------------------------------------------------------------------------------- checking
 
 
-def check(program: Program) -> None:
-    """Refuse a program that reads or writes what it does not have. Raises LoadError."""
-    counts = {"f": len(program.functions), "k": len(program.segments), "c": len(program.constants)}
+def check(program: Program, segments: Sequence[tuple[int, int]]) -> None:
+    """Refuse a program that reads or writes what it does not have. Raises LoadError.
+
+    segments  how many operands and results each of them has
+    """
+    counts = {"f": len(program.functions), "k": len(segments), "c": len(program.constants)}
     for name, index in program.globals.items():
         _within("the function of " + name, index, counts["f"])
     main = program.globals.get("main")
@@ -137,6 +153,8 @@ def check(program: Program) -> None:
         _equal("main", len(program.functions[main].params), len(program.inputs))
     if program.groups:
         _equal("the results", len(program.groups), len(program.outputs))
+    kept = [max(g, 0) if g != -1 else 1 for g in program.groups or (-1,) * len(program.outputs)]
+    _equal("the results", sum(kept), len(program.results))
     for f in program.functions:
         _within(f.name, f.registers, (1 << 20) + 1)
         _within(f.name, f.captured, f.registers - len(f.params) + 1)
@@ -146,7 +164,7 @@ def check(program: Program) -> None:
         for at, instruction in enumerate(f.code):
             where = f"{f.name}, instruction {at}"
             _check_one(where, instruction, limits)
-            _check_counts(where, instruction, program)
+            _check_counts(where, instruction, program, segments)
 
 
 _ENDS = ("Ret", "TailInvoke", "TailClosure", "Goto", "Fatal")
@@ -166,7 +184,9 @@ def _check_one(where: str, instruction: Instruction, limits: dict[str, int]) -> 
             raise LoadError(f"the program is damaged: {where}: {x!r:.80}")
 
 
-def _check_counts(where: str, instruction: Instruction, program: Program) -> None:
+def _check_counts(
+    where: str, instruction: Instruction, program: Program, segments: Sequence[tuple[int, int]]
+) -> None:
     """Operands as many as what is called takes, and results as many as it gives."""
     name, *_, given = instruction
     counts = None
@@ -176,9 +196,9 @@ def _check_counts(where: str, instruction: Instruction, program: Program) -> Non
     elif name == "AllocClosure":
         counts = (len(given), program.functions[instruction[-2]].captured)
     elif name == "InvokeSegment":
-        segment = program.segments[instruction[2]].signature
-        counts = (len(given), len(segment.inputs))
-        _equal(where, len(instruction[1]), len(segment.outputs))
+        taken, made = segments[instruction[2]]
+        counts = (len(given), taken)
+        _equal(where, len(instruction[1]), made)
     if counts is not None:
         _equal(where, *counts)
 

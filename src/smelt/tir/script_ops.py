@@ -11,6 +11,7 @@ from typing import NamedTuple
 from smelt.ir import dtype as dt
 from smelt.ir import expr
 from smelt.ir.node import Node, ordered
+from smelt.runtime.abi import SERVICES
 
 from .nodes import ADDRESS, Buffer, BufferLoad, BufferStore, Evaluate, Stmt, own_exprs
 
@@ -67,10 +68,11 @@ INTRINSICS: dict[str, Intrinsic] = {
 """The pure intrinsics by name."""
 
 HOST_INTRINSICS = tuple([f"smelt.{name}" for name in (
-    "call_kernel", "alloc_storage", "free_storage", "tensor_view", "check_shape", "call_packed",
-    "make_object", "get_field", "retain", "release", "while", "probe",
+    "call_kernel", "call_packed", "alloc_storage", "free_storage", "tensor_view", "probe",
+    *SERVICES.fields,
 )])  # fmt: skip
-"""What a host program may call, and nothing else."""
+"""What a host program may call, and nothing else; from `enter` on, on values of a program that
+decides while it runs (native/smelt.h says what each does)."""
 
 EXTERN = "smelt.call_extern"
 """The call of an external function: its name, then addresses of elements and scalars."""

@@ -12,7 +12,7 @@ from smelt.ir import build
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast
 from smelt.te.tensor import Tensor, compute, reduce_axis
 
-from .boxes import Box, iou, packed, sorted_order, suppressed
+from .boxes import Box, iou, packed, rows_of, sorted_order, suppressed
 from .common import (
     at_least,
     clamped,
@@ -229,7 +229,9 @@ def proposal(
         a, b = [[box(k) for k in range(4)] for box in (own, before)]
         return iou(a, b, 1.0) > threshold
 
-    _, kept, total = suppressed(rows, tensor((b,), lambda i: top, "looked_at"), n, overlaps)
+    _, kept, total = suppressed(
+        rows_of(rows), tensor((b,), lambda i: top, "looked_at"), n, overlaps
+    )
     most = rpn_post_nms_top_n
 
     def body(r: Expr, e: Expr) -> Expr:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from smelt.ir.build import if_then_else, maximum, minimum, select
+from smelt.ir.build import all_of, maximum, minimum, select
 from smelt.ir.expr import INDEX, Expr, ExprLike, const
 from smelt.te.tensor import Tensor, min_value
-from smelt.tir.nodes import Stmt
+from smelt.tir.nodes import Stmt, While
 
 from .program import Cell, add_to, cleared, loop, loops, once, program, seq, store, when
 from .sort import order_of
@@ -51,8 +52,22 @@ def packed(chosen: Tensor) -> tuple[Tensor, ...]:
     return program([chosen.shape, chosen.shape[:1]], [INDEX] * 2, [chosen], body, "packed")
 
 
+class Rows(NamedTuple):
+    """Boxes [r, n, w] that are read where they stand: from some tensors, by row, place, column."""
+
+    shape: tuple[Expr, ...]
+    dtype: str
+    operands: Sequence[Tensor]
+    at: Callable[[Expr, Expr, Expr], Expr]
+
+
+def rows_of(boxes: Tensor) -> Rows:
+    """The rows of a tensor."""
+    return Rows(boxes.shape, boxes.dtype, [boxes], lambda r, j, k: boxes[r, j, k])
+
+
 def suppressed(
-    boxes: Tensor, count: Tensor, limit: ExprLike, overlaps: Callable[[Box, Box], Expr],
+    boxes: Rows, count: Tensor, limit: ExprLike, overlaps: Callable[[Box, Box], Expr],
     counts: Callable[[Box], Expr] | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """The boxes that are kept when each, best first, puts out those behind it that overlap it.
@@ -66,7 +81,7 @@ def suppressed(
               then 0; [r] how many they are
     """
     rows, n, width = boxes.shape
-    alive = Cell(name="alive")
+    alive, at = Cell(name="alive"), Cell(name="at")
 
     def body(*outs: Tensor) -> Stmt:
         # copies of this box and of the kept ones: each is read again and again
@@ -76,8 +91,7 @@ def suppressed(
             return own[k]
 
         def check(m: Expr) -> Stmt:
-            near = if_then_else(alive.value > 0, overlaps(this, lambda k: before[m, k]), False)
-            return when(near, alive.set(0))
+            return when(overlaps(this, lambda k: before[m, k]), alive.set(0))
 
         def visit(r: Expr, j: Expr) -> Stmt:
             m = total[r]
@@ -85,21 +99,23 @@ def suppressed(
                 loop(width, lambda k: store(before, (m, k), own[k]), "k"),
                 store(kept, (r, m), j), store(state, (r, j), True), add_to(total, (r,), 1),
             )  # fmt: skip
-            compared = seq(alive.set(1), loop(m, check, "m"), when(alive.value > 0, keep))
+            left = all_of([at.value < m, alive.value > 0])
+            search = While(left, seq(check(at.value), at.set(at.value + 1)))
+            compared = seq(alive.set(1), at.set(0), search, when(alive.value > 0, keep))
             if counts is not None:
                 compared = when(counts(this), compared, store(state, (r, j), True))
-            copy = loop(width, lambda k: store(own, (k,), boxes[r, j, k]), "k")
+            copy = loop(width, lambda k: store(own, (k,), boxes.at(r, j, k)), "k")
             return when(m < limit, seq(copy, compared))
 
         def row(r: Expr) -> Stmt:
             return loop(count[r], lambda j: visit(r, j), "j")
 
         nothing = cleared(state, kept, total)
-        return once([alive], *nothing, loop(rows, row, "r"))
+        return once([alive, at], *nothing, loop(rows, row, "r"))
 
     shapes = [(rows, n), (rows, n), (rows,), (width,), (n, width)]
     types = ["bool", INDEX, INDEX, boxes.dtype, boxes.dtype]
-    return program(shapes, types, [boxes, count], body, "suppress")[:3]
+    return program(shapes, types, [*boxes.operands, count], body, "suppress")[:3]
 
 
 def corners(box: Box) -> Corners:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,9 @@ from smelt.ir.build import all_of, equal, if_then_else, maximum, minimum, select
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor, min_value, reduce_axis
 from smelt.te.tensor import sum as te_sum
+from smelt.tir.nodes import Stmt
 
-from .boxes import Box, Corners, corners, iou, packed, sorted_order, suppressed
+from .boxes import Box, Corners, Rows, corners, iou, packed, rows_of, sorted_order, suppressed
 from .common import (
     at_least,
     float_only,
@@ -26,6 +27,7 @@ from .common import (
     tensor,
     wide,
 )
+from .program import add_to, filled_with, loop, program, seq, store
 from .reference import Array, box_overlap, descending, greedy
 from .registry import op
 
@@ -225,7 +227,9 @@ def _best(
         return if_then_else(rival, near, False)
 
     limit = x.shape[1] if most < 0 else most
-    kept, _, _ = suppressed(rows, count, limit, overlaps, lambda own: own(score_column) > 0.0)
+    kept, _, _ = suppressed(
+        rows_of(rows), count, limit, overlaps, lambda own: own(score_column) > 0.0
+    )
     return order, kept
 
 
@@ -248,16 +252,6 @@ def _boxes_and_scores(boxes: Tensor, scores: Tensor, form: str) -> None:
     float_only(boxes, "boxes")
     float_only(scores, "scores")
     take_forms("[b, n, 4]", form, boxes=boxes, scores=scores)
-
-
-def _above(score: Tensor, limit: Callable[[Expr], Expr]) -> Tensor:
-    """[r]: how many scores of each row of [r, n] pass."""
-    k = reduce_axis((0, score.shape[1]), "k")
-
-    def body(r: Expr) -> Any:
-        return te_sum(select(limit(score[r, k.var]), ONE, ZERO), [k])
-
-    return tensor(score.shape[:1], body, "above")
 
 
 @op(kind="opaque")
@@ -337,8 +331,9 @@ def _collected(
 ) -> tuple[Tensor, ...]:
     """The kept boxes of all images and classes in one list ("onnx"), or in one for each image."""
     images, classes, n = scores.shape
-    single = output_format == "onnx"
-    lists, rows = (ONE, images * classes) if single else (images, classes)
+    if output_format == "onnx":
+        return _listed(kept, total, classes)
+    lists, rows = images, classes
     counts = tensor((lists, rows * n), lambda k, q: q % n < total[k * rows + q // n], "counts")
     places, count = packed(counts)
 
@@ -350,19 +345,31 @@ def _collected(
         return if_then_else(i < count[k], e, number(blank, e.dtype))
 
     def box(k: Expr, i: Expr, e: Expr) -> Expr:
-        lead = [lambda r, _: r // classes] if single else []
-        cells = [*lead, lambda r, _: r % classes, lambda _, j: j]
-        return pick(e, [listed(k, i, cell, -1 if single else 0) for cell in cells])
-
-    if single:
-        found = tensor((rows * n, 3), lambda i, e: box(const(0, INDEX), i, e), "selected")
-        return found, count
+        cells: Sequence[Callable[[Expr, Expr], Expr]] = [lambda r, _: r % classes, lambda _, j: j]
+        return pick(e, [listed(k, i, cell, 0) for cell in cells])
 
     def score(k: Expr, i: Expr) -> Expr:
         return listed(k, i, lambda r, j: scores[k, r % classes, j], 0)
 
     found = tensor((images, rows * n, 2), box, "selected")
     return found, tensor((images, rows * n), score, "selected_scores"), count
+
+
+def _listed(kept: Tensor, total: Tensor, classes: Expr) -> tuple[Tensor, ...]:
+    """(image, class, box) of all kept boxes, rows of -1 behind, and how many they are."""
+    rows, n = kept.shape
+
+    def body(found: Tensor, count: Tensor) -> Stmt:
+        def one(r: Expr, m: Expr) -> Stmt:
+            cells = (r // classes, r % classes, kept[r, m])
+            row = [store(found, (count[0], e), cell) for e, cell in enumerate(cells)]
+            return seq(*row, add_to(count, (0,), 1))
+
+        listed = loop(rows, lambda r: loop(total[r], lambda m: one(r, m), "m"), "r")
+        return seq(filled_with(found, number(-1, INDEX)), store(count, (0,), 0), listed)
+
+    shapes = [(rows * n, const(3, INDEX)), (ONE,)]
+    return program(shapes, [INDEX] * 2, [kept, total], body, "listed")
 
 
 def _class_scores(scores: Tensor, classes: int) -> Tensor:
@@ -482,12 +489,18 @@ def _kept_by_class(
     """For every image's class, whose scores are a row of score [r, n]: the boxes that are kept,
     best first [r, n], and how many they are [r]."""
     rows, n = score.shape
-    order = sorted_order(score)
+    # only what passes is sorted: few of many, as a rule
+    places, count = packed(tensor(score.shape, lambda r, j: passes(score[r, j]), "passes"))
+    own = tensor(score.shape, lambda r, j: score[r, maximum(places[r, j], 0)], "passing")
+    order = sorted_order(own, count)
     to = wide(boxes.dtype)
 
-    def sorted_box(r: Expr, j: Expr, k: Expr) -> Expr:
-        return cast(to, boxes[r // classes, order[r, j], k])
+    def place(r: Expr, j: Expr) -> Expr:
+        return maximum(places[r, order[r, j]], 0)
 
-    found = tensor((rows, n, 4), sorted_box, "sorted_boxes")
-    _, kept, total = suppressed(found, _above(score, passes), most, overlaps)
-    return tensor(score.shape, lambda r, m: order[r, kept[r, m]], "kept_places"), total
+    def sorted_box(r: Expr, j: Expr, k: Expr) -> Expr:
+        return cast(to, boxes[r // classes, place(r, j), k])
+
+    found = Rows((rows, n, const(4, INDEX)), to, [boxes, places, order], sorted_box)
+    _, kept, total = suppressed(found, count, most, overlaps)
+    return tensor(score.shape, lambda r, m: place(r, kept[r, m]), "kept_places"), total

@@ -188,7 +188,8 @@ def _recursive(
     last = relax.Tuple((*[p.expr for p in params], *lists))
     body = relax.If(flag.expr, relax.Function((), again, {}), relax.Function((), last, {}), result)
     own = [number, flag, *params]
-    function = relax.Function((*[p.expr for p in own], *lists), body, {})  # type: ignore[arg-type]
+    name = {"name": g.step.label}
+    function = relax.Function((*[p.expr for p in own], *lists), body, name)  # type: ignore[arg-type]
     empty = [host_call("list", type=IncompleteType()) for _ in range(width)]
     start = _called(loop, [zero, _continues(g, zero, limit, go), *state], empty, result)
     made = relax.Let(loop, function, start)

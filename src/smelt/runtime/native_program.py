@@ -1,0 +1,220 @@
+"""The native form of a program that decides while it runs: a call of it is one native call."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from smelt.runtime import abi
+from smelt.runtime.device import cpu
+from smelt.runtime.dtypes import DTYPE_CODES, numpy_dtype
+from smelt.runtime.ndarray import Memory, NDArray
+from smelt.runtime.signature import Interface, Signature, TensorInfo
+
+from . import errors, native
+
+AnyArray = npt.NDArray[Any]
+
+_MOST_PLANS = 64  # shapes of inputs remembered at once
+_MOST_SIZES = 64  # of a segment, for a message
+_WORDS = 4  # of 8 bytes in a smelt_tensor
+_INTERRUPTED = ctypes.CFUNCTYPE(ctypes.c_int32)
+
+
+class _Tensor(ctypes.Structure):
+    """smelt_tensor of smelt.h."""
+
+    _fields_ = abi.TENSOR.ctypes()
+
+
+class _Call(ctypes.Structure):
+    """smelt_program_call of smelt.h."""
+
+    _fields_ = abi.PROGRAM_CALL.ctypes()
+
+
+class _Plan:
+    """What calls with inputs of the same shapes have in common."""
+
+    def __init__(self, arrays: Sequence[AnyArray], codes: Sequence[int]) -> None:
+        self.shapes = [(ctypes.c_int64 * max(1, a.ndim))(*a.shape) for a in arrays]
+        rows = [
+            _Tensor(None, a.ndim, ctypes.addressof(shape), code)
+            for a, shape, code in zip(arrays, self.shapes, codes, strict=True)
+        ]
+        self.inputs = (_Tensor * max(1, len(rows)))(*rows)
+        self.masks = [min(a.dtype.itemsize, 8) - 1 for a in arrays]
+
+
+class _Frame:
+    """What one running call owns."""
+
+    def __init__(self, owner: NativeProgram, main: bool) -> None:
+        self.host = native.Host.from_buffer_copy(owner.host)
+        if main:
+            self.host.interrupted = ctypes.cast(_ask, ctypes.c_void_p)
+        count = len(owner.inputs)
+        self.plan: _Plan | None = None
+        self.inputs = (_Tensor * max(1, count))()
+        self.words = (ctypes.c_uint64 * (_WORDS * max(1, count))).from_buffer(self.inputs)
+        self.shapes = [(ctypes.c_int64 * max(1, len(o.shape)))() for o in owner.results]
+        rows = [_Tensor(None, 0, ctypes.addressof(shape), 0) for shape in self.shapes]
+        self.outputs = (_Tensor * max(1, len(rows)))(*rows)
+        self.made = (ctypes.c_uint64 * (_WORDS * max(1, len(rows)))).from_buffer(self.outputs)
+        self.call = _Call(
+            ctypes.addressof(self.host), owner.address, owner.weights, count,
+            ctypes.addressof(self.inputs), len(rows), ctypes.addressof(self.outputs),
+        )  # fmt: skip
+        self.pointer = ctypes.addressof(self.call)
+
+    def use(self, plan: _Plan) -> None:
+        """Prepare for inputs of these shapes."""
+        ctypes.memmove(self.inputs, plan.inputs, ctypes.sizeof(self.inputs))
+        self.plan = plan
+
+
+class NativeProgram:
+    """A program's main function in native code. Several threads may call it at once.
+
+    host     whose threads it uses
+    address  of its smelt_program
+    weights  address of the constants
+    results  what it gives: element types and ranks, one after another
+    segments what its straight parts take, for messages
+    """
+
+    def __init__(
+        self,
+        interface: Interface,
+        results: Sequence[TensorInfo],
+        address: int,
+        weights: int,
+        host: native.Host,
+        segments: Sequence[Signature],
+    ) -> None:
+        """For VMExecutable."""
+        self._segments = segments
+        self.interface, self.inputs, self.results = interface, interface.inputs, tuple(results)
+        self.address, self.weights, self.host = address, weights, host
+        self._codes = [DTYPE_CODES[i.dtype] for i in self.inputs]
+        self._kinds = [(numpy_dtype(o.dtype), len(o.shape)) for o in self.results]
+        self._plans: dict[tuple[Any, ...], _Plan] = {}
+        # calls of the main thread ask for signals, with a host of their own
+        self._frames: list[_Frame] = []
+        self._main_frames: list[_Frame] = []
+        self._lock = threading.Lock()
+        self._run: Callable[[int], int] = native.library().smelt_program_run
+        self._device = cpu(0)
+
+    def limit(self, memory: int, turns: int) -> None:
+        """Limits of the calls from now on: bytes, turns; 0: none."""
+        self.host.most_bytes, self.host.most_turns = memory, turns
+        self._frames, self._main_frames = [], []
+
+    def on(self, host: native.Host) -> NativeProgram:
+        """The same program with another host."""
+        return NativeProgram(
+            self.interface, self.results, self.address, self.weights, host, self._segments
+        )
+
+    def __call__(self, args: Sequence[Any]) -> list[NDArray]:
+        """Run it on the arguments of a call; arrays of shapes met before cost no check."""
+        if len(args) == 1 and type(args[0]) is dict:
+            args = self.interface.in_order(args, {})
+        plan = self._plans.get(
+            tuple([(a.dtype, a.shape, a.strides) for a in args if type(a) is np.ndarray])
+        )
+        if plan is None or len(args) != len(self.inputs):
+            given = self.interface.in_order(args, {})
+            args = [self.interface.value(i, v) for i, v in zip(self.inputs, given, strict=True)]
+            plan = self._plan_for(args)
+        main = threading.get_ident() == _MAIN
+        frames = self._main_frames if main else self._frames
+        try:
+            frame = frames.pop()
+        except IndexError:
+            frame = _Frame(self, main)
+        try:
+            if frame.plan is not plan:
+                frame.use(plan)
+            words, held = frame.words, args
+            for i, mask in enumerate(plan.masks):
+                address = args[i].ctypes.data
+                if address & mask:
+                    held = [*held, args[i].copy()]
+                    address = held[-1].ctypes.data
+                words[_WORDS * i] = address
+            status = self._run(frame.pointer)
+            if status:
+                raise self._failure(status)
+            return self._made(frame)
+        finally:
+            frames.append(frame)
+
+    def _made(self, frame: _Frame) -> list[NDArray]:
+        found = []
+        for n, (dtype, rank) in enumerate(self._kinds):
+            shape = tuple(frame.shapes[n]) if rank else ()
+            memory = Memory.adopted(frame.made[_WORDS * n])
+            found.append(NDArray(shape, dtype, memory, self._device))
+        return found
+
+    def _plan_for(self, arrays: Sequence[AnyArray]) -> _Plan:
+        key = tuple([(a.dtype, a.shape, a.strides) for a in arrays])
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = _Plan(arrays, self._codes)
+            with self._lock:
+                if len(self._plans) >= _MOST_PLANS:
+                    self._plans.pop(next(iter(self._plans)))
+                self._plans[key] = plan
+        return plan
+
+    def _failure(self, status: int) -> BaseException:
+        """What a run of this thread that gave a status is to raise."""
+        said = native.library().smelt_last_error().decode(errors="replace")
+        if status == abi.Status.CANCELLED:
+            return _raised.pop() if _raised else KeyboardInterrupt()
+        if (misfit := self._misfit()) is not None:
+            return misfit
+        name = f"{self.interface.name}: "
+        kind = errors.InputError if status in abi.BAD_INPUT else errors.RuntimeFailure
+        return kind(said if said.startswith(name) else f"{name}{said}")
+
+    def _misfit(self) -> errors.InputError | None:
+        """The error of sizes that a segment does not accept, as the segment itself says it."""
+        sizes = (ctypes.c_int64 * _MOST_SIZES)()
+        number = native.library().smelt_program_misfit(sizes, _MOST_SIZES)
+        if not 0 <= number < len(self._segments):
+            return None
+        signature = self._segments[number]
+        found = signature.misfitting(dict(zip(signature.symbols, sizes, strict=False)))
+        return None if found is None else errors.InputError(found)
+
+
+def _asking() -> Iterator[int]:
+    """Answers whether a run is to end. Python's handlers of signals run where Python's code does,
+    and in the main thread only; what they raise, wherever it comes here, ends the run."""
+    answer = 0
+    while True:
+        try:
+            while True:
+                yield answer
+                answer = 0
+        except GeneratorExit:
+            return
+        except BaseException as error:
+            _raised.append(error)
+            answer = 1
+
+
+_raised: list[BaseException] = []
+_MAIN = threading.main_thread().ident
+_asker = _asking()
+next(_asker)
+_ask = _INTERRUPTED(_asker.__next__)
