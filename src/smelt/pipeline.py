@@ -1,9 +1,9 @@
 """The compiler's table of contents: all lists of passes, and the public functions that run them.
 
-    imported graph ── GRAPH ──▶ calls of kernels, with layouts ── compile_fused ──▶ Artifact ── load
+    imported graph ── GRAPH ──▶ calls of kernels, with layouts ── assemble ──▶ Artifact ── load
 
 GRAPH ends in groups of operators that are a kernel each, and in the orders of their results in
-memory. `compile_fused` plans memory, makes every kernel (tensor program, schedule, LOWER, machine
+memory. `assemble` plans memory, makes every kernel (tensor program, schedule, LOWER, machine
 code), the host program that calls them, and the blob of constants. `load` links all that into the
 process.
 """
@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, Unpack
 from smelt import te
 from smelt.artifact.artifact import ELSEWHERE, Artifact, check_native, load
 from smelt.artifact.dump import GraphDump
-from smelt.artifact.model import Progress, Straight, compile_fused, compile_straight
+from smelt.artifact.model import Progress, Straight, compile_straight, link_straight
 from smelt.artifact.program import build_program
 from smelt.artifact.variants import Declared, declare, may_vary
 from smelt.artifact.vm import compile_vm
@@ -348,9 +348,18 @@ def assemble(
     fused: IRModule, target: Target, context: PassContext, progress: Progress | None = None,
     **options: Any,
 ) -> Artifact:  # fmt: skip
-    """The artifact of a graph after GRAPH; options are those of `compile_fused`."""
+    """The artifact of a graph after GRAPH; options are those of `compile_straight`."""
+    made = _straight(fused, target, context, progress, **options)
+    return link_straight(made, target, context.options, LOWER)
+
+
+def _straight(
+    fused: IRModule, target: Target, context: PassContext, progress: Progress | None,
+    **options: Any,
+) -> Straight:  # fmt: skip
+    """A graph after GRAPH, compiled, its external functions too."""
     externals = compile_externals(fused, target, context.options)
-    return compile_fused(fused, target, context, LOWER, progress, externals, **options)
+    return compile_straight(fused, target, context, LOWER, progress, externals, **options)
 
 
 def compile_program(
@@ -370,11 +379,7 @@ def compile_program(
 
     def straight(one: IRModule) -> None:
         fused, declared = _fused(one, context, progress, None)
-        externals = compile_externals(fused, target, context.options)
-        made = compile_straight(
-            fused, target, context, LOWER, progress, externals, declared=declared
-        )
-        segments.append(made)
+        segments.append(_straight(fused, target, context, progress, declared=declared))
 
     if not mod.attrs.get("typed"):  # importers may say all types themselves
         mod = run_steps(VM, mod, context)

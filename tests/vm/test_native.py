@@ -258,6 +258,15 @@ def test_what_python_has_to_run_is_told() -> None:
         exe.export_library("never.so", header=True)
 
 
+def test_values_of_many_dimensions_need_python() -> None:
+    x, c = relay.var("x", shape=(2, 3)), relay.var("c", shape=(), dtype="bool")
+    wide = relay.expand_dims(relay.exp(x), axis=0, num_newaxis=18)
+    deep = relay.If(c, wide, relay.negative(wide))
+    exe: Any = smelt.compile(relay.Function([x, c], relay.sum(deep)))
+    assert exe.metadata["python"] == ["values of more than 16 dimensions"]
+    assert exe(np.zeros((2, 3), "float32"), np.array(False)).numpy() == -6
+
+
 # ---------------------------------------------------------------------------------------- files
 
 

@@ -29,7 +29,7 @@ PROGRAM_NAME = "smelt_program_code"
 
 _NATIVE_HOST = ("sizes", "list", "append", "stack")
 """Operators of vm_host that are services of the runtime."""
-_MOST_RANK = 16
+MOST_RANK = 16
 """Dimensions of a value (native/program.c)."""
 
 
@@ -50,7 +50,7 @@ def python_parts(program: Program) -> list[str]:
         if str(c.dtype) not in DTYPE_CODES:
             found["texts"] = None
     for t in (*program.inputs, *program.results):
-        if t.kind != "tensor" or t.dtype == "string" or len(t.shape) > _MOST_RANK:
+        if t.kind != "tensor" or t.dtype == "string" or len(t.shape) > MOST_RANK:
             found["texts" if t.dtype == "string" else f"{t.name}, no tensor"] = None
     return list(found)
 
@@ -136,7 +136,7 @@ class _Writer:
         body = tir.Allocate(self.slots, tir.Allocate(self.flag, tir.seq(enter, body)))
         data = np.array(self.numbers or [0], np.int64)
         table = tir.Buffer("numbers", (const(len(data), INDEX),), INDEX)
-        body = tir.AllocateConst(table, data, _on(body, self.table, table))
+        body = tir.AllocateConst(table, data, replace_buffers(body, {self.table: table}))
         params = (self.caller, self.args, self.result)
         return tir.PrimFunc(params, body, {"name": function_name(self.index)})
 
@@ -255,10 +255,6 @@ class _Writer:
         axis = attrs["axis"] % (len(shape) + 1)
         how = [axis, attrs["reverse"], DTYPE_CODES[attrs["dtype"]], len(shape), *shape]
         return [self.on_slots("stack", made[0], args[0], self.listed(how))]
-
-
-def _on(body: tir.Stmt, old: tir.Buffer, new: tir.Buffer) -> tir.Stmt:
-    return replace_buffers(body, {old: new})
 
 
 def _last_uses(code: Sequence[Instruction]) -> dict[int, list[int]]:

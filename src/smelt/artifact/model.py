@@ -121,14 +121,16 @@ class Straight:
 
     main    the fused graph's function
     shapes  of its results
+    keep    every result has memory of its own; text: there are texts and no objects
     """
 
-    name: str
     main: Any
     model: ModelCode
     others: Sequence[ModelCode]
     declared: Declared
     shapes: list[list[Expr]]
+    keep: bool
+    text: bool
 
     @property
     def all(self) -> list[ModelCode]:
@@ -155,12 +157,19 @@ class Straight:
             plan_program(symbols, workspace, outputs, checks, plan),
         ]
 
-    def metadata(self, target: Target, weights_bytes: int) -> dict[str, Any]:
-        """What is known of it."""
+    def metadata(
+        self, target: Target, weights_bytes: int, places: Mapping[Storage, int]
+    ) -> dict[str, Any]:
+        """What is known of it; places: where each constant stands among the weights."""
         made = _metadata(self.model, target, weights_bytes, self.shapes)
         made.update(self.declared.metadata(self.model.plan.symbols, self.main))
         for m, v in zip(self.others, self.declared.variants, strict=True):
             made["kernels"] += [{**_kernel(c, m), "variant": v.texts} for c in m.calls]
+        if listed := _external_entries(self.model, places):
+            made["externals"] = listed
+        if self.keep:
+            launches = self.model.plan.launches
+            made["intermediates"] = [_results(x, self.model.memory) for x in launches]
         return made
 
     def objects(self) -> dict[str, bytes]:
@@ -184,7 +193,14 @@ def compile_straight(
     text: bool = False,
     declared: Declared | None = None,
 ) -> Straight:
-    """Compile the kernels of a fused graph; the arguments are those of `compile_fused`."""
+    """Compile the kernels of a fused graph for a (resolved) target, which may be another machine.
+
+    lowering   the passes from a scheduled program to flat loops
+    externals  what back ends made of the external functions, by symbol
+    keep       give every result memory of its own, so that it can be read after a run
+    text       stop at LLVM text; without it, objects are made
+    declared   ranges of sizes, and fused graphs for sizes that are likely
+    """
     declared = declared or Declared()
     kernels = partial(
         build_kernels, context=context, lowering=lowering, text=text, progress=progress
@@ -195,50 +211,24 @@ def compile_straight(
         for v in declared.variants
     ]
     main = mod["main"]
-    name = str(mod.attrs.get("name", "model"))
-    return Straight(name, main, model, others, declared, shapes_of(main, declared.variants))
+    shapes = shapes_of(main, declared.variants)
+    return Straight(main, model, others, declared, shapes, keep, text)
 
 
-def compile_fused(
-    mod: IRModule,
-    target: Target,
-    context: PassContext,
-    lowering: Sequence[Step],
-    progress: Progress | None = None,
-    externals: external.Externals | None = None,
-    *,
-    keep: bool = False,
-    text: bool = False,
-    declared: Declared | None = None,
+def link_straight(
+    made: Straight, target: Target, options: Options, lowering: Sequence[Step]
 ) -> Artifact:
-    """Compile a fused graph for a (resolved) target, which need not be this machine.
-
-    lowering   the passes from a scheduled program to flat loops
-    externals  what back ends made of the external functions, by symbol
-    keep       give every result memory of its own, so that it can be read after a run
-    text       stop at LLVM text; without it, objects are made
-    declared   ranges of sizes, and fused graphs for sizes that are likely
-    """
-    options = context.options
-    made = compile_straight(
-        mod, target, context, lowering, progress, externals,
-        keep=keep, text=text, declared=declared,
-    )  # fmt: skip
-    model = made.model
+    """The artifact of a straight graph: its constants laid out, its host program written."""
     weights, places = weights_of(made.constants(), options, lowering, by_contents=bool(made.others))
     programs = made.programs(places)
     dump_host(programs, options)
     texts = {"host": emit_module(programs, target)}
-    if text:
+    if made.text:
         texts |= {s: k.text for m in made.all for s, k in m.artifacts.items()}
-    objects = [] if text else objects_of(texts, target, options, here=True)
+    objects = [] if made.text else objects_of(texts, target, options, here=True)
     objects += made.objects().values()
-    metadata = made.metadata(target, weights.nbytes)
-    if listed := external_entries(model, places):
-        metadata["externals"] = listed
-    if keep:
-        metadata["intermediates"] = [_results(x, model.memory) for x in model.plan.launches]
-    return Artifact(target, metadata, weights, options, tuple(objects), texts if text else {})
+    metadata = made.metadata(target, weights.nbytes, places)
+    return Artifact(target, metadata, weights, options, tuple(objects), texts if made.text else {})
 
 
 def dump_host(programs: Sequence[PrimFunc], options: Options) -> None:
@@ -257,7 +247,7 @@ def compile_graph(
     keep: bool = False,
     when: Mapping[str, Expr] | None = None,
 ) -> ModelCode:
-    """All kernels of a fused graph compiled, memory planned; `keep` as of `compile_fused`.
+    """All kernels of a fused graph compiled, memory planned; `keep` as of `compile_straight`.
 
     when  the sizes that it is a variant for
     """
@@ -309,7 +299,7 @@ def _externals(
     return found
 
 
-def external_entries(model: ModelCode, places: Mapping[Storage, int]) -> list[dict[str, Any]]:
+def _external_entries(model: ModelCode, places: Mapping[Storage, int]) -> list[dict[str, Any]]:
     """The metadata of the functions that Python code runs, in the order of the host's table."""
     launches = {x.name: x for x in model.plan.launches if x.external}
     return [

@@ -20,9 +20,9 @@ from smelt.target import Target
 from smelt.target.processor import needed_features
 
 from .artifact import Artifact, objects_of
-from .control import PROGRAM_NAME, Functions, SegmentCode, description, python_parts
+from .control import MOST_RANK, PROGRAM_NAME, Functions, SegmentCode, description, python_parts
 from .graph import Storage
-from .model import Straight, dump_host, external_entries
+from .model import Straight, dump_host
 from .weights import weights_of
 
 
@@ -51,12 +51,13 @@ def link_program(
     for n, part in enumerate(segments):
         entry, plan = f"program.entry{n}", f"program.plan{n}"
         programs += part.programs(places, entry, plan, first)
-        data = part.metadata(target, weights.nbytes)
-        if listed := external_entries(part.model, places):
-            data["externals"] = listed
+        data = part.metadata(target, weights.nbytes, places)
         metadata.append({**data, "first_kernel": first})
         first += len(data["kernels"])
         described.append(SegmentCode(_name(data), entry, plan, data))
+    ranks = [len(t["shape"]) for m in metadata for t in (*m["inputs"], *m["outputs"])]
+    if max(ranks, default=0) > MOST_RANK:
+        python.append(f"values of more than {MOST_RANK} dimensions")
     functions = Functions(program)
     if not python:
         programs += functions.made()

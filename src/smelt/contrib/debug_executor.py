@@ -88,7 +88,7 @@ class GraphModuleDebug(GraphModule):
         """Run once, print a table of the kernels, and write the dump where there is a folder."""
         self.set_input(**inputs)
         assert self._probe is not None
-        (run,) = measured(self._probe, self.bound(), 1)
+        (run,) = measured(self._probe, self.bound().time, 1)
         self._measured, self._ran = (self._probe.milliseconds, run.milliseconds), True
         Console().print(self.table())
         if self.dump_root is not None:

@@ -283,12 +283,16 @@ def _c(text: str) -> bytes:
     return text.encode().partition(b"\0")[0]
 
 
-def _expected(tensor: Mapping[str, Any], symbols: Sequence[str]) -> tuple[bytes, bytes, list[int]]:
-    dims = [
+def dimensions(tensor: Mapping[str, Any], symbols: Sequence[str]) -> list[int]:
+    """The dimensions of a tensor as smelt_tensor_info has them."""
+    return [
         d if type(d) is int else ~symbols.index(d) if d in symbols else COMPUTED_DIM
         for d in tensor["shape"]
     ]
-    return _c(tensor["name"]), tensor["dtype"].encode(), dims
+
+
+def _expected(tensor: Mapping[str, Any], symbols: Sequence[str]) -> tuple[bytes, bytes, list[int]]:
+    return _c(tensor["name"]), tensor["dtype"].encode(), dimensions(tensor, symbols)
 
 
 def _tensor(info: Any) -> tuple[bytes, bytes, list[int]]:

@@ -380,9 +380,7 @@ class NativeExecutable(Executable, Timed):
     def on(self, probe: Probe) -> NativeExecutable:
         """The same executable, whose calls tell a probe of their kernels."""
         twin = copy.copy(self)
-        twin._host = native.Host.from_buffer_copy(self._host)
-        twin._host.probe_sink, twin._host.probe = probe.host.probe_sink, probe.host.probe
-        twin._host.keep = self._host, probe
+        twin._host = probe.watching(self._host)
         twin._frames = []
         return twin
 

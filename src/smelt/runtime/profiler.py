@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,12 +29,16 @@ class Probe:
         self._sink = Profile(
             every, self._start.ctypes.data, self._spent.ctypes.data, self._calls.ctypes.data
         )
-        probe = ctypes.cast(library().smelt_profile_probe, ctypes.c_void_p)
-        sink = ctypes.addressof(self._sink)
-        self.host = Host.from_buffer_copy(host)
-        self.host.probe_sink, self.host.probe = sink, probe
-        self.host.keep = self._sink, self._start, self._spent, self._calls, host
         self._own = slice(first, every)
+        self.host = self.watching(host)
+
+    def watching(self, host: Host) -> Host:
+        """A host like this one that tells this probe."""
+        made = Host.from_buffer_copy(host)
+        made.probe = ctypes.cast(library().smelt_profile_probe, ctypes.c_void_p)
+        made.probe_sink = ctypes.addressof(self._sink)
+        made.keep = self._sink, self._start, self._spent, self._calls, host
+        return made
 
     def clear(self) -> None:
         """Forget what was noted."""
@@ -58,13 +62,16 @@ class Probe:
         return [int(n) for n in self._calls[self._own]]
 
 
-def measured(probe: Probe, call: BoundCall, repeat: int) -> list[ProfiledRun]:
-    """Single runs, each with the times of its kernels; call: bound to the probe's host."""
+def measured(probe: Probe, timed: Callable[[int], float], repeat: int) -> list[ProfiledRun]:
+    """Single runs, each with the times of its kernels.
+
+    timed  gives the milliseconds of a number of runs on the probe's host
+    """
     at_least(1, "profile", repeat=repeat)
     runs = []
     for _ in range(repeat):
         probe.clear()
-        milliseconds = call.time(1)
+        milliseconds = timed(1)
         runs.append(ProfiledRun(milliseconds, *probe.noted))
     return runs
 
@@ -74,7 +81,7 @@ def profiled(
 ) -> ProfileReport:
     """Medians over some runs, after one that is not timed; call: bound to the probe's host."""
     call()
-    runs = measured(probe, call, repeat)
+    runs = measured(probe, call.time, repeat)
     return report(model, described, call.symbols, probe.calls, runs)
 
 
@@ -84,13 +91,15 @@ def report(
     symbols: Mapping[str, int],
     calls: Sequence[int],
     runs: Sequence[ProfiledRun],
+    chosen: bool = False,
 ) -> ProfileReport:
     """Medians over several runs.
 
     described  the kernels as the metadata list them
     symbols    the sizes of the call
+    chosen     only those kernels count that ran
     """
-    several = any("variant" in entry for entry in described)  # of which one ran
+    several = chosen or any("variant" in entry for entry in described)  # of which one ran
     kept = [i for i, n in enumerate(calls) if n or not several]
     kernels = [_kernel(described[i], symbols, calls[i]) for i in kept]
     own = [

@@ -27,11 +27,10 @@ from smelt.runtime.evaluator import timed_runs, wall_clock
 from smelt.runtime.executable import Executable as AnyExecutable
 from smelt.runtime.executable import Metadata, Results
 from smelt.runtime.files import PROGRAM, check_target
-from smelt.runtime.kernel_times import ProfiledRun
 from smelt.runtime.linking import export_library, parts_of, write_header
 from smelt.runtime.native_program import NativeProgram
 from smelt.runtime.ndarray import NDArray, array
-from smelt.runtime.profiler import Probe, report
+from smelt.runtime.profiler import Probe, measured, report
 from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
 from smelt.runtime.signature import Interface, TensorInfo
 from smelt.runtime.vm_host import HOST_OPS
@@ -126,21 +125,9 @@ class VMExecutable(AnyExecutable):
         program = replace(self.program, segments=[e.on(probe) for e in self.program.segments])
         given = self._interface.in_order(args, named)
         timed = wall_clock(lambda: self._called(given, code, program))
-        runs = []
         timed(1)
-        for _ in range(repeat):
-            probe.clear()
-            milliseconds = timed(1)
-            runs.append(ProfiledRun(milliseconds, *probe.noted))
-        calls = probe.calls
-        ran = [i for i, n in enumerate(calls) if n]
-        own = [
-            ProfiledRun(r.milliseconds, tuple([r.spent[i] for i in ran]),
-                        tuple([r.starts[i] for i in ran]))
-            for r in runs
-        ]  # fmt: skip
-        described = [kernels[i] for i in ran]
-        return report(self.name, described, {}, [calls[i] for i in ran], own)
+        runs = measured(probe, timed, repeat)
+        return report(self.name, kernels, {}, probe.calls, runs, chosen=True)
 
     @property
     def bytecode(self) -> str:

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from smelt.runtime import abi, native
+from smelt.runtime import abi
 from smelt.runtime.dtypes import DTYPE_CODES, numpy_dtype
 from smelt.runtime.errors import LoadError
 from smelt.runtime.executable import value_info
-from smelt.runtime.metadata import parse_interface
+from smelt.runtime.metadata import dimensions, parse_interface
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_host import HOST_OPS
@@ -111,10 +111,7 @@ def tensor_numbers(segment: Mapping[str, Any]) -> list[int]:
     found: list[int] = []
     symbols = segment.get("symbols", [])
     for tensor in (*segment["inputs"], *segment["outputs"]):
-        dims = [
-            d if isinstance(d, int) else ~symbols.index(d) if d in symbols else native.COMPUTED_DIM
-            for d in tensor["shape"]
-        ]
+        dims = dimensions(tensor, symbols)
         found += [DTYPE_CODES[tensor["dtype"]], len(dims), *dims]
     return found
 
