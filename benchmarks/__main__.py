@@ -13,6 +13,7 @@ from benchmarks import (
     peak,
     real_models,
     regret,
+    state,
     symbolic,
     tensor_level,
     threads,
@@ -37,6 +38,7 @@ def main() -> None:
     write("dynamic", dynamic.measure(models.zoo(names=models.DYNAMIC)))
     write("symbolic", symbolic.measure())
     write("control", control.measure())
+    write("state", state.measure())
     write("threads", threads.measure(models.zoo(names=(*models.NAMES, *models.DYNAMIC))))
     write("agreement", agreement.measure([folder]))
 

@@ -22,6 +22,7 @@ SECTIONS = {
     "dynamic": "Symbolic sizes, against builds for one size",
     "symbolic": "Symbolic image sizes, against builds for one size",
     "control": "Models that decide while they run, against onnxruntime",
+    "state": "Caches, against onnxruntime",
     "threads": "Two threads against one, alone and beside a busy process",
     "agreement": "Agreement with onnxruntime",
     "choices": "Schedules that are chosen for the zoo",

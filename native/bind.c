@@ -1,4 +1,4 @@
-/* bind.c: prepared calls and the profiling probe. */
+/* bind.c: prepared calls and probes. */
 #include "internal.h"
 
 int32_t smelt_bound_run(const smelt_bound *b) {
@@ -16,10 +16,10 @@ int32_t smelt_bound_time(const smelt_bound *bound, int64_t number, int64_t *nano
     return SMELT_OK;
 }
 
-void smelt_profile_probe(void *sink, int64_t kernel, int32_t is_end) {
+int32_t smelt_profile_probe(void *sink, int64_t kernel, int32_t is_end) {
     smelt_profile *profile = sink;
     if (kernel < 0 || kernel >= profile->kernel_count)
-        return;
+        return SMELT_OK;
     int64_t time = smelt_now();
     if (is_end) {
         profile->nanoseconds[kernel] += time - profile->start[kernel];
@@ -27,4 +27,27 @@ void smelt_profile_probe(void *sink, int64_t kernel, int32_t is_end) {
     } else {
         profile->start[kernel] = time;
     }
+    return SMELT_OK;
+}
+
+int32_t smelt_watch_probe(void *sink, int64_t kernel, int32_t is_end) {
+    smelt_watch *watch = sink;
+    (void)kernel;
+    if (is_end)
+        return SMELT_OK;
+    int64_t now = smelt_now();
+    if (now - watch->asked_at < SMELT_NANOSECONDS_TO_ASK)
+        return SMELT_OK;
+    watch->asked_at = now;
+    return watch->interrupted() != 0 ? smelt_fail(SMELT_CANCELLED, "cancelled") : SMELT_OK;
+}
+
+int32_t smelt_trace_probe(void *sink, int64_t kernel, int32_t is_end) {
+    smelt_trace *trace = sink;
+    if (trace->count < trace->room) {
+        trace->what[trace->count] = 2 * kernel + (is_end != 0);
+        trace->time[trace->count] = smelt_now();
+    }
+    trace->count++;
+    return SMELT_OK;
 }

@@ -17,6 +17,15 @@ SMELT_HIDDEN int32_t smelt_fail(int32_t status, const char *format, ...)
 SMELT_HIDDEN int32_t smelt_map_weights(const smelt_model_info *info, const void **weights,
                                        void **mapping, size_t *length);
 
+/* The bytes of an element. */
+static inline int64_t smelt_dtype_bytes(int32_t dtype) {
+    int bits = dtype & 255;
+    return bits < 8 ? 1 : bits / 8;
+}
+
+/* How long a run goes on without asking whether it is to end. */
+#define SMELT_NANOSECONDS_TO_ASK 20000000
+
 /* Time since some moment, in nanoseconds. */
 SMELT_HIDDEN int64_t smelt_now(void);
 

@@ -16,6 +16,7 @@ typedef struct frame {
     void **tensors;
     int64_t *sizes;
     int64_t *extents;
+    int64_t *lent;
 } frame;
 
 struct smelt_model {
@@ -107,6 +108,7 @@ static void free_frame(frame *f) {
     free(f->tensors);
     free(f->sizes);
     free(f->extents);
+    free(f->lent);
     free(f);
 }
 
@@ -170,7 +172,8 @@ static frame *take_frame(smelt_model *model) {
     f->tensors = array(model->info->input_count + model->info->output_count, sizeof(void *));
     f->sizes = array(model->info->symbol_count, sizeof(int64_t));
     f->extents = array(model->extent_count, sizeof(int64_t));
-    if (f->tensors == NULL || f->sizes == NULL || f->extents == NULL) {
+    f->lent = array(model->info->input_count, sizeof(int64_t));
+    if (f->tensors == NULL || f->sizes == NULL || f->extents == NULL || f->lent == NULL) {
         free_frame(f);
         return NULL;
     }
@@ -309,6 +312,16 @@ static int32_t collect_data(const smelt_model_info *info, const smelt_tensor *te
 
 /* ---- running ----------------------------------------------------------------------------------- */
 
+/* An input that is updated stays as it is where the output has memory of its own. */
+static void update_copy(const smelt_tensor *input, void **data, void *output) {
+    int64_t bytes = smelt_dtype_bytes(input->dtype);
+    for (int64_t d = 0; d < input->rank; d++)
+        bytes *= input->shape[d];
+    if (*data != output && bytes > 0)
+        memcpy(output, *data, (size_t)bytes);
+    *data = output;
+}
+
 static int32_t run_frame(const smelt_model *model, const smelt_tensor *inputs,
                          const smelt_tensor *outputs, frame *f) {
     const smelt_model_info *info = model->info;
@@ -325,6 +338,9 @@ static int32_t run_frame(const smelt_model *model, const smelt_tensor *inputs,
         status = reserve(model, f, bytes);
     if (status != SMELT_OK)
         return status;
+    for (int64_t i = 0; info->updates != NULL && i < info->input_count; i++)
+        if (info->updates[i] >= 0)
+            update_copy(&inputs[i], &f->tensors[i], f->tensors[info->input_count + info->updates[i]]);
     status = info->entry(&model->host, f->tensors, f->sizes, model->weights, f->workspace);
     return status == SMELT_OK
                ? status
@@ -340,8 +356,13 @@ static int32_t run_program(const smelt_model *model, const smelt_tensor *inputs,
         status = collect_data(info, inputs, info->inputs, info->input_count, f->tensors);
     if (status != SMELT_OK)
         return status;
-    smelt_program_call call = {&model->host,      info->program,      model->weights, info->input_count,
-                               inputs,            info->output_count, outputs};
+    for (int64_t i = 0; i < info->input_count; i++) {
+        int64_t output = info->updates == NULL ? SMELT_READ : info->updates[i];
+        int in_place = output >= 0 && outputs[output].data == inputs[i].data;
+        f->lent[i] = in_place ? output : SMELT_READ;
+    }
+    smelt_program_call call = {&model->host,       info->program, model->weights, info->input_count, inputs,
+                               info->output_count, outputs,       f->lent};
     return smelt_program_run(&call);
 }
 

@@ -16,7 +16,6 @@
 #define MOST_IDLE_RUNS 4
 #define MOST_IDLE_BYTES ((int64_t)64 << 20)
 #define MOST_STACK ((intptr_t)1 << 20) /* bytes that functions calling each other may take */
-#define NANOSECONDS_TO_ASK 20000000
 
 struct smelt_object {
     int64_t uses;
@@ -26,6 +25,7 @@ struct smelt_object {
     int64_t count;                 /* of a list: how many; of a tensor: its elements */
     int32_t is_list;
     int32_t dtype;
+    int32_t lent; /* 1 + number of the output that may become it: an input's memory, to write to */
     int64_t rank;
     int64_t shape[MOST_RANK];
 };
@@ -52,9 +52,13 @@ struct smelt_run {
     const char *stack;
     int64_t until_look, look_every, looked_at, asked_at;
     int64_t turns;
+    smelt_program_memory memory;
 };
 
 static _Thread_local int64_t allocations_left; /* until one fails; 0: none does */
+static _Thread_local smelt_program_memory last_memory;
+
+void smelt_program_used(smelt_program_memory *memory) { *memory = last_memory; }
 
 void smelt_program_fail(int64_t count) { allocations_left = count; }
 
@@ -126,6 +130,9 @@ static int32_t take_block(smelt_run *run, int64_t bytes, void **block, int64_t *
             return no_memory(run, size);
     }
     run->held_bytes += size;
+    run->memory.allocations++;
+    if (run->held_bytes > run->memory.most_bytes)
+        run->memory.most_bytes = run->held_bytes;
     *room = size;
     return SMELT_OK;
 }
@@ -146,11 +153,6 @@ static void give_block(smelt_run *run, void *block, int64_t room) {
 
 /* ---- values ------------------------------------------------------------------------------------ */
 
-static int64_t bytes_of(int32_t dtype) {
-    int bits = dtype & 255;
-    return bits < 8 ? 1 : bits / 8;
-}
-
 static smelt_object *new_value(smelt_run *run) {
     smelt_object *o = run->spare_values;
     if (o != NULL)
@@ -162,6 +164,7 @@ static smelt_object *new_value(smelt_run *run) {
     o->data = NULL;
     o->count = 0;
     o->is_list = 0;
+    o->lent = 0;
     o->rank = 0;
     o->previous = NULL;
     o->next = run->values;
@@ -223,7 +226,7 @@ static int32_t put(smelt_run *run, smelt_object **slot, smelt_object *value) {
 /* A tensor with memory for its elements, unless it is only there for its shape. */
 static int32_t new_tensor(smelt_run *run, int32_t dtype, int64_t rank, const int64_t *shape,
                           int has_data, smelt_object **made) {
-    int64_t count = 1, each = bytes_of(dtype);
+    int64_t count = 1, each = smelt_dtype_bytes(dtype);
     if (rank > MOST_RANK)
         return smelt_fail(SMELT_UNSUPPORTED, "a tensor of %lld dimensions, of %d that are possible",
                           (long long)rank, MOST_RANK);
@@ -239,7 +242,8 @@ static int32_t new_tensor(smelt_run *run, int32_t dtype, int64_t rank, const int
     o->dtype = dtype;
     o->rank = rank;
     o->count = count;
-    memcpy(o->shape, shape, (size_t)rank * sizeof *shape);
+    if (rank > 0)
+        memcpy(o->shape, shape, (size_t)rank * sizeof *shape);
     if (has_data) {
         int32_t status = take_block(run, count * each, &o->data, &o->room);
         if (status != SMELT_OK) {
@@ -278,15 +282,15 @@ static int32_t no_tensor(const smelt_object *o) {
 /* How many turns pass between two looks at the clock is found by how long they take. */
 static int32_t ask(smelt_run *run) {
     int64_t now = smelt_now(), since = now - run->looked_at;
-    if (since < NANOSECONDS_TO_ASK / 16 && run->look_every < 65536)
+    if (since < SMELT_NANOSECONDS_TO_ASK / 16 && run->look_every < 65536)
         run->look_every *= 2;
-    else if (since > NANOSECONDS_TO_ASK / 4)
+    else if (since > SMELT_NANOSECONDS_TO_ASK / 4)
         run->look_every = 1;
     run->until_look = run->look_every;
     run->looked_at = now;
     if (run->asked_at == 0)
         run->asked_at = now;
-    if (now - run->asked_at < NANOSECONDS_TO_ASK || run->host.interrupted == NULL)
+    if (now - run->asked_at < SMELT_NANOSECONDS_TO_ASK || run->host.interrupted == NULL)
         return SMELT_OK;
     run->asked_at = now;
     return run->host.interrupted() != 0 ? smelt_fail(SMELT_CANCELLED, "cancelled") : SMELT_OK;
@@ -308,8 +312,11 @@ static int32_t service_enter(smelt_run *run, smelt_object **slots, int64_t count
     if (run->stack - &here > MOST_STACK)
         return smelt_fail(SMELT_FAILED, "functions call each other too deep: more than %lld bytes of "
                           "the stack; a call at a function's end needs none", (long long)MOST_STACK);
-    for (int64_t i = 0; i < arg_count; i++)
-        slots[i] = used(caller[args[i]]);
+    for (int64_t i = 0; i < arg_count; i++) {
+        slots[i] = args[i] < 0 ? caller[~args[i]] : used(caller[args[i]]);
+        if (args[i] < 0)
+            caller[~args[i]] = NULL;
+    }
     for (int64_t i = arg_count; i < count; i++)
         slots[i] = NULL;
     return poll(run);
@@ -397,6 +404,9 @@ static int32_t misfit(const smelt_segment *s, int64_t input, const char *what, i
                       (long long)input, what, (long long)have, (long long)want);
 }
 
+/* The slot of an operand, which may be its last use. */
+static inline int64_t operand(int64_t place) { return place < 0 ? ~place : place; }
+
 /* Sizes from the shapes of a segment's operands, which are compared with what it takes. */
 static int32_t bind(smelt_run *run, const smelt_segment *s, smelt_object *const *slots,
                     const int64_t *places, const int64_t **outputs) {
@@ -404,7 +414,7 @@ static int32_t bind(smelt_run *run, const smelt_segment *s, smelt_object *const 
     for (int64_t i = 0; i < s->symbol_count; i++)
         run->sizes[i] = -1;
     for (int64_t i = 0; i < s->input_count; i++) {
-        const smelt_object *o = slots[places[i]];
+        const smelt_object *o = slots[operand(places[i])];
         int64_t dtype = *t++, rank = *t++;
         if (o == NULL || o->is_list)
             return no_tensor(o);
@@ -439,6 +449,36 @@ static int32_t reserve(smelt_run *run, int64_t bytes) {
     return take_block(run, bytes, &run->workspace, &run->workspace_bytes);
 }
 
+/* Whether a segment may write to an operand: nothing else has it, and its memory is the run's. */
+static int is_alone(const smelt_segment *s, smelt_object *const *slots, const int64_t *places,
+                    int64_t input) {
+    const smelt_object *o = slots[operand(places[input])];
+    if (places[input] >= 0 || o->uses > 1 || (o->room == 0 && !o->lent))
+        return 0;
+    for (int64_t i = 0; i < s->input_count; i++)
+        if (i != input && slots[operand(places[i])] == o)
+            return 0;
+    return 1;
+}
+
+/* An operand that a segment updates becomes its result; where others have it, a copy does. */
+static int32_t take_over(smelt_run *run, const smelt_segment *s, smelt_object **slots,
+                         const int64_t *places, int64_t input) {
+    smelt_object **slot = &slots[operand(places[input])], *o = *slot, *made = o;
+    if (is_alone(s, slots, places, input)) {
+        *slot = NULL;
+    } else {
+        int32_t status = new_tensor(run, o->dtype, o->rank, o->shape, 1, &made);
+        if (status != SMELT_OK)
+            return status;
+        if (o->count > 0)
+            memcpy(made->data, o->data, (size_t)(o->count * smelt_dtype_bytes(o->dtype)));
+    }
+    run->tensors[input] = made->data;
+    run->made[s->updates[input]] = made;
+    return SMELT_OK;
+}
+
 static int32_t service_segment(smelt_run *run, smelt_object **slots, const int64_t *places,
                                int64_t number) {
     const smelt_segment *s = &run->program->segments[number];
@@ -454,11 +494,17 @@ static int32_t service_segment(smelt_run *run, smelt_object **slots, const int64
             misfit_sizes[i] = run->sizes[i];
         return smelt_fail(status, "%s: %s", s->name, smelt_status_name(status));
     }
+    for (int64_t i = 0; i < s->output_count; i++)
+        run->made[i] = NULL;
+    for (int64_t i = 0; s->updates != NULL && i < s->input_count && status == SMELT_OK; i++)
+        if (s->updates[i] >= 0)
+            status = take_over(run, s, slots, places, i);
     const int64_t *extents = run->extents;
-    for (int64_t i = 0; i < s->output_count; i++) {
+    for (int64_t i = 0; i < s->output_count && status == SMELT_OK; i++) {
         int64_t dtype = *t++, rank = *t++;
-        smelt_object *made = NULL;
-        status = new_tensor(run, (int32_t)dtype, rank, extents, 1, &made);
+        smelt_object *made = run->made[i];
+        if (made == NULL)
+            status = new_tensor(run, (int32_t)dtype, rank, extents, 1, &made);
         if (status != SMELT_OK)
             return status;
         run->tensors[s->input_count + i] = made->data;
@@ -466,7 +512,8 @@ static int32_t service_segment(smelt_run *run, smelt_object **slots, const int64
         extents += rank;
         t += rank;
     }
-    status = reserve(run, bytes);
+    if (status == SMELT_OK)
+        status = reserve(run, bytes);
     if (status != SMELT_OK)
         return status;
     status = s->entry(&run->host, run->tensors, run->sizes, run->weights, run->workspace);
@@ -559,7 +606,7 @@ static int32_t service_stack(smelt_run *run, smelt_object **slots, int64_t to, i
     int32_t status = new_tensor(run, (int32_t)how[2], rank + 1, shape, 1, &made);
     if (status != SMELT_OK)
         return status;
-    int64_t outer = 1, inner = bytes_of(made->dtype);
+    int64_t outer = 1, inner = smelt_dtype_bytes(made->dtype);
     for (int64_t d = 0; d < rank; d++)
         *(d < axis ? &outer : &inner) *= item[d];
     for (int64_t n = 0; n < count && inner > 0; n++) {
@@ -731,13 +778,18 @@ static int32_t prepare(smelt_run *run) {
 }
 
 /* A result, which leaves the run: its memory goes along, or a copy where others use it. */
-static int32_t hand_out(smelt_run *run, smelt_object *value, smelt_tensor *output) {
+static int32_t hand_out(smelt_run *run, smelt_object *value, smelt_tensor *output, int64_t number) {
     if (value == NULL || value->is_list)
         return no_tensor(value);
-    int64_t bytes = value->count * bytes_of(value->dtype);
-    memcpy(output->shape, value->shape, (size_t)value->rank * sizeof(int64_t));
+    int64_t bytes = value->count * smelt_dtype_bytes(value->dtype);
+    if (value->rank > 0)
+        memcpy(output->shape, value->shape, (size_t)value->rank * sizeof(int64_t));
     output->rank = value->rank;
     output->dtype = value->dtype;
+    if (value->uses == 1 && value->lent == number + 1) {
+        output->data = value->data;
+        return SMELT_OK;
+    }
     if (value->uses == 1 && value->room > 0) {
         run->held_bytes -= value->room;
         output->data = value->data;
@@ -750,6 +802,13 @@ static int32_t hand_out(smelt_run *run, smelt_object *value, smelt_tensor *outpu
     if (bytes > 0)
         memcpy(output->data, value->data, (size_t)bytes);
     return SMELT_OK;
+}
+
+static int is_input(const smelt_program_call *call, const void *data) {
+    for (int64_t i = 0; i < call->input_count; i++)
+        if (call->inputs[i].data == data)
+            return 1;
+    return 0;
 }
 
 static int32_t hand_out_all(smelt_run *run, smelt_object *result, const smelt_program_call *call) {
@@ -765,11 +824,12 @@ static int32_t hand_out_all(smelt_run *run, smelt_object *result, const smelt_pr
     int32_t status = SMELT_OK;
     int64_t done = 0;
     while (status == SMELT_OK && done < count) {
-        status = hand_out(run, items[done], &call->outputs[done]);
+        status = hand_out(run, items[done], &call->outputs[done], done);
         done += status == SMELT_OK;
     }
     for (int64_t i = 0; status != SMELT_OK && i < done; i++) {
-        smelt_free(call->outputs[i].data);
+        if (!is_input(call, call->outputs[i].data))
+            smelt_free(call->outputs[i].data);
         call->outputs[i].data = NULL;
     }
     return status;
@@ -789,9 +849,11 @@ static int32_t run_main(smelt_run *run, const smelt_program_call *call) {
     for (int64_t i = 0; i < count && status == SMELT_OK; i++) {
         const smelt_tensor *t = &call->inputs[i];
         status = new_tensor(run, t->dtype, t->rank, t->shape, 0, &slots[i]);
-        if (status == SMELT_OK)
+        if (status == SMELT_OK) {
             slots[i]->data = t->data;
-        places[i] = i;
+            slots[i]->lent = call->lent == NULL || call->lent[i] < 0 ? 0 : (int32_t)call->lent[i] + 1;
+        }
+        places[i] = ~i;
     }
     if (status == SMELT_OK)
         status = call->program->main(run, slots, places, count);
@@ -812,6 +874,7 @@ int32_t smelt_program_run(const smelt_program_call *call) {
     run->program = call->program;
     run->weights = call->weights;
     run->held_bytes = run->turns = 0;
+    run->memory.allocations = run->memory.most_bytes = 0;
     run->stack = &here;
     run->until_look = run->look_every = 1;
     run->looked_at = run->asked_at = 0;
@@ -819,6 +882,7 @@ int32_t smelt_program_run(const smelt_program_call *call) {
     for (int64_t i = 0; i < call->output_count; i++)
         call->outputs[i].data = NULL;
     int32_t status = run_main(run, call);
+    last_memory = run->memory;
     give_run(run);
     return status;
 }

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SMELT_ABI_VERSION 4
+#define SMELT_ABI_VERSION 5
 
 #if defined(__GNUC__) || defined(__clang__)
 #define SMELT_API __attribute__((visibility("default")))
@@ -90,8 +90,10 @@ typedef struct smelt_host {
     /* Calls task(closure, i) once for every i in [0, count); returns the first nonzero status. */
     int32_t (*parallel_for)(void *pool, smelt_task task, void *closure, int64_t count);
     void *probe_sink;
-    /* Called before and after each kernel; may be NULL. */
-    void (*probe)(void *probe_sink, int64_t kernel, int32_t is_end);
+    /* Called before and after each kernel; nonzero ends the run with that status. May be NULL. A
+     * program that decides while it runs has further numbers behind those of its kernels, for turns
+     * of loops and sides of branches. */
+    int32_t (*probe)(void *probe_sink, int64_t kernel, int32_t is_end);
     /* One function for each part of the model that a user's own code runs; NULL: there are none,
      * and a model that needs some ends with SMELT_UNSUPPORTED. */
     const smelt_external *externals;
@@ -132,7 +134,8 @@ typedef int32_t (*smelt_function)(smelt_run *run, smelt_object **caller, const i
 
 /* All that a program may ask for; each may fail. The order of the fields is part of the ABI. */
 struct smelt_services {
-    /* Begins a function: `count` slots, the first of them with its operands. */
+    /* Begins a function: `count` slots, the first of them with its operands; those that the caller
+     * does not use any more are given by the complements of their slots. */
     int32_t (*enter)(smelt_run *run, smelt_object **slots, int64_t count, smelt_object **caller,
                      const int64_t *args, int64_t arg_count);
     /* Begins it again, with operands from its own slots: a turn of a loop. text: its name. */
@@ -146,7 +149,8 @@ struct smelt_services {
     int32_t (*constant)(smelt_run *run, smelt_object **slots, int64_t to, int64_t number);
     /* A tensor of one element as a number. */
     int32_t (*scalar)(smelt_run *run, smelt_object **slots, int64_t from, int64_t *value);
-    /* A straight part of the program. places: the slots of its operands, then of its results. */
+    /* A straight part of the program. places: the slots of its operands, then of its results; of an
+     * operand that nobody reads afterwards the complement: it may be updated in place. */
     int32_t (*segment)(smelt_run *run, smelt_object **slots, const int64_t *places, int64_t number);
     /* Lists: their items in order. `append` changes the list that it is given. */
     int32_t (*list)(smelt_run *run, smelt_object **slots, int64_t to, const int64_t *items,
@@ -166,13 +170,17 @@ struct smelt_services {
 
 #define SMELT_COMPUTED_DIM INT64_MIN
 
+/* What becomes of an input: the number of the output that is this input's memory, updated; or: */
+#define SMELT_READ (-1)
+
 /* A straight part of a program. tensors: for its inputs, then its outputs, one after another: dtype,
- * rank, and the dimensions as in smelt_tensor_info. */
+ * rank, and the dimensions as in smelt_tensor_info. updates: as in smelt_model_info. */
 typedef struct smelt_segment {
     const char *name;
     smelt_entry_function entry;
     smelt_plan_function plan;
     const int64_t *tensors;
+    const int64_t *updates;
     int64_t input_count;
     int64_t output_count;
     int64_t symbol_count;
@@ -223,6 +231,8 @@ typedef struct smelt_model_info {
     /* Not NULL: the model decides while it runs; entry and plan are NULL then, and dimensions of
      * outputs that are computed may be known only afterwards. */
     const smelt_program *program;
+    /* For each input what becomes of it; NULL: all are only read. */
+    const int64_t *updates;
 } smelt_model_info;
 
 /* ---- running a model from C -------------------------------------------------------------------- */
@@ -258,7 +268,10 @@ SMELT_API int32_t smelt_model_output_shapes(smelt_model *model, const smelt_tens
 /* Checks every tensor against the model's description, then runs. Several threads may run one
  * model at once. Outputs of a model that decides while it runs (info->program) are given room for
  * their dimensions in `shape`; the run writes these, and `data`, which the caller frees with
- * smelt_free. */
+ * smelt_free.
+ * An output that is an input updated (info->updates) may have that input's `data`: then it is
+ * updated in place. In other memory it is a copy, and the input stays as it is. A model that decides
+ * while it runs updates in place where it can, and gives other memory where it cannot: compare. */
 SMELT_API int32_t smelt_model_run(smelt_model *model, const smelt_tensor *inputs,
                                   smelt_tensor *outputs);
 /* At most this many threads for later runs; 0: as many as the pool has. Not during a run. */
@@ -315,7 +328,9 @@ SMELT_API int32_t smelt_bound_run(const smelt_bound *bound);
 SMELT_API int32_t smelt_bound_time(const smelt_bound *bound, int64_t number, int64_t *nanoseconds);
 
 /* All arguments of one run of a program; outputs have room for their dimensions, and get memory that
- * the caller frees with smelt_free. */
+ * the caller frees with smelt_free. lent: for each input the output that may become it, or
+ * SMELT_READ: the run may write to its memory, and where the output's `data` are the input's, it did;
+ * NULL: all are only read. */
 typedef struct smelt_program_call {
     const smelt_host *host;
     const smelt_program *program;
@@ -324,9 +339,19 @@ typedef struct smelt_program_call {
     const smelt_tensor *inputs;
     int64_t output_count;
     smelt_tensor *outputs;
+    const int64_t *lent;
 } smelt_program_call;
 
 SMELT_API int32_t smelt_program_run(const smelt_program_call *call);
+
+/* How often a run took a block of memory, and the most bytes that it held at a time. */
+typedef struct smelt_program_memory {
+    int64_t allocations;
+    int64_t most_bytes;
+} smelt_program_memory;
+
+/* The memory of this thread's last run. */
+SMELT_API void smelt_program_used(smelt_program_memory *memory);
 /* Frees the memory that ended runs keep for the next ones. */
 SMELT_API void smelt_program_trim(void);
 /* Where this thread's last run ended at a segment that does not accept the sizes of its operands: its
@@ -343,7 +368,27 @@ typedef struct smelt_profile {
     int64_t *calls;
 } smelt_profile;
 
-SMELT_API void smelt_profile_probe(void *profile, int64_t kernel, int32_t is_end);
+SMELT_API int32_t smelt_profile_probe(void *profile, int64_t kernel, int32_t is_end);
+
+/* The sink of smelt_watch_probe, which ends a run between two kernels: from time to time it asks
+ * `interrupted`, as smelt_host's is asked. Zero at first. */
+typedef struct smelt_watch {
+    int64_t asked_at;
+    int32_t (*interrupted)(void);
+} smelt_watch;
+
+SMELT_API int32_t smelt_watch_probe(void *watch, int64_t kernel, int32_t is_end);
+
+/* The sink of smelt_trace_probe: what began or ended (2 * number + is_end) and when, in nanoseconds;
+ * `count` goes on where there is no room left. Of one thread at a time. */
+typedef struct smelt_trace {
+    int64_t room;
+    int64_t count;
+    int64_t *what;
+    int64_t *time;
+} smelt_trace;
+
+SMELT_API int32_t smelt_trace_probe(void *trace, int64_t kernel, int32_t is_end);
 
 /* ---- memory and CPU ---------------------------------------------------------------------------- */
 

@@ -29,9 +29,20 @@ BLOCK = re.compile(
 )
 
 
+DECODER = """<ir_version: 9, opset_import: ["" : 18]>
+    step (float[1, 8] x, int64[1, 1] at, float[64, 8] past) => (float[1, 8] y, float[64, 8] present)
+    {
+        present = ScatterND (past, at, x)
+        axes = Constant <value = int64[1] {0}> ()
+        y = ReduceMax (present, axes)
+    }"""
+"""A model with a cache, of which each call changes a row."""
+
+
 def image() -> None:
-    """What the README speaks of: a ResNet-18, and a picture for it."""
+    """What the README speaks of: a ResNet-18, a picture for it, a model with a cache."""
     onnx.save(resnet18(), "resnet18.onnx")
+    onnx.save(onnx.parser.parse_model(DECODER), "decoder.onnx")
     np.save("x.npy", np.random.default_rng(0).random((1, 3, 224, 224), np.float32))
 
 

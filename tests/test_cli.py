@@ -29,6 +29,7 @@ from smelt.ir.sizes import Size
 from smelt.runtime import MemoryInfo, TensorInfo
 from smelt.runtime.errors import SmeltError
 from smelt.runtime.limits import MachineLimits
+from tests.updates import nets
 
 Smelt = Callable[..., int]
 
@@ -366,6 +367,38 @@ def test_a_model_that_decides_while_it_runs(
     assert "NonZero-13" in capsys.readouterr().out
     assert cli("profile", path, "--input", inputs) == 0
     assert "argwhere" in capsys.readouterr().out
+
+
+def test_a_model_with_a_state(
+    cli: Smelt, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, library, inputs = (str(tmp_path / n) for n in ("step.onnx", "step.so", "i.npz"))
+    onnx.save(nets.step("scatter_elements"), path)
+    states = ("--state", "past_k=present_k", "--state", "past_v=present_v")
+    assert cli("compile", path, *states, "-o", library) == 0
+    exe: Any = smelt.load(library)
+    assert list(exe.state) == ["past_k", "past_v"]
+    q, k, v, at = nets.step_inputs(3)
+    np.savez(inputs, q=q, k=k, v=v, at=at)
+    for command in ("run", "bench", "profile"):
+        assert cli(command, library, "--input", inputs, *SHORT.get(command, ())) == 0
+    assert cli("check", library, "--model", path) == 0, "beside onnxruntime, from random caches"
+    assert cli("check", path, *states) == 0
+    artifact = str(tmp_path / "step.o")
+    assert cli("compile", path, *states, "-o", artifact) == 0
+    header = (tmp_path / "step.h").read_text()
+    assert "output 1 is the memory of input 4, which a run updates" in header
+    assert "_TENSORS 9" in header
+    capsys.readouterr()
+    assert cli("bench", path, *states, "--against", "onnxruntime") == 2
+    assert "it keeps no state; leave --state out" in capsys.readouterr().err
+    assert cli("run", path, "--state", "past_k") == 2
+    assert "--state past_k: an input and an output, once each" in capsys.readouterr().err
+    assert cli("run", library, *states) == 2
+    assert "is compiled already" in capsys.readouterr().err
+
+
+SHORT = {"bench": ("--seconds", "0.05")}
 
 
 def test_check_lists_what_does_not_work(

@@ -21,7 +21,7 @@ from smelt.ir.types import TensorType, tensor_type
 from smelt.runtime.errors import InputError
 from smelt.runtime.executable import Argument, Executable, Results, value_info
 from smelt.runtime.ndarray import NDArray
-from smelt.runtime.report import MemoryInfo, ProfileReport
+from smelt.runtime.report import CallMemory, MemoryInfo, ProfileReport
 from smelt.runtime.signature import ANY_RANK, Interface, TensorInfo
 
 MOST_VARIANTS = 64
@@ -97,7 +97,13 @@ class Model(Executable):
     @property
     def memory(self) -> MemoryInfo:
         """The bytes of the weights of all forms that are compiled so far."""
-        return MemoryInfo(sum(v.code.memory.weights for v in self.variants), None, None)
+        weights = sum(v.code.memory.weights for v in self.variants)
+        return MemoryInfo(weights, None, None, self._memory_of)
+
+    def _memory_of(self, *args: Any, **named: Any) -> CallMemory:
+        """What a call of the form for these inputs needs."""
+        code, left = self._form_for(args, named)
+        return code.memory(*left)
 
     def __call__(
         self, *args: Argument | Mapping[str, Argument], **named: Argument

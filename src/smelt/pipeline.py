@@ -54,6 +54,7 @@ from smelt.lowering.unroll import unroll_loops
 from smelt.lowering.vectorize import vectorize_loops
 from smelt.lowering.workspace import lift_workspaces
 from smelt.model import Model, Needs
+from smelt.relax import updates
 from smelt.relax.match_cast import resolve_match_cast
 from smelt.relax.nodes import Function, RelaxExpr
 from smelt.relax.transform import recognize_attention, simplify_graph, split_convolutions
@@ -71,6 +72,7 @@ from smelt.rules.cpu import plan as plan_rules
 from smelt.runtime.executable import Argument, Executable
 from smelt.runtime.program import Module
 from smelt.runtime.signature import TensorInfo, known_shape
+from smelt.runtime.state import owning
 from smelt.runtime.vm import VMExecutable
 from smelt.target import Target, machine_of
 from smelt.tir.nodes import PrimFunc
@@ -176,22 +178,6 @@ LOWER: tuple[Step, ...] = (
 """From a scheduled program to flat loops."""
 # fmt: on
 
-RELAX_PIPELINES: dict[str, tuple[str, ...]] = {
-    "zero": ("FoldConstant", "FuseOps", "FuseTIR", "LegalizeOps", "AnnotateTIROpPattern"),
-    "default": (
-        "CanonicalizeBindings",
-        "FoldConstant",
-        "EliminateCommonSubexpr",
-        "DeadCodeElimination",
-    ),
-    "default_build": (),
-}
-"""Passes of relax.transform that users apply by the name of a list (relax.get_pipeline).
-
-"zero" makes programs of all operators and groups, "default" cleans up, "default_build" leaves all
-to the build.
-"""
-
 READABLE = LOWER[:2]
 """As far as a person wants to read: loops, branches, buffers with their shapes."""
 
@@ -206,6 +192,7 @@ def compile(
     shapes: Mapping[str, Sequence[Extent]] | None = None,
     values: Mapping[str, Argument] | None = None,
     operators: Mapping[str, Operator] | None = None,
+    state: Mapping[str, str] | None = None,
     options: Options | None = None,
     progress: Progress | None = None,
     **keywords: Unpack[OptionValues],
@@ -223,6 +210,8 @@ def compile(
               likely values, for which specialised code is chosen at run time
     values    arrays for inputs that are known now; they are no inputs of the executable
     operators "domain.Operator" -> what nodes of an operator of your own become: see from_onnx
+    state     inputs that are an output of the call before, {"past": "present"} or, for many,
+              {"past.*": "present.*"}: `exe.state` keeps them, updated in place if their shape stays
     options   see `Options`; None: those of the PassContext around the call
     progress  called with (stage, done, total) while the graph's passes run and kernels are compiled
     keywords  options one by one: smelt.compile(model, threads=1)
@@ -235,7 +224,8 @@ def compile(
     context = checked_context("smelt.compile", options, values=keywords)
     plain, sizes = plain_shapes(shapes)
 
-    compiled = partial(_compiled, target=resolved, context=context, progress=progress, sizes=sizes)
+    compiled = partial(_compiled, target=resolved, context=context, progress=progress, sizes=sizes,
+                       state=state)  # fmt: skip
     if isinstance(model, IRModule | RelaxExpr):
         return compiled(import_model(model, plain, values=values, operators=operators), ())
     loaded, known = load_model(model), by_name("values", values, "'x': array")
@@ -250,6 +240,7 @@ def compile(
     found = read({})
     if isinstance(found, IRModule):
         return form(found)
+    updates.refuse_forms(loaded.name, found.inputs, state)
     given = {i.name: i.shape for i in loaded.graph.inputs} | dict(plain or {})
     left = [i for i in loaded.graph.inputs if i.name not in known]
     inputs = [TensorInfo(i.name, i.dtype, known_shape(i.name, given[i.name]), i.kind) for i in left]
@@ -263,24 +254,26 @@ def _compiled(
     context: PassContext,
     progress: Progress | None,
     sizes: Mapping[str, Size],
+    state: Mapping[str, str] | None,
 ) -> Executable:
     """A module, which may decide while it runs.
 
-    outputs  the names of its results, if known; sizes: what its user declared of them
+    outputs  the names of its results, if known; sizes, state: what its user declared of them
     """
     if "main" not in mod.functions:
         raise CompileError(f"no function 'main' to compile; it has: {', '.join(mod.functions)}")
+    mod = updates.declare_states(mod, state, outputs)
     main = mod["main"]
     grouped = isinstance(main, Function) and bool(main.attrs.get("output_groups"))
     if not grouped and vm_construct(mod) is None:
-        return load(_whole(mod, target, context, progress, sizes))
+        return owning(load(_whole(mod, target, context, progress, sizes)))
     if sizes:
         raise CompileError(
             f"shapes declares {', '.join(map(repr, sizes.values()))}, and the model decides while "
             "it runs: only models that run straight through have ranges and variants; give the "
             "sizes' names instead"
         )
-    return compile_program(mod, target, context, ("main",), outputs, progress)
+    return owning(compile_program(mod, target, context, ("main",), outputs, progress))
 
 
 def compile_artifact(
@@ -288,6 +281,7 @@ def compile_artifact(
     target: str | Target | None = None,
     *,
     shapes: Mapping[str, Sequence[Extent]] | None = None,
+    state: Mapping[str, str] | None = None,
     options: Options | None = None,
     progress: Progress | None = None,
     **keywords: Unpack[OptionValues],
@@ -304,7 +298,8 @@ def compile_artifact(
     if options is None and not is_native(resolved):
         options = replace(Options(), threads=int(resolved.attrs.get("num-cores", 4)))
     context = checked_context("smelt.compile_artifact", options, values=keywords)
-    return _whole(import_model(model, plain), resolved, context, progress, sizes, text=True)
+    mod = updates.declare_states(import_model(model, plain), state)
+    return _whole(mod, resolved, context, progress, sizes, text=True)
 
 
 def _whole(
@@ -334,14 +329,22 @@ def _fused(
     context: PassContext,
     progress: Progress | None,
     sizes: Mapping[str, Size] | None,
+    pure: bool = False,
 ) -> tuple[IRModule, Declared]:
-    """A module after GRAPH, and what is known of its sizes; `sizes` as of `_whole`."""
+    """A module after GRAPH, and what is known of its sizes.
+
+    sizes  as of `_whole`; pure: as of `updates_of`
+    """
 
     def passes(mod: IRModule) -> IRModule:
         return run_graph(mod, context, progress)
 
     mod = passes(imported)
-    return mod, declared_sizes(imported, mod, context, passes, sizes)
+    declared = declared_sizes(imported, mod, context, passes, sizes)
+    pairs = updates.updates_of(mod, pure)
+    return updates.with_updates(mod, pairs), declared.optimized(
+        lambda one: updates.with_updates(one, pairs)
+    )
 
 
 def assemble(
@@ -378,14 +381,15 @@ def compile_program(
     segments: list[Straight] = []
 
     def straight(one: IRModule) -> None:
-        fused, declared = _fused(one, context, progress, None)
+        fused, declared = _fused(one, context, progress, None, pure=True)
         segments.append(_straight(fused, target, context, progress, declared=declared))
 
     if not mod.attrs.get("typed"):  # importers may say all types themselves
         mod = run_steps(VM, mod, context)
     program = compile_vm(mod, straight, entries, outputs)
     name = str(mod.attrs.get("name", "main"))
-    made = link_program(program, segments, name, target, context.options, LOWER)
+    pairs = updates.states_and_updates(mod)
+    made = link_program(program, segments, name, target, context.options, LOWER, pairs)
     return load_program(made, program)
 
 

@@ -11,9 +11,24 @@ from typing import Any
 
 from smelt.ir.errors import CompileError
 from smelt.ir.transform import Pass, Sequential
-from smelt.pipeline import RELAX_PIPELINES
 from smelt.relax import transform
 from smelt.runtime.errors import nearest
+
+RELAX_PIPELINES: dict[str, tuple[str, ...]] = {
+    "zero": ("FoldConstant", "FuseOps", "FuseTIR", "LegalizeOps", "AnnotateTIROpPattern"),
+    "default": (
+        "CanonicalizeBindings",
+        "FoldConstant",
+        "EliminateCommonSubexpr",
+        "DeadCodeElimination",
+    ),
+    "default_build": (),
+}
+"""Passes of relax.transform that users apply by the name of a list (relax.get_pipeline).
+
+"zero" makes programs of all operators and groups, "default" cleans up, "default_build" leaves all
+to the build.
+"""
 
 
 def _made(name: str) -> Pass:

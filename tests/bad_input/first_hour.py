@@ -377,7 +377,7 @@ COMMAND_LINE: dict[str, str] = {
     "--verison": "no such option: --verison; nearest: --version, --verbose; see smelt --help",
     "compile": "missing argument 'model'; see smelt compile --help",
     "compile good.onnx --tagret llvm": (
-        "no such option: --tagret; nearest: --target; see smelt compile --help"
+        "no such option: --tagret; nearest: --target, --state; see smelt compile --help"
     ),
     "compile good.onnx -o": "option '-o' requires an argument",
     "compile good.onnx more.onnx": (
@@ -504,8 +504,8 @@ COMMAND_LINE: dict[str, str] = {
         "  it was not written by smelt's export_library, or was truncated or stripped"
     ),
     "run other.so --threads 1": (
-        "other.so is compiled already: --target, --shape, --range, --likely, --threads"
-        " and --opt-level cannot change it"
+        "other.so is compiled already: --target, --shape, --range, --likely, --state,"
+        " --threads and --opt-level cannot change it"
     ),
     "check other.so": (
         "other.so is compiled already: say which model its results are to be compared"

@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 _TASK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64)
 _FOR = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, _TASK, ctypes.c_void_p, ctypes.c_int64)
-_PROBE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32)
+_PROBE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32)
 _C = {
     "float32": ctypes.c_float,
     "float64": ctypes.c_double,

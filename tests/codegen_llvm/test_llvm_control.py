@@ -173,7 +173,12 @@ def test_kernels_called_and_probed() -> None:
     code = compiler().object(emit_module([kernel, host]).replace(_declared(kernel), ""), "host")
     addresses, keep = link_in_process([code], ["host"])
     seen: list[Any] = []
-    hook = _PROBE(lambda sink, number, end: seen.append((sink, number, end)))
+
+    def note(sink: int, number: int, end: int) -> int:
+        seen.append((sink, number, end))
+        return 0
+
+    hook = _PROBE(note)
     services = Host(None, BACKWARDS, 99, ctypes.cast(hook, ctypes.c_void_p))
     a = np.zeros(5, "float32")
     run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(addresses["host"])

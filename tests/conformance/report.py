@@ -38,7 +38,7 @@ INTRODUCTION = f"""# ONNX conformance
 
 How much of the backend test suite of the `onnx` package (version {{version}}) smelt compiles to
 machine code and runs with the results that the suite wants, within its tolerances, with equal
-element types and shapes. Nothing is interpreted.
+element types and shapes. Python runs a part of {{python}} of them; all others are native code.
 
 ```sh
 python -m tests.conformance                 # all of it, with a summary
@@ -46,8 +46,9 @@ python -m tests.conformance node/conv       # the cases whose names match
 python -m tests.conformance --report        # why the rest fails
 ```
 
-`tests/conformance/passing.txt` lists what passes. A test fails if one of these fails, or if a case
-passes that is not listed; `{UPDATE}` rewrites the list and this page.
+`tests/conformance/passing.txt` lists what passes, `python.txt` what needs Python, and for what. A
+test fails if a case fails that passed, needs Python and did not, or passes and is not listed;
+`{UPDATE}` rewrites the lists and this page.
 """
 
 
@@ -90,9 +91,16 @@ def reason(error: str) -> str:
 def page(ratchet: Ratchet) -> str:
     """The text of docs/conformance.md."""
     rows = [(k, WHAT[k], *c) for k, c in counts(ratchet).items()]
-    text = [INTRODUCTION.format(version=ratchet.version)]
+    text = [INTRODUCTION.format(version=ratchet.version, python=len(ratchet.python))]
     text += ["| kind | what | pass | of | per cent |", "|---|---|---|---|---|"]
     text += [f"| {k} | {w} | {p:,} | {n:,} | {100 * p / n:.1f} |" for k, w, p, n in rows]
+    if ratchet.python:
+        text += ["", "## What needs Python", "", "| cases | part | such as |", "|---|---|---|"]
+        parts: dict[str, list[str]] = {}
+        for name, part in sorted(ratchet.python.items()):
+            parts.setdefault(part, []).append(name)
+        for part, names in sorted(parts.items(), key=lambda item: (-len(item[1]), item[0])):
+            text.append(f"| {len(names)} | {part} | {', '.join(f'`{n}`' for n in names[:2])} |")
     if ratchet.failing:
         text += [
             "",

@@ -25,11 +25,15 @@ CASE_SECONDS = 180.0
 
 @dataclass(frozen=True)
 class Result:
-    """How a case ended; `error` is None where it passed. `seconds` of processor time."""
+    """How a case ended; `error` is None where it passed. `seconds` of processor time.
+
+    python  what of it Python runs
+    """
 
     name: str
     error: str | None
     seconds: float = 0.0
+    python: tuple[str, ...] = ()
 
 
 class WorkerLost(Exception):
@@ -70,7 +74,7 @@ class Worker:
             while "died" not in (answer := self._ending(START_SECONDS)):
                 pass  # the result came in the last moment
         if "died" not in answer:
-            return Result(name, answer["error"], answer["seconds"])
+            return Result(name, answer["error"], answer["seconds"], tuple(answer["python"]))
         self._child = self._answer(START_SECONDS)["pid"]
         return Result(name, late or f"the process died: {answer['died']}")
 

@@ -6,7 +6,8 @@ forks the next one. Answers are JSON:
 
     {"names": [...]}                            once, at the start
     {"pid": 17}                                 a child is ready
-    {"number": 1, "error": text, "seconds": 2}  a case was run (null: it passed); processor time
+    {"number": 1, "error": text, "seconds": 2,  a case was run (null: it passed); processor time;
+     "python": [...]}                           what of it Python runs, where the model decides
     {"died": "SIGSEGV"}                         the child has ended
 """
 
@@ -23,6 +24,7 @@ from typing import Any, TextIO
 
 import smelt
 from smelt.ir.options import Options
+from smelt.model import Model
 
 from .compare import Mismatch, check
 from .suite import Case, load
@@ -61,24 +63,31 @@ def serve(cases: Mapping[str, Case], answers: TextIO) -> None:
         if byte != b"\n":
             line += byte
             continue
-        number, name = line.decode().split(" ")
+        number, _, name = line.decode().partition(" ")
         line = b""
+        if not number.isdecimal():
+            continue  # the rest of a line of which a child that was killed had read the beginning
         start = time.process_time()
+        python: list[str] = []
         try:
-            run_case(cases[name])
+            python = run_case(cases[name])
             error = None
         except Exception as e:
             error = str(e) if isinstance(e, Mismatch) else f"{type(e).__name__}: {e}"
-        say(answers, number=int(number), error=error, seconds=time.process_time() - start)
+        seconds = time.process_time() - start
+        say(answers, number=int(number), error=error, seconds=seconds, python=python)
 
 
-def run_case(case: Case) -> None:
-    """Compile a case's model to machine code, run it on each data set, and compare."""
+def run_case(case: Case) -> list[str]:
+    """Compile a case's model to machine code, run it on each data set, and compare; gives what of
+    it Python runs."""
     model, sets = case.read()
     exe = smelt.compile(model, options=Options(workers=0))
     for inputs, want in sets:
         got: Any = exe(*inputs)
         check(got if len(model.graph.output) != 1 else [got], want, case.rtol, case.atol)
+    forms = [v.code for v in exe.variants] if isinstance(exe, Model) else [exe]
+    return sorted({part for form in forms for part in form.metadata.get("python", ())})
 
 
 def say(answers: TextIO, **line: Any) -> None:

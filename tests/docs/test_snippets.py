@@ -5,19 +5,21 @@ front of a block say more about it:
 
     <!-- no-run: reason -->       it is left out
     <!-- needs: torch -->         it is left out where one of these packages is not there
-    <!-- with: resnet18.onnx -->  it finds this file: a ResNet-18 with few channels
+    <!-- with: resnet18.onnx -->  it finds this file: a ResNet-18 with few channels, or a decoder
     <!-- output -->               a text block that the python block before it prints
 """
 
 from __future__ import annotations
 
 import importlib.util
+import runpy
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import onnx
+import onnx.parser
 import pytest
 
 from smelt.cli.resnet import resnet18
@@ -25,7 +27,13 @@ from smelt.relax.op.entry import CORE_NAMES
 from smelt.relax.op.registry import BUILDERS
 from smelt.relay.dialect import RELAY, SAME
 
-from .pages import PAGES, Block, blocks, name
+from .pages import PAGES, ROOT, Block, blocks, name
+
+DOCUMENTS = runpy.run_path(str(ROOT / "scripts" / "try_documents.py"))
+FILES: dict[str, Callable[[], onnx.ModelProto]] = {
+    "resnet18.onnx": lambda: resnet18(width=4),
+    "decoder.onnx": lambda: onnx.parser.parse_model(DOCUMENTS["DECODER"]),
+}
 
 
 def test_blocks_are_found() -> None:
@@ -71,7 +79,7 @@ def test_the_page_runs(
     for block in blocks(page.read_text(encoding="utf-8")):
         if is_run(block):
             if block.note == "with":
-                onnx.save(resnet18(width=4), block.text)
+                onnx.save(FILES[block.text](), block.text)
             # Empty lines in front give an error the line numbers of the page.
             code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")
             exec(code, scope)

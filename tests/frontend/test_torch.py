@@ -80,3 +80,58 @@ def test_a_program_that_torch_cannot_export() -> None:
     program = torch.export.export(Odd(), (torch.eye(3),))
     with pytest.raises(ImportFailure, match="torch cannot export the program: "):
         smelt.compile(program)
+
+
+class Cache(torch.nn.Module):  # type: ignore[misc]
+    """A cache as an input and an output, or as a buffer; a BatchNorm beside it."""
+
+    def __init__(self, kept: bool) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(8)
+        self.kept = kept
+        self.register_buffer("cache", torch.zeros(16, 8))
+
+    def forward(self, x: Any, at: Any, past: Any) -> Any:
+        x = self.norm(x)
+        if self.kept:
+            self.cache.index_copy_(0, at, x)
+            return self.cache.amax(0) + past.amax(0)
+        present = past.index_copy(0, at, x)
+        return present.amax(0), present
+
+
+def cached(net: Any) -> Any:
+    return torch.export.export(net, (torch.ones(2, 8), torch.tensor([3, 4]), torch.zeros(16, 8)))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_cache_of_torch_is_a_state() -> None:
+    net = Cache(kept=False).eval()
+    program = cached(net)
+    output = smelt.compile(program).outputs[1].name
+    exe: Any = smelt.compile(program, state={"past": output})
+    assert exe.metadata["updates"]
+    past = torch.zeros(16, 8)
+    for n in range(3):
+        x, at = torch.full((2, 8), 1.0 + n), torch.tensor([n, 15 - n])
+        wanted, past = net(x, at, past)
+        np.testing.assert_allclose(exe(x, at).numpy(), wanted.detach().numpy(), rtol=1e-5)
+        np.testing.assert_allclose(exe.state["past"].numpy(), past.detach().numpy(), rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_program_writes_to_is_not_lost() -> None:
+    with pytest.raises(ImportFailure, match="the program writes to its buffer 'cache', and ONNX"):
+        smelt.compile(cached(Cache(kept=True).eval()))
+
+    class Adds(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            x.add_(1)
+            return x * 2
+
+    with pytest.raises(ImportFailure, match="the program writes to its input 'x', and ONNX"):
+        smelt.compile(torch.export.export(Adds(), (torch.ones(2),)))
+    training = cached(Cache(kept=False).train())  # its statistics change no result
+    assert len(smelt.compile(training).outputs) == 2

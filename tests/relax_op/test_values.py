@@ -58,7 +58,8 @@ def test_compiled_builders_are_right(start: int) -> None:
 
 
 def test_every_builder_has_a_case_or_is_refused() -> None:
-    free = {"call_tir", "call_tir_with_grad", "invoke_closure", "invoke_pure_closure",
+    free = {"call_tir", "call_tir_inplace", "call_tir_with_grad", "call_pure_packed",
+            "call_dps_packed", "call_inplace_packed", "invoke_closure", "invoke_pure_closure",
             "make_closure"}  # fmt: skip
     tested = {c.name for c in CASES} | {"nn.leaky_relu"}
     assert set(op.BUILDERS) - tested - REFUSED == free

@@ -41,9 +41,9 @@ BAD = {
         "",
     ),
     "y = R.call_packed('f', x)": (
-        "3:9: R.call_packed calls what the compiler knows nothing of",
+        "3:9: R.call_packed may do anything, and a graph has values and no effects",
         "R.call_packed('f', x)",
-        "R.call_tir of a tensor program; @smelt.op; smelt.byoc",
+        "R.call_pure_packed, R.call_dps_packed, R.call_inplace_packed",
     ),
     "R.relu(x)": (
         "3:5: the result has no name, so that nothing can use it",

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from smelt.runtime import NativeExecutable
+from smelt.runtime.abi import ABI_VERSION
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -31,7 +32,7 @@ def tensor(name: str, dtype: str, *shape: int | str) -> dict[str, Any]:
 def metadata(name: str) -> dict[str, Any]:
     """What a compiler would say about the model `name` of model.c."""
     common: dict[str, Any] = {
-        "abi": 4,
+        "abi": ABI_VERSION,
         "name": name,
         "symbols": [],
         "features": [],

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smelt.runtime import InputError, KernelTime, ProfileReport
+from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.kernel_times import ProfiledRun, short_nodes
 from smelt.runtime.limits import Bandwidth, MachineLimits
 from smelt.runtime.metadata import parse_metadata
@@ -171,7 +172,7 @@ def test_kernels_of_other_variants_are_left_out() -> None:
 
 @pytest.mark.parametrize("nodes", ["conv", [1], {"a": 1}, None])
 def test_nodes_in_metadata_are_a_list_of_texts(nodes: object) -> None:
-    head = {"abi": 4, "name": "m", "inputs": [], "outputs": []}
+    head = {"abi": ABI_VERSION, "name": "m", "inputs": [], "outputs": []}
     text = json.dumps({**head, "kernels": [{"name": "k", "nodes": ["fine", ""]}]})
     assert parse_metadata(text.encode())["kernels"][0]["nodes"] == ["fine", ""]
     wrong = json.dumps({**head, "kernels": [{"name": "k", "nodes": nodes}]})

@@ -108,6 +108,11 @@ class Artifact:
             for role in ("input", "output")
             for i, t in enumerate(self.metadata[role + "s"])
         ]
+        tensors = len(rows)
+        rows += [
+            f" *   output {o} is the memory of input {i}, which a run updates"
+            for i, o in self.metadata.get("updates", ())
+        ]
         symbols = len(self.metadata["symbols"])
         workspace = self.metadata["workspace_bytes"]
         return f"""/* A model compiled by smelt for {self.target.mtriple}.
@@ -125,7 +130,7 @@ extern "C" {{
 #endif
 
 #define {guard[:-2]}_ABI {self.metadata["abi"]}
-#define {guard[:-2]}_TENSORS {len(rows)}
+#define {guard[:-2]}_TENSORS {tensors}
 #define {guard[:-2]}_SIZES {symbols}
 #define {guard[:-2]}_WEIGHTS_BYTES {self.weights.nbytes}
 #define {guard[:-2]}_WORKSPACE_BYTES {-1 if workspace is None else workspace} /* -1: ask the plan */

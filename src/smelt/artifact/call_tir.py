@@ -6,7 +6,7 @@ from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, Var
 from smelt.ir.types import TensorType
 from smelt.ir.walk import substitute
-from smelt.relax.nodes import Call, Function, tensor_types
+from smelt.relax.nodes import INPLACE, Call, Function, tensor_types
 from smelt.relax.nodes import Var as GraphVar
 from smelt.relax.shapes import (
     BaseCheckResult,
@@ -31,7 +31,9 @@ def program_for(func: PrimFunc, call: Call) -> PrimFunc:
 
     Parameters are the operands' buffers, the results', then the sizes that are left.
     """
-    results = tensor_types(call.type)
+    results, written = tensor_types(call.type), call.attrs.get(INPLACE)
+    if written:
+        results = [t for t, i in zip(results, written, strict=True) if i < 0]
     types = [*[a.type for a in call.args if a is not None], *results]
     where = f"call_tir of {call.callee}"
     if len(types) != len(func.buffers):

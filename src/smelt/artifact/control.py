@@ -19,6 +19,7 @@ from smelt.ir.errors import InternalError
 from smelt.ir.expr import INDEX, Call, Expr, StringImm, Var, const
 from smelt.runtime.abi import CONSTANT, PROGRAM, SEGMENT
 from smelt.runtime.dtypes import DTYPE_CODES
+from smelt.runtime.metadata import update_numbers
 from smelt.runtime.vm_file import tensor_numbers
 from smelt.runtime.vm_program import Instruction, Program, VMFunction, registers_of
 from smelt.tir import nodes as tir
@@ -82,14 +83,21 @@ _PYTHON = {
 class Functions:
     """The functions of a program as tensor programs."""
 
-    def __init__(self, program: Program) -> None:
-        """program: one without `python_parts`."""
-        self.program = program
+    def __init__(self, program: Program, first: int) -> None:
+        """program: one without `python_parts`; first: the number of the first of its sites, which
+        are turns of loops and sides of branches, for who listens to a run."""
+        self.program, self.first = program, first
         self.texts: dict[str, int] = {}
+        self.sites: list[str] = []
 
     def made(self) -> list[tir.PrimFunc]:
         """All of them."""
         return [_Writer(self, n).function() for n in range(len(self.program.functions))]
+
+    def site(self, name: str) -> int:
+        """The number of a new site."""
+        self.sites.append(name)
+        return self.first + len(self.sites) - 1
 
     def text(self, text: str) -> int:
         """The number of a text."""
@@ -115,9 +123,11 @@ class _Writer:
         self.args = tir.Buffer("args", (const(1, INDEX),), INDEX)
         self.numbers: list[int] = []
         self.table = tir.Buffer("numbers", (const(1, INDEX),), INDEX)
-        self.last = _last_uses(self.source.code)
+        self.last, self.beside = _uses(self.source.code)
         self.repeats = any(i[0] == "TailInvoke" and i[1] == index for i in self.source.code)
         self.result = Var("result", INDEX)
+        self.branches = 0
+        self.turns = functions.site(f"{self.source.name}: turns") if self.repeats else -1
 
     def function(self) -> tir.PrimFunc:
         """The tensor program: operands and result stand in slots of the caller."""
@@ -129,6 +139,7 @@ class _Writer:
         )  # fmt: skip
         body = tir.seq(*self.block(0, len(f.code)))
         if self.repeats:
+            body = tir.seq(_probe(self.turns, 0), body)
             once = tir.BufferStore(self.turn, const(0, INDEX), (const(0, INDEX),))
             more = tir.BufferStore(self.turn, const(1, INDEX), (const(0, INDEX),))
             turning = equal(self.turn[0], const(1, INDEX))
@@ -171,8 +182,13 @@ class _Writer:
                 other = i[3]
                 after = code[other - 1][1] if code[other - 1][0] == "Goto" else None
                 close = end if after is None else min(after, end)
-                first = self.block(at + 1, other - (after is not None))
-                second = self.block(other, close)
+                ends = at + 1, other - (after is not None)
+                first, second = self.side(*ends), self.side(other, close)
+                if not self.is_condition(at + 1, other):
+                    name = f"{self.source.name}: branch {self.branches}"
+                    self.branches += 1
+                    first = self.counted(f"{name}, {i[2] != 0}", first, *ends)
+                    second = self.counted(f"{name}, {i[2] == 0}", second, other, close)
                 made.append(
                     tir.IfThenElse(
                         equal(self.flag[0], const(i[2], INDEX)),
@@ -184,21 +200,42 @@ class _Writer:
                 continue
             if i[0] == "Goto":
                 raise InternalError(f"{self.source.name}: a jump that ends no branch")
-            made += [*self.step(i), *self.dead(at, i)]
+            made += [*self.step(i, self.last[at]), *self.dead(at, i)]
             at += 1
         return made
+
+    def is_condition(self, at: int, end: int) -> bool:
+        """Whether a branch decides of another turn: its side ends in one."""
+        return self.repeats and any(i[0] == "TailInvoke" for i in self.source.code[at:end])
+
+    def counted(self, name: str, side: list[tir.Stmt], at: int, end: int) -> list[tir.Stmt]:
+        """A side of a branch, whose time is taken; one that leaves the function is only counted."""
+        number = self.functions.site(name)
+        leaves = any(i[0] in ("Ret", "TailInvoke") for i in self.source.code[at:end])
+        begins, ends = _probe(number, 0), _probe(number, 1)
+        return [begins, ends, *side] if leaves else [begins, *side, ends]
+
+    def side(self, at: int, end: int) -> list[tir.Stmt]:
+        """One side of a branch, without what only the other side needs."""
+        if at >= end:
+            return []
+        given_up = [self.on_slots("release", r) for r in self.beside.get(at, ())]
+        return [*given_up, *self.block(at, end)]
 
     def dead(self, at: int, i: Instruction) -> list[tir.Stmt]:
         """Gives up what is used for the last time here."""
         if i[0] in ("Ret", "TailInvoke"):
             return []
         written = set(registers_of(i)[1])
-        return [self.on_slots("release", r) for r in self.last.get(at, ()) if r not in written]
+        return [self.on_slots("release", r) for r in self.last[at] if r not in written]
 
     # ---- instructions ---------------------------------------------------------------------------
 
-    def step(self, i: Instruction) -> list[tir.Stmt]:
-        """An instruction that goes on to the next, or ends the function."""
+    def step(self, i: Instruction, last: Sequence[int]) -> list[tir.Stmt]:
+        """An instruction that goes on to the next, or ends the function.
+
+        last  what it uses for the last time
+        """
         name, *x = i
         match name:
             case "Move":
@@ -210,19 +247,26 @@ class _Writer:
             case "GetField":
                 return [self.on_slots("item", x[0], x[1], x[2])]
             case "InvokeSegment":
-                return [self.on_slots("segment", self.listed([*x[2], *x[0]]), x[1])]
+                places = self.listed([*_given(x[2], last), *x[0]])
+                return [self.on_slots("segment", places, x[1])]
             case "Invoke":
-                return [self.invoke(x[1], x[2], self.slots.access_ptr(), const(x[0], INDEX))]
+                return [
+                    self.invoke(
+                        x[1], _given(x[2], last), self.slots.access_ptr(), const(x[0], INDEX)
+                    )
+                ]
             case "TailInvoke" if x[0] == self.index:
                 again = tir.BufferStore(self.turn, const(1, INDEX), (const(0, INDEX),))
                 moved = self.on_slots(
                     "again", self.count, self.listed(x[1]), len(x[1]),
                     self.functions.text(self.source.name),
                 )  # fmt: skip
-                return [moved, again]
+                return [_probe(self.turns, 1), moved, again]
             case "TailInvoke":  # through a slot of its own, which is free where the function ends
                 own = x[1][0] if x[1] else 0
-                call = self.invoke(x[0], x[1], self.slots.access_ptr(), const(own, INDEX))
+                call = self.invoke(
+                    x[0], _given(x[1], x[1]), self.slots.access_ptr(), const(own, INDEX)
+                )
                 return [call, self.leave(own)]
             case "Ret":
                 return [self.leave(x[0])]
@@ -257,19 +301,33 @@ class _Writer:
         return [self.on_slots("stack", made[0], args[0], self.listed(how))]
 
 
-def _last_uses(code: Sequence[Instruction]) -> dict[int, list[int]]:
-    """Registers by the position of their last use: behind it in the text they are only written.
+def _probe(number: int, end: int) -> tir.Stmt:
+    """Tells who listens that something begins or ends."""
+    return tir.Evaluate(Call("int32", "smelt.probe", (const(number), const(end, "int32"))))
 
-    Jumps go forward, and a value that two branches give is written by both.
-    """
-    found: dict[int, list[int]] = {}
-    live: set[int] = set()
+
+def _given(registers: Sequence[int], last: Sequence[int]) -> list[int]:
+    """The operands of a call: the complement of what is used for the last time, and once."""
+    return [~r if r in last and registers.count(r) == 1 else r for r in registers]
+
+
+def _uses(code: Sequence[Instruction]) -> tuple[list[list[int]], dict[int, list[int]]]:
+    """Registers that instructions use for the last time, by position; and those that only the
+    other side of a branch uses, by the position where a side begins. Jumps go forward."""
+    live: list[set[int]] = [set() for _ in range(len(code) + 1)]
+    last: list[list[int]] = [[] for _ in code]
+    beside: dict[int, list[int]] = {}
     for at in range(len(code) - 1, -1, -1):
-        read, written = registers_of(code[at])
-        live -= set(written)
-        found[at] = sorted(set(read) - live)
-        live |= set(read)
-    return found
+        i = code[at]
+        following = {"If": (at + 1, i[-1]), "Goto": (i[-1],), "Ret": (), "TailInvoke": ()}
+        sides = following.get(i[0], (at + 1,))
+        after = set().union(*[live[n] for n in sides])
+        read, written = registers_of(i)
+        last[at] = sorted(set(read) - after)
+        live[at] = after.difference(written).union(read)
+        if i[0] == "If":
+            beside.update({n: sorted(after - live[n]) for n in sides})
+    return last, beside
 
 
 # ---- the description -----------------------------------------------------------------------------
@@ -327,6 +385,7 @@ def description(
             entry=f'@"{s.entry}"',
             plan=f'@"{s.plan}"',
             tensors=data.numbers(tensor_numbers(s.data)),
+            updates=data.numbers(update_numbers(s.data)),
             input_count=len(s.data["inputs"]),
             output_count=len(s.data["outputs"]),
             symbol_count=len(s.data["symbols"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir.expr import Expr, Var
+from smelt.lowering.remove import remove_no_op
 from smelt.relax.nodes import Function
 from smelt.relax.shapes import sizes_among
 from smelt.relax.transform.choose_layouts import memory_order
@@ -50,3 +51,14 @@ def group_to_prim_func(
     told = sizes_among([s for b in new.buffers for s in b.strides])
     extra = [v for v in told if v not in new.params]  # sizes that only strides mention
     return new.replace(params=(*new.params, *extra)) if extra else new
+
+
+def in_place(func: PrimFunc, operand: int) -> PrimFunc:
+    """A scheduled program of one result that is written into the memory of an operand.
+
+    Its elements are read at their own places only, or copied before all else: such a copy goes.
+    """
+    x, result = func.buffers[operand], func.buffers[-1]
+    params = tuple([p for p in func.params if p is not result])
+    body = replace_buffers(func.body, {result: x})
+    return remove_no_op(func.replace(params=params, body=body))

@@ -17,7 +17,7 @@ from smelt.ir.transform import PassContext
 from smelt.lowering.instrument import Check, StageWriter
 from smelt.lowering.lower import PLAIN, for_target, lower
 from smelt.relax.nodes import Function
-from smelt.relax.transform.to_programs import other_bodies
+from smelt.relax.transform.to_programs import OWN, other_bodies, update_bodies
 from smelt.relax.views import View
 from smelt.rules.cpu import UNTILED, Plan, Scheduled, apply, plan
 from smelt.runtime.errors import ExportError
@@ -30,7 +30,7 @@ from smelt.tir.schedule import Schedule
 from .arithmetic import flops
 from .constants import ConstantProgram, Preparation, preparations
 from .dump import as_one
-from .group import group_to_prim_func
+from .group import group_to_prim_func, in_place
 from .user_ops import Prepared
 
 
@@ -43,6 +43,7 @@ class KernelSpec:
     constants  which parameters are known at compile time, so that they may be laid out anew
     cores      processors to divide the work among
     prepared   the program, where the group has operators that only the user's process knows
+    updates    the operand whose memory the result is, or -1
     """
 
     symbol: str
@@ -54,6 +55,7 @@ class KernelSpec:
     cores: int
     opt_level: int = 3
     prepared: Prepared | None = None
+    updates: int = -1
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ def plain_program(spec: KernelSpec, name: str = "") -> PrimFunc:
     """The kernel's program without a schedule, under a name or the symbol."""
     if spec.prepared is not None:
         return spec.prepared.plain.with_attrs(name=name or spec.symbol)
-    return group_to_prim_func(spec.group, spec.inputs, spec.outputs, name or spec.symbol)
+    bodies = OWN if spec.updates < 0 else update_bodies(spec.group)
+    return group_to_prim_func(spec.group, spec.inputs, spec.outputs, name or spec.symbol, bodies)
 
 
 _FEW_REGISTERS = 4
@@ -149,7 +152,7 @@ def planned(spec: KernelSpec, plain: PrimFunc | None = None) -> Plan | None:
 
 def _chooses(spec: KernelSpec) -> bool:
     """Whether operators may be computed by other algorithms, which round otherwise."""
-    return spec.prepared is None and spec.opt_level >= _OTHER_BODIES
+    return spec.prepared is None and spec.updates < 0 and spec.opt_level >= _OTHER_BODIES
 
 
 def scheduled(spec: KernelSpec, plain: PrimFunc | None = None) -> Scheduled:
@@ -190,6 +193,7 @@ def build_kernel(
     plain = plain_program(spec)
     made = scheduled(spec, plain)
     sch = made.schedule
+    func = sch.func if spec.updates < 0 else in_place(sch.func, spec.updates)
     own = spec.prepared if spec.prepared is not None and spec.prepared.scheduled else None
     trace = str(sch.trace) if own is None else own.trace
     wanted = preparations(sch) if own is None else own.wanted
@@ -199,9 +203,9 @@ def build_kernel(
         writer.text("trace", trace)
         for w in wanted:
             writer("constants", w.func)
-        writer("scheduled", sch.func)
-    watcher = as_one(writer if dump else None, Check(sch.func) if check else None)
-    flat = lower(sch.func, steps, watcher, context)
+        writer("scheduled", func)
+    watcher = as_one(writer if dump else None, Check(func) if check else None)
+    flat = lower(func, steps, watcher, context)
     ir = emit_module([flat], spec.target)
     if dump:
         writer.text("llvm", ir)
@@ -209,7 +213,7 @@ def build_kernel(
     scratch = int(flat.attrs.get("workspaces", 0))
     behind = flat.params[len(flat.params) - scratch :]
     workspaces = tuple([b.shape[0] * bytes_of(b.type) for b in behind if isinstance(b, Buffer)])
-    scalars = tuple([p for p in sch.func.params if isinstance(p, Var)])
+    scalars = tuple([p for p in func.params if isinstance(p, Var)])
     work, externs = flops(plain), extern_objects(called, spec.target)
     kept = ir if text else ""
     constants = tuple(map(Preparation.program, wanted))

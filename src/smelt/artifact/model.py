@@ -30,6 +30,7 @@ from smelt.lowering.lower import lowering_steps
 from smelt.relax.graph_op import kind_of
 from smelt.relax.nodes import Call, values
 from smelt.relax.transform.fuse_ops import form_of
+from smelt.relax.updates import STATES, updated_operand
 from smelt.relax.views import dense
 from smelt.target import Target, machine_of
 from smelt.tir.nodes import PrimFunc
@@ -93,13 +94,15 @@ def spec_of(
                                 rules=options.opt_level > 0, check=options.verify > 0)  # fmt: skip
         prepared = made[key]
         group = prepared.group
+    updates = max(launch.updates, default=-1) if launch.program is None else -1
     own = form_of(group) if prepared is None else prepared.text
     hardware = json.dumps(machine.to_json())
     text = f"{own}\n{places}\n{target}\n{hardware}\n{options.opt_level}"
+    text += f"\nupdates {updates}" if updates >= 0 else ""
     symbol = "k" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
     return KernelSpec(
         symbol, group, inputs, outputs, constants, target, options.cores, options.opt_level,
-        prepared,
+        prepared, updates,
     )  # fmt: skip
 
 
@@ -169,7 +172,8 @@ class Straight:
             made["externals"] = listed
         if self.keep:
             launches = self.model.plan.launches
-            made["intermediates"] = [_results(x, self.model.memory) for x in launches]
+            updates = self.model.plan.updates
+            made["intermediates"] = [_results(x, self.model.memory, updates) for x in launches]
         return made
 
     def objects(self) -> dict[str, bytes]:
@@ -251,7 +255,7 @@ def compile_graph(
 
     when  the sizes that it is a variant for
     """
-    plan = plan_graph(mod)
+    plan = plan_graph(mod, keep)
     symbols = {v.name: v for v in plan.symbols}
     outside = _externals(plan, externals or {}, symbols)
     own = kernel_specs(plan, target, options)
@@ -373,7 +377,7 @@ def _call(
         w = Storage("temporary", "uint8", substitute(scratch, own), name="scratch")
         w.first = w.last = at
         workspaces.append(w)
-    places = [*[p for _, p in sorted(inputs.items())], *launch.outputs]
+    places = [*[p for _, p in sorted(inputs.items())], *launch.own_outputs]
     return KernelCall(launch, symbol, places, [v.name for v in artifact.scalars], workspaces)
 
 
@@ -392,14 +396,18 @@ def _metadata(
     name, symbols = model.mod.attrs.get("name", "model"), model.plan.symbols
     return {
         **code_data(name, target, tensors, symbols, model.memory.total),
+        **({"updates": sorted(model.plan.updates.items())} if model.plan.updates else {}),
+        **({"states": main.attrs[STATES]} if STATES in main.attrs else {}),
         "kernels": [_kernel(c, model) for c in model.calls],
         "weights_bytes": weights_bytes,
         "live_bytes": model.memory.live,
     }
 
 
-def _results(launch: Launch, memory: MemoryPlan) -> list[dict[str, Any]]:
-    """Where a launch's results are to be read after a run."""
+def _results(
+    launch: Launch, memory: MemoryPlan, updates: Mapping[int, int]
+) -> list[dict[str, Any]]:
+    """Where a launch's results are to be read after a run; updates: as of GraphPlan."""
     found = []
     for p in launch.outputs:
         s = p.storage
@@ -410,7 +418,7 @@ def _results(launch: Launch, memory: MemoryPlan) -> list[dict[str, Any]]:
                 **tensor_data(s.dtype, p.view.shape),
                 "strides": [size_text(e) for e in p.view.strides],
                 "offset": size_text(memory.offsets[s] + start if inside else start),
-                "output": None if inside else s.index,
+                "output": None if inside else updates[s.index] if s.kind == "input" else s.index,
             }
         )
     return found
@@ -443,9 +451,12 @@ def _moved(launch: Launch) -> Expr:
     """
     calls = [v for v in values(launch.group.body) if isinstance(v, Call)]
     moved: Expr = const(0)
-    for p in launch.outputs:
+    changed = launch.updates if updated_operand(launch.group) is not None else ()
+    for p in launch.own_outputs:
         moved = moved + p.bytes
-    for param, p in zip(launch.group.params, launch.inputs, strict=True):
+    for n, (param, p) in enumerate(zip(launch.group.params, launch.inputs, strict=True)):
+        if n in changed:  # as much of it as there is of the other operands
+            continue
         users = [c for c in calls if param in c.args]
         whole, read = p.bytes, const(0)
         for c in users:

@@ -3,7 +3,7 @@ runtime of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smelt.codegen.llvm import link_in_process
@@ -33,8 +33,12 @@ def link_program(
     target: Target,
     options: Options,
     lowering: Sequence[Step],
+    pairs: Mapping[str, Mapping[int, int]],
 ) -> Artifact:
-    """The artifact of a program and its compiled segments."""
+    """The artifact of a program and its compiled segments.
+
+    pairs  inputs and results that belong together: see states_and_updates
+    """
     held = {
         n: Storage("constant", str(c.dtype), const(c.nbytes), data=c, name=f"constant{n}")
         for n, c in enumerate(program.constants)
@@ -58,7 +62,7 @@ def link_program(
     ranks = [len(t["shape"]) for m in metadata for t in (*m["inputs"], *m["outputs"])]
     if max(ranks, default=0) > MOST_RANK:
         python.append(f"values of more than {MOST_RANK} dimensions")
-    functions = Functions(program)
+    functions = Functions(program, first)
     if not python:
         programs += functions.made()
     dump_host(programs, options)
@@ -76,7 +80,9 @@ def link_program(
         "weights_bytes": weights.nbytes,
         "control": "python" if python else "native",
         "python": python,
+        "sites": functions.sites,
         "segments": metadata,
+        **{k: sorted(v.items()) for k, v in pairs.items() if v},
         **program_data(program, offsets),
     }
     return Artifact(target, whole, weights, options, tuple(objects))

@@ -1,7 +1,8 @@
 """Where values of a program with branches are computed.
 
 A region is a function's body, a branch, or the value of a clause. A value belongs to the innermost
-region that holds all its uses and knows all its variables.
+region that holds all its uses and knows all its variables; where that is a function inside another,
+which may be called many times, to the region around it that knows all its variables.
 """
 
 from __future__ import annotations
@@ -66,9 +67,10 @@ class FunctionTable:
         while True:
             count: dict[Node, int] = {}
             for node in inside:
+                often = 2 if isinstance(node, Function) else 1  # the body of a loop, mostly
                 for region in regions(node):
                     for n in _below(region, parts_of, lambda n: n in inside or known(n)):
-                        count[n] = count.get(n, 0) + 1
+                        count[n] = count.get(n, 0) + often
             shared = {
                 n for n, times in count.items()
                 if times > 1 and not isinstance(n, LEAVES)

@@ -10,12 +10,14 @@ from rich.table import Table
 
 from smelt.cli.compare import Difference, compare, tolerances
 from smelt.cli.console import UsageError, notice, out, say, say_json
+from smelt.cli.inputs import given_inputs
 from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
 from smelt.frontend.onnx import Survey, survey
 from smelt.frontend.onnx import load as read_model
 from smelt.ir.sizes import plain_shapes
 from smelt.runtime.native import cores
+from smelt.runtime.state import StatefulExecutable
 
 from . import options
 
@@ -63,9 +65,11 @@ def check(
     elif operators:
         raise UsageError(f"--operators looks at a model file; {model} is compiled already")
     needs_peer()
-    exe, inputs = given.ready(model)
+    exe = given.load(model)
+    exe = exe.code if isinstance(exe, StatefulExecutable) else exe  # one call, from a given state
+    inputs = given_inputs(model, exe, given.input_file, given.at)
     feeds = dict(zip([i.name for i in exe.inputs], inputs, strict=True))
-    ours = arrays(exe(*inputs))
+    ours = arrays(exe(*[i.copy() for i in inputs]))
     names = [o.name for o in exe.outputs]
     allowed = tolerances(read_model(file), ours, tolerance)
     kernels = exe.metadata.get("kernels", ())

@@ -74,6 +74,7 @@ def _write_object(model: str, build: options.Build, output: str, json: bool) -> 
             model,
             build.target,
             shapes=build.shapes(model),
+            state=build.states(),
             options=build.options() if said else None,
             progress=report,
         )

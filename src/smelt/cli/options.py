@@ -43,6 +43,14 @@ Likely = Annotated[
     list[str] | None,
     typer.Option("--likely", help="Values of a symbolic size that get code of their own: n=1,8."),
 ]
+State = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--state",
+        help="An input that is an output of the call before, which the model keeps: "
+        "past=present, once for each; a * in both stands for the same part.",
+    ),
+]
 At = Annotated[
     list[str] | None, typer.Option("--at", help="A symbolic size of the random inputs: n=4.")
 ]
@@ -77,6 +85,7 @@ class Build:
     shape: Shape = None
     range_: Range = None
     likely: Likely = None
+    state: State = None
     threads: Threads = None
     opt_level: OptLevel = None
 
@@ -95,20 +104,31 @@ class Build:
         sizes = SizeOptions(self.shape, self.range_, self.likely)
         return sizes.shapes(lambda: read_model(model).graph.inputs) or None
 
+    def states(self) -> dict[str, str]:
+        """The inputs that the model keeps, and the outputs that they are."""
+        found: dict[str, str] = {}
+        for text in self.state or ():
+            name, there, output = text.partition("=")
+            if not (name and there and output) or name in found:
+                raise UsageError(f"--state {text}: an input and an output, once each: past=present")
+            found[name] = output
+        return found
+
     def load(self, model: str) -> Executable:
         """A compiled model: what was compiled before is loaded, anything else is compiled."""
         if model.endswith(COMPILED):
             if self.given:
                 raise UsageError(
                     f"{model} is compiled already: --target, --shape, --range, --likely, "
-                    "--threads and --opt-level cannot change it"
+                    "--state, --threads and --opt-level cannot change it"
                 )
             return smelt.load(model)
-        shapes = self.shapes(model)
+        shapes, states = self.shapes(model), self.states()
         with progress() as report:
             return smelt.compile(
-                model, self.target, shapes=shapes, options=self.options(), progress=report
-            )
+                model, self.target, shapes=shapes, state=states, options=self.options(),
+                progress=report,
+            )  # fmt: skip
 
 
 @dataclass(frozen=True)

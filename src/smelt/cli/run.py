@@ -60,6 +60,8 @@ def bench(
     if against:
         options.needs_source(model)
         needs_peer()
+        if given.state:
+            raise UsageError("--against onnxruntime: it keeps no state; leave --state out")
     exe, inputs = given.ready(model)
     calls: dict[str, Call] = {"smelt": lambda: exe(*inputs)}
     if against:

@@ -431,13 +431,13 @@ class FunctionText(MemoryOps):
         self.check(self.assign(f"icmp eq i32 {status}, 0"), status)
 
     def probe(self, e: Call) -> None:
-        """Tell a profiler that kernel number e.args[0] begins or ends, if one listens."""
+        """Tell who listens, if anybody does, that kernel number e.args[0] begins or ends."""
         kernel, end = (self.value(a) for a in e.args)
         hook = self.from_host("probe")
         listens = self.assign(f"icmp ne ptr {hook}, null")
         with self.where(listens):
             sink = self.from_host("probe_sink")
-            self.line(f"call void {hook}(ptr {sink}, i64 {kernel}, i32 {end})")
+            self.succeed(self.assign(f"call i32 {hook}(ptr {sink}, i64 {kernel}, i32 {end})"))
 
 
 def _is_straight(lines: Sequence[str]) -> bool:

@@ -31,7 +31,11 @@ def profile_page(report: ProfileReport, limits: MachineLimits | None = None) -> 
     table = element(
         "table", element("thead", element("tr", heads)), element("tbody", rows), class_="kernels"
     )
-    main = element("main", element("div", table, class_="scroll"))
+    parts = [element("div", table, class_="scroll")]
+    if report.control is not None:
+        lines = "\n".join(report.control.lines())
+        parts += [element("h2", "Control"), element("pre", lines)]
+    main = element("main", parts)
     return document(f"Profile of {report.model}", join(header, main), ("page.css", "profile.js"))
 
 

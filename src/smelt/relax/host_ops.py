@@ -24,7 +24,7 @@ from smelt.ir.types import IncompleteType, TensorType, TupleType, Type, tensor_t
 from smelt.topi.registry import get_op
 
 from .graph_op import Dialect, GraphOp, needs_values
-from .nodes import Call, CallAttrs, Constant, RelaxExpr, Var, call
+from .nodes import Call, CallAttrs, Constant, RelaxExpr, Var, call, check_inplace
 
 VM = Dialect("vm")
 """Operators of programs with data-dependent sizes."""
@@ -56,6 +56,36 @@ def host_call(op: str, *args: RelaxExpr, type: Type, name: str = "", **attrs: An
     attrs  plain data, as JSON holds it
     """
     return Call(HostOp(op), args, CallAttrs(op, attrs), type, name)
+
+
+def packed_call(
+    func: str,
+    args: Sequence[RelaxExpr],
+    type: Type,
+    inplace: Sequence[int] = (),
+    fresh: bool = False,
+) -> Call:
+    """A call of a function that is registered by name (smelt.register_func), which Python runs.
+
+    inplace  for each result the operand that the function updates to it, or -1: it gives it
+    fresh    it gets the results, whose sizes are numbers, behind the operands, and writes to them
+    """
+    types: list[Type] = [*type.items] if isinstance(type, TupleType) else [type]
+    if not isinstance(func, str) or not func:
+        raise TypeMismatch(f"the function is {func!r}; legal: the name of a registered function")
+    outputs = []
+    for t in types:
+        if not isinstance(t, TensorType):
+            raise TypeMismatch(f"{func}: the results are {type}; legal: tensors")
+        dims = [e.value if isinstance(e, IntImm) else None for e in t.shape]
+        if fresh and None in dims:
+            raise TypeMismatch(f"{func}: sizes of results that it writes to have to be numbers")
+        outputs.append([t.dtype, dims])
+    made = host_call("packed", *args, type=type, func=func, inplace=list(inplace),
+                     outputs=outputs, fresh=fresh)  # fmt: skip
+    if inplace:
+        check_inplace(func, made, inplace)
+    return made
 
 
 @VM.op("vm.depend")

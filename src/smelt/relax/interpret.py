@@ -26,6 +26,7 @@ from smelt.ir.node import Node, map_nodes, postorder
 from smelt.ir.types import TensorType, TupleType, Type, tensor_type
 from smelt.ir.walk import free_vars, substitute
 from smelt.runtime.container import ADT
+from smelt.runtime.vm_host import HOST_OPS
 from smelt.te.prim_func import create_prim_func
 from smelt.tir.interpret import interpret as run_program
 from smelt.tir.nodes import PrimFunc
@@ -35,7 +36,7 @@ from smelt.topi.registry import Op
 from . import adt, nodes
 from .graph import operands
 from .graph_op import GraphOp, of_dialect
-from .host_ops import sizes_of
+from .host_ops import HostOp, sizes_of
 from .shapes import bind_sizes, sizes_in
 
 Sizes = dict[SizeVar, Expr]
@@ -281,6 +282,10 @@ class _Run:
             return self.function(node, node.op, args)
         if isinstance(node.op, nodes.RelaxExpr):
             return _run(self.known.get(node.op, node.op), args, self.module)
+        if isinstance(node.op, HostOp):
+            made = HOST_OPS[node.op.name](*args, **node.attrs)
+            one = isinstance(node.type, TupleType) and not isinstance(made, tuple)
+            return (made,) if one else made
         if of_dialect(node.op):
             assert isinstance(node.op, GraphOp)
             return self.expanded(node, node.op, args)
@@ -336,9 +341,13 @@ class _Run:
         callee = self.looked_up(name)
         if not isinstance(callee, PrimFunc):
             return _run(_Closure(callee, {}, {}), args, self.module)
-        outs = [_room(t, self.sizes) for t in nodes.tensor_types(node.type)]
         given = [np.array(a, order="C") for a in args if a is not None]
-        run_program(callee, *given, *outs)
+        types = nodes.tensor_types(node.type)
+        written = node.attrs.get(nodes.INPLACE) or (-1,) * len(types)
+        outs = [given[i] if i >= 0 else _room(t, self.sizes)
+                for i, t in zip(written, types, strict=True)]  # fmt: skip
+        fresh = [o for i, o in zip(written, outs, strict=True) if i < 0]
+        run_program(callee, *given, *fresh)
         return tuple(outs) if isinstance(node.type, TupleType) else outs[0]
 
     def check(self, node: nodes.Call, name: str, result: Any) -> None:

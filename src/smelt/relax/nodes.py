@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -445,9 +445,50 @@ def call_function(
     return Call(callee, tuple(args), CallAttrs("a function", {}), type)
 
 
-def call_tir(func: GlobalVar, args: Sequence[RelaxExpr], type: Type, name: str = "") -> Call:
-    """A tensor program of the module applied to values; results have the given type."""
-    return Call(func, tuple(args), {}, type, name)
+INPLACE = "inplace"
+"""The attribute of a call of a tensor program that writes to its operands: for each result the
+operand whose memory it is, or -1."""
+
+
+def call_tir(
+    func: GlobalVar, args: Sequence[RelaxExpr], type: Type, name: str = "",
+    inplace: Sequence[int] = (),
+) -> Call:  # fmt: skip
+    """A tensor program of the module applied to values; results have the given type.
+
+    inplace  for each result the operand that the program updates to it, or -1
+    """
+    attrs = {INPLACE: tuple(inplace)} if inplace else {}
+    return Call(func, tuple(args), attrs, type, name)
+
+
+def same_types(a: Type, b: Type) -> bool:
+    """Whether two tensors have one shape and element type."""
+    both = isinstance(a, TensorType) and isinstance(b, TensorType)
+    return a == b or (both and (a.shape, a.dtype) == (b.shape, b.dtype))  # type: ignore[attr-defined]
+
+
+def check_inplace(where: str, c: Call, indices: Sequence[object]) -> None:
+    """Raise a TypeMismatch where the results of a call cannot be these operands.
+
+    where    who says so; indices: of INPLACE
+    """
+    types, args = tensor_types(c.type), [a for a in c.args if a is not None]
+    if len(indices) != len(types):
+        raise TypeMismatch(f"{where}: {len(indices)} indices for {len(types)} results")
+    for n, (i, t) in enumerate(zip(indices, types, strict=True)):
+        if type(i) is not int or not -1 <= i < len(args):
+            raise TypeMismatch(
+                f"{where}: the index of result {n} is {i!r}; legal: -1, or an operand's from 0 to "
+                f"{len(args) - 1}"
+            )
+        if i >= 0 and indices.count(i) > 1:
+            raise TypeMismatch(f"{where}: operand {i} would be two results")
+        if i >= 0 and not incomplete(args[i].type) and not same_types(args[i].type, t):
+            raise TypeMismatch(
+                f"{where}: operand {i} is {args[i].type}, and result {n}, which is to be its "
+                f"memory, {t}"
+            )
 
 
 def renewed_call(node: Call, *args: RelaxExpr | None, **attrs: Any) -> Call:
@@ -463,20 +504,22 @@ def renewed_call(node: Call, *args: RelaxExpr | None, **attrs: Any) -> Call:
     return made.replace(attrs=node.attrs, name=node.name)
 
 
-def values(root: RelaxExpr) -> Iterator[RelaxExpr]:
+def below(node: Node) -> list[Node]:
+    """What a node is made of, without what has no values in it."""
+    return [c for c in node.children() if not isinstance(c, _NO_VALUES)]
+
+
+def values(root: RelaxExpr, parts: Callable[[Node], Iterable[Node]] = below) -> Iterator[RelaxExpr]:
     """Every value below `root` once, operands first; branches are not entered.
 
     Names of the module's functions are none.
+
+    parts  what has to come before a node
     """
     start: tuple[Node, ...] = (root,)
-    for node in ordered(start, _below):
+    for node in ordered(start, parts):
         if isinstance(node, RelaxExpr) and not isinstance(node, GlobalVar):
             yield node
-
-
-def _below(node: Node) -> list[Node]:
-    """What a node is made of, without what has no values in it."""
-    return [c for c in node.children() if not isinstance(c, _NO_VALUES)]
 
 
 _NO_VALUES = (Type, Expr)

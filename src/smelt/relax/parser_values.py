@@ -20,10 +20,12 @@ from smelt.tir.parser_values import COMPUTED
 from smelt.topi.registry import Op, ops
 
 from . import nodes
+from .host_ops import packed_call
 from .op.registry import BUILDERS
 from .parser_types import Partial, TypeReader
 from .printer import PRINTED_AS, written_always
 from .shapes import ShapeExpr, call_result, fits, show_type, sizes_in
+from .updates import written_operands
 
 Signatures = Callable[[str], FuncType | None]
 """The type of a graph function of the module by name; None: there is no such graph function."""
@@ -38,7 +40,6 @@ _ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any] | str] = {
     ast.NotEq: "not_equal",
 }
 _IMPURE = ("print", "assert_op")
-_PACKED = ("call_packed", "call_dps_packed", "call_pure_packed", "call_inplace_packed")
 _NOT_VALUES = ("shape", "prim_value", "str", "dtype")
 
 
@@ -48,6 +49,7 @@ class ValueReader(TypeReader):
     scopes     names and values, the innermost scope last
     hidden     names of a dataflow block that are no outputs of it
     called     the functions of the module that are called, with places
+    updated    values that are not to be read any more, and the programs that have updated them
     """
 
     def __init__(self, source: Source, env: Mapping[str, Any]) -> None:
@@ -58,6 +60,7 @@ class ValueReader(TypeReader):
         self.called: list[tuple[str, ast.AST]] = []
         self.scopes: list[dict[str, Any]] = [{}]
         self.hidden: set[str] = set()
+        self.updated: dict[nodes.RelaxExpr, str] = {}
 
     def known(self, name: str) -> Any:
         """What a name stands for; None: nothing."""
@@ -74,6 +77,9 @@ class ValueReader(TypeReader):
                 self.called.append((node.id, node))
                 return nodes.GlobalVar(node.id)
             self.fail(node, f"'{node.id}' is not defined here")
+        if isinstance(found, nodes.RelaxExpr) and found in self.updated:
+            what = f"'{node.id}' is used after {self.updated[found]} has updated it in place"
+            self.fail(node, what, "the result of that call")
         return found
 
     # ------------------------------------------------------------------------------- values
@@ -188,9 +194,9 @@ class ValueReader(TypeReader):
             return special(node)
         if name in _IMPURE:
             self.fail(node, f"R.{name} has a side effect; functions of a graph have none")
-        if name in _PACKED:
-            what = f"R.{name} calls what the compiler knows nothing of"
-            self.fail(node, what, "R.call_tir of a tensor program; @smelt.op; smelt.byoc")
+        if name == "call_packed":
+            what = "R.call_packed may do anything, and a graph has values and no effects"
+            self.fail(node, what, "R.call_pure_packed, R.call_dps_packed, R.call_inplace_packed")
         return self.operator(node, name)
 
     def operator(self, node: ast.Call, name: str) -> Any:
@@ -282,6 +288,79 @@ class ValueReader(TypeReader):
         """R.call_tir(cls.f, (operands), out_sinfo=R.Tensor(...), layout=((0, 2, 3, 1),))."""
         names = ("func", "args", "out_sinfo", "layout")
         func, given, result, layout = self.named_arguments(node, *names)
+        made = self.program_call(node, func, given, result)
+        return made if layout is None else made.replace(attrs={"layout": self.data(layout)})
+
+    def special_call_tir_inplace(self, node: ast.Call) -> nodes.RelaxExpr:
+        """R.call_tir_inplace(cls.f, (operands), inplace_indices=[0, -1], out_sinfo=[...])."""
+        names = ("func", "args", "inplace_indices", "out_sinfo")
+        func, given, indices, result = self.named_arguments(node, *names)
+        if indices is None:
+            self.fail(node, "inplace_indices is missing", "an operand's number, or -1, for each "
+                      "result")  # fmt: skip
+        data = self.data(indices)
+        many = tuple(data) if isinstance(data, list | tuple) else (data,)
+        made = self.program_call(node, func, given, result)
+        try:
+            nodes.check_inplace("R.call_tir_inplace", made, many)
+        except SmeltError as e:
+            self.fail(indices, str(e))
+        made = made.replace(attrs={nodes.INPLACE: many})
+        self.updated.update(dict.fromkeys(written_operands(made), made.callee))
+        return made
+
+    def special_call_pure_packed(self, node: ast.Call) -> nodes.RelaxExpr:
+        """R.call_pure_packed("name", x, y, sinfo_args=R.Tensor(...))."""
+        (said,) = self.keywords(node, "sinfo_args")
+        return self.packed(node, node.args[:1], node.args[1:], said)
+
+    def special_call_dps_packed(self, node: ast.Call) -> nodes.RelaxExpr:
+        """R.call_dps_packed("name", (x, y), out_sinfo=R.Tensor((2,), "float32"))."""
+        names = ("func", "args", "out_sinfo")
+        func, given, result = self.named_arguments(node, *names)
+        several = given.elts if isinstance(given, ast.Tuple | ast.List) else [given]
+        named = [func] if func is not None and given is not None else []
+        return self.packed(node, named, [g for g in several if g], result, fresh=True)
+
+    def special_call_inplace_packed(self, node: ast.Call) -> nodes.RelaxExpr:
+        """R.call_inplace_packed("name", x, inplace_indices=[0], sinfo_args=[R.Tensor(...)])."""
+        indices, said = self.keywords(node, "inplace_indices", "sinfo_args")
+        data = 0 if indices is None else self.data(indices)
+        many = tuple(data) if isinstance(data, list | tuple) else (data,)
+        made = self.packed(node, node.args[:1], node.args[1:], said, inplace=many)
+        self.updated.update({made.args[i]: made.attrs["func"] for i in many if i >= 0})
+        return made
+
+    def keywords(self, node: ast.Call, *names: str) -> list[ast.expr | None]:
+        """The keyword arguments of a call, which may have these, None where one is not given."""
+        only = ast.Call(node.func, [], node.keywords)
+        return self.named_arguments(only, *names)
+
+    def packed(
+        self, node: ast.Call, func: list[ast.expr], args: list[ast.expr], said: ast.expr | None,
+        **how: Any,
+    ) -> nodes.Call:  # fmt: skip
+        """A call of a registered function; func: its name; said: the type that it gives."""
+        if not func or said is None:
+            shown = self.r_name(node.func)
+            self.fail(node, f"expected R.{shown} of a name in quotes, operands and the type")
+        t, operands = self.types_said(said), [self.value(a) for a in args]
+        try:
+            return packed_call(self.data(func[0]), operands, t, **how)
+        except SmeltError as e:
+            self.fail(node, str(e))
+
+    def types_said(self, node: ast.expr) -> Type:
+        """A type, or the tuple of several in a list."""
+        if isinstance(node, ast.List | ast.Tuple):
+            return TupleType(tuple([self.type(e, opens=False) for e in node.elts]))
+        return self.type(node, opens=False)
+
+    def program_call(
+        self, node: ast.Call, func: ast.expr | None, given: ast.expr | None,
+        result: ast.expr | None,
+    ) -> nodes.Call:  # fmt: skip
+        """A call of a tensor program."""
         target: str | None = None
         match func:
             case ast.Name(name):
@@ -289,15 +368,12 @@ class ValueReader(TypeReader):
             case ast.Attribute(ast.Name(module), name) if module in self.modules:
                 target = name
         if target is None or func is None or given is None or result is None:
-            self.fail(node, "expected R.call_tir(name, (operands...), type)")
+            shown = self.r_name(node.func)
+            self.fail(node, f"expected R.{shown}(name, (operands...), out_sinfo=type)")
         self.called.append((target, func))
         several = given.elts if isinstance(given, ast.Tuple | ast.List) else [given]
-        if isinstance(result, ast.List):
-            t: Type = TupleType(tuple([self.type(r, opens=False) for r in result.elts]))
-        else:
-            t = self.type(result, opens=False)
-        made = nodes.call_tir(nodes.GlobalVar(target), [self.value(e) for e in several], t)
-        return made if layout is None else made.replace(attrs={"layout": self.data(layout)})
+        t = self.types_said(result)
+        return nodes.call_tir(nodes.GlobalVar(target), [self.value(e) for e in several], t)
 
     def special_match_cast(self, node: ast.Call) -> nodes.RelaxExpr:
         """R.match_cast(x, R.Tensor((n, m), "float32")); names that are new are sizes."""

@@ -13,7 +13,7 @@ from the builders of Relax.
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from smelt.ir.errors import Unsupported
@@ -29,6 +29,7 @@ from smelt.topi.registry import Op
 
 from . import nodes
 from .graph import free_vars
+from .host_ops import HostOp
 from .printer_blocks import BlockTree, TextBlock, is_number
 
 _RESERVED = frozenset({"I", "R", "T", "cls", "float", *keyword.kwlist})
@@ -319,12 +320,17 @@ class _Printer:
         match node:
             case nodes.Call(op, args):
                 given = ["None" if a is None else self.name(a) for a in args]
+                if isinstance(op, HostOp) and op.name == "packed":
+                    return self.packed(node, given)
                 if isinstance(op, Op):
                     name = PRINTED_AS.get(op.name, op.name)
                     return f"R.{name}({', '.join([*given, *self.attributes(op, node.attrs)])})"
                 if isinstance(op, nodes.GlobalVar) and not isinstance(node.attrs, nodes.CallAttrs):
                     operands = f"({', '.join(given)}{',' * (len(given) == 1)})"
                     parts = [self.globals.get(op.name, op.name), operands, self.type(node.type)]
+                    if nodes.INPLACE in node.attrs:
+                        parts.insert(2, self.data(node.attrs[nodes.INPLACE]))
+                        return f"R.call_tir_inplace({', '.join(parts)})"
                     parts += [f"{k}={self.data(v)}" for k, v in node.attrs.items()]
                     return f"R.call_tir({', '.join(parts)})"
                 if node.attrs:
@@ -339,6 +345,18 @@ class _Printer:
             case nodes.Let(var, value, body):
                 return f"R.let({self.name(var)}, {self.name(value)}, {self.name(body)})"
         raise Unsupported(f"a {type(node).__name__} has no text form")
+
+    def packed(self, node: nodes.Call, given: Sequence[str]) -> str:
+        """A call of a registered function."""
+        func, t = self.data(node.attrs["func"]), self.type(node.type)
+        if node.attrs["fresh"]:
+            operands = f"({', '.join(given)}{',' * (len(given) == 1)})"
+            return f"R.call_dps_packed({func}, {operands}, out_sinfo={t})"
+        operands = ", ".join([func, *given])
+        if node.attrs["inplace"]:
+            indices = self.data(tuple(node.attrs["inplace"]))
+            return f"R.call_inplace_packed({operands}, inplace_indices={indices}, sinfo_args={t})"
+        return f"R.call_pure_packed({operands}, sinfo_args={t})"
 
     def attributes(self, op: Op, attrs: Mapping[str, Any]) -> list[str]:
         """Attributes that differ from their defaults, and those that are always written."""

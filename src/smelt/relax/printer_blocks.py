@@ -14,6 +14,7 @@ from smelt.ir.node import Node, postorder
 from .adt import Constructor, Match
 from .graph import LEAVES, Scope, operands, parts_of, placed, regions, uses_of
 from .nodes import Call, Constant, Function, Let, RelaxExpr
+from .updates import earlier_readers
 
 _DEEPEST = 90
 """How deep blocks may be nested: Python's parser takes 100 levels, the module's class included."""
@@ -30,7 +31,8 @@ def walked(
     tail  Lets whose line stands behind their value, otherwise in front of it; None: all
     """
     seen: set[RelaxExpr] = set()
-    stack = [(root, MET)]
+    earlier = earlier_readers(root)
+    stack: list[tuple[RelaxExpr, int]] = [(root, MET)]
     while stack:
         node, stage = stack.pop()
         if stage == MET:
@@ -44,6 +46,7 @@ def walked(
             elif not isinstance(node, LEAVES):
                 stack.append((node, DONE))
                 stack += [(c, MET) for c in reversed(parts_of(node))]
+                stack += [(c, MET) for c in reversed(earlier.get(node, ()))]
         yield node, stage
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from smelt.ir import dtype as dt
@@ -21,6 +21,7 @@ from .graph import operands
 from .host_ops import is_host_call, sizes_of
 from .printer import same_data
 from .shapes import fits, show_type
+from .updates import earlier_readers, late_reader, written_operands
 
 
 def verify(program: IRModule | nodes.Function) -> None:
@@ -48,6 +49,7 @@ class _Verifier:
         self.name, self.module = name, module
         self.seen: dict[Node, list[set[nodes.Var]]] = {}
         self.introduced: set[Any] = set()
+        self.earlier: dict[Node, list[nodes.Call]] | None = None
 
     def fail(self, node: Node | None, message: str) -> NoReturn:
         """Raise a VerifyError at a value."""
@@ -252,6 +254,24 @@ class _Verifier:
                 )
             self.function(side, variables)
 
+    def updates(self, node: nodes.Call, written: Sequence[int]) -> None:
+        """What a program updates is used by nothing afterwards."""
+        try:
+            nodes.check_inplace("call_tir_inplace", node, written)
+        except TypeMismatch as e:
+            self.fail(node, str(e))
+        if self.earlier is None:
+            self.earlier = earlier_readers(self.module[self.name])
+        earlier, readers = self.earlier, self.earlier[node]
+        late = late_reader(node, readers, lambda v: [*nodes.below(v), *earlier.get(v, ())])
+        for x in written_operands(node):
+            if node.args.count(x) > 1:
+                self.fail(node, "what it updates in place is another operand, too")
+        again = [r for r in readers if set(written_operands(r)) & set(written_operands(node))]
+        for r in [*([late] if late else []), *again]:
+            self.fail(node, f"what it updates in place is used by {_label(r)}too; give that one "
+                      "the result")  # fmt: skip
+
     # --------------------------------------------------------------------- tensor programs
 
     def program_call(self, node: nodes.Call, target: nodes.GlobalVar) -> None:
@@ -267,6 +287,9 @@ class _Verifier:
                 self.fail(node, f"{len(given)} operands for {len(callee.params)} parameters")
             return
         buffers = [p for p in callee.params if isinstance(p, Buffer)]
+        if written := node.attrs.get(nodes.INPLACE):
+            self.updates(node, written)
+            results = tuple([t for t, i in zip(results, written, strict=True) if i < 0])
         if len(buffers) != len(given) + len(results):
             self.fail(
                 node,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 
 
 class Status(IntEnum):
@@ -107,7 +107,7 @@ SERVICES = Struct(
 SEGMENT = Struct(
     "smelt_segment",
     {
-        **dict.fromkeys(("name", "entry", "plan", "tensors"), "pointer"),
+        **dict.fromkeys(("name", "entry", "plan", "tensors", "updates"), "pointer"),
         **dict.fromkeys(("input_count", "output_count", "symbol_count", "extent_count"), "int64"),
     },
 )
@@ -137,7 +137,11 @@ PROGRAM_CALL = Struct(
         "inputs": "pointer",
         "output_count": "int64",
         "outputs": "pointer",
+        "lent": "pointer",
     },
+)
+PROGRAM_MEMORY = Struct(
+    "smelt_program_memory", dict.fromkeys(("allocations", "most_bytes"), "int64")
 )
 VIEW = Struct("smelt_pool_view", {"pool": "pointer", "max_threads": "int32"})
 BOUND = Struct(
@@ -147,6 +151,10 @@ BOUND = Struct(
 PROFILE = Struct(
     "smelt_profile",
     {"kernel_count": "int64", **dict.fromkeys(("start", "nanoseconds", "calls"), "pointer")},
+)
+WATCH = Struct("smelt_watch", {"asked_at": "int64", "interrupted": "pointer"})
+TRACE = Struct(
+    "smelt_trace", {"room": "int64", "count": "int64", "what": "pointer", "time": "pointer"}
 )
 TENSOR_INFO = Struct(
     "smelt_tensor_info", {"name": "pointer", "dtype": "int32", "rank": "int32", "shape": "pointer"}
@@ -167,6 +175,7 @@ MODEL_INFO = Struct(
         "weights_bytes": "int64",
         "workspace_bytes": "int64",
         "program": "pointer",
+        "updates": "pointer",
     },
 )
 FOOTER = Struct(
@@ -181,6 +190,6 @@ FOOTER = Struct(
 )
 """The end of a library's file (native/blob.c)."""
 STRUCTS = (
-    HOST, SERVICES, SEGMENT, CONSTANT, PROGRAM, TENSOR, PROGRAM_CALL, VIEW, BOUND, PROFILE,
-    TENSOR_INFO, MODEL_INFO, FOOTER,
+    HOST, SERVICES, SEGMENT, CONSTANT, PROGRAM, TENSOR, PROGRAM_CALL, PROGRAM_MEMORY, VIEW, BOUND,
+    PROFILE, WATCH, TRACE, TENSOR_INFO, MODEL_INFO, FOOTER,
 )  # fmt: skip

@@ -43,6 +43,32 @@ class KernelTime:
 
 
 @dataclass(frozen=True)
+class ControlTimes:
+    """What a program decided in a run.
+
+    sites        turns of loops, and sides of branches: name, how often, milliseconds (medians)
+    allocations  how many blocks of memory it took; most_bytes: how much it held at a time
+    events       what began and ended, of one run: name, kind, begin and end in nanoseconds
+    lost         how many events there was no room for
+    """
+
+    sites: tuple[tuple[str, int, float], ...]
+    allocations: int
+    most_bytes: int
+    events: tuple[tuple[str, str, int, int], ...] = ()
+    lost: int = 0
+
+    def lines(self) -> list[str]:
+        """It as a table."""
+        rows = [(printable(name), calls, ms) for name, calls, ms in self.sites if calls]
+        width = max([len(name) for name, _, _ in rows], default=7)
+        head = [f"{'control':<{width}} {'ms':>10} {'times':>8}"] if rows else []
+        listed = [f"{name:<{width}} {ms:>10.4f} {calls:>8}" for name, calls, ms in rows]
+        memory = f"memory: taken {self.allocations} times, {self.most_bytes} bytes at most"
+        return [*head, *listed, memory]
+
+
+@dataclass(frozen=True)
 class ProfiledRun:
     """One measured run.
 
@@ -82,14 +108,26 @@ def _shortened(name: str) -> str:
 
 
 def trace_events(
-    model: str, kernels: Sequence[KernelTime], runs: Sequence[ProfiledRun]
+    model: str,
+    kernels: Sequence[KernelTime],
+    runs: Sequence[ProfiledRun],
+    control: ControlTimes | None = None,
 ) -> list[dict[str, Any]]:
-    """Complete events of runs and, inside them, kernels; microseconds since the first began."""
+    """Complete events of runs and, inside them, kernels; microseconds since the first began.
+
+    control  of a program that decides while it runs: its events are taken instead
+    """
     thread = {"pid": 1, "tid": 1}
     events: list[dict[str, Any]] = [
         {"name": "process_name", "ph": "M", **thread, "args": {"name": model}},
         {"name": "thread_name", "ph": "M", **thread, "args": {"name": "calling thread"}},
     ]
+    if control is not None:
+        origin = min([at for _, _, at, _ in control.events], default=0)
+        return events + [
+            _slice(kind, name, (at - origin) / 1e3, (end - at) / 1e3, {}) | thread
+            for name, kind, at, end in control.events
+        ]
     ran = [i for i, k in enumerate(kernels) if k.calls]
     first = min([run.starts[i] for run in runs for i in ran], default=0)
     for n, run in enumerate(runs):

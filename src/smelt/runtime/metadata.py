@@ -146,6 +146,7 @@ _METADATA: dict[str, Form] = {
     "written?": _names,
     "content?": _text,
     "first_kernel?": _count,
+    **{key: [[_count, _count]] for key in ("updates?", "states?")},
 }
 
 _VALUE: Form = {
@@ -164,6 +165,7 @@ _DECIDING: dict[str, Form] = {
     **_INTERFACE,
     "control": _one_of("native", "python"),
     "python": _TEXTS,
+    "sites": _TEXTS,
     "segments": [{**_METADATA, "kernels": [_KERNEL], "first_kernel": _count}],
     "program": {
         "globals": {"*": _count},
@@ -221,11 +223,22 @@ def parse_metadata(text: bytes) -> dict[str, Any]:
     try:
         deciding = isinstance(found, dict) and found.get("kind") == "vm"
         _check(found, _DECIDING if deciding else _METADATA)
+        for part in (found, *found.get("segments", ())):
+            _check_pairs(part)
         if found.get("kind") == "program":
             _check_program(found)
     except LoadError as error:
         raise LoadError(f"its metadata is damaged: {error}") from None
     return dict(found)
+
+
+def _check_pairs(found: Mapping[str, Any]) -> None:
+    """Inputs and outputs that belong together are there, each in one pair."""
+    for role in ("updates", "states"):
+        for side, values in enumerate(("inputs", "outputs")):
+            numbers = [pair[side] for pair in found.get(role, ())]
+            if len(set(numbers)) < len(numbers) or max(numbers, default=-1) >= len(found[values]):
+                _refuse(numbers, role, f"numbers of {values}, each once")
 
 
 def _check_program(found: Mapping[str, Any]) -> None:
@@ -263,12 +276,14 @@ def check_code(metadata: Mapping[str, Any], info: ModelInfo) -> None:
         role: [_expected(t, symbols) for t in tensors]
         for role, tensors in c_tensors(metadata).items()
     }
+    said["updates"] = update_numbers(metadata)
     said["symbols"] = [_c(s) for s in symbols]
     said["weights_bytes"] = metadata.get("weights_bytes", 0)
     said["workspace_bytes"] = metadata.get("workspace_bytes") or 0
     true = {
         "inputs": [_tensor(info.inputs[i]) for i in range(info.input_count)],
         "outputs": [_tensor(info.outputs[i]) for i in range(info.output_count)],
+        "updates": [info.updates[i] for i in range(info.input_count)] if info.updates else [],
         "symbols": [info.symbols[i] for i in range(info.symbol_count)],
         "weights_bytes": info.weights_bytes,
         "workspace_bytes": info.workspace_bytes,
@@ -281,6 +296,13 @@ def check_code(metadata: Mapping[str, Any], info: ModelInfo) -> None:
 def _c(text: str) -> bytes:
     """A text as C sees it: up to the first zero."""
     return text.encode().partition(b"\0")[0]
+
+
+def update_numbers(metadata: Mapping[str, Any]) -> list[int]:
+    """For each input the output that it becomes, or -1 (smelt_model_info.updates); all are only
+    read: nothing."""
+    becomes = dict(metadata.get("updates", ()))
+    return [becomes.get(n, -1) for n in range(len(metadata["inputs"]))] if becomes else []
 
 
 def dimensions(tensor: Mapping[str, Any], symbols: Sequence[str]) -> list[int]:

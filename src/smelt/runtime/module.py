@@ -26,7 +26,7 @@ from smelt.runtime.metadata import check_code, open_artifact, parse_metadata
 from smelt.runtime.native import ModelInfo, check_cpu
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.program import Module, TensorFunction
-from smelt.runtime.vm import VMExecutable
+from smelt.runtime.state import owning
 from smelt.runtime.vm_file import executable_of, read_program
 
 # ELF e_machine by platform.machine(); source: elf.h
@@ -203,7 +203,7 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Executa
     return found
 
 
-def _load(place: Path, threads: int | None) -> NativeExecutable | VMExecutable | Module:
+def _load(place: Path, threads: int | None) -> Executable | Module:
     with _opened(place) as (file, footer):
         metadata = _read_metadata(file, footer)
         _check_machine(file, metadata)
@@ -212,6 +212,6 @@ def _load(place: Path, threads: int | None) -> NativeExecutable | VMExecutable |
         check_code(metadata, info)
         if metadata.get("kind") == "vm":
             program = read_program(metadata, weights)
-            return executable_of(program, metadata, info.program, weights, code, threads)
+            return owning(executable_of(program, metadata, info.program, weights, code, threads))
     exe = NativeExecutable(info.entry, info.plan, metadata, weights, code, threads)
-    return Module([TensorFunction(exe, {})]) if metadata.get("kind") == "program" else exe
+    return Module([TensorFunction(exe, {})]) if metadata.get("kind") == "program" else owning(exe)

@@ -56,6 +56,7 @@ class ModelInfo(ctypes.Structure):
     inputs: Any
     outputs: Any
     symbols: Any
+    updates: Any
 
     _fields_ = abi.MODEL_INFO.ctypes(
         name=c_char_p,
@@ -63,6 +64,7 @@ class ModelInfo(ctypes.Structure):
         inputs=POINTER(_TensorInfo),
         outputs=POINTER(_TensorInfo),
         symbols=POINTER(c_char_p),
+        updates=POINTER(c_int64),
     )
 
 
@@ -88,6 +90,7 @@ def library() -> ctypes.CDLL:
         ("smelt_program_misfit", c_int64, [c_void_p, c_int64]),
         ("smelt_program_fail", None, [c_int64]),
         ("smelt_program_trim", None, []),
+        ("smelt_program_used", None, [c_void_p]),
         ("smelt_last_error", c_char_p, []),
         ("smelt_blocks", c_int64, []),
         ("smelt_host_init", None, [c_void_p, c_void_p, c_int32]),
@@ -167,6 +170,17 @@ def check_environment() -> int | None:
             "legal: 1 or more, or unset for all CPUs of this process"
         )
     return int(text) if text else None
+
+
+def most_plans() -> int:
+    """How many shapes of inputs an executable remembers: SMELT_MAX_CACHED_PLANS, or 64."""
+    text = os.environ.get("SMELT_MAX_CACHED_PLANS", "") or "64"
+    if not (text.isdecimal() and int(text) > 0):
+        raise InputError(
+            f"environment variable SMELT_MAX_CACHED_PLANS={text!r} is no number of plans; legal: 1 "
+            "or more, or unset for 64"
+        )
+    return int(text)
 
 
 def cores() -> int:

@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from smelt.runtime import abi, signals
 from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.archive import export_archive
 from smelt.runtime.bound import BoundCall, Frame, Plan
@@ -26,9 +27,9 @@ from smelt.runtime.expression import evaluate
 from smelt.runtime.external import Externals
 from smelt.runtime.files import LIBRARY, check_target
 from smelt.runtime.linking import Linker, export_library, header_text, write_header
-from smelt.runtime.ndarray import Memory, NDArray
+from smelt.runtime.ndarray import Memory, NDArray, wrapped
 from smelt.runtime.profiler import Probe, profiled
-from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
+from smelt.runtime.report import BenchmarkResult, CallMemory, MemoryInfo, ProfileReport
 from smelt.runtime.signature import Signature, TensorInfo
 
 from . import errors, native
@@ -36,7 +37,7 @@ from . import errors, native
 AnyArray = npt.NDArray[Any]
 
 _ALIGNMENT = 64
-_MOST_PLANS = 64  # call signatures remembered at once
+_LONG = 0.005  # seconds of a run within which nobody presses Ctrl-C
 _PLAN_TYPE = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)
 )
@@ -64,6 +65,7 @@ class NativeExecutable(Executable, Timed):
         self.signature = Signature(metadata)
         self.name, self.inputs = self.signature.name, self.signature.inputs
         self.outputs = self.signature.outputs
+        self._updates = self.signature.updates
         self._output_names = tuple([o.name for o in self.outputs])
         self.objects = list(objects)
         self._check_target()
@@ -87,6 +89,10 @@ class NativeExecutable(Executable, Timed):
         self._input_count = len(self.inputs)
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._frames: list[Frame] = []
+        # calls of the main thread may be ended by signals, with a host of their own
+        self._watched = signals.watched(self._host) if _may_take_long(metadata) else None
+        self._watched_frames: list[Frame] = []
+        self._most_plans = native.most_plans()
         self._lock = threading.Lock()
 
     def __copy__(self) -> NativeExecutable:
@@ -120,12 +126,21 @@ class NativeExecutable(Executable, Timed):
     def memory(self) -> MemoryInfo:
         """The bytes it needs besides inputs and outputs."""
         data = self.metadata
-        return MemoryInfo(
-            data.get("weights_bytes", 0), data.get("workspace_bytes"), data.get("live_bytes")
-        )
+        known = data.get("workspace_bytes"), data.get("live_bytes")
+        return MemoryInfo(data.get("weights_bytes", 0), *known, self._memory_of)
+
+    def _memory_of(self, *args: Any, **named: Any) -> CallMemory:
+        """What a call needs."""
+        plan, arrays = self._prepare(self.signature.in_order(args, named))
+        updated = set(self._updates.values())
+        outputs = sum(size for n, (_, _, size, _) in enumerate(plan.outputs) if n not in updated)
+        given, weights = sum(a.nbytes for a in arrays), self.metadata.get("weights_bytes", 0)
+        return CallMemory(given, outputs, plan.workspace_bytes, weights)
 
     def failure(self, status: int) -> BaseException:
         """What a run of this thread that gave a status is to raise."""
+        if status == abi.Status.CANCELLED:
+            return signals.raised()
         raised = None if self._externals is None else self._externals.raised()
         return raised or errors.RuntimeFailure(
             f"{self.name}: the run failed: {native.status_text(status)}"
@@ -209,10 +224,13 @@ class NativeExecutable(Executable, Timed):
             if len(args) == 1 and type(args[0]) is dict:
                 return self(*self.signature.in_order(args, {}))
             plan, args = self._prepare(args)
+        if self._updates:
+            return self._updated(args, plan)
+        frames = self._frames if self._watched is None else self._idle()
         try:
-            frame = self._frames.pop()
+            frame = frames.pop()
         except IndexError:
-            frame = self._new_frame(self._host)
+            frame = self._new_frame(self._host_of(frames))
         try:
             if frame.plan is not plan:
                 frame.use(plan)
@@ -233,10 +251,55 @@ class NativeExecutable(Executable, Timed):
                 i += 1
             status = self._run(frame.pointer)
         finally:
-            self._frames.append(frame)
+            frames.append(frame)
         if status:
             raise self.failure(status)
         return results[0] if len(results) == 1 else Results(results, self._output_names)
+
+    def _updated(self, args: Sequence[AnyArray], plan: Plan) -> Any:
+        """A call that writes to some of its inputs, which are results then."""
+        addresses = [a.ctypes.data for a in args]
+        self.signature.check_updated(args, addresses)
+        same = {o: args[i] for i, o in self._updates.items()}
+        held: list[AnyArray] = []
+        for n, mask in enumerate(plan.masks):
+            if addresses[n] & mask:
+                held.append(args[n].copy())
+                addresses[n] = held[-1].ctypes.data
+        results = []
+        for o, (shape, dtype, size, spares) in enumerate(plan.outputs):
+            fresh = o not in same
+            made = NDArray(shape, dtype, Memory(size, spares), self._device) if fresh else None
+            results.append(wrapped(same[o]) if made is None else made)
+            addresses.append(results[-1].address)
+        frames = self._idle()
+        try:
+            frame = frames.pop()
+        except IndexError:
+            frame = self._new_frame(self._host_of(frames))
+        try:
+            if frame.plan is not plan:
+                frame.use(plan)
+            for n, address in enumerate(addresses):
+                frame.tensors[n] = address
+            status = self._run(frame.pointer)
+        finally:
+            frames.append(frame)
+        if status:
+            raise self.failure(status)
+        return results[0] if len(results) == 1 else Results(results, self._output_names)
+
+    def _idle(self) -> list[Frame]:
+        """Frames that no call uses, for this thread."""
+        if self._watched is not None and signals.in_main_thread():
+            return self._watched_frames
+        return self._frames
+
+    def _host_of(self, frames: list[Frame]) -> native.Host:
+        """The host of new frames."""
+        if self._watched is not None and frames is self._watched_frames:
+            return self._watched
+        return self._host
 
     def _new_frame(self, host: native.Host) -> Frame:
         weights = self.weights.ctypes.data if self.weights is not None else 0
@@ -249,7 +312,9 @@ class NativeExecutable(Executable, Timed):
         arrays = tuple(
             # Not ascontiguousarray, which turns rank 0 into rank 1.
             np.asarray(self.signature.view("input", info, value), order="C")
-            for info, value in zip(self.inputs, args, strict=True)
+            if n not in self._updates
+            else self.signature.view("input", info, value)
+            for n, (info, value) in enumerate(zip(self.inputs, args, strict=True))
         )
         return self._plan_for(arrays), arrays
 
@@ -259,7 +324,7 @@ class NativeExecutable(Executable, Timed):
         if plan is None:
             plan = self._make_plan(arrays)
             with self._lock:
-                if len(self._plans) >= _MOST_PLANS:
+                if len(self._plans) >= self._most_plans:
                     self._plans.pop(next(iter(self._plans)))
                 self._plans[key] = plan
         return plan
@@ -305,11 +370,15 @@ class NativeExecutable(Executable, Timed):
         host = self._host if probe is None else probe.host
         given = self._listed(inputs, "input", self.inputs)
         views = self._in_place("input", self.inputs, given)
-        plan = self._make_plan(tuple(views))
+        self.signature.check_updated(views, [v.ctypes.data for v in views])
+        plan = self._plan_for(tuple(views))
         if outputs is None:
+            same = {o: i for i, o in self._updates.items()}
             results: list[Any] = [
-                NDArray(shape, dtype, Memory(size), self._device)
-                for shape, dtype, size, _ in plan.outputs
+                wrapped(views[same[n]])
+                if n in same
+                else NDArray(shape, dtype, Memory(size), self._device)
+                for n, (shape, dtype, size, _) in enumerate(plan.outputs)
             ]
         else:
             results = self._listed(outputs, "output", self.outputs)
@@ -318,6 +387,10 @@ class NativeExecutable(Executable, Timed):
             if target.shape != shape:
                 problem = f"shape {list(target.shape)} given, {list(shape)} needed"
                 raise self.signature.wrong("output", info, problem)
+        for i, o in self._updates.items():
+            if targets[o].ctypes.data != views[i].ctypes.data:
+                problem = f"it is the input {self.inputs[i].name!r} updated: give the same array"
+                raise self.signature.wrong("output", self.outputs[o], problem)
         frame = self._new_frame(host)
         frame.use(plan)
         for i, view in enumerate([*views, *targets]):
@@ -381,7 +454,7 @@ class NativeExecutable(Executable, Timed):
         """The same executable, whose calls tell a probe of their kernels."""
         twin = copy.copy(self)
         twin._host = probe.watching(self._host)
-        twin._frames = []
+        twin._watched, twin._frames = None, []
         return twin
 
     def profile(self, *args: Any, repeat: int = 10, **named: Any) -> ProfileReport:
@@ -433,6 +506,12 @@ class NativeExecutable(Executable, Timed):
                 f"{self.name}: it was loaded from a library; copy that one's header"
             )
         write_header(self, path)
+
+
+def _may_take_long(metadata: Mapping[str, Any]) -> bool:
+    """Whether a run may be worth ending between two kernels, as far as is known of them."""
+    seconds = [k.get("seconds") for k in metadata.get("kernels", ())]
+    return len(seconds) > 1 and (None in seconds or sum(seconds) > _LONG)
 
 
 def _nobody() -> None:

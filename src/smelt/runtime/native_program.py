@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from smelt.runtime import abi
+from smelt.runtime import abi, signals
 from smelt.runtime.device import cpu
 from smelt.runtime.dtypes import DTYPE_CODES, numpy_dtype
-from smelt.runtime.ndarray import Memory, NDArray
+from smelt.runtime.ndarray import Memory, NDArray, wrapped
 from smelt.runtime.signature import Interface, Signature, TensorInfo
 
 from . import errors, native
 
 AnyArray = npt.NDArray[Any]
 
-_MOST_PLANS = 64  # shapes of inputs remembered at once
 _MOST_SIZES = 64  # of a segment, for a message
 _WORDS = 4  # of 8 bytes in a smelt_tensor
-_INTERRUPTED = ctypes.CFUNCTYPE(ctypes.c_int32)
 
 
 class _Tensor(ctypes.Structure):
@@ -36,6 +34,12 @@ class _Call(ctypes.Structure):
     """smelt_program_call of smelt.h."""
 
     _fields_ = abi.PROGRAM_CALL.ctypes()
+
+
+class _Memory(ctypes.Structure):
+    """smelt_program_memory of smelt.h."""
+
+    _fields_ = abi.PROGRAM_MEMORY.ctypes()
 
 
 class _Plan:
@@ -57,7 +61,7 @@ class _Frame:
     def __init__(self, owner: NativeProgram, main: bool) -> None:
         self.host = native.Host.from_buffer_copy(owner.host)
         if main:
-            self.host.interrupted = ctypes.cast(_ask, ctypes.c_void_p)
+            self.host.interrupted = signals.ASK
         count = len(owner.inputs)
         self.plan: _Plan | None = None
         self.inputs = (_Tensor * max(1, count))()
@@ -66,9 +70,13 @@ class _Frame:
         rows = [_Tensor(None, 0, ctypes.addressof(shape), 0) for shape in self.shapes]
         self.outputs = (_Tensor * max(1, len(rows)))(*rows)
         self.made = (ctypes.c_uint64 * (_WORDS * max(1, len(rows)))).from_buffer(self.outputs)
+        self.lent = (ctypes.c_int64 * max(1, count))(
+            *[owner.updates.get(n, -1) for n in range(count)]
+        )
         self.call = _Call(
             ctypes.addressof(self.host), owner.address, owner.weights, count,
             ctypes.addressof(self.inputs), len(rows), ctypes.addressof(self.outputs),
+            ctypes.addressof(self.lent),
         )  # fmt: skip
         self.pointer = ctypes.addressof(self.call)
 
@@ -101,12 +109,15 @@ class NativeProgram:
         self._segments = segments
         self.interface, self.inputs, self.results = interface, interface.inputs, tuple(results)
         self.address, self.weights, self.host = address, weights, host
+        self.updates = interface.updates
+        self._sources = {o: i for i, o in self.updates.items()}
         self._codes = [DTYPE_CODES[i.dtype] for i in self.inputs]
         self._kinds = [(numpy_dtype(o.dtype), len(o.shape)) for o in self.results]
         self._plans: dict[tuple[Any, ...], _Plan] = {}
         # calls of the main thread ask for signals, with a host of their own
         self._frames: list[_Frame] = []
         self._main_frames: list[_Frame] = []
+        self._most_plans = native.most_plans()
         self._lock = threading.Lock()
         self._run: Callable[[int], int] = native.library().smelt_program_run
         self._device = cpu(0)
@@ -131,9 +142,11 @@ class NativeProgram:
         )
         if plan is None or len(args) != len(self.inputs):
             given = self.interface.in_order(args, {})
-            args = [self.interface.value(i, v) for i, v in zip(self.inputs, given, strict=True)]
+            args = [self._value(n, v) for n, v in enumerate(given)]
             plan = self._plan_for(args)
-        main = threading.get_ident() == _MAIN
+        if self.updates:
+            self.interface.check_updated(args, [a.ctypes.data for a in args])
+        main = signals.in_main_thread()
         frames = self._main_frames if main else self._frames
         try:
             frame = frames.pop()
@@ -152,16 +165,33 @@ class NativeProgram:
             status = self._run(frame.pointer)
             if status:
                 raise self._failure(status)
-            return self._made(frame)
+            return self._made(frame, args)
         finally:
             frames.append(frame)
 
-    def _made(self, frame: _Frame) -> list[NDArray]:
+    def _value(self, number: int, value: Any) -> Any:
+        """An input as an array, as it is where the run updates it."""
+        info = self.inputs[number]
+        if number in self.updates:
+            return self.interface.fitting("input", info, value)
+        return self.interface.value(info, value)
+
+    def used(self) -> tuple[int, int]:
+        """How often this thread's last run took memory, and the most bytes that it held."""
+        found = _Memory()
+        native.library().smelt_program_used(ctypes.addressof(found))
+        return found.allocations, found.most_bytes
+
+    def _made(self, frame: _Frame, args: Sequence[AnyArray]) -> list[NDArray]:
+        """The results; the memory of one that was updated in place stays its owner's."""
         found = []
         for n, (dtype, rank) in enumerate(self._kinds):
+            address, i = frame.made[_WORDS * n], self._sources.get(n, -1)
+            if i >= 0 and address == frame.words[_WORDS * i]:
+                found.append(wrapped(args[i]))
+                continue
             shape = tuple(frame.shapes[n]) if rank else ()
-            memory = Memory.adopted(frame.made[_WORDS * n])
-            found.append(NDArray(shape, dtype, memory, self._device))
+            found.append(NDArray(shape, dtype, Memory.adopted(address), self._device))
         return found
 
     def _plan_for(self, arrays: Sequence[AnyArray]) -> _Plan:
@@ -170,7 +200,7 @@ class NativeProgram:
         if plan is None:
             plan = _Plan(arrays, self._codes)
             with self._lock:
-                if len(self._plans) >= _MOST_PLANS:
+                if len(self._plans) >= self._most_plans:
                     self._plans.pop(next(iter(self._plans)))
                 self._plans[key] = plan
         return plan
@@ -179,7 +209,7 @@ class NativeProgram:
         """What a run of this thread that gave a status is to raise."""
         said = native.library().smelt_last_error().decode(errors="replace")
         if status == abi.Status.CANCELLED:
-            return _raised.pop() if _raised else KeyboardInterrupt()
+            return signals.raised()
         if (misfit := self._misfit()) is not None:
             return misfit
         name = f"{self.interface.name}: "
@@ -195,26 +225,3 @@ class NativeProgram:
         signature = self._segments[number]
         found = signature.misfitting(dict(zip(signature.symbols, sizes, strict=False)))
         return None if found is None else errors.InputError(found)
-
-
-def _asking() -> Iterator[int]:
-    """Answers whether a run is to end. Python's handlers of signals run where Python's code does,
-    and in the main thread only; what they raise, wherever it comes here, ends the run."""
-    answer = 0
-    while True:
-        try:
-            while True:
-                yield answer
-                answer = 0
-        except GeneratorExit:
-            return
-        except BaseException as error:
-            _raised.append(error)
-            answer = 1
-
-
-_raised: list[BaseException] = []
-_MAIN = threading.main_thread().ident
-_asker = _asking()
-next(_asker)
-_ask = _INTERRUPTED(_asker.__next__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -27,6 +28,10 @@ class Spares(list[int]):
         """Gives the blocks back to the system."""
         for address in self:
             library().smelt_free(address)
+
+
+def _keep(array: AnyArray, address: int) -> None:
+    """Nothing to be done: the memory is the array's."""
 
 
 class Memory:
@@ -54,6 +59,14 @@ class Memory:
         made = cls.__new__(cls)
         made.address, made.size = address, 0
         made._spares, made._free = None, library().smelt_free
+        return made
+
+    @classmethod
+    def borrowed(cls, array: AnyArray) -> Memory:
+        """The memory of a row-major array, which stays the array's and alive."""
+        made = cls.__new__(cls)
+        made.address, made.size, made._spares = array.ctypes.data, array.nbytes, None
+        made._free = partial(_keep, array)  # type: ignore[assignment]
         return made
 
     def __del__(self) -> None:
@@ -262,6 +275,13 @@ class NDArray:
     def __repr__(self) -> str:
         """Type and elements."""
         return f"NDArray({self.dtype}{list(self.shape)}, {self.device})\n{self.numpy()!r}"
+
+
+def wrapped(array: AnyArray) -> NDArray:
+    """A numpy array's own memory, row-major, as an NDArray."""
+    made = NDArray(array.shape, array.dtype, Memory.borrowed(array), cpu(0))
+    made._array = array
+    return made
 
 
 def empty(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from smelt.runtime import abi
 from smelt.runtime.bound import BoundCall
 from smelt.runtime.errors import at_least
 from smelt.runtime.expression import evaluate
@@ -60,6 +61,46 @@ class Probe:
     def calls(self) -> list[int]:
         """How often each kernel was called since `clear`."""
         return [int(n) for n in self._calls[self._own]]
+
+
+class Trace:
+    """A host that notes what begins and ends in a run, and when."""
+
+    def __init__(self, host: Host) -> None:
+        """host: whose threads are used."""
+        self._what, self._time = (np.zeros(_MOST_EVENTS, np.int64) for _ in "ab")
+        self._sink = _Sink(_MOST_EVENTS, 0, self._what.ctypes.data, self._time.ctypes.data)
+        self.host = Host.from_buffer_copy(host)
+        self.host.probe = ctypes.cast(library().smelt_trace_probe, ctypes.c_void_p)
+        self.host.probe_sink = ctypes.addressof(self._sink)
+        self.host.keep = self._sink, self._what, self._time, host
+
+    def events(self) -> list[tuple[int, int, int]]:
+        """What ended: its number, and when it began and ended, in nanoseconds."""
+        begun: dict[int, list[int]] = {}
+        found = []
+        count = min(self._sink.count, _MOST_EVENTS)
+        for what, at in zip(self._what[:count].tolist(), self._time[:count].tolist(), strict=True):
+            stack = begun.setdefault(what // 2, [])
+            if what % 2 == 0:
+                stack.append(at)
+            elif stack:
+                found.append((what // 2, stack.pop(), at))
+        return found
+
+    @property
+    def lost(self) -> int:
+        """For how many there was no room."""
+        return max(0, int(self._sink.count) - _MOST_EVENTS)
+
+
+_MOST_EVENTS = 1 << 17
+
+
+class _Sink(ctypes.Structure):
+    """smelt_trace of smelt.h."""
+
+    _fields_ = abi.TRACE.ctypes()
 
 
 def measured(probe: Probe, timed: Callable[[int], float], repeat: int) -> list[ProfiledRun]:

@@ -6,11 +6,19 @@ import csv
 import io
 import json
 import statistics
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from smelt.runtime.errors import InputError
-from smelt.runtime.kernel_times import KernelTime, ProfiledRun, printable, short_nodes, trace_events
+from smelt.runtime.kernel_times import (
+    ControlTimes,
+    KernelTime,
+    ProfiledRun,
+    printable,
+    short_nodes,
+    trace_events,
+)
 from smelt.runtime.limits import ARITHMETIC, BUSY, STEADY, MachineLimits
 
 
@@ -29,17 +37,48 @@ def node_names(names: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
+class CallMemory:
+    """Bytes that a call needs, known before it runs.
+
+    outputs    those that get memory of their own: no input that the call updates
+    workspace  its scratch memory; state: what the executable keeps from call to call
+    """
+
+    inputs: int
+    outputs: int
+    workspace: int
+    weights: int
+    state: int = 0
+
+    @property
+    def total(self) -> int:
+        """All together."""
+        return self.inputs + self.outputs + self.workspace + self.weights + self.state
+
+
+@dataclass(frozen=True)
 class MemoryInfo:
     """Bytes a model needs besides its inputs and outputs; None where that depends on sizes.
+
+    `exe.memory(x)` says what the call exe(x) needs. It raises InputError where the inputs do not
+    fit, or where the model decides while it runs.
 
     weights    its constants
     workspace  scratch memory of one call
     live       the most that is alive in it at once: no plan can need less
+    of_call    what tells it of a call
     """
 
     weights: int
     workspace: int | None
     live: int | None
+    of_call: Callable[..., CallMemory] | None = field(default=None, repr=False, compare=False)
+
+    def __call__(self, *args: Any, **named: Any) -> CallMemory:
+        """The bytes that a call with these inputs needs."""
+        if self.of_call is None:
+            raise InputError("memory: these numbers are of no executable")
+        return self.of_call(*args, **named)
 
 
 @dataclass(frozen=True)
@@ -106,6 +145,10 @@ _OVER_MEMORY = (
     "* above the limit of reading: data stood in a nearer cache than its size says, not all of it "
     "was touched, or the machine was faster than at the measurements of the limit"
 )
+_CONTROL_TRACE = (
+    "Slices are calls of kernels, turns of loops and sides of branches of one run, each with its "
+    "own times, all on the thread that called the model."
+)
 _TRACE = (
     "Slices are kernels, with the times at which they really began. All are on the thread that "
     "called the model: which others helped is not recorded. A kernel called several times in a run "
@@ -118,17 +161,21 @@ class ProfileReport:
     """Times in ms of the kernels of one run (medians over several), in the order of the model.
 
     The sum of two reports of one model is the report of the runs of both.
+
+    control  of a program that decides while it runs in native code: what it decided
     """
 
     model: str
     kernels: tuple[KernelTime, ...]
     total: float
     runs: tuple[ProfiledRun, ...] = ()
+    control: ControlTimes | None = None
 
     def __add__(self, other: ProfileReport) -> ProfileReport:
         if [k.name for k in self.kernels] != [k.name for k in other.kernels]:
             raise InputError(f"{self.model}: profiles of different kernels cannot be added")
-        return ProfileReport.of(self.model, self.kernels, self.runs + other.runs)
+        made = ProfileReport.of(self.model, self.kernels, self.runs + other.runs)
+        return replace(made, control=other.control)
 
     @classmethod
     def of(
@@ -207,6 +254,7 @@ class ProfileReport:
         if varying > 0.01 * self.total:
             lines.append(self._short("(varying from run to run)", varying, width))
         lines.append(self._short("run", self.total, width))
+        lines += [] if self.control is None else self.control.lines()
         lines += [] if limits is None else [limits.text()]
         lines += self.notes(limits)
         return "\n".join([line.rstrip() for line in lines])
@@ -243,19 +291,31 @@ class ProfileReport:
                 "between_ms": self.between,
                 "kernels": kernels,
                 "runs_ms": [r.milliseconds for r in self.runs],
+                "control": self._control(),
                 "limits": None if limits is None else asdict(limits),
                 "busy": any(n.startswith(BUSY) for n in notes),
                 "notes": notes,
             }
         )
 
+    def _control(self) -> dict[str, object] | None:
+        """What a program decided, for programs."""
+        c = self.control
+        if c is None:
+            return None
+        sites = [{"name": n, "times": calls, "milliseconds": ms} for n, calls, ms in c.sites]
+        return {"sites": sites, "allocations": c.allocations, "most_bytes": c.most_bytes}
+
     def trace(self) -> str:
         """The measured runs as trace events (JSON), for ui.perfetto.dev and chrome://tracing."""
+        about = _TRACE if self.control is None else _CONTROL_TRACE
+        if self.control is not None and self.control.lost:
+            about += f" {self.control.lost} events at its end are left out."
         return json.dumps(
             {
-                "traceEvents": trace_events(self.model, self.kernels, self.runs),
+                "traceEvents": trace_events(self.model, self.kernels, self.runs, self.control),
                 "displayTimeUnit": "ns",
-                "otherData": {"model": self.model, "about": _TRACE},
+                "otherData": {"model": self.model, "about": about},
             }
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -73,9 +74,17 @@ class Interface:
     """The inputs and outputs of a model, and how the arguments of a call become its inputs."""
 
     def __init__(
-        self, name: str, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]
+        self,
+        name: str,
+        inputs: Sequence[TensorInfo],
+        outputs: Sequence[TensorInfo],
+        updates: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Of a model of this name."""
+        """Of a model of this name.
+
+        updates  the inputs that a run may write to, and the output that each becomes
+        """
+        self.updates = dict(updates)
         self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
         self._positions = {info.name: i for i, info in enumerate(self.inputs)}
 
@@ -218,15 +227,35 @@ class Interface:
             role, info, f"a {kind} given; arrays are taken: numpy.asarray(x, {info.dtype!r})"
         )
 
+    def check_updated(self, views: Sequence[AnyArray], addresses: Sequence[int]) -> None:
+        """Raises InputError where an input that a run writes to cannot be, or is another one too.
+
+        views  the inputs as numpy sees them, which stand at these addresses
+        """
+        for i in self.updates:
+            flags = views[i].flags
+            if not flags.carray or not flags.aligned:  # carray: row-major and writeable
+                problem = "the array is read-only"
+                if flags.writeable:
+                    problem = "which needs a contiguous array; use x.copy()"
+                raise self.wrong("input", self.inputs[i], f"a run updates it, {problem}")
+        places = sorted(
+            [(at, views[n].nbytes, n) for n, at in enumerate(addresses) if views[n].size]
+        )
+        for (start, size, n), (after, _, m) in pairwise(places):
+            if start + size > after and (n in self.updates or m in self.updates):
+                i, other = (n, m) if n in self.updates else (m, n)
+                problem = f"a run updates it, and input {self.inputs[other].name!r} is its memory"
+                raise self.wrong("input", self.inputs[i], problem)
+
 
 class Signature(Interface):
     """The inputs, outputs and symbols of a model of native code."""
 
     def __init__(self, metadata: Mapping[str, Any]) -> None:
         """Reads a model's metadata."""
-        super().__init__(
-            metadata["name"], _tensors(metadata["inputs"]), _tensors(metadata["outputs"])
-        )
+        inputs, outputs = (_tensors(metadata[role]) for role in ("inputs", "outputs"))
+        super().__init__(metadata["name"], inputs, outputs, metadata.get("updates", ()))
         self.sizes = ModelSizes(self.name, metadata, [info.shape for info in self.inputs])
         self.symbols = self.sizes.symbols
 

@@ -15,7 +15,8 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from statistics import median
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -27,10 +28,11 @@ from smelt.runtime.evaluator import timed_runs, wall_clock
 from smelt.runtime.executable import Executable as AnyExecutable
 from smelt.runtime.executable import Metadata, Results
 from smelt.runtime.files import PROGRAM, check_target
+from smelt.runtime.kernel_times import ControlTimes, ProfiledRun
 from smelt.runtime.linking import export_library, parts_of, write_header
 from smelt.runtime.native_program import NativeProgram
 from smelt.runtime.ndarray import NDArray, array
-from smelt.runtime.profiler import Probe, measured, report
+from smelt.runtime.profiler import Probe, Trace, measured, report
 from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
 from smelt.runtime.signature import Interface, TensorInfo
 from smelt.runtime.vm_host import HOST_OPS
@@ -59,7 +61,8 @@ class VMExecutable(AnyExecutable):
         """For relay.vm.compile and load_module; address: of the native form."""
         self.program, self.name = program, metadata["name"]
         self.inputs, self.outputs = program.inputs, program.outputs
-        self._interface = Interface(self.name, self.inputs, self.outputs)
+        updates = metadata.get("updates", ())
+        self._interface = Interface(self.name, self.inputs, self.outputs, updates)
         kernels = [k for e in program.segments for k in e.metadata.get("kernels", ())]
         self.metadata = cast(Metadata, {**metadata, "kernels": kernels})
         self.weights, self.objects, self.keepalive = weights, list(objects), keepalive
@@ -95,7 +98,13 @@ class VMExecutable(AnyExecutable):
     @property
     def memory(self) -> MemoryInfo:
         """The bytes of its constants; what it works in depends on its decisions."""
-        return MemoryInfo(self.metadata.get("weights_bytes", 0), None, None)
+        return MemoryInfo(self.metadata.get("weights_bytes", 0), None, None, self._no_memory_of)
+
+    def _no_memory_of(self, *args: Any, **named: Any) -> NoReturn:
+        raise errors.InputError(
+            f"{self.name}: memory: the model decides while it runs, and what it needs is not known "
+            "before; exe.limit(memory=...) bounds it, exe.profile(...) says what a run took"
+        )
 
     def limit(self, *, memory: int | None = None, turns: int | None = None) -> None:
         """Limits for calls that begin from now on; one that meets them ends with RuntimeFailure.
@@ -120,14 +129,36 @@ class VMExecutable(AnyExecutable):
         errors.at_least(1, "profile", repeat=repeat)
         kernels = [{k: v for k, v in m.items() if not _symbolic(k, v)}
                    for m in self.metadata["kernels"]]  # fmt: skip
-        probe = Probe(native.host_of(0) if self.native is None else self.native.host, len(kernels))
+        sites = self.metadata.get("sites", [])
+        host = native.host_of(0) if self.native is None else self.native.host
+        probe = Probe(host, len(kernels) + len(sites))
         code = None if self.native is None else self.native.on(probe.host)
         program = replace(self.program, segments=[e.on(probe) for e in self.program.segments])
         given = self._interface.in_order(args, named)
         timed = wall_clock(lambda: self._called(given, code, program))
         timed(1)
         runs = measured(probe, timed, repeat)
-        return report(self.name, kernels, {}, probe.calls, runs, chosen=True)
+        made = report(self.name, kernels, {}, probe.calls[: len(kernels)], runs, chosen=True)
+        if self.native is None:
+            return made
+        return replace(made, control=self._control(given, probe, runs))
+
+    def _control(
+        self, given: Sequence[Any], probe: Probe, runs: Sequence[ProfiledRun]
+    ) -> ControlTimes:
+        """What the last of some runs decided, and the events of another one."""
+        assert self.native is not None
+        trace = Trace(self.native.host)
+        self.native.on(trace.host)(given)
+        memory = self.native.used()
+        names = [k["name"] for k in self.metadata["kernels"]]
+        sites, first = self.metadata.get("sites", []), len(names)
+        times = [median([r.spent[first + n] for r in runs]) for n in range(len(sites))]
+        calls = probe.calls[first:]
+        named = [(name, "kernel") for name in names] + [(name, "control") for name in sites]
+        events = [(*named[n], begin, end) for n, begin, end in trace.events() if n < len(named)]
+        counted = tuple(zip(sites, calls, times, strict=True))
+        return ControlTimes(counted, *memory, tuple(events), trace.lost)
 
     @property
     def bytecode(self) -> str:
@@ -497,7 +528,10 @@ def _move(program: Program, regs: list[Any], i: Any) -> None:
 
 
 def _segment(program: Program, regs: list[Any], i: Any) -> None:
-    made = program.segments[i[2]](*_arrays(regs, i[3]))
+    code, given = program.segments[i[2]], _arrays(regs, i[3])
+    for n in code.signature.updates:  # others may have the value, too
+        given[n] = given[n].copy()
+    made = code(*given)
     places = i[1]
     if len(places) == 1:
         regs[places[0]] = made

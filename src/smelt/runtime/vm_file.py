@@ -22,7 +22,7 @@ from smelt.runtime import abi
 from smelt.runtime.dtypes import DTYPE_CODES, numpy_dtype
 from smelt.runtime.errors import LoadError
 from smelt.runtime.executable import value_info
-from smelt.runtime.metadata import dimensions, parse_interface
+from smelt.runtime.metadata import dimensions, parse_interface, update_numbers
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_host import HOST_OPS
@@ -129,9 +129,12 @@ def _check_segments(code: _Program, listed: Sequence[Mapping[str, Any]]) -> Sequ
         said = tensor_numbers(segment)
         counts = [len(segment[r]) for r in ("inputs", "outputs")]
         counts += [len(segment.get("symbols", [])), segment["first_kernel"]]
+        becomes = update_numbers(segment)
+        width = ctypes.c_int64 * place.input_count
+        told = width.from_address(place.updates) if place.updates else ()
         true = [place.input_count, place.output_count, place.symbol_count, first]
         known = (ctypes.c_int64 * len(said)).from_address(place.tensors) if said else ()
-        if counts != true or said != list(known):
+        if counts != true or said != list(known) or becomes != list(told):
             raise LoadError("the program is damaged: its code says other things of a segment")
         first += len(segment["kernels"])
     return places

@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from smelt.runtime.container import ADT
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import InputError
 from smelt.runtime.images import decode
+from smelt.runtime.ndarray import array, empty, wrapped
+from smelt.runtime.packed import get_global_func
 
 Array = npt.NDArray[Any]
 
@@ -164,6 +167,40 @@ def topk(
     if ret_type == "both":
         return values, places
     return values if ret_type == "values" else places
+
+
+@host_op("packed")
+def packed(
+    *args: Array, func: str, inplace: list[int], outputs: list[Any], fresh: bool
+) -> Array | tuple[Array, ...]:
+    """What a registered function gives for NDArrays.
+
+    inplace  for each result the operand that it updates, or -1; what it writes to is a copy
+    outputs  element types and extents of the results, None for those that are not known before
+    fresh    it gets the results behind the operands, and writes to them
+    """
+    f: Any = get_global_func(func)
+    given = [array(a) if n in inplace else wrapped(np.asarray(a, order="C"))
+             for n, a in enumerate(args)]  # fmt: skip
+    made = [empty(tuple(dims), dtype) for dtype, dims in outputs] if fresh else []
+    told = f(*given, *made)
+    if not fresh:
+        listed = list(told) if isinstance(told, tuple | list | ADT) else [told]
+        gives = [n for n in range(len(outputs)) if not inplace or inplace[n] < 0]
+        if len(listed) < len(gives) or (not inplace and len(listed) > len(gives)):
+            raise InputError(f"{func} gave {len(listed)} results, {len(gives)} needed")
+        own = dict(zip(gives, listed, strict=False))
+        made = [own[n] if n in own else given[inplace[n]] for n in range(len(outputs))]
+    results = [np.asarray(m) for m in made]
+    for n, (result, (dtype, dims)) in enumerate(zip(results, outputs, strict=True)):
+        fits = len(dims) == result.ndim and all(
+            want in (None, have) for want, have in zip(dims, result.shape, strict=True)
+        )
+        if not fits or result.dtype != numpy_dtype(dtype):
+            shown = ", ".join(["?" if d is None else str(d) for d in dims])
+            raise InputError(f"{func}: result {n} is {result.dtype}{list(result.shape)}; "
+                             f"{dtype}[{shown}] needed")  # fmt: skip
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 # ------------------------------------------------------------------------- sizes, lists of tensors

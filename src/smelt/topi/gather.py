@@ -15,7 +15,7 @@ from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
 from . import common
-from .program import copied, loops, program, seq, store, when
+from .program import copied, loops, program, rows, seq, store, when
 from .reference import Array, widened
 from .registry import op
 from .sort import first_of, order_array, order_of
@@ -216,11 +216,12 @@ _JOIN: dict[str, Callable[[Any, Any], Expr]] = {
 
 def _scattered(
     x: Tensor, indices: Tensor, updates: Tensor, reduction: str, name: str,
-    place: Callable[[tuple[Expr, ...]], tuple[list[Expr], list[Expr]]],
+    place: Callable[[tuple[Expr, ...]], tuple[list[Expr], list[Expr]]], wide: bool,
 ) -> Tensor:  # fmt: skip
     """x with updates joined in one after another, in row-major order.
 
     place  position of an update -> (conditions that it counts, where it belongs)
+    wide   whether neighbours along the last dimension have places beside each other
     """
     common.one_of(_JOIN, reduction=reduction)
     to = common.wide(x.dtype) if reduction in ("add", "mul") else x.dtype
@@ -231,7 +232,8 @@ def _scattered(
             new = _JOIN[reduction](result[tuple(at)], cast(to, updates[i]))
             return when(all_of(counts), store(result, at, new))
 
-        return seq(copied(x, result), loops(updates.shape, one))
+        each = rows(updates.shape, one) if wide else loops(updates.shape, one)
+        return seq(copied(x, result), each)
 
     found = program([x.shape], [to], [x, indices, updates], body, name)[0]
     return common.stored(found, x.dtype)
@@ -259,7 +261,10 @@ def scatter_elements(
         at = _wrapped(indices[i], x.shape[axis])
         return [at >= 0, at < x.shape[axis]], [*i[:axis], at, *i[axis + 1 :]]
 
-    return _scattered(x, indices, updates, reduction, "scatter_elements", place)
+    return _scattered(x, indices, updates, reduction, "scatter_elements", place, False)
+
+
+scatter_elements.updates(scatter_elements.fn)
 
 
 _JOIN_ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
@@ -305,7 +310,10 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
         inside = [c for at, n in zip(row, x.shape, strict=False) for c in (at >= 0, at < n)]
         return inside, [*row, *i[outer:]]
 
-    return _scattered(x, indices, updates, reduction, "scatter_nd", place)
+    return _scattered(x, indices, updates, reduction, "scatter_nd", place, depth < len(x.shape))
+
+
+scatter_nd.updates(scatter_nd.fn)
 
 
 @scatter_nd.numpy

@@ -99,21 +99,32 @@ def _nested(
     return stmt
 
 
-def copied(source: Tensor, target: Tensor) -> Stmt:
-    """All elements of one tensor in another of the same shape, converted to its type."""
+def rows(shape: Sequence[Expr], one: Callable[[tuple[Expr, ...]], Stmt], outer: int = 0) -> Stmt:
+    """The body for every point of a box, several along the last dimension at once where its extent
+    is a multiple of a vector.
 
-    def one(i: Sequence[Expr]) -> Stmt:
-        return store(target, i, cast(target.dtype, source[tuple(i)]))
-
-    shape = source.shape
-    last = value_of(shape[-1]) if shape else None
-    if last is None or last % VECTOR:
-        return loops(shape, one)
+    outer  how many loops are shared out among processors where that is known to be worth it
+    """
+    last, work = value_of(shape[-1]) if shape else None, value_of(product(shape))
+    kind = "serial" if work is None else sharing(const(work, INDEX))
 
     def row(i: tuple[Expr, ...]) -> Stmt:
         return loop(VECTOR, lambda j: one((*i[:-1], i[-1] * VECTOR + j)), "lane", "vectorized")
 
-    return loops((*shape[:-1], last // VECTOR), row)
+    whole = last is not None and last % VECTOR == 0
+    extents: list[ExprLike] = [*shape]
+    if whole and last is not None:
+        extents[-1] = last // VECTOR
+    point = tuple([Var(f"i{d}") for d in range(len(extents))])
+    inner = _nested(point[outer:], extents[outer:], (row if whole else one)(point))
+    for v, e in reversed(list(zip(point[:outer], extents, strict=False))):
+        inner = For(v, const(0, INDEX), convert(e, INDEX), inner, kind)
+    return inner
+
+
+def copied(source: Tensor, target: Tensor) -> Stmt:
+    """All elements of one tensor in another of the same shape, converted to its type."""
+    return rows(source.shape, lambda i: store(target, i, cast(target.dtype, source[tuple(i)])))
 
 
 def filled_with(target: Tensor, value: Expr) -> Stmt:

@@ -154,6 +154,7 @@ class Op:
         self.commutative, self.channels_last, self.chooses = commutative, channels_last, chooses
         self.rule: Rule | None = None
         self.bodies: list[Body] = []
+        self.update: Callable[..., Any] | None = None
         self.meaning: Meaning | None = None
         self.__doc__ = fn.__doc__
         self.operands: list[str] = []
@@ -206,6 +207,20 @@ class Op:
             return fn
 
         return enter
+
+    def updates(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """`@my_op.updates`: its algorithm as a copy of the first operand, some elements of which
+        are changed then. Where nothing else reads that operand, the kernel changes its memory.
+
+        fn  a function like the operator's own
+        """
+        if self.user_defined:
+            raise CompileError(
+                f"{self.name} is an operator of your own, of which other processes only have the "
+                "program; R.call_tir_inplace calls a program that writes to its operands"
+            )
+        self.update = fn
+        return fn
 
     def schedule(self, rule: Rule) -> Rule:
         """`@my_op.schedule`: a function (sch, machine) that schedules kernels with this operator.

@@ -9,6 +9,7 @@ import numpy as np
 from smelt.ir.build import all_of, any_of, if_then_else, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, cast
 from smelt.te.tensor import Tensor
+from smelt.tir.nodes import Stmt
 
 from .common import (
     agree,
@@ -23,6 +24,7 @@ from .common import (
     take_matrices,
     tensor,
 )
+from .program import copied, loops, program, rows, seq, store, when
 from .reference import Array
 from .registry import op
 
@@ -129,6 +131,27 @@ def write_sequence(
         return if_then_else(inside, update[(*i[:along], place, *i[along + 1 :])], x[i])
 
     return tensor(x.shape, body, "write_sequence")
+
+
+@write_sequence.updates
+def _(x: Tensor, update: Tensor, begins: Tensor, *, axis: int, circular: bool) -> Tensor:
+    """Writes the run alone."""
+    along = axis_of(axis, len(x.shape))
+    length = x.shape[along]
+
+    def body(result: Tensor) -> Stmt:
+        def one(i: tuple[Expr, ...]) -> Stmt:
+            place = cast(INDEX, begins[i[0]]) + i[along]
+            place = place % length if circular else place
+            at = [*i[:along], place, *i[along + 1 :]]
+            return when(all_of(place >= 0, place < length), store(result, at, update[i]))
+
+        wide = along < len(x.shape) - 1  # else neighbours have places, and conditions, of their own
+        each = rows(update.shape, one, along) if wide else loops(update.shape, one)
+        return seq(copied(x, result), each)
+
+    (found,) = program([x.shape], [x.dtype], [x, update, begins], body, "write_sequence")
+    return found
 
 
 @write_sequence.numpy

@@ -54,13 +54,42 @@ def as_onnx(model: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return torch.onnx.export(model, dynamo=True, verbose=False).model_proto
+            lost = _lost_updates(model)
+            found = None if lost else torch.onnx.export(model, dynamo=True, verbose=False)
         except Exception as e:
             reason = next(iter(str(e).strip().splitlines()), "")
             raise ImportFailure(f"torch cannot export the program: {type(e).__name__}: {reason}"
                                 ) from e  # fmt: skip
         finally:
             said.setLevel(level)
+    if found is None:
+        raise ImportFailure(
+            f"the program writes to {', '.join(lost)}, and ONNX has no such effect: give what it "
+            "changes as inputs of forward and return it, then smelt.compile(..., "
+            "state={input: output}) keeps and updates it"
+        )
+    return found.model_proto
+
+
+def _lost_updates(program: Any) -> list[str]:
+    """What a program writes to, where that counts later: its buffers and inputs. Statistics that
+    BatchNorm collects, and what nothing reads, do not."""
+    kinds = {spec.kind.name for spec in program.graph_signature.input_specs}
+    if "BUFFER" not in kinds and not any("_." in str(n.target) for n in program.graph.nodes):
+        return []  # no operator in place, no buffers
+    plain = program.run_decompositions({})  # without operators in place
+    signature, nodes = plain.graph_signature, {n.name: n for n in plain.graph.nodes}
+    inputs = {spec.target: nodes[spec.arg.name] for spec in signature.input_specs
+              if spec.kind.name == "BUFFER"}  # fmt: skip
+    found = [f"its input {name!r}" for name in signature.user_inputs_to_mutate.values()]
+    for made, buffer in signature.buffers_to_mutate.items():
+        new = nodes[made]
+        source = new.args[0] if new.all_input_nodes else new
+        statistics = "batch_norm" in str(getattr(source, "target", ""))
+        unread = set(inputs[buffer].users) <= {new}
+        if len(new.users) > 1 or not (statistics or unread):
+            found.append(f"its buffer {buffer!r}")
+    return found
 
 
 def to_onnx(

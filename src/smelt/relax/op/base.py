@@ -10,7 +10,17 @@ from smelt.ir.errors import TypeMismatch
 from ..compose import create
 from ..compose.common import count_of, dtype_of, legal, rank_of, scalar, shape_of
 from ..compose.operands import value
-from ..nodes import Call, Function, GlobalVar, RelaxExpr, Tuple, call_function
+from ..host_ops import packed_call
+from ..nodes import (
+    INPLACE,
+    Call,
+    Function,
+    GlobalVar,
+    RelaxExpr,
+    Tuple,
+    call_function,
+    check_inplace,
+)
 from ..nodes import call_tir as call_program
 from .entry import entry, refused, shape_given, size_given, type_given
 from .registry import builder
@@ -39,6 +49,69 @@ def call_tir_with_grad(
 ) -> Call:  # fmt: skip
     """call_tir; what its derivative would be is not kept."""
     return call_tir(gvar, args, out_sinfo, tir_vars)
+
+
+@builder("call_tir_inplace")
+def call_tir_inplace(
+    gvar: Any, args: Any, inplace_indices: Any, out_sinfo: Any = None, tir_vars: Any = None, *,
+    out_ty: Any = None,
+) -> Call:  # fmt: skip
+    """A tensor program that writes to some of its operands, which are its results then.
+
+    inplace_indices  for each result the number of the operand, or -1: it gets memory of its own
+    """
+    made = call_tir(gvar, args, out_sinfo, tir_vars, out_ty=out_ty)
+    many = isinstance(inplace_indices, list | tuple)
+    given = tuple(inplace_indices) if many else (inplace_indices,)
+    check_inplace("relax.op.call_tir_inplace", made, given)
+    return made.replace(attrs={INPLACE: given})
+
+
+@builder("call_pure_packed")
+def call_pure_packed(func: Any, *args: Any, sinfo_args: Any = None) -> Call:
+    """A function that is registered by name (smelt.register_func), applied to values.
+
+    It gets NDArrays, and gives one, or as many in a tuple or list as sinfo_args has types. Python
+    runs it.
+    """
+    where = "relax.op.call_pure_packed"
+    return packed_call(_registered(where, func), _operands(where, args), _said(where, sinfo_args))
+
+
+@builder("call_dps_packed")
+def call_dps_packed(func: Any, args: Any, out_sinfo: Any = None) -> Call:
+    """The same of a function that gets its results behind its operands and writes to them.
+
+    out_sinfo  the type of the result, or a list of types, whose sizes are numbers
+    """
+    where = "relax.op.call_dps_packed"
+    kind = _said(where, out_sinfo)
+    return packed_call(_registered(where, func), _operands(where, args), kind, fresh=True)
+
+
+@builder("call_inplace_packed")
+def call_inplace_packed(
+    func: Any, *args: Any, inplace_indices: Any = 0, sinfo_args: Any = None
+) -> Call:
+    """The same of a function that writes to some of its operands, which are its results then.
+
+    inplace_indices  for each result the number of the operand, or -1: the function gives it
+    """
+    where = "relax.op.call_inplace_packed"
+    many = isinstance(inplace_indices, list | tuple)
+    given = tuple(inplace_indices) if many else (inplace_indices,)
+    kind = _said(where, sinfo_args)
+    return packed_call(_registered(where, func), _operands(where, args), kind, given)
+
+
+def _registered(where: str, func: Any) -> str:
+    legal(isinstance(func, str), f"{where}: the function is {func!r}; its name is legal")
+    return str(func)
+
+
+def _said(where: str, kind: Any) -> Any:
+    legal(kind is not None, f"{where}: the result's type has to be given")
+    return type_given(kind)
 
 
 def _name(where: str, given: Any) -> GlobalVar:
@@ -190,15 +263,10 @@ _same("memory.ensure_zero_offset", doc="The value: values are dense.")
 # --------------------------------------------------------------------------------- refused
 
 refused(
-    ["call_dps_packed", "call_pure_packed", "call_inplace_packed", "call_py_func",
-     "call_builtin_with_ctx"],
+    ["call_py_func", "call_builtin_with_ctx"],
     "a graph calls no Python function; te.extern in a PrimFunc (call_tir), or a registered "
     "codegen (smelt.byoc) brings foreign code in",
 )  # fmt: skip
-refused(
-    ["call_tir_inplace"],
-    "values are never written to; call_tir gives a new one, and the memory plan reuses memory",
-)
 refused(
     ["print", "assert_op"],
     "a graph has values and no effects; make a value a result, or compare it after the run",

@@ -53,6 +53,8 @@ from smelt.tir.facts import analyzer_of
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
+COPIED = "copy"
+"""The name of kernels that only copy."""
 LAYOUT = "layout"
 """The attribute of a call: per result the dimensions in memory, outermost first."""
 
@@ -441,7 +443,7 @@ class _Chooser:
             return found
         t = tensor_type_of(at.value)
         p = Var("p0", t)
-        op = self.function("copy", Function((p,), call("reshape", p, shape=t.shape)))
+        op = self.function(COPIED, Function((p,), call("reshape", p, shape=t.shape)))
         made = Call(op, (at.value,), _attrs([order]), t)
         place = _Origin(made, dense_in_order(t.shape, order), None, True, None)
         self.copies[at.value, order] = place

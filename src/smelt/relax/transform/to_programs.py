@@ -103,6 +103,14 @@ def other_bodies(group: nodes.Function) -> list[Bodies]:
     return found
 
 
+def update_bodies(group: nodes.Function) -> Bodies:
+    """The way to compute a function of one operator as a copy that is changed, if it has one."""
+    c = group.body
+    if not (isinstance(c, nodes.Call) and isinstance(c.op, Op) and c.op.update):
+        return OWN
+    return {c: Body("update", c.op.update, lambda types, attrs: True)}
+
+
 def _types(call: nodes.Call) -> list[Any]:
     return [None if a is None else a.type for a in call.args]
 
