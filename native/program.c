@@ -496,11 +496,13 @@ static int32_t service_segment(smelt_run *run, smelt_object **slots, const int64
     }
     for (int64_t i = 0; i < s->output_count; i++)
         run->made[i] = NULL;
-    for (int64_t i = 0; s->updates != NULL && i < s->input_count && status == SMELT_OK; i++)
-        if (s->updates[i] >= 0)
-            status = take_over(run, s, slots, places, i);
+    for (int64_t i = 0; s->updates != NULL && i < s->input_count; i++) {
+        status = s->updates[i] < 0 ? SMELT_OK : take_over(run, s, slots, places, i);
+        if (status != SMELT_OK)
+            return status;
+    }
     const int64_t *extents = run->extents;
-    for (int64_t i = 0; i < s->output_count && status == SMELT_OK; i++) {
+    for (int64_t i = 0; i < s->output_count; i++) {
         int64_t dtype = *t++, rank = *t++;
         smelt_object *made = run->made[i];
         if (made == NULL)
@@ -512,8 +514,7 @@ static int32_t service_segment(smelt_run *run, smelt_object **slots, const int64
         extents += rank;
         t += rank;
     }
-    if (status == SMELT_OK)
-        status = reserve(run, bytes);
+    status = reserve(run, bytes);
     if (status != SMELT_OK)
         return status;
     status = s->entry(&run->host, run->tensors, run->sizes, run->weights, run->workspace);

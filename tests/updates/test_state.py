@@ -211,6 +211,18 @@ def test_memory_is_known_before_a_call() -> None:
         smelt.compile(nets.filled(3)).memory(np.asarray(1), np.zeros((3, 8), "float32"))
 
 
+def test_the_number_of_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SMELT_MAX_CACHED_PLANS", "2")
+    exe: Any = smelt.compile(nets.step("concat"), threads=1)
+    past = np.ones((2, 1, nets.HEADS, 6, nets.DEPTH), "float32")
+    for rows in (1, 2, 3, 4):
+        exe(*nets.step_inputs(0), *past[..., :rows, :].copy())
+    assert len(exe._plans) == 2
+    monkeypatch.setenv("SMELT_MAX_CACHED_PLANS", "few")
+    with pytest.raises(InputError, match="SMELT_MAX_CACHED_PLANS='few' is not a number of plans"):
+        smelt.compile(nets.step("concat"), threads=1)
+
+
 def test_two_threads_on_one_state() -> None:
     exe = stateful()
     errors: list[str] = []

@@ -250,11 +250,7 @@ class _Writer:
                 places = self.listed([*_given(x[2], last), *x[0]])
                 return [self.on_slots("segment", places, x[1])]
             case "Invoke":
-                return [
-                    self.invoke(
-                        x[1], _given(x[2], last), self.slots.access_ptr(), const(x[0], INDEX)
-                    )
-                ]
+                return [self.invoke(x[1], _given(x[2], last), x[0])]
             case "TailInvoke" if x[0] == self.index:
                 again = tir.BufferStore(self.turn, const(1, INDEX), (const(0, INDEX),))
                 moved = self.on_slots(
@@ -264,19 +260,17 @@ class _Writer:
                 return [_probe(self.turns, 1), moved, again]
             case "TailInvoke":  # through a slot of its own, which is free where the function ends
                 own = x[1][0] if x[1] else 0
-                call = self.invoke(
-                    x[0], _given(x[1], x[1]), self.slots.access_ptr(), const(own, INDEX)
-                )
-                return [call, self.leave(own)]
+                return [self.invoke(x[0], _given(x[1], x[1]), own), self.leave(own)]
             case "Ret":
                 return [self.leave(x[0])]
             case "InvokeHost":
                 return self.host(x[1], x[2], x[0], x[3])
         raise InternalError(f"{self.source.name}: no native form for {name}")
 
-    def invoke(self, index: int, args: Sequence[int], slots: Expr, result: Expr) -> tir.Stmt:
-        """A call of another function of the program."""
-        given = (StringImm(function_name(index)), slots, self.listed(args), result)
+    def invoke(self, index: int, args: Sequence[int], result: int) -> tir.Stmt:
+        """A call of another function of the program; args, result: this function's registers."""
+        slots, place = self.slots.access_ptr(), const(result, INDEX)
+        given = (StringImm(function_name(index)), slots, self.listed(args), place)
         return tir.Evaluate(Call("int32", "smelt.call_kernel", given))
 
     def leave(self, register: int) -> tir.Stmt:

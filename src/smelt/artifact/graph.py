@@ -16,7 +16,7 @@ from smelt.relax import nodes as relax
 from smelt.relax.graph import is_foreign
 from smelt.relax.nodes import INPLACE
 from smelt.relax.shapes import sizes_of_parameters
-from smelt.relax.transform.choose_layouts import COPIED, layout_of
+from smelt.relax.transform.choose_layouts import COPIED, copy_of, layout_of
 from smelt.relax.transform.engine import order
 from smelt.relax.updates import UPDATES, Updates, given, root_of
 from smelt.relax.views import View, dense, dense_in_order, is_dense, same, view_of
@@ -200,9 +200,7 @@ class _Planner:
     def copy(self, source: Place, target: Storage) -> Place:
         """A launch that copies a value."""
         place = Place(target, dense(source.view.shape))
-        p = relax.Var("p0", TensorType(source.view.shape, target.dtype))
-        body = relax.call("reshape", p, shape=source.view.shape)
-        group = relax.Function((p,), body, {"primitive": True, "name": COPIED})
+        group = copy_of(TensorType(source.view.shape, target.dtype))
         self.launches.append(Launch(group, (source,), (place,), COPIED))
         return place
 

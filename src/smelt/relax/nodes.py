@@ -450,16 +450,24 @@ INPLACE = "inplace"
 operand whose memory it is, or -1."""
 
 
-def call_tir(
-    func: GlobalVar, args: Sequence[RelaxExpr], type: Type, name: str = "",
-    inplace: Sequence[int] = (),
-) -> Call:  # fmt: skip
-    """A tensor program of the module applied to values; results have the given type.
+def call_tir(func: GlobalVar, args: Sequence[RelaxExpr], type: Type, name: str = "") -> Call:
+    """A tensor program of the module applied to values; results have the given type."""
+    return Call(func, tuple(args), {}, type, name)
 
-    inplace  for each result the operand that the program updates to it, or -1
+
+def updating(where: str, c: Call, indices: Any) -> Call:
+    """A call of a tensor program that writes to its operands; indices: see `given_indices`.
+
+    Raises TypeMismatch, in which `where` says who asks, where they cannot be.
     """
-    attrs = {INPLACE: tuple(inplace)} if inplace else {}
-    return Call(func, tuple(args), attrs, type, name)
+    given = given_indices(indices)
+    check_inplace(where, c, given)
+    return c.replace(attrs={INPLACE: given})
+
+
+def given_indices(indices: Any) -> tuple[Any, ...]:
+    """What is given of INPLACE: an index for each result, or that of the only one."""
+    return tuple(indices) if isinstance(indices, list | tuple) else (indices,)
 
 
 def same_types(a: Type, b: Type) -> bool:

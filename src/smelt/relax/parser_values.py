@@ -298,14 +298,11 @@ class ValueReader(TypeReader):
         if indices is None:
             self.fail(node, "inplace_indices is missing", "an operand's number, or -1, for each "
                       "result")  # fmt: skip
-        data = self.data(indices)
-        many = tuple(data) if isinstance(data, list | tuple) else (data,)
         made = self.program_call(node, func, given, result)
         try:
-            nodes.check_inplace("R.call_tir_inplace", made, many)
+            made = nodes.updating("R.call_tir_inplace", made, self.data(indices))
         except SmeltError as e:
             self.fail(indices, str(e))
-        made = made.replace(attrs={nodes.INPLACE: many})
         self.updated.update(dict.fromkeys(written_operands(made), made.callee))
         return made
 
@@ -325,8 +322,7 @@ class ValueReader(TypeReader):
     def special_call_inplace_packed(self, node: ast.Call) -> nodes.RelaxExpr:
         """R.call_inplace_packed("name", x, inplace_indices=[0], sinfo_args=[R.Tensor(...)])."""
         indices, said = self.keywords(node, "inplace_indices", "sinfo_args")
-        data = 0 if indices is None else self.data(indices)
-        many = tuple(data) if isinstance(data, list | tuple) else (data,)
+        many = nodes.given_indices(0 if indices is None else self.data(indices))
         made = self.packed(node, node.args[:1], node.args[1:], said, inplace=many)
         self.updated.update({made.args[i]: made.attrs["func"] for i in many if i >= 0})
         return made

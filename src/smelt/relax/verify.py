@@ -267,10 +267,11 @@ class _Verifier:
         for x in written_operands(node):
             if node.args.count(x) > 1:
                 self.fail(node, "what it updates in place is another operand, too")
-        again = [r for r in readers if set(written_operands(r)) & set(written_operands(node))]
-        for r in [*([late] if late else []), *again]:
-            self.fail(node, f"what it updates in place is used by {_label(r)}too; give that one "
-                      "the result")  # fmt: skip
+        own = set(written_operands(node))
+        again = late or next((r for r in readers if own.intersection(written_operands(r))), None)
+        if again is not None:
+            self.fail(node, f"what it updates in place is used by {_label(again)}too; give that "
+                      "one the result")  # fmt: skip
 
     # --------------------------------------------------------------------- tensor programs
 

@@ -164,23 +164,23 @@ def check_cpu(metadata: Mapping[str, Any], who: str = "") -> None:
 def check_environment() -> int | None:
     """What SMELT_NUM_THREADS says, if anything; refuses what means nothing."""
     text = os.environ.get("SMELT_NUM_THREADS", "")
-    if text and not (text.isdecimal() and int(text) > 0):
-        raise InputError(
-            f"environment variable SMELT_NUM_THREADS={text!r} is not a number of threads; "
-            "legal: 1 or more, or unset for all CPUs of this process"
-        )
-    return int(text) if text else None
+    return _number_in("SMELT_NUM_THREADS", text, "threads", "all CPUs of this process")
 
 
 def most_plans() -> int:
     """How many shapes of inputs an executable remembers: SMELT_MAX_CACHED_PLANS, or 64."""
-    text = os.environ.get("SMELT_MAX_CACHED_PLANS", "") or "64"
-    if not (text.isdecimal() and int(text) > 0):
+    text = os.environ.get("SMELT_MAX_CACHED_PLANS", "")
+    return _number_in("SMELT_MAX_CACHED_PLANS", text, "plans", "64") or 64
+
+
+def _number_in(variable: str, text: str, what: str, otherwise: str) -> int | None:
+    """What an environment variable says, if anything; refuses what is no number of such things."""
+    if text and not (text.isdecimal() and int(text) > 0):
         raise InputError(
-            f"environment variable SMELT_MAX_CACHED_PLANS={text!r} is no number of plans; legal: 1 "
-            "or more, or unset for 64"
+            f"environment variable {variable}={text!r} is not a number of {what}; "
+            f"legal: 1 or more, or unset for {otherwise}"
         )
-    return int(text)
+    return int(text) if text else None
 
 
 def cores() -> int:
@@ -195,6 +195,18 @@ def host_of(threads: int) -> Host:
     host.keep = view
     library().smelt_host_init(ctypes.addressof(host), ctypes.addressof(view), threads)
     return host
+
+
+def listening(host: Host, probe: str, sink: ctypes.Structure, *kept: object) -> Host:
+    """A host like another one that tells one of the runtime's probes of kernels.
+
+    probe  the function's name; kept: what the sink refers to
+    """
+    made = Host.from_buffer_copy(host)
+    made.probe = ctypes.cast(getattr(library(), probe), c_void_p)
+    made.probe_sink = ctypes.addressof(sink)
+    made.keep = sink, kept, host
+    return made
 
 
 def num_threads() -> int:

@@ -260,7 +260,7 @@ class NativeExecutable(Executable, Timed):
         """A call that writes to some of its inputs, which are results then."""
         addresses = [a.ctypes.data for a in args]
         self.signature.check_updated(args, addresses)
-        same = {o: args[i] for i, o in self._updates.items()}
+        sources = self.signature.sources
         held: list[AnyArray] = []
         for n, mask in enumerate(plan.masks):
             if addresses[n] & mask:
@@ -268,9 +268,10 @@ class NativeExecutable(Executable, Timed):
                 addresses[n] = held[-1].ctypes.data
         results = []
         for o, (shape, dtype, size, spares) in enumerate(plan.outputs):
-            fresh = o not in same
-            made = NDArray(shape, dtype, Memory(size, spares), self._device) if fresh else None
-            results.append(wrapped(same[o]) if made is None else made)
+            if o in sources:
+                results.append(wrapped(args[sources[o]]))
+            else:
+                results.append(NDArray(shape, dtype, Memory(size, spares), self._device))
             addresses.append(results[-1].address)
         frames = self._idle()
         try:
@@ -373,10 +374,10 @@ class NativeExecutable(Executable, Timed):
         self.signature.check_updated(views, [v.ctypes.data for v in views])
         plan = self._plan_for(tuple(views))
         if outputs is None:
-            same = {o: i for i, o in self._updates.items()}
+            sources = self.signature.sources
             results: list[Any] = [
-                wrapped(views[same[n]])
-                if n in same
+                wrapped(views[sources[n]])
+                if n in sources
                 else NDArray(shape, dtype, Memory(size), self._device)
                 for n, (shape, dtype, size, _) in enumerate(plan.outputs)
             ]

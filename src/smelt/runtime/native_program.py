@@ -110,7 +110,6 @@ class NativeProgram:
         self.interface, self.inputs, self.results = interface, interface.inputs, tuple(results)
         self.address, self.weights, self.host = address, weights, host
         self.updates = interface.updates
-        self._sources = {o: i for i, o in self.updates.items()}
         self._codes = [DTYPE_CODES[i.dtype] for i in self.inputs]
         self._kinds = [(numpy_dtype(o.dtype), len(o.shape)) for o in self.results]
         self._plans: dict[tuple[Any, ...], _Plan] = {}
@@ -186,7 +185,7 @@ class NativeProgram:
         """The results; the memory of one that was updated in place stays its owner's."""
         found = []
         for n, (dtype, rank) in enumerate(self._kinds):
-            address, i = frame.made[_WORDS * n], self._sources.get(n, -1)
+            address, i = frame.made[_WORDS * n], self.interface.sources.get(n, -1)
             if i >= 0 and address == frame.words[_WORDS * i]:
                 found.append(wrapped(args[i]))
                 continue

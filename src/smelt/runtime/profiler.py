@@ -14,7 +14,7 @@ from smelt.runtime.bound import BoundCall
 from smelt.runtime.errors import at_least
 from smelt.runtime.expression import evaluate
 from smelt.runtime.kernel_times import KernelTime, ProfiledRun
-from smelt.runtime.native import Host, Profile, library
+from smelt.runtime.native import Host, Profile, listening
 from smelt.runtime.report import ProfileReport
 
 Times = npt.NDArray[np.float64]
@@ -35,11 +35,8 @@ class Probe:
 
     def watching(self, host: Host) -> Host:
         """A host like this one that tells this probe."""
-        made = Host.from_buffer_copy(host)
-        made.probe = ctypes.cast(library().smelt_profile_probe, ctypes.c_void_p)
-        made.probe_sink = ctypes.addressof(self._sink)
-        made.keep = self._sink, self._start, self._spent, self._calls, host
-        return made
+        kept = self._start, self._spent, self._calls
+        return listening(host, "smelt_profile_probe", self._sink, *kept)
 
     def clear(self) -> None:
         """Forget what was noted."""
@@ -70,10 +67,7 @@ class Trace:
         """host: whose threads are used."""
         self._what, self._time = (np.zeros(_MOST_EVENTS, np.int64) for _ in "ab")
         self._sink = _Sink(_MOST_EVENTS, 0, self._what.ctypes.data, self._time.ctypes.data)
-        self.host = Host.from_buffer_copy(host)
-        self.host.probe = ctypes.cast(library().smelt_trace_probe, ctypes.c_void_p)
-        self.host.probe_sink = ctypes.addressof(self._sink)
-        self.host.keep = self._sink, self._what, self._time, host
+        self.host = listening(host, "smelt_trace_probe", self._sink, self._what, self._time)
 
     def events(self) -> list[tuple[int, int, int]]:
         """What ended: its number, and when it began and ended, in nanoseconds."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 from smelt.runtime import abi
-from smelt.runtime.native import Host, library
+from smelt.runtime.native import Host, listening
 
 _INTERRUPTED = ctypes.CFUNCTYPE(ctypes.c_int32)
 
@@ -25,11 +25,7 @@ def in_main_thread() -> bool:
 
 def watched(host: Host) -> Host:
     """A host like this one whose runs end between two kernels where a signal asks for it."""
-    made, watch = Host.from_buffer_copy(host), _Watch(0, ASK)
-    made.probe = ctypes.cast(library().smelt_watch_probe, ctypes.c_void_p)
-    made.probe_sink = ctypes.addressof(watch)
-    made.keep = watch, host
-    return made
+    return listening(host, "smelt_watch_probe", _Watch(0, ASK))
 
 
 def raised() -> BaseException:

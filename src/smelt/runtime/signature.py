@@ -85,6 +85,7 @@ class Interface:
         updates  the inputs that a run may write to, and the output that each becomes
         """
         self.updates = dict(updates)
+        self.sources = {o: i for i, o in self.updates.items()}
         self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
         self._positions = {info.name: i for i, info in enumerate(self.inputs)}
 

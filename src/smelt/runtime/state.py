@@ -24,7 +24,7 @@ from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import InputError, LoadError, unknown
 from smelt.runtime.executable import Executable, Results
 from smelt.runtime.expression import evaluate, names_in
-from smelt.runtime.ndarray import NDArray, wrapped
+from smelt.runtime.ndarray import NDArray, array, wrapped
 from smelt.runtime.params import load_param_dict_from_file, save_param_dict_to_file
 from smelt.runtime.report import BenchmarkResult, CallMemory, MemoryInfo, ProfileReport
 from smelt.runtime.signature import Interface, TensorInfo, listing
@@ -88,7 +88,7 @@ class State(Mapping[str, NDArray]):
         """A state of its own with equal values."""
         made = State(self._name, list(self._infos.values()))
         with self.in_use():
-            made._values = {n: _copy(v.numpy()) for n, v in self._values.items()}
+            made._values = {n: array(v) for n, v in self._values.items()}
         return made
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -144,8 +144,7 @@ class State(Mapping[str, NDArray]):
         return self._infos[name]
 
     def _copy(self, info: TensorInfo, value: Any) -> NDArray:
-        found = Interface(self._name, [info], []).fitting("state", info, value)
-        return _copy(found)
+        return array(Interface(self._name, [info], []).fitting("state", info, value))
 
     def _wrong(self, info: TensorInfo, problem: str) -> InputError:
         return Interface(self._name, [info], []).wrong("state", info, problem)
@@ -155,23 +154,19 @@ def _zeros(dtype: str, shape: Sequence[int]) -> NDArray:
     return wrapped(np.zeros(shape, numpy_dtype(dtype)))  # pages that nobody has touched are free
 
 
-def _copy(array: Any) -> NDArray:
-    return wrapped(np.array(array, order="C"))
-
-
 def _extent(d: int | str, sizes: Mapping[str, int]) -> int:
     own = () if isinstance(d, int) else names_in(d)  # sizes that only the state has are 0
     return evaluate(d, {**dict.fromkeys(own, 0), **sizes})
 
 
-def _as_stored(array: Any) -> Any:
-    return array if array.dtype.kind in "iufb" else array.view(f"u{array.dtype.itemsize}")
+def _as_stored(value: AnyArray) -> AnyArray:
+    return value if value.dtype.kind in "iufb" else value.view(f"u{value.dtype.itemsize}")
 
 
-def _from_stored(array: Any, dtype: str) -> Any:
+def _from_stored(value: AnyArray, dtype: str) -> AnyArray:
     kind = numpy_dtype(dtype)
-    fits = kind.kind not in "iufb" and array.dtype == np.dtype(f"u{kind.itemsize}")
-    return array.view(kind) if fits else array
+    fits = kind.kind not in "iufb" and value.dtype == np.dtype(f"u{kind.itemsize}")
+    return value.view(kind) if fits else value
 
 
 class StatefulExecutable(Executable):
@@ -185,9 +180,7 @@ class StatefulExecutable(Executable):
         self, code: Executable, pairs: Sequence[tuple[int, int]], state: State | None = None
     ) -> None:
         """pairs: by position, the inputs that are kept, and the outputs that they become."""
-        self.code, self._pairs = code, tuple(pairs)
-        self._kept = dict(self._pairs)
-        self._is_kept = [n in self._kept for n in range(len(code.inputs))]
+        self.code, self._kept = code, dict(pairs)
         self._gone = set(self._kept.values())
         self.name, self.metadata = code.name, code.metadata
         self.inputs = tuple([t for n, t in enumerate(code.inputs) if n not in self._kept])
@@ -210,7 +203,7 @@ class StatefulExecutable(Executable):
 
     def with_state(self, state: State | None = None) -> StatefulExecutable:
         """The same code with another state; None: one that begins anew."""
-        return StatefulExecutable(self.code, self._pairs, state)
+        return StatefulExecutable(self.code, [*self._kept.items()], state)
 
     @property
     def memory(self) -> MemoryInfo:
@@ -232,7 +225,7 @@ class StatefulExecutable(Executable):
         with state.in_use():
             made = self.code(*self._with(given, state))
             results = list(made) if isinstance(made, Results) else [made]
-            state.replace({self.code.inputs[i].name: results[o] for i, o in self._pairs})
+            state.replace({self.code.inputs[i].name: results[o] for i, o in self._kept.items()})
         left = [r for n, r in enumerate(results) if n not in self._gone]
         return left[0] if len(left) == 1 else Results(left, self._names)
 
@@ -250,7 +243,8 @@ class StatefulExecutable(Executable):
             return found
 
         own, others = iter(state.arrays(sizes)), iter(given)
-        return [next(own) if kept else next(others) for kept in self._is_kept]
+        count = len(self.code.inputs)
+        return [next(own) if n in self._kept else next(others) for n in range(count)]
 
     def bind(self, inputs: Any, outputs: Any = None) -> NoReturn:
         """Refused: bound calls ask nobody whether the state is in use, or another one by now."""

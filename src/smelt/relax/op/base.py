@@ -12,14 +12,14 @@ from ..compose.common import count_of, dtype_of, legal, rank_of, scalar, shape_o
 from ..compose.operands import value
 from ..host_ops import packed_call
 from ..nodes import (
-    INPLACE,
     Call,
     Function,
     GlobalVar,
     RelaxExpr,
     Tuple,
     call_function,
-    check_inplace,
+    given_indices,
+    updating,
 )
 from ..nodes import call_tir as call_program
 from .entry import entry, refused, shape_given, size_given, type_given
@@ -61,10 +61,7 @@ def call_tir_inplace(
     inplace_indices  for each result the number of the operand, or -1: it gets memory of its own
     """
     made = call_tir(gvar, args, out_sinfo, tir_vars, out_ty=out_ty)
-    many = isinstance(inplace_indices, list | tuple)
-    given = tuple(inplace_indices) if many else (inplace_indices,)
-    check_inplace("relax.op.call_tir_inplace", made, given)
-    return made.replace(attrs={INPLACE: given})
+    return updating("relax.op.call_tir_inplace", made, inplace_indices)
 
 
 @builder("call_pure_packed")
@@ -98,9 +95,7 @@ def call_inplace_packed(
     inplace_indices  for each result the number of the operand, or -1: the function gives it
     """
     where = "relax.op.call_inplace_packed"
-    many = isinstance(inplace_indices, list | tuple)
-    given = tuple(inplace_indices) if many else (inplace_indices,)
-    kind = _said(where, sinfo_args)
+    kind, given = _said(where, sinfo_args), given_indices(inplace_indices)
     return packed_call(_registered(where, func), _operands(where, args), kind, given)
 
 

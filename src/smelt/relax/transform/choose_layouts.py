@@ -226,6 +226,13 @@ def memory_order(view: View, analyzer: Analyzer) -> Order | None:
 # --------------------------------------------------------------------------------- the pass
 
 
+def copy_of(t: TensorType) -> Function:
+    """A function that copies a tensor: a kernel of the name COPIED."""
+    p = Var("p0", t)
+    attrs = {"primitive": True, "name": COPIED}
+    return Function((p,), call("reshape", p, shape=t.shape), attrs)
+
+
 def layout_of(v: Call, result: int, rank: int) -> Order:
     """The order in memory of a result of a kernel's call."""
     found = v.attrs.get(LAYOUT)
@@ -442,8 +449,7 @@ class _Chooser:
         if found is not None and not again:
             return found
         t = tensor_type_of(at.value)
-        p = Var("p0", t)
-        op = self.function(COPIED, Function((p,), call("reshape", p, shape=t.shape)))
+        op = self.function(COPIED, copy_of(t))
         made = Call(op, (at.value,), _attrs([order]), t)
         place = _Origin(made, dense_in_order(t.shape, order), None, True, None)
         self.copies[at.value, order] = place
