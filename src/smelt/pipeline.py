@@ -60,6 +60,7 @@ from smelt.relax.nodes import Function, RelaxExpr
 from smelt.relax.transform import recognize_attention, simplify_graph, split_convolutions
 from smelt.relax.transform.canonicalize import SIMPLIFICATIONS
 from smelt.relax.transform.choose_layouts import choose_layouts
+from smelt.relax.transform.compute_in_integers import compute_in_integers
 from smelt.relax.transform.expand_ops import expand_ops
 from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.transform.infer_module import infer_types
@@ -98,6 +99,9 @@ GRAPH: tuple[Step, ...] = (
          also=("ToGraphNormalForm",)),
     Step(name_sizes, "NameSizes", "symbolic sizes get names of their own", gives=("named sizes",),
          must="the host program knows sizes by name"),
+    Step(compute_in_integers, "ComputeInIntegers",
+         "dequantized numbers are multiplied, moved and chosen from as integers", level=2,
+         needs=("graph form",)),
     Step(expand_ops, "ExpandOps", "the operators of a dialect become the core's",
          needs=("graph form",), gives=("core operators",),
          must="kernels are made of the core's operators", also=("CanonicalizeOps",)),

@@ -118,7 +118,10 @@ class ObjectCompiler:
         self._target = target
         # half of LLVM's time goes into a search for induction variables. The text has them; other
         # processors' loads take an index or an offset, not both, and need more
-        self._search = f"-disable-lsr={str(processor.architecture(target) == 'x86').lower()}"
+        # of sums, too: it would shorten chains of additions by more registers than there are
+        own = processor.architecture(target) == "x86"
+        self._search = f"-disable-lsr={str(own).lower()}"
+        self._combine = f"-x86-machine-combiner={str(not own).lower()}"
         self._level = int(target.attrs.get("opt-level", 0))
         if not 0 <= self._level <= 3:
             raise TargetError(f"opt-level is {self._level}; legal: 0 (our own text) to 3")
@@ -160,7 +163,8 @@ class ObjectCompiler:
 
     def _module(self, ir: str, name: str) -> Any:
         check_needs(ir, self._target, name)
-        llvm.set_option("smelt", self._search)  # of the process, which may have other targets
+        for option in (self._search, self._combine):
+            llvm.set_option("smelt", option)  # of the process, which may have other targets
         layout = self._machine.target_data
         head = f'target triple = "{self.triple}"\ntarget datalayout = "{layout}"\n'
         try:

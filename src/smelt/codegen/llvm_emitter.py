@@ -11,7 +11,7 @@ import numpy as np
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import Call, Expr, Var
 from smelt.target import Target, machine_of
-from smelt.target.processor import lacks, pointer_bytes
+from smelt.target.processor import architecture, lacks, pointer_bytes
 from smelt.tir import nodes as tir
 from smelt.tir.script_ops import place_of
 
@@ -28,6 +28,7 @@ class ModuleText:
         """An empty module."""
         self.pointer_bytes = 8 if target is None else pointer_bytes(target)
         self.lacks = () if target is None else lacks(target)
+        self.arch = "" if target is None else architecture(target)
         self.vector_bytes = _WIDEST if target is None else machine_of(target).vector_bytes
         self.functions: list[str] = []
         self.defined: set[str] = set()  # what need not be declared

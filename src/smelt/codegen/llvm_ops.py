@@ -15,7 +15,7 @@ from smelt.tir.rewrite import loads
 from .c_helpers import MATH
 from .llvm_instructions import InstructionOps
 from .llvm_narrow import is_bfloat
-from .llvm_types import each_lane, literal, llvm_type, mangled, mem_type, zero
+from .llvm_types import each_lane, float_literal, literal, llvm_type, mangled, mem_type, zero
 
 _FLOAT_INTRINSICS = {
     **{name: name for name in ("sqrt", "floor", "ceil", "trunc", "fma", "copysign")},
@@ -176,7 +176,30 @@ class ScalarOps(InstructionOps):
 
     def conversion(self, e: expr.Cast) -> str:
         """A value as another type."""
-        return self.convert(self.value(e.value), e.value.dtype, e.dtype)
+        direct = self.bounded(e) if self.module.arch == "x86" else None
+        return direct or self.convert(self.value(e.value), e.value.dtype, e.dtype)
+
+    def bounded(self, e: expr.Cast) -> str | None:
+        """A float32 between two numbers that the integers hold, rounded or not: x86's conversion,
+        which also rounds to even, and says for NaN what is 0 in 16 bits; None: it is none."""
+        x, target = e.value, e.dtype
+        if dt.scalar(x.dtype) != "float32" or not _in_vectors(target):
+            return None
+        rounds = isinstance(x, expr.Call) and x.op == "round"
+        ends = _ends(x.args[0] if isinstance(x, expr.Call) and rounds else x)
+        low, high = dt.limits(target)
+        if ends is None or not low <= ends[0] <= ends[1] <= high:
+            return None
+        if not rounds and dt.bits(target) == 32:
+            return None  # NaN would not become 0
+        wide = dt.vector("int32", dt.lanes(target))
+        a, b = llvm_type(x.dtype), llvm_type(wide)
+        if isinstance(x, expr.Call) and rounds:
+            name = f"@llvm.lrint.{mangled(wide)}.{mangled(x.dtype)}"
+            made = self.named(name, b, [(a, self.value(x.args[0]))])
+        else:
+            made = self.assign(f"fptosi {a} {self.value(x)} to {b}")
+        return self.convert(made, wide, target)
 
     def convert(self, value: str, source: str, target: str) -> str:
         """The instruction that converts; floats to integers saturate, NaN becomes 0."""
@@ -195,6 +218,8 @@ class ScalarOps(InstructionOps):
             return self.assign(f"{test} {a} {value}, {zero(source)}")
         if from_float and to_float:
             return self.float_conversion(value, source, target)
+        if from_float and lanes > 1 and dt.bits(source) >= 32 and _in_vectors(target):
+            return self.to_integers(value, source, target)
         if from_float:
             name = f"llvm.fpto{'s' if dt.kind(target) == 'int' else 'u'}i.sat"
             return self.named(f"@{name}.{mangled(target)}.{mangled(source)}", b, [(a, value)])
@@ -206,6 +231,32 @@ class ScalarOps(InstructionOps):
             return value
         step = "trunc" if narrow < wide else "sext" if signed else "zext"
         return self.assign(f"{step} {a} {value} to {b}")
+
+    def to_integers(self, value: str, source: str, target: str) -> str:
+        """Vectors of floats as integers that int32 holds: clamped first, since LLVM's saturating
+        conversions of vectors go lane by lane on x86."""
+        a, bit = llvm_type(source), each_lane(source, "i1")
+        element = mem_type(source)
+        low, high = dt.limits(target)
+        wide = dt.vector("int32", dt.lanes(source))
+        beyond = ""
+        if dt.kind(target) == "int":  # else the lower end is 0, which NaN becomes, too
+            number = self.assign(f"fcmp ord {a} {value}, {value}")
+            value = self.assign(f"select {bit} {number}, {a} {value}, {a} {zero(source)}")
+        if dt.bits(target) == 32 and dt.bits(source) == 32:
+            end = literal(source, element, float_literal(source, high + 1.0))
+            beyond = self.assign(f"fcmp oge {a} {value}, {end}")
+            high -= 127  # the largest float32 below
+        for test, limit in (("ogt", low), ("olt", high)):
+            end = literal(source, element, float_literal(source, float(limit)))
+            inside = self.assign(f"fcmp {test} {a} {value}, {end}")
+            value = self.assign(f"select {bit} {inside}, {a} {value}, {a} {end}")
+        made = self.assign(f"fptosi {a} {value} to {llvm_type(wide)}")
+        if beyond:
+            most = literal(wide, mem_type(wide), str(dt.limits(target)[1]))
+            made = self.assign(f"select {bit} {beyond}, {llvm_type(wide)} {most}, "
+                               f"{llvm_type(wide)} {made}")  # fmt: skip
+        return self.convert(made, wide, target)
 
     def float_conversion(self, value: str, source: str, target: str) -> str:
         """Between floating-point types, rounded once; 16-bit ones meet in float32."""
@@ -398,6 +449,28 @@ class ScalarOps(InstructionOps):
         result = self.value(e)
         (self.guard, self.guard_lanes), self.at = outer, at
         return result
+
+
+def _ends(e: expr.Expr) -> tuple[float, float] | None:
+    """The numbers between which a value is held; None: it may be any."""
+    found = {expr.Min: float("inf"), expr.Max: float("-inf")}
+    while isinstance(e, expr.Min | expr.Max):
+        number, rest = (e.a, e.b) if _is_number(e.a) else (e.b, e.a)
+        if not _is_number(number):
+            break
+        value = number.value if isinstance(number, expr.Broadcast) else number
+        assert isinstance(value, expr.FloatImm)
+        nearer = min if isinstance(e, expr.Min) else max
+        found[type(e)] = nearer(found[type(e)], value.value)
+        e = rest
+    low, high = found[expr.Max], found[expr.Min]
+    return (low, high) if abs(low) < float("inf") and abs(high) < float("inf") else None
+
+
+def _in_vectors(dtype: str) -> bool:
+    """Whether int32 holds all integers of a type."""
+    bits = dt.bits(dtype)
+    return dt.is_int(dtype) and bits > 1 and (bits < 32 or dt.scalar(dtype) == "int32")
 
 
 def _is_number(e: expr.Expr) -> bool:

@@ -44,6 +44,7 @@ class Machine(Node, interned=True):
     """A processor in numbers.
 
     cpu               its name, e.g. "znver4"
+    arch              the family of processors, e.g. "x86"
     vector_bytes      width of a vector register
     unit_bytes        width of the units that multiply and add: so many more vectors of this width
                       than of whole registers start in a cycle
@@ -57,8 +58,10 @@ class Machine(Node, interned=True):
     latency           cycles from a multiply-add to the next on the same accumulator (of a
                       multiplication, where they are not fused)
     add_latency       cycles of an addition
-    dot               instructions that sum products of narrow integers, by LLVM's feature names
-    dots              vectors of them that start in a cycle (tiles of a matrix unit do not count)
+    dot               what brings instructions that sum products of narrow integers, by LLVM's
+                      feature names
+    dots              vectors of those of bytes that start in a cycle (tiles of a matrix unit do not
+                      count); 0: there are none
     caches            data caches, the nearest first; none: memory is as near as a cache
     memory            bytes a second from memory, of one core
     memory_all        bytes a second from memory, of all cores together
@@ -77,6 +80,7 @@ class Machine(Node, interned=True):
     """
 
     cpu: str
+    arch: str
     vector_bytes: int
     unit_bytes: int
     vector_registers: int
@@ -157,7 +161,9 @@ _SCOPES = {"hexagon": ("global", "vtcm")}
 _VECTORS = {"arm": {"neon", "mve"}, "riscv": {"v"}, "wasm": {"simd128"}}
 """Where vectors are optional: what brings them."""
 _VECTOR_DOT = ("avx512vnni", "avxvnni", "avxvnniint8", "dotprod", "i8mm", "dsp", "mve")
-_DOT = (*_VECTOR_DOT, "amx-int8")
+_PAIRS = ("sse4.1", "avx2", "avx512bw", "avx512vl", "neon")
+"""What brings instructions that sum products of 16-bit words as fast as others multiply floats."""
+_DOT = (*_VECTOR_DOT, "amx-int8", *_PAIRS)
 _CORES = 4
 """Cores of a machine of which nothing is said."""
 MEASURED = ("clock", "memory", "memory_all", "memory_latency", "launch")
@@ -176,6 +182,7 @@ def machine_of(target: Target, cores: int = 0) -> Machine:
     cores = cores or int(target.attrs.get("num-cores", 0)) or _CORES
     made = Machine(
         cpu=target.mcpu or "generic",
+        arch=architecture(target),
         vector_bytes=width,
         unit_bytes=min(width, f.pipe_bytes),
         vector_registers=registers,

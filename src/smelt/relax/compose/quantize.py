@@ -207,8 +207,16 @@ def _stored(y: RelaxExpr, zero: RelaxExpr | None, dtype: str, rounding: str) -> 
     """A number in steps of the scale as an integer: rounded, moved, saturated."""
     one_of("rounding", rounding, "even", "away", "up")
     y = cast_to(y, "float32") if dt.width(dtype_of(y)) < 32 else y
-    y = call("round", y, mode=rounding)
     low, high = dt.limits(dtype)
+    number = 0 if zero is None else array_of(zero)
+    if dt.bits(dtype) <= 16 and number is not None and np.size(number) == 1:
+        move = int(np.reshape(number, -1)[0])  # the ends are integers: rounded before or behind
+        y = call("round", call("clip", y, min=float(low - move), max=float(high - move)),
+                 mode=rounding)  # fmt: skip
+        if not move:
+            return cast_to(y, dtype)
+        return cast_to(call("add", cast_to(y, "int32"), scalar(move, "int32")), dtype)
+    y = call("round", y, mode=rounding)
     if dt.bits(dtype) <= 16:  # floats hold the sum exactly as far as it fits
         y = y if zero is None else call("add", y, cast_to(zero, dtype_of(y)))
         return cast_to(call("clip", y, min=float(low), max=float(high)), dtype)
@@ -298,7 +306,7 @@ def _against(v: Array | None, x: Array, axis: int) -> Array:
 
 def _in_steps(y: Array, zero: Array, out_dtype: str, rounding: str) -> Array:
     """Numbers in steps of the scale, rounded, moved, saturated."""
-    y = y.astype(np.float64)
+    y = np.nan_to_num(y.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)
     halves = np.sign(y) * np.floor(np.abs(y) + 0.5) if rounding == "away" else np.floor(y + 0.5)
     y = np.rint(y) if rounding == "even" else halves
     low, high = dt.limits(out_dtype)

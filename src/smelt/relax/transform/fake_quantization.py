@@ -118,7 +118,7 @@ def fake_quantization_to_integer(
     """
     mod = transform_functions(mod, lambda old, new: _integer_region(new, words, hard_fail))
     if use_qat:
-        mod = transform_functions(mod, lambda old, new: _dequantized_late(new, words))
+        mod = transform_functions(mod, lambda old, new: dequantized_late(new, words))
     return mod
 
 
@@ -328,7 +328,7 @@ def _shown(n: RelaxExpr) -> str:
 # ------------------------------------------------------------------------------------- use_qat
 
 
-def _dequantized_late(n: Any, words: Words) -> RelaxExpr | None:
+def dequantized_late(n: Any, words: Words) -> RelaxExpr | None:
     """op(dequantize(x), ...)  =  dequantize(op'(x, ...)), where op' needs no scale of the result"""
     if not isinstance(n, Call) or not isinstance(n.op, Op):
         return None

@@ -66,11 +66,12 @@ def neutral(g: GraphRewriter, n: Call) -> RelaxExpr | None:
 
 @rule("subtract")
 def subtract_constant(g: GraphRewriter, n: Call) -> RelaxExpr | None:
-    """x - c  =  x + (-c)   on floats"""
+    """x - c  =  x + (-c)"""
     found = constant_operand(n)
-    if not found or not is_float(n):
+    if not found:
         return None
-    return g.call("add", found[0], g.constant(-g.exact(found[1]), dtype_of(n)))
+    c = g.exact(found[1]) if is_float(n) else found[1].data  # integers wrap around
+    return g.call("add", found[0], g.constant(np.negative(c), dtype_of(n)))
 
 
 BEHIND = {"subtract": (0.0, "negative"), "divide": (1.0, "reciprocal")}

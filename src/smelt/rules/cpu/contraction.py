@@ -30,9 +30,9 @@ from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import TASKS
 
 from .analysis import block_info, certain, guess, power
-from .loops import EDGES, copy_out, in_registers, parallelize, tasks_of, write_out, write_out_sums
+from .loops import EDGES, copy_out, in_registers, parallelize, sum_by, tasks_of, write_out, write_out_sums
 from .panels import PACK_STEPS, PARTS, SPREAD, ask_ahead, pack
-from .roles import Axes, Roles, guarded, roles_of, vars_of
+from .roles import Axes, Roles, by_instruction, guarded, roles_of, vars_of
 
 _ROWS, _VECTORS = 14, 8
 """The largest tile of accumulators."""
@@ -87,7 +87,9 @@ class Contraction:
     def open(self, site: Site) -> Space | Refusal:
         """Fits blocks that sum products of two operands, of which one has the vector axis."""
         roles = roles_of(site.schedule, block_info(site.schedule, site.anchor))
-        return Refusal(roles) if isinstance(roles, str) else ContractionSpace(site, roles)
+        if isinstance(roles, str):
+            return Refusal(roles)
+        return ContractionSpace(site, by_instruction(roles, site.machine))
 
 
 class ContractionSpace(Space):
@@ -95,11 +97,12 @@ class ContractionSpace(Space):
 
     def __init__(self, site: Site, roles: Roles) -> None:
         self.site, self.roles = site, roles
-        self.lanes = _lanes(site.machine, self.columns)
+        fit = roles.fit
+        self.lanes = _lanes(site.machine, self.columns) if fit is None else fit.lanes
         constant = roles.b.buffer.name in site.constants
         plain = all(isinstance(i, Var) for i in roles.b.indices)
         packs = ("none",) if not plain else ("ahead",) if constant else ("none", "kernel")
-        if roles.group and not constant:
+        if (roles.group or fit is not None) and not constant:
             packs = ("none",)
         rows = min(_ROWS, self._extent(self.row_groups))
         vectors = tuple(range(1, min(_VECTORS, -(-self.columns // self.lanes)) + 1))
@@ -159,7 +162,7 @@ class ContractionSpace(Space):
         """Whether there are caches to fetch into, the steps of the reduction are in order, and B
         is more than what these caches hold anyway."""
         near = shares(self.site.machine)[1:2]
-        b_bytes = 4 * prod(map(guess, self.roles.b.buffer.shape))
+        b_bytes = 4 * self.roles.elements(self.roles.b.buffer)
         return bool(near) and not self._few and b_bytes > near[0] / 4
 
     def _ahead(self, packs: Sequence[str]) -> tuple[int, ...]:
@@ -176,7 +179,8 @@ class ContractionSpace(Space):
         roles = self.roles
         lengths = [value_of(i.dom.extent) for i in roles.reduce]
         known = len(lengths) == 1 and (lengths[0] or 0) >= 2 * _STEPS[-1]
-        return known and roles.as_given and not self.guarded and self._jumps
+        plain = roles.as_given and roles.fit is None
+        return known and plain and not self.guarded and self._jumps
 
     @property
     def _jumps(self) -> bool:
@@ -389,7 +393,7 @@ class ContractionSpace(Space):
         scattered = columns["pack"] == "none"
         met = vars_of(roles.a)
         axes = self._extent([i for i in roles.axes if i.var in met])
-        a_bytes = 4.0 * min(prod(map(guess, roles.a.buffer.shape)), axes)
+        a_bytes = 4.0 * min(roles.elements(roles.a.buffer), axes)
         c_bytes = 4.0 * self._extent(roles.info.spatial)
         passes = -(-self.columns // (columns["vectors"] * self.lanes))
         tiles = -(-rows // columns["rows"])
@@ -466,10 +470,13 @@ class ContractionSpace(Space):
             around = [*axes.batch, *axes.columns, j_o]
             outer, shared = [*around, *tiled], [*around, *apart]
         reduce = self._reduce_order(axes.reduce)
-        sch.reorder(*outer, *reduce, *inner)
+        sch.reorder(*outer, *reduce, *inner, *axes.dot)
         sch.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
         copy_out(sch, epilogue, len(outer), self.lanes)
-        write_out_sums(sch, name, reduce, inner, len(outer))
+        if roles.fit is None:
+            write_out_sums(sch, name, reduce, inner, len(outer))
+        else:
+            sum_by(sch, name, roles.fit, reduce, inner, len(outer))
         edges = self.guarded and tiles is not None and 1 < tiles <= EDGES
         if self._taps_written_out(edges):
             sch.unroll(axes.reduce[-2])
@@ -532,13 +539,14 @@ class ContractionSpace(Space):
         sch.transform_block_layout(self.site.anchor, self._form(info.block.iter_vars, joined))
         loops = [str(x) for x in sch.get_loops(self.site.anchor)]
         counts = [len(roles.batch) + bool(roles.group), len(roles.columns),
-                  len(roles.rows) - max(0, len(joined) - 1), 1, len(roles.reduce)]  # fmt: skip
+                  len(roles.rows) - max(0, len(joined) - 1), 1, len(roles.reduce),
+                  len(roles.dots)]  # fmt: skip
         parts, at = [], 0
         for c in counts:
             parts.append(loops[at : at + c])
             at += c
-        batch, columns, rows, (vector,), reduce = parts
-        return Axes(batch, columns, rows, vector, reduce)
+        batch, columns, rows, (vector,), reduce, dot = parts
+        return Axes(batch, columns, rows, vector, reduce, dot)
 
     def _form(
         self, given: Sequence[IterVar], joined: Sequence[IterVar]
@@ -568,7 +576,7 @@ class ContractionSpace(Space):
             if roles.group:
                 group, column = [column[0] // roles.group], [column[0] % roles.group]
             return [*at(roles.batch), *group, *at(roles.columns), *alone, *flat, *column,
-                    *at(roles.reduce)]  # fmt: skip
+                    *at(roles.reduce), *at(roles.dots)]  # fmt: skip
 
         return form
 

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from smelt.ir import dtype as dt
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import IntImm
 from smelt.ir.walk import free_vars
 from smelt.rules.cost import Array
 from smelt.rules.sketch import Domain
 from smelt.target import Machine
+from smelt.tir.intrin.fit import Fit
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import SHARED_OUT, TASKS
 
@@ -56,6 +58,17 @@ def write_out_sums(
     write_out(sch, tile)
 
 
+def sum_by(
+    sch: Schedule, name: str, fit: Fit, reduce: Sequence[str], tile: Sequence[str], depth: int
+) -> None:
+    """The same where an instruction adds so many products to every lane of a vector of the tile."""
+    init = sch.decompose_reduction(name, [*reduce, *tile][0])
+    write_out(sch, sch.get_loops(init)[depth:])
+    for loop in tile[:-1]:
+        sch.unroll(loop)
+    sch.tensorize(tile[-1], fit.tile().name)
+
+
 def copy_out(sch: Schedule, name: str, depth: int, lanes: int, unrolled: bool = True) -> None:
     """A block from registers to memory: columns unrolled, the contiguous axis in vectors.
 
@@ -66,6 +79,9 @@ def copy_out(sch: Schedule, name: str, depth: int, lanes: int, unrolled: bool = 
     others = [x for x in fresh if x != vector]
     if others:
         sch.reorder(*others, vector)
+    store = block_info(sch, name).store
+    if store is not None and dt.is_int(store.buffer.type):
+        lanes *= max(1, 4 // dt.bytes_of(store.buffer.type))  # whole registers of narrow results
     extent = sch.state.loop(vector).extent
     if isinstance(extent, IntImm) and extent.value > lanes:
         wide, vector = sch.split(vector, [None, lanes])

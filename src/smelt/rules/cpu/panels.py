@@ -52,11 +52,12 @@ def pack(
         )  # fmt: skip
         inner = [d + (d > at) for d in inner]
         at += 1
-    kept = [d for d in range(len(dims) + bool(roles.group)) if d not in inner and d != at]
+    last = [dims.index(i.var) for i in roles.dots]
+    kept = [d for d in range(len(dims) + bool(roles.group)) if d not in [*inner, at, *last]]
 
     def panels(*index: Expr) -> list[Expr]:
-        outer, within = [[index[d] for d in which] for which in (kept, inner)]
-        return [*outer, index[at] // panel, *within, index[at] % panel]
+        outer, within, group = [[index[d] for d in which] for which in (kept, inner, last)]
+        return [*outer, index[at] // panel, *within, index[at] % panel, *group]
 
     pad = 0.0 if copy is None else "undef"
     sch.transform_layout(anchor, target, panels, pad_value=pad)

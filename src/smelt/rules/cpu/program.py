@@ -14,6 +14,8 @@ from functools import cached_property
 from itertools import pairwise
 from math import prod
 
+from smelt.ir import dtype as dt
+from smelt.ir.build import value_of
 from smelt.ir.errors import InternalError, ScheduleError
 from smelt.ir.expr import Expr, Var
 from smelt.rules.cost import Cost
@@ -342,14 +344,29 @@ def steps_of(sch: Schedule, name: str) -> list[str]:
 
 
 def _operands(sch: Schedule, names: Sequence[str]) -> list[str]:
-    """The blocks that compute an operand of a contraction from several values."""
+    """The blocks that compute an operand of a contraction from several values, or in whole groups
+    for an instruction."""
     found = []
     for name in names:
+        grouped = in_groups(block_info(sch, name))
         for p in sch.get_producers(name):
             info = block_info(sch, p)
-            if info.store is not None and not info.reduce and len(loads(info.store.value)) > 1:
+            if info.store is None or info.reduce:
+                continue
+            if grouped or len(loads(info.store.value)) > 1:
                 found.append(str(p))
     return found
+
+
+_GROUPS = (2, 4, 8)
+
+
+def in_groups(info: BlockInfo) -> bool:
+    """Whether a block sums products of narrow integers, the last axis as long as a group of them."""
+    product = info.product()
+    if product is None or value_of(info.reduce[-1].dom.extent) not in _GROUPS:
+        return False
+    return all(dt.is_int(x.dtype) and dt.bits(x.dtype) <= 16 for x in product)
 
 
 def _handed_on(sch: Schedule, blocks: Sequence[str]) -> list[str]:

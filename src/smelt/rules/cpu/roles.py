@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import NamedTuple
 
 from smelt.arith import Analyzer
 from smelt.ir.build import value_of
 from smelt.ir.expr import INDEX, Call, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.nodes import BufferLoad, IterVar, Range
+from smelt.target import Machine
+from smelt.tir.intrin.fit import Fit, fitting
+from smelt.tir.nodes import Buffer, BufferLoad, IterVar, Range
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import expr_nodes
 
@@ -33,6 +36,9 @@ class Roles:
     wide     axes around the vector axis that are walked with it as one, the outermost first
     group    what the vector axis is divided by in A, where it is grouped: 0 elsewhere
     divided  the axis of the block that is one of batch and one of rows
+    dot      the last axis of the reduction, where an instruction sums along it: an element of
+             either operand is a group of so many then
+    fit      the instruction
     """
 
     info: BlockInfo
@@ -46,11 +52,23 @@ class Roles:
     analyzer: Analyzer
     group: int = 0
     divided: Divided | None = None
+    dot: IterVar | None = None
+    fit: Fit | None = None
 
     @property
     def reduce(self) -> list[IterVar]:
-        """The reduced axes."""
-        return self.info.reduce
+        """The reduced axes; what an instruction sums along is within elements."""
+        return [i for i in self.info.reduce if i is not self.dot]
+
+    @property
+    def dots(self) -> list[IterVar]:
+        """The axis that an instruction sums along, if one does."""
+        return [] if self.dot is None else [self.dot]
+
+    @property
+    def within(self) -> int:
+        """How many numbers of an operand are an element."""
+        return 1 if self.fit is None else self.fit.group
 
     @property
     def axes(self) -> list[IterVar]:
@@ -63,28 +81,37 @@ class Roles:
         return not (self.group or self.wide or self.divided)
 
     def step(self, access: BufferLoad, i: IterVar) -> int | None:
-        """Elements from one to the next."""
-        return step_of(access, i.var, self.analyzer)
+        """Elements from one to the next; None where that is not constant."""
+        found = step_of(access, i.var, self.analyzer)
+        return None if found is None or found % self.within else found // self.within
+
+    def elements(self, buffer: Buffer) -> int:
+        """How many an operand has."""
+        return prod(map(guess, buffer.shape)) // self.within
 
 
 @dataclass(frozen=True)
 class Axes:
-    """The loops of a contraction, sorted."""
+    """The loops of a contraction, sorted.
+
+    dot  what an instruction sums along, if one does
+    """
 
     batch: list[str]
     columns: list[str]
     rows: list[str]
     vector: str
     reduce: list[str]
+    dot: list[str]
 
     @staticmethod
     def of(roles: Roles, loops: dict[Var, str]) -> Axes:
         """The loops that are a variable each."""
-        batch, columns, rows, reduce = (
+        batch, columns, rows, reduce, dot = (
             [loops[i.var] for i in axes]
-            for axes in (roles.batch, roles.columns, roles.rows, roles.reduce)
+            for axes in (roles.batch, roles.columns, roles.rows, roles.reduce, roles.dots)
         )
-        return Axes(batch, columns, rows, loops[roles.vector.var], reduce)
+        return Axes(batch, columns, rows, loops[roles.vector.var], reduce, dot)
 
 
 def roles_of(sch: Schedule, info: BlockInfo) -> Roles | str:
@@ -126,6 +153,24 @@ def roles_of(sch: Schedule, info: BlockInfo) -> Roles | str:
     while not group and columns and _goes_on(info, b, columns[-1], [*wide, vector][0], analyzer):
         wide.insert(0, columns.pop())
     return Roles(info, a, b, batch, rows, columns, wide, vector, analyzer, group, divided)
+
+
+def by_instruction(roles: Roles, machine: Machine) -> Roles:
+    """The same with the instruction that sums along the last axis of the reduction, where there is
+    one: the widest that the columns fill, else the narrowest."""
+    *_, last = roles.info.reduce
+    along = [step_of(x, last.var, roles.analyzer) for x in (roles.a, roles.b)]
+    columns = value_of(roles.vector.dom.extent) or 0
+    if along != [1, 1] or roles.wide or not roles.as_given:
+        return roles
+    block = roles.info.block
+    found = [
+        f
+        for f in fitting(block, machine.arch, machine.dot)
+        if f.group == value_of(last.dom.extent) and not f.swapped and f.instruction.llvm is not None
+        and f.lanes > 1 and f.lanes <= machine.lanes(4) and columns % f.lanes == 0
+    ]  # fmt: skip
+    return replace(roles, dot=last, fit=found[0]) if found else roles
 
 
 def _divided(info: BlockInfo, a: BufferLoad, b: BufferLoad) -> Divided | None:

@@ -26,9 +26,7 @@ class Fit(NamedTuple):
 
     def tile(self, rows: int = 0, vectors: int = 1) -> TensorIntrin:
         """A tile of it for `Schedule.tensorize`; see `MultiplyAdd.tile`."""
-        name = f"{self.instruction.name}.{f'{rows}x{vectors}' if rows else 'row'}"
-        known = TensorIntrin.get(name, allow_missing=True)
-        return known or TensorIntrin.register(name, *self.instruction.tile(rows, vectors))
+        return TensorIntrin.get(self.instruction.tile_name(rows, vectors))
 
 
 def fitting(block: nodes.Block, arch: str, features: Collection[str]) -> list[Fit]:

@@ -11,6 +11,7 @@ in its place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -157,6 +158,10 @@ class Instruction:
             raise ScheduleError(f"{self.name} is no sum of products: its tiles are written by hand")
         return self.update.tile(self.name, rows, vectors)
 
+    def tile_name(self, rows: int = 0, vectors: int = 1) -> str:
+        """The name under which `TensorIntrin.get` finds such a tile."""
+        return f"{self.name}.{f'{rows}x{vectors}' if rows else _ROW}"
+
     def __call__(self, *args: ExprLike) -> Call:
         """A call; operands of another type are an error."""
         pairs = zip(args, self.operands, strict=False)
@@ -220,7 +225,12 @@ class TensorIntrin:
 
     @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
-        """The pair of a name. allow_missing: None instead of an error where there is none."""
+        """The pair of a name; tiles of instructions are made when they are first asked for.
+
+        allow_missing  None instead of an error where there is none
+        """
+        if name not in INTRINSICS:
+            _enter_tile(name)
         if name not in INTRINSICS and not allow_missing:
             raise ScheduleError(
                 f"there is no tensor intrinsic {name!r}; nearest: {TensorIntrin.nearest(name)}"
@@ -279,6 +289,22 @@ class TensorIntrin:
 
     def __repr__(self) -> str:
         return f"TensorIntrin({self.name!r})"
+
+
+_ROW = "row"
+"""The last part of the name of a tile that is one instruction."""
+
+
+def _enter_tile(name: str) -> None:
+    """Make a tile of an instruction known, where the name is that of one."""
+    made, _, size = name.rpartition(".")
+    found = INSTRUCTIONS.get(made)
+    if found is None or found.update is None:
+        return
+    if size == _ROW:
+        TensorIntrin.register(name, *found.tile())
+    elif match := re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", size):
+        TensorIntrin.register(name, *found.tile(*map(int, match.groups())))
 
 
 _Made = TypeVar("_Made", Instruction, TensorIntrin)

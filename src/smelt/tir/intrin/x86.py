@@ -13,6 +13,8 @@ from __future__ import annotations
 from functools import partial
 
 from smelt.ir import dtype as dt
+from smelt.ir.expr import Expr, cast
+from smelt.tir.named_calls import call_llvm
 
 from .programs import dot, fma, fused
 from .registry import Instruction, TensorIntrin
@@ -57,6 +59,39 @@ def _register_dot(
     )
 
 
+def _register_pairs(
+    name: str, bits: int, features: tuple[str, ...], llvm: str, b: str, widen: str
+) -> None:
+    """vpmaddwd and an addition: pairs of 16-bit words, whose products are summed exactly.
+
+    b, widen  the type of the second operand, and the function that makes 16-bit words of bytes
+    """
+    lanes = bits // 32
+    mm = f"_mm{bits if bits > 128 else ''}"
+    si = f"si{bits}"
+
+    def add(c: Expr, a: Expr, b: Expr) -> Expr:
+        return c + call_llvm(f"int32x{lanes}", llvm, a, cast(f"int16x{2 * lanes}", b))
+
+    def load(p: str) -> str:
+        return f"{mm}_loadu_{si}((const void *){p})"
+
+    second = load("b")
+    if widen:
+        half = bits // 2
+        narrow = "_mm_loadl_epi64" if half == 64 else f"_mm{half if half > 128 else ''}_loadu_si{half}"
+        second = f"{mm}_{widen}({narrow}((const void *)b))"
+    _x86(
+        name,
+        dot(lanes, 2, "int16", b),
+        features=features,
+        llvm=add,
+        c=f"{mm}_storeu_{si}((void *)r, {mm}_add_epi32({load('c')}, "
+        f"{mm}_madd_epi16({load('a')}, {second})));",
+        source=f"{_SDM}PMADDWD",
+    )
+
+
 for _dtype, _kind in (("float32", "ps"), ("float64", "pd")):
     _register_fma(f"x86.avx2.vfmadd231{_kind}", 256, "fma", _dtype)
     _register_fma(f"x86.avx512.vfmadd231{_kind}", 512, "avx512f", _dtype)
@@ -66,6 +101,17 @@ _register_dot("x86.avx512.vpdpbusd", 512, _VNNI, "vpdpbusd", "uint8", "int8")
 _register_dot("x86.avx512.vpdpwssd", 512, _VNNI, "vpdpwssd", "int16", "int16")
 _register_dot("x86.avx512vl.vpdpbusd", 256, _VL, "vpdpbusd", "uint8", "int8")
 _register_dot("x86.avxvnni.vpdpbusd", 256, ("avxvnni",), "vpdpbusd", "uint8", "int8", "_avx")
+for _suffix, _b, _widen in (
+    ("", "int16", ""), ("_s8", "int8", "cvtepi8_epi16"), ("_u8", "uint8", "cvtepu8_epi16")
+):  # fmt: skip
+    _sse = ("sse4.1",) if _widen else ("sse2",)
+    _register_pairs(f"x86.sse.pmaddwd{_suffix}", 128, _sse, "llvm.x86.sse2.pmadd.wd", _b, _widen)
+    _register_pairs(
+        f"x86.avx2.vpmaddwd{_suffix}", 256, ("avx2",), "llvm.x86.avx2.pmadd.wd", _b, _widen
+    )
+    _register_pairs(
+        f"x86.avx512.vpmaddwd{_suffix}", 512, ("avx512bw",), "llvm.x86.avx512.pmaddw.d.512", _b, _widen
+    )
 
 _x86(
     "x86.avx512.vdpbf16ps",

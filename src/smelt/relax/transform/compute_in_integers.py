@@ -1,0 +1,70 @@
+"""What dequantized numbers are multiplied, moved and chosen from is done on the integers.
+
+    dequantize(x) * dequantize(w)   =  dequantize(x' * w')      sums of products, in int32
+    max(dequantize(x), ...)         =  dequantize(max(x, ...))
+    quantize(dequantize(x))         =  requantize(x)
+
+Only what is exact goes this way: dequantize moves behind an operator that gives the same numbers on
+integers, to within the rounding of floats. What needs the scale of its result (sums of different
+scales, functions, averages) stays in floats, between loads and stores of integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smelt.ir import dtype as dt
+from smelt.ir.module import IRModule
+from smelt.relax.compose.common import dtype_of
+from smelt.relax.nodes import Call, RelaxExpr, call, values
+from smelt.topi.registry import get_op
+
+from .fake_quantization import CORE, dequantized_late
+from .fake_quantization_rules import source_axes
+from .rewriting import functions_of, transform_functions
+
+_PRODUCTS = ("conv1d", "conv2d", "conv3d", "conv_transpose", "matmul")
+_EXACT = (*_PRODUCTS, "max", "min", "max_pool", "adaptive_max_pool", "relu", "mean", "concat", "add",
+          "subtract", "multiply")  # fmt: skip
+"""Operators whose integers are those of the numbers that floats would be rounded to."""
+
+
+def compute_in_integers(mod: IRModule) -> IRModule:
+    """A module that dequantizes behind exact operators instead of before them."""
+    asked = get_op("dequantize")
+    found = [v for f in functions_of(mod).values() for v in values(f.body)]
+    if not any(isinstance(v, Call) and v.op is asked for v in found):
+        return mod
+    mod = transform_functions(mod, lambda old, new: _late(new))
+    return transform_functions(mod, lambda old, new: _requantized(new))
+
+
+def _late(n: Any) -> RelaxExpr | None:
+    """A call on integers of 8 bits or sums of them, dequantized; None: it stays."""
+    if not isinstance(n, Call) or not (n.callee in _EXACT or _moves(n)):
+        return None
+    given = [a for a in n.args if isinstance(a, Call) and CORE.dequantizes(a)]
+    if n.callee in _PRODUCTS and any(dt.bits(dtype_of(a.args[0])) != 8 for a in given):  # type: ignore[arg-type]
+        return None
+    return dequantized_late(n, CORE)
+
+
+def _moves(n: Call) -> bool:
+    """Whether elements are only moved."""
+    return n.callee != "pad" and source_axes(n) is not None
+
+
+def _requantized(q: Any) -> RelaxExpr | None:
+    """From one scale to another by one factor, where numbers are dequantized only to be quantized."""
+    if not isinstance(q, Call) or q.op is not CORE.op("quantize"):
+        return None
+    inner = q.args[0]
+    if not isinstance(inner, Call) or not CORE.dequantizes(inner):
+        return None
+    into = q.attrs["out_dtype"]
+    if q.attrs["rounding"] != "even" or not dt.is_int(into) or dt.bits(into) > 16:
+        return None
+    x, scale, zero = (*inner.args, None)[:3]
+    step, move = (*q.args, None)[1:3]
+    return call("requantize", x, scale, zero, step, move, axis=inner.attrs["axis"],
+                out_dtype=into, rounding="even", compute_dtype="float32", name=q.name)  # fmt: skip
