@@ -66,6 +66,7 @@ from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.transform.infer_module import infer_types
 from smelt.relax.transform.name_sizes import name_sizes
 from smelt.relax.transform.normal_form import inline_functions
+from smelt.relax.transform.tell_sizes import tell_sizes
 from smelt.relax.transform.unify_sizes import unify_sizes
 from smelt.relax.verify import verify as verify_graph
 from smelt.rules.cpu import apply as apply_rules
@@ -133,6 +134,8 @@ VM: tuple[Step, ...] = (
     GRAPH[1],
     Step(infer_types, "InferType", "the types of closures, data and branches", gives=("types",),
          must="the virtual machine's segments have typed inputs"),
+    Step(tell_sizes, "TellSizes", "sizes that are computed become sizes of the run",
+         needs=("types",), must="operators are compiled for known sizes, or for sizes of the run"),
 )
 """Before a program that decides while it runs is cut into segments, each of which goes by GRAPH."""
 
@@ -185,7 +188,7 @@ LOWER: tuple[Step, ...] = (
 READABLE = LOWER[:2]
 """As far as a person wants to read: loops, branches, buffers with their shapes."""
 
-for _list in (GRAPH, LOWER):
+for _list in (GRAPH, VM, LOWER):
     check_order(_list)
 
 

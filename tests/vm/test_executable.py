@@ -180,8 +180,8 @@ def test_a_program_with_other_metadata_is_refused(saved: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("instruction", "text"),
     [
-        (("InvokeHost", (0,), "dyn.full", {"type": "int8"}, (0, 0)), "the operator dyn.full with "),
-        (("InvokeHost", (0, 1), "argwhere", {}, (1,)), "the operator argwhere with {}: "),
+        (("InvokeHost", (0,), "stack", {"type": "int8"}, (0, 0)), "the operator stack with "),
+        (("InvokeHost", (0, 1), "sizes", {}, (1,)), "the operator sizes with {}: "),
         (("If", 1, 0, 0), "a branch needs one whole number; it has "),
     ],
 )

@@ -6,7 +6,7 @@ from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.relax.adt import Constructor, Match
 from smelt.relax.graph import is_unit
-from smelt.relax.host_ops import is_host_call
+from smelt.relax.host_ops import is_host_call, needs_run
 from smelt.relax.nodes import Call, Function, GlobalVar, If, Let, RelaxExpr, values
 from smelt.relax.transform.expand_ops import to_static
 from smelt.relax.transform.infer_module import short_text
@@ -55,7 +55,7 @@ def _construct(node: RelaxExpr, mod: IRModule) -> str | None:
             return "a function that calls itself"
         case Call(Constructor()):
             return "a value of a data type"
-        case Call() if is_host_call(node) and to_static(node) is None:
+        case Call() if is_host_call(node) or (needs_run(node) and to_static(node) is None):
             return "a tensor with a data-dependent size"
         case Call(GlobalVar() as g):
             f = mod.functions.get(g.name)

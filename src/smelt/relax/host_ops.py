@@ -5,8 +5,8 @@ runs in numpy, `run_size` makes data-dependent sizes, `call_with_sizes` calls th
 attributes.
 
 Operators of a dialect say which operands decide the type (`GraphOp.needs`). Where these are
-constants the operator is one of known sizes; else the virtual machine runs it in numpy
-(runtime/vm_host).
+constants the operator is one of known sizes; else `transform/tell_sizes` makes operators of the
+core of it that use sizes of the run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from smelt.ir.types import IncompleteType, TensorType, TupleType, Type, tensor_t
 from smelt.topi.registry import get_op
 
 from .graph_op import Dialect, GraphOp, needs_values
-from .nodes import Call, CallAttrs, Constant, RelaxExpr, Var, call, check_inplace
+from .nodes import Call, CallAttrs, Constant, RelaxExpr, TupleGetItem, Var, call, check_inplace
 
 VM = Dialect("vm")
 """Operators of programs with data-dependent sizes."""
@@ -110,6 +110,24 @@ for _name in ("arange", "full", "eye"):
     _dependent(_name)
 
 
+def tellers(
+    numbers: RelaxExpr, sizes: Sequence[Expr], where: str, wanted: RelaxExpr | None = None,
+    name: str = "",
+) -> list[RelaxExpr]:  # fmt: skip
+    """What tells sizes of the run: values whose types have them, one each.
+
+    numbers  what the sizes are, 0 or more
+    where    what the numbers are, for messages
+    wanted   what they have to be; of one element: what their product has to be
+    """
+    if not sizes:
+        return []
+    t = TupleType(tuple([tensor_type([e], "uint8") for e in sizes]))
+    given = [v for v in (numbers, wanted) if v is not None]
+    made = host_call("sizes", *given, type=t, name=name, where=where)
+    return [TupleGetItem(made, n) for n in range(len(sizes))]
+
+
 def run_size(name: str) -> SizeVar:
     """A size that a value will tell while the program runs: see `define_sizes`."""
     size = SizeVar(name, INDEX)
@@ -134,13 +152,23 @@ def call_with_sizes(op: str, *args: RelaxExpr | None, name: str = "", **attrs: A
     used = [v for a in attrs.values() for v in sizes_of(a) if v not in shown]
     found = [getattr(v, "definition", None) for v in sorted(used, key=lambda v: v.name)]
     definitions = list(dict.fromkeys([t for t in found if t is not None]))
-    given = next((i for i, a in enumerate(args) if a is not None), None)
-    if not definitions:
-        return call(op, *args, name=name, **attrs)
-    if given is None:
+    return call_behind(definitions, op, *args, name=name, **attrs)
+
+
+def call_behind(
+    definitions: Sequence[RelaxExpr], op: str, *args: RelaxExpr | None, name: str = "", **attrs: Any
+) -> Call:
+    """A call of a core operator that may use the sizes in the definitions' types."""
+    given = next((a for a in args if a is not None), None)
+    if given is None and definitions:
         return call(VM.get(f"vm.{op}"), *definitions, name=name, **attrs)
-    held = call(VM.get("vm.depend"), args[given], *definitions)
-    return call(op, *args[:given], held, *args[given + 1 :], name=name, **attrs)
+    held = [behind(definitions, a) if a is not None and a is given else a for a in args]
+    return call(op, *held, name=name, **attrs)
+
+
+def behind(definitions: Sequence[RelaxExpr], x: RelaxExpr) -> RelaxExpr:
+    """A value; what is computed with it may use the sizes in the definitions' types."""
+    return call(VM.get("vm.depend"), x, *definitions) if definitions else x
 
 
 def sizes_of(value: Any) -> list[SizeVar]:
@@ -155,13 +183,16 @@ Size = Callable[[int], Expr]
 """The size of a number, which only the run tells; another one for each number."""
 
 HOST_TYPES: dict[str, Callable[..., Type]] = {}
-"""Functions of (operand types, attributes, Size), by operator."""
+"""Functions of (operand types, attributes, Size), by operator of a dialect that needs values."""
 
 
 def is_host_call(node: Any) -> bool:
-    """Whether the virtual machine runs a call in numpy: its sizes are not known before."""
-    if isinstance(node, Call) and isinstance(node.op, HostOp):
-        return True
+    """Whether the virtual machine itself runs a call: a service of the runtime, or numpy."""
+    return isinstance(node, Call) and isinstance(node.op, HostOp)
+
+
+def needs_run(node: Any) -> bool:
+    """Whether the type of a call follows from values that only the run knows."""
     return needs_values(node) and any(
         i < len(node.args) and not isinstance(node.args[i], Constant | None) for i in node.op.needs
     )
@@ -175,7 +206,7 @@ def call_type(node: Call, types: Sequence[Type | None], size: Size) -> Type:
     if not needs_values(node):
         found: Type = op.result_type(types, node.attrs)
         return found
-    if is_host_call(node):
+    if needs_run(node):
         if op.name not in HOST_TYPES:
             raise Unsupported(
                 f"{op.name}: the size of the result depends on data; the virtual machine runs "

@@ -298,7 +298,7 @@ class _Run:
         """An operator of a dialect: what its body says."""
         run = _Run(self.sizes, self.module)
         types = [None if a is None else a.type for a in node.args]
-        if op.needs or any(nodes.incomplete(t) for t in types):
+        if op.needs or any(self.unknown(t) for t in types):
             given: list[Any] = [None if x is None else nodes.Var("x", _type_of(x)) for x in args]
             run.known.update(zip(given, args, strict=True))
             for i in op.needs:
@@ -308,6 +308,10 @@ class _Run:
         made = op.instance(types, node.attrs)
         run.known.update(zip(made.params, args, strict=True))
         return run.value(made.body)
+
+    def unknown(self, t: Type | None) -> bool:
+        """Whether a type is not known, or has sizes that only the values tell."""
+        return t is not None and (nodes.incomplete(t) or not self.sizes.keys() >= set(sizes_in(t)))
 
     def match(self, node: adt.Match) -> Evaluation:
         """The value of the first clause that fits."""

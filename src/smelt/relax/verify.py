@@ -18,7 +18,7 @@ from smelt.topi.registry import Op
 
 from . import adt, nodes
 from .graph import operands
-from .host_ops import is_host_call, sizes_of
+from .host_ops import is_host_call, needs_run, sizes_of
 from .printer import same_data
 from .shapes import fits, show_type
 from .updates import earlier_readers, late_reader, written_operands
@@ -307,7 +307,7 @@ class _Verifier:
 def tells_sizes(node: nodes.RelaxExpr) -> bool:
     """Whether a value may have sizes known only at run time."""
     if isinstance(node, nodes.Call):
-        return isinstance(node.op, nodes.RelaxExpr) or is_host_call(node)
+        return isinstance(node.op, nodes.RelaxExpr) or is_host_call(node) or needs_run(node)
     return isinstance(node, nodes.If | adt.Match)
 
 

@@ -5,7 +5,6 @@ Each takes arrays and plain attributes, and gives an array or a tuple of them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -35,138 +34,6 @@ def host_op(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return fn
 
     return enter
-
-
-def _shape(values: Array, name: str) -> tuple[int, ...]:
-    """A shape from an operand of numbers."""
-    shape = tuple([int(v) for v in np.asarray(values).reshape(-1)])
-    if any(v < 0 for v in shape):
-        raise InputError(f"{name}: the shape {list(shape)} has a negative extent")
-    return shape
-
-
-@host_op("argwhere")
-def argwhere(x: Array) -> Array:
-    """Where x is not 0: int32 [count, the dimensions of x], row-major."""
-    return np.argwhere(x).astype(np.int32)
-
-
-@host_op("arange")
-def arange(
-    begin: Array, end: Array, by: Array, *, dtype: str, start: Any, stop: Any, step: Any
-) -> Array:
-    """begin, begin + by, ... up to end, which is left out; operands are scalars."""
-    first, last, each = begin.item(), end.item(), by.item()
-    if each == 0:
-        raise InputError("arange: step is 0; it has to be another number")
-    count = max(0, math.ceil((last - first) / each))
-    return np.asarray(first + each * np.arange(count)).astype(numpy_dtype(dtype))
-
-
-@host_op("dyn.reshape")
-def reshape(x: Array, shape: Array, *, allowzero: bool) -> Array:
-    """x in another shape: 0 copies an extent unless allowzero, -1 is what remains."""
-    wanted = [int(v) for v in shape.reshape(-1)]
-    if not allowzero:
-        wanted = [x.shape[n] if v == 0 and n < x.ndim else v for n, v in enumerate(wanted)]
-    known = math.prod([v for v in wanted if v != -1])
-    rest = x.size // known if known else 0
-    made = [rest if v == -1 else v for v in wanted]
-    if wanted.count(-1) > 1 or min([0, *made]) < 0 or math.prod(made) != x.size:
-        raise InputError(f"dyn.reshape: {list(x.shape)} cannot become {wanted}")
-    return np.ascontiguousarray(x).reshape(made)
-
-
-@host_op("dyn.broadcast_to")
-def broadcast_to(x: Array, shape: Array) -> Array:
-    """x repeated to a shape."""
-    wanted = _shape(shape, "dyn.broadcast_to")
-    try:
-        return np.array(np.broadcast_to(x, wanted), order="C")
-    except ValueError:
-        raise InputError(
-            f"dyn.broadcast_to: {list(x.shape)} cannot become {list(wanted)}"
-        ) from None
-
-
-@host_op("dyn.full")
-def full(value: Array, shape: Array, *, dtype: str) -> Array:
-    """All value, a scalar; dtype "": of its type."""
-    kind = numpy_dtype(dtype) if dtype else value.dtype
-    return np.full(_shape(shape, "dyn.full"), value.item(), kind)
-
-
-@host_op("dyn.zeros")
-def zeros(shape: Array, *, dtype: str) -> Array:
-    """All zero."""
-    return np.zeros(_shape(shape, "dyn.zeros"), numpy_dtype(dtype))
-
-
-@host_op("dyn.ones")
-def ones(shape: Array, *, dtype: str) -> Array:
-    """All one."""
-    return np.ones(_shape(shape, "dyn.ones"), numpy_dtype(dtype))
-
-
-@host_op("dyn.tile")
-def tile(x: Array, reps: Array) -> Array:
-    """x repeated a number of times along each dimension."""
-    return np.array(np.tile(x, _shape(reps, "dyn.tile")), order="C")
-
-
-@host_op("dyn.strided_slice")
-def strided_slice(x: Array, begin: Array, end: Array, strides: Array, *, slice_mode: str) -> Array:
-    """Elements from begin to end, which is left out, in steps, along the first dimensions.
-
-    slice_mode  "size": `end` holds numbers of elements, -1 is all that remain, steps are 1
-    """
-    cut = []
-    for n, (b, e, s) in enumerate(
-        zip(begin.reshape(-1), end.reshape(-1), strides.reshape(-1), strict=True)
-    ):
-        first, last, step = int(b), int(e), int(s)
-        if slice_mode == "size":
-            first = first % x.shape[n] if x.shape[n] else 0
-            last, step = (x.shape[n] if last < 0 else first + last), 1
-        if step == 0:
-            raise InputError("dyn.strided_slice: a step is 0; it has to be another number")
-        cut.append(slice(first, last, step))
-    return np.array(x[tuple(cut)], order="C")
-
-
-@host_op("dyn.one_hot")
-def one_hot(indices: Array, on: Array, off: Array, depth: Array, *, axis: int, dtype: str) -> Array:
-    """on where the place along a new axis of `depth` places is the index, off elsewhere."""
-    count = int(depth.item())
-    if count < 0:
-        raise InputError(f"dyn.one_hot: depth is {count}; 0 or more are possible")
-    at = axis % (indices.ndim + 1)
-    places = np.arange(count).reshape([-1 if d == at else 1 for d in range(indices.ndim + 1)])
-    made: Array = np.where(np.expand_dims(indices, at) == places, on.item(), off.item())
-    return made.astype(numpy_dtype(dtype))
-
-
-@host_op("dyn.topk")
-def topk(
-    x: Array, k: Array, *, axis: int, ret_type: str, is_ascend: bool, dtype: str
-) -> Array | tuple[Array, Array]:
-    """The k largest (smallest) elements along a dimension, in order, and where they stand.
-
-    k below 1 is all of them. Equal elements stay in their order.
-    """
-    size = x.shape[axis]
-    count = int(k.item())
-    count = size if count < 1 else min(count, size)
-    if is_ascend:
-        order = np.argsort(x, axis=axis, kind="stable")
-    else:
-        order = np.flip(size - 1 - np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
-    best = np.take(order, np.arange(count), axis)
-    values = np.ascontiguousarray(np.take_along_axis(x, best, axis))
-    places = np.ascontiguousarray(best.astype(numpy_dtype(dtype)))
-    if ret_type == "both":
-        return values, places
-    return values if ret_type == "values" else places
 
 
 @host_op("packed")
@@ -216,7 +83,9 @@ def sizes(values: Array, *wanted: Array, where: str) -> tuple[Array, ...]:
     made = []
     for w in wanted:
         if w.size == 1 and int(np.prod(values)) != int(w.item()):
-            raise InputError(f"{where} is {values.tolist()}, which does not hold {w} elements")
+            raise InputError(
+                f"{where} is {values.tolist()}, which does not hold {w.item()} elements"
+            )
         if w.size > 1 and not np.array_equal(w, values):
             raise InputError(f"{where} asks for {values.tolist()}, which does not fit {w.tolist()}")
     for v in values.reshape(-1).tolist():

@@ -14,7 +14,7 @@ from smelt.ir.expr import Expr
 from smelt.ir.limits import KNOWN, worth_knowing
 from smelt.ir.types import TensorType, TupleType, tensor_type
 from smelt.relax import nodes as relax
-from smelt.relax.host_ops import call_with_sizes, define_sizes, host_call, run_size
+from smelt.relax.host_ops import call_with_sizes, define_sizes, host_call, run_size, tellers
 from smelt.runtime.vm_strings import MOVES
 
 from . import evaluate
@@ -144,12 +144,15 @@ class Build:
         """A size known only at run time."""
         return run_size(self.step.label)
 
-    def sizes(self, value: Value, what: str, wanted: Value | None = None) -> tuple[Any, ...]:
+    def sizes(
+        self, value: Value, what: str, wanted: Value | None = None, note: str = ""
+    ) -> tuple[Any, ...]:
         """Extents, 0 or more, from an operand: numbers, or expressions of sizes.
 
         An operand that is computed gives sizes known only at run time.
 
         wanted  what the extents have to be, or without dimensions: what their product has to be
+        note    what else a message about them says
         """
         if value.known is not None:
             return self.dims(value, what)
@@ -157,10 +160,10 @@ class Build:
             return self.needs(value, what)
         self.walk.decide()
         extents = [self.fresh() for _ in range(count)]
-        t = TupleType(tuple([tensor_type([e], "uint8") for e in extents]))
-        where = f"{self.where}: the operand {what!r}"
-        given = [v.expr for v in (value, wanted) if v is not None]
-        self.items(host_call("sizes", *given, type=t, name=self.step.label, where=where))
+        where = f"{self.where}: the operand {what!r}{note}"
+        fits = None if wanted is None else wanted.expr
+        for told in tellers(value.expr, extents, where, fits, self.step.label):
+            define_sizes(told)
         return tuple(extents)
 
     def shrink(self, padded: Value, count: Value, axis: int = 0) -> Value:

@@ -14,11 +14,14 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr
 from smelt.ir.limits import worth_knowing
+from smelt.relax.compose import counts
 
 from . import moves
 from .build import Build
 from .moves import as_type
 from .values import Value, product, simplify
+
+_NUMBER = f" as a number of elements ({counts.UNTOLD})"
 
 
 def _part(g: Build, v: Value, n: int) -> Value:
@@ -38,17 +41,10 @@ def reshape(g: Build, x: Value, shape: Value, allowzero: bool = False) -> Value:
                 known[k] = x.shape[k]
         return moves.reshape(g, x, known)
     rank = _rank(g, shape, "shape")
-    wanted = as_type(g, shape, "int64")
-    if not allowzero:
-        own = [*x.shape[:rank], *[0] * (rank - x.rank)]
-        wanted = g.call("where", g.call("equal", wanted, 0), Value.of_sizes(own), wanted)
-    open_ = g.call("equal", wanted, -1)
-    closed = g.call("where", open_, 1, wanted)
-    rest = g.call("prod", closed, axes=(0,), keepdims=False)
+    own = None if allowzero else Value.of_sizes([*x.shape[:rank], *[0] * (rank - x.rank)])
     total = Value.of_sizes(product(x.shape))
-    remaining = g.call("divide", total, g.call("maximum", rest, 1))
-    dims = g.sizes(g.call("where", open_, remaining, wanted), "shape", total)
-    return g.call("reshape", x, shape=dims)
+    extents = g.composed(counts.completed_extents, as_type(g, shape, "int64"), total, own)
+    return g.call("reshape", x, shape=g.sizes(extents, "shape", total))
 
 
 def _rank(g: Build, v: Value, what: str) -> int:
@@ -86,43 +82,21 @@ def slice_(
     places = g.axes(axes, x.rank)
     starts, ends = as_type(g, starts, "int64"), as_type(g, ends, "int64")
     steps = None if steps is None else as_type(g, steps, "int64")
-    firsts, counts, by = [], [], []
+    firsts, many, by = [], [], []
     for n, a in enumerate(places):
         extent = Value.of_sizes(x.shape[a])
         step = g.constant(1, "int64") if steps is None else _part(g, steps, n)
-        first, last = _clamped(g, _part(g, starts, n), _part(g, ends, n), extent, step)
-        count = _steps(g, g.call("subtract", last, first), step)
-        counts.append(g.call("maximum", count, 0))
+        first = g.composed(counts.clamped, _part(g, starts, n), extent, step, before=False)
+        last = g.composed(counts.clamped, _part(g, ends, n), extent, step, before=True)
+        many.append(g.composed(counts.steps_between, first, last, step))
         firsts.append(first)
         by.append(step)
-    sizes = g.sizes(moves.stack(g, counts, 0), "starts and ends")
+    sizes = g.sizes(moves.stack(g, many, 0), "starts and ends", note=_NUMBER)
     for a, first, step, size in zip(places, firsts, by, sizes, strict=True):
         run = g.call("arange", start=0, step=1, count=size, dtype="int64")
         at = g.call("add", first, g.call("multiply", run, step))
         x = g.call("gather", x, at, axis=a)
     return x
-
-
-def _steps(g: Build, span: Value, step: Value) -> Value:
-    """How many steps lead over a span, the last one maybe beyond it; 0 and less: none."""
-    size = g.call("abs", step)
-    away = g.call("where", g.call("greater", step, 0), span, g.call("negative", span))
-    up = g.call("add", away, g.call("subtract", size, 1))
-    return g.call("divide", up, size)
-
-
-def _clamped(g: Build, start: Value, end: Value, extent: Value, step: Value) -> tuple[Value, Value]:
-    """Where a range begins and ends, as numbers from the front."""
-    forward = g.call("greater", step, 0)
-    most = g.call("where", forward, extent, g.call("subtract", extent, 1))
-    least = g.call("where", forward, 0, g.constant(-1, "int64"))
-
-    def front(v: Value) -> Value:
-        return g.call("where", g.call("less", v, 0), g.call("add", v, extent), v)
-
-    first = g.call("minimum", g.call("maximum", front(start), 0), most)
-    last = g.call("minimum", g.call("maximum", front(end), least), most)
-    return first, last
 
 
 def pad(
@@ -152,14 +126,9 @@ def arange(g: Build, start: Value, limit: Value, step: Value) -> Value:
     if start.known is not None and limit.known is not None and step.known is not None:
         return _known_range(g, start, limit, step)
     dtype = start.dtype
-    wide = "int64" if dtype.startswith(("int", "uint")) else "float64"
+    wide = counts.range_type(dtype)
     first, last, by = [as_type(g, v, wide) for v in (start, limit, step)]
-    span = g.call("subtract", last, first)
-    if wide == "int64":
-        count = _steps(g, span, by)
-    else:
-        count = g.call("cast", g.call("ceil", g.call("divide", span, by)), dtype="int64")
-    (n,) = g.sizes(g.call("maximum", count, 0), "limit")
+    (n,) = g.sizes(g.composed(counts.steps_between, first, last, by), "limit", note=_NUMBER)
     run = g.call("arange", start=0, step=1, count=simplify(n), dtype="int64")
     made = g.call("add", first, g.call("multiply", as_type(g, run, wide), by))
     return as_type(g, made, dtype)

@@ -12,7 +12,7 @@ from smelt.ir.build import value_of
 from smelt.ir.expr import Expr
 
 from ..nodes import RelaxExpr, call, constant
-from .common import cast_to, dtype_of, legal, number_of, rank_of, reshaped, scalar
+from .common import cast_to, dtype_of, legal, number_of, rank_of, reshaped, scalar, shape_of
 
 
 def full(shape: Any, value: RelaxExpr, dtype: str | None) -> RelaxExpr:
@@ -54,8 +54,9 @@ def _one(e: Any, dtype: str) -> RelaxExpr:
     return call("arange", start=e, step=1, count=1, dtype=dtype)
 
 
-def hot(indices: RelaxExpr, depth: Any, axis: int) -> RelaxExpr:
-    """Where the place along a new axis is the index: bools."""
-    place: RelaxExpr = call("arange", start=0, step=1, count=depth, dtype=dtype_of(indices))
-    place = reshaped(place, [depth if d == axis else 1 for d in range(rank_of(indices) + 1)])
-    return call("equal", call("expand_dims", indices, axes=(axis,)), place)
+def hot(indices: RelaxExpr, places: RelaxExpr, axis: int) -> RelaxExpr:
+    """Where one of the places, along a new axis, is the index: bools."""
+    alone: list[Any] = [1] * (rank_of(indices) + 1)
+    alone[axis] = shape_of(places)[0]
+    column = reshaped(places, alone)
+    return call("equal", call("expand_dims", indices, axes=(axis,)), column)

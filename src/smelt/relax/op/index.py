@@ -100,7 +100,8 @@ def one_hot(
     on, off, count = number_given(on_value), number_given(off_value), size_given(depth)
     dtype = "int64" if isinstance(on, int) and isinstance(off, int) else "float32"
     dtype = getattr(on_value, "dtype", None) or dtype
-    hit = create.hot(indices, count, normal_axis(axis, rank_of(indices) + 1))
+    places = call("arange", start=0, step=1, count=count, dtype=dtype_of(indices))
+    hit = create.hot(indices, places, normal_axis(axis, rank_of(indices) + 1))
     return call("where", hit, scalar(on, str(dtype)), scalar(off, str(dtype)))
 
 

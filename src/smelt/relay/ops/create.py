@@ -138,7 +138,8 @@ def one_hot(
     if on is not None and off is not None and _outside(indices):
         return call("one_hot", indices, depth=depth, axis=axis, on_value=on, off_value=off,
                     dtype=dtype)  # fmt: skip
-    hit = create.hot(indices, depth, axis)
+    places = call("arange", start=0, step=1, count=depth, dtype=dtype_of(indices))
+    hit = create.hot(indices, places, axis)
     return call("where", hit, cast_to(on_value, dtype), cast_to(off_value, dtype))
 
 
