@@ -343,6 +343,20 @@ def test_sizes_in_loops_branches_and_of_each_other() -> None:
     assert relay.vm.compile(mod).metadata["control"] == "native"
 
 
+def test_extents_that_branches_make_sizes_of_the_run() -> None:
+    mod, f = IRModule(), relay.GlobalVar("f")
+    n, x = relay.var("n", shape=(), dtype="int32"), relay.var("x", shape=(relay.Any(), 3))
+    inner = f(relay.subtract(n, relay.const(1)), x)
+    twice = relay.concatenate([inner, inner], 0)
+    best = relay.topk(twice, n, axis=1)
+    y = relay.add(best[0], relay.cast(best[1], "float32"))
+    mod[f] = relay.Function([n, x], relay.If(relay.equal(n, relay.const(0)), x, y))
+    k, z = relay.var("k", shape=(), dtype="int32"), relay.var("z", shape=(relay.Any(), 3))
+    exe: Any = compiled(main([k, z], relay.exp(f(k, z)), mod))
+    assert exe(np.int32(1), f32(np.zeros((2, 3)))).tolist() == [[1]] * 4
+    assert exe(np.int32(2), f32(np.zeros((1, 3)))).tolist() == [[1]] * 4
+
+
 STEPS = "(-1: none is right, as with steps of 0) is -1; it has to be 0 or more"
 WRONG: list[tuple[str, Any, str]] = [
     ("arange", i32(0, 5, 0), f"the number of elements {STEPS}"),

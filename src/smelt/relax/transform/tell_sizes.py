@@ -32,10 +32,10 @@ from smelt.relax.compose.common import (
     scalar,
     shape_of,
 )
-from smelt.relax.compose.create import hot
+from smelt.relax.compose.create import hot, size_vector
 from smelt.relax.compose.index import largest, stacked
 from smelt.relax.compose.shapes import FAR
-from smelt.relax.host_ops import behind, call_behind, needs_run, tellers
+from smelt.relax.host_ops import VM, behind, call_behind, needs_run, tellers
 from smelt.relax.nodes import Call, RelaxExpr, Tuple, call
 
 from .rewriting import transform_functions
@@ -61,9 +61,22 @@ def _rewritten(old: Any, new: Any) -> RelaxExpr | None:
         made = FORMS[site.op](site)
     except SmeltError as e:
         raise type(e)(f"{site.op}: {e}") from e
-    found = Tuple(tuple(made)) if isinstance(made, list) else made
-    if found.type is not new.type:
-        raise InternalError(f"tell_sizes: {site.op} is {new.type}, its operators {found.type}")
+    if isinstance(made, list):
+        return Tuple(
+            tuple([_typed(m, t, site.op) for m, t in zip(made, new.type.items, strict=True)])
+        )
+    return _typed(made, new.type, site.op)
+
+
+def _typed(x: RelaxExpr, t: Any, op: str) -> RelaxExpr:
+    """A value with the type that was inferred; where branches meet, further extents of it are sizes
+    of the run."""
+    if x.type is t:
+        return x
+    definitions = tellers(_own(x), t.shape, f"{op}: the shape")
+    found = call_behind(definitions, "reshape", x, shape=t.shape)
+    if found.type is not t:
+        raise InternalError(f"tell_sizes: {op} is {t}, its operators {x.type}")
     return found
 
 
@@ -107,18 +120,16 @@ class _Site:
         legal(count == 1, f"operand {n} has {'?' if count is None else count} elements, not 1")
         return cast_to(reshaped(self.args[n], ()), dtype)
 
-    def own(self, n: int = 0) -> RelaxExpr:
-        """The extents of an operand as a vector."""
-        return _vector(self.args[n], shape_of(self.args[n]))
+
+@VM.op("vm.shape_of")
+def _shape_of(x: RelaxExpr) -> RelaxExpr:
+    """The extents as a vector: those that the value has where it is compiled."""
+    return size_vector(shape_of(x), "int64")
 
 
-def _vector(x: RelaxExpr, sizes: Sequence[Any]) -> RelaxExpr:
-    """Sizes that a value tells as a vector."""
-    known = [value_of(e) for e in sizes]
-    if None not in known:
-        return index_vector(known)
-    parts = [call_behind([x], "arange", start=e, step=1, count=1, dtype="int64") for e in sizes]
-    return call("concat", *parts, axis=0)
+def _own(x: RelaxExpr) -> RelaxExpr:
+    """The extents of a value as a vector."""
+    return call(VM.get("vm.shape_of"), x) if rank_of(x) else index_vector([])
 
 
 def _item(vector: RelaxExpr, n: int) -> RelaxExpr:
@@ -172,10 +183,12 @@ def _one_hot(s: _Site) -> RelaxExpr:
 @_enter("dyn.reshape")
 def _reshape(s: _Site) -> RelaxExpr:
     x, rank = s.args[0], len(s.shape)
-    kept = shape_of(x)[:rank]
-    own = None if s.attrs["allowzero"] else _vector(x, (*kept, *[0] * (rank - len(kept))))
-    total = _vector(x, (count_of(x),))
-    s.tell(counts.completed_extents(s.vector(1), total, own), "the shape", total)
+    own = _own(x)
+    total = call("prod", own, axes=(0,), keepdims=True)
+    rest = index_vector([0] * rank)  # where there is nothing to copy, 0 is an extent
+    copied = along(call("concat", own, rest, axis=0), 0, 0, rank)
+    kept = None if s.attrs["allowzero"] else copied
+    s.tell(counts.completed_extents(s.vector(1), total, kept), "the shape", total)
     return s.call("reshape", x, shape=s.shape)
 
 
@@ -183,7 +196,7 @@ def _reshape(s: _Site) -> RelaxExpr:
 def _broadcast_to(s: _Site) -> RelaxExpr:
     x, rank = s.args[0], len(s.shape)
     legal(rank >= rank_of(x), f"{rank} extents for a tensor of {rank_of(x)} dimensions")
-    own, wanted = _padded(s.own(), rank), s.vector(1)
+    own, wanted = _padded(_own(x), rank), s.vector(1)
     s.tell(wanted, "the shape", _chosen(call("equal", own, scalar(1, "int64")), wanted, own))
     made = s.call("broadcast_to", x, shape=s.shape)  # its type has x's extents where these are told
     return s.call("reshape", made, shape=s.shape)
@@ -193,11 +206,11 @@ def _broadcast_to(s: _Site) -> RelaxExpr:
 def _tile(s: _Site) -> RelaxExpr:
     x: RelaxExpr = s.args[0]
     rank = len(s.shape)
-    own, times = _padded(s.own(), rank), _padded(s.vector(1), rank)
+    own, times = _padded(_own(x), rank), _padded(s.vector(1), rank)
     negative = call("less", times, scalar(0, "int64"))
     made = _chosen(negative, times, call("multiply", own, times))
     s.tell(made, "the extent of the result")
-    x = reshaped(x, (*(1,) * (rank - rank_of(x)), *shape_of(x)))
+    x = call("expand_dims", x, axes=tuple(range(rank - rank_of(x))))
     for d, size in enumerate(s.shape):
         x = s.call("gather", x, s.run(size), axis=d, mode="wrap")
     return x
@@ -206,7 +219,7 @@ def _tile(s: _Site) -> RelaxExpr:
 @_enter("dyn.strided_slice")
 def _strided_slice(s: _Site) -> RelaxExpr:
     x: RelaxExpr = s.args[0]
-    own = s.own()
+    own = _own(x)
     cut = extents(s.args[1])[0] or 0
     legal(cut <= rank_of(x), f"begin has {cut} numbers; the data has {rank_of(x)} dimensions")
     begin, end, strides = (_filled(s.vector(n), cut, n) for n in (1, 2, 3))
@@ -258,7 +271,7 @@ def _counted(
 def _topk(s: _Site) -> RelaxExpr | list[RelaxExpr]:
     x = s.args[0]
     at = normal_axis(s.attrs["axis"], rank_of(x))
-    all_of, k = _item(s.own(), at), s.number(1, "int64")
+    all_of, k = _item(_own(x), at), s.number(1, "int64")
     few = call("less", k, scalar(1, "int64"))
     count = _chosen(few, all_of, call("minimum", k, all_of))
     s.tell(count, "k", sizes=s.shape[at : at + 1])
