@@ -143,9 +143,20 @@ def run_scheduled(
     return [held[b].view.copy() for b in outputs]
 
 
+def interpreted(sch: Schedule, *inputs: Array, shape: tuple[int, ...]) -> Array:
+    """The result of a program under a schedule as the interpreter says it: its last parameter, of
+    dense buffers."""
+    programs = {w.makes[0]: w.func for w in preparations(sch)}
+    given = [prepared(programs[n], x) if n in programs else x for n, x in enumerate(inputs)]
+    result = np.zeros(shape, dt.to_numpy(sch.func.buffers[-1].type))
+    interpret(sch.func, *given, result)
+    return result
+
+
 def prepared(program: PrimFunc, x: Array) -> Array:
     """A constant as a program over constants makes it."""
-    made = np.zeros([number(e, {}) for e in program.buffers[-1].shape], x.dtype)
+    result = program.buffers[-1]
+    made = np.zeros([number(e, {}) for e in result.shape], dt.to_numpy(result.type))
     interpret(program, x, made)
     return made
 

@@ -160,6 +160,7 @@ def test_text() -> None:
         machine_text(machine_of(Target(HASWELL), 2))
         == """\
 cpu               haswell
+arch              x86
 vector_bytes      32 bytes
 unit_bytes        32 bytes
 vector_registers  16
@@ -171,7 +172,7 @@ loads             2 a cycle
 stores            1 a cycle
 latency           5 cycles
 add_latency       3 cycles
-dot               none
+dot               sse4.1, avx2
 dots              0 a cycle
 L1                32 KiB, 62 bytes a cycle, 8 ways
 L2                256 KiB, 28 bytes a cycle, 8 ways

@@ -99,7 +99,7 @@ def _layout_program(kernel: str, relaid: Relaid, b: Buffer) -> PrimFunc:
             f"{kernel}: transform_layout of the constant {b.name}: its index map cannot be inverted"
             "\n  legal: sums of digits, quotients and remainders"
         )
-    given = te.placeholder(relaid.given.shape, b.type, "given")
+    given = te.placeholder(relaid.given.shape, relaid.given.type, "given")
     value = Rewriter(buffers={relaid.given: given}).expr(relaid.value)
     names = [v.name for v in relaid.at]
     made = te.compute(

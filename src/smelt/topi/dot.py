@@ -2,8 +2,8 @@
 
 Processors multiply so many neighbouring numbers of two operands and add all products to one sum of
 32 bits. Both operands are laid out for that: what is summed is cut into groups, which are the last
-dimension of either, the last group filled up with zeros. Of pairs the first operand is of 16-bit words, of fours both are
-bytes. The result is the same number.
+dimension of either, the last group filled up with zeros. Of pairs the first operand is of 16-bit
+words, of fours both are bytes. The result is the same number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from smelt.ir.build import all_of, equal, if_then_else, is_const, value_of
+from smelt.ir.build import all_of, if_then_else, value_of
 from smelt.ir.expr import Expr, cast
 from smelt.ir.types import TensorType
 from smelt.te.tensor import Tensor, reduce_axis
@@ -25,7 +25,7 @@ _FORMS = {"pairs": (2, "int16"), "fours": (4, "")}
 The second one, the weights, stays as it is."""
 
 
-def _fits(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
+def sums_bytes(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
     """Whether bytes are summed in 32 bits, of more than one channel or element."""
     a, b = types[:2]
     assert a is not None
@@ -39,10 +39,14 @@ def _in_groups(extent: Expr, group: int) -> Expr:
     return (extent + (group - 1)) // group
 
 
+def whole_groups(extent: Expr, group: int, k: Expr) -> list[Expr]:
+    """The conditions under which k is none of what fills the last group up."""
+    return [] if value_of(extent % group) == 0 else [k < extent]
+
+
 def _filled(inside: Sequence[Expr], value: Expr, extent: Expr, group: int, k: Expr) -> Expr:
     """A value, and 0 outside of the operand and in the rest of the last group."""
-    whole = equal(extent % group, 0)
-    conditions = [*inside, *([] if is_const(whole, 1) else [k < extent])]
+    conditions = [*inside, *whole_groups(extent, group, k)]
     zero = common.number(0, value.dtype)
     return if_then_else(all_of(conditions), value, zero) if conditions else value
 
@@ -69,7 +73,11 @@ def _conv(x: Tensor, w: Tensor, group: int, to: str, attrs: Attrs) -> Tensor:
 
     image = common.tensor((x.shape[0], *high, groups * group), pixel, "image")
     weights = common.tensor((*w.shape[2:], groups, w.shape[0], group), filters, "filters")
-    taps, c, e = kernel_axes(w.shape[2:]), reduce_axis((0, groups), "ic"), reduce_axis((0, group), "e")
+    taps, c, e = (
+        kernel_axes(w.shape[2:]),
+        reduce_axis((0, groups), "ic"),
+        reduce_axis((0, group), "e"),
+    )
 
     def product(n: Expr, o: Expr, *y: Expr) -> Expr:
         tap = [t.var for t in taps]
@@ -124,7 +132,7 @@ def _enter(name: str, made: Callable[[Tensor, Tensor, int, str, Attrs], Tensor],
         return made(a, b, group, to, attrs)
 
     body.__name__ = form
-    get_op(name).implements(_fits)(body)
+    get_op(name).implements(sums_bytes)(body)
 
 
 for _form in _FORMS:

@@ -9,6 +9,9 @@ A, B and G interpolate polynomials at n - 1 points and infinity. Points near zer
 small: sums over 256 channels are off by 0.6 (m = 2) and 2 times (m = 4) what adding the products
 one by one is off by.
 
+Of bytes, tiles of m = 2 are exact: B is of 0 and 1, twice G of integers below 3, so that pixels and
+filters of 16 bits and sums of 32 hold four times the result.
+
 Source   S. Winograd, Arithmetic Complexity of Computations, 1980; A. Lavin, S. Gray, Fast
          Algorithms for Convolutional Neural Networks, 2015
 """
@@ -21,12 +24,13 @@ from functools import cache
 from typing import Any
 
 from smelt.ir.build import all_of, if_then_else, value_of
-from smelt.ir.expr import Expr
+from smelt.ir.expr import Expr, cast
 from smelt.ir.types import TensorType
 from smelt.te.tensor import Tensor, reduce_axis
 
 from . import common
 from .conv import Window
+from .dot import sums_bytes, whole_groups
 from .registry import Attrs, get_op
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -78,7 +82,24 @@ def _fits(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
     assert w is not None
     window = (attrs["groups"], *(attrs["strides"] or (1,)), *(attrs["dilations"] or (1,)))
     square = [value_of(e) for e in w.shape[2:]] == [_TAPS, _TAPS]
-    return square and set(window) == {1} and x.dtype == "float32" and not attrs["out_dtype"]
+    return square and set(window) == {1}
+
+
+def _fits_floats(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
+    x = types[0]
+    return _fits(types, attrs) and x is not None and x.dtype == "float32" and not attrs["out_dtype"]
+
+
+_CHANNELS = 1800
+"""As many as there may be for int32 to hold four times the sums of products of bytes."""
+
+
+def _fits_bytes(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
+    x, w = types[:2]
+    assert x is not None
+    assert w is not None
+    few = (value_of(w.shape[1]) or _CHANNELS + 1) <= _CHANNELS
+    return few and _fits(types, attrs) and sums_bytes(types, attrs)
 
 
 def _times(row: Sequence[float], values: Sequence[Expr]) -> Expr:
@@ -96,43 +117,59 @@ def _chosen(k: Expr, matrix: Matrix, values: Sequence[Expr]) -> Expr:
     return common.pick(k, [_times(row, values) for row in matrix])
 
 
-def _enter(m: int) -> None:
-    """Another body of convolutions, for tiles of m results to a side."""
+def _enter(m: int, group: int = 0) -> None:
+    """Another body of convolutions, for tiles of m results to a side; group: of bytes."""
 
     def body(x: Tensor, w: Tensor, **attrs: Any) -> Tensor:
-        return _winograd(x, w, m, attrs)
+        return _winograd(x, w, m, group, attrs)
 
-    body.__name__ = f"winograd{m}"
-    get_op("conv2d").implements(_fits)(body)
+    body.__name__ = f"winograd{m}{'_pairs' * (group > 0)}"
+    get_op("conv2d").implements(_fits_bytes if group else _fits_floats)(body)
 
 
-def _winograd(x: Tensor, w: Tensor, m: int, attrs: Attrs) -> Tensor:
-    """See the module; tiles are numbered image by image, row by row."""
+def _winograd(x: Tensor, w: Tensor, m: int, group: int, attrs: Attrs) -> Tensor:
+    """See the module; tiles are numbered image by image, row by row.
+
+    group  so many channels are summed at once, of integers; 0: of floats, one after another
+    """
     back, forth, under = _matrices(m)
+    if group:
+        forth = tuple([tuple([2 * v for v in row]) for row in forth])
+    to = "int16" if group else x.dtype
     n = m + _TAPS - 1
     window = Window(2, w.shape[2:], attrs["strides"], attrs["pads"], attrs["dilations"])
     size = window.result(x.shape[2:])
     high, wide = [(e + (m - 1)) // m for e in size]
     tiles = x.shape[0] * high * wide
-    zero = common.number(0, x.dtype)
+    depth, each = x.shape[1], max(1, group)
+    groups = (depth + (each - 1)) // each
+    zero = common.number(0, to)
 
     def pixel(a: Expr, k: Expr, t: Expr, c: Expr) -> Expr:
         at = [t // wide % high * m + a - window.begin[0], t % wide * m + k - window.begin[1]]
         inside = [v < h for v, h in zip(at, x.shape[2:], strict=True)]
         inside += [v >= 0 for v, p in zip(at, window.begin, strict=True) if p]
-        return if_then_else(all_of(inside), x[t // (high * wide), c, at[0], at[1]], zero)
+        inside += whole_groups(depth, each, c)
+        value = cast(to, x[t // (high * wide), c, at[0], at[1]])
+        return if_then_else(all_of(inside), value, zero)
 
-    ic = reduce_axis((0, x.shape[1]), "ic")
-    filters = common.tensor(
-        (n, n, w.shape[0], w.shape[1]),
-        lambda i, j, o, c: _chosen(
-            i,
-            forth,
-            [_chosen(j, forth, [w[o, c, a, b] for b in range(_TAPS)]) for a in range(_TAPS)],
-        ),
-        "filters",
+    def filter_(i: Expr, j: Expr, o: Expr, c: Expr) -> Expr:
+        taps = [[cast(to, w[o, c, a, b]) for b in range(_TAPS)] for a in range(_TAPS)]
+        made = _chosen(i, forth, [_chosen(j, forth, row) for row in taps])
+        inside = whole_groups(depth, each, c)
+        return if_then_else(all_of(inside), made, zero) if inside else made
+
+    ic, e = reduce_axis((0, groups), "ic"), reduce_axis((0, each), "e")
+    filters = (
+        common.tensor(
+            (n, n, groups, w.shape[0], group),
+            lambda i, j, c, o, e: filter_(i, j, o, c * group + e),
+            "filters",
+        )
+        if group
+        else common.tensor((n, n, w.shape[0], depth), filter_, "filters")
     )
-    shape = (n, n, tiles, x.shape[1])
+    shape = (n, n, tiles, groups * each)
     patch = common.tensor(shape, pixel, "patch")
     columns = common.tensor(
         shape,
@@ -144,12 +181,15 @@ def _winograd(x: Tensor, w: Tensor, m: int, attrs: Attrs) -> Tensor:
         lambda i, j, t, c: _chosen(j, under, [columns[i, k, t, c] for k in range(n)]),
         "pixels",
     )
-    products = common.sum_over(
-        (n, n, tiles, w.shape[0]),
-        lambda i, j, t, o: pixels[i, j, t, ic.var] * filters[i, j, o, ic.var],
-        [ic],
-        "products",
-    )
+
+    def product(i: Expr, j: Expr, t: Expr, o: Expr) -> Expr:
+        if not group:
+            return pixels[i, j, t, ic.var] * filters[i, j, o, ic.var]
+        both = pixels[i, j, t, ic.var * group + e.var], filters[i, j, ic.var, o, e.var]
+        return cast("int32", both[0]) * cast("int32", both[1])
+
+    axes = [ic, e] if group else [ic]
+    products = common.sum_over((n, n, tiles, w.shape[0]), product, axes, "products")
     rows = common.tensor(
         (m, n, tiles, w.shape[0]),
         lambda r, j, t, o: _chosen(r, back, [products[i, j, t, o] for i in range(n)]),
@@ -158,10 +198,12 @@ def _winograd(x: Tensor, w: Tensor, m: int, attrs: Attrs) -> Tensor:
 
     def result(b: Expr, o: Expr, y: Expr, u: Expr) -> Expr:
         t = (b * high + y // m) * wide + u // m
-        return _chosen(u % m, back, [rows[y % m, j, t, o] for j in range(n)])
+        made = _chosen(u % m, back, [rows[y % m, j, t, o] for j in range(n)])
+        return made >> 2 if group else made
 
     return common.tensor((x.shape[0], w.shape[0], *size), result, "conv")
 
 
 for _m in _POINTS:
     _enter(_m)
+_enter(2, group=2)

@@ -24,8 +24,8 @@ from .fake_quantization_rules import source_axes
 from .rewriting import functions_of, transform_functions
 
 _PRODUCTS = ("conv1d", "conv2d", "conv3d", "conv_transpose", "matmul")
-_EXACT = (*_PRODUCTS, "max", "min", "max_pool", "adaptive_max_pool", "relu", "mean", "concat", "add",
-          "subtract", "multiply")  # fmt: skip
+_EXACT = (*_PRODUCTS, "max", "min", "max_pool", "adaptive_max_pool", "relu", "mean", "concat",
+          "add", "subtract", "multiply")  # fmt: skip
 """Operators whose integers are those of the numbers that floats would be rounded to."""
 
 
@@ -43,9 +43,10 @@ def _late(n: Any) -> RelaxExpr | None:
     """A call on integers of 8 bits or sums of them, dequantized; None: it stays."""
     if not isinstance(n, Call) or not (n.callee in _EXACT or _moves(n)):
         return None
-    given = [a for a in n.args if isinstance(a, Call) and CORE.dequantizes(a)]
-    if n.callee in _PRODUCTS and any(dt.bits(dtype_of(a.args[0])) != 8 for a in given):  # type: ignore[arg-type]
-        return None
+    sources = [a.args[0] for a in n.args if isinstance(a, Call) and CORE.dequantizes(a)]
+    wide = [x for x in sources if x is not None and dt.bits(dtype_of(x)) != 8]
+    if n.callee in _PRODUCTS and wide:
+        return None  # int32 need not hold the sums
     return dequantized_late(n, CORE)
 
 
@@ -55,7 +56,7 @@ def _moves(n: Call) -> bool:
 
 
 def _requantized(q: Any) -> RelaxExpr | None:
-    """From one scale to another by one factor, where numbers are dequantized only to be quantized."""
+    """From one scale to another by one factor, where dequantized numbers are quantized again."""
     if not isinstance(q, Call) or q.op is not CORE.op("quantize"):
         return None
     inner = q.args[0]

@@ -30,7 +30,16 @@ from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import TASKS
 
 from .analysis import block_info, certain, guess, power
-from .loops import EDGES, copy_out, in_registers, parallelize, sum_by, tasks_of, write_out, write_out_sums
+from .loops import (
+    EDGES,
+    copy_out,
+    in_registers,
+    parallelize,
+    sum_by,
+    tasks_of,
+    write_out,
+    write_out_sums,
+)
 from .panels import PACK_STEPS, PARTS, SPREAD, ask_ahead, pack
 from .roles import Axes, Roles, by_instruction, guarded, roles_of, vars_of
 
@@ -78,6 +87,11 @@ def _in_lines(elements: int, machine: Machine) -> float:
     return (4.0 * elements + machine.line_bytes) / (4.0 * elements)
 
 
+def _plain(roles: Roles) -> bool:
+    """Whether B is read at the block's variables, so that it may be laid out anew."""
+    return all(isinstance(i, Var) for i in roles.b.indices)
+
+
 class Contraction:
     """A register tile of sums of products."""
 
@@ -89,7 +103,8 @@ class Contraction:
         roles = roles_of(site.schedule, block_info(site.schedule, site.anchor))
         if isinstance(roles, str):
             return Refusal(roles)
-        return ContractionSpace(site, by_instruction(roles, site.machine))
+        packed = _plain(roles) and roles.b.buffer.name in site.constants
+        return ContractionSpace(site, by_instruction(roles, site.machine, packed))
 
 
 class ContractionSpace(Space):
@@ -100,8 +115,7 @@ class ContractionSpace(Space):
         fit = roles.fit
         self.lanes = _lanes(site.machine, self.columns) if fit is None else fit.lanes
         constant = roles.b.buffer.name in site.constants
-        plain = all(isinstance(i, Var) for i in roles.b.indices)
-        packs = ("none",) if not plain else ("ahead",) if constant else ("none", "kernel")
+        packs = ("none",) if not _plain(roles) else ("ahead",) if constant else ("none", "kernel")
         if (roles.group or fit is not None) and not constant:
             packs = ("none",)
         rows = min(_ROWS, self._extent(self.row_groups))

@@ -362,7 +362,7 @@ _GROUPS = (2, 4, 8)
 
 
 def in_groups(info: BlockInfo) -> bool:
-    """Whether a block sums products of narrow integers, the last axis as long as a group of them."""
+    """Whether a block sums products of narrow integers over an axis as long as a group."""
     product = info.product()
     if product is None or value_of(info.reduce[-1].dom.extent) not in _GROUPS:
         return False

@@ -155,19 +155,24 @@ def roles_of(sch: Schedule, info: BlockInfo) -> Roles | str:
     return Roles(info, a, b, batch, rows, columns, wide, vector, analyzer, group, divided)
 
 
-def by_instruction(roles: Roles, machine: Machine) -> Roles:
+def by_instruction(roles: Roles, machine: Machine, packed: bool) -> Roles:
     """The same with the instruction that sums along the last axis of the reduction, where there is
-    one: the widest that the columns fill, else the narrowest."""
+    one: the widest whose vectors the columns fill.
+
+    packed  whether B may be laid out anew; else groups of neighbouring columns are neighbours
+    """
     *_, last = roles.info.reduce
+    group = value_of(last.dom.extent)
     along = [step_of(x, last.var, roles.analyzer) for x in (roles.a, roles.b)]
     columns = value_of(roles.vector.dom.extent) or 0
-    if along != [1, 1] or roles.wide or not roles.as_given:
+    beside = packed or step_of(roles.b, roles.vector.var, roles.analyzer) == group
+    if along != [1, 1] or not beside or roles.wide or not roles.as_given:
         return roles
     block = roles.info.block
     found = [
         f
         for f in fitting(block, machine.arch, machine.dot)
-        if f.group == value_of(last.dom.extent) and not f.swapped and f.instruction.llvm is not None
+        if f.group == group and not f.swapped and f.instruction.llvm is not None
         and f.lanes > 1 and f.lanes <= machine.lanes(4) and columns % f.lanes == 0
     ]  # fmt: skip
     return replace(roles, dot=last, fit=found[0]) if found else roles

@@ -79,7 +79,9 @@ def _register_pairs(
     second = load("b")
     if widen:
         half = bits // 2
-        narrow = "_mm_loadl_epi64" if half == 64 else f"_mm{half if half > 128 else ''}_loadu_si{half}"
+        narrow = (
+            "_mm_loadl_epi64" if half == 64 else f"_mm{half if half > 128 else ''}_loadu_si{half}"
+        )
         second = f"{mm}_{widen}({narrow}((const void *)b))"
     _x86(
         name,
@@ -110,7 +112,12 @@ for _suffix, _b, _widen in (
         f"x86.avx2.vpmaddwd{_suffix}", 256, ("avx2",), "llvm.x86.avx2.pmadd.wd", _b, _widen
     )
     _register_pairs(
-        f"x86.avx512.vpmaddwd{_suffix}", 512, ("avx512bw",), "llvm.x86.avx512.pmaddw.d.512", _b, _widen
+        f"x86.avx512.vpmaddwd{_suffix}",
+        512,
+        ("avx512bw",),
+        "llvm.x86.avx512.pmaddw.d.512",
+        _b,
+        _widen,
     )
 
 _x86(

@@ -41,8 +41,7 @@ class PrecomputePrimitives(Base):
                     v_1, w_1 = T.axis.remap("SS", [i_1, j_1])
                     C[v_1, w_1] = A[v_1, w_1] + 1.0
         Needs   a complete block that makes every element of an intermediate buffer of one
-                parameter, dense and of the same type, which nothing else uses and no step has laid
-                out anew.
+                parameter, which is dense, nothing else uses and no step has laid out anew.
         """
         s, b = self._at(block)
         store = require_store(s, b)
@@ -76,12 +75,6 @@ def _only_parameter(s: State, b: nodes.BlockRealize, store: nodes.BufferStore) -
     if given.name in s.relaid or given.strides:
         what = "is laid out anew already" if given.name in s.relaid else "has strides"
         s.fail(f"{given.name} {what}", mark={b: "reads it"}, legal=legal)
-    if given.type != store.buffer.type:
-        s.fail(
-            f"{given.name} is {given.type}, and {b.block.name} makes {store.buffer.type} of it",
-            mark={b: "reads it"},
-            legal="a result of the parameter's type",
-        )
     users: Sequence[nodes.BlockRealize] = [
         r for r in s.index.blocks.values()
         if r is not b and r.block.name != "root"
