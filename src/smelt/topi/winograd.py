@@ -127,6 +127,56 @@ def _enter(m: int, group: int = 0) -> None:
     get_op("conv2d").implements(_fits_bytes if group else _fits_floats)(body)
 
 
+class _Sums:
+    """How products are summed: floats one after another; integers in groups, which are the last
+    dimension of the filters, and filled up with zeros.
+
+    group  so many integers at once; 0: floats
+    to     the type of pixels and filters
+    """
+
+    def __init__(self, x: Tensor, group: int) -> None:
+        self.group, self.depth, self.each = group, x.shape[1], max(1, group)
+        self.to = "int16" if group else x.dtype
+        self.zero = common.number(0, self.to)
+        self.groups = (self.depth + (self.each - 1)) // self.each
+
+    def filled(self, inside: list[Expr], value: Expr, c: Expr) -> Expr:
+        """A value; 0 where a condition does not hold, and behind the last channel."""
+        conditions = [*inside, *whole_groups(self.depth, self.each, c)]
+        return if_then_else(all_of(conditions), value, self.zero) if conditions else value
+
+    def filters(self, w: Tensor, forth: Matrix) -> Tensor:
+        """G g G' for all filters: [n, n, o, c], or [n, n, c / group, o, group]."""
+
+        def made(i: Expr, j: Expr, o: Expr, c: Expr) -> Expr:
+            taps = [[cast(self.to, w[o, c, a, b]) for b in range(_TAPS)] for a in range(_TAPS)]
+            value = _chosen(i, forth, [_chosen(j, forth, row) for row in taps])
+            return self.filled([], value, c)
+
+        n = len(forth)
+        if not self.group:
+            return common.tensor((n, n, *w.shape[:2]), made, "filters")
+        return common.tensor(
+            (n, n, self.groups, w.shape[0], self.group),
+            lambda i, j, g, o, e: made(i, j, o, g * self.group + e),
+            "filters",
+        )
+
+    def products(self, pixels: Tensor, filters: Tensor, outputs: Expr) -> Tensor:
+        """Pixels times filters, summed over channels."""
+        ic, e = reduce_axis((0, self.groups), "ic"), reduce_axis((0, self.each), "e")
+
+        def product(i: Expr, j: Expr, t: Expr, o: Expr) -> Expr:
+            if not self.group:
+                return pixels[i, j, t, ic.var] * filters[i, j, o, ic.var]
+            seen = pixels[i, j, t, ic.var * self.group + e.var]
+            return cast("int32", seen) * cast("int32", filters[i, j, ic.var, o, e.var])
+
+        axes = [ic, e] if self.group else [ic]
+        return common.sum_over((*pixels.shape[:3], outputs), product, axes, "products")
+
+
 def _winograd(x: Tensor, w: Tensor, m: int, group: int, attrs: Attrs) -> Tensor:
     """See the module; tiles are numbered image by image, row by row.
 
@@ -135,41 +185,20 @@ def _winograd(x: Tensor, w: Tensor, m: int, group: int, attrs: Attrs) -> Tensor:
     back, forth, under = _matrices(m)
     if group:
         forth = tuple([tuple([2 * v for v in row]) for row in forth])
-    to = "int16" if group else x.dtype
-    n = m + _TAPS - 1
+    sums, n = _Sums(x, group), m + _TAPS - 1
     window = Window(2, w.shape[2:], attrs["strides"], attrs["pads"], attrs["dilations"])
     size = window.result(x.shape[2:])
     high, wide = [(e + (m - 1)) // m for e in size]
     tiles = x.shape[0] * high * wide
-    depth, each = x.shape[1], max(1, group)
-    groups = (depth + (each - 1)) // each
-    zero = common.number(0, to)
 
     def pixel(a: Expr, k: Expr, t: Expr, c: Expr) -> Expr:
         at = [t // wide % high * m + a - window.begin[0], t % wide * m + k - window.begin[1]]
         inside = [v < h for v, h in zip(at, x.shape[2:], strict=True)]
         inside += [v >= 0 for v, p in zip(at, window.begin, strict=True) if p]
-        inside += whole_groups(depth, each, c)
-        value = cast(to, x[t // (high * wide), c, at[0], at[1]])
-        return if_then_else(all_of(inside), value, zero)
+        return sums.filled(inside, cast(sums.to, x[t // (high * wide), c, at[0], at[1]]), c)
 
-    def filter_(i: Expr, j: Expr, o: Expr, c: Expr) -> Expr:
-        taps = [[cast(to, w[o, c, a, b]) for b in range(_TAPS)] for a in range(_TAPS)]
-        made = _chosen(i, forth, [_chosen(j, forth, row) for row in taps])
-        inside = whole_groups(depth, each, c)
-        return if_then_else(all_of(inside), made, zero) if inside else made
-
-    ic, e = reduce_axis((0, groups), "ic"), reduce_axis((0, each), "e")
-    filters = (
-        common.tensor(
-            (n, n, groups, w.shape[0], group),
-            lambda i, j, c, o, e: filter_(i, j, o, c * group + e),
-            "filters",
-        )
-        if group
-        else common.tensor((n, n, w.shape[0], depth), filter_, "filters")
-    )
-    shape = (n, n, tiles, groups * each)
+    filters = sums.filters(w, forth)
+    shape = (n, n, tiles, sums.groups * sums.each)
     patch = common.tensor(shape, pixel, "patch")
     columns = common.tensor(
         shape,
@@ -181,15 +210,7 @@ def _winograd(x: Tensor, w: Tensor, m: int, group: int, attrs: Attrs) -> Tensor:
         lambda i, j, t, c: _chosen(j, under, [columns[i, k, t, c] for k in range(n)]),
         "pixels",
     )
-
-    def product(i: Expr, j: Expr, t: Expr, o: Expr) -> Expr:
-        if not group:
-            return pixels[i, j, t, ic.var] * filters[i, j, o, ic.var]
-        both = pixels[i, j, t, ic.var * group + e.var], filters[i, j, ic.var, o, e.var]
-        return cast("int32", both[0]) * cast("int32", both[1])
-
-    axes = [ic, e] if group else [ic]
-    products = common.sum_over((n, n, tiles, w.shape[0]), product, axes, "products")
+    products = sums.products(pixels, filters, w.shape[0])
     rows = common.tensor(
         (m, n, tiles, w.shape[0]),
         lambda r, j, t, o: _chosen(r, back, [products[i, j, t, o] for i in range(n)]),

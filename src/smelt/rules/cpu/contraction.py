@@ -21,7 +21,7 @@ from math import gcd, prod
 import numpy as np
 
 from smelt.ir.build import value_of
-from smelt.ir.expr import Expr, Var
+from smelt.ir.expr import Expr
 from smelt.rules.cost import Array, Cost, page_cycles, seconds, shares, tile_cycles
 from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
 from smelt.target import Machine
@@ -41,7 +41,16 @@ from .loops import (
     write_out_sums,
 )
 from .panels import PACK_STEPS, PARTS, SPREAD, ask_ahead, pack
-from .roles import Axes, Roles, by_instruction, guarded, roles_of, vars_of
+from .roles import (
+    Axes,
+    Roles,
+    by_instruction,
+    guarded,
+    normalize,
+    normalize_result,
+    roles_of,
+    vars_of,
+)
 
 _ROWS, _VECTORS = 14, 8
 """The largest tile of accumulators."""
@@ -87,11 +96,6 @@ def _in_lines(elements: int, machine: Machine) -> float:
     return (4.0 * elements + machine.line_bytes) / (4.0 * elements)
 
 
-def _plain(roles: Roles) -> bool:
-    """Whether B is read at the block's variables, so that it may be laid out anew."""
-    return all(isinstance(i, Var) for i in roles.b.indices)
-
-
 class Contraction:
     """A register tile of sums of products."""
 
@@ -103,7 +107,7 @@ class Contraction:
         roles = roles_of(site.schedule, block_info(site.schedule, site.anchor))
         if isinstance(roles, str):
             return Refusal(roles)
-        packed = _plain(roles) and roles.b.buffer.name in site.constants
+        packed = roles.plain and roles.b.buffer.name in site.constants
         return ContractionSpace(site, by_instruction(roles, site.machine, packed))
 
 
@@ -115,7 +119,7 @@ class ContractionSpace(Space):
         fit = roles.fit
         self.lanes = _lanes(site.machine, self.columns) if fit is None else fit.lanes
         constant = roles.b.buffer.name in site.constants
-        packs = ("none",) if not _plain(roles) else ("ahead",) if constant else ("none", "kernel")
+        packs = ("none",) if not roles.plain else ("ahead",) if constant else ("none", "kernel")
         if (roles.group or fit is not None) and not constant:
             packs = ("none",)
         rows = min(_ROWS, self._extent(self.row_groups))
@@ -455,7 +459,8 @@ class ContractionSpace(Space):
         sch, name, site, roles = schedule, self.site.anchor, self.site, self.roles
         flat, rows, vectors = decision["flat"], decision["rows"], decision["vectors"]
         wide = vectors * self.lanes
-        axes = self._normalize(sch, flat)
+        joined = self.row_groups[:flat][::-1]
+        axes = normalize(sch, name, roles, joined)
         if decision["steps"]:
             self._build_in_blocks(sch, axes, decision)
             return
@@ -465,7 +470,7 @@ class ContractionSpace(Space):
             for loop in copies if decision["chunks"] else ():
                 sch.parallel(loop)
         epilogue = in_registers(sch, name, site.epilogue)
-        self._normalize_result(sch, epilogue, flat)
+        normalize_result(sch, name, roles, epilogue, joined)
         j_o, *inner = sch.split(axes.vector, [None, vectors, self.lanes])
         tiled = list(axes.rows)
         if tiled and rows > 1:
@@ -540,68 +545,6 @@ class ContractionSpace(Space):
             copy_out(sch, epilogue, len(shared), self.lanes, unrolled=False)
         if decision["chunks"]:
             parallelize(sch, shared)
-
-    def _normalize(self, sch: Schedule, flat: int) -> Axes:
-        """Bring the loops into order, rows walked as one and groups split off."""
-        roles, info = self.roles, self.roles.info
-        joined = self.row_groups[:flat][::-1]
-        if len(joined) < 2 and roles.as_given:
-            given = sch.get_loops(self.site.anchor)
-            return Axes.of(
-                roles, dict(zip([i.var for i in info.block.iter_vars], given, strict=True))
-            )
-        sch.transform_block_layout(self.site.anchor, self._form(info.block.iter_vars, joined))
-        loops = [str(x) for x in sch.get_loops(self.site.anchor)]
-        counts = [len(roles.batch) + bool(roles.group), len(roles.columns),
-                  len(roles.rows) - max(0, len(joined) - 1), 1, len(roles.reduce),
-                  len(roles.dots)]  # fmt: skip
-        parts, at = [], 0
-        for c in counts:
-            parts.append(loops[at : at + c])
-            at += c
-        batch, columns, rows, (vector,), reduce, dot = parts
-        return Axes(batch, columns, rows, vector, reduce, dot)
-
-    def _form(
-        self, given: Sequence[IterVar], joined: Sequence[IterVar]
-    ) -> Callable[..., list[Expr]]:
-        """The index map from some of a block's variables to batch, columns, rows, vector, reduce;
-        groups are split off the vector axis or off rows."""
-        roles, divided = self.roles, self.roles.divided
-        place = {i: k for k, i in enumerate(given)}
-
-        def form(*index: Expr) -> list[Expr]:
-            known = {i: index[k] for i, k in place.items()}
-            if divided is not None:
-                whole, size = known[divided.whole], divided.within.dom.extent
-                known |= {divided.group: whole // size, divided.within: whole % size}
-
-            def at(axes: Sequence[IterVar]) -> list[Expr]:
-                return [known[i] for i in axes if i in known]
-
-            def as_one(axes: Sequence[IterVar]) -> list[Expr]:
-                flat: list[Expr] = []
-                for i in axes:
-                    flat = [flat[0] * i.dom.extent + known[i]] if flat else [known[i]]
-                return flat
-
-            alone, flat = at([i for i in roles.rows if i not in joined]), as_one(joined)
-            group, column = [], as_one([*roles.wide, roles.vector])
-            if roles.group:
-                group, column = [column[0] // roles.group], [column[0] % roles.group]
-            return [*at(roles.batch), *group, *at(roles.columns), *alone, *flat, *column,
-                    *at(roles.reduce), *at(roles.dots)]  # fmt: skip
-
-        return form
-
-    def _normalize_result(self, sch: Schedule, epilogue: str, flat: int) -> None:
-        """The registers and the block that empties them, in the same order as the sums."""
-        joined = self.row_groups[:flat][::-1]
-        if len(joined) < 2 and self.roles.as_given:
-            return
-        form = self._form(self.roles.info.spatial, joined)
-        sch.transform_layout(self.site.anchor, ("write", 0), form)
-        sch.transform_block_layout(epilogue, form)
 
     def _taps_written_out(self, edges: bool) -> bool:
         """Whether a filter's columns are: where edges are most of the work their conditions are

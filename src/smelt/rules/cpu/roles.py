@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
@@ -74,6 +74,11 @@ class Roles:
     def axes(self) -> list[IterVar]:
         """All of them."""
         return [*self.batch, *self.rows, *self.columns, *self.wide, self.vector, *self.reduce]
+
+    @property
+    def plain(self) -> bool:
+        """Whether B is read at the block's variables, so that it may be laid out anew."""
+        return all(isinstance(i, Var) for i in self.b.indices)
 
     @property
     def as_given(self) -> bool:
@@ -238,3 +243,72 @@ def guarded(info: BlockInfo, variables: set[Var]) -> bool:
         isinstance(e, Call) and e.op == "if_then_else" and free_vars(e.args[0]) & variables
         for e in expr_nodes(info.store.value)
     )
+
+
+# ------------------------------------------------------------------------------- loops in order
+
+
+def normalize(sch: Schedule, anchor: str, roles: Roles, joined: Sequence[IterVar]) -> Axes:
+    """Bring the loops into order, rows walked as one and groups split off.
+
+    joined  the axes of rows that are walked as one
+    """
+    info = roles.info
+    if len(joined) < 2 and roles.as_given:
+        given = sch.get_loops(anchor)
+        return Axes.of(roles, dict(zip([i.var for i in info.block.iter_vars], given, strict=True)))
+    sch.transform_block_layout(anchor, _form(roles, info.block.iter_vars, joined))
+    loops = [str(x) for x in sch.get_loops(anchor)]
+    counts = [len(roles.batch) + bool(roles.group), len(roles.columns),
+              len(roles.rows) - max(0, len(joined) - 1), 1, len(roles.reduce),
+              len(roles.dots)]  # fmt: skip
+    parts, at = [], 0
+    for c in counts:
+        parts.append(loops[at : at + c])
+        at += c
+    batch, columns, rows, (vector,), reduce, dot = parts
+    return Axes(batch, columns, rows, vector, reduce, dot)
+
+
+def _form(
+    roles: Roles, given: Sequence[IterVar], joined: Sequence[IterVar]
+) -> Callable[..., list[Expr]]:
+    """The index map from some of a block's variables to batch, columns, rows, vector, reduce;
+    groups are split off the vector axis or off rows."""
+    divided = roles.divided
+    place = {i: k for k, i in enumerate(given)}
+
+    def form(*index: Expr) -> list[Expr]:
+        known = {i: index[k] for i, k in place.items()}
+        if divided is not None:
+            whole, size = known[divided.whole], divided.within.dom.extent
+            known |= {divided.group: whole // size, divided.within: whole % size}
+
+        def at(axes: Sequence[IterVar]) -> list[Expr]:
+            return [known[i] for i in axes if i in known]
+
+        def as_one(axes: Sequence[IterVar]) -> list[Expr]:
+            flat: list[Expr] = []
+            for i in axes:
+                flat = [flat[0] * i.dom.extent + known[i]] if flat else [known[i]]
+            return flat
+
+        alone, flat = at([i for i in roles.rows if i not in joined]), as_one(joined)
+        group, column = [], as_one([*roles.wide, roles.vector])
+        if roles.group:
+            group, column = [column[0] // roles.group], [column[0] % roles.group]
+        return [*at(roles.batch), *group, *at(roles.columns), *alone, *flat, *column,
+                *at(roles.reduce), *at(roles.dots)]  # fmt: skip
+
+    return form
+
+
+def normalize_result(
+    sch: Schedule, anchor: str, roles: Roles, epilogue: str, joined: Sequence[IterVar]
+) -> None:
+    """The registers and the block that empties them, in the same order as the sums."""
+    if len(joined) < 2 and roles.as_given:
+        return
+    form = _form(roles, roles.info.spatial, joined)
+    sch.transform_layout(anchor, ("write", 0), form)
+    sch.transform_block_layout(epilogue, form)
