@@ -21,6 +21,7 @@ SECTIONS = {
     "real_models": "More models, against other runtimes",
     "dynamic": "Symbolic sizes, against builds for one size",
     "symbolic": "Symbolic image sizes, against builds for one size",
+    "quantized": "Quantized models, against float32 and onnxruntime",
     "control": "Models that decide while they run, against onnxruntime",
     "state": "Caches, against onnxruntime",
     "threads": "Two threads against one, alone and beside a busy process",

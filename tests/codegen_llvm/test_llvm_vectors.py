@@ -296,3 +296,37 @@ def test_where_lanes_are_stored_is_read_before_the_first_is() -> None:
     expected[2] = 9
     np.testing.assert_array_equal(a, expected)
     np.testing.assert_array_equal(b, [10, 11, 12, 13])
+
+
+BOUNDED = [
+    ("int8", "T.round(T.min(T.max(A[i], T.float32(-128)), T.float32(127)))"),
+    ("uint8", "T.round(T.min(T.max(A[i], T.float32(0)), T.float32(255)))"),
+    ("uint8", "T.min(T.float32(255), T.max(T.float32(0), A[i]))"),
+    ("int16", "T.max(T.min(A[i], T.float32(32767)), T.float32(-32768))"),
+    ("uint16", "T.round(T.min(T.max(A[i], T.float32(0.5)), T.float32(65535)))"),
+    ("int8", "T.round(T.min(T.max(A[i], T.float32(-128)), T.float32(128)))"),
+    ("int8", "T.round(T.max(A[i], T.float32(-128)))"),
+    ("int32", "T.round(T.min(T.max(A[i], T.float32(-7)), T.float32(7)))"),
+    ("uint8", 'T.cast("int32", T.round(T.min(T.max(A[i], T.float32(-9)), T.float32(246)))) + 9'),
+    ("int8", 'T.cast("int32", T.round(T.min(T.max(A[i], T.float32(-9)), T.float32(246)))) + 9'),
+]
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=native", "llvm -mcpu=x86-64"])
+@pytest.mark.parametrize("kind", ["serial", "vectorized"])
+@pytest.mark.parametrize(("dtype", "value"), BOUNDED)
+def test_bounded_floats_as_integers(dtype: str, value: str, kind: str, target: str) -> None:
+    """Halves to even, NaN as 0 before it is moved: whether the processor's conversion does it."""
+    text = (
+        f'@T.prim_func\ndef f(A: T.Buffer((40,), "float32"), B: T.Buffer((40,), "{dtype}")):\n'
+        f'    for i in T.{kind}(40):\n        B[i] = T.cast("{dtype}", {value})\n'
+    )
+    func = flat(parse(text))
+    a = np.linspace(-300, 300, 40, dtype=np.float32)
+    a[:16] = [0.5, 1.5, 2.5, -0.5, -1.5, 126.5, 127.5, 254.5, 255.5, -128.5, -127.5, 1e30, -1e30,
+              np.nan, np.inf, -np.inf]  # fmt: skip
+    found, wanted = np.zeros(40, dtype), np.zeros(40, dtype)
+    with np.errstate(all="ignore"):
+        interpret(parse(text), a, wanted)
+    assert run_llvm(func, a, found, target=resolve(Target(target))) == 0
+    np.testing.assert_array_equal(found, wanted)

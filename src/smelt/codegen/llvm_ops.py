@@ -180,25 +180,31 @@ class ScalarOps(InstructionOps):
         return direct or self.convert(self.value(e.value), e.value.dtype, e.dtype)
 
     def bounded(self, e: expr.Cast) -> str | None:
-        """A float32 between two numbers that the integers hold, rounded or not: x86's conversion,
-        which also rounds to even, and says for NaN what is 0 in 16 bits; None: it is none."""
-        x, target = e.value, e.dtype
-        if dt.scalar(x.dtype) != "float32" or not _in_vectors(target):
+        """A float32 between two numbers that integers of 16 bits or less hold, rounded to even or
+        not, perhaps moved as int32, by x86's conversion: what it says for NaN ends in 16 zeros.
+        None: it is none."""
+        target, x, move = e.dtype, e.value, 0
+        if isinstance(x, expr.Add) and dt.scalar(x.dtype) == "int32" and isinstance(x.a, expr.Cast):
+            number = _scalar(x.b)
+            if not isinstance(number, expr.IntImm):
+                return None
+            x, move = x.a.value, number.value
+        if dt.scalar(x.dtype) != "float32" or not dt.is_int(target) or dt.bits(target) > 16:
             return None
-        rounds = isinstance(x, expr.Call) and x.op == "round"
-        ends = _ends(x.args[0] if isinstance(x, expr.Call) and rounds else x)
+        inner = x.args[0] if isinstance(x, expr.Call) and x.op == "round" else None
+        ends = _ends(x if inner is None else inner)
         low, high = dt.limits(target)
-        if ends is None or not low <= ends[0] <= ends[1] <= high:
+        if ends is None or not low - move <= ends[0] <= ends[1] <= high - move:
             return None
-        if not rounds and dt.bits(target) == 32:
-            return None  # NaN would not become 0
         wide = dt.vector("int32", dt.lanes(target))
         a, b = llvm_type(x.dtype), llvm_type(wide)
-        if isinstance(x, expr.Call) and rounds:
-            name = f"@llvm.lrint.{mangled(wide)}.{mangled(x.dtype)}"
-            made = self.named(name, b, [(a, self.value(x.args[0]))])
-        else:
+        if inner is None:
             made = self.assign(f"fptosi {a} {self.value(x)} to {b}")
+        else:
+            name = f"@llvm.lrint.{mangled(wide)}.{mangled(x.dtype)}"
+            made = self.named(name, b, [(a, self.value(inner))])
+        if move:
+            made = self.assign(f"add {b} {made}, {literal(wide, mem_type(wide), str(move))}")
         return self.convert(made, wide, target)
 
     def convert(self, value: str, source: str, target: str) -> str:
@@ -456,10 +462,9 @@ def _ends(e: expr.Expr) -> tuple[float, float] | None:
     found = {expr.Min: float("inf"), expr.Max: float("-inf")}
     while isinstance(e, expr.Min | expr.Max):
         number, rest = (e.a, e.b) if _is_number(e.a) else (e.b, e.a)
-        if not _is_number(number):
+        value = _scalar(number)
+        if not isinstance(value, expr.FloatImm) or value.value != value.value:
             break
-        value = number.value if isinstance(number, expr.Broadcast) else number
-        assert isinstance(value, expr.FloatImm)
         nearer = min if isinstance(e, expr.Min) else max
         found[type(e)] = nearer(found[type(e)], value.value)
         e = rest
@@ -475,9 +480,13 @@ def _in_vectors(dtype: str) -> bool:
 
 def _is_number(e: expr.Expr) -> bool:
     """A constant that is no NaN."""
-    if isinstance(e, expr.Broadcast):
-        e = e.value
-    return isinstance(e, expr.FloatImm) and e.value == e.value
+    value = _scalar(e)
+    return isinstance(value, expr.FloatImm) and value.value == value.value
+
+
+def _scalar(e: expr.Expr) -> expr.Expr:
+    """What is in every lane; a scalar as it is."""
+    return e.value if isinstance(e, expr.Broadcast) else e
 
 
 def _widen(e: expr.Expr, memo: dict[expr.Expr, expr.Expr], lanes: int) -> expr.Expr:

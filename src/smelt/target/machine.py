@@ -161,7 +161,7 @@ _SCOPES = {"hexagon": ("global", "vtcm")}
 _VECTORS = {"arm": {"neon", "mve"}, "riscv": {"v"}, "wasm": {"simd128"}}
 """Where vectors are optional: what brings them."""
 _VECTOR_DOT = ("avx512vnni", "avxvnni", "avxvnniint8", "dotprod", "i8mm", "dsp", "mve")
-_PAIRS = ("sse4.1", "avx2", "avx512bw", "avx512vl", "neon")
+_PAIRS = ("sse4.1", "avx2", "avx512bw", "avx512vl")
 """What brings instructions that sum products of 16-bit words as fast as others multiply floats."""
 _DOT = (*_VECTOR_DOT, "amx-int8", *_PAIRS)
 _CORES = 4
