@@ -8,8 +8,9 @@ from typing import Any
 
 import flatbuffers
 import numpy as np
-import tflite
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+import tflite
 
 Array = np.ndarray[Any, Any]
 
@@ -90,9 +91,7 @@ def _tensor(b: Any, s: Spec, number: int, buffer: int) -> int:
 
 
 def _option(b: Any, kind: str, options: dict[str, Any]) -> int:
-    fields = {
-        k: _ints(b, v) if isinstance(v, tuple | list) else v for k, v in options.items()
-    }
+    fields = {k: _ints(b, v) if isinstance(v, tuple | list) else v for k, v in options.items()}
     return _table(b, kind, **fields)
 
 
@@ -161,12 +160,12 @@ def one(
 
 
 class Oracle:
-    """TFLite's reference kernels on a model."""
+    """TFLite's kernels on a model: the reference ones, or those that it runs by default."""
 
-    def __init__(self, content: bytes) -> None:
-        self.it = Interpreter(
-            model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
-        )
+    def __init__(self, content: bytes, reference: bool = True) -> None:
+        kinds = OpResolverType
+        kind = kinds.BUILTIN_REF if reference else kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        self.it = Interpreter(model_content=content, experimental_op_resolver_type=kind)
         self.it.allocate_tensors()
 
     def __call__(self, *inputs: Array) -> list[Array]:

@@ -123,3 +123,24 @@ def tanh(a: Any, integer: int) -> Array:
     # (1 - e) / (1 + e) = 2 / (1 + e) - 1
     y = moved(_half_of_reciprocal(e) - (1 << 29), 2)
     return np.where(a == 0, 0, np.where(a > 0, y, -y))
+
+
+def inverse_root(x: int) -> tuple[int, int]:
+    """1 / sqrt(x) of a whole number as a number of 31 bits and a power of two."""
+    if x <= 1:
+        return ONE, 0
+    power = 11
+    while x >= 1 << 29:
+        x, power = x // 4, power + 1
+    bits = (32 - x.bit_length() - 1) // 2 - 1  # pairs of bits that are free
+    power -= bits
+    x <<= 2 * bits
+    half = int(divided(x >> 1, 1))  # half of the number with three integer bits
+    y = 1 << 28
+    for _ in range(5):
+        cube = int(moved(times(times(y, y), y), 6))
+        y = int(moved(times(402653184, y) - times(half, cube), 3))
+    y = int(times(y, 1518500250))  # sqrt(1 / 2)
+    if power < 0:
+        y, power = int(saturated(y << -power)), 0
+    return y, -power

@@ -13,6 +13,7 @@ from smelt.frontend.common.moves import as_type
 from smelt.ir import dtype as dt
 
 from . import fixed
+from .fixed_graph import reciprocal, times, wide
 from .layout import elementwise
 from .node import Node
 from .quantized import (
@@ -113,8 +114,21 @@ def _elu(x: Array) -> Array:
 
 _function("EXP", 2, "exp", np.exp)
 _function("LOG", 2, "log", np.log)
-_function("SQRT", 2, "sqrt", np.sqrt)
 _function("ELU", 1, "elu", _elu)
+
+
+@tflite_op("SQRT", 2)
+def sqrt(g: Node, x: Value) -> Value:
+    """The square root; of quantized numbers, cut off."""
+    if not g.integers:
+        return elementwise(g, lambda x: g.call("sqrt", x), x)
+    scale, step, zero = g.scale(g.tensor(0)), g.scale(g.out), g.zero(g.out)
+
+    def results(away: Array) -> Array:
+        root = np.sqrt(np.maximum(scale * away.astype(np.float32), 0))
+        return np.trunc(root / step).astype(np.int64) + zero
+
+    return looked_up(g, x, results)
 
 
 def _gelu(approximate: bool) -> Callable[[Array], Array]:
@@ -150,32 +164,11 @@ def rsqrt(g: Node, x: Value) -> Value:
     def one(away: int) -> int:
         if away <= 0:
             return high
-        own, left = inverse_root(away)
+        own, left = fixed.inverse_root(away)
         fine = fixed.multiplied(1, own, left + 20)
         return int(fixed.multiplied(fine, number, power - 20)) + zero
 
     return looked_up(g, x, lambda away: np.array([one(int(a)) for a in away]))
-
-
-def inverse_root(x: int) -> tuple[int, int]:
-    """1 / sqrt(x) of a whole number as a number of 31 bits and a power of two."""
-    if x <= 1:
-        return fixed.ONE, 0
-    power = 11
-    while x >= 1 << 29:
-        x, power = x // 4, power + 1
-    bits = (32 - x.bit_length() - 1) // 2 - 1  # pairs of bits that are free
-    power -= bits
-    x <<= 2 * bits
-    half = int(fixed.divided(x, 1))  # three integer bits
-    y = 1 << 28
-    for _ in range(5):
-        cube = int(fixed.moved(fixed.times(fixed.times(y, y), y), 6))
-        y = int(fixed.moved(fixed.times(402653184, y) - fixed.times(half, cube), 3))
-    y = int(fixed.times(y, 1518500250))  # sqrt(1 / 2)
-    if power < 0:
-        y, power = int(fixed.saturated(y << -power)), 0
-    return y, -power
 
 
 # ------------------------------------------------------------------------------ relu and its kin
@@ -256,12 +249,8 @@ def abs_(g: Node, x: Value) -> Value:
 
 @tflite_op("NEG", 2)
 def neg(g: Node, x: Value) -> Value:
-    """The number with the other sign."""
-    if not g.integers:
-        return elementwise(g, lambda x: g.call("negative", x), x)
-    step, own = g.scale(g.tensor(0)), g.scale(g.out)
-    ratio, zero = fixed.factor(float(step / own)), g.zero(g.out)
-    return looked_up(g, x, lambda away: fixed.multiplied(-away, *ratio) + zero)
+    """The number with the other sign; quantized ones as they are, whatever their zero point."""
+    return elementwise(g, lambda x: g.call("negative", x), x)
 
 
 @tflite_op("HARD_SWISH")
@@ -316,17 +305,18 @@ def softmax(g: Node, x: Value, *, beta: float = 0.0) -> Value:
         return g.call("softmax", y, axis=x.rank - 1)
     only_bytes(g, x)
     exps = g.known(_exponentials(float(beta) * float(g.scale(g.tensor(0)))), "int32")
-    wide = as_type(g, x, "int32")
+    codes = as_type(g, x, "int32")
     last = (x.rank - 1,)
-    away = g.call("subtract", g.call("max", wide, axes=last, keepdims=True), wide)
+    away = g.call("subtract", g.call("max", codes, axes=last, keepdims=True), codes)
     parts = g.call("gather", exps, away, axis=0, mode="clip")
     rounded = g.known(fixed.divided(exps.array, 12), "int32")
     total = g.call("sum", g.call("gather", rounded, away, axis=0, mode="clip"), axes=last,
                    keepdims=True)  # fmt: skip
-    share, shift = _reciprocal(g, total)
+    share, free = reciprocal(g, as_type(g, total, "int64"))
+    shift = g.call("subtract", wide(g, 12 + 31 - 8), free)
     low, high = dt.limits(x.dtype)
-    y = _times(g, share, as_type(g, parts, "int64"))
-    half = g.call("left_shift", _wide(g, 1), g.call("subtract", shift, _wide(g, 1)))
+    y = times(g, share, as_type(g, parts, "int64"))
+    half = g.call("left_shift", wide(g, 1), g.call("subtract", shift, wide(g, 1)))
     y = as_type(g, g.call("right_shift", g.call("add", y, half), shift), "int32")
     y = g.call("add", y, g.known(low, "int32")) if low else y
     return as_type(g, g.call("clip", y, min=low, max=high), x.dtype)
@@ -340,34 +330,6 @@ def _exponentials(step: float) -> Array:
     near = np.maximum(away, -radius)
     found = fixed.exp_of_negative(fixed.multiplied(near, number, power), INTEGER)
     return np.where(away < -radius, 0, found)
-
-
-def _wide(g: Node, number: int) -> Value:
-    return g.known(number, "int64")
-
-
-def _times(g: Node, a: Value, b: Value) -> Value:
-    """fixed.times, in the graph; operands are int64."""
-    product = g.call("add", g.call("multiply", a, b), _wide(g, 1 << 30))
-    return g.call("right_shift", product, _wide(g, 31))
-
-
-def _reciprocal(g: Node, total: Value) -> tuple[Value, Value]:
-    """1 / total as a number of 31 bits, and the shift that makes 8-bit shares of products with
-    exponentials; total has 12 integer bits."""
-    bits = g.call("reinterpret", as_type(g, total, "float64"), dtype="int64")
-    exponent = g.call("right_shift", bits, _wide(g, 52))  # of a positive number: 1023 + its bits
-    free = g.call("subtract", _wide(g, 1023 + 31), exponent)
-    over = g.call("left_shift", as_type(g, total, "int64"), free)
-    half = g.call("right_shift", over, _wide(g, 1))  # (1 + (over - 1)) / 2
-    x = g.call("add", _times(g, half, _wide(g, -1010580540)), _wide(g, 1515870810))
-    for _ in range(3):
-        rest = g.call("subtract", _wide(g, 1 << 29), _times(g, half, x))
-        step = g.call("multiply", _times(g, x, rest), _wide(g, 4))
-        x = g.call("add", x, step)
-    most = g.known(fixed.ONE, "int64")
-    share = g.call("minimum", g.call("multiply", x, _wide(g, 2)), most)
-    return share, g.call("subtract", _wide(g, 12 + 31 - 8), free)
 
 
 # ------------------------------------------------------------------------------- quantized <-> not

@@ -59,15 +59,18 @@ def check_types(g: Node, x: Value, w: Value) -> bool:
     if not (types[0] == types[2] and types in (("int8",) * 3, ("uint8",) * 3)
             and g.tensor(0).quantized and g.tensor(1).quantized and g.out.quantized):  # fmt: skip
         g.unsupported(f"products of {x.dtype} and {w.dtype} as {g.out.dtype}",
-                      "float32; int8; uint8, all quantized; float32 with weights of int8")  # fmt: skip
+                      "float32; int8, uint8: all quantized; float32 with int8 weights")  # fmt: skip
     return True
 
 
 def _convolved(
     g: Node, x: Value, w: Value, bias: Value | None, groups: int, strides: Ints, dilations: Ints,
-    padding: int, activation: int,
+    padding: int, activation: int, ranged: bool,
 ) -> Value:  # fmt: skip
-    """An image [n, h, w, c] with filters [o, c / groups, kh, kw] of one's own order."""
+    """An image [n, h, w, c] with filters [o, c / groups, kh, kw].
+
+    ranged  how floats are quantized for weights that are, see hybrid.levels
+    """
     hybrid, image = is_hybrid(g, x, w), first(g, x)
     integers = not hybrid and check_types(g, x, w)
     if min(*strides, *dilations) < 1:
@@ -78,8 +81,6 @@ def _convolved(
                         dilations=dilations)  # fmt: skip
     spatial = image.rank - 2
     if hybrid:
-        # filters of a channel each, and those with scales of their own, are met by ranges
-        ranged = groups > 1 or g.tensor(1).scales.size > 1
         return convolved(g, image, w, bias, groups, activation, win.placed(), ranged)
     if not integers:
         y = g.call(f"conv{spatial}d", image, w, groups=groups, **win.placed())
@@ -109,6 +110,7 @@ def conv_2d(
     return _convolved(
         g, x, turned(g, w, FIRST[4]), bias, channels // each, (stride_h, stride_w),
         (dilation_h_factor, dilation_w_factor), padding, fused_activation_function,
+        g.tensor(1).scales.size > 1,
     )  # fmt: skip
 
 
@@ -127,7 +129,7 @@ def depthwise_conv_2d(
         g.malformed(f"{channels} channels for {outputs} filters")
     return _convolved(
         g, x, turned(g, w, (3, 0, 1, 2)), bias, channels, (stride_h, stride_w),
-        (dilation_h_factor, dilation_w_factor), padding, fused_activation_function,
+        (dilation_h_factor, dilation_w_factor), padding, fused_activation_function, True,
     )  # fmt: skip
 
 

@@ -350,7 +350,7 @@ def _vector(table: Any, name: str) -> tuple[int, ...]:
     return () if isinstance(found, int) else tuple(found.tolist())
 
 
-_APART = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_APART = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SILENT = struct.pack("<HHi", 4, 4, 4)
 """A table without fields."""
 
