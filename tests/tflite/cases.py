@@ -118,11 +118,13 @@ def _image(r: Random, channels: int) -> tuple[int, int, int, int]:
 
 
 def _placed(
-    r: Random, image: Sequence[int], kernel: Sequence[int]
+    r: Random, image: Sequence[int], kernel: Sequence[int], spread: bool = True
 ) -> tuple[dict[str, int], list[int]]:
     """Steps, and a border under which the window fits, and the extents of the result."""
     strides = [int(r.integers(1, 4)) for _ in range(2)]
-    dilations = [1, 1] if max(strides) > 1 else [int(pick(r, 1, 1, 2)) for _ in range(2)]
+    dilations = [1, 1]
+    if spread and max(strides) == 1:
+        dilations = [int(pick(r, 1, 1, 2)) for _ in range(2)]
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     padding = 0 if any(n > e for n, e in zip(reach, image, strict=True)) else int(r.integers(2))
     out = [
@@ -181,7 +183,8 @@ def _conv(r: Random, dtype: str) -> Case:
                  several=bool(r.integers(3)))  # fmt: skip
     x = spec(r, image, t)
     y = _result(r, (image[0], *out, filters), t, x, w, depth * kernel[0] * kernel[1])
-    return made(r, "CONV_2D", [x, w, *_bias(r, filters, x, w, needed=True)], [y], "Conv2DOptions", 5, **placed,
+    operands = [x, w, *_bias(r, filters, x, w, needed=True)]
+    return made(r, "CONV_2D", operands, [y], "Conv2DOptions", 5, **placed,
                 FusedActivationFunction=_activation(r))  # fmt: skip
 
 
@@ -212,7 +215,8 @@ def _fully(r: Random, dtype: str) -> Case:
     x = spec(r, (batch, 2, depth) if keep else (batch, depth), t)
     y = _result(r, (*x.shape[:-1], outputs), t, x, w, depth)
     more = {"AsymmetricQuantizeInputs": bool(r.integers(2))} if dtype == "hybrid" else {}
-    return made(r, "FULLY_CONNECTED", [x, w, *_bias(r, outputs, x, w)], [y], "FullyConnectedOptions",
+    operands = [x, w, *_bias(r, outputs, x, w)]
+    return made(r, "FULLY_CONNECTED", operands, [y], "FullyConnectedOptions",
                 9 if dtype == "hybrid" else 5, KeepNumDims=keep,
                 FusedActivationFunction=_activation(r), **more)  # fmt: skip
 
@@ -251,16 +255,8 @@ def _batch_matmul(r: Random, dtype: str) -> Case:
 
 def _pool(op: str, r: Random, dtype: str) -> Case:
     image, kernel = _image(r, int(r.integers(1, 6))), extents(r, 2, 4)
-    placed, out = _placed(r, image[1:3], kernel)
+    placed, out = _placed(r, image[1:3], kernel, spread=False)
     given = {k: v for k, v in placed.items() if "Dilation" not in k}
-    if "Dilation" in str(placed) and (placed["DilationHFactor"], placed["DilationWFactor"]) != (
-        1,
-        1,
-    ):
-        fits = [k <= e for k, e in zip(kernel, image[1:3], strict=True)]
-        given["Padding"] = 1 if all(fits) and placed["Padding"] else 0
-        out = [-(-e // s) if given["Padding"] == 0 else (e - k) // s + 1 for e, s, k in
-               zip(image[1:3], (given["StrideH"], given["StrideW"]), kernel, strict=True)]  # fmt: skip
     x = spec(r, image, dtype)
     y = spec(r, (image[0], *out, image[3]), dtype, like=x)
     return made(r, op, [x], [y], "Pool2DOptions", 2 if dtype == "int8" else 1, **given,

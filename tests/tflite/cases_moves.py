@@ -93,8 +93,9 @@ _place("ARG_MIN", "ArgMinOptions")
 def _cumsum(r: Random, dtype: str) -> Case:
     shape = extents(r, int(r.integers(1, 4)))
     axis = int(r.integers(len(shape)))
+    ways = {"Exclusive": bool(r.integers(2)), "Reverse": bool(r.integers(2))}
     return made(r, "CUMSUM", [Spec(shape, dtype), const(axis, "int32")], [Spec(shape, dtype)],
-                "CumsumOptions", Exclusive=bool(r.integers(2)), Reverse=bool(r.integers(2)))  # fmt: skip
+                "CumsumOptions", **ways)  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------ shapes
@@ -208,8 +209,8 @@ def _slice(r: Random, dtype: str) -> Case:
     out = list(size)
     if r.integers(2):
         size[0], out[0] = -1, shape[0] - begin[0]
-    return _moved(r, "SLICE", spec(r, shape, dtype),
-                  [const(begin, "int32"), const(size, "int32")], out, "SliceOptions", 2)  # fmt: skip
+    operands = [const(begin, "int32"), const(size, "int32")]
+    return _moved(r, "SLICE", spec(r, shape, dtype), operands, out, "SliceOptions", 2)
 
 
 @case(*each("strided_slice", *MOVED))
@@ -394,8 +395,9 @@ def _one_hot(r: Random, dtype: str) -> Case:
     axis = int(r.integers(-1, len(shape) + 1))
     at = len(shape) if axis == -1 else axis
     values = [const(np.asarray(v, dtype)) for v in (3, -2)]
-    c = made(r, "ONE_HOT", [Spec(shape, "int32"), const(depth, "int32"), *values],
-             [Spec((*shape[:at], depth, *shape[at:]), dtype)], "OneHotOptions", Axis=axis)  # fmt: skip
+    operands = [Spec(shape, "int32"), const(depth, "int32"), *values]
+    y = Spec((*shape[:at], depth, *shape[at:]), dtype)
+    c = made(r, "ONE_HOT", operands, [y], "OneHotOptions", Axis=axis)
     c.inputs[0] = r.integers(-1, depth + 1, shape).astype("int32")
     return c
 

@@ -20,7 +20,7 @@ def differences(found: Array, expected: Array) -> str:
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"{found.dtype}{found.shape} for {expected.dtype}{expected.shape}"
     if expected.dtype.kind == "f":
-        scale = np.max(np.abs(expected), initial=1e-3)
+        scale = np.max(np.abs(expected), initial=1.0)
         bad = np.abs(found - expected) > TOLERANCE * scale
         bad |= np.isnan(found) != np.isnan(expected)
     else:

@@ -9,6 +9,7 @@ from smelt.frontend import common
 from smelt.frontend.common import Environment, ModelNode, Operand, Value
 from smelt.frontend.common.converter import attributes_of, check_operands, custom_converter
 from smelt.frontend.common.inputs import Given, Shapes
+from smelt.frontend.common.survey import Survey, survey_of
 from smelt.ir.errors import ImportFailure
 from smelt.ir.module import IRModule
 from smelt.ir.sizes import by_name, plain_shapes
@@ -40,6 +41,14 @@ def from_tflite(
     own = loaded.graph.name if loaded.name.startswith("<") else loaded.name
     made = Importer(loaded, plain_shapes(shapes)[0], known, custom)
     return made.module(own.removesuffix(".tflite") or "model")
+
+
+def survey(
+    model: object, shapes: Shapes | None = None, values: Mapping[str, Given] | None = None,
+    operators: Mapping[str, Any] | None = None,
+) -> Survey:  # fmt: skip
+    """Look at a model; the arguments are those of from_tflite."""
+    return survey_of(Importer(load(model), shapes or {}, values or {}, operators or {}))
 
 
 class Importer(common.Importer):

@@ -7,6 +7,7 @@ which turns what Python says of an offset outside of the file into an error that
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import re
@@ -25,12 +26,6 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.limits import DIMENSIONS
 from smelt.runtime.foreign import foreign_file, foreign_object
-
-try:
-    import tflite
-    from flatbuffers import flexbuffers
-except ImportError:  # pragma: no cover
-    tflite = None
 
 IDENTIFIER = b"TFL3"
 """What stands in bytes 4 to 7 of a file."""
@@ -102,9 +97,6 @@ def load(model: object, name: str | None = None) -> ModelFile:
     """
     if isinstance(model, ModelFile):
         return model
-    if tflite is None:
-        raise ImportFailure("reading TFLite models needs the tflite package: "
-                            "pip install smelt[tflite]")  # fmt: skip
     if isinstance(model, str | os.PathLike):
         name = name or Path(model).name
         data = file_bytes(model, ".tflite")
@@ -120,6 +112,26 @@ def load(model: object, name: str | None = None) -> ModelFile:
         what = f": {known[0]}; {known[1]}" if known else ""
         raise ImportFailure(f"{name}: not a TFLite model{what}")
     return _Reader(name, data).model()
+
+
+@functools.cache
+def _packages() -> tuple[Any, Any]:
+    """What reads the schema's tables, and the options of others' operators."""
+    try:
+        import tflite  # noqa: PLC0415  (optional)
+        from flatbuffers import flexbuffers  # noqa: PLC0415
+    except ImportError as e:
+        raise ImportFailure(
+            f"reading TFLite models needs the {e.name} package: pip install smelt[tflite]"
+        ) from e
+    return tflite, flexbuffers
+
+
+@functools.cache
+def _names(table: str) -> dict[int, str]:
+    """The names that one of the schema's lists of numbers has."""
+    found = getattr(_packages()[0], table, None)
+    return {v: k for k, v in vars(found).items() if isinstance(v, int)} if found else {}
 
 
 _BROKEN = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError,
@@ -157,7 +169,7 @@ class _Reader:
     def model(self) -> ModelFile:
         """The whole model; the first subgraph is what runs."""
         with self.part("the model"):
-            root = tflite.Model.GetRootAs(self.data, 0)
+            root = _packages()[0].Model.GetRootAs(self.data, 0)
             version = root.Version()
             if version != 3:
                 raise Unsupported(f"{self.name}: schema version {version}\n  supported: 3")
@@ -175,9 +187,10 @@ class _Reader:
     def opcode(self, code: Any) -> tuple[str, str, int]:
         """Name, domain and version of an operator."""
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
-        if number == tflite.BuiltinOperator.CUSTOM:
+        name = _names("BuiltinOperator").get(number, f"operator {number}")
+        if name == "CUSTOM":
             return self.text(code.CustomCode()) or "?", CUSTOM, code.Version()
-        return _OPERATORS.get(number, f"operator {number}"), "", code.Version()
+        return name, "", code.Version()
 
     def text(self, given: bytes | None) -> str:
         """A name of the file."""
@@ -254,7 +267,7 @@ class _GraphReader:
                                 "dimensions of 0 or more")  # fmt: skip
         if t.Sparsity() is not None:
             raise Unsupported(f"{where} is sparse\n  supported: dense tensors")
-        kind = _TYPES.get(t.Type(), str(t.Type()))
+        kind = _names("TensorType").get(t.Type(), str(t.Type()))
         dtype = _DTYPES.get(kind)
         if dtype is None:
             raise Unsupported(f"{where} has the element type {kind}\n"
@@ -309,11 +322,11 @@ class _GraphReader:
     def options(self, op: Any) -> dict[str, Any]:
         """The operator's options that are not what they are where the file is silent."""
         found: dict[str, Any] = {}
-        for kinds, suffix in ((_OPTIONS, ""), (_OPTIONS_2, "2")):
-            kind = kinds.get(getattr(op, f"BuiltinOptions{suffix}Type")(), "")
-            table = getattr(op, f"BuiltinOptions{suffix}")() if kind not in ("", "NONE") else None
+        for which in ("BuiltinOptions", "BuiltinOptions2"):
+            kind = _names(which).get(getattr(op, f"{which}Type")(), "NONE")
+            table = None if kind == "NONE" else getattr(op, which)()
             if table is not None:
-                found |= _fields(getattr(tflite, kind), table)
+                found |= _fields(getattr(_packages()[0], kind), table)
         return found
 
     def custom(self, op: Any) -> dict[str, Any]:
@@ -323,7 +336,7 @@ class _GraphReader:
             return {}
         raw = bytearray(op.CustomOptionsAsNumpy().tobytes())
         try:
-            given = flexbuffers.Loads(raw)
+            given = _packages()[1].Loads(raw)
         except Exception:  # it may be anything
             given = None
         if not isinstance(given, dict):
@@ -332,16 +345,6 @@ class _GraphReader:
 
 
 # -------------------------------------------------------------------------------------- fields
-
-
-def _names(kind: Any) -> dict[int, str]:
-    return {v: k for k, v in vars(kind).items() if isinstance(v, int)} if kind else {}
-
-
-_OPERATORS, _TYPES, _OPTIONS, _OPTIONS_2 = (
-    _names(getattr(tflite, n, None))
-    for n in ("BuiltinOperator", "TensorType", "BuiltinOptions", "BuiltinOptions2")
-)
 
 
 def _vector(table: Any, name: str) -> tuple[int, ...]:
