@@ -216,8 +216,7 @@ def compile(
               expressions over them as text ("past + seq"), or smelt.Size: a name with a range, and
               likely values, for which specialised code is chosen at run time
     values    arrays for inputs that are known now; they are no inputs of the executable
-    operators "domain.Operator" -> what nodes of an operator of your own become: see from_onnx;
-              the domain of TFLite's is "custom"
+    operators "domain.Operator" -> what nodes of an operator of your own become: see from_onnx
     state     inputs that are an output of the call before, {"past": "present"} or, for many,
               {"past.*": "present.*"}: `exe.state` keeps them, updated in place if their shape stays
     options   see `Options`; None: those of the PassContext around the call

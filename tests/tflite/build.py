@@ -8,9 +8,8 @@ from typing import Any
 
 import flatbuffers
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
 import tflite
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 Array = np.ndarray[Any, Any]
 

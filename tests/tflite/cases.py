@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .build import Array, Spec, const, one
+from tests.tflite.build import Array, Spec, const, one
 
 Random = np.random.Generator
 
@@ -29,13 +30,17 @@ CASES: dict[str, Callable[[Random], Case]] = {}
 """Makers of cases by name: the operator in small letters, and the element type."""
 
 
+def _of(fn: Callable[..., Case], dtype: str, r: Random) -> Case:
+    return fn(r, dtype)
+
+
 def case(*names: str) -> Callable[[Callable[..., Case]], Callable[..., Case]]:
     """Enter a maker of cases; with several types, one for each: it gets the type."""
 
     def enter(fn: Callable[..., Case]) -> Callable[..., Case]:
         for name in names:
             dtype = name.rpartition(".")[2]
-            CASES[name] = lambda r, d=dtype: fn(r, d)
+            CASES[name] = partial(_of, fn, dtype)
         return fn
 
     return enter
@@ -80,6 +85,11 @@ def zero_of(r: Random, dtype: str) -> int:
 def scale_of(r: Random, low: float = 0.002, high: float = 0.3) -> float:
     """A scale."""
     return float(np.float32(np.exp(r.uniform(np.log(low), np.log(high)))))
+
+
+def scale_from(s: Spec) -> float:
+    """The scale that a tensor has."""
+    return float(np.max(np.asarray(s.scale, np.float32)))
 
 
 def spec(r: Random, shape: Sequence[int], dtype: str, like: Spec | None = None) -> Spec:
@@ -154,7 +164,7 @@ def _bias(r: Random, count: int, x: Spec, w: Spec, needed: bool = False) -> list
         return []
     if x.dtype.startswith("float"):
         return [const(data(r, (count,), x.dtype))]
-    scales = np.float32(x.scale) * np.atleast_1d(np.asarray(w.scale, np.float32))
+    scales = np.float32(scale_from(x)) * np.atleast_1d(np.asarray(w.scale, np.float32))
     return [const(r.integers(-3000, 3000, count), "int32", scale=scales.tolist())]
 
 
@@ -162,7 +172,7 @@ def _result(r: Random, shape: Sequence[int], dtype: str, x: Spec, w: Spec, depth
     """A result whose scale uses some of its range, or too little, or too much."""
     if dtype.startswith("float"):
         return Spec(tuple(shape), dtype)
-    step = float(np.float32(x.scale) * np.max(np.asarray(w.scale)))
+    step = float(np.float32(scale_from(x)) * scale_from(w))
     scale = step * np.sqrt(depth) * 40 * float(np.exp(r.uniform(-2, 2)))
     return Spec(tuple(shape), dtype, float(np.float32(scale)), zero_of(r, dtype))
 
@@ -306,7 +316,7 @@ def _binary(op: str, kind: str, types: Sequence[str], *, fused: bool, version: i
         if op in ("ADD", "SUB") and dtype == "int16":
             more["PotScaleInt16"] = False
         elif dtype == "int16":  # larger products have no place in int32
-            y.scale = float(np.float32(a.scale * b.scale * r.uniform(2, 2**16)))
+            y.scale = float(np.float32(scale_from(a) * scale_from(b) * r.uniform(2, 2**16)))
         return made(r, op, [a, b], [y], kind, version, **more)
 
 

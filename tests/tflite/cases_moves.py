@@ -6,8 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from .build import Spec, const
-from .cases import FLOAT_AND_BYTES, Case, Random, case, data, each, extents, made, pick, spec
+from tests.tflite.build import Spec, const
+from tests.tflite.cases import (
+    FLOAT_AND_BYTES,
+    Case,
+    Random,
+    case,
+    data,
+    each,
+    extents,
+    made,
+    pick,
+    scale_from,
+    spec,
+)
 
 MOVED = ("float32", "int8", "int32")
 
@@ -30,7 +42,7 @@ def _reduction(op: str, *types: str, shared: bool = False) -> None:
         x = spec(r, shape, dtype)
         y = spec(r, out, dtype, x if shared or r.integers(3) == 0 else None)
         if op == "SUM" and y.scale is not None and not shared:
-            y.scale = float(np.float32(x.scale * r.uniform(0.3, 40)))
+            y.scale = float(np.float32(scale_from(x) * r.uniform(0.3, 40)))
         c = made(r, op, [x, const(axes, "int32")], [y], "ReducerOptions", 2 if shared else 1,
                  KeepDims=keep)  # fmt: skip
         c.reference = op != "SUM"  # that of int8 reads what it has overwritten
@@ -216,8 +228,12 @@ def _slice(r: Random, dtype: str) -> Case:
 @case(*each("strided_slice", *MOVED))
 def _strided(r: Random, dtype: str) -> Case:
     shape = extents(r, int(r.integers(1, 5)))
-    index, gone = [], 0
-    begin, end, by, masks = [], [], [], {"BeginMask": 0, "EndMask": 0}
+    index: list[Any] = []
+    gone = 0
+    begin: list[int] = []
+    end: list[int] = []
+    by: list[int] = []
+    masks = {"BeginMask": 0, "EndMask": 0}
     for d, e in enumerate(shape):
         step = int(pick(r, 1, 1, 2, -1, -2))
         if r.integers(5) == 0:

@@ -47,8 +47,8 @@ def import_loaded(
 
 def survey(model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None) -> Survey:
     """What of a model file would work, operator by operator."""
-    look = tflite.survey if tflite.is_tflite(model) else survey_onnx
-    return look(model, plain_shapes(shapes)[0])
+    plain = plain_shapes(shapes)[0]
+    return tflite.survey(model, plain) if tflite.is_tflite(model) else survey_onnx(model, plain)
 
 
 def import_model(

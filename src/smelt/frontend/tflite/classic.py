@@ -8,6 +8,7 @@ from typing import Any
 from smelt.frontend.common.inputs import Shapes
 from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.module import IRModule
+from smelt.runtime.errors import kind_of
 
 from .importer import from_tflite
 from .read import load
@@ -29,7 +30,7 @@ def imported(
                                 f"{given[name]} in the file")  # fmt: skip
     if op_converter is not None and not isinstance(op_converter, Mapping):
         raise Unsupported(
-            f"from_tflite: op_converter is a {type(op_converter).__name__}\n"
+            f"from_tflite: op_converter is {kind_of(op_converter)}\n"
             "  supported: {'custom.Operator': function}, as operators of smelt.compile"
         )
     return from_tflite(read, shapes, operators=op_converter)

@@ -20,7 +20,7 @@ ONE = (1 << 31) - 1
 def saturated(x: Any, bits: int = 32) -> Array:
     """Held in the range of so many bits."""
     end = 1 << (bits - 1)
-    return np.clip(np.asarray(x, np.int64), -end, end - 1)
+    return np.asarray(np.clip(np.asarray(x, np.int64), -end, end - 1))
 
 
 def times(a: Any, b: Any) -> Array:
@@ -35,10 +35,10 @@ def times16(a: Any, b: Any) -> Array:
     return saturated((a * b + (1 << 14)) >> 15, 16)
 
 
-def divided(x: Any, bits: int) -> Array:
+def divided(x: Any, bits: Any) -> Array:
     """x / 2 ** bits, rounded to the nearest, halves away from zero."""
     x = np.asarray(x, np.int64)
-    rest = (1 << bits) - 1
+    rest = (np.int64(1) << np.asarray(bits, np.int64)) - 1
     return (x >> bits) + ((x & rest) > (rest >> 1) + (x < 0))
 
 
@@ -56,10 +56,10 @@ def factor(ratio: float) -> tuple[int, int]:
     return (0, 0) if power < -31 else (number, power)
 
 
-def multiplied(x: Any, number: int, power: int) -> Array:
+def multiplied(x: Any, number: Any, power: Any) -> Array:
     """x * number / 2 ** 31 * 2 ** power, rounded twice."""
-    left = np.asarray(x, np.int64) << max(power, 0)
-    return divided(times(left, number), max(-power, 0))
+    left = np.asarray(x, np.int64) << np.maximum(power, 0)
+    return divided(times(left, number), np.maximum(-np.asarray(power), 0))
 
 
 def exp_of_quarter(a: Array) -> Array:
@@ -125,22 +125,17 @@ def tanh(a: Any, integer: int) -> Array:
     return np.where(a == 0, 0, np.where(a > 0, y, -y))
 
 
-def inverse_root(x: int) -> tuple[int, int]:
-    """1 / sqrt(x) of a whole number as a number of 31 bits and a power of two."""
-    if x <= 1:
-        return ONE, 0
-    power = 11
-    while x >= 1 << 29:
-        x, power = x // 4, power + 1
-    bits = (32 - x.bit_length() - 1) // 2 - 1  # pairs of bits that are free
-    power -= bits
-    x <<= 2 * bits
-    half = int(divided(x >> 1, 1))  # half of the number with three integer bits
-    y = 1 << 28
+def inverse_root(x: Any) -> tuple[Array, Array]:
+    """1 / sqrt(x) of whole numbers below 2 ** 29, as numbers of 31 bits and powers of two."""
+    x = np.asarray(x, np.int64)
+    bits = np.frexp(np.maximum(x, 1).astype(np.float64))[1]
+    pairs = (31 - bits) // 2 - 1  # pairs of bits that are free
+    power = 11 - pairs
+    half = divided((x << 2 * pairs) >> 1, 1)  # half of the number with three integer bits
+    y = np.full(x.shape, 1 << 28)
     for _ in range(5):
-        cube = int(moved(times(times(y, y), y), 6))
-        y = int(moved(times(402653184, y) - times(half, cube), 3))
-    y = int(times(y, 1518500250))  # sqrt(1 / 2)
-    if power < 0:
-        y, power = int(saturated(y << -power)), 0
-    return y, -power
+        cube = moved(times(times(y, y), y), 6)
+        y = moved(times(402653184, y) - times(half, cube), 3)
+    y = times(y, 1518500250)  # sqrt(1 / 2)
+    y = saturated(y << np.maximum(-power, 0))
+    return np.where(x <= 1, ONE, y), np.where(x <= 1, 0, -np.maximum(power, 0))

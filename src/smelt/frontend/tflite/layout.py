@@ -12,6 +12,7 @@ import numpy as np
 
 from smelt.frontend.common import Build, Value, moves
 from smelt.relax import nodes as relax
+from smelt.relax.nodes import tensor_type_of
 
 FIRST = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
@@ -33,7 +34,7 @@ def as_first(x: Value) -> Value | None:
         case relax.Call(callee="transpose", args=(inner,)) if (
             tuple(x.expr.attrs["axes"] or ()) == LAST[x.rank]
         ):
-            return Value(inner.type, inner)  # type: ignore[arg-type]
+            return Value(tensor_type_of(inner), inner)
     return None
 
 
@@ -49,7 +50,8 @@ def last(g: Build, x: Value) -> Value:
 
 
 def elementwise(g: Build, fn: Callable[..., Value], *xs: Value) -> Value:
-    """A function of elements, broadcast; on images as they were before they were turned back."""
+    """A function of elements, broadcast; on images as they were before they were turned back,
+    where one of them was."""
     firsts = [as_first(x) for x in xs]
     rank = max(x.rank for x in xs)
     images = [f for f in firsts if f is not None]
@@ -57,8 +59,6 @@ def elementwise(g: Build, fn: Callable[..., Value], *xs: Value) -> Value:
         return fn(*xs)
     given = []
     for x, f in zip(xs, firsts, strict=True):
-        if f is None and x.rank and not x.is_array:
-            return fn(*xs)
         if f is None and x.rank:
             whole = moves.reshape(g, x, (1,) * (rank - x.rank) + x.shape)
             f = turned(g, whole, FIRST[rank])

@@ -126,7 +126,7 @@ def sqrt(g: Node, x: Value) -> Value:
 
     def results(away: Array) -> Array:
         root = np.sqrt(np.maximum(scale * away.astype(np.float32), 0))
-        return np.trunc(root / step).astype(np.int64) + zero
+        return np.asarray(np.trunc(root / step).astype(np.int64) + zero)
 
     return looked_up(g, x, results)
 
@@ -134,11 +134,11 @@ def sqrt(g: Node, x: Value) -> Value:
 def _gelu(approximate: bool) -> Callable[[Array], Array]:
     def exact(x: Array) -> Array:
         bell = np.array([math.erf(v) for v in (x / np.float32(math.sqrt(2))).ravel()], np.float32)
-        return np.float32(0.5) * x * (1 + bell.reshape(x.shape))
+        return np.asarray(np.float32(0.5) * x * (1 + bell.reshape(x.shape)))
 
     def near(x: Array) -> Array:
         inside = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
-        return np.float32(0.5) * x * (1 + np.tanh(inside))
+        return np.asarray(np.float32(0.5) * x * (1 + np.tanh(inside)))
 
     return near if approximate else exact
 
@@ -161,14 +161,13 @@ def rsqrt(g: Node, x: Value) -> Value:
     number, power = fixed.factor(float(np.float32(1) / (root * g.scale(g.out))))
     zero, high = g.zero(g.out), dt.limits(g.out.dtype)[1]
 
-    def one(away: int) -> int:
-        if away <= 0:
-            return high
-        own, left = fixed.inverse_root(away)
+    def results(away: Array) -> Array:
+        own, left = fixed.inverse_root(np.maximum(away, 1))
         fine = fixed.multiplied(1, own, left + 20)
-        return int(fixed.multiplied(fine, number, power - 20)) + zero
+        y = fixed.multiplied(fine, number, power - 20) + zero
+        return np.where(away <= 0, high, y)
 
-    return looked_up(g, x, lambda away: np.array([one(int(a)) for a in away]))
+    return looked_up(g, x, results)
 
 
 # ------------------------------------------------------------------------------ relu and its kin

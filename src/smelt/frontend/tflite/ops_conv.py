@@ -107,8 +107,9 @@ def conv_2d(
     channels, each = x.shape[3], w.shape[3]
     if not isinstance(channels, int) or not each or channels % each:
         g.malformed(f"{channels} channels for filters of {each}")
+    groups = int(channels // each)
     return _convolved(
-        g, x, turned(g, w, FIRST[4]), bias, channels // each, (stride_h, stride_w),
+        g, x, turned(g, w, FIRST[4]), bias, groups, (stride_h, stride_w),
         (dilation_h_factor, dilation_w_factor), padding, fused_activation_function,
         g.tensor(1).scales.size > 1,
     )  # fmt: skip

@@ -31,7 +31,10 @@ def reduced(g: Node, op: str, x: Value, axes: Ints, keepdims: bool) -> Value:
     if image is None or x.rank != 4:
         return g.call(op, x, axes=axes, keepdims=keepdims)
     places = {0: 0, 1: 2, 2: 3, 3: 1}
-    y = last(g, g.call(op, image, axes=tuple(sorted(places[a] for a in axes)), keepdims=True))
+    found = tuple(sorted(places[a] for a in axes))
+    if not keepdims and {2, 3} <= {*found}:  # what is left has its order
+        return g.call(op, image, axes=found, keepdims=False)
+    y = last(g, g.call(op, image, axes=found, keepdims=True))
     return y if keepdims else moves.squeeze(g, y, axes)
 
 

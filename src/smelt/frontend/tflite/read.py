@@ -298,8 +298,8 @@ class _GraphReader:
                 f"{axis} of the shape {shape}"
             )
         if not np.all(np.isfinite(scales)) or np.any(scales < 0):
-            raise ImportFailure(f"{where} has the scale {scales[~(scales >= 0)][:1]}; it has to be "
-                                "a number above 0")  # fmt: skip
+            wrong = scales[~(np.isfinite(scales) & (scales >= 0))][0]
+            raise ImportFailure(f"{where} has the scale {wrong}; it has to be a number above 0")
         # 0 says that a tensor has no scale
         return (scales, zeros, axis) if np.all(scales > 0) else none
 
@@ -389,7 +389,7 @@ def _elements(
     raw = np.frombuffer(content, np.uint8)
     if kind == "INT4":
         both = np.stack([raw << 4, raw & 0xF0], -1).view(np.int8) >> 4
-        return both.reshape(-1)[:count].reshape(shape)
+        return np.asarray(both.reshape(-1)[:count]).reshape(shape)
     if dtype == "bool":
-        return (raw != 0).reshape(shape)
-    return np.require(raw.view(dt.to_numpy(dtype)).reshape(shape), requirements="A")
+        return np.asarray(raw != 0).reshape(shape)
+    return np.asarray(np.require(raw.view(dt.to_numpy(dtype)).reshape(shape), requirements="A"))
