@@ -13,6 +13,8 @@ from smelt.frontend.common.survey import Survey, survey_of
 from smelt.ir.errors import ImportFailure
 from smelt.ir.module import IRModule
 from smelt.ir.sizes import by_name, plain_shapes
+from smelt.relax import nodes as relax
+from smelt.relax.updates import STATES
 
 from .node import Node
 from .read import CUSTOM, ModelFile, load
@@ -61,7 +63,18 @@ class Importer(common.Importer):
         """Take a model that was read, and what nodes of the user's own operators become."""
         super().__init__(model.name, model.graph, shapes, values)
         self.tensors, self.versions = model.tensors, model.versions
+        self.kept: dict[str, Value] = {}
         self.custom = {n: custom_converter(n, given) for n, given in operators.items()}
+
+    def result(self, names: Sequence[str], values: Sequence[Operand]) -> relax.Function:
+        """The function of the results; behind them, what variables are for the next call."""
+        if not self.kept:
+            return super().result(names, values)
+        after = [f"{n} afterwards" for n in self.kept]
+        f = super().result([*names, *after], [*values, *self.kept.values()])
+        params = {p.name: n for n, p in enumerate(f.params)}
+        pairs = [(params[name], len(names) + n) for n, name in enumerate(self.kept)]
+        return f.replace(attrs={**f.attrs, STATES: tuple(sorted(pairs))})
 
     def operator(self, step: ModelNode, opsets: Mapping[str, int]) -> str:
         """The operator, and the tensor that the node makes."""
@@ -83,7 +96,7 @@ class Importer(common.Importer):
     ) -> Sequence[Operand]:
         """The results of one node."""
         given = [self.tensors[n] if n else None for n in step.inputs]
-        g = Node(step, scope, given, [self.tensors[n] for n in step.outputs])
+        g = Node(step, scope, given, [self.tensors[n] for n in step.outputs], self.kept)
         if step.domain == CUSTOM:
             converter = self.custom[f"{CUSTOM}.{step.op}"]
         else:

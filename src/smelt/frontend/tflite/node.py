@@ -17,11 +17,12 @@ class Node(Build):
 
     def __init__(
         self, step: ModelNode, walk: Environment, given: Sequence[Tensor | None],
-        made: Sequence[Tensor],
+        made: Sequence[Tensor], kept: dict[str, Value],
     ) -> None:  # fmt: skip
-        """Take the node, and the file's tensors of its operands and results."""
+        """Take the node, the file's tensors of its operands and results, and what becomes of the
+        values that the model keeps from call to call."""
         super().__init__(step, walk)
-        self.given, self.made = given, made
+        self.given, self.made, self.kept = given, made, kept
 
     def tensor(self, k: int) -> Tensor:
         """The file's tensor of an operand."""
@@ -29,6 +30,13 @@ class Node(Build):
         if found is None:
             self.malformed(f"operand {k} is missing")
         return found
+
+    def keep(self, k: int, value: Value) -> None:
+        """Let a value be what an operand, a variable of the model, is from now on."""
+        t = self.tensor(k)
+        if not t.variable:
+            self.malformed(f"the operand {t.name!r} is no variable, but the operator changes it")
+        self.kept[t.name] = self.walk.names[t.name] = value
 
     @property
     def out(self) -> Tensor:

@@ -243,7 +243,10 @@ class _GraphReader:
         for n in range(operators):
             with file.part(f"operator {n}"):
                 steps.append(self.step(g.Operators(n), n))
-        inputs = [Input(t.name, t.dtype, t.shape) for t in (self.tensors[i] for i in ins)]
+        # variables keep what they are from call to call: inputs that the caller does not see
+        own = [n for n in self.names if self.tensors[n].variable and n not in ins]
+        own = [n for n in own if n not in self.arrays]
+        inputs = [Input(t.name, t.dtype, t.shape) for t in (self.tensors[i] for i in (*ins, *own))]
         return Graph(title, inputs, self.arrays, steps, outs)
 
     def wired(self, numbers: tuple[int, ...], who: str, optional: bool = False) -> list[str]:
