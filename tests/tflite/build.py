@@ -118,28 +118,37 @@ def _code(b: Any, s: Step) -> int:
                   Version=s.version, CustomCode=custom)  # fmt: skip
 
 
+Part = tuple[Sequence[Spec], Sequence[Step], Sequence[int], Sequence[int]]
+"""A subgraph: tensors, operators, inputs, outputs."""
+
+
 def model(
     tensors: Sequence[Spec], steps: Sequence[Step], inputs: Sequence[int], outputs: Sequence[int],
-    version: int = 3,
+    version: int = 3, others: Sequence[Part] = (),
 ) -> bytes:  # fmt: skip
-    """A model with one subgraph, as a file's bytes."""
+    """A model, as a file's bytes; others: the subgraphs behind the first one."""
     b = flatbuffers.Builder(1 << 12)
-    contents = [None, *[s.data for s in tensors if s.data is not None]]
+    parts = [(tensors, steps, inputs, outputs), *others]
+    contents = [None, *[s.data for p in parts for s in p[0] if s.data is not None]]
     buffers = [
         _table(b, "Buffer", Data=None if d is None else b.CreateByteVector(d.tobytes()))
         for d in contents
     ]
-    made, at = [], 0
-    for n, s in enumerate(tensors):
-        at += s.data is not None
-        made.append(_tensor(b, s, n, at if s.data is not None else 0))
-    operators = [_step(b, s, n) for n, s in enumerate(steps)]
-    codes = [_code(b, s) for s in steps]
-    graph = _table(b, "SubGraph", Tensors=_offsets(b, made), Inputs=_ints(b, inputs),
-                   Outputs=_ints(b, outputs), Operators=_offsets(b, operators),
-                   Name=b.CreateString("main"))  # fmt: skip
+    graphs: list[int] = []
+    codes: list[int] = []
+    at = 0
+    for own, run, ins, outs in parts:
+        made = []
+        for n, s in enumerate(own):
+            at += s.data is not None
+            made.append(_tensor(b, s, n, at if s.data is not None else 0))
+        operators = [_step(b, s, len(codes) + n) for n, s in enumerate(run)]
+        codes += [_code(b, s) for s in run]
+        graphs.append(_table(b, "SubGraph", Tensors=_offsets(b, made), Inputs=_ints(b, ins),
+                             Outputs=_ints(b, outs), Operators=_offsets(b, operators),
+                             Name=b.CreateString("main")))  # fmt: skip
     root = _table(b, "Model", Version=version, OperatorCodes=_offsets(b, codes),
-                  Subgraphs=_offsets(b, [graph]), Buffers=_offsets(b, buffers))  # fmt: skip
+                  Subgraphs=_offsets(b, graphs), Buffers=_offsets(b, buffers))  # fmt: skip
     b.Finish(root, b"TFL3")
     return bytes(b.Output())
 

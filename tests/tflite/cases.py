@@ -165,7 +165,8 @@ def _bias(r: Random, count: int, x: Spec, w: Spec, needed: bool = False) -> list
     if x.dtype.startswith("float"):
         return [const(data(r, (count,), x.dtype))]
     scales = np.float32(scale_from(x)) * np.atleast_1d(np.asarray(w.scale, np.float32))
-    return [const(r.integers(-3000, 3000, count), "int32", scale=scales.tolist())]
+    kind = "int64" if x.dtype == "int16" else "int32"
+    return [const(r.integers(-3000, 3000, count), kind, scale=scales.tolist())]
 
 
 def _result(r: Random, shape: Sequence[int], dtype: str, x: Spec, w: Spec, depth: int) -> Spec:
@@ -174,6 +175,7 @@ def _result(r: Random, shape: Sequence[int], dtype: str, x: Spec, w: Spec, depth
         return Spec(tuple(shape), dtype)
     step = float(np.float32(scale_from(x)) * scale_from(w))
     scale = step * np.sqrt(depth) * 40 * float(np.exp(r.uniform(-2, 2)))
+    scale = scale / 3 if dtype == "int16" else scale
     return Spec(tuple(shape), dtype, float(np.float32(scale)), zero_of(r, dtype))
 
 
@@ -181,7 +183,7 @@ def _activation(r: Random) -> int:
     return int(pick(r, 0, 0, 1, 2, 3))
 
 
-@case(*each("conv_2d", *FLOAT_AND_BYTES), "conv_2d.hybrid")
+@case(*each("conv_2d", *FLOAT_AND_BYTES, "int16", "hybrid"))
 def _conv(r: Random, dtype: str) -> Case:
     t = "float32" if dtype == "hybrid" else dtype
     groups = int(pick(r, 1, 1, 1, 2)) if dtype in ("int8", "float32") else 1
@@ -189,7 +191,7 @@ def _conv(r: Random, dtype: str) -> Case:
     image = _image(r, depth * groups)
     filters = groups * int(r.integers(1, 5))
     placed, out = _placed(r, image[1:3], kernel)
-    w = _weights(r, (filters, *kernel, depth), "int8" if dtype == "hybrid" else t, 0,
+    w = _weights(r, (filters, *kernel, depth), "int8" if dtype in ("hybrid", "int16") else t, 0,
                  several=bool(r.integers(3)))  # fmt: skip
     x = spec(r, image, t)
     y = _result(r, (image[0], *out, filters), t, x, w, depth * kernel[0] * kernel[1])
@@ -198,7 +200,7 @@ def _conv(r: Random, dtype: str) -> Case:
                 FusedActivationFunction=_activation(r))  # fmt: skip
 
 
-@case(*each("depthwise_conv_2d", *FLOAT_AND_BYTES), "depthwise_conv_2d.hybrid")
+@case(*each("depthwise_conv_2d", *FLOAT_AND_BYTES, "int16", "hybrid"))
 def _depthwise(r: Random, dtype: str) -> Case:
     t = "float32" if dtype == "hybrid" else dtype
     channels, each_, kernel = int(r.integers(1, 6)), int(r.integers(1, 4)), extents(r, 2, 3)
@@ -206,20 +208,22 @@ def _depthwise(r: Random, dtype: str) -> Case:
     placed, out = _placed(r, image[1:3], kernel)
     filters = channels * each_
     several = dtype == "hybrid" or bool(r.integers(3))
-    w = _weights(r, (1, *kernel, filters), "int8" if dtype == "hybrid" else t, 3, several)
+    w = _weights(
+        r, (1, *kernel, filters), "int8" if dtype in ("hybrid", "int16") else t, 3, several
+    )
     x = spec(r, image, t)
     y = _result(r, (image[0], *out, filters), t, x, w, kernel[0] * kernel[1])
-    version = 6 if dtype == "hybrid" else 3
+    version = {"hybrid": 6, "int16": 5}.get(dtype, 3)
     return made(r, "DEPTHWISE_CONV_2D", [x, w, *_bias(r, filters, x, w)], [y],
                 "DepthwiseConv2DOptions", version, **placed, DepthMultiplier=each_,
                 FusedActivationFunction=_activation(r))  # fmt: skip
 
 
-@case(*each("fully_connected", *FLOAT_AND_BYTES), "fully_connected.hybrid")
+@case(*each("fully_connected", *FLOAT_AND_BYTES, "int16", "hybrid"))
 def _fully(r: Random, dtype: str) -> Case:
     t = "float32" if dtype == "hybrid" else dtype
     batch, depth, outputs = int(r.integers(1, 5)), int(r.integers(1, 40)), int(r.integers(1, 20))
-    w = _weights(r, (outputs, depth), "int8" if dtype == "hybrid" else t, 0,
+    w = _weights(r, (outputs, depth), "int8" if dtype in ("hybrid", "int16") else t, 0,
                  several=bool(r.integers(2)))  # fmt: skip
     keep = bool(r.integers(2))
     x = spec(r, (batch, 2, depth) if keep else (batch, depth), t)
@@ -227,7 +231,7 @@ def _fully(r: Random, dtype: str) -> Case:
     more = {"AsymmetricQuantizeInputs": bool(r.integers(2))} if dtype == "hybrid" else {}
     operands = [x, w, *_bias(r, outputs, x, w)]
     return made(r, "FULLY_CONNECTED", operands, [y], "FullyConnectedOptions",
-                9 if dtype == "hybrid" else 5, KeepNumDims=keep,
+                {"hybrid": 9, "int16": 7}.get(dtype, 5), KeepNumDims=keep,
                 FusedActivationFunction=_activation(r), **more)  # fmt: skip
 
 

@@ -101,7 +101,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "types": (
         convolution(Spec((1, 4, 4, 2), "int8", 0.1), **STEPS),
         "node '0' (CONV_2D, which makes 't2'): products of int8 and float32 as int8\n"
-        "  supported: float32; int8, uint8: all quantized; float32 with int8 weights",
+        "  supported: float32; int8, uint8: all quantized; int16, float32 with int8 weights",
     ),
     "steps": (
         convolution(Spec((1, 4, 4, 2))),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import smelt
+from smelt.runtime.state import StatefulExecutable
 from tests.tflite.build import Array, Oracle, Spec, const, one
 from tests.tflite.check import differences
 
@@ -27,6 +28,7 @@ def agree(model: bytes, calls: list[Array]) -> None:
     for x in calls:
         (expected,), found = oracle(x), np.asarray(exe(x))
         assert not differences(found, expected)
+    assert isinstance(exe, StatefulExecutable)
     exe.state.reset()
     assert not differences(np.asarray(exe(calls[0])), Oracle(model)(calls[0])[0])
 

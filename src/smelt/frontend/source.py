@@ -42,7 +42,7 @@ def import_loaded(
 ) -> IRModule:
     """A model that was read as a module; others: values and operators, see from_onnx."""
     importer = from_onnx if isinstance(loaded, ModelFile) else tflite.from_tflite
-    return importer(loaded, shapes, **others)
+    return importer(loaded, plain_shapes(shapes)[0], **others)
 
 
 def survey(model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None) -> Survey:
@@ -62,4 +62,4 @@ def import_model(
         if late:
             raise CompileError(f"{late} are given with the model file; this is an IRModule already")
         return model
-    return import_loaded(load_model(model), plain_shapes(shapes)[0])
+    return import_loaded(load_model(model), shapes)

@@ -39,7 +39,7 @@ def divided(x: Any, bits: Any) -> Array:
     """x / 2 ** bits, rounded to the nearest, halves away from zero."""
     x = np.asarray(x, np.int64)
     rest = (np.int64(1) << np.asarray(bits, np.int64)) - 1
-    return (x >> bits) + ((x & rest) > (rest >> 1) + (x < 0))
+    return np.asarray((x >> bits) + ((x & rest) > (rest >> 1) + (x < 0)))
 
 
 def moved(x: Any, bits: int, width: int = 32) -> Array:

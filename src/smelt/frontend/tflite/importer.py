@@ -63,6 +63,7 @@ class Importer(common.Importer):
         """Take a model that was read, and what nodes of the user's own operators become."""
         super().__init__(model.name, model.graph, shapes, values)
         self.tensors, self.versions = model.tensors, model.versions
+        self.graphs = [model.graph, *model.others]
         self.kept: dict[str, Value] = {}
         self.custom = {n: custom_converter(n, given) for n, given in operators.items()}
 
@@ -96,12 +97,14 @@ class Importer(common.Importer):
     ) -> Sequence[Operand]:
         """The results of one node."""
         given = [self.tensors[n] if n else None for n in step.inputs]
-        g = Node(step, scope, given, [self.tensors[n] for n in step.outputs], self.kept)
+        made = [self.tensors[n] for n in step.outputs]
+        g = Node(step, scope, given, made, self.kept, self.graphs)
         if step.domain == CUSTOM:
             converter = self.custom[f"{CUSTOM}.{step.op}"]
         else:
             found = converter_of(step.op)
-            assert found is not None
+            if found is None:  # in a subgraph
+                g.unsupported(f"the operator {step.op}", "see docs/tflite.md")
             converter, newest = found
             version = self.versions[step.name]
             if version > newest:

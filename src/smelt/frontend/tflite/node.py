@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.frontend.common import Build, Environment, ModelNode, Value
+from smelt.frontend.common import Build, Environment, Graph, ModelNode, Value
 
 from .read import Tensor
 
@@ -17,12 +17,12 @@ class Node(Build):
 
     def __init__(
         self, step: ModelNode, walk: Environment, given: Sequence[Tensor | None],
-        made: Sequence[Tensor], kept: dict[str, Value],
+        made: Sequence[Tensor], kept: dict[str, Value], graphs: Sequence[Graph],
     ) -> None:  # fmt: skip
-        """Take the node, the file's tensors of its operands and results, and what becomes of the
-        values that the model keeps from call to call."""
+        """Take the node, the file's tensors of its operands and results, what becomes of the values
+        that the model keeps from call to call, and the file's subgraphs."""
         super().__init__(step, walk)
-        self.given, self.made, self.kept = given, made, kept
+        self.given, self.made, self.kept, self.graphs = given, made, kept, graphs
 
     def tensor(self, k: int) -> Tensor:
         """The file's tensor of an operand."""

@@ -14,7 +14,7 @@ from smelt.relax.compose.integer import conv_sums, product_sums
 from .hybrid import convolved, finished, is_hybrid, levels
 from .layout import FIRST, first, last, turned
 from .node import Node
-from .quantized import activated, requantized
+from .quantized import activated, requantized, requantized_wide
 from .registry import Ints, tflite_op
 
 PADDINGS = {0: "SAME_UPPER", 1: "VALID"}
@@ -32,8 +32,9 @@ def biased(g: Node, y: Value, bias: Value | None, spatial: int) -> Value:
         return y
     if bias.rank != 1:
         g.malformed(f"the bias has {bias.rank} dimensions, 1 expected")
-    if bias.dtype != y.dtype:
+    if bias.dtype != y.dtype and (bias.dtype, y.dtype) != ("int32", "int64"):
         g.unsupported(f"a bias of {bias.dtype}", y.dtype)
+    bias = moves.as_type(g, bias, y.dtype)
     return g.call("add", y, moves.reshape(g, bias, (bias.shape[0], *(1,) * spatial)))
 
 
@@ -56,10 +57,14 @@ def check_types(g: Node, x: Value, w: Value) -> bool:
     types = (x.dtype, w.dtype, g.out.dtype)
     if types in (("float32",) * 3, ("float64",) * 3):
         return False
+    if types == ("int16", "int8", "int16") and all(
+        t.quantized and not np.any(t.zeros) for t in (g.tensor(0), g.tensor(1), g.out)
+    ):
+        return True
     if not (types[0] == types[2] and types in (("int8",) * 3, ("uint8",) * 3)
             and g.tensor(0).quantized and g.tensor(1).quantized and g.out.quantized):  # fmt: skip
-        g.unsupported(f"products of {x.dtype} and {w.dtype} as {g.out.dtype}",
-                      "float32; int8, uint8: all quantized; float32 with int8 weights")  # fmt: skip
+        legal = "float32; int8, uint8: all quantized; int16, float32 with int8 weights"
+        g.unsupported(f"products of {x.dtype} and {w.dtype} as {g.out.dtype}", legal)
     return True
 
 
@@ -85,6 +90,11 @@ def _convolved(
     if not integers:
         y = g.call(f"conv{spatial}d", image, w, groups=groups, **win.placed())
         return last(g, activated(g, biased(g, y, bias, spatial), activation))
+    if x.dtype == "int16":
+        y = g.call(f"conv{spatial}d", image, w, groups=groups, out_dtype="int64", **win.placed())
+        y = biased(g, y, bias, spatial)
+        y = requantized_wide(g, y, product_ratio(g), g.out, activation, spatial)
+        return last(g, y)
     y = _sums(g, image, w, groups, win)
     y = biased(g, y, bias, spatial)
     return last(g, requantized(g, y, product_ratio(g), g.out, activation, axis=1))
@@ -155,6 +165,9 @@ def fully_connected(
         q, scale = levels(g, rows, asymmetric_quantize_inputs)
         y = g.call("matmul", q, w, transpose_b=True, out_dtype="int32")
         y = finished(g, y, scale, bias, 0, fused_activation_function)
+    elif x.dtype == "int16":
+        y = biased(g, g.call("matmul", rows, w, transpose_b=True, out_dtype="int64"), bias, 0)
+        y = requantized_wide(g, y, product_ratio(g), g.out, fused_activation_function, bits=31)
     elif integers:
         zero = g.known(g.zero(g.tensor(0)), "int32")
         y = g.composed(product_sums, rows, w, zero, weight_zero(g), False, True)

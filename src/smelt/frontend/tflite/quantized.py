@@ -18,6 +18,7 @@ from smelt.frontend.common import Value
 from smelt.frontend.common.moves import as_type
 from smelt.ir import dtype as dt
 
+from . import fixed
 from .node import Node
 from .read import Tensor
 
@@ -90,6 +91,25 @@ def requantized(
                g.known(np.int32(g.zero(t))), axis=axis, out_dtype=t.dtype,
                rounding=rounding)  # fmt: skip
     return clipped(g, y, *range_of(g, t, activation))
+
+
+def requantized_wide(
+    g: Node, sums: Value, ratio: Any, t: Tensor, activation: int = 0, spatial: int = 0,
+    bits: int = 15,
+) -> Value:  # fmt: skip
+    """Sums in int64, times a ratio of scales, as numbers of 16 bits: the factor has so many bits,
+    and the product is rounded once, halves up. Channels stand in front of `spatial` dimensions."""
+    form = (-1, *(1,) * spatial) if np.size(ratio) > 1 else ()
+    pairs = [fixed.factor(float(v)) for v in np.atleast_1d(ratio)]
+    cut = 31 - bits
+    numbers = [min((m + (1 << cut >> 1)) >> cut, (1 << bits) - 1) for m, _ in pairs]
+    shifts = np.array([bits - power for _, power in pairs]).reshape(form)
+    y = g.call("multiply", sums, g.known(np.array(numbers).reshape(form), "int64"))
+    y = g.call("add", y, g.known(np.int64(1) << (shifts - 1), "int64"))
+    y = g.call("right_shift", y, g.known(shifts, "int64"))
+    low, high = range_of(g, t, activation)
+    y = g.call("clip", g.call("add", y, g.known(g.zero(t), "int64")), min=low, max=high)
+    return as_type(g, y, t.dtype)
 
 
 def scaled(g: Node, x: Value, ratio: float, rounding: str = "twice") -> Value:

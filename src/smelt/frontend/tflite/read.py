@@ -12,7 +12,7 @@ import math
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -182,7 +182,23 @@ class _Reader:
         tensors: dict[str, Tensor] = {}
         versions: dict[str, int] = {}
         graphs = [_GraphReader(self, root, n, tensors, versions).graph() for n in range(count)]
+        self.check_calls(graphs)
         return ModelFile(self.name, graphs[0], tensors, versions, graphs[1:])
+
+    def check_calls(self, graphs: Sequence[Graph]) -> None:
+        """ImportFailure where a subgraph runs itself, by way of others or not."""
+        calls = [
+            {v for s in g.steps for k, v in s.attrs.items() if k.endswith("subgraph_index")}
+            for g in graphs
+        ]
+        for n in range(len(graphs)):
+            seen, open_ = set[int](), [n]
+            while open_:
+                for called in calls[open_.pop()] - seen:
+                    if called == n:
+                        raise ImportFailure(f"{self.name}: subgraph {n} runs itself")
+                    seen.add(called)
+                    open_ += [called] if 0 <= called < len(graphs) else []
 
     def opcode(self, code: Any) -> tuple[str, str, int]:
         """Name, domain and version of an operator."""
@@ -244,8 +260,8 @@ class _GraphReader:
             with file.part(f"operator {n}"):
                 steps.append(self.step(g.Operators(n), n))
         # variables keep what they are from call to call: inputs that the caller does not see
-        own = [n for n in self.names if self.tensors[n].variable and n not in ins]
-        own = [n for n in own if n not in self.arrays]
+        hidden = [n for n in self.names if self.tensors[n].variable and n not in self.arrays]
+        own = [n for n in hidden if n not in ins and self.number == 0]
         inputs = [Input(t.name, t.dtype, t.shape) for t in (self.tensors[i] for i in (*ins, *own))]
         return Graph(title, inputs, self.arrays, steps, outs)
 
