@@ -13,7 +13,6 @@ from smelt.frontend.common.moves import as_type
 from smelt.ir import dtype as dt
 
 from . import fixed
-from .fixed_graph import reciprocal, times, wide
 from .layout import elementwise
 from .node import Node
 from .quantized import (
@@ -286,49 +285,6 @@ def hard_swish(g: Node, x: Value) -> Value:
         return fixed.moved(y, out_power, 16) + g.zero(g.out)
 
     return looked_up(g, x, results)
-
-
-# --------------------------------------------------------------------------------------- softmax
-
-INTEGER = 5
-"""Integer bits of scaled distances from the largest number."""
-
-
-@tflite_op("SOFTMAX", 4)
-def softmax(g: Node, x: Value, *, beta: float = 0.0) -> Value:
-    """exp(beta x) over its sum along the last dimension."""
-    if beta <= 0:
-        g.unsupported(f"beta={beta}", "numbers above 0")
-    if not g.integers:
-        y = x if beta == 1 else g.call("multiply", x, beta)
-        return g.call("softmax", y, axis=x.rank - 1)
-    only_bytes(g, x)
-    exps = g.known(_exponentials(float(beta) * float(g.scale(g.tensor(0)))), "int32")
-    codes = as_type(g, x, "int32")
-    last = (x.rank - 1,)
-    away = g.call("subtract", g.call("max", codes, axes=last, keepdims=True), codes)
-    parts = g.call("gather", exps, away, axis=0, mode="clip")
-    rounded = g.known(fixed.divided(exps.array, 12), "int32")
-    total = g.call("sum", g.call("gather", rounded, away, axis=0, mode="clip"), axes=last,
-                   keepdims=True)  # fmt: skip
-    share, free = reciprocal(g, as_type(g, total, "int64"))
-    shift = g.call("subtract", wide(g, 12 + 31 - 8), free)
-    low, high = dt.limits(x.dtype)
-    y = times(g, share, as_type(g, parts, "int64"))
-    half = g.call("left_shift", wide(g, 1), g.call("subtract", shift, wide(g, 1)))
-    y = as_type(g, g.call("right_shift", g.call("add", y, half), shift), "int32")
-    y = g.call("add", y, g.known(low, "int32")) if low else y
-    return as_type(g, g.call("clip", y, min=low, max=high), x.dtype)
-
-
-def _exponentials(step: float) -> Array:
-    """exp(-step * d) of the 256 distances, in 31 bits; 0 for those too far away."""
-    number, power = fixed.factor(min(step * (1 << 31 - INTEGER), (1 << 31) - 1.0))
-    radius = math.floor(((1 << INTEGER) - 1) * (1 << 31 - INTEGER) / 2.0**power)
-    away = -np.arange(256)
-    near = np.maximum(away, -radius)
-    found = fixed.exp_of_negative(fixed.multiplied(near, number, power), INTEGER)
-    return np.where(away < -radius, 0, found)
 
 
 # ------------------------------------------------------------------------------- quantized <-> not

@@ -130,14 +130,6 @@ def local_response_normalization(
     return last(g, y)
 
 
-@tflite_op("LOG_SOFTMAX", 2)
-def log_softmax(g: Node, x: Value) -> Value:
-    """The logarithm of softmax along the last dimension."""
-    if g.integers:
-        g.unsupported(f"quantized {x.dtype}", "float32")
-    return g.call("log_softmax", x, axis=x.rank - 1)
-
-
 # ---------------------------------------------------------------------------------------- products
 
 
