@@ -90,7 +90,12 @@ def _tensor(b: Any, s: Spec, number: int, buffer: int) -> int:
 
 
 def _option(b: Any, kind: str, options: dict[str, Any]) -> int:
-    fields = {k: _ints(b, v) if isinstance(v, tuple | list) else v for k, v in options.items()}
+    fields = dict(options)
+    for name, value in options.items():
+        if isinstance(value, tuple | list):
+            fields[name] = _ints(b, value)
+        elif isinstance(value, np.ndarray):
+            fields[name] = b.CreateNumpyVector(value)
     return _table(b, kind, **fields)
 
 

@@ -10,11 +10,11 @@ import os
 import numpy as np
 import pytest
 
-from tests.tflite import cases_moves
+from tests.tflite import cases_moves, cases_rare
 from tests.tflite.cases import CASES
 from tests.tflite.check import mistakes
 
-assert cases_moves.MOVED  # the cases enter themselves
+KINDS = (cases_moves.MOVED, cases_rare.RARE)  # the cases enter themselves
 
 COUNT = int(os.environ.get("SMELT_TFLITE_CASES", "0"))
 EACH = -(-COUNT // len(CASES)) or 4

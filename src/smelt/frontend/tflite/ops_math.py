@@ -138,7 +138,6 @@ def _plain(name: str, op: str, newest: int, *, quantized: bool = False) -> None:
 _plain("MAXIMUM", "maximum", 4, quantized=True)
 _plain("MINIMUM", "minimum", 4, quantized=True)
 _plain("POW", "power", 1)
-_plain("ATAN2", "atan2", 1)
 _plain("LOGICAL_AND", "logical_and", 1)
 _plain("LOGICAL_OR", "logical_or", 1)
 _plain("BITWISE_XOR", "bitwise_xor", 1)
@@ -159,6 +158,19 @@ def floor_mod(g: Node, a: Value, b: Value) -> Value:
     """What remains of a quotient rounded down; it has the divisor's sign."""
     same_types(g, a, b)
     return elementwise(g, lambda a, b: g.call("mod", a, b), a, b)
+
+
+@tflite_op("ATAN2")
+def atan2(g: Node, y: Value, x: Value) -> Value:
+    """The angle of a point (x, y)."""
+    same_types(g, y, x)
+    zero = g.known(0, x.dtype)
+    side = g.call("where", g.call("less", y, zero), -np.pi, g.known(np.pi, x.dtype))
+    upright = g.call("equal", x, zero)
+    near = g.call("atan", g.call("divide", y, g.call("where", upright, 1.0, x)))
+    turned = g.call("where", g.call("less", x, zero), g.call("add", near, side), near)
+    half = g.call("multiply", g.call("sign", y), np.pi / 2)
+    return g.call("where", upright, half, turned)
 
 
 @tflite_op("ADD_N")

@@ -17,6 +17,7 @@ from smelt.frontend.common.converter import Converter
 
 F = TypeVar("F", bound=Callable[..., Any])
 Ints = windows.Ints
+Floats = tuple[float, ...]
 
 _CONVERTERS: dict[str, tuple[Converter, int]] = {}
 
