@@ -63,7 +63,7 @@ def fixed_point_multiply(
                 rounded first, halves up, and what a shift below 0 makes of it once more, halves
                 away from zero
 
-    The product is formed in int64 and the result cut to 32 bits, as Relay does.
+    The product is formed in int64 and what is rounded cut to 32 bits, as Relay does.
     """
     dtype_only("int32", x=x)
     one_of(ROUNDINGS, rounding=rounding)
@@ -91,11 +91,16 @@ def _rescaled(value: int, multiplier: int, left: int, right: int, rounding: str)
     """The integer nearest to value * multiplier * 2 ** (left - right - 31), cut to 32 bits."""
     exact = int(value) * Fraction(int(multiplier), 1 << 31) * (1 << int(left))
     if rounding == "twice":
-        exact = Fraction(_half_up(exact))
+        exact = Fraction(_cut(_half_up(exact)))
     exact /= 1 << int(right)
     down = rounding in ("away", "twice") and exact < 0
     rounded = math.ceil(exact - Fraction(1, 2)) if down else _half_up(exact)
-    return (rounded + (1 << 31)) % (1 << 32) - (1 << 31)
+    return _cut(rounded)
+
+
+def _cut(value: int) -> int:
+    """The lowest 32 bits, as an int32."""
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 _RESCALED = np.vectorize(_rescaled, otypes=[np.int32])
