@@ -27,10 +27,13 @@ LONGER: dict[str, str] = {}
 # Third-party packages that a function may import where it needs them; each is optional, or so
 # heavy that a process which never uses it should not pay for it.
 LATE = {
-    "PIL", "llvmlite", "onnx", "onnxruntime", "onnxscript", "torch", "transformers", "ziglang",
+    "PIL", "ai_edge_litert", "flatbuffers", "llvmlite", "onnx", "onnxruntime", "onnxscript",
+    "tflite", "torch", "transformers", "ziglang",
 }  # fmt: skip
 # Optional packages that one file only may import.
-ONE_FILE = {"PIL", "llvmlite", "onnxruntime", "torch", "ziglang"}
+ONE_FILE = {
+    "PIL", "ai_edge_litert", "flatbuffers", "llvmlite", "onnxruntime", "tflite", "torch", "ziglang",
+}  # fmt: skip
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -42,6 +42,7 @@ PLACES = {
     "relay.backend.vm": "relay.vm",
     "relay.frontend.onnx": "relay.frontend",
     "relay.frontend.pytorch": "relay.frontend",
+    "relay.frontend.tflite": "relay.frontend",
     "relay.function": "relay.expr",
     "relay.param_dict": "runtime.params",
     "te.operation": "te",

@@ -28,7 +28,8 @@ from smelt.artifact.vm_construct import refuse_control, vm_construct
 from smelt.artifact.vm_link import link_program, load_program
 from smelt.byoc import compile_externals
 from smelt.codegen.llvm import is_native, resolve
-from smelt.frontend.onnx import NeedsValues, from_onnx
+from smelt.frontend import source
+from smelt.frontend.common import NeedsValues
 from smelt.frontend.source import MODELS, ModelSource, import_model, load_model
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Var
@@ -209,8 +210,8 @@ def compile(
     It is a NativeExecutable, one native call; for ONNX models that decide while they run a
     VMExecutable; for those whose form depends on values of inputs a Model.
 
-    model     path of an ONNX file, its bytes, an onnx.ModelProto, what torch.export.export gives,
-              an IRModule or a graph function
+    model     path of an ONNX or TFLite file, its bytes, an onnx.ModelProto, what
+              torch.export.export gives, an IRModule or a graph function
     target    e.g. "llvm -mcpu=native" (the default)
     shapes    per input, extents that replace the file's: numbers, names of symbolic sizes,
               expressions over them as text ("past + seq"), or smelt.Size: a name with a range, and
@@ -239,7 +240,9 @@ def compile(
 
     def read(forms: Mapping[str, Any]) -> IRModule | Needs:
         try:
-            return from_onnx(loaded, plain, values={**known, **forms}, operators=operators)
+            return source.import_loaded(
+                loaded, plain, values={**known, **forms}, operators=operators
+            )
         except NeedsValues as e:
             return Needs(e.inputs, e.shapes)
 
@@ -499,7 +502,7 @@ def tensor_functions(
 
 def as_target(target: str | Target | None) -> Target:
     """The target to compile for; today only CPUs through LLVM."""
-    if isinstance(target, MODELS) or (isinstance(target, str) and target.endswith(".onnx")):
+    if isinstance(target, MODELS) or (isinstance(target, str) and target.endswith(source.FILES)):
         shown = repr(target) if isinstance(target, str) else f"a {type(target).__name__}"
         raise CompileError(
             f"the target is {shown}, which is a model; the model comes first: "

@@ -12,6 +12,7 @@ from typing import Any
 from smelt.frontend.onnx import from_onnx as import_onnx
 from smelt.frontend.onnx.classic import check_said, refuse_map, unfrozen
 from smelt.frontend.onnx.read import load
+from smelt.frontend.tflite.classic import imported
 from smelt.frontend.torch import ExportedProgram, as_onnx, to_onnx
 from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.module import IRModule
@@ -67,6 +68,25 @@ def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[NDArray]]]:
             found[str(name)] = list(f.attrs["params"])
             made[name] = f.replace(attrs={k: v for k, v in f.attrs.items() if k != "params"})
     return (mod.with_functions(made) if made else mod), found
+
+
+# -------------------------------------------------------------------------------------- tflite
+
+
+def from_tflite(
+    model: Any,
+    shape_dict: Mapping[str, Sequence[int | str]] | None = None,
+    dtype_dict: Mapping[str, str] | None = None,
+    op_converter: Any = None,
+) -> IRModule:
+    """A module whose function "main" is a TFLite model; weights are constants.
+
+    model         a tflite.Model, the file's bytes, or a path
+    shape_dict    input name -> extents that replace those of the file: numbers or names
+    dtype_dict    there for the classic signature: the file's types count, and others are refused
+    op_converter  {"custom.Operator": function}: what nodes of an operator of your own become
+    """
+    return imported(model, shape_dict, dtype_dict, op_converter)
 
 
 # --------------------------------------------------------------------------------------- torch

@@ -28,10 +28,7 @@ PYTHON: dict[str, str] = {
         " the model in Python: torch.onnx.export(model, inputs, 'model.onnx'), or"
         " smelt.relay.frontend.from_pytorch(model, [('x', (1, 3, 224, 224))])"
     ),
-    "smelt.compile('m.tflite')": (
-        "m.tflite: a TensorFlow Lite model, not an ONNX model; python -m tf2onnx.convert"
-        " --tflite FILE --output model.onnx"
-    ),
+    "smelt.compile('m.tflite')": ("m.tflite: schema version 0\n  supported: 3"),
     "smelt.compile('m.pb')": (
         "m.pb: a TensorFlow graph, not an ONNX model; python -m tf2onnx.convert"
         " --saved-model FOLDER --output model.onnx"
@@ -52,7 +49,9 @@ PYTHON: dict[str, str] = {
         "m.gguf: weights without a graph, not an ONNX model; export the model that they"
         " were taken of: torch.onnx.export(model, inputs, 'model.onnx')"
     ),
-    "smelt.compile('m.json')": ("m.json: a text file, not an ONNX model; smelt takes .onnx files"),
+    "smelt.compile('m.json')": (
+        "m.json: a text file, not an ONNX model; smelt takes .onnx and .tflite files"
+    ),
     "smelt.compile('m.ort')": (
         "m.ort: onnxruntime's own format, not an ONNX model; give the .onnx file that it"
         " was made of"

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from smelt.ir.errors import TypeMismatch
 
@@ -99,7 +101,7 @@ def test_fixed_point_products(shift: int) -> None:
     check_all([
         Case("fixed_point_multiply", x, multiplier=m, shift=shift, rounding=r)
         for m in factors
-        for r in ("upward", "away")
+        for r in ("upward", "away", "twice")
     ])  # fmt: skip
 
 
@@ -109,6 +111,32 @@ def test_halves_go_upward_or_away_from_zero() -> None:
     assert Case("fixed_point_multiply", x, **more).numpy()[0].tolist() == [1, 2, 3, 0, -1, -2]
     away = Case("fixed_point_multiply", x, rounding="away", **more)
     assert away.numpy()[0].tolist() == [1, 2, 3, -1, -2, -3]
+
+
+def twice_rounded(x: int, multiplier: int, shift: int) -> int:
+    """The same in the words of the kernels that do so: a nudge and a division cut off, then a
+    remainder beside a threshold."""
+    product = (x << max(shift, 0)) * multiplier
+    moved = product + ((1 << 30) if product >= 0 else 1 - (1 << 30))
+    high = abs(moved) // (1 << 31) * (1 if moved >= 0 else -1)
+    mask = (1 << max(-shift, 0)) - 1
+    return (high >> max(-shift, 0)) + ((high & mask) > (mask >> 1) + (high < 0))
+
+
+@given(st.integers(-(1 << 24), 1 << 24), st.integers(1 << 30, (1 << 31) - 1), st.integers(-20, 6))
+def test_products_are_rounded_twice(x: int, multiplier: int, shift: int) -> None:
+    c = Case("fixed_point_multiply", np.array([x], np.int32), multiplier=multiplier, shift=shift,
+             rounding="twice")  # fmt: skip
+    assert c.numpy()[0].tolist() == [twice_rounded(x, multiplier, shift)]
+
+
+def test_rounding_twice_is_not_rounding_once() -> None:
+    x = np.array([1, -1], np.int32)
+    more: Any = {"multiplier": 1 << 30, "shift": -1}  # 1 / 4; or 1 / 2 to 1, and that / 2 to 1
+    once, twice = (Case("fixed_point_multiply", x, rounding=r, **more).numpy()[0].tolist()
+                   for r in ("away", "twice"))  # fmt: skip
+    assert once == [0, 0]
+    assert twice == [1, 0]
 
 
 @pytest.mark.parametrize(("left", "right"), [(True, True), (False, True), (True, False)])
@@ -121,6 +149,7 @@ def test_fixed_point_products_along_axes(left: bool, right: bool) -> None:
         Case(name, x, *one, axes=(1,), symbolic={0: {0: "n"}}, **required),
         Case(name, x, *two, axes=(0, -1), **required),
         Case(name, x, *two, axes=(0, -1), rounding="away", **required),
+        Case(name, x, *two, axes=(0, -1), rounding="twice", **required),
     ])  # fmt: skip
 
 

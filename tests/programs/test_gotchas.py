@@ -124,7 +124,7 @@ def test_other_compilers_are_not_there_yet(name):
         exec(f"from tvm.relay.op.contrib import {name}")
 
 
-@pytest.mark.parametrize("name", ["from_tflite", "from_keras", "from_tensorflow"])
+@pytest.mark.parametrize("name", ["from_keras", "from_tensorflow"])
 def test_other_importers_name_the_way_through_onnx(name):
     refused(lambda: getattr(relay.frontend, name), f"{name} is not there yet", "tf2onnx")
 

@@ -91,7 +91,10 @@ def test_dequantize(dtype: str, out_dtype: str, axis: int | None) -> None:
 @given(
     st.sampled_from(["int8", "uint8", "int16"]),
     st.sampled_from(
-        [("int64", "up"), ("int64", "away"), *[("float32", r) for r in ("even", "away", "up")]]
+        [
+            *[("int64", r) for r in ("up", "away", "twice")],
+            *[("float32", r) for r in ("even", "away", "up")],
+        ]
     ),
     st.booleans(),
     st.integers(0, 1 << 16),
@@ -135,7 +138,7 @@ def test_wrong_operands() -> None:
         ("zero_point is float32", "quantize", (x, one, np.ones((2, 3), "float32")), {}),
         ("broadcasts to it", "quantize", (x, np.ones((4, 2, 3), "float32")), {}),
         ("broadcasts to it", "quantize", (x, np.ones((2, 2), "float32")), {}),
-        ("rounding='even'; legal: 'up', 'away'", "requantize",
+        ("rounding='even'; legal: 'up', 'away', 'twice'", "requantize",
          (x.astype("int32"), one, None, one), {"rounding": "even"}),
         ("compute_dtype='int8'", "requantize",
          (x.astype("int32"), one, None, one), {"compute_dtype": "int8"}),

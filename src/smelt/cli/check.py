@@ -1,4 +1,5 @@
-"""The command `check`: what of a model works, and whether its results are onnxruntime's."""
+"""The command `check`: what of a model works, and whether its results are onnxruntime's, or those
+of TFLite's reference kernels."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -11,11 +12,12 @@ from rich.table import Table
 from smelt.cli.compare import Difference, compare, tolerances
 from smelt.cli.console import UsageError, notice, out, say, say_json
 from smelt.cli.inputs import given_inputs
+from smelt.cli.litert import Interpreter
 from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
-from smelt.frontend.onnx import Survey, survey
-from smelt.frontend.onnx import load as read_model
-from smelt.ir.sizes import plain_shapes
+from smelt.frontend.common.survey import Survey
+from smelt.frontend.source import load_model, survey
+from smelt.frontend.tflite import is_tflite
 from smelt.runtime.native import cores
 from smelt.runtime.state import StatefulExecutable
 
@@ -47,7 +49,7 @@ def check(
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Say what of a model works, operator by operator, and compare its results with onnxruntime's.
+    """Say what of a model works, and compare its results with onnxruntime's or TFLite's.
 
     Something compiled before (.so, .tar, .vm) is compared with the model that --model names. Exit
     code 1 where something is not supported, or where the results differ.
@@ -55,7 +57,7 @@ def check(
     file = _source(model, source)
     if file == model:
         shapes = given.shapes(model)
-        found = survey(model, plain_shapes(shapes)[0])
+        found = survey(model, shapes)
         if not json:
             _print_survey(found)
         if not found.works or operators:
@@ -64,23 +66,25 @@ def check(
             raise typer.Exit(0 if found.works else 1)
     elif operators:
         raise UsageError(f"--operators looks at a model file; {model} is compiled already")
-    needs_peer()
+    if not is_tflite(file):
+        needs_peer()
     exe = given.load(model)
     exe = exe.code if isinstance(exe, StatefulExecutable) else exe  # one call, from a given state
     inputs = given_inputs(model, exe, given.input_file, given.at)
     feeds = dict(zip([i.name for i in exe.inputs], inputs, strict=True))
     ours = arrays(exe(*[i.copy() for i in inputs]))
     names = [o.name for o in exe.outputs]
-    allowed = tolerances(read_model(file), ours, tolerance)
+    allowed = tolerances(load_model(file).graph, ours, tolerance)
     kernels = exe.metadata.get("kernels", ())
     if python := exe.metadata.get("python"):
         notice(f"the program decides while it runs, in Python, because of {', '.join(python)}")
     for text in [f for k in kernels for f in k.get("failed", ())]:
         notice(f"a schedule that fits could not be built, another one was taken: {text}")
-    _tell(model, _compared(file, feeds, names, ours, allowed, given.threads or cores()), json)
+    rows = _compared(file, feeds, names, ours, allowed, given.threads or cores())
+    _tell(model, rows, Interpreter.name if is_tflite(file) else Peer.name, json)
 
 
-def _tell(model: str, rows: Sequence[Difference], json: bool) -> None:
+def _tell(model: str, rows: Sequence[Difference], peer: str, json: bool) -> None:
     """Print the comparison; end with exit code 1 where something differs."""
     passed = all(r.passed for r in rows)
     if json:
@@ -88,7 +92,7 @@ def _tell(model: str, rows: Sequence[Difference], json: bool) -> None:
         listed = [dataclasses.asdict(r) | {"passed": r.passed} for r in rows]
         say_json({"model": model, "error": worst, "passed": passed, "outputs": listed})
     else:
-        _print(model, rows)
+        _print(model, rows, peer)
     if not passed:
         raise typer.Exit(1)
 
@@ -115,7 +119,10 @@ def _compared(
     allowed: Sequence[float],
     threads: int,
 ) -> list[Difference]:
-    """Each output beside onnxruntime's; where they differ, beside those without its optimiser."""
+    """Each output beside the reference's; where onnxruntime's differ, beside those without its
+    optimiser."""
+    if is_tflite(file):
+        return compare(names, ours, Interpreter(file)(feeds), allowed, Interpreter.name)
     rows = compare(names, ours, Peer(file, threads)(feeds), allowed)
     if all(r.passed for r in rows):
         return rows
@@ -126,7 +133,7 @@ def _compared(
     ]
 
 
-def _print(model: str, rows: Sequence[Difference]) -> None:
+def _print(model: str, rows: Sequence[Difference], peer: str) -> None:
     table = Table("output", "type", "shape", "largest error", "tolerance", "beyond it", "")
     for r in rows:
         beyond = f"{r.beyond} of {r.elements}" if r.beyond else "none"
@@ -140,7 +147,7 @@ def _print(model: str, rows: Sequence[Difference]) -> None:
             )
         if not r.passed:
             say(f"{r.name}: {r.where}")
-    verdict = "as onnxruntime" if all(r.passed for r in rows) else "NOT as onnxruntime"
+    verdict = f"as {peer}" if all(r.passed for r in rows) else f"NOT as {peer}"
     say(f"{model}: {verdict}")
 
 

@@ -20,8 +20,7 @@ COMMANDS = {
     "run": ("run:run", "Run a model once."),
     "check": (
         "check:check",
-        "Say what of a model works, operator by operator, and compare its results with "
-        "onnxruntime's.",
+        "Say what of a model works, and compare its results with onnxruntime's or TFLite's.",
     ),
     "bench": ("run:bench", "Time a model."),
     "profile": (
@@ -64,7 +63,7 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the arguments name, loaded; Ctrl-C is its own business from here on."""
         if args[0] not in COMMANDS and not args[0].startswith("-"):
-            is_file = args[0].endswith((".onnx", ".so", ".tar", ".vm"))
+            is_file = args[0].endswith((".onnx", ".tflite", ".so", ".tar", ".vm"))
             # Loaded for a mistake only: it brings numpy.
             nearest = importlib.import_module("smelt.runtime.errors").nearest
             near = f"; nearest: run {args[0]}" if is_file else nearest(args[0], COMMANDS)

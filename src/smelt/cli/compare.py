@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from smelt.cli.results import Array, errors
-from smelt.frontend.onnx.read import ModelFile
+from smelt.frontend.common import Graph
 from smelt.ir import dtype as dt
 
 _STEPS = 64
@@ -43,41 +43,42 @@ class Difference:
 
 
 def compare(
-    names: Sequence[str], ours: Sequence[Array], theirs: Sequence[Array], allowed: Sequence[float]
-) -> list[Difference]:
-    """Every output; allowed: the tolerance of each."""
+    names: Sequence[str], ours: Sequence[Array], theirs: Sequence[Array], allowed: Sequence[float],
+    peer: str = "onnxruntime",
+) -> list[Difference]:  # fmt: skip
+    """Every output; allowed: the tolerance of each; peer: whose `theirs` are."""
     rows = zip(names, ours, theirs, allowed, strict=True)
-    return [_difference(*row) for row in rows]
+    return [_difference(*row, peer) for row in rows]
 
 
-def _difference(name: str, a: Array, b: Array, tolerance: float) -> Difference:
+def _difference(name: str, a: Array, b: Array, tolerance: float, peer: str) -> Difference:
     b = np.asarray(b)
     shape = list(a.shape)
     if a.shape != b.shape:
-        where = f"the shape is {shape}, onnxruntime's is {list(b.shape)}"
+        where = f"the shape is {shape}, {peer}'s is {list(b.shape)}"
         return Difference(name, str(a.dtype), shape, math.inf, tolerance, a.size, a.size, where)
     if not a.size:
         return Difference(name, str(a.dtype), shape, 0.0, tolerance, 0, 0, "")
     relative = errors(a, b)
     at = np.unravel_index(int(relative.argmax()), a.shape)
     where = (
-        f"furthest off at {[int(i) for i in at]}: {a[at]} where onnxruntime has {b[at]}"
+        f"furthest off at {[int(i) for i in at]}: {a[at]} where {peer} has {b[at]}"
         if a.shape
-        else f"{a[()]} where onnxruntime has {b[()]}"
+        else f"{a[()]} where {peer} has {b[()]}"
     )
     beyond = int((relative > tolerance).sum())
     error = float(relative.max())
     return Difference(name, str(a.dtype), shape, error, tolerance, beyond, a.size, where)
 
 
-def tolerances(model: ModelFile, outputs: Sequence[Array], given: float | None) -> list[float]:
+def tolerances(model: Graph, outputs: Sequence[Array], given: float | None) -> list[float]:
     """How far each output may be from the reference, relative to its largest element.
 
     Roundings of the coarsest float type in the model add up, as a random walk does, over the
     layers of the longest path; whole numbers have to be equal. given: for all, instead.
     """
-    kinds = {i.dtype for i in model.graph.inputs}
-    kinds |= {dt.from_numpy(a.dtype) for a in model.graph.arrays.values()}
+    kinds = {i.dtype for i in model.inputs}
+    kinds |= {dt.from_numpy(a.dtype) for a in model.arrays.values()}
     floats = [k for k in kinds | {"float32"} if dt.is_float(k)]
     steps = _STEPS * math.sqrt(_depth(model))
     found = []
@@ -94,10 +95,10 @@ def _unit(kind: str) -> float:
     return float(ml_dtypes.finfo(dt.to_numpy(kind)).eps)
 
 
-def _depth(model: ModelFile) -> int:
+def _depth(model: Graph) -> int:
     """The nodes on the longest path; nodes stand in the order of the file, operands first."""
     deep: dict[str, int] = {}
-    for step in model.graph.steps:
+    for step in model.steps:
         below = 1 + max([deep.get(n, 0) for n in step.inputs], default=0)
         deep.update(dict.fromkeys(step.outputs, below))
     return max(deep.values(), default=1)

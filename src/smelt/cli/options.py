@@ -10,14 +10,14 @@ from smelt.cli.console import UsageError, progress
 from smelt.cli.inputs import given_inputs
 from smelt.cli.results import Array
 from smelt.cli.sizes import Shapes, SizeOptions
-from smelt.frontend.onnx import load as read_model
+from smelt.frontend.source import load_model
 from smelt.runtime import Executable
 
-Model = Annotated[str, typer.Argument(help="A model file (.onnx).", show_default=False)]
+Model = Annotated[str, typer.Argument(help="A model file (.onnx, .tflite).", show_default=False)]
 Loadable = Annotated[
     str,
     typer.Argument(
-        help="A model file (.onnx), or what was compiled before (.so, .tar, .vm).",
+        help="A model file (.onnx, .tflite), or what was compiled before (.so, .tar, .vm).",
         show_default=False,
     ),
 ]
@@ -102,7 +102,7 @@ class Build:
     def shapes(self, model: str) -> Shapes | None:
         """The shapes of the model's inputs, where the options say something of them."""
         sizes = SizeOptions(self.shape, self.range_, self.likely)
-        return sizes.shapes(lambda: read_model(model).graph.inputs) or None
+        return sizes.shapes(lambda: load_model(model).graph.inputs) or None
 
     def states(self) -> dict[str, str]:
         """The inputs that the model keeps, and the outputs that they are."""

@@ -21,6 +21,8 @@ def needs_peer() -> None:
 class Peer:
     """An onnxruntime session on the CPU."""
 
+    name = "onnxruntime"
+
     def __init__(
         self, model: str | bytes, threads: int, spins: bool = True, optimises: bool = True
     ) -> None:

@@ -10,6 +10,7 @@ from smelt.cli.inputs import check_output_name, write_outputs
 from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
 from smelt.cli.timing import Call, interleave, summary
+from smelt.frontend.tflite import is_tflite
 from smelt.runtime.native import cores
 
 from . import options
@@ -60,6 +61,8 @@ def bench(
     if against:
         options.needs_source(model)
         needs_peer()
+        if is_tflite(model):
+            raise UsageError("--against onnxruntime: it reads no TFLite models; leave it out")
         if given.state:
             raise UsageError("--against onnxruntime: it keeps no state; leave --state out")
     exe, inputs = given.ready(model)

@@ -13,21 +13,42 @@ from smelt.ir.module import IRModule
 from smelt.ir.sizes import Extent, plain_shapes
 from smelt.relax.nodes import RelaxExpr
 
-from .onnx import from_onnx, load
+from . import tflite
+from .onnx import Survey, from_onnx, load
+from .onnx import survey as survey_onnx
+from .onnx.read import ModelFile
 from .torch import ExportedProgram, ONNXProgram, as_onnx
 
 ModelSource: TypeAlias = (
     str | os.PathLike[str] | bytes | onnx.ModelProto | ExportedProgram | ONNXProgram
     | IRModule | RelaxExpr
 )  # fmt: skip
-"""What can be compiled: an ONNX model as a path, bytes or message; PyTorch's programs; a graph."""
+"""What can be compiled: an ONNX or TFLite model as a path or bytes, an ONNX message; PyTorch's
+programs; a graph."""
+
+FILES = (".onnx", ".tflite")
+"""The endings of model files."""
 
 MODELS = (os.PathLike, bytes, onnx.ModelProto, ExportedProgram, ONNXProgram, IRModule, RelaxExpr)
 
 
 def load_model(model: Any) -> Any:
-    """What is read of a model that is no graph yet, for from_onnx."""
-    return load(as_onnx(model))
+    """What is read of a model that is no graph yet, for import_loaded: its name and its graph."""
+    return tflite.load(model) if tflite.is_tflite(model) else load(as_onnx(model))
+
+
+def import_loaded(
+    loaded: Any, shapes: Mapping[str, Sequence[Extent]] | None = None, **others: Any
+) -> IRModule:
+    """A model that was read as a module; others: values and operators, see from_onnx."""
+    importer = from_onnx if isinstance(loaded, ModelFile) else tflite.from_tflite
+    return importer(loaded, plain_shapes(shapes)[0], **others)
+
+
+def survey(model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None) -> Survey:
+    """What of a model file would work, operator by operator."""
+    plain = plain_shapes(shapes)[0]
+    return tflite.survey(model, plain) if tflite.is_tflite(model) else survey_onnx(model, plain)
 
 
 def import_model(
@@ -41,4 +62,4 @@ def import_model(
         if late:
             raise CompileError(f"{late} are given with the model file; this is an IRModule already")
         return model
-    return from_onnx(load_model(model), plain_shapes(shapes)[0])
+    return import_loaded(load_model(model), shapes)

@@ -8,6 +8,7 @@ from typing import Any
 from smelt.frontend.onnx import from_onnx as import_onnx
 from smelt.frontend.onnx.classic import check_said, refuse_map, unfrozen
 from smelt.frontend.onnx.read import ModelFile, load
+from smelt.frontend.tflite.classic import imported
 from smelt.frontend.torch import to_onnx
 from smelt.ir.errors import Absent, ImportFailure, Unsupported
 from smelt.ir.module import IRModule
@@ -16,7 +17,6 @@ from smelt.runtime import NDArray, array
 from .lift import lift
 
 _OTHERS = {
-    "from_tflite": "tf2onnx converts .tflite files (python -m tf2onnx.convert --tflite)",
     "from_tensorflow": "tf2onnx converts saved models",
     "from_tensorflow2": "tf2onnx converts saved models",
     "from_keras": "tf2onnx converts keras models",
@@ -98,6 +98,23 @@ def from_pytorch(
     refuse_map(custom_convert_map, "from_pytorch")
     proto = to_onnx(script_module, [_input_info(i, default_dtype) for i in input_infos])
     return _opened(proto, load(proto))
+
+
+def from_tflite(
+    model: Any,
+    shape_dict: Mapping[str, Sequence[int | str]] | None = None,
+    dtype_dict: Mapping[str, str] | None = None,
+    op_converter: Any = None,
+) -> tuple[IRModule, dict[str, NDArray]]:
+    """A module whose function "main" is a TFLite model, and its weights, which are constants of
+    the function: the dictionary is empty.
+
+    model         a tflite.Model, the file's bytes, or a path
+    shape_dict    input name -> extents that replace those of the file: numbers or names
+    dtype_dict    there for the classic signature: the file's types count, and others are refused
+    op_converter  {"custom.Operator": function}: what nodes of an operator of your own become
+    """
+    return lift(imported(model, shape_dict, dtype_dict, op_converter)), {}
 
 
 def _input_info(info: Any, default_dtype: str) -> tuple[str, Sequence[int], str]:

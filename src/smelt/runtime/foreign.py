@@ -30,7 +30,7 @@ _FORMATS = (
             (".pt", ".pth", ".ckpt", ".pkl"), rb"PK.{,200}data\.pkl|\x80[\x02-\x05]"),
     _Format("a program of torch.export",
             "in Python, smelt.compile(torch.export.load(path)) takes it", (".pt2",)),
-    _Format("a TensorFlow Lite model", f"{_TF} --tflite FILE --output model.onnx", (".tflite",),
+    _Format("a TensorFlow Lite model", "smelt.compile takes it, and from_tflite", (".tflite",),
             rb".{4}TFL3"),
     _Format("a Keras model", _KERAS, (".keras", ".h5", ".hdf5"), rb"\x89HDF"),
     _Format("a TensorFlow graph", f"{_TF} --saved-model FOLDER --output model.onnx", (".pb",)),
@@ -50,7 +50,7 @@ _FORMATS = (
     _Format("a web page", "fetch the file itself", (".html",), rb"\s*<(?i:!doctype|html)"),
     _Format("a library of another system", "smelt's are for Linux", (".dll", ".dylib"),
             rb"MZ|\xcf\xfa\xed\xfe"),
-    _Format("a text file", "smelt takes .onnx files",
+    _Format("a text file", "smelt takes .onnx and .tflite files",
             (".json", ".txt", ".md", ".py", ".xml", ".yaml", ".yml")),
 )
 # fmt: on

@@ -20,7 +20,7 @@ WIDE = "int64"
 FRACTION_BITS = 31
 """Of a multiplier: it stands for multiplier / 2 ** 31."""
 LARGEST_SHIFT = 31
-ROUNDINGS = ("upward", "away")
+ROUNDINGS = ("upward", "away", "twice")
 
 
 def _product(
@@ -30,12 +30,24 @@ def _product(
     shift: Expr = const(FRACTION_BITS, WIDE)
     value = cast(WIDE, x)
     value = value if left is None else call("shift_left", value, cast(WIDE, left))
-    shift = shift if right is None else shift + cast(WIDE, right)
+    shift = shift if right is None or rounding == "twice" else shift + cast(WIDE, right)
     half = call("shift_left", const(1, WIDE), shift - 1)
     value = value * cast(WIDE, multiplier)
+    if rounding == "twice":
+        high = cast("int32", call("shift_right", value + half, shift))
+        return high if right is None else _halved(high, right)
     if rounding == "away":
         half = half - cast(WIDE, value < 0)
     return cast("int32", call("shift_right", value + half, shift))
+
+
+def _halved(x: Expr, times: Expr) -> Expr:
+    """x / 2 ** times, in int32, rounded to the nearest integer, halves away from zero."""
+    times = cast("int32", times)
+    rest = call("bitwise_not", call("shift_left", const(-1, "int32"), times))
+    half = call("shift_right", rest, const(1, "int32")) + cast("int32", x < 0)
+    up = call("bitwise_and", x, rest) > half
+    return call("shift_right", x, times) + cast("int32", up)
 
 
 @op
@@ -47,9 +59,11 @@ def fixed_point_multiply(
     multiplier  at least -(2 ** 31) and below 2 ** 31
     shift       -31 to 31
     rounding    of two integers that are equally near: the larger one ("upward"), or the one that
-                is farther from zero ("away")
+                is farther from zero ("away"); "twice": the product with multiplier / 2 ** 31 is
+                rounded first, halves up, and what a shift below 0 makes of it once more, halves
+                away from zero
 
-    The product is formed in int64 and the result cut to 32 bits, as Relay does.
+    The product is formed in int64 and what is rounded cut to 32 bits, as Relay does.
     """
     dtype_only("int32", x=x)
     one_of(ROUNDINGS, rounding=rounding)
@@ -69,12 +83,24 @@ def fixed_point_multiply(
     )
 
 
-def _rescaled(value: int, multiplier: int, shift: int, rounding: str) -> int:
-    """The integer nearest to value * multiplier * 2 ** (shift - 31), cut to 32 bits."""
-    exact = int(value) * Fraction(int(multiplier), 1 << 31) * Fraction(2) ** int(shift)
-    down = rounding == "away" and exact < 0
-    rounded = math.ceil(exact - Fraction(1, 2)) if down else math.floor(exact + Fraction(1, 2))
-    return (rounded + (1 << 31)) % (1 << 32) - (1 << 31)
+def _half_up(exact: Fraction) -> int:
+    return math.floor(exact + Fraction(1, 2))
+
+
+def _rescaled(value: int, multiplier: int, left: int, right: int, rounding: str) -> int:
+    """The integer nearest to value * multiplier * 2 ** (left - right - 31), cut to 32 bits."""
+    exact = int(value) * Fraction(int(multiplier), 1 << 31) * (1 << int(left))
+    if rounding == "twice":
+        exact = Fraction(_cut(_half_up(exact)))
+    exact /= 1 << int(right)
+    down = rounding in ("away", "twice") and exact < 0
+    rounded = math.ceil(exact - Fraction(1, 2)) if down else _half_up(exact)
+    return _cut(rounded)
+
+
+def _cut(value: int) -> int:
+    """The lowest 32 bits, as an int32."""
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 _RESCALED = np.vectorize(_rescaled, otypes=[np.int32])
@@ -84,7 +110,7 @@ _RESCALED = np.vectorize(_rescaled, otypes=[np.int32])
 @fixed_point_multiply.numpy
 def _(x: Array, *, multiplier: int, shift: int, rounding: str) -> Array:
     """x * multiplier * 2 ** (shift - 31) in exact fractions."""
-    return np.asarray(_RESCALED(x, multiplier, shift, rounding))
+    return np.asarray(_RESCALED(x, multiplier, max(shift, 0), max(-shift, 0), rounding))
 
 
 @op
@@ -129,5 +155,6 @@ def _(
     kept = sorted([a % x.ndim for a in axes])
     shape = [n if d in kept else 1 for d, n in enumerate(x.shape)]
     m, left, right = (t.reshape(shape) for t in (multiplier, left_shift, right_shift))
-    shift = left.astype(np.int64) * is_lshift_required - right.astype(np.int64) * is_rshift_required
-    return np.asarray(_RESCALED(x, m, shift, rounding))
+    return np.asarray(
+        _RESCALED(x, m, left * is_lshift_required, right * is_rshift_required, rounding)
+    )

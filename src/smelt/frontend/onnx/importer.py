@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from smelt.frontend import common
-from smelt.frontend.common import (
-    Build,
-    Environment,
-    Graph,
-    ModelNode,
-    Operand,
-    SequenceValue,
-    Value,
-)
+from smelt.frontend.common import Build, Environment, Graph, ModelNode, Operand, Value
+from smelt.frontend.common.converter import attributes_of, check_operands, custom_converter
 from smelt.frontend.common.graph import in_order
 from smelt.frontend.common.inputs import Given, Shapes
 from smelt.frontend.common.problems import Missing
@@ -26,7 +18,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.sizes import by_name, plain_shapes
 
 from .read import Body, ModelFile, Reference, function_of, has_body, load, named_by, version_of
-from .registry import Converter, converter_of, custom_converter, rename
+from .registry import converter_of
 
 
 def from_onnx(
@@ -118,8 +110,8 @@ class Importer(common.Importer):
             if body is None:
                 raise Unsupported(f"{g.where}: no converter, and no function body for it")
             return self.inline(step, body, operands)
-        attrs = _attributes(g, converter)
-        _check_operands(g, converter, operands)
+        attrs = attributes_of(g, converter, _idle(g))
+        check_operands(g, converter, operands)
         return g.results(converter.fn, *operands, **attrs)
 
     def inline(
@@ -182,44 +174,8 @@ def _bound(
 # ------------------------------------------------------------------------------------ operands
 
 
-_IDLE = (("Gemm", "broadcast"),)
-"""Attributes of old versions, besides consumed_inputs of any, that say nothing about results."""
-
-
-def _attributes(g: Build, converter: Converter) -> dict[str, Any]:
-    """The node's attributes as keywords of the converter."""
-    names = {rename(p): p for p in converter.attributes}
-    found: dict[str, Any] = {}
-    for name, value in g.step.attrs.items():
-        if name not in names:
-            if g.opset < 7 and (name == "consumed_inputs" or (g.step.op, name) in _IDLE):
-                continue
-            shown = "a graph" if isinstance(value, Graph) else repr(value)
-            g.unsupported(f"attribute {name}={shown}", ", ".join(names) or "no attributes")
-        if not converter.is_of_kind(names[name], value):
-            g.malformed(
-                f"attribute {name}={value!r} is no {converter.attributes[names[name]][0].lower()}"
-            )
-        found[names[name]] = value
-    for name, p in names.items():
-        if p not in found and converter.attributes[p][1] is inspect.Parameter.empty:
-            g.malformed(f"the attribute {name!r} is missing")
-    return found
-
-
-def _check_operands(g: Build, converter: Converter, operands: Sequence[Operand | None]) -> None:
-    names = converter.operands
-    for k, v in enumerate(operands):
-        label = names[k] if k < len(names) else converter.rest
-        if isinstance(v, SequenceValue) and label not in converter.sequences:
-            what = "an absent optional value" if v.items is None else "a sequence"
-            g.malformed(f"the operand {label!r} (number {k}) is {what}; a tensor is expected")
-    if len(operands) > len(names) and not converter.variadic:
-        used = [n for n in g.step.inputs[len(names) :] if n]
-        if used:
-            g.unsupported(
-                f"operand {used[0]!r} (number {len(names)})", ", ".join(names) or "no operands"
-            )
-    for k in range(converter.required):
-        if k >= len(operands) or operands[k] is None:
-            g.malformed(f"the operand {names[k]!r} (number {k}) is missing")
+def _idle(g: Build) -> tuple[str, ...]:
+    """Attributes of old versions that say nothing about results."""
+    if g.opset >= 7:
+        return ()
+    return ("consumed_inputs", "broadcast") if g.step.op == "Gemm" else ("consumed_inputs",)

@@ -13,11 +13,12 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.converter import attribute_set
 from smelt.frontend.common.moves import as_type
 from smelt.ir import dtype as dt
 
 from . import ops_ml
-from .registry import Array, Floats, Ints, Strs, attribute_set, onnx_op
+from .registry import Array, Floats, Ints, Strs, onnx_op
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 MEMBER = 6

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.converter import operand_group
 from smelt.frontend.common.moves import as_type
 from smelt.frontend.common.values import static
 from smelt.ir import dtype as dt
 
 from .ops_cast import element_type
 from .ops_nn import per_channel
-from .registry import Ints, onnx_op, operand_group, same
+from .registry import Ints, onnx_op, same
 
 
 def _stashed(g: Build, x: Value, stash_type: int) -> tuple[Value, str]:

@@ -11,11 +11,12 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from smelt.frontend.common import Build, Value, moves
+from smelt.frontend.common.converter import attribute_set
 from smelt.frontend.common.moves import as_type
 from smelt.frontend.common.values import static
 from smelt.runtime.errors import closest
 
-from .registry import Floats, Strs, attribute_set, onnx_op
+from .registry import Floats, Strs, onnx_op
 
 _ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
     "Relu": ("relu", None, None),

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from smelt.frontend.common import Graph, Input, ModelNode
+from smelt.frontend.common.files import file_bytes
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.limits import DIMENSIONS
-from smelt.runtime.errors import closest
 from smelt.runtime.foreign import foreign_file, foreign_object
 
 from .wire import without_weights
@@ -76,7 +76,7 @@ def load(model: object, name: str | None = None) -> ModelFile:
         path = Path(model)
         name = name or path.name
         folder = path.parent
-        data = _file(model)
+        data = file_bytes(model, ".onnx")
         proto, weights = _parse(data, name)
     elif isinstance(model, bytes | bytearray | memoryview):
         name = name or "<bytes>"
@@ -94,27 +94,6 @@ def load(model: object, name: str | None = None) -> ModelFile:
         lack = "graph" if not proto.HasField("graph") else "opset_import"
         raise _no_model(name, data, f" (it has no {lack})")
     return _Reader(name, folder, weights).model(proto)
-
-
-def _file(given: str | os.PathLike[str]) -> bytes:
-    shown, path = os.fspath(given), Path(given)
-    if not shown:
-        raise ImportFailure("the model's path is empty; give an .onnx file")
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        near = closest(path.stem, [f.stem for f in path.parent.glob("*.onnx")])
-        hint = f"; nearest: {', '.join(f'{n}.onnx' for n in near)}" if near else ""
-        hint = "; download it first" if "://" in shown else hint
-        raise ImportFailure(f"{shown}: no such file{hint}") from None
-    except IsADirectoryError:
-        cure = "give the .onnx file in it"
-        if (path / "saved_model.pb").exists():
-            cure = f"python -m tf2onnx.convert --saved-model {shown} --output model.onnx"
-        raise ImportFailure(f"{shown}: is a directory; {cure}") from None
-    except (OSError, ValueError) as e:
-        reason = e.strerror if isinstance(e, OSError) else e
-        raise ImportFailure(f"{shown!r}: cannot be read: {reason}") from None
 
 
 def _no_model(name: str, data: bytes, reason: str) -> ImportFailure:

@@ -3,10 +3,8 @@
     @onnx_op("LeakyRelu", since=1)
     def leaky_relu(g: Build, x: Value, *, alpha: float = 0.01) -> Value: ...
 
-Positional parameters are operands (`= None`: optional, `*xs`: any number), keyword-only parameters
-are attributes with their types; one without a default is required. Operands and attributes that
-several operators share are declared once: operand_group, attribute_set. `since` is the first
-operator set the converter is for, up to the next converter of the same operator.
+`since` is the first operator set the converter is for, up to the next converter of the same
+operator.
 """
 
 from __future__ import annotations
@@ -17,11 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from smelt.frontend.common import Graph, Input, Value, windows
-from smelt.ir.errors import TypeMismatch
-from smelt.topi.registry import Op, get_op
+from smelt.frontend.common import Value, windows
+from smelt.frontend.common.converter import Converter, attribute_set, operand_group
+from smelt.topi.registry import get_op
 
-T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 Ints = windows.Ints
 Floats = tuple[float, ...]
@@ -31,31 +28,6 @@ Array = np.ndarray
 MICROSOFT = "com.microsoft"
 """The domain of onnxruntime's operators."""
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "int": (int,),
-    "float": (int, float),
-    "str": (str,),
-    "Array": (np.ndarray,),
-    "Graph": (Graph,),
-    "Input": (Input,),
-    "Ints": (tuple,),
-    "Floats": (tuple,),
-    "Strs": (tuple,),
-}
-
-
-_SETS: dict[str, Any] = {}
-
-
-def attribute_set(declared: type[T]) -> type[T]:
-    """Let a TypedDict stand for its attributes in signatures: `**place: Unpack[Placing]`."""
-    _SETS[f"Unpack[{declared.__name__}]"] = declared
-    return declared
-
-
-for _declared in (windows.Sliding, windows.Spaced, windows.Placing):
-    attribute_set(_declared)
-
 
 @attribute_set
 class Convolving(windows.Placing, total=False):
@@ -63,22 +35,6 @@ class Convolving(windows.Placing, total=False):
 
     group: int
     kernel_shape: Ints
-
-
-_GROUPS: dict[type, tuple[str, ...]] = {}
-
-
-def operand_group(*names: str) -> Callable[[type[T]], type[T]]:
-    """Let a NamedTuple stand for several operands: `x: Quantized`.
-
-    names  what they are called, where {} is the parameter's name
-    """
-
-    def enter(group: type[T]) -> type[T]:
-        _GROUPS[group] = names
-        return group
-
-    return enter
 
 
 @operand_group("{}", "{}_scale", "{}_zero")
@@ -96,101 +52,6 @@ class Scaling(NamedTuple):
 
     scale: Value
     zero: Value
-
-
-def _group(fn: Callable[..., Any], p: inspect.Parameter) -> Any:
-    """The group of operands that a parameter of a converter stands for; None: it is one operand."""
-    found = getattr(fn, "__globals__", {}).get(str(p.annotation))
-    return found if isinstance(found, type) and found in _GROUPS else None
-
-
-def _grouped(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A converter with groups of operands as a function of the single ones."""
-    parameters = list(inspect.signature(fn).parameters.values())[1:]
-    groups = [(n, group) for n, p in enumerate(parameters) if (group := _group(fn, p))]
-    if not groups:
-        return fn
-
-    def convert(g: Any, *operands: Any, **attrs: Any) -> Any:
-        given = list(operands)
-        for place, group in groups:
-            part = slice(place, place + len(_GROUPS[group]))
-            given[part] = [group(*given[part])]
-        return fn(g, *given, **attrs)
-
-    return convert
-
-
-class Converter:
-    """How nodes of one operator become calls."""
-
-    def __init__(self, fn: Callable[..., Any], op: str, since: int) -> None:
-        """Read operands and attributes off the signature."""
-        self.fn, self.op, self.since = _grouped(fn), op, since
-        self.operands: list[str] = []
-        self.required = 0
-        self.variadic = False
-        self.rest = ""
-        self.sequences: set[str] = set()
-        self.attributes: dict[str, tuple[str, Any]] = {}
-        for p in list(inspect.signature(fn).parameters.values())[1:]:
-            if p.kind == p.KEYWORD_ONLY:
-                self.attributes[p.name] = (str(p.annotation).removesuffix(" | None"), p.default)
-            elif p.kind == p.VAR_POSITIONAL:
-                self.variadic = True
-                self.rest = p.name
-            elif p.kind == p.VAR_KEYWORD and p.annotation in _SETS:
-                declared = _SETS[p.annotation]
-                self.attributes |= {
-                    n: (k.__forward_arg__, p.empty if n in declared.__required_keys__ else None)
-                    for n, k in declared.__annotations__.items()
-                }
-                self.attributes = dict(sorted(self.attributes.items()))
-            elif group := _group(fn, p):
-                names = [n.format(p.name) for n in _GROUPS[group]]
-                self.operands += names
-                self.required += len(names)
-            else:
-                self.operands.append(p.name)
-                self.required += p.default is p.empty
-            if "Operand" in str(p.annotation):
-                self.sequences.add(p.name)
-
-    def is_of_kind(self, attribute: str, value: Any) -> bool:
-        """Whether a value has the type that the attribute is declared with."""
-        kind = self.attributes[attribute][0]
-        return kind not in _KINDS or isinstance(value, _KINDS[kind])
-
-
-class OperatorConverter(Converter):
-    """An operator of the user's own, `@smelt.op`, for nodes of a domain of the user's own."""
-
-    def __init__(self, op: Op) -> None:
-        """Operands come in order, attributes by name."""
-
-        def convert(g: Any, *operands: Any, **attrs: Any) -> Any:
-            return g.call(op, *operands, **attrs)
-
-        super().__init__(convert, op.name, 1)
-        self.operands = list(op.operands)
-        self.required = len([n for n in op.operands if n not in op.optional])
-        self.variadic = op.variadic
-        self.attributes = {n: ("Any", p.default) for n, p in op.attributes.items()}
-
-
-def custom_converter(name: str, given: Any) -> Converter:
-    """What a user maps nodes to, as a converter: an operator, or a function like a converter's.
-
-    Raises TypeMismatch for anything else.
-    """
-    if isinstance(given, Op):
-        return OperatorConverter(given)
-    if not callable(given):
-        raise TypeMismatch(
-            f"operators maps {name!r} to a {type(given).__name__}; legal: an operator of "
-            "@smelt.op, or a function (g, *operands, **attributes) of a converter's form"
-        )
-    return Converter(given, name, 1)
 
 
 _CONVERTERS: dict[tuple[str, str], list[Converter]] = {}
@@ -256,8 +117,3 @@ def converter_of(domain: str, name: str, opset: int) -> Converter | None:
     """The converter for an operator at an operator set version."""
     found = [c for c in _CONVERTERS.get((domain, name), ()) if c.since <= opset]
     return found[-1] if found else None
-
-
-def rename(name: str) -> str:
-    """The attribute that a parameter stands for: `to_` is `to`, as Python reserves some names."""
-    return name.removesuffix("_")

@@ -84,7 +84,7 @@ def saturated(x: RelaxExpr, dtype: str) -> RelaxExpr:
 
 # -------------------------------------------------------------------------------- fixed point
 
-FIXED_POINT = {"up": "upward", "away": "away"}
+FIXED_POINT = {"up": "upward", "away": "away", "twice": "twice"}
 """How fixed_point_multiply calls the roundings that it has."""
 
 
@@ -356,7 +356,9 @@ def requantize(
 ) -> RelaxExpr:  # fmt: skip
     """round((x - input_zero_point) * input_scale / output_scale) + output_zero_point, saturated.
 
-    rounding       as of quantize
+    rounding       as of quantize; in fixed point also "twice": the product with a number of 31
+                   bits is rounded first, halves up, and once more, halves away from zero, where it
+                   is shifted to the right, as TFLite's kernels do
     compute_dtype  "int64": the factor is a fixed-point number with 31 bits and the product is
                    formed in int64 (not with "even"); "float32", "float64": in floats
     """
@@ -383,7 +385,10 @@ def _(
     def one(v: int, factor: float, z: int) -> int:
         part, power = math.frexp(factor)
         exact = Fraction(math.floor(part * 2**31 + 0.5), 1 << 31) * Fraction(2) ** power
-        down = rounding == "away" and v < 0
+        down = rounding in ("away", "twice") and v < 0
+        if rounding == "twice":
+            rest = Fraction(2) ** min(power, 0)
+            v, exact = math.floor(v * exact / rest + Fraction(1, 2)), rest
         moved = v * exact + (-1 if down else 1) * Fraction(1, 2)
         return min(max((math.ceil if down else math.floor)(moved) + z, low), high)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from smelt.ir.tables import names_above
 
-from . import onnx, torch
+from . import onnx, tflite, torch
 
-__all__ = ["detach_params", "onnx", "torch"]
+__all__ = ["detach_params", "onnx", "tflite", "torch"]
 
 __getattr__ = names_above(__name__, {"detach_params": "smelt.relax_frontend"})

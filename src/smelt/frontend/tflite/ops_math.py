@@ -1,0 +1,250 @@
+"""Converters of arithmetic on two operands, and of comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from smelt.frontend.common import Value
+from smelt.frontend.common.moves import as_type
+from smelt.ir import dtype as dt
+
+from .layout import elementwise
+from .node import Node
+from .quantized import activated, distance, requantized, same_numbers, scaled
+from .registry import tflite_op
+
+SHIFTS = {"int8": 20, "uint8": 20, "int16": 15}
+"""By how many bits sums are finer than their operands."""
+
+
+def shifted(g: Node, x: Value, k: int, bits: int, ratio: float) -> Value:
+    """An operand's distance from its zero point, times 2 ** bits, times a ratio of scales."""
+    wide = distance(g, x, g.zero(g.tensor(k)))
+    wide = g.call("multiply", wide, g.known(1 << bits, "int32"))
+    return scaled(g, wide, ratio)
+
+
+def finer(g: Node) -> tuple[float, float, float]:
+    """Twice the larger scale of both operands, and both scales in steps of it."""
+    a, b = g.scale(g.tensor(0)), g.scale(g.tensor(1))
+    twice = 2 * np.float64(max(a, b))
+    return float(twice), float(np.float64(a) / twice), float(np.float64(b) / twice)
+
+
+def same_types(g: Node, *xs: Value) -> None:
+    """ImportFailure unless the operands have one type."""
+    if len({x.dtype for x in xs}) > 1:
+        g.malformed(f"operands of {', '.join([x.dtype for x in xs])}; they have to be of one type")
+
+
+def _sum(name: str, op: str, newest: int) -> None:
+    @tflite_op(name, newest)
+    def converter(
+        g: Node, a: Value, b: Value, *, fused_activation_function: int = 0,
+        pot_scale_int16: bool = True,
+    ) -> Value:  # fmt: skip
+        """Sums or differences; of quantized numbers, in steps 2 ** 20 times as fine."""
+        same_types(g, a, b)
+        if not g.integers:
+            return elementwise(
+                g, lambda a, b: activated(g, g.call(op, a, b), fused_activation_function), a, b
+            )
+        bits = SHIFTS[a.dtype]
+        twice, *ratios = finer(g)
+        back = twice / float(np.float32(1 << bits) * g.scale(g.out))
+
+        def total(a: Value, b: Value) -> Value:
+            parts = [shifted(g, x, k, bits, ratios[k]) for k, x in enumerate((a, b))]
+            y = g.call(op, *parts)
+            return requantized(g, y, back, g.out, fused_activation_function)
+
+        return elementwise(g, total, a, b)
+
+
+_sum("ADD", "add", 5)
+_sum("SUB", "subtract", 5)
+
+
+@tflite_op("MUL", 7)
+def mul(g: Node, a: Value, b: Value, *, fused_activation_function: int = 0) -> Value:
+    """Products; of quantized numbers, in int32 from the product of both scales."""
+    same_types(g, a, b)
+    if not g.integers:
+        return elementwise(
+            g, lambda a, b: activated(g, g.call("multiply", a, b), fused_activation_function), a, b
+        )
+    scales = [g.scale(g.tensor(k)) for k in (0, 1)]
+    ratio = np.float64(scales[0] * scales[1] / g.scale(g.out))
+
+    def times(a: Value, b: Value) -> Value:
+        parts = [distance(g, x, g.zero(g.tensor(k))) for k, x in enumerate((a, b))]
+        return requantized(g, g.call("multiply", *parts), ratio, g.out, fused_activation_function)
+
+    return elementwise(g, times, a, b)
+
+
+@tflite_op("DIV", 2)
+def div(g: Node, a: Value, b: Value, *, fused_activation_function: int = 0) -> Value:
+    """Quotients; of whole numbers, rounded toward zero."""
+    same_types(g, a, b)
+    if g.integers:
+        g.unsupported(f"quotients of quantized {a.dtype}", "float32, int32")
+    return elementwise(
+        g, lambda a, b: activated(g, g.call("divide", a, b), fused_activation_function), a, b
+    )
+
+
+@tflite_op("SQUARED_DIFFERENCE", 2)
+def squared_difference(g: Node, a: Value, b: Value) -> Value:
+    """(a - b) ** 2; of quantized numbers, in steps 2 ** 7 times as fine."""
+    same_types(g, a, b)
+
+    def square(y: Value) -> Value:
+        return g.call("multiply", y, y)
+
+    if not g.integers:
+        return elementwise(g, lambda a, b: square(g.call("subtract", a, b)), a, b)
+    twice, *ratios = finer(g)
+    back = twice * twice / float(np.float32(1 << 14) * g.scale(g.out))
+
+    def total(a: Value, b: Value) -> Value:
+        parts = [shifted(g, x, k, 7, ratios[k]) for k, x in enumerate((a, b))]
+        return requantized(g, square(g.call("subtract", *parts)), back, g.out)
+
+    return elementwise(g, total, a, b)
+
+
+# ---------------------------------------------------------------------------- no scale of its own
+
+
+def _plain(name: str, op: str, newest: int, *, quantized: bool = False) -> None:
+    """An operator of two operands that is one of the core's."""
+
+    @tflite_op(name, newest)
+    def converter(g: Node, a: Value, b: Value) -> Value:
+        same_types(g, a, b)
+        if g.integers and not quantized:
+            g.unsupported(f"quantized {a.dtype}", "numbers that are not quantized")
+        if g.integers:
+            same_numbers(g, g.tensor(0), g.tensor(1), g.out)
+        if a.known is not None and b.known is not None:
+            return g.compute(op, a, b)
+        return elementwise(g, lambda a, b: g.call(op, a, b), a, b)
+
+
+_plain("MAXIMUM", "maximum", 4, quantized=True)
+_plain("MINIMUM", "minimum", 4, quantized=True)
+_plain("POW", "power", 1)
+_plain("LOGICAL_AND", "logical_and", 1)
+_plain("LOGICAL_OR", "logical_or", 1)
+_plain("BITWISE_XOR", "bitwise_xor", 1)
+_plain("RIGHT_SHIFT", "right_shift", 1)
+
+
+@tflite_op("FLOOR_DIV", 3)
+def floor_div(g: Node, a: Value, b: Value) -> Value:
+    """Quotients rounded down."""
+    same_types(g, a, b)
+    if dt.is_float(a.dtype):
+        return elementwise(g, lambda a, b: g.call("floor", g.call("divide", a, b)), a, b)
+    return elementwise(g, lambda a, b: g.call("floor_divide", a, b), a, b)
+
+
+@tflite_op("FLOOR_MOD", 2)
+def floor_mod(g: Node, a: Value, b: Value) -> Value:
+    """What remains of a quotient rounded down; it has the divisor's sign."""
+    same_types(g, a, b)
+    return elementwise(g, lambda a, b: g.call("mod", a, b), a, b)
+
+
+@tflite_op("ATAN2")
+def atan2(g: Node, y: Value, x: Value) -> Value:
+    """The angle of a point (x, y)."""
+    same_types(g, y, x)
+    zero = g.known(0, x.dtype)
+    side = g.call("where", g.call("less", y, zero), -np.pi, g.known(np.pi, x.dtype))
+    upright = g.call("equal", x, zero)
+    near = g.call("atan", g.call("divide", y, g.call("where", upright, 1.0, x)))
+    turned = g.call("where", g.call("less", x, zero), g.call("add", near, side), near)
+    half = g.call("multiply", g.call("sign", y), np.pi / 2)
+    return g.call("where", upright, half, turned)
+
+
+@tflite_op("ADD_N")
+def add_n(g: Node, *xs: Value) -> Value:
+    """The sum of all operands."""
+    same_types(g, *xs)
+    y = xs[0]
+    for x in xs[1:]:
+        y = g.call("add", y, x)
+    return y
+
+
+# ------------------------------------------------------------------------------------ comparisons
+
+
+def _comparison(name: str, op: str, newest: int) -> None:
+    @tflite_op(name, newest)
+    def converter(g: Node, a: Value, b: Value) -> Value:
+        """Elements compared; quantized ones as the numbers that they stand for."""
+        same_types(g, a, b)
+        first, second = g.tensor(0), g.tensor(1)
+        if not (first.quantized and second.quantized and a.dtype in ("int8", "uint8")):
+            if a.known is not None and b.known is not None:
+                return g.compute(op, a, b)
+            return elementwise(g, lambda a, b: g.call(op, a, b), a, b)
+
+        def moved(a: Value, b: Value) -> Value:
+            parts = [shifted(g, x, k, 8, float(g.scale(g.tensor(k)))) for k, x in
+                     enumerate((a, b))]  # fmt: skip
+            return g.call(op, *parts)
+
+        return elementwise(g, moved, a, b)
+
+
+_COMPARISONS: dict[str, tuple[str, int]] = {
+    "EQUAL": ("equal", 4), "NOT_EQUAL": ("not_equal", 3), "LESS": ("less", 3),
+    "LESS_EQUAL": ("less_equal", 2), "GREATER": ("greater", 2),
+    "GREATER_EQUAL": ("greater_equal", 2),
+}  # fmt: skip
+for _name, (_op, _newest) in _COMPARISONS.items():
+    _comparison(_name, _op, _newest)
+
+
+def unary(name: str, newest: int, fn: Callable[[Node, Value], Value]) -> Any:
+    """Enter an operator of one operand that is not quantized."""
+
+    def converter(g: Node, x: Value) -> Value:
+        if g.integers:
+            g.unsupported(f"quantized {x.dtype}", "numbers that are not quantized")
+        if x.known is not None and x.small:
+            return fn(g, x)
+        return elementwise(g, lambda x: fn(g, x), x)
+
+    return tflite_op(name, newest)(converter)
+
+
+def _core(name: str, op: str, newest: int = 1) -> None:
+    unary(name, newest, lambda g, x: g.compute(op, x))
+
+
+for _name, _op in (("FLOOR", "floor"), ("CEIL", "ceil"), ("SIN", "sin"), ("COS", "cos"),
+                   ("LOGICAL_NOT", "logical_not"), ("SIGN", "sign")):  # fmt: skip
+    _core(_name, _op, 2)
+unary("ROUND", 1, lambda g, x: g.call("round", x, mode="even"))
+unary("SQUARE", 1, lambda g, x: g.compute("multiply", x, x))
+
+
+@tflite_op("CAST", 7)
+def cast(g: Node, x: Value, *, in_data_type: int = 0, out_data_type: int = 0) -> Value:
+    """The elements as another type."""
+    return as_type(g, x, g.out.dtype)
+
+
+@tflite_op("ZEROS_LIKE")
+def zeros_like(g: Node, x: Value) -> Value:
+    """Zeros in the operand's shape."""
+    return g.call("full", shape=x.shape, value=0.0, dtype=x.dtype)

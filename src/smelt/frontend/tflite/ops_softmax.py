@@ -1,0 +1,95 @@
+"""Converters of softmax and of its logarithm."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from smelt.frontend.common import Value
+from smelt.frontend.common.moves import as_type
+from smelt.ir import dtype as dt
+
+from . import fixed
+from .fixed_graph import divided, logarithm, multiplied, reciprocal, times, wide
+from .node import Node
+from .ops_activation import only_bytes
+from .registry import tflite_op
+
+Array = np.ndarray[Any, Any]
+
+INTEGER = 5
+"""Integer bits of scaled distances from the largest number."""
+
+
+@tflite_op("SOFTMAX", 4)
+def softmax(g: Node, x: Value, *, beta: float = 0.0) -> Value:
+    """exp(beta x) over its sum along the last dimension."""
+    if beta <= 0:
+        g.unsupported(f"beta={beta}", "numbers above 0")
+    if not g.integers:
+        y = x if beta == 1 else g.call("multiply", x, beta)
+        return g.call("softmax", y, axis=x.rank - 1)
+    only_bytes(g, x)
+    exps = _exponentials(*_scaling(float(beta) * float(g.scale(g.tensor(0)))))
+    away, total = _summed(g, x, exps)
+    parts = g.call("gather", g.known(exps, "int32"), away, axis=0, mode="clip")
+    share, free = reciprocal(g, as_type(g, total, "int64"))
+    shift = g.call("subtract", wide(g, 12 + 31 - 8), free)
+    low, high = dt.limits(x.dtype)
+    y = times(g, share, as_type(g, parts, "int64"))
+    half = g.call("left_shift", wide(g, 1), g.call("subtract", shift, wide(g, 1)))
+    y = as_type(g, g.call("right_shift", g.call("add", y, half), shift), "int32")
+    y = g.call("add", y, g.known(low, "int32")) if low else y
+    return as_type(g, g.call("clip", y, min=low, max=high), x.dtype)
+
+
+def _scaling(step: float) -> tuple[int, int]:
+    """What brings distances to numbers with 5 integer bits."""
+    return fixed.factor(min(step * (1 << 31 - INTEGER), (1 << 31) - 1.0))
+
+
+def _radius(power: int) -> int:
+    """The largest distance that has such a number."""
+    return math.floor(((1 << INTEGER) - 1) * (1 << 31 - INTEGER) / 2.0**power)
+
+
+def _exponentials(number: int, power: int) -> Array:
+    """exp of the 256 distances from the largest number, in 31 bits; 0 for those too far away."""
+    away = -np.arange(256)
+    near = np.maximum(away, -_radius(power))
+    found = fixed.exp_of_negative(fixed.multiplied(near, number, power), INTEGER)
+    return np.where(away < -_radius(power), 0, found)
+
+
+def _summed(g: Node, x: Value, exps: Array) -> tuple[Value, Value]:
+    """Distances from the largest number of each row, and the row's sum of exponentials, with 12
+    integer bits."""
+    codes, last = as_type(g, x, "int32"), (x.rank - 1,)
+    away = g.call("subtract", g.call("max", codes, axes=last, keepdims=True), codes)
+    rounded = g.known(fixed.divided(exps, 12), "int32")
+    parts = g.call("gather", rounded, away, axis=0, mode="clip")
+    return away, g.call("sum", parts, axes=last, keepdims=True)
+
+
+@tflite_op("LOG_SOFTMAX", 2)
+def log_softmax(g: Node, x: Value) -> Value:
+    """The logarithm of softmax along the last dimension; of 8-bit numbers in steps of 1 / 16."""
+    if not g.integers:
+        return g.call("log_softmax", x, axis=x.rank - 1)
+    if x.dtype != "int8" or g.out.dtype != "int8":
+        g.unsupported(f"quantized {x.dtype} as {g.out.dtype}", "float32, int8")
+    number, power = _scaling(float(g.scale(g.tensor(0))))
+    away, total = _summed(g, x, _exponentials(number, power))
+    log = logarithm(g, as_type(g, total, "int64"))
+    # the distance from which on the kernel does not look: its numbers have no place for more
+    back, left = fixed.factor((1 << 31 - power) / number)
+    far = multiplied(g, g.call("subtract", log, wide(g, 1 << 31)), wide(g, back), wide(g, left))
+    far = g.call("maximum", far, wide(g, -_radius(power) - 1))
+    distances = g.known(fixed.multiplied(-np.arange(256), number, power), "int64")
+    y = g.call("subtract", g.call("gather", distances, away, axis=0, mode="clip"), log)
+    y = g.call("add", divided(g, y, wide(g, 22)), wide(g, 127))
+    y = g.call("clip", y, min=-128, max=127)
+    near = g.call("greater", g.call("negative", as_type(g, away, "int64")), far)
+    return as_type(g, g.call("where", near, y, wide(g, -128)), "int8")
