@@ -330,3 +330,20 @@ def test_bounded_floats_as_integers(dtype: str, value: str, kind: str, target: s
         interpret(parse(text), a, wanted)
     assert run_llvm(func, a, found, target=resolve(Target(target))) == 0
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("by", [1, 2, 64])
+def test_floors_of_powers_of_two_are_shifts(dtype: str, by: int) -> None:
+    text = (
+        f'@T.prim_func\ndef f(A: T.Buffer((40,), "{dtype}"), B: T.Buffer((40,), "{dtype}"),'
+        f' C: T.Buffer((40,), "{dtype}")):\n    for i in T.vectorized(40):\n'
+        f"        B[i] = T.floordiv(A[i], T.{dtype}({by}))\n"
+        f"        C[i] = T.floormod(A[i], T.{dtype}({by}))\n"
+    )
+    a = ints(40, dtype) * 2 - 1
+    a[:2] = np.iinfo(dtype).min, np.iinfo(dtype).max
+    found, rest = np.zeros(40, dtype), np.zeros(40, dtype)
+    assert run_llvm(flat(parse(text)), a, found, rest) == 0
+    np.testing.assert_array_equal(found, a // by)
+    np.testing.assert_array_equal(rest, a % by)

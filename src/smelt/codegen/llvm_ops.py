@@ -96,11 +96,13 @@ class ScalarOps(InstructionOps):
         if kind in (expr.TruncDiv, expr.TruncMod) or dt.kind(e.dtype) != "int":
             trunc = expr.TruncDiv if kind in (expr.TruncDiv, expr.FloorDiv) else expr.TruncMod
             return self.integer_division(trunc, e.dtype, a, b)
-        if isinstance(e.b, expr.IntImm) and e.b.value > 0 and e.b.value & (e.b.value - 1) == 0:
-            t = llvm_type(e.dtype)
+        by = _scalar(e.b)
+        if isinstance(by, expr.IntImm) and by.value > 0 and by.value & (by.value - 1) == 0:
+            t, element = llvm_type(e.dtype), mem_type(e.dtype)
             if kind is expr.FloorDiv:
-                return self.assign(f"ashr {t} {a}, {e.b.value.bit_length() - 1}")
-            return self.assign(f"and {t} {a}, {e.b.value - 1}")
+                bits = literal(e.dtype, element, str(by.value.bit_length() - 1))
+                return self.assign(f"ashr {t} {a}, {bits}")
+            return self.assign(f"and {t} {a}, {literal(e.dtype, element, str(by.value - 1))}")
         return self.floor_division(kind, e.dtype, a, b)
 
     def floor_division(self, kind: type, dtype: str, a: str, b: str) -> str:
