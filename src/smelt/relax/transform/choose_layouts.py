@@ -18,6 +18,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from smelt.arith import Analyzer
+from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, const
 from smelt.ir.module import IRModule
@@ -80,7 +81,8 @@ def price(group: Function, natural: Order, order: Order) -> float:
     what a copy does (0.6 to 1.2), as neighbouring pixels fill a vector. With larger steps or narrow
     rows these lie apart (up to 6 times), and groups share no load (10 times). Where much is summed
     for each pixel, the edges of padded rows cost more than copies (2 times, without masks 3 times).
-    Elementwise work and reductions write anywhere.
+    Instructions that sum products of bytes want channels side by side. Elementwise work and
+    reductions write anywhere.
     """
     if order == natural:
         return 0.0
@@ -98,7 +100,13 @@ def _window_price(v: Call) -> float:
         return 6.0
     if v.attrs["groups"] != 1 and not _is_batched_product(v):
         return 10.0
-    return 0.9 if _moves_by_one(v) and not _sums_many(v) else 6.0
+    return 0.9 if _moves_by_one(v) and not _sums_many(v) and not _of_bytes(v) else 6.0
+
+
+def _of_bytes(v: Call) -> bool:
+    """Whether a convolution is of 8-bit integers."""
+    dtype = tensor_type_of(v.args[0]).dtype
+    return dt.is_int(dtype) and dt.bits(dtype) == 8
 
 
 COPY = 1.0
@@ -115,10 +123,11 @@ def _moves_by_one(v: Call) -> bool:
 
 
 def _is_one_pixel(v: Call) -> bool:
-    """Whether a convolution's window is one, and moves over the image and nothing else."""
+    """Whether a convolution's window is one, and moves over the image and nothing else; of floats,
+    whose pixels may fill vectors."""
     filters = [value_of(e) for e in tensor_type_of(v.args[1]).shape[2:]]
     one = {1, *filters, *(v.attrs["strides"] or ())} == {1}
-    return one and not any(v.attrs["pads"] or ())
+    return one and not any(v.attrs["pads"] or ()) and not _of_bytes(v)
 
 
 def _is_batched_product(v: Call) -> bool:
