@@ -117,6 +117,14 @@ def test_shapes_replace_those_of_the_file() -> None:
     assert [i.shape for i in exe.inputs] == [("n", 8, 8, 4)]
 
 
+def test_a_signatures_names_are_names_of_inputs() -> None:
+    tensors = [Spec((1, 3), name="serving_default_x:0"), Spec((1, 3))]
+    content = model(tensors, [Step("ABS", [0], [1])], [0], [1], signed={"x": 0})
+    exe = smelt.compile(content, shapes={"x": ("n", 3)})
+    assert exe.inputs[0].name == "serving_default_x:0"
+    assert np.asarray(exe(-np.ones((2, 3), np.float32))).tolist() == [[1.0] * 3] * 2
+
+
 def test_text_of_a_model_reads_back() -> None:
     text = from_tflite(small(2)).script()
     assert 'rounding="twice"' in text
