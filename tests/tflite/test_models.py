@@ -10,8 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tflite
 
 import smelt
+from smelt import relax, relay
+from smelt.contrib import graph_executor
 from smelt.frontend.tflite import from_tflite
 from smelt.relax.interpret import interpret
 from tests.tflite.build import Array, Oracle, Spec, Step, const, model
@@ -157,3 +160,17 @@ def test_a_path_and_bytes_are_the_same(tmp_path: Path) -> None:
     text = from_tflite(small(0)).script()
     assert from_tflite(path).script() == text.replace('"main"}', '"without_ending"}')
     assert smelt.compile(path).inputs[0].name == "t0"
+
+
+def test_the_classic_names() -> None:
+    content = small(3)
+    x = np.random.default_rng(3).integers(-128, 128, (1, 8, 8, 4)).astype("int8")
+    (expected,) = Oracle(content)(x)
+    mod, params = relay.frontend.from_tflite(content, {"t0": (1, 8, 8, 4)}, {"t0": "int8"})
+    assert params == {}
+    np.testing.assert_array_equal(np.asarray(smelt.compile(mod, threads=1)(x)), expected)
+    lib = graph_executor.GraphModule(relay.build(mod, "llvm")["default"](smelt.cpu()))
+    lib.run(t0=x)
+    np.testing.assert_array_equal(lib.get_output(0).numpy(), expected)
+    same = relax.frontend.tflite.from_tflite(tflite.Model.GetRootAs(content, 0))
+    assert same.script() == from_tflite(content).script()
