@@ -269,9 +269,12 @@ def _compiled(
     """
     if "main" not in mod.functions:
         raise CompileError(f"no function 'main' to compile; it has: {', '.join(mod.functions)}")
-    mod = updates.declare_states(mod, state, outputs)
     main = mod["main"]
     grouped = isinstance(main, Function) and bool(main.attrs.get("output_groups"))
+    if updates.STATES in main.attrs and not grouped:
+        # what variables become stands behind the results
+        outputs = main.attrs.get("output_names", outputs)
+    mod = updates.declare_states(mod, state, outputs)
     if not grouped and vm_construct(mod) is None:
         return owning(load(_whole(mod, target, context, progress, sizes)))
     if sizes:

@@ -288,7 +288,7 @@ def declare_states(
     names = list(outputs or main.attrs.get("output_names") or ())
     names = names if len(names) == len(types) else [f"output{n}" for n in range(len(types))]
     params = {p.name: n for n, p in enumerate(main.params)}
-    pairs: dict[int, int] = {}
+    pairs: dict[int, int] = dict(main.attrs.get(STATES, ()))
     for name, output in [pair for one in state.items() for pair in _expanded(*one, params)]:
         for role, given, known in (("input", name, params), ("output", output, names)):
             if given not in known:
