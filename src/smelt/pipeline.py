@@ -29,14 +29,7 @@ from smelt.artifact.vm_link import link_program, load_program
 from smelt.byoc import compile_externals
 from smelt.codegen.llvm import is_native, resolve
 from smelt.frontend.common import NeedsValues
-from smelt.frontend.source import (
-    FILES,
-    MODELS,
-    ModelSource,
-    import_loaded,
-    import_model,
-    load_model,
-)
+from smelt.frontend.source import MODELS, ModelSource, import_loaded, import_model, load_model
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Var
 from smelt.ir.module import IRModule
@@ -502,7 +495,9 @@ def tensor_functions(
 
 def as_target(target: str | Target | None) -> Target:
     """The target to compile for; today only CPUs through LLVM."""
-    if isinstance(target, MODELS) or (isinstance(target, str) and target.endswith(FILES)):
+    if isinstance(target, MODELS) or (
+        isinstance(target, str) and target.endswith((".onnx", ".tflite"))
+    ):
         shown = repr(target) if isinstance(target, str) else f"a {type(target).__name__}"
         raise CompileError(
             f"the target is {shown}, which is a model; the model comes first: "

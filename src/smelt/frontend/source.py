@@ -26,9 +26,6 @@ ModelSource: TypeAlias = (
 """What can be compiled: an ONNX or TFLite model as a path or bytes, an ONNX message; PyTorch's
 programs; a graph."""
 
-FILES = (".onnx", ".tflite")
-"""The endings of model files."""
-
 MODELS = (os.PathLike, bytes, onnx.ModelProto, ExportedProgram, ONNXProgram, IRModule, RelaxExpr)
 
 
