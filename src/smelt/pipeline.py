@@ -271,9 +271,9 @@ def _compiled(
     """
     if "main" not in mod.functions:
         raise CompileError(f"no function 'main' to compile; it has: {', '.join(mod.functions)}")
-    mod = updates.declare_states(mod, state, outputs)
     main = mod["main"]
     grouped = isinstance(main, Function) and bool(main.attrs.get("output_groups"))
+    mod = updates.declare_states(mod, state, outputs := updates.result_names(main, outputs))
     if not grouped and vm_construct(mod) is None:
         return owning(load(_whole(mod, target, context, progress, sizes)))
     if sizes:

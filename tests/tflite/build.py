@@ -129,9 +129,13 @@ Part = tuple[Sequence[Spec], Sequence[Step], Sequence[int], Sequence[int]]
 
 def model(
     tensors: Sequence[Spec], steps: Sequence[Step], inputs: Sequence[int], outputs: Sequence[int],
-    version: int = 3, others: Sequence[Part] = (),
+    version: int = 3, others: Sequence[Part] = (), signed: dict[str, int] | None = None,
 ) -> bytes:  # fmt: skip
-    """A model, as a file's bytes; others: the subgraphs behind the first one."""
+    """A model, as a file's bytes.
+
+    others  the subgraphs behind the first one
+    signed  what a signature calls inputs -> their numbers
+    """
     b = flatbuffers.Builder(1 << 12)
     parts = [(tensors, steps, inputs, outputs), *others]
     contents = [None, *[s.data for p in parts for s in p[0] if s.data is not None]]
@@ -152,8 +156,16 @@ def model(
         graphs.append(_table(b, "SubGraph", Tensors=_offsets(b, made), Inputs=_ints(b, ins),
                              Outputs=_ints(b, outs), Operators=_offsets(b, operators),
                              Name=b.CreateString("main")))  # fmt: skip
+    names = [(b.CreateString(n), k) for n, k in (signed or {}).items()]
+    maps = [_table(b, "TensorMap", Name=n, TensorIndex=k) for n, k in names]
+    signatures = None
+    if signed:
+        key = b.CreateString("serving_default")
+        made = [_table(b, "SignatureDef", Inputs=_offsets(b, maps), SignatureKey=key)]
+        signatures = _offsets(b, made)
     root = _table(b, "Model", Version=version, OperatorCodes=_offsets(b, codes),
-                  Subgraphs=_offsets(b, graphs), Buffers=_offsets(b, buffers))  # fmt: skip
+                  Subgraphs=_offsets(b, graphs), Buffers=_offsets(b, buffers),
+                  SignatureDefs=signatures)  # fmt: skip
     b.Finish(root, b"TFL3")
     return bytes(b.Output())
 

@@ -9,6 +9,7 @@ import smelt
 from smelt.frontend.tflite import from_tflite
 from smelt.ir.errors import ImportFailure
 from tests.tflite.build import Oracle, Part, Spec, Step, const, model
+from tests.tflite.check import differences
 
 X = np.array([1.0, -2.0, 3.0], np.float32)
 
@@ -31,6 +32,31 @@ def test_if(condition: bool) -> None:
     given = np.array([condition]), X
     found = smelt.compile(choice())(*given)
     np.testing.assert_array_equal(np.asarray(found), Oracle(choice())(*given)[0])
+
+
+def test_if_behind_a_layer_that_keeps_its_state() -> None:
+    r = np.random.default_rng(0)
+
+    def weights(*shape: int) -> Spec:
+        return const(r.normal(0, 0.5, shape), "float32")
+
+    tensors = [
+        Spec((1,), "bool"), Spec((1, 3)), weights(3, 3), weights(3, 3), weights(3),
+        Spec((1, 3), variable=True), Spec((1, 3)), Spec((3,)), const([3], "int32"), Spec((3,)),
+    ]  # fmt: skip
+    steps = [
+        Step("RNN", [1, 2, 3, 4, 5], [6], {"FusedActivationFunction": 4}, "RNNOptions"),
+        Step("RESHAPE", [6, 8], [7]),
+        Step("IF", [0, 7], [9], {"ThenSubgraphIndex": 1, "ElseSubgraphIndex": 2}, "IfOptions"),
+    ]
+    content = model(tensors, steps, [0, 1], [9],
+                    others=[branch("ADD", "AddOptions"), branch("MUL", "MulOptions")])  # fmt: skip
+    oracle, exe = Oracle(content), smelt.compile(content)
+    for k in range(4):
+        given = np.array([k % 2 == 0]), r.normal(size=(1, 3)).astype("float32")
+        found = exe(*given)
+        found = found[0] if isinstance(found, tuple | list) else found
+        assert not differences(np.asarray(found), oracle(*given)[0])
 
 
 def loop() -> bytes:

@@ -103,3 +103,18 @@ def test_quantized_svdf(seed: int) -> None:
     y = Spec((BATCH, units), "int8", float(np.float32(kept * t * r.uniform(2e5, 2e6))), -7)
     model = one("SVDF", operands, [y], "SVDFOptions", 3, Rank=rank, FusedActivationFunction=1)
     agree(model, [r.integers(-128, 128, (BATCH, width)).astype("int8") for _ in range(9)])
+
+
+def test_other_inputs_may_be_kept_too() -> None:
+    r = np.random.default_rng(5)
+    operands = [Spec((1, 3)), weights(r, 3, 3), weights(r, 3, 3), weights(r, 3), variable(1, 3)]
+    content = one("RNN", operands, [Spec((1, 3))], "RNNOptions", FusedActivationFunction=4)
+    exe = smelt.compile(content, state={"t0": "t5"}, threads=1)
+    assert exe.inputs == ()
+    assert isinstance(exe, StatefulExecutable)
+    exe.state["t0"] = np.ones((1, 3), np.float32)
+    oracle, x = Oracle(content), np.ones((1, 3), np.float32)
+    for _ in range(3):
+        x = oracle(x)[0]
+        exe()
+        assert not differences(np.asarray(exe.state["t0"]), x)

@@ -267,6 +267,13 @@ def refuse_forms(name: str, inputs: Sequence[str], state: object) -> None:
         )
 
 
+def result_names(main: nodes.Function, names: Sequence[str]) -> Sequence[str]:
+    """The names of a function's results, given those that its model file has: behind them stands
+    what becomes of the file's own variables."""
+    behind = STATES in main.attrs and not main.attrs.get("output_groups")
+    return main.attrs.get("output_names", names) if behind else names
+
+
 def declare_states(
     mod: IRModule, state: Mapping[str, str] | None, outputs: Sequence[str] = ()
 ) -> IRModule:
@@ -288,7 +295,7 @@ def declare_states(
     names = list(outputs or main.attrs.get("output_names") or ())
     names = names if len(names) == len(types) else [f"output{n}" for n in range(len(types))]
     params = {p.name: n for n, p in enumerate(main.params)}
-    pairs: dict[int, int] = {}
+    pairs: dict[int, int] = dict(main.attrs.get(STATES, ()))
     for name, output in [pair for one in state.items() for pair in _expanded(*one, params)]:
         for role, given, known in (("input", name, params), ("output", output, names)):
             if given not in known:

@@ -28,8 +28,8 @@ def from_tflite(
     """A module whose function "main" is the model.
 
     model   a path, or the file's bytes
-    shapes  input name -> extents that replace those of the file: numbers, names of symbolic sizes,
-            or expressions over them
+    shapes  input name, or a signature's for it -> extents that replace those of the file: numbers,
+            names of symbolic sizes, or expressions over them
     values  input name -> an array: its value, known from now on; the function has no such parameter
     operators  "custom.Operator" -> an operator of `@smelt.op`, or a converter: a function of a
             `Build`, the operands (`Value`) and the attributes, that gives values
@@ -41,7 +41,8 @@ def from_tflite(
     known = by_name("values", values, "'x': array")
     custom = by_name("operators", operators, "'custom.Operator': function")
     own = loaded.graph.name if loaded.name.startswith("<") else loaded.name
-    made = Importer(loaded, plain_shapes(shapes)[0], known, custom)
+    plain = plain_shapes(shapes)[0]
+    made = Importer(loaded, loaded.by_tensor(plain), loaded.by_tensor(known), custom)
     return made.module(own.removesuffix(".tflite") or "model")
 
 
@@ -50,7 +51,9 @@ def survey(
     operators: Mapping[str, Any] | None = None,
 ) -> Survey:  # fmt: skip
     """Look at a model; the arguments are those of from_tflite."""
-    return survey_of(Importer(load(model), shapes or {}, values or {}, operators or {}))
+    read = load(model)
+    given = read.by_tensor(shapes), read.by_tensor(values)
+    return survey_of(Importer(read, *given, operators or {}))
 
 
 class Importer(common.Importer):

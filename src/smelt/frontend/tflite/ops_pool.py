@@ -17,13 +17,20 @@ from .registry import Ints, tflite_op
 
 
 def _window(
-    g: Node, x: Value, blank: float, padding: int, kernel: Ints, strides: Ints
+    g: Node, x: Value, blank: float | None, padding: int, kernel: Ints, strides: Ints
 ) -> tuple[Value, Window]:
+    """An image with channels behind the batch, and the window on it; blank: what a border of the
+    image's own may hold, None: it would count."""
     if x.rank != 4:
         g.malformed(f"an image of {x.rank} dimensions, 4 expected")
     if min(*kernel, *strides) < 1:
         g.malformed(f"a window {kernel} in steps {strides}; both are 1 or more")
-    return fitted(g, first(g, x), kernel, blank, auto_pad=padding_of(g, padding), strides=strides)
+    image = first(g, x)
+    padded, win = fitted(g, image, kernel, blank or 0, auto_pad=padding_of(g, padding),
+                         strides=strides)  # fmt: skip
+    if padded is not image and blank is None:
+        g.unsupported("averages with SAME padding of a symbolic size", "constant sizes")
+    return padded, win
 
 
 def divided(g: Node, total: Value, count: Value) -> Value:
@@ -40,7 +47,7 @@ def average_pool(
 ) -> Value:  # fmt: skip
     """The mean of each window; padding does not count."""
     kernel, strides = (filter_height, filter_width), (stride_h, stride_w)
-    image, win = _window(g, x, 0, padding, kernel, strides)
+    image, win = _window(g, x, None, padding, kernel, strides)
     if not g.integers:
         y = g.call("avg_pool", image, count_include_pad=False, **win.attrs())
         return last(g, activated(g, y, fused_activation_function))
@@ -78,7 +85,7 @@ def l2_pool(
 ) -> Value:  # fmt: skip
     """The root of the mean of the squares of each window."""
     kernel, strides = (filter_height, filter_width), (stride_h, stride_w)
-    image, win = _window(g, x, 0, padding, kernel, strides)
+    image, win = _window(g, x, None, padding, kernel, strides)
     squares = g.call("multiply", image, image)
     y = g.call("sqrt", g.call("avg_pool", squares, count_include_pad=False, **win.attrs()))
     return last(g, activated(g, y, fused_activation_function))

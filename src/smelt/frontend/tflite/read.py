@@ -12,11 +12,11 @@ import math
 import os
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.limits import DIMENSIONS
 from smelt.runtime.foreign import foreign_file, foreign_object
+
+T = TypeVar("T")
 
 IDENTIFIER = b"TFL3"
 """What stands in bytes 4 to 7 of a file."""
@@ -68,6 +70,8 @@ class ModelFile:
     """A model: its name for messages, its graph, its tensors by name, versions of operators.
 
     versions  of the operator of each node, by the node's name
+    others    the subgraphs behind the first one, which is `graph`
+    signed    what signatures call inputs -> the names of these tensors
     """
 
     name: str
@@ -75,6 +79,12 @@ class ModelFile:
     tensors: dict[str, Tensor]
     versions: dict[str, int]
     others: list[Graph]
+    signed: dict[str, str] = field(default_factory=dict)
+
+    def by_tensor(self, given: Mapping[str, T] | None) -> dict[str, T]:
+        """What is given by names of inputs, those of signatures too, by the tensors' names."""
+        own = {i.name for i in self.graph.inputs}
+        return {n if n in own else self.signed.get(n, n): v for n, v in (given or {}).items()}
 
 
 def is_tflite(model: object) -> bool:
@@ -181,9 +191,23 @@ class _Reader:
             raise ImportFailure(f"{self.name}: the model has no subgraph")
         tensors: dict[str, Tensor] = {}
         versions: dict[str, int] = {}
-        graphs = [_GraphReader(self, root, n, tensors, versions).graph() for n in range(count)]
+        readers = [_GraphReader(self, root, n, tensors, versions) for n in range(count)]
+        graphs = [r.graph() for r in readers]
         self.check_calls(graphs)
-        return ModelFile(self.name, graphs[0], tensors, versions, graphs[1:])
+        with self.part("a signature"):
+            signed = self.signed(root, readers[0].names)
+        return ModelFile(self.name, graphs[0], tensors, versions, graphs[1:], signed)
+
+    def signed(self, root: Any, names: list[str]) -> dict[str, str]:
+        """What signatures of the first subgraph call its inputs."""
+        found: dict[str, str] = {}
+        for n in range(self.count(root.SignatureDefsLength(), "signatures")):
+            s = root.SignatureDefs(n)
+            for k in range(self.count(s.InputsLength(), "inputs of a signature")):
+                m = s.Inputs(k)
+                if s.SubgraphIndex() == 0 and 0 <= m.TensorIndex() < len(names):
+                    found[self.text(m.Name())] = names[m.TensorIndex()]
+        return found
 
     def check_calls(self, graphs: Sequence[Graph]) -> None:
         """ImportFailure where a subgraph runs itself, by way of others or not."""
