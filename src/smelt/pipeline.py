@@ -239,9 +239,7 @@ def compile(
 
     def read(forms: Mapping[str, Any]) -> IRModule | Needs:
         try:
-            return source.import_loaded(
-                loaded, plain, values={**known, **forms}, operators=operators
-            )
+            return source.import_loaded(loaded, plain, {**known, **forms}, operators)
         except NeedsValues as e:
             return Needs(e.inputs, e.shapes)
 

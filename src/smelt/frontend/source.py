@@ -38,11 +38,12 @@ def load_model(model: Any) -> Any:
 
 
 def import_loaded(
-    loaded: Any, shapes: Mapping[str, Sequence[Extent]] | None = None, **others: Any
-) -> IRModule:
-    """A model that was read as a module; others: values and operators, see from_onnx."""
+    loaded: Any, shapes: Mapping[str, Sequence[Extent]] | None = None,
+    values: Mapping[str, Any] | None = None, operators: Mapping[str, Any] | None = None,
+) -> IRModule:  # fmt: skip
+    """A model that was read as a module; see from_onnx."""
     importer = from_onnx if isinstance(loaded, ModelFile) else tflite.from_tflite
-    return importer(loaded, plain_shapes(shapes)[0], **others)
+    return importer(loaded, plain_shapes(shapes)[0], values=values, operators=operators)
 
 
 def survey(model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None) -> Survey:

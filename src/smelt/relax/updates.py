@@ -267,7 +267,7 @@ def refuse_forms(name: str, inputs: Sequence[str], state: object) -> None:
         )
 
 
-def result_names(main: nodes.Function, names: Sequence[str]) -> Sequence[str]:
+def result_names(main: relax.Function, names: Sequence[str]) -> Sequence[str]:
     """The names of a function's results, given those that its model file has: behind them stands
     what becomes of the file's own variables."""
     behind = STATES in main.attrs and not main.attrs.get("output_groups")
