@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,7 @@ from onnx import numpy_helper
 import smelt
 from smelt.frontend.onnx import from_onnx
 from smelt.relax.nodes import Call, values
-from smelt.relax.transform.compute_in_integers import compute_in_integers
+from smelt.relax.transform.compute_in_integers import compute_in_integers, products_of
 from tests.frontend.models import reference
 
 HEAD = '<ir_version: 9, opset_import: ["": 21]>'
@@ -142,3 +145,35 @@ def test_layers_agree_with_onnxruntime(case: Any, level: int) -> None:
     away = np.abs(got.astype(int) - wanted.astype(int))
     assert away.max() <= 1
     assert (away > 0).mean() <= 0.02
+
+
+def test_what_stays_in_floats_is_said() -> None:
+    m = model(
+        "x = DequantizeLinear (a, xs, xz) v = DequantizeLinear (w, xs) p = MatMul (x, v) "
+        "z = QuantizeLinear (p, ys, yz) floats = MatMul (f, v) "
+        "v16 = DequantizeLinear (w16, xs) wide = MatMul (x, v16) plain = MatMul (f, c)",
+        "uint8[2, 4] a, float[2, 4] f",
+        "uint8[2, 3] z, float[2, 3] floats, float[2, 3] wide, float[2, 3] plain",
+        w=np.ones((4, 3), "int8"), w16=np.ones((4, 3), "int16"), c=np.ones((4, 3), "float32"),
+        **SCALES,
+    )  # fmt: skip
+    found = products_of(from_onnx(m))
+    assert found.integers == 1
+    assert dict(found.floats) == {
+        "floats": "the variable f is not quantized",
+        "wide": "an operand is int16; legal: 8 bits",
+    }
+
+
+def test_check_says_it(tmp_path: Path) -> None:
+    m = model(
+        "x = DequantizeLinear (a, xs, xz) v = DequantizeLinear (w, xs) p = MatMul (x, v) "
+        "z = QuantizeLinear (p, ys, yz) q = MatMul (f, v)",
+        "uint8[2, 4] a, float[2, 4] f", "uint8[2, 3] z, float[2, 3] q",
+        w=np.ones((4, 3), "int8"), **SCALES,
+    )  # fmt: skip
+    onnx.save(m, tmp_path / "m.onnx")
+    command = [sys.executable, "-m", "smelt", "check", str(tmp_path / "m.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "1 of 2 products of quantized numbers are computed in integers" in done.stdout
+    assert "q is computed in floats: the variable f is not quantized" in done.stderr

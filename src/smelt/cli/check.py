@@ -15,9 +15,12 @@ from smelt.cli.inputs import given_inputs
 from smelt.cli.litert import Interpreter
 from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
+from smelt.cli.sizes import Shapes
+from smelt.frontend.common import NeedsValues
 from smelt.frontend.common.survey import Survey
-from smelt.frontend.source import load_model, survey
+from smelt.frontend.source import import_model, load_model, survey
 from smelt.frontend.tflite import is_tflite
+from smelt.relax.transform.compute_in_integers import products_of
 from smelt.runtime.native import cores
 from smelt.runtime.state import StatefulExecutable
 
@@ -66,6 +69,8 @@ def check(
             raise typer.Exit(0 if found.works else 1)
     elif operators:
         raise UsageError(f"--operators looks at a model file; {model} is compiled already")
+    if file == model and not json:
+        _tell_products(file, given.shapes(model))
     if not is_tflite(file):
         needs_peer()
     exe = given.load(model)
@@ -82,6 +87,19 @@ def check(
         notice(f"a schedule that fits could not be built, another one was taken: {text}")
     rows = _compared(file, feeds, names, ours, allowed, given.threads or cores())
     _tell(model, rows, Interpreter.name if is_tflite(file) else Peer.name, json)
+
+
+def _tell_products(file: str, shapes: Shapes | None) -> None:
+    """Say what of a quantized model is computed in integers."""
+    try:
+        found = products_of(import_model(file, shapes))
+    except NeedsValues:
+        return
+    if found.integers or found.floats:
+        whole = found.integers + len(found.floats)
+        say(f"{found.integers} of {whole} products of quantized numbers are computed in integers")
+    for name, why in found.floats:
+        notice(f"{name} is computed in floats: {why}")
 
 
 def _tell(model: str, rows: Sequence[Difference], peer: str, json: bool) -> None:

@@ -11,6 +11,7 @@ scales, functions, averages) stays in floats, between loads and stores of intege
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from smelt.ir import dtype as dt
@@ -19,7 +20,7 @@ from smelt.relax.compose.common import dtype_of
 from smelt.relax.nodes import Call, RelaxExpr, call, values
 from smelt.topi.registry import get_op
 
-from .fake_quantization import CORE, dequantized_late
+from .fake_quantization import CORE, dequantized_late, why_in_floats
 from .fake_quantization_rules import source_axes
 from .rewriting import functions_of, transform_functions
 
@@ -39,14 +40,46 @@ def compute_in_integers(mod: IRModule) -> IRModule:
     return transform_functions(mod, lambda old, new: _requantized(new))
 
 
+@dataclass(frozen=True)
+class Products:
+    """The products and convolutions of quantized numbers in a model.
+
+    integers  how many are computed in integers
+    floats    the others: the name of the node or operator, and why it is not
+    """
+
+    integers: int
+    floats: tuple[tuple[str, str], ...]
+
+
+def products_of(mod: IRModule) -> Products:
+    """What becomes of a model's products, some operand of which is quantized."""
+    calls = [v for f in functions_of(compute_in_integers(mod)).values() for v in values(f.body)]
+    integers, floats = 0, []
+    for v in calls:
+        if not isinstance(v, Call) or v.callee not in _PRODUCTS:
+            continue
+        if v.attrs["out_dtype"] == "int32":
+            integers += 1
+        elif any(isinstance(a, Call) and CORE.dequantizes(a) for a in v.args):
+            wide = _wide(v)
+            why = f"an operand is {wide}; legal: 8 bits" if wide else why_in_floats(v, CORE)
+            floats.append((v.name or v.callee, why))
+    return Products(integers, tuple(floats))
+
+
+def _wide(n: Call) -> str:
+    """The type of an operand of a product whose sums int32 need not hold; "": there is none."""
+    sources = [a.args[0] for a in n.args if isinstance(a, Call) and CORE.dequantizes(a)]
+    return next((dtype_of(x) for x in sources if x is not None and dt.bits(dtype_of(x)) != 8), "")
+
+
 def _late(n: Any) -> RelaxExpr | None:
     """A call on integers of 8 bits or sums of them, dequantized; None: it stays."""
     if not isinstance(n, Call) or not (n.callee in _EXACT or _moves(n)):
         return None
-    sources = [a.args[0] for a in n.args if isinstance(a, Call) and CORE.dequantizes(a)]
-    wide = [x for x in sources if x is not None and dt.bits(dtype_of(x)) != 8]
-    if n.callee in _PRODUCTS and wide:
-        return None  # int32 need not hold the sums
+    if n.callee in _PRODUCTS and _wide(n):
+        return None
     return dequantized_late(n, CORE)
 
 

@@ -328,6 +328,15 @@ def _shown(n: RelaxExpr) -> str:
 # ------------------------------------------------------------------------------------- use_qat
 
 
+def why_in_floats(n: Call, words: Words) -> str:
+    """Why `dequantized_late` leaves a call on dequantized numbers as it is."""
+    try:
+        _Region(words.region(n), None, words).run()
+    except _Stopped as stop:
+        return str(stop)
+    return "its result has no scale"
+
+
 def dequantized_late(n: Any, words: Words) -> RelaxExpr | None:
     """op(dequantize(x), ...)  =  dequantize(op'(x, ...)), where op' needs no scale of the result"""
     if not isinstance(n, Call) or not isinstance(n.op, Op):
