@@ -56,7 +56,7 @@ def test_relay_broadcasts_to_a_shape_that_is_computed() -> None:
     f = relay.create_executor("vm", IRModule.from_expr(relay.Function([a, b], body))).evaluate()
     for n, m in ((1, 1), (1, 5), (5, 5)):
         np.testing.assert_array_equal(f(rows(n), rows(m)).numpy(), rows(n) + rows(m))
-    with pytest.raises(InputError, match=r"dyn.broadcast_to: .5, 3. cannot become .1, 3."):
+    with pytest.raises(InputError, match=r"dyn.broadcast_to: the shape asks for .1, 3., which"):
         f(rows(5), rows(1))
 
 
