@@ -118,9 +118,9 @@ class ObjectCompiler:
         self._target = target
         # half of LLVM's time goes into a search for induction variables. The text has them; other
         # processors' loads take an index or an offset, not both, and need more
-        # of sums, too: it would shorten chains of additions by more registers than there are
         own = processor.architecture(target) == "x86"
         self._search = f"-disable-lsr={str(own).lower()}"
+        # sums of integers would be added in another order, by more registers than there are
         self._combine = f"-x86-machine-combiner={str(not own).lower()}"
         self._level = int(target.attrs.get("opt-level", 0))
         if not 0 <= self._level <= 3:
