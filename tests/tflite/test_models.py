@@ -1,6 +1,6 @@
 """Whole models beside TFLite's kernels: small ones written here, and trained ones where they are.
 
-Trained models are looked for in the folder that SMELT_MODELS names, or in ../shared/models.
+Trained models are looked for in the folder that SMELT_MODELS names, or in build/models.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from smelt.relax.interpret import interpret
 from tests.tflite.build import Array, Oracle, Spec, Step, const, model
 
 ROOT = Path(__file__).parents[2]
-FOLDER = Path(os.environ.get("SMELT_MODELS", ROOT.parent / "shared" / "models"))
+FOLDER = Path(os.environ.get("SMELT_MODELS", ROOT / "build" / "models"))
 TRAINED = sorted(FOLDER.glob("**/*.tflite"))
 HYBRID = 5e-3
 """Floats quantized between layers: one that is off by its last bit may go to the next step."""
