@@ -119,9 +119,10 @@ class ObjectCompiler:
         # half of LLVM's time goes into a search for induction variables. The text has them; other
         # processors' loads take an index or an offset, not both, and need more
         own = processor.architecture(target) == "x86"
-        self._search = f"-disable-lsr={str(own).lower()}"
+        search = f"-disable-lsr={str(own).lower()}"
         # sums of integers would be added in another order, by more registers than there are
-        self._combine = f"-x86-machine-combiner={str(not own).lower()}"
+        combine = f"-x86-machine-combiner={str(not own).lower()}"
+        self._options = search, combine
         self._level = int(target.attrs.get("opt-level", 0))
         if not 0 <= self._level <= 3:
             raise TargetError(f"opt-level is {self._level}; legal: 0 (our own text) to 3")
@@ -163,7 +164,7 @@ class ObjectCompiler:
 
     def _module(self, ir: str, name: str) -> Any:
         check_needs(ir, self._target, name)
-        for option in (self._search, self._combine):
+        for option in self._options:
             llvm.set_option("smelt", option)  # of the process, which may have other targets
         layout = self._machine.target_data
         head = f'target triple = "{self.triple}"\ntarget datalayout = "{layout}"\n'

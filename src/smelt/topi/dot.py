@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from smelt.ir.build import all_of, if_then_else, value_of
+from smelt.ir.build import all_of, ceildiv, if_then_else, value_of
 from smelt.ir.expr import Expr, cast
 from smelt.ir.types import TensorType
 from smelt.te.tensor import Tensor, reduce_axis
@@ -34,19 +34,10 @@ def sums_bytes(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
     return narrow and attrs.get("groups", 1) == 1 and min(len(a.shape), len(b.shape)) >= 2
 
 
-def _in_groups(extent: Expr, group: int) -> Expr:
-    """Extents as so many whole groups have."""
-    return (extent + (group - 1)) // group
-
-
-def whole_groups(extent: Expr, group: int, k: Expr) -> list[Expr]:
-    """The conditions under which k is none of what fills the last group up."""
-    return [] if value_of(extent % group) == 0 else [k < extent]
-
-
-def _filled(inside: Sequence[Expr], value: Expr, extent: Expr, group: int, k: Expr) -> Expr:
+def filled(inside: Sequence[Expr], value: Expr, extent: Expr, group: int, k: Expr) -> Expr:
     """A value, and 0 outside of the operand and in the rest of the last group."""
-    conditions = [*inside, *whole_groups(extent, group, k)]
+    whole = value_of(extent % group) == 0
+    conditions = [*inside, *([] if whole else [k < extent])]
     zero = common.number(0, value.dtype)
     return if_then_else(all_of(conditions), value, zero) if conditions else value
 
@@ -57,19 +48,19 @@ def _conv(x: Tensor, w: Tensor, group: int, to: str, attrs: Attrs) -> Tensor:
         len(x.shape) - 2, w.shape[2:], attrs["strides"], attrs["pads"], attrs["dilations"]
     )
     size, depth = x.shape[2:], x.shape[1]
-    groups = _in_groups(depth, group)
+    groups = ceildiv(depth, group)
     high = [h + (a + b) for h, a, b in zip(size, window.begin, window.end, strict=True)]
 
     def pixel(n: Expr, *place: Expr) -> Expr:
         *y, c = place
         at = [v - b for v, b in zip(y, window.begin, strict=True)]
         inside = [window.guards(at, size)] if window.padded else []
-        return _filled(inside, cast(to or x.dtype, x[(n, c, *at)]), depth, group, c)
+        return filled(inside, cast(to or x.dtype, x[(n, c, *at)]), depth, group, c)
 
     def filters(*place: Expr) -> Expr:
         *tap, c, o, e = place
         k = c * group + e
-        return _filled([], w[(o, k, *tap)], depth, group, k)
+        return filled([], w[(o, k, *tap)], depth, group, k)
 
     image = common.tensor((x.shape[0], *high, groups * group), pixel, "image")
     weights = common.tensor((*w.shape[2:], groups, w.shape[0], group), filters, "filters")
@@ -93,19 +84,19 @@ def _matmul(a: Tensor, b: Tensor, group: int, to: str, attrs: Attrs) -> Tensor:
     turned = attrs["transpose_a"], attrs["transpose_b"]
     m, depth = (a.shape[-1], a.shape[-2]) if turned[0] else a.shape[-2:]
     n = b.shape[-2] if turned[1] else b.shape[-1]
-    groups = _in_groups(depth, group)
+    groups = ceildiv(depth, group)
     batch = common.broadcast_shapes(a=a.shape[:-2], b=b.shape[:-2])
 
     def row(*place: Expr) -> Expr:
         *outer, i, k = place
         value = a[(*outer, *((k, i) if turned[0] else (i, k)))]
-        return _filled([], cast(to or a.dtype, value), depth, group, k)
+        return filled([], cast(to or a.dtype, value), depth, group, k)
 
     def column(*place: Expr) -> Expr:
         *outer, g, j, e = place
         k = g * group + e
         value = b[(*outer, *((j, k) if turned[1] else (k, j)))]
-        return _filled([], value, depth, group, k)
+        return filled([], value, depth, group, k)
 
     rows = common.tensor((*a.shape[:-2], m, groups * group), row, "rows")
     columns = common.tensor((*b.shape[:-2], groups, n, group), column, "columns")

@@ -23,14 +23,14 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from smelt.ir.build import all_of, if_then_else, value_of
+from smelt.ir.build import ceildiv, value_of
 from smelt.ir.expr import Expr, cast
 from smelt.ir.types import TensorType
 from smelt.te.tensor import Tensor, reduce_axis
 
 from . import common
 from .conv import Window
-from .dot import sums_bytes, whole_groups
+from .dot import filled, sums_bytes
 from .registry import Attrs, get_op
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -138,13 +138,11 @@ class _Sums:
     def __init__(self, x: Tensor, group: int) -> None:
         self.group, self.depth, self.each = group, x.shape[1], max(1, group)
         self.to = "int16" if group else x.dtype
-        self.zero = common.number(0, self.to)
-        self.groups = (self.depth + (self.each - 1)) // self.each
+        self.groups = ceildiv(self.depth, self.each)
 
     def filled(self, inside: list[Expr], value: Expr, c: Expr) -> Expr:
         """A value; 0 where a condition does not hold, and behind the last channel."""
-        conditions = [*inside, *whole_groups(self.depth, self.each, c)]
-        return if_then_else(all_of(conditions), value, self.zero) if conditions else value
+        return filled(inside, value, self.depth, self.each, c)
 
     def filters(self, w: Tensor, forth: Matrix) -> Tensor:
         """G g G' for all filters: [n, n, o, c], or [n, n, c / group, o, group]."""

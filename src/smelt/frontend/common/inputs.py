@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir.errors import TypeMismatch, Unsupported
+from smelt.ir.errors import ImportFailure, TypeMismatch, Unsupported
 from smelt.ir.expr import INDEX, Expr, Var, convert
 from smelt.ir.sizes import LEGAL, parse_extent
 from smelt.ir.text import fresh_name
@@ -207,3 +207,20 @@ def _kind_of(i: Input) -> str:
     if not i.kind:
         return "without a type"
     return f"an {i.kind}" if i.kind[0] == "o" else f"a {i.kind}"
+
+
+def refuse_other_types(inputs: Sequence[Input], wanted: Mapping[str, str], where: str) -> None:
+    """ImportFailure where the types that a caller says of inputs are not those of the file.
+
+    where  importer and argument, for messages
+    """
+    given = {i.name: i.dtype for i in inputs}
+    for name, want in wanted.items():
+        if name not in given:
+            raise ImportFailure(
+                f"{where}: the model has no input {name!r}; inputs: {', '.join(given)}"
+            )
+        if want != given[name]:
+            raise ImportFailure(
+                f"{where} of input {name!r}: {want} given, {given[name]} in the file"
+            )

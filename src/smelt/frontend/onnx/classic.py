@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.frontend.common.inputs import refuse_other_types
 from smelt.ir.errors import ImportFailure, Unsupported
 
 from .read import ModelFile
@@ -55,16 +56,9 @@ def check_said(
     if opset is not None and opset != have:
         raise ImportFailure(f"from_onnx: opset={opset} given, but the model is of opset {have}; "
                             "convert it with onnx.version_converter")  # fmt: skip
-    given = {i.name: i.dtype for i in read.graph.inputs}
-    floats = [n for n, d in given.items() if d.startswith("float")]
+    floats = [i.name for i in read.graph.inputs if i.dtype.startswith("float")]
     wanted = dict.fromkeys(floats, dtypes) if isinstance(dtypes, str) else dtypes or {}
-    for name, want in wanted.items():
-        if name not in given:
-            raise ImportFailure(f"from_onnx: {argument}: the model has no input {name!r}; "
-                                f"inputs: {', '.join(given)}")  # fmt: skip
-        if want != given[name]:
-            raise ImportFailure(f"from_onnx: {argument} of input {name!r}: {want} given, "
-                                f"{given[name]} in the file")  # fmt: skip
+    refuse_other_types(read.graph.inputs, wanted, f"from_onnx: {argument}")
 
 
 def refuse_map(given: Mapping[Any, Any] | None, importer: str) -> None:

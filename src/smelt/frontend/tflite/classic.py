@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from smelt.frontend.common.inputs import Shapes
-from smelt.ir.errors import ImportFailure, Unsupported
+from smelt.frontend.common.inputs import Shapes, refuse_other_types
+from smelt.ir.errors import Unsupported
 from smelt.ir.module import IRModule
 from smelt.runtime.errors import kind_of
 
@@ -20,14 +20,7 @@ def imported(
     """A module of a path, bytes, or a tflite.Model, whose inputs have the types that are said."""
     table = getattr(model, "_tab", None)
     read = load(model if table is None else bytes(table.Bytes))
-    given = {i.name: i.dtype for i in read.graph.inputs}
-    for name, want in (dtypes or {}).items():
-        if name not in given:
-            raise ImportFailure(f"from_tflite: dtype_dict: the model has no input {name!r}; "
-                                f"inputs: {', '.join(given)}")  # fmt: skip
-        if want != given[name]:
-            raise ImportFailure(f"from_tflite: dtype_dict of input {name!r}: {want} given, "
-                                f"{given[name]} in the file")  # fmt: skip
+    refuse_other_types(read.graph.inputs, dtypes or {}, "from_tflite: dtype_dict")
     if op_converter is not None and not isinstance(op_converter, Mapping):
         raise Unsupported(
             f"from_tflite: op_converter is {kind_of(op_converter)}\n"

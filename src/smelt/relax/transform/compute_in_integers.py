@@ -18,7 +18,6 @@ from smelt.ir import dtype as dt
 from smelt.ir.module import IRModule
 from smelt.relax.compose.common import dtype_of
 from smelt.relax.nodes import Call, RelaxExpr, call, values
-from smelt.topi.registry import get_op
 
 from .fake_quantization import CORE, dequantized_late, why_in_floats
 from .fake_quantization_rules import source_axes
@@ -32,9 +31,7 @@ _EXACT = (*_PRODUCTS, "max", "min", "max_pool", "adaptive_max_pool", "relu", "me
 
 def compute_in_integers(mod: IRModule) -> IRModule:
     """A module that dequantizes behind exact operators instead of before them."""
-    asked = get_op("dequantize")
-    found = [v for f in functions_of(mod).values() for v in values(f.body)]
-    if not any(isinstance(v, Call) and v.op is asked for v in found):
+    if not any(CORE.dequantizes(v) for f in functions_of(mod).values() for v in values(f.body)):
         return mod
     mod = transform_functions(mod, lambda old, new: _late(new))
     return transform_functions(mod, lambda old, new: _requantized(new))

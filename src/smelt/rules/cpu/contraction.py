@@ -30,16 +30,7 @@ from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import TASKS
 
 from .analysis import block_info, certain, guess, power
-from .loops import (
-    EDGES,
-    copy_out,
-    in_registers,
-    parallelize,
-    sum_by,
-    tasks_of,
-    write_out,
-    write_out_sums,
-)
+from .loops import EDGES, copy_out, in_registers, parallelize, tasks_of, write_out, write_out_sums
 from .panels import PACK_STEPS, PARTS, SPREAD, ask_ahead, pack
 from .roles import (
     Axes,
@@ -492,10 +483,7 @@ class ContractionSpace(Space):
         sch.reorder(*outer, *reduce, *inner, *axes.dot)
         sch.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
         copy_out(sch, epilogue, len(outer), self.lanes)
-        if roles.fit is None:
-            write_out_sums(sch, name, reduce, inner, len(outer))
-        else:
-            sum_by(sch, name, roles.fit, reduce, inner, len(outer))
+        write_out_sums(sch, name, reduce, inner, len(outer), roles.fit)
         edges = self.guarded and tiles is not None and 1 < tiles <= EDGES
         if self._taps_written_out(edges):
             sch.unroll(axes.reduce[-2])

@@ -49,21 +49,19 @@ def in_registers(sch: Schedule, name: str, epilogue: str | None) -> str:
 
 
 def write_out_sums(
-    sch: Schedule, name: str, reduce: Sequence[str], tile: Sequence[str], depth: int
-) -> None:
-    """The loops of a register tile inside those of a reduction, and of what starts its sums."""
-    if reduce:
-        init = sch.decompose_reduction(name, reduce[0])
+    sch: Schedule, name: str, reduce: Sequence[str], tile: Sequence[str], depth: int,
+    fit: Fit | None = None,
+) -> None:  # fmt: skip
+    """The loops of a register tile inside those of a reduction, and of what starts its sums.
+
+    fit  the instruction that adds so many products to every lane of a vector of the tile
+    """
+    for loop in [*reduce, *(tile if fit else ())][:1]:
+        init = sch.decompose_reduction(name, loop)
         write_out(sch, sch.get_loops(init)[depth:])
-    write_out(sch, tile)
-
-
-def sum_by(
-    sch: Schedule, name: str, fit: Fit, reduce: Sequence[str], tile: Sequence[str], depth: int
-) -> None:
-    """The same where an instruction adds so many products to every lane of a vector of the tile."""
-    init = sch.decompose_reduction(name, [*reduce, *tile][0])
-    write_out(sch, sch.get_loops(init)[depth:])
+    if fit is None:
+        write_out(sch, tile)
+        return
     for loop in tile[:-1]:
         sch.unroll(loop)
     sch.tensorize(tile[-1], fit.tile().name)
