@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from smelt.ir.options import Options
     from smelt.ir.sizes import Size
     from smelt.pipeline import build, compile, compile_artifact, lower, optimize
+    from smelt.quantization import quantize
     from smelt.runtime import NDArray, cpu, load
     from smelt.runtime.executable import Executable, Results
     from smelt.stages import stage_text
@@ -44,6 +45,7 @@ _NAMES = {
     "show": "smelt.display",
     "stage_text": "smelt.stages",
     "why": "smelt.choices",
+    "quantize": "smelt.quantization",
     "machine_limits": "smelt.codegen.peak",
     "Options": "smelt.ir.options",
     "Size": "smelt.ir.sizes",
@@ -78,6 +80,7 @@ _ROOMS = (
     "model",
     "byoc",
     "pipeline",
+    "quantization",
     "stages",
     "display",
     "relay",
@@ -98,8 +101,9 @@ _OTHER_ROOMS = {
 
 __all__ = ["Executable", "IRModule", "NDArray", "Options", "Results", "Size", "SmeltError",
            "Target", "__version__", "arith", "build", "byoc", "compile", "compile_artifact", "cpu",
-           "display", "ir", "load", "lower", "machine_limits", "op", "optimize", "relax", "runtime",
-           "show", "stage_text", "target", "te", "tir", "topi", "why"]  # fmt: skip
+           "display", "ir", "load", "lower", "machine_limits", "op", "optimize", "quantize",
+           "relax", "runtime", "show", "stage_text", "target", "te", "tir", "topi",
+           "why"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

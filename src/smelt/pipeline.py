@@ -62,7 +62,7 @@ from smelt.relax.transform import recognize_attention, simplify_graph, split_con
 from smelt.relax.transform.canonicalize import SIMPLIFICATIONS
 from smelt.relax.transform.choose_layouts import choose_layouts
 from smelt.relax.transform.compute_in_integers import compute_in_integers
-from smelt.relax.transform.expand_ops import expand_ops
+from smelt.relax.transform.expand_ops import expand_dialects, expand_ops
 from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.transform.infer_module import infer_types
 from smelt.relax.transform.name_sizes import name_sizes
@@ -101,9 +101,11 @@ GRAPH: tuple[Step, ...] = (
          also=("ToGraphNormalForm",)),
     Step(name_sizes, "NameSizes", "symbolic sizes get names of their own", gives=("named sizes",),
          must="the host program knows sizes by name"),
+    Step(expand_dialects, "ExpandDialects", "the operators of a dialect become the core's",
+         needs=("graph form",), must="kernels are made of the core's operators"),
     Step(compute_in_integers, "ComputeInIntegers", "products of quantized numbers are of integers",
          level=2, needs=("graph form",)),
-    Step(expand_ops, "ExpandOps", "the operators of a dialect become the core's",
+    Step(expand_ops, "ExpandOps", "operators written in others become these",
          needs=("graph form",), gives=("core operators",),
          must="kernels are made of the core's operators", also=("CanonicalizeOps",)),
     Step(unify_sizes, "UnifySizes",

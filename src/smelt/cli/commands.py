@@ -18,6 +18,10 @@ COMMANDS = {
         "Compile a model, and write it as a shared library or an object file.",
     ),
     "run": ("run:run", "Run a model once."),
+    "quantize": (
+        "quantize:quantize",
+        "Quantize a model with samples of its inputs, and write it as an ONNX model.",
+    ),
     "check": (
         "check:check",
         "Say what of a model works, and compare its results with onnxruntime's or TFLite's.",

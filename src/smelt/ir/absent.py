@@ -31,8 +31,6 @@ ABSENT_MODULES: Mapping[str, str] = {
     "exec": _REMOTE,
     "micro": _MICRO,
     "driver": "there is no tvmc; the command `smelt` compiles, shows and measures models",
-    "relay.quantize": "models cannot be calibrated and quantized yet; quantized ONNX models and "
-    "relay.transform.ToMixedPrecision are what there is",
     "relay.collage": "MergeComposite, AnnotateTarget, MergeCompilerRegions and PartitionGraph "
     "split a program by patterns",
     "contrib.relay_viz": "smelt.show(model) makes a page that shows a program",

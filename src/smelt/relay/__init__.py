@@ -28,6 +28,7 @@ from . import (
     parser,
     prelude,
     qnn,
+    quantize,
     scope_builder,
     testing,
     transform,
@@ -104,8 +105,8 @@ __all__ = ["Any", "Call", "Clause", "Constant", "Constructor", "Expr", "ExprFunc
            "Var", "adt", "analysis", "astext", "backend", "bind", "build", "build_config", "const",
            "create_executor", "dyn", "expr", "expr_functor", "fromtext", "frontend",
            "load_param_dict", "loops", "meta_table", "op", "ops", "optimize", "parse", "parse_expr",
-           "parser", "prelude", "qnn", "save_param_dict", "scalar_type", "scope_builder", "testing",
-           "transform", "ty", "var", "vm"]  # fmt: skip
+           "parser", "prelude", "qnn", "quantize", "save_param_dict", "scalar_type",
+           "scope_builder", "testing", "transform", "ty", "var", "vm"]  # fmt: skip
 
 
 def __getattr__(name: str) -> _Any:

@@ -21,19 +21,31 @@ def expand_ops(mod: IRModule, names: Collection[str] | None = None) -> IRModule:
     return transform_functions(mod, lambda old, new: expanded(new, names))
 
 
-def expanded(node: RelaxExpr, names: Collection[str] | None = None) -> RelaxExpr | None:
-    """What stands for a value whose operands are expanded; None: it stays."""
+def expand_dialects(mod: IRModule) -> IRModule:
+    """Expand the operators of dialects; the core's own that are written in others of its
+    operators, such as quantize and dequantize, stay."""
+    return transform_functions(mod, lambda old, new: expanded(new, composites=False))
+
+
+def expanded(
+    node: RelaxExpr, names: Collection[str] | None = None, composites: bool = True
+) -> RelaxExpr | None:
+    """What stands for a value whose operands are expanded; None: it stays.
+
+    composites  whether those of the core's operators are expanded that have a body of others
+    """
     if not isinstance(node, Call) or not isinstance(node.op, GraphOp):
         return None
     op = node.op
-    if names is not None and op.name not in names:
+    if (names is not None and op.name not in names) or not (composites or op.dialect):
         return None
     if op.needs:
         args = [folded(a) if a and i in op.needs else a for i, a in enumerate(node.args)]
         node = node.replace(args=tuple(args))
     made = op.expand(node)
-    if isinstance(made, Call) and isinstance(made.op, GraphOp):
-        made = made.op.expand(made)  # of an operator whose sizes are operands: the static one
+    inner = made.op if isinstance(made, Call) else None
+    if isinstance(made, Call) and isinstance(inner, GraphOp) and (composites or inner.dialect):
+        made = inner.expand(made)  # of an operator whose sizes are operands: the static one
     if node.name and isinstance(made, Call) and not made.name:
         return made.replace(name=node.name)
     return made

@@ -8,7 +8,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch
 from smelt.relax.compose.affine import QUANTIZED, integers
 from smelt.relax.compose.common import cast_to, dtype_of, legal, one_of, rank_of, scalar
-from smelt.relax.compose.quantize import along_axis, dequantized, quantized, requantized
+from smelt.relax.compose.quantize import along_axis
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import const, make, relay_function, relay_op
@@ -30,7 +30,8 @@ def quantize(
         f"the data is {dtype_of(data)}; legal: float32, float64",
     )
     _parameters("output_", output_scale, output_zero_point, data, axis)
-    return quantized(data, output_scale, output_zero_point, axis, out_dtype, "away")
+    return call("quantize", data, output_scale, output_zero_point, axis=axis, out_dtype=out_dtype,
+                rounding="away")  # fmt: skip
 
 
 @relay_op("qnn.dequantize", order="axis")
@@ -45,7 +46,7 @@ def dequantize(
     one_of("out_dtype", out_dtype, "float32", "float16", "float64")
     integers("the data", data)
     _parameters("input_", input_scale, input_zero_point, data, axis)
-    return dequantized(data, input_scale, input_zero_point, axis, out_dtype)
+    return call("dequantize", data, input_scale, input_zero_point, axis=axis, out_dtype=out_dtype)
 
 
 def _parameters(
@@ -84,8 +85,9 @@ def requantize(
     integers("the data", data)
     _parameters("input_", input_scale, input_zero_point, data, axis)
     _parameters("output_", output_scale, output_zero_point, data, axis)
-    return requantized(data, input_scale, input_zero_point, output_scale, output_zero_point, axis,
-                       ROUNDINGS[rounding], compute_dtype, out_dtype)  # fmt: skip
+    return call("requantize", data, input_scale, input_zero_point, output_scale, output_zero_point,
+                axis=axis, out_dtype=out_dtype, rounding=ROUNDINGS[rounding],
+                compute_dtype=compute_dtype)  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------ simulated
