@@ -42,12 +42,12 @@ BINARY = {
     "PRelu": "prelu",
 }
 
-_FOLDED = {"Sum": "add", "Max": "maximum", "Min": "minimum"}
+FOLDED = {"Sum": "add", "Max": "maximum", "Min": "minimum"}
 
 
 def folded(name: str) -> Callable[..., Value]:
     """The converter of an operator that joins any number of operands."""
-    target = _FOLDED[name]
+    target = FOLDED[name]
 
     def convert(g: Build, first: Value, *rest: Value) -> Value:
         apply = g.compute if all(x.small for x in (first, *rest)) else g.call
@@ -62,7 +62,7 @@ SAME = {
 }
 """The converters of operators that only have operands."""
 
-for _name in _FOLDED:
+for _name in FOLDED:
     onnx_op(_name)(folded(_name))
 
 
@@ -140,7 +140,7 @@ def clip_11(g: Build, x: Value, min: Value | None = None, max: Value | None = No
 
 # ---------------------------------------------------------------------------------- reductions
 
-_REDUCTIONS = {
+REDUCTIONS = {
     **{f"Reduce{name.capitalize()}": name for name in ("sum", "mean", "max", "min", "prod")},
     "ReduceL1": "reduce_l1",
     "ReduceL2": "reduce_l2",
@@ -161,7 +161,7 @@ def reduction(
 
     Over no axes, what a reduction does besides (a square, a logarithm) still happens.
     """
-    target = _REDUCTIONS[g.step.op]
+    target = REDUCTIONS[g.step.op]
     given = axes_ if axes is None else g.ints(axes, "axes")
     places = tuple(sorted(g.axes(given, x.rank))) if given else tuple(range(x.rank))
     if noop_with_empty_axes and not given:
@@ -172,7 +172,7 @@ def reduction(
     )
 
 
-for _name in _REDUCTIONS:
+for _name in REDUCTIONS:
     onnx_op(_name)(reduction)
 
 

@@ -18,7 +18,7 @@ from smelt.runtime.errors import closest
 
 from .registry import Floats, Strs, onnx_op
 
-_ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
+ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
     "Relu": ("relu", None, None),
     "Tanh": ("tanh", None, None),
     "Sigmoid": ("sigmoid", None, None),
@@ -32,7 +32,7 @@ _ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
     "Softplus": ("softplus", None, None),
 }
 """ONNX's name -> the core's, and the defaults of alpha and beta; None where it takes none."""
-_BY_LOWER = {n.lower(): n for n in _ACTIVATIONS}
+_BY_LOWER = {n.lower(): n for n in ACTIVATIONS}
 _BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
@@ -160,10 +160,10 @@ def _chosen(g: Build, names: Strs, attrs: Recurring, count: int) -> dict[str, tu
     for n in names:
         known = _BY_LOWER.get(n.lower())
         if known is None:
-            near = closest(n, _ACTIVATIONS, 1)
+            near = closest(n, ACTIVATIONS, 1)
             hint = f" (nearest: {near[0]})" if near else ""
-            g.unsupported(f"activation {n!r}{hint}", ", ".join(_ACTIVATIONS))
-        core, *defaults = _ACTIVATIONS[known]
+            g.unsupported(f"activation {n!r}{hint}", ", ".join(ACTIVATIONS))
+        core, *defaults = ACTIVATIONS[known]
         found["activations"].append(core)
         for what, default in zip(("alpha", "beta"), defaults, strict=True):
             given = rest[what].pop(0) if default is not None and rest[what] else default

@@ -57,6 +57,22 @@ class Scaling(NamedTuple):
 _CONVERTERS: dict[tuple[str, str], list[Converter]] = {}
 
 
+class Same(NamedTuple):
+    """An operator that is one of the core's, as `same` was told; attributes with their defaults."""
+
+    name: str
+    core: str
+    since: int
+    domain: str
+    names: Mapping[str, str]
+    legal: Mapping[str, Collection[Any]]
+    attributes: Mapping[str, Any]
+
+
+ROWS: list[Same] = []
+"""Every operator that `same` entered: what writes models reads it the other way round."""
+
+
 def onnx_op(name: str, since: int = 1, domain: str = "") -> Callable[[F], F]:
     """Register a converter for an operator from one version on."""
 
@@ -103,6 +119,8 @@ def same(
         found |= {n: bool(v) for n, v in found.items() if n in flags}
         return g.call(target, *given, **found)  # type: ignore[no-any-return]
 
+    own_attributes = {**dict.fromkeys(required.split(), 0), **attributes}
+    ROWS.append(Same(name, target, since, domain, names, legal or {}, own_attributes))
     kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     vars(convert)["__signature__"] = inspect.Signature([
         *[inspect.Parameter(n, kinds[0]) for n in ("g", *operands.split())],

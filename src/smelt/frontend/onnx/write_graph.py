@@ -1,0 +1,352 @@
+"""A graph program as nodes of ONNX: what writers of operators build with.
+
+    @written("log2")
+    def log2(w: Writer, x: RelaxExpr) -> RelaxExpr:
+        return call("log", x) * (1 / math.log(2))
+
+A writer takes the operands and, as keywords, the attributes of a call. It gives the names of the
+values that hold the results (`w.emit`), other operators that compute the same, or None: it has no
+form for this call, and the next writer of the operator is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import Unsupported
+from smelt.ir.expr import Expr, IntImm
+from smelt.ir.node import ordered, postorder
+from smelt.ir.tables import entering
+from smelt.ir.types import TensorType, TupleType
+from smelt.relax.graph_op import GraphOp
+from smelt.relax.host_ops import HostOp
+from smelt.relax.nodes import (
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    MatchCast,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    below,
+    memory_key,
+    tensor_types,
+)
+
+from .write_sizes import Sizes
+
+Results: TypeAlias = Any
+"""The name of a value, or of several in a tuple."""
+
+Form: TypeAlias = Callable[..., Any]
+
+WRITERS: dict[str, list[Form]] = {}
+"""The writers of each operator in the order in which they are asked."""
+
+LATER: dict[str, list[Form]] = {}
+"""Those asked behind the operator of ONNX that is the same one."""
+
+
+def _adding(table: dict[str, list[Form]]) -> Callable[..., Callable[[Form], Form]]:
+    def written(*ops: str) -> Callable[[Form], Form]:
+        def enter(fn: Form) -> Form:
+            for op in ops:
+                table.setdefault(op, []).append(fn)
+            return fn
+
+        return enter
+
+    return written
+
+
+written = _adding(WRITERS)
+otherwise = _adding(LATER)
+"""`@otherwise("gelu")`: how it is written where ONNX's operator of the same meaning will not do."""
+
+rows: dict[str, Form] = {}
+row = entering(rows)
+
+
+@dataclass
+class Block:
+    """The nodes of a graph, and the values that are its results."""
+
+    nodes: list[Node] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+    types: list[TensorType] = field(default_factory=list)
+
+
+@dataclass
+class Node:
+    """A node whose values bear working names; label: what the model called it."""
+
+    op: str
+    inputs: list[str]
+    outputs: list[str]
+    attrs: dict[str, Any]
+    label: str
+
+    def read(self) -> list[str]:
+        """The values that it needs, those in its branches too."""
+        inner = [b for b in self.attrs.values() if isinstance(b, Block)]
+        found = [n for b in inner for node in b.nodes for n in node.read()]
+        return [*self.inputs, *found, *[r for b in inner for r in b.results]]
+
+
+def element_number(dtype: str) -> int:
+    """ONNX's number for an element type."""
+    if dtype == "string":
+        return int(onnx.TensorProto.STRING)
+    return int(helper.np_dtype_to_tensor_dtype(np.dtype(dt.to_numpy(dtype))))
+
+
+class Writer(Sizes):
+    """The graph that is being written.
+
+    made      the names of what is written already
+    label     the name of the call that is being written
+    uses      how often a value is used
+    problems  what has no form: the operator, why, and the names of the nodes
+    """
+
+    def __init__(self, opset: int, body: RelaxExpr) -> None:
+        """Start with no nodes; opset: of the operators."""
+        super().__init__()
+        self.opset, self.label = opset, ""
+        self.made: dict[RelaxExpr, Results] = {}
+        self.block = Block()
+        self.constants: dict[str, np.ndarray] = {}
+        self.labels: dict[str, str] = {}
+        self.problems: dict[tuple[str, str], list[str]] = {}
+        self._memory: dict[Any, str] = {}
+        self._count = 0
+        self._schemas: dict[str, Any] = {}
+        self.uses: dict[RelaxExpr, int] = {}
+        self._bound: dict[Var, RelaxExpr] = {}
+        for n in postorder(body):
+            if isinstance(n, Let):
+                self._bound[n.var] = n.value
+            for child in below(n) if isinstance(n, RelaxExpr) else ():
+                if isinstance(child, RelaxExpr):
+                    self.uses[child] = self.uses.get(child, 0) + 1
+
+    # -------------------------------------------------------------------------------- nodes
+
+    def fresh(self) -> str:
+        """A working name."""
+        self._count += 1
+        return f"%{self._count}"
+
+    def schema(self, op: str) -> Any:
+        """ONNX's definition of an operator; Unsupported where the operator set has none."""
+        if op not in self._schemas:
+            try:
+                found = onnx.defs.get_schema(op, self.opset, "")
+            except onnx.defs.SchemaError:
+                since = onnx.defs.get_schema(op).since_version
+                raise Unsupported(f"{op} comes with operator set {since}") from None
+            self._schemas[op] = found
+        return self._schemas[op]
+
+    def emit(self, op: str, *operands: Any, results: int = 1, **attrs: Any) -> Results:
+        """A node; operands: values, names, arrays, or None. An attribute of None is left out.
+
+        Gives the name of the result, or of several in a tuple.
+        """
+        known = self.schema(op).attributes
+        given = {n: v for n, v in attrs.items() if v is not None}
+        unknown = [n for n in given if n not in known and n not in ("axes", "split")]
+        if unknown:
+            raise Unsupported(f"{op} of operator set {self.opset} has no attribute {unknown[0]}")
+        inputs = [self.operand(o) for o in operands]
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        outputs = [self.fresh() for _ in range(results)]
+        self.block.nodes.append(Node(op, inputs, outputs, given, self.label))
+        return outputs[0] if results == 1 else tuple(outputs)
+
+    def operand(self, o: Any) -> str:
+        """The name of an operand of a node."""
+        if o is None:
+            return ""
+        if isinstance(o, RelaxExpr):
+            return self.write(o)  # type: ignore[no-any-return]
+        return o if isinstance(o, str) else self.array(np.asarray(o))
+
+    def array(self, data: np.ndarray, label: str = "") -> str:
+        """An initializer; the same memory is one initializer, and so are few equal elements."""
+        data = data.view(np.ndarray)
+        key: Any = memory_key(data)
+        if data.size <= 64 and data.dtype != object and not label:
+            key = (data.tobytes(), str(data.dtype), data.shape)
+        found = self._memory.get(key)
+        if found is None:
+            found = self._memory[key] = self.fresh()
+            self.constants[found] = data
+            self.labels[found] = label
+        return found
+
+    def number_of(self, dtype: str) -> int:
+        """ONNX's number for an element type."""
+        return element_number(dtype)
+
+    def number(self, value: Any, like: RelaxExpr | str) -> str:
+        """A number without dimensions, of an element type or of that of a value."""
+        dtype = like if isinstance(like, str) else dtype_of(like)
+        return self.array(np.asarray(value, dt.to_numpy(dtype)))
+
+    def as_type(self, x: Any, dtype: str) -> str:
+        """The value cast; x: an operand."""
+        return self.emit("Cast", x, to=element_number(dtype))  # type: ignore[no-any-return]
+
+    # ------------------------------------------------------------------------------- values
+
+    def write(self, e: RelaxExpr) -> Results:
+        """The name of a value, or of several; it is written where it is not yet."""
+        if e not in self.made:
+            for v in ordered((e,), self._parts):
+                if v not in self.made:
+                    self.made[v] = self._value(v)
+        return self.made[e]
+
+    def write_all(self, e: RelaxExpr) -> Results:
+        """The same, noting what has no form instead of raising it."""
+        for v in ordered((e,), self._parts):
+            if v in self.made:
+                continue
+            try:
+                self.made[v] = self._value(v)
+            except Unsupported as error:
+                name = v.callee if isinstance(v, Call) else type(v).__name__
+                at = self.problems.setdefault((name, str(error)), [])
+                at.append(getattr(v, "name", ""))
+                count = len(v.type.items) if isinstance(v.type, TupleType) else 0
+                self.made[v] = ("",) * count if count else ""
+        return self.made[e]
+
+    def _parts(self, e: RelaxExpr) -> list[RelaxExpr]:
+        if e in self.made:
+            return []
+        match e:
+            case If(condition):
+                return [condition]
+            case Let(_, value, body):
+                return [value, body]
+            case Function() | GlobalVar():
+                return []
+            case Call(args=args):
+                return [a for a in args if a is not None]
+            case Var():
+                return [self._bound[e]] if e in self._bound else []
+        return [n for n in below(e) if isinstance(n, RelaxExpr)]
+
+    def _value(self, e: RelaxExpr) -> Results:
+        match e:
+            case Call():
+                return self._call(e)
+            case Constant(data):
+                return self.array(data, e.name)
+            case Tuple(items):
+                return tuple([self.made[i] for i in items])
+            case TupleGetItem(value, index):
+                return self.made[value][index]
+            case Let(_, value, body):
+                return self.made[body]
+            case MatchCast(value):
+                return self.made[value]
+            case If():
+                return self._branch(e)
+            case Var() if e in self._bound:
+                return self.made[self._bound[e]]
+        raise Unsupported(f"a {type(e).__name__} as a value; ONNX has tensors only")
+
+    def _call(self, c: Call) -> Results:
+        """A call by the first of its operator's writers that has a form for it."""
+        if isinstance(c.op, GlobalVar):
+            raise Unsupported("a function that calls itself: a loop that only the run counts")
+        if isinstance(c.op, Function | Var):
+            raise Unsupported("a call of a function that is a value")
+        outer, self.label = self.label, c.name or self.label
+        reason = None
+        try:
+            for form in self._forms(c):
+                try:
+                    made = form(self, *c.args, **c.attrs)
+                except Unsupported as error:
+                    reason = reason or error
+                    continue
+                if made is not None:
+                    return self.write(made) if isinstance(made, RelaxExpr) else made
+        finally:
+            self.label = outer
+        raise reason or Unsupported("ONNX has no such operator")
+
+    def _forms(self, c: Call) -> list[Form]:
+        name = c.callee
+        found = [*WRITERS.get(name, ()), *([rows[name]] if name in rows else [])]
+        found += LATER.get(name, ())
+        if isinstance(c.op, GraphOp) and not isinstance(c.op, HostOp):
+            found.append(lambda w, *args, **attrs: c.op.expand(c))  # type: ignore[union-attr]
+        return found
+
+    def emit_as(self, c: Call, form: Form, *operands: Any, **attrs: Any) -> Results:
+        """What a writer makes of another call, under the name of that one."""
+        outer, self.label = self.label, c.name or self.label
+        try:
+            return form(self, *operands, **attrs)
+        finally:
+            self.label = outer
+
+    def _branch(self, e: If) -> Results:
+        """Both branches as graphs of their own, which see the values around them."""
+        attrs = {}
+        outer = self.block, self.made, self.sizes_made
+        for name, f in (("then_branch", e.then_branch), ("else_branch", e.else_branch)):
+            self.block = Block()
+            self.made, self.sizes_made = dict(outer[1]), dict(outer[2])
+            self.find_sizes(f.body)
+            found = self.write_all(f.body)
+            names = found if isinstance(found, tuple) else (found,)
+            self.block.results = [self.emit("Identity", n) for n in names]  # values of its own
+            self.block.types = tensor_types(f.body.type)
+            attrs[name] = self.block
+            self.block, self.made, self.sizes_made = outer
+        count = len(e.type.items) if isinstance(e.type, TupleType) else 1
+        return self.emit("If", self.made[e.condition], results=count, **attrs)
+
+
+def type_of(x: RelaxExpr) -> TensorType:
+    """The type of a value that is one tensor."""
+    assert isinstance(x.type, TensorType)
+    return x.type
+
+
+def dtype_of(x: RelaxExpr) -> str:
+    """The element type."""
+    return type_of(x).dtype
+
+
+def shape_of(x: RelaxExpr) -> tuple[Any, ...]:
+    """The extents, numbers where they are known."""
+    return plain(type_of(x).shape)
+
+
+def plain(dims: Sequence[int | Expr]) -> tuple[Any, ...]:
+    """Extents, numbers where they are known."""
+    return tuple([e.value if isinstance(e, IntImm) else e for e in dims])
+
+
+def known(x: RelaxExpr | None) -> np.ndarray | None:
+    """The array of a constant; None: it is none."""
+    return x.data.view(np.ndarray) if isinstance(x, Constant) else None
