@@ -18,7 +18,6 @@ from onnx import helper, numpy_helper
 from smelt.ir.errors import CompileError, Unsupported
 from smelt.ir.expr import Expr, IntImm
 from smelt.ir.module import IRModule
-from smelt.ir.node import postorder
 from smelt.ir.tables import import_modules
 from smelt.ir.types import TensorType
 from smelt.relax.match_cast import resolve_match_cast
@@ -27,7 +26,7 @@ from smelt.relax.transform.inline import inline_called
 from smelt.relax.transform.rewriting import functions_of
 from smelt.runtime.files import check_target, write_file
 
-from .write_graph import Block, Node, Writer, element_number
+from .write_graph import Block, Names, Node, Writer, element_number
 from .write_versions import OLDEST, lowered
 
 NEWEST = onnx.defs.onnx_opset_version()
@@ -51,7 +50,7 @@ def to_onnx(mod: IRModule, *, opset: int = 21, name: str | None = None) -> onnx.
         raise CompileError(f"to_onnx: opset={opset!r}; legal: {OLDEST} to {NEWEST}")
     f = _entry(mod)
     w = Writer(opset, f.body)
-    names = _Names([p.name for p in f.params], _result_names(f))
+    names = Names([p.name for p in f.params], _result_names(f))
     sizes = _size_names(f, names)
     for p, taken in zip(f.params, names.inputs, strict=True):
         w.made[p] = taken
@@ -124,33 +123,10 @@ def _result_names(f: Function) -> list[str]:
     return [n or o for n, o in zip(given, own, strict=True)] if len(given) == count else own
 
 
-class _Names:
-    """Names that are given out once."""
-
-    def __init__(self, inputs: Iterable[str], outputs: Iterable[str]) -> None:
-        self._taken: dict[str, int] = {}
-        self.inputs = [self.unique(n) for n in inputs]
-        self.outputs = [self.unique(n) for n in outputs]
-
-    def unique(self, name: str) -> str:
-        """The name, or with a number behind it."""
-        count = self._taken.get(name)
-        if count is None:
-            self._taken[name] = 0
-            return name
-        while True:
-            count += 1
-            made = f"{name}_{count}"
-            if made not in self._taken:
-                self._taken[name] = count
-                self._taken[made] = 0
-                return made
-
-
-def _size_names(f: Function, names: _Names) -> dict[Expr, str]:
+def _size_names(f: Function, names: Names) -> dict[Expr, str]:
     """What the sizes in the types of operands and results are called: every one otherwise."""
     found: dict[Expr, str] = {}
-    own = _Names((), ())
+    own = Names()
     for t in [t for p in (*f.params, f.body) for t in tensor_types(p.type)]:
         for e in t.shape:
             if not isinstance(e, IntImm) and e not in found:
@@ -192,7 +168,7 @@ def _complain(w: Writer) -> None:
 # ---------------------------------------------------------------------------------- the model
 
 
-def _name_values(w: Writer, names: _Names) -> None:
+def _name_values(w: Writer, names: Names) -> None:
     """Results are values of their own, under their names: of a node, and not of two."""
     made = {o for n in w.block.nodes for o in n.outputs}
     last: dict[str, str] = {}
@@ -220,7 +196,7 @@ def _needed(block: Block) -> list[Node]:
 
 
 def _model(
-    w: Writer, names: _Names, inputs: list[Any], outputs: list[Any], name: str
+    w: Writer, names: Names, inputs: list[Any], outputs: list[Any], name: str
 ) -> onnx.ModelProto:
     final = w.final
     read = {n for node in w.block.nodes for n in node.read()}
@@ -246,11 +222,11 @@ def _read(p: onnx.NodeProto) -> list[str]:
     return [*p.input, *[i for n in inner for i in _read(n)]]
 
 
-def _protos(node: Node, w: Writer, names: _Names) -> list[onnx.NodeProto]:
+def _protos(node: Node, w: Writer, names: Names) -> list[onnx.NodeProto]:
     """A node as a message; of old operator sets it may be several."""
     found = []
     for n in lowered(node, w):
-        label = names.unique(n.label or n.op)
+        label = w.node_names.unique(n.label or n.op)
         for k, o in enumerate(n.outputs):
             if o not in w.final:
                 w.final[o] = names.unique(_value_name(label, k))
@@ -266,10 +242,10 @@ def _protos(node: Node, w: Writer, names: _Names) -> list[onnx.NodeProto]:
 
 
 def _value_name(label: str, k: int) -> str:
-    return f"{label}:{k}" if k else f"{label}_output"
+    return f"{label}:{k}" if k else label
 
 
-def _graph(block: Block, w: Writer, names: _Names) -> onnx.GraphProto:
+def _graph(block: Block, w: Writer, names: Names) -> onnx.GraphProto:
     """A branch as a message."""
     nodes = [p for n in block.nodes for p in _protos(n, w, names)]
     results = [w.final[r] for r in block.results]
@@ -280,8 +256,3 @@ def _graph(block: Block, w: Writer, names: _Names) -> onnx.GraphProto:
 
 def _tensor(data: np.ndarray, name: str) -> onnx.TensorProto:
     return numpy_helper.from_array(np.ascontiguousarray(data) if data.ndim else data, name)
-
-
-def nodes_of(f: Function) -> list[Any]:
-    """Every node of a function."""
-    return list(postorder(f))

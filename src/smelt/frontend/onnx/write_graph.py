@@ -11,7 +11,7 @@ form for this call, and the next writer of the operator is asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -78,6 +78,30 @@ rows: dict[str, Form] = {}
 row = entering(rows)
 
 
+class Names:
+    """Names that are given out once."""
+
+    def __init__(self, inputs: Iterable[str] = (), outputs: Iterable[str] = ()) -> None:
+        """Those of inputs and results are taken first."""
+        self._taken: dict[str, int] = {}
+        self.inputs = [self.unique(n) for n in inputs]
+        self.outputs = [self.unique(n) for n in outputs]
+
+    def unique(self, name: str) -> str:
+        """The name, or with a number behind it."""
+        count = self._taken.get(name)
+        if count is None:
+            self._taken[name] = 0
+            return name
+        while True:
+            count += 1
+            made = f"{name}_{count}"
+            if made not in self._taken:
+                self._taken[name] = count
+                self._taken[made] = 0
+                return made
+
+
 @dataclass
 class Block:
     """The nodes of a graph, and the values that are its results."""
@@ -111,12 +135,20 @@ def element_number(dtype: str) -> int:
     return int(helper.np_dtype_to_tensor_dtype(np.dtype(dt.to_numpy(dtype))))
 
 
+def onnx_type(dtype: str) -> str:
+    """An element type as ONNX's definitions write it."""
+    known = {"float32": "float", "float64": "double", "float4_e2m1fn": "float4e2m1",
+             "float8_e8m0fnu": "float8e8m0"}  # fmt: skip
+    return known.get(dtype, dtype.replace("float8_", "float8"))
+
+
 class Writer(Sizes):
     """The graph that is being written.
 
     made      the names of what is written already
     label     the name of the call that is being written
     uses      how often a value is used
+    final     the names that values bear in the model, by working name
     problems  what has no form: the operator, why, and the names of the nodes
     """
 
@@ -128,6 +160,8 @@ class Writer(Sizes):
         self.block = Block()
         self.constants: dict[str, np.ndarray] = {}
         self.labels: dict[str, str] = {}
+        self.final: dict[str, str] = {}
+        self.node_names = Names()
         self.problems: dict[tuple[str, str], list[str]] = {}
         self._memory: dict[Any, str] = {}
         self._count = 0
@@ -169,12 +203,24 @@ class Writer(Sizes):
         unknown = [n for n in given if n not in known and n not in ("axes", "split")]
         if unknown:
             raise Unsupported(f"{op} of operator set {self.opset} has no attribute {unknown[0]}")
+        self._check_types(op, operands)
         inputs = [self.operand(o) for o in operands]
         while inputs and not inputs[-1]:
             inputs.pop()
         outputs = [self.fresh() for _ in range(results)]
         self.block.nodes.append(Node(op, inputs, outputs, given, self.label))
         return outputs[0] if results == 1 else tuple(outputs)
+
+    def _check_types(self, op: str, operands: Sequence[Any]) -> None:
+        formal = self.schema(op).inputs
+        for k, o in enumerate(operands):
+            if isinstance(o, RelaxExpr) and isinstance(o.type, TensorType):
+                self.check_type(op, formal[min(k, len(formal) - 1)], o.type.dtype)
+
+    def check_type(self, op: str, formal: Any, dtype: str) -> None:
+        """Unsupported where an operand or a result of an operator may not have an element type."""
+        if f"tensor({onnx_type(dtype)})" not in formal.types:
+            raise Unsupported(f"{op} of operator set {self.opset} is not defined for {dtype}")
 
     def operand(self, o: Any) -> str:
         """The name of an operand of a node."""
@@ -269,6 +315,8 @@ class Writer(Sizes):
                 return self._branch(e)
             case Var() if e in self._bound:
                 return self.made[self._bound[e]]
+            case Function() | GlobalVar():
+                return ""  # whoever calls it says that
         raise Unsupported(f"a {type(e).__name__} as a value; ONNX has tensors only")
 
     def _call(self, c: Call) -> Results:
@@ -277,28 +325,29 @@ class Writer(Sizes):
             raise Unsupported("a function that calls itself: a loop that only the run counts")
         if isinstance(c.op, Function | Var):
             raise Unsupported("a call of a function that is a value")
+        forms = forms_of(c.callee)
+        if isinstance(c.op, GraphOp) and not isinstance(c.op, HostOp):
+            expand = c.op.expand
+            forms.append(lambda w, *args, **attrs: expand(c))
         outer, self.label = self.label, c.name or self.label
-        reason = None
         try:
-            for form in self._forms(c):
-                try:
-                    made = form(self, *c.args, **c.attrs)
-                except Unsupported as error:
-                    reason = reason or error
-                    continue
-                if made is not None:
-                    return self.write(made) if isinstance(made, RelaxExpr) else made
+            return self.first_of(forms, c.args, c.attrs)
         finally:
             self.label = outer
-        raise reason or Unsupported("ONNX has no such operator")
 
-    def _forms(self, c: Call) -> list[Form]:
-        name = c.callee
-        found = [*WRITERS.get(name, ()), *([rows[name]] if name in rows else [])]
-        found += LATER.get(name, ())
-        if isinstance(c.op, GraphOp) and not isinstance(c.op, HostOp):
-            found.append(lambda w, *args, **attrs: c.op.expand(c))  # type: ignore[union-attr]
-        return found
+    def first_of(
+        self, forms: Sequence[Form], operands: Sequence[Any], attrs: Mapping[str, Any]
+    ) -> Results:
+        """What the first form makes that there is; Unsupported says why the first one asked not."""
+        reason = None
+        for form in forms:
+            try:
+                made = form(self, *operands, **attrs)
+                if made is not None:
+                    return self.write(made) if isinstance(made, RelaxExpr) else made
+            except Unsupported as error:
+                reason = reason or error
+        raise reason or Unsupported("ONNX has no such operator")
 
     def emit_as(self, c: Call, form: Form, *operands: Any, **attrs: Any) -> Results:
         """What a writer makes of another call, under the name of that one."""
@@ -324,6 +373,11 @@ class Writer(Sizes):
             self.block, self.made, self.sizes_made = outer
         count = len(e.type.items) if isinstance(e.type, TupleType) else 1
         return self.emit("If", self.made[e.condition], results=count, **attrs)
+
+
+def forms_of(op: str) -> list[Form]:
+    """The writers of an operator in order."""
+    return [*WRITERS.get(op, ()), *([rows[op]] if op in rows else []), *LATER.get(op, ())]
 
 
 def type_of(x: RelaxExpr) -> TensorType:

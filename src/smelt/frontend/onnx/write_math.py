@@ -11,7 +11,7 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.errors import Unsupported
 from smelt.relax.compose.common import cast_to, scalar
-from smelt.relax.nodes import Call, RelaxExpr, call
+from smelt.relax.nodes import Call, RelaxExpr, call, constant
 from smelt.topi.registry import get_op
 
 from .ops_math import FOLDED, REDUCTIONS
@@ -126,6 +126,7 @@ def mod(w: Writer, a: RelaxExpr, b: RelaxExpr) -> Results:
 @written("cast")
 def cast(w: Writer, x: RelaxExpr, *, dtype: str) -> Results:
     """Another element type; what is beyond a float8 is what the type says."""
+    w.check_type("Cast", w.schema("Cast").outputs[0], dtype)
     narrow = dtype.startswith("float8")
     return w.emit("Cast", x, to=element_number(dtype), saturate=0 if narrow else None)
 
@@ -152,10 +153,23 @@ def _shift(left: bool) -> Form:
     """ONNX shifts numbers without a sign only."""
 
     def form(w: Writer, a: RelaxExpr, b: RelaxExpr) -> Results:
-        if dtype_of(a).startswith("u"):
+        own = dtype_of(a)
+        if own.startswith("u"):
             return w.emit("BitShift", a, b, direction="LEFT" if left else "RIGHT")
-        factor = call("power", scalar(2, dtype_of(a)), b)
-        return call("multiply" if left else "floor_divide", a, factor)
+        last = dt.bits(own) - 1
+        inside = call("equal", call("clip", b, min=0, max=last), b)
+        count = call("where", inside, b, scalar(last, dtype_of(b)))
+        powers = constant(np.minimum(2.0 ** np.arange(last + 1), 2.0**62).astype(np.int64))
+        factor, wide = call("gather", powers, count, axis=0), cast_to(a, "int64")
+        if left:
+            made = cast_to(call("multiply", wide, factor), own)
+            return call("where", inside, made, scalar(0, own))
+        made = call("floor_divide", wide, factor)
+        if last == 63:  # 2 ** 63 is no int64: the sign alone remains
+            sign = call("floor_divide", wide, scalar(2**63 - 1, "int64"))
+            made = call("where", call("less", count, scalar(63, dtype_of(b))), made, call(
+                "maximum", sign, scalar(-1, "int64")))
+        return cast_to(made, own)
 
     return form
 

@@ -32,10 +32,9 @@ def reshape_to(w: Writer, x: Any, have: Sequence[Any], want: Sequence[Any]) -> s
     said = [0 if d < len(have) and e is have[d] and isinstance(e, Expr) else e
             for d, e in enumerate(want)]  # fmt: skip
     open_ = [e for e in said if isinstance(e, Expr)]
-    if 0 in numbers:
-        return w.emit("Reshape", x, w.ints(want), allowzero=1)  # type: ignore[no-any-return]
-    if len(open_) > 1:
-        return w.emit("Reshape", x, w.ints(said))  # type: ignore[no-any-return]
+    if 0 in numbers or len(open_) > 1:
+        exact = w.ints(want)  # a size may be 0
+        return w.emit("Reshape", x, exact, allowzero=1)  # type: ignore[no-any-return]
     spec = [-1 if isinstance(e, Expr) else e for e in said]
     return w.emit("Reshape", x, np.array(spec, np.int64))  # type: ignore[no-any-return]
 
@@ -222,6 +221,35 @@ def argsort(w: Writer, x: RelaxExpr, *, axis: int, descending: bool, dtype: str)
     return places if dtype == "int64" else w.as_type(places, dtype)
 
 
+@written("write_sequence")
+def write_sequence(
+    w: Writer, x: RelaxExpr, update: RelaxExpr, begins: RelaxExpr, *, axis: int, circular: bool
+) -> Results:
+    """TensorScatter, which comes with operator set 24."""
+    mode = "circular" if circular else "linear"
+    return w.emit("TensorScatter", x, update, cast_to(begins, "int64"), axis=axis, mode=mode)
+
+
+@otherwise("write_sequence")
+def write_sequence_steps(
+    w: Writer, x: RelaxExpr, update: RelaxExpr, begins: RelaxExpr, *, axis: int, circular: bool
+) -> Results:
+    """Every element of x, or the one of the run that lies in its place."""
+    shape, rank = shape_of(x), len(shape_of(x))
+    at, batch = axis % rank, [shape[0], *[1] * (rank - 1)]
+    line = [shape[at] if d == at else 1 for d in range(rank)]
+    steps = call("arange", start=0, step=1, count=shape[at], dtype="int64")
+    first = call("reshape", cast_to(begins, "int64"), shape=tuple(batch))
+    place = call("subtract", call("reshape", steps, shape=tuple(line)), first)
+    if circular:
+        place = call("mod", place, call("arange", start=shape[at], step=1, count=1, dtype="int64"))
+    count = call("arange", start=shape_of(update)[at], step=1, count=1, dtype="int64")
+    zero = scalar(0, "int64")
+    inside = call("logical_and", call("greater_equal", place, zero), call("less", place, count))
+    found = call("broadcast_to", call("where", inside, place, zero), shape=shape)
+    return call("where", inside, call("gather_elements", update, found, axis=at), x)
+
+
 @written("sequence_mask")
 def sequence_mask(
     w: Writer, x: RelaxExpr, valid_length: RelaxExpr, *, mask_value: float, axis: int
@@ -253,10 +281,8 @@ def diagonal(w: Writer, x: RelaxExpr, *, axes: Any) -> Results:
         raise Unsupported("a diagonal of symbolic size")
     order = (a, b, *[d for d in range(rank) if d not in (a, b)])
     turned = call("transpose", x, axes=order)
-    at = scalar(0, "int64")
     pairs = np.stack([np.arange(first)] * 2, -1)
     made = w.emit("GatherND", turned, pairs)
-    del at
     back = (*range(1, rank - 1), 0)
     return w.emit("Transpose", made, perm=back) if rank > 2 else made
 
@@ -373,14 +399,3 @@ def non_max_suppression(
         least, center_point_box=int(center_point_box),
     )  # fmt: skip
     return found, w.emit("Reshape", _count(w, found), np.array([1]))
-
-
-def number_in(x: RelaxExpr | None) -> Any:
-    """The number of a constant of one element; None: it is none."""
-    data = known(x)
-    return None if data is None or data.size != 1 else data.reshape(-1)[0].item()
-
-
-def whole(e: Any) -> bool:
-    """Whether an extent is a number."""
-    return isinstance(e, int | IntImm)

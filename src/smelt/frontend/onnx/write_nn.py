@@ -43,6 +43,27 @@ def _floats(x: RelaxExpr, w: RelaxExpr, out_dtype: str) -> tuple[RelaxExpr, Rela
     return cast_to(x, own), cast_to(w, own)
 
 
+def centred(x: RelaxExpr) -> tuple[RelaxExpr, RelaxExpr | None]:
+    """Bytes and their zero point, of integers that are their distance from it."""
+    zero = None
+    if is_call(x, "subtract") and isinstance(x, Call):
+        x, zero = x.args  # type: ignore[assignment]
+        while is_call(zero, "reshape", "cast"):
+            zero = zero.args[0]  # type: ignore[union-attr]
+    inner = x.args[0] if is_call(x, "cast") else x  # type: ignore[attr-defined]
+    assert inner is not None
+    if dtype_of(inner) not in ("int8", "uint8") or (zero is not None and
+                                                   len(shape_of(zero)) > 1):  # fmt: skip
+        raise Unsupported(f"a convolution of {dtype_of(x)} with sums of integers; ONNX has floats, "
+                          "and bytes less zero points")  # fmt: skip
+    if zero is not None and dtype_of(zero) != dtype_of(inner):
+        data, (low, high) = known(zero), dt.limits(dtype_of(inner))
+        if data is None or data.min() < low or data.max() > high:
+            raise Unsupported(f"a zero point of {dtype_of(zero)} for {dtype_of(inner)}")
+        zero = constant(data.astype(dt.to_numpy(dtype_of(inner))))
+    return inner, zero
+
+
 @written("conv1d", "conv2d", "conv3d")
 def conv(
     w: Writer, x: RelaxExpr, k: RelaxExpr, *, strides: Any, pads: Any, dilations: Any, groups: int,
@@ -56,6 +77,9 @@ def conv(
     bytes_ = all(dtype_of(v) in ("int8", "uint8") for v in (x, k))
     if bytes_ and out_dtype == "int32":
         return w.emit("ConvInteger", x, k, **where)
+    if not dt.is_float(out_dtype or dtype_of(x)):
+        (a, za), (b, zb) = centred(x), centred(k)
+        return w.emit("ConvInteger", a, b, za, zb, **where)
     return w.emit("Conv", *_floats(x, k, out_dtype), bias, **where)
 
 

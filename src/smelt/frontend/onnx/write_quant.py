@@ -18,7 +18,6 @@ from smelt.relax.nodes import Call, RelaxExpr, call, constant
 from .ops_quant import QUANTIZED
 from .write_graph import Results, Writer, dtype_of, known, shape_of, written
 from .write_math import is_call
-from .write_move import reshape_to
 
 _WIDE = ("int32",)
 """Types that can be read from, but not be quantized to."""
@@ -27,14 +26,6 @@ _WIDE = ("int32",)
 def _of_type(x: RelaxExpr, legal: tuple[str, ...]) -> None:
     if dtype_of(x) not in legal:
         raise Unsupported(f"numbers of {dtype_of(x)}; ONNX has {', '.join(legal)}")
-
-
-def _kind(w: Writer, op: str, dtype: str) -> None:
-    """Unsupported where the operator set does not have an element type yet."""
-    name = {"float32": "float"}.get(dtype, dtype.replace("float8_", "float8"))
-    legal = {t for c in w.schema(op).type_constraints for t in c.allowed_type_strs}
-    if f"tensor({name})" not in legal:
-        raise Unsupported(f"{op} of operator set {w.opset} has no numbers of {dtype}")
 
 
 def _flat(v: RelaxExpr | None) -> Any:
@@ -69,7 +60,6 @@ def dequantize(
         if data is None or data.any():
             return None
         zero = None
-    _kind(w, "DequantizeLinear", dtype_of(x))
     if zero is not None:
         if dtype_of(zero) != dtype_of(x):
             zero = _narrowed(zero, dtype_of(x))
@@ -96,7 +86,7 @@ def quantize(
         return None
     if block is None and (_flat(scale) is None or (zero is not None and _flat(zero) is None)):
         return None
-    _kind(w, "QuantizeLinear", out_dtype)
+    w.check_type("QuantizeLinear", w.schema("QuantizeLinear").outputs[0], out_dtype)
     wide = compute_dtype or dtype_of(x)
     zero = _zero(zero, scale, out_dtype)
     if block is None and shape_of(zero) != shape_of(scale):
@@ -179,5 +169,3 @@ def _whole(w: Writer, x: RelaxExpr, shape: Any) -> Any:
         return constant(data.reshape(shape), getattr(x, "name", ""))
     return call("reshape", x, shape=shape)
 
-
-__all__ = ["blocks", "dequantize", "quantize", "reshape_to", "requantize"]

@@ -50,14 +50,10 @@ class Sizes:
                 for n, t in enumerate(tensor_types(v.type)):
                     assert v.args[0] is not None
                     self.sources.setdefault(t.shape[0], (v.args[0], n, True))
-            elif not _tells_sizes(v):
-                self._shown(v)
-
-    def _shown(self, v: RelaxExpr) -> None:
-        t = v.type if isinstance(v.type, TensorType) else None
-        for axis, e in enumerate(t.shape if t is not None else ()):
-            if not isinstance(e, IntImm):
-                self.sources.setdefault(e, (v, axis, False))
+            elif not _tells_sizes(v) and isinstance(v.type, TensorType):
+                for axis, e in enumerate(v.type.shape):
+                    if isinstance(e, ir.Var) or (v in params and not isinstance(e, IntImm)):
+                        self.sources.setdefault(e, (v, axis, False))
 
     def size(self, e: int | Expr) -> Any:
         """A vector of one int64, or one element of another type, that holds an expression."""
@@ -72,12 +68,23 @@ class Sizes:
     def _read(self, e: Expr) -> str:
         value, n, numbers = self.sources[e]
         if numbers:
-            flat = self.emit("Reshape", value, np.array([-1]))
-            taken = self.emit("Gather", flat, np.array([n]), axis=0)
-            return self.emit("Cast", taken, to=7)  # type: ignore[no-any-return]
+            vector = self.numbers(value)
+            return self.emit("Gather", vector, np.array([n]), axis=0)  # type: ignore[no-any-return]
         if "start" in self.schema("Shape").attributes:
             return self.emit("Shape", value, start=n, end=n + 1)  # type: ignore[no-any-return]
         return self.emit("Gather", self.emit("Shape", value), np.array([n]), axis=0)  # type: ignore[no-any-return]
+
+    def numbers(self, value: RelaxExpr) -> Any:
+        """A value that holds sizes, as a vector of int64."""
+        key = ("numbers", value)
+        if key not in self.sizes_made:
+            t = value.type
+            assert isinstance(t, TensorType)
+            made: Any = value if t.rank == 1 else self.emit("Reshape", value, np.array([-1]))
+            if t.dtype != "int64":
+                made = self.emit("Cast", made, to=self.number_of("int64"))
+            self.sizes_made[key] = made
+        return self.sizes_made[key]
 
     def schema(self, op: str) -> Any:
         """ONNX's definition of an operator: see Writer."""
@@ -120,10 +127,21 @@ class Sizes:
         key = ("ints", *plain)
         if key not in self.sizes_made:
             parts = [self.size(e) for e in plain]
-            self.sizes_made[key] = (
-                parts[0] if len(parts) == 1 else self.emit("Concat", *parts, axis=0)
-            )
+            whole = self._vector(plain)
+            if whole is None:
+                whole = parts[0] if len(parts) == 1 else self.emit("Concat", *parts, axis=0)
+            self.sizes_made[key] = whole
         return self.sizes_made[key]
+
+    def _vector(self, items: Sequence[Any]) -> Any:
+        """The vector of numbers that some sizes are, where they are all of it in order."""
+        found = [self.sources.get(e) if isinstance(e, Expr) else None for e in items]
+        value = found[0][0] if found[0] is not None else None
+        t = None if value is None else value.type
+        if not isinstance(t, TensorType) or t.elements() != len(items):
+            return None
+        fits = all(f == (value, n, True) for n, f in enumerate(found))
+        return self.numbers(value) if fits and value is not None else None
 
     def scalar_size(self, e: int | Expr) -> Any:
         """A size without dimensions."""
