@@ -211,9 +211,7 @@ def _model(
     graph = helper.make_graph(nodes, name, inputs, outputs, tensors)
     sets = [helper.make_opsetid("", w.opset)]
     version = helper.find_min_ir_version_for(sets)
-    return helper.make_model(
-        graph, opset_imports=sets, ir_version=version, producer_name="smelt"
-    )
+    return helper.make_model(graph, opset_imports=sets, ir_version=version, producer_name="smelt")
 
 
 def _read(p: onnx.NodeProto) -> list[str]:

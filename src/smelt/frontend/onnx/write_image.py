@@ -9,8 +9,8 @@ import numpy as np
 from smelt.ir.errors import Unsupported
 from smelt.relax.nodes import RelaxExpr, call
 
-from .write_graph import Results, Writer, dtype_of, plain, shape_of, written
-from .write_nn import placed, vector
+from .write_graph import Results, Writer, plain, shape_of, written
+from .write_nn import placed
 
 
 @written("resize")
@@ -67,7 +67,7 @@ def roi_align(
     elif half_pixel:
         raise Unsupported("half_pixel=True comes with operator set 16")
     else:
-        how = None  # type: ignore[assignment]
+        how = None
     boxes = call("strided_slice", rois, axes=(1,), begin=(1,), end=(5,), strides=(1,))
     first = call("strided_slice", rois, axes=(1,), begin=(0,), end=(1,), strides=(1,))
     numbers = call("cast", call("squeeze", first, axes=(1,)), dtype="int64")
@@ -114,8 +114,6 @@ def dft(w: Writer, re: RelaxExpr, im: RelaxExpr, *, inverse: bool, axis: int) ->
         made = w.emit("DFT", both, None, np.array(axis % rank), inverse=int(inverse))
     else:
         made = w.emit("DFT", both, axis=axis % rank, inverse=int(inverse))
-    last = np.array(rank, np.int64)
-    del last
     return tuple([w.emit("Gather", made, np.array(k, np.int64), axis=rank) for k in (0, 1)])
 
 
@@ -137,6 +135,3 @@ def stft(
     if len(shape) == 2:
         return turned
     raise Unsupported(f"signals of the shape {shape}; ONNX has [batch, length]")
-
-
-__all__ = ["dtype_of", "vector"]

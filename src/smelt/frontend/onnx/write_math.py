@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import Unsupported
 from smelt.relax.compose.common import cast_to, scalar
+from smelt.relax.folding import folded
 from smelt.relax.nodes import Call, RelaxExpr, call, constant
 from smelt.topi.registry import get_op
 
@@ -133,7 +134,9 @@ def cast(w: Writer, x: RelaxExpr, *, dtype: str) -> Results:
 
 @written("reinterpret")
 def reinterpret(w: Writer, x: RelaxExpr, *, dtype: str) -> Results:
-    """The same bits."""
+    """The same bits; of integers that is what a cast keeps."""
+    if dt.is_int(dtype) and dt.is_int(dtype_of(x)):
+        return call("cast", x, dtype=dtype)
     return w.emit("BitCast", x, to=element_number(dtype))
 
 
@@ -167,8 +170,12 @@ def _shift(left: bool) -> Form:
         made = call("floor_divide", wide, factor)
         if last == 63:  # 2 ** 63 is no int64: the sign alone remains
             sign = call("floor_divide", wide, scalar(2**63 - 1, "int64"))
-            made = call("where", call("less", count, scalar(63, dtype_of(b))), made, call(
-                "maximum", sign, scalar(-1, "int64")))
+            made = call(
+                "where",
+                call("less", count, scalar(63, dtype_of(b))),
+                made,
+                call("maximum", sign, scalar(-1, "int64")),
+            )
         return cast_to(made, own)
 
     return form
@@ -258,7 +265,7 @@ for _name, _core in REDUCTIONS.items():
 def mean(w: Writer, x: RelaxExpr, *, axes: Any, keepdims: bool) -> Results:
     """Over all pixels of an image it has a name of its own."""
     rank = len(shape_of(x))
-    image = axes == tuple(range(2, rank)) and rank > 2 and keepdims
+    image = axes == tuple(range(2, rank)) and rank > 3 and keepdims
     return w.emit("GlobalAveragePool", x) if image and dt.is_float(dtype_of(x)) else None
 
 
@@ -310,8 +317,8 @@ def matmul(
         a, b, own = cast_to(a, out_dtype), cast_to(b, out_dtype), out_dtype
     flat = len(shape_of(a)) == len(shape_of(b)) == 2
     if flat and dt.is_float(own) and (transpose_a or transpose_b or bias is not None):
-        turns = {"transA": int(transpose_a) or None, "transB": int(transpose_b) or None}
-        return w.emit("Gemm", a, b, bias, **turns)
+        return w.emit("Gemm", a, b, bias, transA=int(transpose_a) or None,
+                      transB=int(transpose_b) or None)  # fmt: skip
     return w.emit("MatMul", _turned(w, a, transpose_a), _turned(w, b, transpose_b))
 
 
@@ -321,20 +328,26 @@ def gemm(w: Writer, a: RelaxExpr, b: RelaxExpr) -> Results:
     for x, bias in ((a, b), (b, a)):
         if not is_call(x, "matmul") or w.uses.get(x, 2) != 1:
             continue
-        assert isinstance(x, Call)
         turned = x.attrs["transpose_a"] or x.attrs["transpose_b"]
         shape, own = shape_of(x), shape_of(bias)
         fits = len(own) <= 2 and all(e in (1, f) for e, f in zip(own[::-1], shape[::-1],
                                                                  strict=False))  # fmt: skip
-        if turned and fits and len(shape) == 2 and not x.attrs["out_dtype"]:
-            if dtype_of(x) in ("float32", "float64", "float16"):
-                return w.emit_as(x, matmul, *x.args, **x.attrs, bias=bias)
+        plain = len(shape) == 2 and not x.attrs["out_dtype"] and dt.is_float(dtype_of(x))
+        if turned and fits and plain:
+            return w.emit_as(x, matmul, *x.args, **x.attrs, bias=bias)
     return None
 
 
-def is_call(x: RelaxExpr | None, *ops: str) -> bool:
+def is_call(x: RelaxExpr | None, *ops: str) -> TypeGuard[Call]:
     """Whether a value is a call of one of some operators."""
     return isinstance(x, Call) and x.callee in ops
+
+
+def operand_of(x: RelaxExpr) -> RelaxExpr:
+    """The first operand of a call."""
+    assert isinstance(x, Call)
+    assert x.args[0] is not None
+    return x.args[0]
 
 
 @written("attention")
@@ -369,13 +382,13 @@ def fixed_point_per_axis(
         raise Unsupported("shifts that are computed")
     rank = len(shape_of(x))
     places = [a % rank for a in axes]
-    wide = []
+    wide: list[RelaxExpr] = []
     for v, used in ((multiplier, True), (left, is_lshift_required), (right, is_rshift_required)):
         own = list(shape_of(v))
         full = [own[places.index(d)] if d in places else 1 for d in range(rank)]
         one = cast_to(v, "int64") if used else scalar(0, "int64")
         wide.append(call("reshape", one, shape=tuple(full)) if own and used else one)
-    return _rescaled(x, *wide, rounding)
+    return _rescaled(x, wide[0], wide[1], wide[2], rounding)
 
 
 def _rescaled(
@@ -383,18 +396,18 @@ def _rescaled(
 ) -> RelaxExpr:
     """x 2 ** left multiplier / 2 ** (31 + right), rounded, cut to 32 bits."""
     two = scalar(2, "int64")
-    value = call("multiply", cast_to(x, "int64"), call("power", two, left))
+    value = call("multiply", cast_to(x, "int64"), folded(call("power", two, left)))
     twice = rounding == "twice"
     value = call("multiply", value, multiplier)
     below = scalar(31, "int64") if twice else call("add", right, scalar(31, "int64"))
-    half: RelaxExpr = call("power", two, call("subtract", below, scalar(1, "int64")))
+    half: RelaxExpr = folded(call("power", two, call("subtract", below, scalar(1, "int64"))))
     if rounding == "away":
         half = call("subtract", half, cast_to(call("less", value, scalar(0, "int64")), "int64"))
-    whole: RelaxExpr = call("floor_divide", call("add", value, half), call("power", two, below))
+    whole: RelaxExpr = call("floor_divide", call("add", value, half), folded(call("power", two, below)))
     if twice:  # halves away from zero the second time
-        half = call("floor_divide", call("power", two, right), two)
-        some = call("greater", right, scalar(0, "int64"))
+        half = folded(call("floor_divide", call("power", two, right), two))
+        some = folded(call("greater", right, scalar(0, "int64")))
         down = call("logical_and", some, call("less", whole, scalar(0, "int64")))
         half = call("subtract", half, cast_to(down, "int64"))
-        whole = call("floor_divide", call("add", whole, half), call("power", two, right))
+        whole = call("floor_divide", call("add", whole, half), folded(call("power", two, right)))
     return cast_to(whole, "int32")

@@ -10,11 +10,11 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import Unsupported
-from smelt.ir.expr import Expr, IntImm
+from smelt.ir.expr import Expr
 from smelt.relax.compose.common import cast_to, scalar
 from smelt.relax.nodes import RelaxExpr, call
 
-from .write_graph import Form, Results, Writer, dtype_of, known, otherwise, plain, shape_of, written
+from .write_graph import Form, Results, Writer, dtype_of, otherwise, plain, shape_of, written
 
 INT_MIN = -(2**63)
 
@@ -106,7 +106,7 @@ def _copied_border(x: RelaxExpr, pads: tuple[Any, ...], mode: str) -> RelaxExpr:
         front, back = pads[d], pads[len(pads) // 2 + d]
         if not all(isinstance(e, int) for e in (front, back, extent)):
             raise Unsupported(f"a {mode} border of symbolic size")
-        if not 0 <= min(front, back) or max(front, back) > extent:
+        if min(front, back) < 0 or max(front, back) > extent:
             raise Unsupported(f"a {mode} border of {front} and {back} around {extent} elements")
 
         def part(begin: int, end: int, x: RelaxExpr = x, d: int = d) -> RelaxExpr:
@@ -195,9 +195,7 @@ def one_hot(
 
 
 @written("topk")
-def topk(
-    w: Writer, x: RelaxExpr, *, k: Any, axis: int, largest: bool, sorted: bool
-) -> Results:
+def topk(w: Writer, x: RelaxExpr, *, k: Any, axis: int, largest: bool, sorted: bool) -> Results:
     """The largest or smallest and their places."""
     return w.emit("TopK", x, w.ints([k]), results=2, axis=axis, largest=int(largest),
                   sorted=int(sorted))  # fmt: skip
@@ -258,9 +256,10 @@ def sequence_mask(
     rank, own = len(shape_of(x)), dtype_of(valid_length)
     steps = call("arange", start=0, step=1, count=shape_of(x)[axis], dtype=own)
     one = [1] * (rank - 2)
-    place = call("reshape", steps, shape=(shape_of(x)[axis], *([1] if axis == 0 else []), *one))
-    lengths = call("reshape", valid_length,
-                   shape=(*([shape_of(x)[1]] if axis == 0 else [shape_of(x)[0], 1]), *one))  # fmt: skip
+    length, batch = shape_of(x)[axis], shape_of(x)[1 - axis]
+    place = call("reshape", steps, shape=(length, *([1] if axis == 0 else []), *one))
+    rows = (batch, *([1] if axis == 1 else []), *one)
+    lengths = call("reshape", valid_length, shape=rows)
     inside = call("less", place, lengths)
     return call("where", inside, x, scalar(mask_value, dtype_of(x)))
 
@@ -324,7 +323,7 @@ def eye(w: Writer, *, rows: Any, columns: Any, k: int, dtype: str) -> Results:
     """Ones on a diagonal."""
     dims = plain((rows, columns))
     if all(isinstance(e, int) for e in dims):
-        return w.array(np.eye(*dims, k=k).astype(dt.to_numpy(dtype)))
+        return w.array(np.eye(dims[0], dims[1], k=k).astype(dt.to_numpy(dtype)))
     blank = w.emit("Expand", w.number(0, dtype), w.ints(dims))
     return w.emit("EyeLike", blank, k=k)
 

@@ -9,19 +9,10 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.errors import Unsupported
 from smelt.relax.compose.common import cast_to, scalar
-from smelt.relax.nodes import Call, RelaxExpr, call, constant
+from smelt.relax.nodes import RelaxExpr, call, constant
 
-from .write_graph import (
-    Form,
-    Results,
-    Writer,
-    dtype_of,
-    known,
-    otherwise,
-    shape_of,
-    written,
-)
-from .write_math import is_call
+from .write_graph import Form, Results, Writer, dtype_of, known, otherwise, shape_of, written
+from .write_math import is_call, operand_of
 
 CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "conv_transpose")
 
@@ -43,15 +34,20 @@ def _floats(x: RelaxExpr, w: RelaxExpr, out_dtype: str) -> tuple[RelaxExpr, Rela
     return cast_to(x, own), cast_to(w, own)
 
 
+def _in_bytes(low: float | None, high: float | None) -> bool:
+    return low is not None and high is not None and low >= -128 and high <= 127
+
+
 def centred(x: RelaxExpr) -> tuple[RelaxExpr, RelaxExpr | None]:
     """Bytes and their zero point, of integers that are their distance from it."""
     zero = None
-    if is_call(x, "subtract") and isinstance(x, Call):
+    if is_call(x, "subtract"):
         x, zero = x.args  # type: ignore[assignment]
         while is_call(zero, "reshape", "cast"):
-            zero = zero.args[0]  # type: ignore[union-attr]
-    inner = x.args[0] if is_call(x, "cast") else x  # type: ignore[attr-defined]
-    assert inner is not None
+            zero = operand_of(zero)
+    inner = operand_of(x) if is_call(x, "cast") else x
+    if is_call(inner, "clip") and _in_bytes(inner.attrs["min"], inner.attrs["max"]):
+        inner = call("cast", inner, dtype="int8")
     if dtype_of(inner) not in ("int8", "uint8") or (zero is not None and
                                                    len(shape_of(zero)) > 1):  # fmt: skip
         raise Unsupported(f"a convolution of {dtype_of(x)} with sums of integers; ONNX has floats, "
@@ -83,6 +79,33 @@ def conv(
     return w.emit("Conv", *_floats(x, k, out_dtype), bias, **where)
 
 
+@otherwise("conv1d", "conv2d", "conv3d")
+def conv_by_taps(
+    w: Writer, x: RelaxExpr, k: RelaxExpr, *, strides: Any, pads: Any, dilations: Any, groups: int,
+    out_dtype: str,
+) -> Results:  # fmt: skip
+    """Integers, each channel on its own: the sum of the image's parts that meet each weight."""
+    taps, shape, rank = known(k), shape_of(x), len(shape_of(x)) - 2
+    if taps is None or taps.shape[:2] != (groups, 1) or shape[1] != groups:
+        return None
+    kind, axes = out_dtype or dtype_of(x), tuple(range(2, rank + 2))
+    wide = cast_to(x, kind)
+    if any(pads):
+        wide = call("pad", wide, pads=(0, 0, *pads[:rank], 0, 0, *pads[rank:]))
+    total: RelaxExpr | None = None
+    image = shape_of(wide)[2:]
+    span = [(n - 1) * d for n, d in zip(taps.shape[2:], dilations, strict=True)]
+    for tap in np.ndindex(*taps.shape[2:]):
+        begin = tuple([t * d for t, d in zip(tap, dilations, strict=True)])
+        end = tuple([e - s + b for e, s, b in zip(image, span, begin, strict=True)])
+        part = call("strided_slice", wide, axes=axes, begin=begin, end=end, strides=tuple(strides))
+        weight = taps[(slice(None), 0, *tap)].reshape(groups, *[1] * rank)
+        if (weight != 1).any():
+            part = call("multiply", part, constant(weight.astype(dt.to_numpy(kind))))
+        total = part if total is None else call("add", total, part)
+    return total
+
+
 @written("conv_transpose")
 def conv_transpose(
     w: Writer, x: RelaxExpr, k: RelaxExpr, *, strides: Any, pads: Any, dilations: Any,
@@ -101,7 +124,6 @@ def conv_bias(w: Writer, a: RelaxExpr, b: RelaxExpr) -> Results:
     for x, bias in ((a, b), (b, a)):
         if not is_call(x, *CONVOLUTIONS) or w.uses.get(x, 2) != 1 or not dt.is_float(dtype_of(x)):
             continue
-        assert isinstance(x, Call)
         shape, own = shape_of(x), shape_of(bias)
         fits = own in ((shape[1], *[1] * (len(shape) - 2)), (1, shape[1], *[1] * (len(shape) - 2)))
         if fits and dtype_of(bias) == dtype_of(x):
@@ -116,7 +138,7 @@ def vector(w: Writer, x: RelaxExpr) -> Any:
     if data is not None:
         return w.array(data.reshape(-1), getattr(x, "name", ""))
     if is_call(x, "reshape", "expand_dims"):
-        inner = x.args[0]  # type: ignore[attr-defined]
+        inner = operand_of(x)
         if len(shape_of(inner)) == 1:
             return inner
     return w.emit("Reshape", x, np.array([-1]))
@@ -244,9 +266,7 @@ def layer_norm_steps(
 
 
 @written("rms_norm")
-def rms_norm(
-    w: Writer, x: RelaxExpr, scale: RelaxExpr, *, axis: int, epsilon: float
-) -> Results:
+def rms_norm(w: Writer, x: RelaxExpr, scale: RelaxExpr, *, axis: int, epsilon: float) -> Results:
     """RMSNormalization."""
     return w.emit("RMSNormalization", x, scale, axis=axis, epsilon=epsilon)
 

@@ -13,11 +13,11 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.errors import Unsupported
 from smelt.relax.compose.common import cast_to
-from smelt.relax.nodes import Call, RelaxExpr, call, constant
+from smelt.relax.nodes import RelaxExpr, call, constant
 
 from .ops_quant import QUANTIZED
 from .write_graph import Results, Writer, dtype_of, known, shape_of, written
-from .write_math import is_call
+from .write_math import is_call, operand_of
 
 _WIDE = ("int32",)
 """Types that can be read from, but not be quantized to."""
@@ -117,10 +117,10 @@ def blocks(w: Writer, x: RelaxExpr, *, shape: Any) -> Results:
     """Blocks of an axis put back into it: of numbers whose scales are one for each block."""
     if not is_call(x, "dequantize", "quantize"):
         return None
-    assert isinstance(x, Call)
     data, scale, *more = x.args
     zero = more[0] if more else None
-    assert data is not None and scale is not None
+    assert data is not None
+    assert scale is not None
     at = _block_axis(shape_of(x), shape_of(scale), tuple(shape))
     if at is None or (zero is not None and shape_of(zero) != shape_of(scale)):
         return None
@@ -152,8 +152,8 @@ def _without(x: RelaxExpr | None, at: int) -> Any:
     """The value without a dimension of 1."""
     if x is None:
         return None
-    if is_call(x, "expand_dims") and tuple(x.attrs["axes"]) == (at,):  # type: ignore[attr-defined]
-        return x.args[0]  # type: ignore[attr-defined]
+    if is_call(x, "expand_dims") and tuple(x.attrs["axes"]) == (at,):
+        return operand_of(x)
     data = known(x)
     if data is not None:
         return constant(data.squeeze(at), getattr(x, "name", ""))
@@ -162,10 +162,9 @@ def _without(x: RelaxExpr | None, at: int) -> Any:
 
 def _whole(w: Writer, x: RelaxExpr, shape: Any) -> Any:
     """The operand with the axis in one piece."""
-    if is_call(x, "reshape") and shape_of(x.args[0]) == shape:  # type: ignore[attr-defined, arg-type]
-        return x.args[0]  # type: ignore[attr-defined]
+    if is_call(x, "reshape") and shape_of(operand_of(x)) == shape:
+        return operand_of(x)
     data = known(x)
     if data is not None:
         return constant(data.reshape(shape), getattr(x, "name", ""))
     return call("reshape", x, shape=shape)
-

@@ -13,13 +13,14 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import Unsupported
-from smelt.relax.nodes import Call, RelaxExpr, call, constant
+from smelt.relax.nodes import RelaxExpr, call, constant
 
 from .ops_rnn import ACTIVATIONS
 from .write_graph import Results, Writer, dtype_of, known, shape_of, written
-from .write_math import is_call
+from .write_math import is_call, operand_of
 
-_NAMES = {core: (name, *defaults) for name, (core, *defaults) in ACTIVATIONS.items()}
+_NAMES = {core: (name, a, b) for name, (core, a, b) in ACTIVATIONS.items()}
+"""The core's name -> ONNX's, and the defaults of the numbers that it takes."""
 
 
 class Projection(NamedTuple):
@@ -33,7 +34,7 @@ class Projection(NamedTuple):
 def _transposed(x: RelaxExpr) -> RelaxExpr:
     """A matrix turned, at once where it is a constant."""
     if is_call(x, "transpose"):
-        return x.args[0]  # type: ignore[attr-defined, no-any-return]
+        return operand_of(x)
     data = known(x)
     if data is not None:
         return constant(np.ascontiguousarray(data.T), getattr(x, "name", ""))
@@ -43,22 +44,23 @@ def _transposed(x: RelaxExpr) -> RelaxExpr:
 def projection(x: RelaxExpr) -> Projection:
     """What an operand is made of."""
     length, batch, columns = shape_of(x)
-    flat = _operand(x) if is_call(x, "reshape") and len(shape_of(_operand(x))) == 2 else x
+    flat = operand_of(x) if is_call(x, "reshape") and len(shape_of(operand_of(x))) == 2 else x
     bias = None
-    if is_call(flat, "add") and isinstance(flat, Call):
+    if is_call(flat, "add"):
         for a, b in (flat.args, flat.args[::-1]):
             if is_call(a, "matmul") and b is not None and shape_of(b) == (columns,):
-                flat, bias = a, b  # type: ignore[assignment]
+                flat, bias = a, b
                 break
-    if is_call(flat, "matmul") and isinstance(flat, Call):
+    if is_call(flat, "matmul"):
         a, b = flat.args
-        assert a is not None and b is not None
+        assert a is not None
+        assert b is not None
         plain = not flat.attrs["transpose_a"] and not flat.attrs["out_dtype"]
         if plain and len(shape_of(b)) == 2 and dtype_of(a) == dtype_of(x):
             shape = (length, batch, shape_of(a)[-1])
             source = a
             if shape_of(a) != shape:
-                inner = _operand(a) if is_call(a, "reshape") else a
+                inner = operand_of(a) if is_call(a, "reshape") else a
                 source = inner if shape_of(inner) == shape else call("reshape", a, shape=shape)
             return Projection(source, b if flat.attrs["transpose_b"] else _transposed(b), bias)
     if not isinstance(columns, int):
@@ -66,16 +68,12 @@ def projection(x: RelaxExpr) -> Projection:
     return Projection(x, constant(np.eye(columns, dtype=dt.to_numpy(dtype_of(x)))), None)
 
 
-def _operand(x: RelaxExpr) -> RelaxExpr:
-    return x.args[0]  # type: ignore[attr-defined, no-any-return]
-
-
 def _one(x: RelaxExpr | None) -> RelaxExpr | None:
     """With a dimension for the direction in front."""
     if x is None:
         return None
-    if is_call(x, "squeeze") and shape_of(_operand(x)) == (1, *shape_of(x)):
-        return _operand(x)
+    if is_call(x, "squeeze") and shape_of(operand_of(x)) == (1, *shape_of(x)):
+        return operand_of(x)
     data = known(x)
     if data is not None:
         return constant(data[None], getattr(x, "name", ""))
@@ -114,16 +112,13 @@ def _layer(
 
 def _chosen(activations: Any, alpha: Any, beta: Any) -> tuple[list[str], dict[str, Any]]:
     """ONNX's names of activations, and the numbers of those that take any."""
-    names, numbers = [], {"activation_alpha": [], "activation_beta": []}  # type: ignore[var-annotated]
-    for k, core in enumerate(activations):
-        name, *defaults = _NAMES[core]
-        names.append(name)
-        for (key, found), given, default in zip(numbers.items(), (alpha, beta), defaults,
-                                                strict=True):  # fmt: skip
-            del key
-            if default is not None:
-                found.append(float(given[k]) if given else 0.0)
-    return names, {k: v or None for k, v in numbers.items()}
+    names = [_NAMES[core][0] for core in activations]
+    numbers = {}
+    for place, what, given in ((1, "alpha", alpha), (2, "beta", beta)):
+        taken = [n for n, core in enumerate(activations) if _NAMES[core][place] is not None]
+        found = [float(given[n]) if given else 0.0 for n in taken]
+        numbers[f"activation_{what}"] = found or None
+    return names, numbers
 
 
 @written("rnn")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from smelt.ir.errors import Unsupported
@@ -32,6 +30,3 @@ def lowered(node: Node, w: Writer) -> list[Node]:
     attrs = {k: v for k, v in node.attrs.items() if k != "noop_with_empty_axes"}
     attrs[name] = [int(v) for v in np.ravel(data)]
     return [Node(node.op, node.inputs[:1], node.outputs, attrs, node.label)]
-
-
-Lowering = Callable[[Node, Writer], list[Node]]
