@@ -101,6 +101,9 @@ EXAMPLES = {
     "show": """\
         smelt show model.onnx --stage fused
         smelt show model.onnx --shape x=5,64 -o model.html""",
+    "convert": """\
+        smelt convert model.tflite -o model.onnx
+        smelt convert model.onnx --opset 17 -o older.onnx""",
     "why": """\
         smelt why model.onnx
         smelt why model.onnx fused_matmul_add --measure --threads 1""",
@@ -120,6 +123,7 @@ MORE = {
     "bench": "With `--against onnxruntime` both are timed in turns, in this process.",
     "profile": "[Looking at programs](looking.md#profiles) says what the numbers mean.",
     "show": "[Looking at programs](looking.md) describes stages and pages.",
+    "convert": "[ONNX models](onnx.md#writing-onnx) says what can be written.",
     "why": "[Schedules](schedules.md) says what sketches and their decisions are.",
     "targets": "[Machines](machine.md) says what the figures mean, and what they are for.",
 }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from smelt.choices import why
     from smelt.codegen.peak import machine_limits
     from smelt.display import show
+    from smelt.frontend.source import to_onnx
     from smelt.ir.errors import SmeltError
     from smelt.ir.module import IRModule
     from smelt.ir.options import Options
@@ -42,6 +43,7 @@ _NAMES = {
     "lower": "smelt.pipeline",
     "default_schedule": "smelt.pipeline",
     "optimize": "smelt.pipeline",
+    "to_onnx": "smelt.frontend.source",
     "show": "smelt.display",
     "stage_text": "smelt.stages",
     "why": "smelt.choices",
@@ -102,7 +104,7 @@ _OTHER_ROOMS = {
 __all__ = ["Executable", "IRModule", "NDArray", "Options", "Results", "Size", "SmeltError",
            "Target", "__version__", "arith", "build", "byoc", "compile", "compile_artifact", "cpu",
            "display", "ir", "load", "lower", "machine_limits", "op", "optimize", "quantize",
-           "relax", "runtime", "show", "stage_text", "target", "te", "tir", "topi",
+           "relax", "runtime", "show", "stage_text", "target", "te", "tir", "to_onnx", "topi",
            "why"]  # fmt: skip
 
 

@@ -35,6 +35,7 @@ COMMANDS = {
         "show:show",
         "Print a model as it stands at some stage of the compiler, or write a page of all of it.",
     ),
+    "convert": ("convert:convert", "Write a model as a standard ONNX model."),
     "why": (
         "why:why",
         "Print how kernels are scheduled, what else fits and is predicted to take longer, and what "

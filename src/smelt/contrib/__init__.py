@@ -7,7 +7,7 @@ from typing import Any
 
 _OLDER = {"graph_runtime": "graph_executor"}
 """Older names of modules."""
-_ROOMS = ("cc", "debug_executor", "graph_executor", "ndk", "tar", "utils")
+_ROOMS = ("cc", "debug_executor", "graph_executor", "ndk", "tar", "target", "utils")
 
 
 def __getattr__(name: str) -> Any:

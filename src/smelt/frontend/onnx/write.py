@@ -18,12 +18,18 @@ from onnx import helper, numpy_helper
 from smelt.ir.errors import CompileError, Unsupported
 from smelt.ir.expr import Expr, IntImm
 from smelt.ir.module import IRModule
+from smelt.ir.node import postorder
 from smelt.ir.tables import import_modules
 from smelt.ir.types import TensorType
+from smelt.relax.graph_op import of_dialect
+from smelt.relax.host_ops import VM
 from smelt.relax.match_cast import resolve_match_cast
-from smelt.relax.nodes import Function, tensor_types
+from smelt.relax.nodes import Call, Function, incomplete, tensor_types
+from smelt.relax.transform.expand_ops import expanded
+from smelt.relax.transform.infer_module import infer_types
 from smelt.relax.transform.inline import inline_called
-from smelt.relax.transform.rewriting import functions_of
+from smelt.relax.transform.normal_form import inline_functions
+from smelt.relax.transform.rewriting import functions_of, transform_functions
 from smelt.runtime.files import check_target, write_file
 
 from .write_graph import Block, Names, Node, Writer, element_number
@@ -70,15 +76,23 @@ def to_onnx(mod: IRModule, *, opset: int = 21, name: str | None = None) -> onnx.
 def save(
     mod: IRModule, path: str | os.PathLike[str], *, opset: int = 21, name: str | None = None
 ) -> None:
-    """A module's graph program as a file; constants beyond 2 GB lie in PATH.data beside it.
+    """A module's graph program as a file: see to_onnx and put."""
+    check_target(path, (".onnx",), "model.onnx")
+    put(to_onnx(mod, opset=opset, name=name), path)
+
+
+def put(model: onnx.ModelProto, path: str | os.PathLike[str]) -> None:
+    """A model as a file; constants beyond 2 GB lie in PATH.data beside it, the message stays whole.
 
     What fails leaves the place as it was.
     """
     check_target(path, (".onnx",), "model.onnx")
-    model = to_onnx(mod, opset=opset, name=name)
     tensors = model.graph.initializer
     if sum(len(t.raw_data) for t in tensors) >= APART:
         beside = Path(path).with_name(Path(path).name + ENDING)
+        whole, model = model, onnx.ModelProto()
+        model.CopyFrom(whole)
+        tensors = model.graph.initializer
         write_file(beside, lambda file: _put_apart(tensors, beside.name, file.write))
     write_file(path, lambda file: file.write(model.SerializeToString(deterministic=True)))
 
@@ -109,10 +123,25 @@ def _entry(mod: IRModule) -> Function:
     if not name or (name != "main" and len(found) > 1):
         have = ", ".join(found) or "none"
         raise CompileError(f"to_onnx: the module needs a graph function 'main'; it has: {have}")
-    mod = inline_called(resolve_match_cast(mod), [n for n in found if n != name])
+    if any(incomplete(e.type) for f in found.values() for e in (*f.params, f.body)):
+        mod = infer_types(mod)
+    mod = inline_functions(inline_called(resolve_match_cast(mod), [n for n in found if n != name]))
+    mod = _in_core(mod)
     f = mod[name]
     assert isinstance(f, Function)
     return f
+
+
+def _in_core(mod: IRModule) -> IRModule:
+    """A module in which calls of a dialect's operators are of the core's."""
+
+    def foreign(node: Any) -> bool:
+        op = node.op if isinstance(node, Call) else None
+        return of_dialect(op) and op is not None and op.dialect is not VM
+
+    while any(foreign(n) for f in functions_of(mod).values() for n in postorder(f)):
+        mod = transform_functions(mod, lambda old, new: expanded(new) if foreign(new) else None)
+    return mod
 
 
 def _result_names(f: Function) -> list[str]:

@@ -33,8 +33,6 @@ from smelt.relax.nodes import (
     Function,
     GlobalVar,
     If,
-    Let,
-    MatchCast,
     RelaxExpr,
     Tuple,
     TupleGetItem,
@@ -167,10 +165,7 @@ class Writer(Sizes):
         self._count = 0
         self._schemas: dict[str, Any] = {}
         self.uses: dict[RelaxExpr, int] = {}
-        self._bound: dict[Var, RelaxExpr] = {}
         for n in postorder(body):
-            if isinstance(n, Let):
-                self._bound[n.var] = n.value
             for child in below(n) if isinstance(n, RelaxExpr) else ():
                 if isinstance(child, RelaxExpr):
                     self.uses[child] = self.uses.get(child, 0) + 1
@@ -287,14 +282,10 @@ class Writer(Sizes):
         match e:
             case If(condition):
                 return [condition]
-            case Let(_, value, body):
-                return [value, body]
             case Function() | GlobalVar():
                 return []
             case Call(args=args):
                 return [a for a in args if a is not None]
-            case Var():
-                return [self._bound[e]] if e in self._bound else []
         return [n for n in below(e) if isinstance(n, RelaxExpr)]
 
     def _value(self, e: RelaxExpr) -> Results:
@@ -307,14 +298,8 @@ class Writer(Sizes):
                 return tuple([self.made[i] for i in items])
             case TupleGetItem(value, index):
                 return self.made[value][index]
-            case Let(_, value, body):
-                return self.made[body]
-            case MatchCast(value):
-                return self.made[value]
             case If():
                 return self._branch(e)
-            case Var() if e in self._bound:
-                return self.made[self._bound[e]]
             case Function() | GlobalVar():
                 return ""  # whoever calls it says that
         raise Unsupported(f"a {type(e).__name__} as a value; ONNX has tensors only")

@@ -1,0 +1,1 @@
+"""Classic names for writing models in formats of others."""
