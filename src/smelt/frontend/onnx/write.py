@@ -21,7 +21,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import postorder
 from smelt.ir.tables import import_modules
 from smelt.ir.types import TensorType
-from smelt.relax.graph_op import of_dialect
+from smelt.relax.graph_op import GraphOp, of_dialect
 from smelt.relax.host_ops import VM
 from smelt.relax.match_cast import resolve_match_cast
 from smelt.relax.nodes import Call, Function, incomplete, tensor_types
@@ -137,7 +137,7 @@ def _in_core(mod: IRModule) -> IRModule:
 
     def foreign(node: Any) -> bool:
         op = node.op if isinstance(node, Call) else None
-        return of_dialect(op) and op is not None and op.dialect is not VM
+        return isinstance(op, GraphOp) and of_dialect(op) and op.dialect is not VM
 
     while any(foreign(n) for f in functions_of(mod).values() for n in postorder(f)):
         mod = transform_functions(mod, lambda old, new: expanded(new) if foreign(new) else None)

@@ -33,6 +33,7 @@ from smelt.relax.nodes import (
     Function,
     GlobalVar,
     If,
+    Let,
     RelaxExpr,
     Tuple,
     TupleGetItem,
@@ -41,6 +42,7 @@ from smelt.relax.nodes import (
     memory_key,
     tensor_types,
 )
+from smelt.topi.registry import Op
 
 from .write_sizes import Sizes
 
@@ -67,6 +69,8 @@ def _adding(table: dict[str, list[Form]]) -> Callable[..., Callable[[Form], Form
 
     return written
 
+
+_LOOP = "a function that calls itself, or is a value: a loop that only the run counts"
 
 written = _adding(WRITERS)
 otherwise = _adding(LATER)
@@ -145,7 +149,8 @@ class Writer(Sizes):
 
     made      the names of what is written already
     label     the name of the call that is being written
-    uses      how often a value is used
+    current   that call; None where it is none of the program's own
+    users     what each value of the program is part of
     final     the names that values bear in the model, by working name
     problems  what has no form: the operator, why, and the names of the nodes
     """
@@ -164,11 +169,26 @@ class Writer(Sizes):
         self._memory: dict[Any, str] = {}
         self._count = 0
         self._schemas: dict[str, Any] = {}
-        self.uses: dict[RelaxExpr, int] = {}
+        self.current: Call | None = None
+        self.users: dict[RelaxExpr, list[RelaxExpr]] = {body: [body]}
         for n in postorder(body):
             for child in below(n) if isinstance(n, RelaxExpr) else ():
                 if isinstance(child, RelaxExpr):
-                    self.uses[child] = self.uses.get(child, 0) + 1
+                    self.users.setdefault(child, []).append(n)  # type: ignore[arg-type]
+
+    def used_once(self, x: RelaxExpr) -> bool:
+        """Whether one value alone is made of another."""
+        return len(self.users.get(x, ())) == 1
+
+    def only_cut(self, x: RelaxExpr) -> bool:
+        """Whether only the begin of a value is of interest, all that there is in it."""
+        users = self.users.get(x)
+        return bool(users) and all(
+            isinstance(u, Call)
+            and u.args[0] is x
+            and (u.callee == "strided_slice" or (u.callee == "vm.depend" and self.only_cut(u)))
+            for u in users or ()
+        )
 
     # -------------------------------------------------------------------------------- nodes
 
@@ -269,7 +289,7 @@ class Writer(Sizes):
             try:
                 self.made[v] = self._value(v)
             except Unsupported as error:
-                name = v.callee if isinstance(v, Call) else type(v).__name__
+                name = v.callee if isinstance(v, Call) else "loop"
                 at = self.problems.setdefault((name, str(error)), [])
                 at.append(getattr(v, "name", ""))
                 count = len(v.type.items) if isinstance(v.type, TupleType) else 0
@@ -282,7 +302,7 @@ class Writer(Sizes):
         match e:
             case If(condition):
                 return [condition]
-            case Function() | GlobalVar():
+            case Function() | GlobalVar() | Let():
                 return []
             case Call(args=args):
                 return [a for a in args if a is not None]
@@ -300,25 +320,26 @@ class Writer(Sizes):
                 return self.made[value][index]
             case If():
                 return self._branch(e)
+            case Var(name):
+                raise Unsupported(f"the variable {name}, which is no parameter")
             case Function() | GlobalVar():
                 return ""  # whoever calls it says that
-        raise Unsupported(f"a {type(e).__name__} as a value; ONNX has tensors only")
+        raise Unsupported(_LOOP)
 
     def _call(self, c: Call) -> Results:
         """A call by the first of its operator's writers that has a form for it."""
-        if isinstance(c.op, GlobalVar):
-            raise Unsupported("a function that calls itself: a loop that only the run counts")
-        if isinstance(c.op, Function | Var):
-            raise Unsupported("a call of a function that is a value")
+        if not isinstance(c.op, Op):
+            raise Unsupported(_LOOP)
         forms = forms_of(c.callee)
         if isinstance(c.op, GraphOp) and not isinstance(c.op, HostOp):
             expand = c.op.expand
             forms.append(lambda w, *args, **attrs: expand(c))
-        outer, self.label = self.label, c.name or self.label
+        outer = self.label, self.current
+        self.label, self.current = c.name or self.label, c
         try:
             return self.first_of(forms, c.args, c.attrs)
         finally:
-            self.label = outer
+            self.label, self.current = outer
 
     def first_of(
         self, forms: Sequence[Form], operands: Sequence[Any], attrs: Mapping[str, Any]

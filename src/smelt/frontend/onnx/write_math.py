@@ -326,7 +326,7 @@ def matmul(
 def gemm(w: Writer, a: RelaxExpr, b: RelaxExpr) -> Results:
     """A product of transposed matrices and what is added to it."""
     for x, bias in ((a, b), (b, a)):
-        if not is_call(x, "matmul") or w.uses.get(x, 2) != 1:
+        if not is_call(x, "matmul") or not w.used_once(x):
             continue
         turned = x.attrs["transpose_a"] or x.attrs["transpose_b"]
         shape, own = shape_of(x), shape_of(bias)
@@ -403,7 +403,9 @@ def _rescaled(
     half: RelaxExpr = folded(call("power", two, call("subtract", below, scalar(1, "int64"))))
     if rounding == "away":
         half = call("subtract", half, cast_to(call("less", value, scalar(0, "int64")), "int64"))
-    whole: RelaxExpr = call("floor_divide", call("add", value, half), folded(call("power", two, below)))
+    whole: RelaxExpr = call(
+        "floor_divide", call("add", value, half), folded(call("power", two, below))
+    )
     if twice:  # halves away from zero the second time
         half = folded(call("floor_divide", call("power", two, right), two))
         some = folded(call("greater", right, scalar(0, "int64")))

@@ -12,7 +12,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import Expr
 from smelt.relax.compose.common import cast_to, scalar
-from smelt.relax.nodes import RelaxExpr, call
+from smelt.relax.nodes import RelaxExpr, TupleGetItem, call, tensor_types
 
 from .write_graph import Form, Results, Writer, dtype_of, otherwise, plain, shape_of, written
 
@@ -39,7 +39,7 @@ def reshape_to(w: Writer, x: Any, have: Sequence[Any], want: Sequence[Any]) -> s
     return w.emit("Reshape", x, np.array(spec, np.int64))  # type: ignore[no-any-return]
 
 
-@written("reshape")
+@otherwise("reshape")
 def reshape(w: Writer, x: RelaxExpr, *, shape: Any) -> Results:
     """Another shape."""
     return reshape_to(w, x, shape_of(x), shape)
@@ -351,22 +351,40 @@ def sizes(w: Writer, *numbers: RelaxExpr, where: str) -> Results:
 # ------------------------------------------------------------------------- sizes the data decide
 
 
-@written("argwhere")
-def argwhere(w: Writer, x: RelaxExpr) -> Results:
-    """The positions that are there, and how many they are."""
-    found = w.emit("Transpose", w.emit("NonZero", x), perm=(1, 0))
-    return found, _count(w, found)
-
-
 def _count(w: Writer, rows: str) -> str:
     shape = w.emit("Shape", rows)
     return w.emit("Gather", shape, np.array(0, np.int64), axis=0)  # type: ignore[no-any-return]
 
 
+def _with_room(w: Writer, found: str, index: int, blank: int = 0) -> str:
+    """A result of the call that is being written, as long as it says: with numbers behind what
+    there is. Where only that is looked at, it stays as it is."""
+    c = w.current
+    assert c is not None
+    items = [u for u in w.users.get(c, ()) if isinstance(u, TupleGetItem)]
+    if items and all(w.only_cut(u) for u in items if u.index == index):
+        return found
+    t = tensor_types(c.type)[index]
+    room = w.emit(
+        "Sub", w.size(plain(t.shape)[0]), w.emit("Reshape", _count(w, found), np.array([1]))
+    )
+    begins, rest = np.zeros(t.rank, np.int64), np.zeros(t.rank - 1, np.int64)
+    pads = w.emit("Concat", begins, room, rest, axis=0)
+    return w.emit("Pad", found, pads, w.number(blank, t.dtype))  # type: ignore[no-any-return]
+
+
+@written("argwhere")
+def argwhere(w: Writer, x: RelaxExpr) -> Results:
+    """The positions that are there, and how many they are."""
+    found = w.emit("Transpose", w.emit("NonZero", x), perm=(1, 0))
+    return _with_room(w, found, 0), _count(w, found)
+
+
 def _distinct(w: Writer, x: RelaxExpr, sorted: bool, axis: int | None) -> Results:
-    """Every result has what is there, and nothing behind."""
+    """Values, where they come first, which is which, how often they come, and how many they are."""
     values, first, inverse, often = w.emit("Unique", x, results=4, axis=axis, sorted=int(sorted))
-    return values, first, inverse, often, _count(w, values)
+    found = [_with_room(w, v, n) for n, v in ((0, values), (1, first), (3, often))]
+    return found[0], found[1], inverse, found[2], _count(w, values)
 
 
 @written("unique")
@@ -397,4 +415,5 @@ def non_max_suppression(
         "NonMaxSuppression", boxes, scores, np.array([most]), np.array([iou_threshold], np.float32),
         least, center_point_box=int(center_point_box),
     )  # fmt: skip
-    return found, w.emit("Reshape", _count(w, found), np.array([1]))
+    count = w.emit("Reshape", _count(w, found), np.array([1]))
+    return _with_room(w, found, 0, -1), count

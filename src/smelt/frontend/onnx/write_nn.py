@@ -122,7 +122,7 @@ def conv_transpose(
 def conv_bias(w: Writer, a: RelaxExpr, b: RelaxExpr) -> Results:
     """A convolution and a number for each of its channels."""
     for x, bias in ((a, b), (b, a)):
-        if not is_call(x, *CONVOLUTIONS) or w.uses.get(x, 2) != 1 or not dt.is_float(dtype_of(x)):
+        if not is_call(x, *CONVOLUTIONS) or not w.used_once(x) or not dt.is_float(dtype_of(x)):
             continue
         shape, own = shape_of(x), shape_of(bias)
         fits = own in ((shape[1], *[1] * (len(shape) - 2)), (1, shape[1], *[1] * (len(shape) - 2)))
