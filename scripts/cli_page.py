@@ -104,6 +104,10 @@ EXAMPLES = {
     "convert": """\
         smelt convert model.tflite -o model.onnx
         smelt convert model.onnx --opset 17 -o older.onnx""",
+    "quantize": """\
+        smelt quantize model.onnx --data samples.npz -o model.int8.onnx
+        smelt quantize model.onnx --data samples.npz --max-drop 0.5 --page report.html -o int8.onnx
+        smelt quantize model.onnx --activations float32 --weights int4 -o model.int4.onnx""",
     "why": """\
         smelt why model.onnx
         smelt why model.onnx fused_matmul_add --measure --threads 1""",

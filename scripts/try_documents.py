@@ -40,10 +40,19 @@ DECODER = """<ir_version: 9, opset_import: ["" : 18]>
 
 
 def image() -> None:
-    """What the README speaks of: a ResNet-18, a picture for it, a model with a cache."""
+    """What the README speaks of: a ResNet-18, pictures for it, a model with a cache."""
     onnx.save(resnet18(), "resnet18.onnx")
     onnx.save(onnx.parser.parse_model(DECODER), "decoder.onnx")
     np.save("x.npy", np.random.default_rng(0).random((1, 3, 224, 224), np.float32))
+    noise = np.random.default_rng(0).standard_normal((8, 1, 3, 224, 224)) / 9
+    np.savez("samples.npz", x=np.cumsum(noise, axis=-1).astype("float32"))
+
+
+def pictures() -> None:
+    """The same, and a model with one product instead of the cache."""
+    layer()
+    image()
+    os.replace("tiny.onnx", "decoder.onnx")
 
 
 def rows() -> None:
@@ -62,6 +71,7 @@ def layer() -> None:
     onnx.save(model, "model.onnx")
     onnx.save(model, "tiny.onnx")
     np.save("x.npy", np.ones((5, 64), np.float32))
+    np.savez("samples.npz", x=random.standard_normal((16, 64)).astype("float32"))
 
 
 FILES = {
@@ -72,6 +82,7 @@ FILES = {
     "docs/artifacts.md": layer,
     "docs/onnx.md": layer,
     "docs/cli.md": layer,
+    "docs/quantization.md": pictures,
 }
 """The pages that are tried, and what a reader of each has already."""
 

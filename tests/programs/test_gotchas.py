@@ -76,12 +76,6 @@ def test_only_export_library_deploys(tmp_path):
         refused(run, "export_library(path) writes it to a file")
 
 
-def test_calibration_is_not_there_yet():
-    refused(lambda: relay.quantize, "smelt.relay.quantize is not there yet", "calibrated")
-    with pytest.raises(ImportError, match="calibrated"):
-        importlib.import_module("tvm.relay.quantize")
-
-
 def test_other_machines_say_what_is_missing():
     refused(
         lambda: relay.build(network(), "llvm -mtriple=aarch64-linux-gnu", params=WEIGHTS),

@@ -18,10 +18,6 @@ COMMANDS = {
         "Compile a model, and write it as a shared library or an object file.",
     ),
     "run": ("run:run", "Run a model once."),
-    "quantize": (
-        "quantize:quantize",
-        "Quantize a model with samples of its inputs, and write it as an ONNX model.",
-    ),
     "check": (
         "check:check",
         "Say what of a model works, and compare its results with onnxruntime's or TFLite's.",
@@ -36,6 +32,10 @@ COMMANDS = {
         "Print a model as it stands at some stage of the compiler, or write a page of all of it.",
     ),
     "convert": ("convert:convert", "Write a model as a standard ONNX model."),
+    "quantize": (
+        "quantize:quantize",
+        "Quantize a model with samples of its inputs, and write it as an ONNX model.",
+    ),
     "why": (
         "why:why",
         "Print how kernels are scheduled, what else fits and is predicted to take longer, and what "

@@ -43,6 +43,13 @@ class How:
     weight_scale: Annotated[
         str, typer.Option(help=f"What of weights has a scale: {_listed(WEIGHT_SCALES)}.")
     ] = _USUAL.weight_scale
+    narrow: Annotated[
+        bool,
+        typer.Option(
+            "--narrow",
+            help="Weights lie between -63 and 63: for runtimes that saturate sums of two products.",
+        ),
+    ] = False
     block: Annotated[
         int, typer.Option(help="With activations in floats: so many weights share a scale.")
     ] = _USUAL.block
@@ -145,9 +152,9 @@ def _print(report: Report, seconds: float) -> None:
     for note in report.notes:
         notice(note)
     before, after = report.bytes
+    how = report.method + (f", {report.samples} samples" if report.samples else "")
     say(
-        f"{report.quantized} of {len(report.layers)} layers quantized ({report.method}, "
-        f"{report.samples} samples) in {seconds:.1f} s; weights {megabytes(before)} -> "
+        f"{report.quantized} of {len(report.layers)} layers quantized ({how}) in {seconds:.1f} s; weights {megabytes(before)} -> "
         f"{megabytes(after)}"
     )
     if report.distance is not None:

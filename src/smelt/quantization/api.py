@@ -27,6 +27,7 @@ class SettingValues(TypedDict, total=False):
     weights: str
     symmetric: bool
     weight_scale: str
+    narrow: bool
     block: int
     bias_correction: bool
     equalize: bool

@@ -182,16 +182,16 @@ class _Insertion:
         shape = (-1, *[1] * behind)
         b = plain + more
         if self.switch is not None:
-            both = [constant(v.astype(np.float32).reshape(shape)) for v in (b, plain)]
-            return self._chosen(*both, frozenset([layer.name]))
+            on, off = (constant(v.astype(np.float32).reshape(shape)) for v in (b, plain))
+            return self._chosen(on, off, frozenset([layer.name]))
         w = self.plan.weights_of(layer)
         scale = np.float32(self.plan.of(layer.x).scale) * w.scale
         limit = 2.0**_BIAS_BITS * 2 - 1
         q = np.clip(np.round(b / scale.astype(np.float64)), -limit, limit).astype(np.int32)
         kept = layer.bias and bias_of(layer, layer.bias)
-        held = constant(q.reshape(shape), kept.name if kept else f"{layer.name}_bias")
-        return call("dequantize", held, constant(np.asarray(scale, np.float32)),
-                    axis=0)  # fmt: skip
+        held = constant(q, kept.name if kept else f"{layer.name}_bias")
+        floats = call("dequantize", held, constant(np.asarray(scale, np.float32)), axis=0)
+        return call("reshape", floats, shape=(q.size, *shape[1:])) if behind else floats
 
 
 def _dequantized(c: Constant, w: Weights) -> Call:

@@ -163,6 +163,6 @@ def describe_layers(
         s = found.get(plan.points.groups.find(inside.x))
         cut = None if s is None or s.counts is None else 100 * s.beyond(*ends)
         result = plan.of(inside.result).range if inside.result in plan.points.values else None
-        rows.append(LayerReport(name, layer.call.callee, shape, f"int{plan.bits}", "", ends, result,
+        rows.append(LayerReport(name, layer.call.callee, shape, "int8", "", ends, result,
                                 cut, noise.get(name), cost.get(name)))  # fmt: skip
     return rows

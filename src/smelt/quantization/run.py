@@ -245,7 +245,7 @@ class _Run:
             ends = METHODS[s.method](stats, 256)
             what = f"the value {_name(leader)!r} (of {', '.join(sorted(points.values[leader]))})"
             affine[leader] = affine_of(ends, s.activations, s.symmetric, what)
-        plan = Plan(points, affine, 8, s.weight_scale, s.method == "mse", tables_of(self.f))
+        plan = Plan(points, affine, s.bits, s.weight_scale, s.method == "mse", tables_of(self.f))
         if s.bias_correction:
             plan.bias = corrections(plan, found)
         return plan

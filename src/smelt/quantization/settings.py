@@ -29,6 +29,8 @@ class Settings:
     symmetric    zero points of activations are 0
     weight_scale each output "channel" of weights has a scale of its own, there is one for the whole
                  "tensor", or one that is a power of two: "power2"
+    narrow       weights lie between -63 and 63, for runtimes that add two products in 16 bits and
+                 saturate (onnxruntime on processors without VNNI); smelt does not need it
     block        with activations in floats: so many weights of a column share a scale; all of them
                  where it does not divide the column
     bias_correction  biases make up for what rounded weights take away on average
@@ -51,6 +53,7 @@ class Settings:
     weights: str = "int8"
     symmetric: bool = False
     weight_scale: str = "channel"
+    narrow: bool = False
     block: int = 32
     bias_correction: bool = True
     equalize: bool = False
@@ -61,6 +64,11 @@ class Settings:
     metric: Metric | None = None
     samples: int | None = None
     compare: bool = True
+
+    @property
+    def bits(self) -> int:
+        """The bits of weights in products of integers."""
+        return 7 if self.narrow else 8
 
     def __post_init__(self) -> None:
         check_method(self.method)
