@@ -1,14 +1,14 @@
 """Results beside a reference: how far they are apart, where, and how far they may be."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 
 from smelt.cli.results import Array, errors
-from smelt.frontend.common import Graph
+from smelt.frontend.common import Graph, ModelNode
 from smelt.ir import dtype as dt
 
 _STEPS = 64
@@ -75,19 +75,46 @@ def tolerances(model: Graph, outputs: Sequence[Array], given: float | None) -> l
     """How far each output may be from the reference, relative to its largest element.
 
     Roundings of the coarsest float type in the model add up, as a random walk does, over the
-    layers of the longest path; whole numbers have to be equal. given: for all, instead.
+    layers of the longest path; whole numbers have to be equal. In a quantized model a sum that lies
+    between two steps is rounded to either, and these steps add up likewise. given: for all, instead.
     """
     kinds = {i.dtype for i in model.inputs}
     kinds |= {dt.from_numpy(a.dtype) for a in model.arrays.values()}
     floats = [k for k in kinds | {"float32"} if dt.is_float(k)]
     steps = _STEPS * math.sqrt(_depth(model))
     found = []
-    for a in outputs:
+    for name, a in zip(model.outputs, outputs, strict=True):
         own = dt.from_numpy(a.dtype)
         exact = not dt.is_float(own)
         unit = 0.0 if exact else max(_unit(k) for k in {own, *floats})
-        found.append(unit * steps if given is None else given)
+        allowed = max(unit * steps, _step(model, name, a))
+        found.append(allowed if given is None else given)
     return found
+
+
+_QUANTIZES = ("QuantizeLinear", "DynamicQuantizeLinear")
+
+
+def _rounds(step: ModelNode) -> bool:
+    """Whether a node quantizes."""
+    return step.op in _QUANTIZES or step.op.startswith("QLinear")
+
+
+def _step(model: Graph, name: str, a: Array) -> float:
+    """How far rounding to steps brings a result, relative to its largest element: a result that is
+    quantized by its own steps, one in floats behind quantized values by those of 8 bits; 0: nothing
+    is quantized."""
+    depth = _depth(model, _rounds)
+    if not a.size or not depth:
+        return 0.0
+    last = next((s for s in model.steps if name in s.outputs), None)
+    most = float(np.abs(a.astype(np.float64)).max()) or 1.0
+    step = most / 255
+    if a.dtype.kind in "iu":
+        step = 1.0 if last is not None and _rounds(last) else 0.0
+    elif last is not None and last.op == "DequantizeLinear" and last.inputs[1] in model.arrays:
+        step = float(model.arrays[last.inputs[1]].max())
+    return 1.001 * step * math.sqrt(depth) / max(most - step, step, 1e-30)
 
 
 def _unit(kind: str) -> float:
@@ -95,10 +122,11 @@ def _unit(kind: str) -> float:
     return float(ml_dtypes.finfo(dt.to_numpy(kind)).eps)
 
 
-def _depth(model: Graph) -> int:
-    """The nodes on the longest path; nodes stand in the order of the file, operands first."""
+def _depth(model: Graph, counts: Callable[[ModelNode], bool] = lambda step: True) -> int:
+    """The nodes that count on the longest path; nodes stand in the order of the file, operands
+    first."""
     deep: dict[str, int] = {}
     for step in model.steps:
-        below = 1 + max([deep.get(n, 0) for n in step.inputs], default=0)
+        below = counts(step) + max([deep.get(n, 0) for n in step.inputs], default=0)
         deep.update(dict.fromkeys(step.outputs, below))
     return max(deep.values(), default=1)
