@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.errors import Unsupported
+from smelt.relax.compose.common import cast_to
 from smelt.relax.nodes import RelaxExpr, call
 
-from .write_graph import Results, Writer, plain, shape_of, written
+from .write_graph import Results, Writer, dtype_of, plain, shape_of, written
 from .write_nn import placed
 
 
@@ -50,6 +51,8 @@ def _scaled(extent: int, scale: float) -> int:
 @written("affine_grid")
 def affine_grid(w: Writer, theta: RelaxExpr, *, size: Any, align_corners: bool) -> Results:
     """AffineGrid; the channels do not count."""
+    if align_corners and 1 in plain(size):
+        raise Unsupported("a grid of one point between corners; ONNX leaves it undefined")
     full = w.ints((shape_of(theta)[0], 1, *plain(size)))
     return w.emit("AffineGrid", theta, full, align_corners=int(align_corners))
 
@@ -71,16 +74,22 @@ def roi_align(
     boxes = call("strided_slice", rois, axes=(1,), begin=(1,), end=(5,), strides=(1,))
     first = call("strided_slice", rois, axes=(1,), begin=(0,), end=(1,), strides=(1,))
     numbers = call("cast", call("squeeze", first, axes=(1,)), dtype="int64")
-    return w.emit("RoiAlign", x, boxes, numbers, output_height=size[0], output_width=size[1],
-                  spatial_scale=float(scale), sampling_ratio=int(samples),
-                  mode="avg" if mode == "avg" else "max",
-                  coordinate_transformation_mode=how)  # fmt: skip
+    attrs = {"output_height": size[0], "output_width": size[1], "sampling_ratio": int(samples),
+             "spatial_scale": float(scale), "mode": "avg" if mode == "avg" else "max",
+             "coordinate_transformation_mode": how}  # fmt: skip
+    return w.emit("RoiAlign", x, cast_to(boxes, dtype_of(x)), numbers, **attrs)
 
 
 @written("roi_pool")
 def roi_pool(w: Writer, x: RelaxExpr, rois: RelaxExpr, *, size: Any, scale: float) -> Results:
     """MaxRoiPool."""
-    return w.emit("MaxRoiPool", x, rois, pooled_shape=tuple(size), spatial_scale=float(scale))
+    return w.emit(
+        "MaxRoiPool",
+        x,
+        cast_to(rois, dtype_of(x)),
+        pooled_shape=tuple(size),
+        spatial_scale=float(scale),
+    )
 
 
 @written("deformable_conv2d")
@@ -124,14 +133,13 @@ def stft(
 ) -> Results:  # fmt: skip
     """STFT, whose frames stand before the frequencies."""
     shape = shape_of(x)
+    if len(shape) != 2:
+        raise Unsupported(f"signals of {len(shape)} dimensions; ONNX has [batch, length]")
     if normalized:
         return call("stft", x, window, n_fft=n_fft, hop_length=hop_length, onesided=onesided) * (
             float(n_fft) ** -0.5
         )
-    rows = call("reshape", x, shape=(-1 if len(shape) != 2 else shape[0], shape[-1], 1))
+    rows = call("reshape", x, shape=(*shape, 1))
     made = w.emit("STFT", rows, np.array(hop_length), window, w.scalar_size(n_fft),
                   onesided=int(onesided))  # fmt: skip
-    turned = w.emit("Transpose", made, perm=(0, 2, 1, 3))
-    if len(shape) == 2:
-        return turned
-    raise Unsupported(f"signals of the shape {shape}; ONNX has [batch, length]")
+    return w.emit("Transpose", made, perm=(0, 2, 1, 3))

@@ -162,7 +162,7 @@ def _shift(left: bool) -> Form:
         last = dt.bits(own) - 1
         inside = call("equal", call("clip", b, min=0, max=last), b)
         count = call("where", inside, b, scalar(last, dtype_of(b)))
-        powers = constant(np.minimum(2.0 ** np.arange(last + 1), 2.0**62).astype(np.int64))
+        powers = constant(np.left_shift(np.int64(1), np.arange(last + 1)))
         factor, wide = call("gather", powers, count, axis=0), cast_to(a, "int64")
         if left:
             made = cast_to(call("multiply", wide, factor), own)
@@ -185,14 +185,19 @@ written("left_shift")(_shift(True))
 written("right_shift")(_shift(False))
 
 
-def _half_away(x: RelaxExpr) -> RelaxExpr:
-    return call("sign", x) * call("floor", call("abs", x) + 0.5)
+def _half_up(x: RelaxExpr) -> RelaxExpr:
+    """The nearest whole number, the larger one of two; x + 1/2 might be rounded itself."""
+    whole = call("floor", x)
+    above = call("greater_equal", call("subtract", x, whole), scalar(0.5, dtype_of(x)))
+    return call("add", whole, call("cast", above, dtype=dtype_of(x)))
 
 
 @otherwise("round")
 def round_(w: Writer, x: RelaxExpr, *, mode: str) -> Results:
     """Halves to the larger number, or away from zero."""
-    return {"up": lambda v: call("floor", v + 0.5), "away": _half_away}[mode](x)
+    if mode == "up":
+        return _half_up(x)
+    return call("sign", x) * _half_up(call("abs", x)) if mode == "away" else None
 
 
 @otherwise("gelu")
@@ -208,6 +213,18 @@ def _floor_divided(a: RelaxExpr, b: RelaxExpr) -> RelaxExpr:
     if dt.is_float(dtype_of(a)):
         return call("floor", call("divide", a, b))
     return call("divide", call("subtract", a, call("mod", a, b)), b)
+
+
+def _of_bits(core: str, a: RelaxExpr, b: RelaxExpr) -> RelaxExpr | None:
+    return call(core, a, b) if dtype_of(a) == "bool" else None
+
+
+def _widened(core: str, x: RelaxExpr, **attrs: Any) -> RelaxExpr | None:
+    """Small numbers as larger ones."""
+    kind = "float32" if dt.is_float(dtype_of(x)) else "int32"
+    if dt.width(dtype_of(x)) >= dt.width(kind):
+        return None
+    return call("cast", call(core, call("cast", x, dtype=kind), **attrs), dtype=dtype_of(x))
 
 
 _COMPOSED: dict[str, Any] = {
@@ -230,6 +247,10 @@ _COMPOSED: dict[str, Any] = {
     "mish": lambda x: x * call("tanh", call("softplus", x)),
     "celu": lambda x, alpha: call("relu", x) + call("minimum", scalar(0, dtype_of(x)), (
         call("exp", x * (1 / alpha)) - 1.0) * alpha),
+    "bitwise_and": lambda a, b: _of_bits("logical_and", a, b),
+    "bitwise_or": lambda a, b: _of_bits("logical_or", a, b),
+    "cumsum": lambda x, **attrs: _widened("cumsum", x, **attrs),
+    "cumprod": lambda x, **attrs: _widened("cumprod", x, **attrs),
     "bitwise_not": lambda x: call("bitwise_xor", x, scalar(-1, dtype_of(x))),
 }  # fmt: skip
 """Operators made of others, asked behind ONNX's own."""
@@ -246,19 +267,20 @@ for _core, _made in _COMPOSED.items():
 # ----------------------------------------------------------------------------------- reductions
 
 
-def _reduction(name: str) -> Form:
+def _reduction(name: str, core: str) -> Form:
     def form(w: Writer, x: RelaxExpr, *, axes: Any, keepdims: bool) -> Results:
         rank = len(shape_of(x))
-        places = None if axes is None or len(axes) == rank > 0 else np.array(axes, np.int64)
-        none = places is not None and not places.size
-        return w.emit(name, x, places, keepdims=int(keepdims),
-                      noop_with_empty_axes=1 if none else None)  # fmt: skip
+        if axes is not None and not axes and rank:  # ONNX means all by that
+            longer = call("expand_dims", x, axes=(rank,))
+            return call(core, longer, axes=(rank,), keepdims=False)
+        places = None if axes is None or len(axes) == rank else np.array(axes, np.int64)
+        return w.emit(name, x, places, keepdims=int(keepdims))
 
     return form
 
 
 for _name, _core in REDUCTIONS.items():
-    otherwise(_core)(_reduction(_name))
+    otherwise(_core)(_reduction(_name, _core))
 
 
 @written("mean")
@@ -297,9 +319,9 @@ written("cumprod")(_cumulative("CumProd"))
 
 
 def _turned(w: Writer, x: RelaxExpr, turn: bool) -> Any:
-    if not turn:
-        return x
     rank = len(shape_of(x))
+    if not turn or rank < 2:
+        return x
     return call("transpose", x, axes=(*range(rank - 2), rank - 1, rank - 2))
 
 
@@ -407,6 +429,7 @@ def _rescaled(
         "floor_divide", call("add", value, half), folded(call("power", two, below))
     )
     if twice:  # halves away from zero the second time
+        whole = cast_to(cast_to(whole, "int32"), "int64")
         half = folded(call("floor_divide", call("power", two, right), two))
         some = folded(call("greater", right, scalar(0, "int64")))
         down = call("logical_and", some, call("less", whole, scalar(0, "int64")))

@@ -48,7 +48,8 @@ def reshape(w: Writer, x: RelaxExpr, *, shape: Any) -> Results:
 @written("transpose")
 def transpose(w: Writer, x: RelaxExpr, *, axes: Any) -> Results:
     """Dimensions in another order."""
-    return w.emit("Transpose", x, perm=None if axes is None else tuple(axes))
+    rank = len(shape_of(x))
+    return w.emit("Transpose", x, perm=None if axes is None else tuple([a % rank for a in axes]))
 
 
 @written("squeeze")
@@ -81,6 +82,9 @@ def strided_slice(
     if not axes:
         return x
     steps = None if strides is None or all(s == 1 for s in strides) else w.ints(strides)
+    if steps is not None:  # in front of the first element; -1 would be the last one
+        back = zip(plain(end), plain(strides), strict=True)
+        end = [INT_MIN if isinstance(e, int) and e < 0 and s < 0 else e for e, s in back]
     return w.emit("Slice", x, w.ints(begin), w.ints(end), w.ints(axes), steps)
 
 
@@ -93,7 +97,15 @@ def flip(w: Writer, x: RelaxExpr, *, axes: Any) -> Results:
 
 @written("pad")
 def pad(w: Writer, x: RelaxExpr, *, pads: Any, mode: str, value: float) -> Results:
-    """A border; what stands in it."""
+    """A border; what stands in it. Negative numbers cut elements off, last of all."""
+    below = [min(p, 0) if isinstance(p, int) else 0 for p in plain(pads)]
+    if mode != "constant" and any(below):
+        wide = call("pad", x, pads=[max(p, 0) if isinstance(p, int) else p for p in plain(pads)],
+                    mode=mode)  # fmt: skip
+        rank = len(below) // 2
+        end = [e + b for e, b in zip(shape_of(wide), below[rank:], strict=True)]
+        return call("strided_slice", wide, axes=tuple(range(rank)), end=tuple(end),
+                    begin=tuple([-b for b in below[:rank]]))  # fmt: skip
     if mode == "symmetric" or (mode == "wrap" and w.opset < 19):
         return _copied_border(x, plain(pads), mode)
     blank = w.number(value, x) if mode == "constant" and value != 0 else None
@@ -143,6 +155,35 @@ def broadcast_to(w: Writer, x: RelaxExpr, *, shape: Any) -> Results:
 def trilu(w: Writer, x: RelaxExpr, *, k: Any, upper: bool) -> Results:
     """One side of a diagonal."""
     return w.emit("Trilu", x, w.scalar_size(k), upper=int(upper))
+
+
+@written("dilate")
+def dilate(w: Writer, x: RelaxExpr, *, strides: Any, value: float) -> Results:
+    """Elements apart: each with numbers behind it, those behind the last cut off."""
+    for d, s in enumerate(strides):
+        shape = shape_of(x)
+        if s == 1:
+            continue
+        rank = len(shape) + 1
+        apart = call("expand_dims", x, axes=(d + 1,))
+        behind = tuple([s - 1 if k == rank + d + 1 else 0 for k in range(2 * rank)])
+        long = (*shape[:d], shape[d] * s, *shape[d + 1 :])
+        x = call("reshape", call("pad", apart, pads=behind, value=value), shape=long)
+        end = (shape[d] - 1) * s + 1
+        x = call("strided_slice", x, axes=(d,), begin=(0,), end=(end,), strides=(1,))
+    return x
+
+
+@written("searchsorted")
+def searchsorted(
+    w: Writer, ordered: RelaxExpr, values: RelaxExpr, *, right: bool, dtype: str
+) -> Results:
+    """How many elements stand in front of a value."""
+    rows = call("expand_dims", values, axes=(len(shape_of(values)),))
+    if len(shape_of(ordered)) > 1:
+        ordered = call("expand_dims", ordered, axes=(len(shape_of(ordered)) - 1,))
+    smaller = call("less_equal" if right else "less", ordered, rows)
+    return call("sum", call("cast", smaller, dtype=dtype), axes=(-1,), keepdims=False)
 
 
 @otherwise("space_to_depth", "depth_to_space")
@@ -272,18 +313,13 @@ def invert_permutation(w: Writer, x: RelaxExpr) -> Results:
 
 @written("diagonal")
 def diagonal(w: Writer, x: RelaxExpr, *, axes: Any) -> Results:
-    """Elements whose two indices are equal, along the last dimension."""
-    rank = len(shape_of(x))
-    a, b = [d % rank for d in axes]
-    first = min(shape_of(x)[a], shape_of(x)[b]) if a != b else None
-    if not isinstance(first, int):
-        raise Unsupported("a diagonal of symbolic size")
-    order = (a, b, *[d for d in range(rank) if d not in (a, b)])
-    turned = call("transpose", x, axes=order)
-    pairs = np.stack([np.arange(first)] * 2, -1)
-    made = w.emit("GatherND", turned, pairs)
-    back = (*range(1, rank - 1), 0)
-    return w.emit("Transpose", made, perm=back) if rank > 2 else made
+    """Elements whose two indices are equal: all others are 0 in a sum along the second."""
+    shape, places = shape_of(x), [a % len(shape_of(x)) for a in axes]
+    n = shape[places[0]]
+    ones = call("cast", call("eye", rows=n, columns=n, dtype="int32"), dtype="bool")
+    mask = call("reshape", ones, shape=tuple([n if d in places else 1 for d in range(len(shape))]))
+    kept = call("where", mask, x, scalar(0, dtype_of(x)))
+    return call("sum", kept, axes=(places[1],), keepdims=False)
 
 
 # --------------------------------------------------------------------------------- made of nothing

@@ -70,12 +70,12 @@ def conv(
     where["group"] = groups
     if all(isinstance(e, int) for e in shape_of(k)[2:]):
         where["kernel_shape"] = shape_of(k)[2:]
-    bytes_ = all(dtype_of(v) in ("int8", "uint8") for v in (x, k))
-    if bytes_ and out_dtype == "int32":
-        return w.emit("ConvInteger", x, k, **where)
     if not dt.is_float(out_dtype or dtype_of(x)):
-        (a, za), (b, zb) = centred(x), centred(k)
-        return w.emit("ConvInteger", a, b, za, zb, **where)
+        if dt.bits(out_dtype or dtype_of(x)) > 32:
+            raise Unsupported("a convolution with sums of 64 bits; ONNX has sums of int32")
+        (a, za), (b, zb), kind = centred(x), centred(k), out_dtype or dtype_of(x)
+        made = w.emit("ConvInteger", a, b, za, zb, **where)
+        return made if kind == "int32" else w.as_type(made, kind)
     return w.emit("Conv", *_floats(x, k, out_dtype), bias, **where)
 
 
@@ -154,7 +154,10 @@ def _pool(name: str, core: str) -> Form:
     ) -> Results:  # fmt: skip
         rank = len(kernel)
         wide = [p for p, k in zip(pads, (*kernel, *kernel), strict=False) if p >= k]
-        if wide and (core == "max_pool" or attrs.get("count_include_pad") or core == "lp_pool"):
+        if wide and attrs.get("count_include_pad") is False:
+            raise Unsupported(f"pads={tuple(pads)}, as wide as the window {tuple(kernel)}, that do "
+                              "not count")  # fmt: skip
+        if wide:
             border = 0.0
             if core == "max_pool":
                 own = dtype_of(x)
@@ -195,8 +198,15 @@ def _adaptive(op: str, whole: str) -> Form:
         if all(isinstance(e, int) and e % s == 0 for e, s in zip(image, size, strict=True)):
             kernel = tuple([e // s for e, s in zip(image, size, strict=True)])
             return call(op, x, kernel=kernel, strides=kernel)
-        raise Unsupported(f"windows that cover {image} in {tuple(size)} parts; ONNX has windows of "
-                          "one size, so the parts have to divide the image")  # fmt: skip
+        fixed = all(isinstance(e, int) for e in image)
+        if not fixed or (whole == "mean" and not dt.is_float(dtype_of(x))):
+            raise Unsupported(f"{tuple(size)} windows of several sizes on a {dtype_of(x)} image of "
+                              f"{tuple(map(str, image))}")  # fmt: skip
+        for d, (e, n) in enumerate(zip(image, size, strict=True), 2):
+            cuts = [(i * e // n, -(-(i + 1) * e // n)) for i in range(n)]
+            parts = [call("strided_slice", x, axes=(d,), begin=(a,), end=(b,)) for a, b in cuts]
+            x = call("concat", *[call(whole, p, axes=(d,), keepdims=True) for p in parts], axis=d)
+        return x
 
     return form
 

@@ -27,6 +27,5 @@ def lowered(node: Node, w: Writer) -> list[Node]:
     data = w.constants.get(node.inputs[1])
     if data is None:
         raise Unsupported(f"{node.op} with computed {name} comes with operator set {since}")
-    attrs = {k: v for k, v in node.attrs.items() if k != "noop_with_empty_axes"}
-    attrs[name] = [int(v) for v in np.ravel(data)]
+    attrs = {**node.attrs, name: [int(v) for v in np.ravel(data)]}
     return [Node(node.op, node.inputs[:1], node.outputs, attrs, node.label)]
