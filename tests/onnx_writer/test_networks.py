@@ -78,9 +78,9 @@ def test_a_detector_gives_the_boxes_that_are_left() -> None:
 
 
 @pytest.mark.parametrize("opset", [11, 13, 17, 18, 20, 24])
-@pytest.mark.parametrize("name", ["mobilenet", "inception", "llama", "bert"])
+@pytest.mark.parametrize("name", ["mobilenet", "inception", "llama", "bert", "yolo", "unet"])
 def test_a_network_of_another_operator_set(name: str, opset: int) -> None:
-    build, feeds = NETWORKS[name]
+    build, feeds = ALL[name]
     model, given = build("n"), feeds(2)
     for made in both(model, opset):
         assert made.opset_import[0].version == opset

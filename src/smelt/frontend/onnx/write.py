@@ -39,7 +39,7 @@ NEWEST = onnx.defs.onnx_opset_version()
 APART = 2**31 - 2**20
 """Bytes of constants from which on they lie in a file of their own: a message holds less than
 2 GiB."""
-ENDING = ".data"
+ENDING, PAGE = ".data", 4096
 
 import_modules(__package__ or "", [str(Path(__file__).parent)], "write_")  # they enter themselves
 
@@ -82,35 +82,57 @@ def save(
 
 
 def put(model: onnx.ModelProto, path: str | os.PathLike[str]) -> None:
-    """A model as a file; constants beyond 2 GB lie in PATH.data beside it, the message stays whole.
+    """A model as a file; constants beyond 2 GB lie in PATH.data beside it.
 
     What fails leaves the place as it was.
     """
     check_target(path, (".onnx",), "model.onnx")
-    tensors = model.graph.initializer
-    if sum(len(t.raw_data) for t in tensors) >= APART:
+    if sum(len(t.raw_data) for t in model.graph.initializer) >= APART:
         beside = Path(path).with_name(Path(path).name + ENDING)
-        whole, model = model, onnx.ModelProto()
-        model.CopyFrom(whole)
-        tensors = model.graph.initializer
-        write_file(beside, lambda file: _put_apart(tensors, beside.name, file.write))
+        places = _places(model.graph.initializer)
+        write_file(beside, lambda file: _put_apart(model.graph.initializer, places, file.write))
+        model = _referring(model, places, beside.name)
     write_file(path, lambda file: file.write(model.SerializeToString(deterministic=True)))
 
 
-def _put_apart(tensors: Any, name: str, write: Callable[[bytes], object]) -> None:
-    """The bytes of large constants into a file; the messages say where they stand."""
-    at = 0
+def _places(tensors: Iterable[onnx.TensorProto]) -> dict[str, int]:
+    """Where the large constants lie in a file of their own, in bytes from its begin."""
+    found, at = {}, 0
     for t in tensors:
-        if len(t.raw_data) < 1024:
+        if len(t.raw_data) >= PAGE:
+            found[t.name] = at
+            at += -(-len(t.raw_data) // PAGE) * PAGE
+    return found
+
+
+def _put_apart(
+    tensors: Iterable[onnx.TensorProto], places: Mapping[str, int], write: Callable[[bytes], object]
+) -> None:
+    """The bytes of the large constants."""
+    for t in tensors:
+        if t.name in places:
+            write(t.raw_data + b"\0" * (-len(t.raw_data) % PAGE))
+
+
+def _referring(model: onnx.ModelProto, places: Mapping[str, int], location: str) -> onnx.ModelProto:
+    """A model that says of its large constants where they lie."""
+    g = model.graph
+    made = _of_parts(model, helper.make_graph(g.node, g.name, g.input, g.output))
+    for t in g.initializer:
+        if t.name not in places:
+            made.graph.initializer.append(t)
             continue
-        gap = -at % 4096
-        data = t.raw_data
-        write(b"\0" * gap + data)
-        t.data_location = onnx.TensorProto.EXTERNAL
-        for key, value in (("location", name), ("offset", at + gap), ("length", len(data))):
-            t.external_data.add(key=key, value=str(value))
-        at += gap + len(data)
-        t.ClearField("raw_data")
+        new = made.graph.initializer.add(name=t.name, data_type=t.data_type, dims=t.dims)
+        new.data_location = onnx.TensorProto.EXTERNAL
+        told = {"location": location, "offset": places[t.name], "length": len(t.raw_data)}
+        for key, value in told.items():
+            new.external_data.add(key=key, value=str(value))
+    return made
+
+
+def _of_parts(like: onnx.ModelProto, graph: onnx.GraphProto) -> onnx.ModelProto:
+    return helper.make_model(graph, opset_imports=like.opset_import, ir_version=like.ir_version,
+                             producer_name=like.producer_name)  # fmt: skip
 
 
 # ------------------------------------------------------------------------------- the function
@@ -227,20 +249,25 @@ def _needed(block: Block) -> list[Node]:
 def _model(
     w: Writer, names: Names, inputs: list[Any], outputs: list[Any], name: str
 ) -> onnx.ModelProto:
-    final = w.final
+    """The message. Constants come last: a message of more than 2 GB cannot be copied as a whole."""
     read = {n for node in w.block.nodes for n in node.read()}
-    constants = {n: a for n, a in w.constants.items() if n in read}
-    for n in constants:
-        final[n] = names.unique(w.labels[n] or "constant")
-    nodes = [p for node in w.block.nodes for p in _protos(node, w, names)]
-    read = {n for p in nodes for n in _read(p)}
-    tensors = [_tensor(a, final[n]) for n, a in constants.items() if final[n] in read]
-    tensors += [_tensor(w.constants[n], final[n]) for n in w.constants
-                if n not in constants and final.get(n) in read]  # fmt: skip
-    graph = helper.make_graph(nodes, name, inputs, outputs, tensors)
+    for n in w.constants:
+        if n in read:
+            w.final[n] = names.unique(w.labels[n] or "constant")
+    nodes = [_proto(node, w, names) for node in w.block.nodes]
+    graph = helper.make_graph(nodes, name, inputs, outputs)
     sets = [helper.make_opsetid("", w.opset)]
     version = helper.find_min_ir_version_for(sets)
-    return helper.make_model(graph, opset_imports=sets, ir_version=version, producer_name="smelt")
+    made = helper.make_model(graph, opset_imports=sets, ir_version=version, producer_name="smelt")
+    needed = {n for p in nodes for n in _read(p)}
+    for n, data in w.constants.items():
+        if w.final.get(n) in needed:
+            made.graph.initializer.append(numpy_helper.from_array(_dense(data), w.final[n]))
+    return made
+
+
+def _dense(data: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(data) if data.ndim else data
 
 
 def _read(p: onnx.NodeProto) -> list[str]:
@@ -249,37 +276,24 @@ def _read(p: onnx.NodeProto) -> list[str]:
     return [*p.input, *[i for n in inner for i in _read(n)]]
 
 
-def _protos(node: Node, w: Writer, names: Names) -> list[onnx.NodeProto]:
-    """A node as a message; of old operator sets it may be several."""
-    found = []
-    for n in lowered(node, w):
-        label = w.node_names.unique(n.label or n.op)
-        for k, o in enumerate(n.outputs):
-            if o not in w.final:
-                w.final[o] = names.unique(_value_name(label, k))
-        attrs = {k: _graph(v, w, names) if isinstance(v, Block) else v for k, v in n.attrs.items()}
-        for i in n.inputs:
-            if i in w.constants and i not in w.final:
-                w.final[i] = names.unique("constant")
-        given = [w.final.get(i, i) for i in n.inputs]
-        proto = helper.make_node(n.op, given, [w.final[o] for o in n.outputs], label)
-        proto.attribute.extend([helper.make_attribute(k, v) for k, v in sorted(attrs.items())])
-        found.append(proto)
-    return found
-
-
-def _value_name(label: str, k: int) -> str:
-    return f"{label}:{k}" if k else label
+def _proto(node: Node, w: Writer, names: Names) -> onnx.NodeProto:
+    """A node as a message; its results get their names."""
+    node = lowered(node, w)
+    label = w.node_names.unique(node.label or node.op)
+    for k, o in enumerate(node.outputs):
+        if o not in w.final:
+            w.final[o] = names.unique(f"{label}:{k}" if k else label)
+    attrs = {k: _graph(v, w, names) if isinstance(v, Block) else v for k, v in node.attrs.items()}
+    given = [w.final.get(i, i) for i in node.inputs]
+    proto = helper.make_node(node.op, given, [w.final[o] for o in node.outputs], label)
+    proto.attribute.extend([helper.make_attribute(k, v) for k, v in sorted(attrs.items())])
+    return proto
 
 
 def _graph(block: Block, w: Writer, names: Names) -> onnx.GraphProto:
     """A branch as a message."""
-    nodes = [p for n in block.nodes for p in _protos(n, w, names)]
+    nodes = [_proto(n, w, names) for n in block.nodes]
     results = [w.final[r] for r in block.results]
     sizes = {e: re.sub(r"\W", "_", str(e)) for t in block.types for e in t.shape}
     outputs = _info(zip(results, block.types, strict=True), sizes)
     return helper.make_graph(nodes, names.unique("branch"), [], outputs)
-
-
-def _tensor(data: np.ndarray, name: str) -> onnx.TensorProto:
-    return numpy_helper.from_array(np.ascontiguousarray(data) if data.ndim else data, name)

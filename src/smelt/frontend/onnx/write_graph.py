@@ -23,7 +23,6 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import Expr, IntImm
 from smelt.ir.node import ordered, postorder
-from smelt.ir.tables import entering
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax.graph_op import GraphOp
 from smelt.relax.host_ops import HostOp
@@ -45,6 +44,8 @@ from smelt.relax.nodes import (
 from smelt.topi.registry import Op
 
 from .write_sizes import Sizes
+
+_LOOP = "a function that calls itself, or is a value: a loop that only the run counts"
 
 Results: TypeAlias = Any
 """The name of a value, or of several in a tuple."""
@@ -70,14 +71,12 @@ def _adding(table: dict[str, list[Form]]) -> Callable[..., Callable[[Form], Form
     return written
 
 
-_LOOP = "a function that calls itself, or is a value: a loop that only the run counts"
-
 written = _adding(WRITERS)
 otherwise = _adding(LATER)
 """`@otherwise("gelu")`: how it is written where ONNX's operator of the same meaning will not do."""
 
-rows: dict[str, Form] = {}
-row = entering(rows)
+SAME: dict[str, Form] = {}
+"""Those of operators that are ONNX's own."""
 
 
 class Names:
@@ -215,7 +214,7 @@ class Writer(Sizes):
         """
         known = self.schema(op).attributes
         given = {n: v for n, v in attrs.items() if v is not None}
-        unknown = [n for n in given if n not in known and n not in ("axes", "split")]
+        unknown = [n for n in given if n not in known]
         if unknown:
             raise Unsupported(f"{op} of operator set {self.opset} has no attribute {unknown[0]}")
         self._check_types(op, operands)
@@ -383,7 +382,7 @@ class Writer(Sizes):
 
 def forms_of(op: str) -> list[Form]:
     """The writers of an operator in order."""
-    return [*WRITERS.get(op, ()), *([rows[op]] if op in rows else []), *LATER.get(op, ())]
+    return [*WRITERS.get(op, ()), *([SAME[op]] if op in SAME else []), *LATER.get(op, ())]
 
 
 def type_of(x: RelaxExpr) -> TensorType:

@@ -34,6 +34,9 @@ def resize(
     factors = np.array(scales, np.float32) if by_scales else None
     crop = coordinate_mode == "tf_crop_and_resize"
     corners = np.array(roi or (0.0,) * len(have) + (1.0,) * len(have), np.float32) if crop else None
+    if w.opset < 13:  # these are needed, and empty where they say nothing
+        none = np.array([], np.float32)
+        corners, factors = [none if v is None else v for v in (corners, factors)]
     return w.emit(
         "Resize", x, corners, factors, None if by_scales else w.ints(want), mode=mode,
         coordinate_transformation_mode=coordinate_mode,

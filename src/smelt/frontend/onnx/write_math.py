@@ -18,6 +18,7 @@ from smelt.topi.registry import get_op
 from .ops_math import FOLDED, REDUCTIONS
 from .registry import ROWS, Same
 from .write_graph import (
+    SAME,
     Form,
     Results,
     Writer,
@@ -25,7 +26,6 @@ from .write_graph import (
     element_number,
     known,
     otherwise,
-    row,
     shape_of,
     written,
 )
@@ -87,7 +87,7 @@ def _enter() -> None:
         if not r.domain:
             found.setdefault(r.core, []).append(r)
     for core, same in found.items():
-        row(core)(_form(same))
+        SAME[core] = _form(same)
 
 
 _enter()

@@ -45,6 +45,7 @@ class Sizes:
 
     def find_sizes(self, root: RelaxExpr, params: Sequence[RelaxExpr] = ()) -> None:
         """Note where the sizes in the types of all values below are told first."""
+        given = set(params)
         for v in (*params, *values(root)):
             if isinstance(v, Call) and isinstance(v.op, HostOp) and v.op.name == "sizes":
                 for n, t in enumerate(tensor_types(v.type)):
@@ -52,7 +53,7 @@ class Sizes:
                     self.sources.setdefault(t.shape[0], (v.args[0], n, True))
             elif not _tells_sizes(v) and isinstance(v.type, TensorType):
                 for axis, e in enumerate(v.type.shape):
-                    if isinstance(e, ir.Var) or (v in params and not isinstance(e, IntImm)):
+                    if isinstance(e, ir.Var) or (v in given and not isinstance(e, IntImm)):
                         self.sources.setdefault(e, (v, axis, False))
 
     def size(self, e: int | Expr) -> Any:
