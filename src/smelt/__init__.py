@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from smelt.choices import why
     from smelt.codegen.peak import machine_limits
     from smelt.display import show
-    from smelt.frontend.source import to_onnx
+    from smelt.frontend.convert import to_onnx
     from smelt.ir.errors import SmeltError
     from smelt.ir.module import IRModule
     from smelt.ir.options import Options
@@ -43,7 +43,7 @@ _NAMES = {
     "lower": "smelt.pipeline",
     "default_schedule": "smelt.pipeline",
     "optimize": "smelt.pipeline",
-    "to_onnx": "smelt.frontend.source",
+    "to_onnx": "smelt.frontend.convert",
     "show": "smelt.display",
     "stage_text": "smelt.stages",
     "why": "smelt.choices",

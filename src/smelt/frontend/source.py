@@ -17,8 +17,6 @@ from . import tflite
 from .onnx import Survey, from_onnx, load
 from .onnx import survey as survey_onnx
 from .onnx.read import ModelFile
-from .onnx.write import put
-from .onnx.write import to_onnx as graph_to_onnx
 from .torch import ExportedProgram, ONNXProgram, as_onnx
 
 ModelSource: TypeAlias = (
@@ -66,23 +64,3 @@ def import_model(
             raise CompileError(f"{late} are given with the model file; this is an IRModule already")
         return model
     return import_loaded(load_model(model), shapes)
-
-
-def to_onnx(
-    model: Any, path: str | os.PathLike[str] | None = None, *,
-    shapes: Mapping[str, Sequence[Extent]] | None = None, opset: int = 21, name: str | None = None,
-) -> onnx.ModelProto:  # fmt: skip
-    """A model as a standard ONNX model, which onnxruntime opens.
-
-    model   what smelt.compile takes
-    path    write it there, too; constants beyond 2 GB lie beside it
-    shapes  of inputs, as smelt.compile takes them
-    opset   the operator set that nodes are of
-    name    the graph's; None: the model's own
-
-    Raises Unsupported, which lists every operator that has no form in ONNX.
-    """
-    made = graph_to_onnx(import_model(model, shapes), opset=opset, name=name)
-    if path is not None:
-        put(made, path)
-    return made
