@@ -19,9 +19,6 @@ from .ops_quant import QUANTIZED
 from .write_graph import Results, Writer, dtype_of, known, shape_of, written
 from .write_math import is_call, operand_of
 
-_WIDE = ("int32",)
-"""Types that can be read from, but not be quantized to."""
-
 
 def _of_type(x: RelaxExpr, legal: tuple[str, ...]) -> None:
     if dtype_of(x) not in legal:
@@ -37,7 +34,7 @@ def _zero(zero: RelaxExpr | None, scale: RelaxExpr, dtype: str) -> RelaxExpr:
     """A zero point of the type; ONNX learns from it what the result's type is."""
     if zero is None:
         return constant(np.zeros(shape_of(scale), dt.to_numpy(dtype)))
-    return cast_to(zero, dtype)
+    return _narrowed(zero, dtype)
 
 
 def _axis(x: RelaxExpr, scale: RelaxExpr, axis: int) -> int | None:
@@ -52,17 +49,16 @@ def dequantize(
     out_dtype: str, block: int | None = None,
 ) -> Results:  # fmt: skip
     """DequantizeLinear, of which the scale tells the result's type."""
-    _of_type(x, (*QUANTIZED, *_WIDE))
+    _of_type(x, (*QUANTIZED, "int32"))
     if block is None and (_flat(scale) is None or (zero is not None and _flat(zero) is None)):
         return None
     data = known(zero)
-    if dtype_of(x) in _WIDE and zero is not None:
+    if dtype_of(x) == "int32" and zero is not None:
         if data is None or data.any():
             return None
         zero = None
     if zero is not None:
-        if dtype_of(zero) != dtype_of(x):
-            zero = _narrowed(zero, dtype_of(x))
+        zero = _narrowed(zero, dtype_of(x))
         if block is None and shape_of(zero) != shape_of(scale):
             return None
     at = axis if block else _axis(x, scale, axis)
@@ -73,7 +69,9 @@ def dequantize(
 def _narrowed(zero: RelaxExpr, dtype: str) -> RelaxExpr:
     """A zero point in the type of the numbers."""
     data = known(zero)
-    return cast_to(zero, dtype) if data is None else constant(data.astype(dt.to_numpy(dtype)))
+    if data is None or dtype_of(zero) == dtype:
+        return cast_to(zero, dtype)
+    return constant(data.astype(dt.to_numpy(dtype)))
 
 
 @written("quantize")
