@@ -7,6 +7,7 @@ with smelt.transform.PassContext(opt_level=3):
 
 from __future__ import annotations
 
+import importlib
 from typing import Any as _Any
 
 import smelt.topi  # noqa: F401  (the operators)
@@ -28,7 +29,6 @@ from . import (
     parser,
     prelude,
     qnn,
-    quantize,
     scope_builder,
     testing,
     transform,
@@ -110,9 +110,11 @@ __all__ = ["Any", "Call", "Clause", "Constant", "Constructor", "Expr", "ExprFunc
 
 
 def __getattr__(name: str) -> _Any:
-    """Operators without a namespace: relay.add, relay.reshape, ..."""
+    """Operators without a namespace: relay.add, relay.reshape, ...; and what few programs need."""
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "quantize":
+        return importlib.import_module(f"{__name__}.quantize")
     if is_absent(f"relay.{name}"):
         refuse_module(f"relay.{name}")
     return getattr(op, name)
