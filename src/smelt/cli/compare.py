@@ -75,8 +75,10 @@ def tolerances(model: Graph, outputs: Sequence[Array], given: float | None) -> l
     """How far each output may be from the reference, relative to its largest element.
 
     Roundings of the coarsest float type in the model add up, as a random walk does, over the
-    layers of the longest path; whole numbers have to be equal. In a quantized model a sum that lies
-    between two steps is rounded to either, and these steps add up likewise. given: for all, instead.
+    layers of the longest path; whole numbers have to be equal. In a quantized model a sum that
+    lies between two steps is rounded to either, and these steps add up likewise.
+
+    given  for all, instead
     """
     kinds = {i.dtype for i in model.inputs}
     kinds |= {dt.from_numpy(a.dtype) for a in model.arrays.values()}

@@ -153,10 +153,8 @@ def _print(report: Report, seconds: float) -> None:
         notice(note)
     before, after = report.bytes
     how = report.method + (f", {report.samples} samples" if report.samples else "")
-    say(
-        f"{report.quantized} of {len(report.layers)} layers quantized ({how}) in {seconds:.1f} s; weights {megabytes(before)} -> "
-        f"{megabytes(after)}"
-    )
+    say(f"{report.quantized} of {len(report.layers)} layers quantized ({how}) in {seconds:.1f} s")
+    say(f"weights {megabytes(before)} -> {megabytes(after)}")
     if report.distance is not None:
         same = report.agreement
         classes = "" if same is None else f"; the same class for {same:.1f} % of the samples"
