@@ -22,6 +22,7 @@ SECTIONS = {
     "dynamic": "Symbolic sizes, against builds for one size",
     "symbolic": "Symbolic image sizes, against builds for one size",
     "quantized": "Quantized models, against float32 and onnxruntime",
+    "calibration": "Quantizing models: time, and noise",
     "control": "Models that decide while they run, against onnxruntime",
     "state": "Caches, against onnxruntime",
     "threads": "Two threads against one, alone and beside a busy process",

@@ -23,7 +23,7 @@ Compile = Callable[[IRModule], Executable]
 Step = Callable[[str, int, int], None]
 """Told (what is done, how many samples of it are done, of how many)."""
 
-_PLENTY = 1 << 21
+_PLENTY = 1 << 19
 """So many numbers of a value make a histogram: of larger ones every few elements are counted."""
 _AT_ONCE = 1 << 18
 """So many numbers are counted together: a table is added once for all of them."""

@@ -227,7 +227,7 @@ class _Run:
         channels = {}
         if self.settings.bias_correction:
             channels = {v.x: channel_of_operand(v) for v in points.layers.values()}
-        watch = Watch(_sources(points), self._counts(), channels)
+        watch = Watch(sources(points), self._counts(), channels)
         found = observe(self._with_main(self.f), watch, samples, self.compile, self.step)
         check_finite(found, _name)
         leaders = _by_group(found, points)
@@ -293,7 +293,7 @@ def _first(samples: Samples, count: int) -> Iterator[Sample]:
         yield s
 
 
-def _sources(points: Points) -> list[RelaxExpr]:
+def sources(points: Points) -> list[RelaxExpr]:
     """The values whose numbers are observed: what is only moved has those of its operands."""
     return [v for v in points.values if v not in points.moved]
 
