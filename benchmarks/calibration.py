@@ -42,7 +42,7 @@ def pictures(shape: Sequence[int], count: int) -> np.ndarray:
     for axis in (-1, -2):
         for _ in range(3):
             noise = (noise + np.roll(noise, 1, axis)) / np.float32(np.sqrt(2))
-    return noise / noise.std()
+    return np.asarray(noise / noise.std())
 
 
 def time_model(source: Path, threads: int, rounds: int) -> Results:
@@ -53,7 +53,7 @@ def time_model(source: Path, threads: int, rounds: int) -> Results:
     (info,) = floats.inputs
     data = pictures([int(n) for n in info.shape], SAMPLES)
     samples = Samples(data, [info])
-    points = find_points(mod["main"])  # type: ignore[arg-type]
+    points = find_points(mod["main"])
     channels = {v.x: channel_of_operand(v) for v in points.layers.values()}
     ready: dict[bool, Executable] = {}
 

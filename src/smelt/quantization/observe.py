@@ -135,19 +135,25 @@ def _range_probes(
     if histogram:
         t = tensor_type_of(v)
         shape = [evaluate(str(e), sizes) for e in t.shape]
-        stride = _stride(shape, max(_PLENTY // samples, 1024))
-        flat = call("reshape", v, shape=(t.elements(),))
-        probes.append(call("strided_slice", flat, axes=(0,), begin=(0,), end=(t.elements(),),
-                           strides=(stride,)))  # fmt: skip
+        strides = _strides(shape, max(_PLENTY // samples, 1024))
+        axes = tuple([a for a, s in enumerate(strides) if s > 1])
+        begin = tuple([strides[a] // 2 for a in axes])
+        end, by = tuple([t.shape[a] for a in axes]), tuple([strides[a] for a in axes])
+        few = call("strided_slice", v, axes=axes, begin=begin, end=end, strides=by) if axes else v
+        probes.append(few)
     return probes
 
 
-def _stride(shape: Sequence[int], most: int) -> int:
-    """Every how many elements one is looked at, so that they lie at all places of each row."""
-    stride = -(-math.prod(shape) // most)
-    while any(n > 1 and math.gcd(stride, n) > 1 for n in shape) and stride > 1:
-        stride += 1
-    return max(stride, 1)
+def _strides(shape: Sequence[int], most: int) -> list[int]:
+    """Every how many elements of each dimension one is looked at: of pixels and positions before
+    channels."""
+    strides, left = [1] * len(shape), -(-math.prod(shape) // most)
+    order = [*range(2, len(shape)), *range(min(2, len(shape)))]
+    for n, axis in enumerate(order):
+        share = math.ceil(left ** (1 / max(len(shape) - 2 - n, 1))) if n < len(shape) - 2 else left
+        strides[axis] = max(1, min(shape[axis], share))
+        left = -(-left // strides[axis])
+    return strides
 
 
 def _channel_probes(v: RelaxExpr, axis: int) -> list[RelaxExpr]:
