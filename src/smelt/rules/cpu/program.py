@@ -39,6 +39,7 @@ from smelt.tir.script_ops import expr_nodes
 from . import nest as nests
 from .analysis import BlockInfo, block_info, guess
 from .bands import Bands, band
+from .blocks import Blocks, Chain, chain_of
 from .contraction import Contraction
 from .elementwise import Elementwise
 from .loops import share_out, task_domain
@@ -48,7 +49,7 @@ from .tiles import Tiles, link
 from .window import Window
 
 SKETCHES: tuple[Sketch, ...] = (
-    Contraction(), Window(), Lanes(), Chunks(), Serial(), Rows(), Tiles(), Elementwise(),
+    Contraction(), Window(), Lanes(), Chunks(), Serial(), Rows(), Tiles(), Blocks(), Elementwise(),
 )  # fmt: skip
 """Every way to schedule a site; the cheapest decision of all that fit is the default."""
 UNTILED: tuple[Sketch, ...] = (Window(), Lanes(), Serial(), Elementwise())
@@ -170,16 +171,17 @@ def plan(
     whole = _precomputed(Schedule(func), constants)
     looked = whole.copy()  # questions stand in traces
     blocks = [str(b) for b in looked.get_child_blocks("root")]
-    operands = _operands(looked, [b for b in blocks if is_contraction(block_info(looked, b))])
-    tiles = _handed_on(looked, blocks)
-    kept = frozenset([*operands, *tiles])
+    products = [b for b in blocks if is_contraction(block_info(looked, b))]
+    chains = [c for b in products if (c := chain_of(looked, b, constants)) is not None]
+    tiles = _handed_on(looked, blocks) + [b for c in chains for b in (c.digits, c.rows)]
+    kept = frozenset([*_operands(looked, products), *tiles])
     plans: list[Plan] = []
     for keep in (frozenset[str](), kept) if kept and not tiles else (kept,):
         sch = whole.copy()
         inline_blocks(sch, keep)
         site = Site(sch.copy(), (), machine, constants)
         plans.append(Plan(sch, tuple(_Partition(site, sketches).parts())))
-        if tiles and any(isinstance(s, Tiles) for s in sketches):
+        if tiles and not chains and any(isinstance(s, Tiles) for s in sketches):
             plans[-1] = _in_bands(plans[-1], site, sketches)
     return min(plans, key=lambda p: p.seconds)
 
@@ -253,11 +255,16 @@ class _Partition:
         """Of blocks that follow one another."""
         found: list[Part] = []
         run: list[str] = []
-        blocks = list(names)
+        chains = self._chains(names)
+        inside = {b for c in chains.values() for b in (c.digits, c.total)}
+        blocks = [b for b in names if b not in inside]
         while blocks:
             name = blocks.pop(0)
             if steps_of(self.sch, name):
                 found += [*self._between(run), *self._steps(name)]
+                run = []
+            elif name in chains:
+                found += [*self._between(run), self._chained(chains[name], blocks)]
                 run = []
             elif is_contraction(block_info(self.sch, name)):
                 found += [*self._between(run), *self._anchored(name, blocks)]
@@ -265,6 +272,20 @@ class _Partition:
             else:
                 run.append(name)
         return [*found, *self._between(run)]
+
+    def _chains(self, names: Sequence[str]) -> dict[str, Chain]:
+        """What multiplies in blocks of the reduction, by the block that sums one of these."""
+        if not any(isinstance(s, Blocks) for s in self.sketches):
+            return {}
+        found = {b: chain_of(self.sch, b, self.whole.constants) for b in names}
+        return {b: c for b, c in found.items() if c is not None}
+
+    def _chained(self, chain: Chain, behind: list[str]) -> Part:
+        """A product in blocks, and the block behind it where that belongs to it."""
+        after = [b for b in behind if _is_epilogue(self.sch, chain.total, b)]
+        for b in after:
+            behind.remove(b)
+        return self.part([chain.digits, chain.sums, chain.total, *after])
 
     def part(self, blocks: Sequence[str]) -> Part:
         """Some blocks that are scheduled together."""

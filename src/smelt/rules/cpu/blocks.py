@@ -1,0 +1,259 @@
+"""Products with integers of few bits that stand in words, in blocks of the reduction.
+
+    for panels of columns: parallel
+        for tiles of columns, of rows:
+            total[rows, vectors] = 0              on the stack
+            for blocks of the reduction:
+                sums[rows, vectors] = 0           in registers
+                for words: for digits, written out:
+                    sums += broadcast(A) * digits of words
+                total += sums * scale
+            what follows, from the stack to memory
+
+Words, scales and zeros stand in panels of columns, the same ones whatever else is chosen. Many rows
+use digits again: they are kept as floats then, a tile of columns at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from smelt.ir import dtype as dt
+from smelt.ir.build import value_of
+from smelt.ir.expr import Expr, Var
+from smelt.rules.cost import Array, Cost, shares, tile_cycles
+from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
+from smelt.tir.nodes import BufferLoad, IterVar
+from smelt.tir.schedule import Schedule
+from smelt.tir.script_ops import TASKS
+
+from .analysis import block_info, certain, guess
+from .loops import copy_out, in_registers, share_out, task_domain, write_out, write_out_sums
+
+_PANEL = 48
+"""Columns of a panel: six vectors of eight lanes, so that sums do not wait for each other."""
+_ROWS = 12
+"""Rows of a tile at most."""
+_DIGIT = 2
+"""Operations that make a vector of digits of words."""
+_PIPES = 2
+"""Units that can do these for each one that multiplies and adds, which it does as well."""
+_AROUND = 12
+"""Cycles that surround a tile's reduction, and a block's."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Blocks that multiply in blocks of the reduction, and the constants that the last one reads.
+
+    digits  makes numbers of words
+    sums    sums products with them in each block
+    total   sums these over all blocks, times their scales
+    """
+
+    digits: str
+    sums: str
+    total: str
+    rows: str
+    words: BufferLoad
+    scales: tuple[BufferLoad, ...]
+    column: Var
+
+
+def chain_of(sch: Schedule, sums: str, constants: frozenset[str]) -> Chain | None:
+    """The chain that a block sums products for, if there is one of constants that stand in words."""
+    info, readers = block_info(sch, sums), [str(c) for c in sch.get_consumers(sums)]
+    product = info.product()
+    if product is None or len(readers) != 1 or info.store is None:
+        return None
+    last = block_info(sch, readers[0])
+    made = {block_info(sch, p).store: str(p) for p in sch.get_producers(sums)}
+    makers = {s.buffer: p for s, p in made.items() if s is not None}
+    rows, digits = [makers.get(x.buffer, "") for x in product]
+    if not rows or not digits or len(last.reduce) != 1 or last.store is None:
+        return None
+    words = block_info(sch, digits).reads
+    own = [i.var for i in last.spatial]
+    at = (*own[:-1], last.reduce[0].var, own[-1])
+    others = [x for x in last.reads if x.buffer.name in constants]
+    plain = list(last.store.indices) == own and [tuple(x.indices) for x in last.reads
+                                                 if x.buffer is info.store.buffer] == [at]  # fmt: skip
+    known = {x.buffer.name for x in words} <= constants and len({x.buffer for x in words}) == 1
+    pairs = all(set(x.indices) == set(at[-2:]) and len(x.indices) == 2 for x in others)
+    if not (plain and known and pairs and others):
+        return None
+    return Chain(digits, sums, readers[0], rows, words[0], tuple(others), own[-1])
+
+
+class Blocks:
+    """A register tile of sums in blocks."""
+
+    name = "blocks"
+    version = 1
+
+    def open(self, site: Site) -> Space | Refusal:
+        """Fits a chain of digits, sums and their total."""
+        if len(site.blocks) < 3:
+            return Refusal("no digits of words, summed in blocks")
+        chain = chain_of(site.schedule, site.blocks[1], site.constants)
+        if chain is None or site.blocks[:3] != (chain.digits, chain.sums, chain.total):
+            return Refusal("no digits of words, summed in blocks")
+        return BlocksSpace(site, chain)
+
+
+class BlocksSpace(Space):
+    """The tile, whether digits are kept, and into how many tasks the columns are divided."""
+
+    settles = True
+
+    def __init__(self, site: Site, chain: Chain) -> None:
+        self.site, self.chain = site, chain
+        self.info = block_info(site.schedule, chain.total)
+        self.outer, (columns,) = self.info.spatial[:-1], self.info.spatial[-1:]
+        self.columns = guess(columns.dom.extent)
+        self.lanes = site.machine.lanes(4)
+        whole = -(-self.columns // self.lanes) * self.lanes
+        self.panel = min(_PANEL, whole)
+        self.row = next((i for i in reversed(self.outer) if guess(i.dom.extent) > 1), None)
+        inner = block_info(site.schedule, chain.sums).reduce
+        self.count = guess(self.info.reduce[0].dom.extent)
+        self.words, self.digits = [guess(i.dom.extent) for i in inner]
+        vectors = self.panel // self.lanes
+        known = self.row is not None and value_of(self.row.dom.extent) is not None
+        self.domains = (
+            Domain("rows", tuple(range(1, min(_ROWS, self._extent(self.row)) + 1))),
+            Domain("vectors", tuple([v for v in range(1, vectors + 1) if vectors % v == 0])),
+            Domain("kept", (0, 1) if known else (0,)),
+            task_domain(site.machine),
+        )
+
+    def _extent(self, row: IterVar | None) -> int:
+        return 1 if row is None else guess(row.dom.extent)
+
+    def legal(self, columns: Columns) -> Array:
+        """The sums of a block, a vector of digits and a broadcast element fit into registers."""
+        sums = columns["rows"] * columns["vectors"]
+        return np.asarray(sums + 3 <= self.site.machine.vector_registers)
+
+    def cost(self, columns: Columns) -> Cost:
+        """Tiles of rows and columns; digits once for each tile, or for all of them."""
+        machine = self.site.machine
+        r, v, kept = columns["rows"], columns["vectors"], columns["kept"] > 0
+        rows = self._extent(self.row)
+        every = prod([guess(i.dom.extent) for i in self.outer if i is not self.row])
+        panels = -(-self.columns // self.panel)
+        tiles = -(-rows // r) * every
+        wide = self.panel // self.lanes / v * panels
+        steps = self.count * self.words * self.digits
+        made = np.where(kept, 0.0, _DIGIT * v / (_PIPES * machine.multiply_adds))
+        both = made + r * v / (_PIPES * machine.multiply_adds)
+        read = r + v * np.where(kept, 1.0, 1.0 / self.digits)
+        step = np.maximum(tile_cycles(machine, r * v, read, 1.0, self.lanes), both)
+        block = 3 * r * v / machine.stores + _AROUND / 4
+        cycles = tiles * wide * (steps * step + self.count * block + _AROUND)
+        again = _DIGIT / (_PIPES * machine.multiply_adds) + 1 / machine.stores
+        cycles = cycles + np.where(kept, wide * v * steps * again, 0.0)
+        return Cost(cycles, self._traffic(columns, tiles), columns["tasks"])
+
+    def _traffic(self, columns: Columns, tiles: Array) -> tuple[Array, ...]:
+        """Bytes from beyond each cache: words and scales once, a tile's digits for each tile of
+        rows, all of A for each tile of columns."""
+        each = self.columns * self.count
+        scales = sum([dt.bytes_of(x.buffer.type) for x in self.chain.scales])
+        constants = float(each * (4 * self.words + scales))
+        width = columns["vectors"] * self.lanes
+        steps = self.count * self.words * self.digits
+        kept = columns["kept"] > 0
+        digits = 4.0 * steps * width
+        a_bytes = 4.0 * steps * self._extent(self.row)
+        found = []
+        for size in shares(self.site.machine):
+            tile = np.where(kept, digits, constants * width / self.columns)
+            again = np.where(tile > size / 2, tile * tiles * self.columns / width, 0.0)
+            rows = np.where(a_bytes + tile > size, a_bytes * self.columns / width, a_bytes)
+            found.append(constants + again + rows)
+        found[-1:] = [np.asarray(constants + a_bytes + 0.0 * tiles)] if found else []
+        return tuple(found)
+
+    # ---- the schedule ---------------------------------------------------------------------------
+
+    def build(self, schedule: Schedule, decision: Decision) -> None:
+        """See the module."""
+        sch, chain, site = schedule, self.chain, self.site
+        rows, vectors, kept = decision["rows"], decision["vectors"], decision["kept"]
+        self._lay_out(sch)
+        if not kept:
+            sch.compute_inline(chain.digits)
+        behind = site.blocks[3] if len(site.blocks) > 3 else None
+        epilogue = in_registers(sch, chain.total, behind)
+        given = dict(zip([i.var for i in self.info.block.iter_vars],
+                         map(str, sch.get_loops(chain.total)), strict=True))  # fmt: skip
+        (block,) = [given[i.var] for i in self.info.reduce]
+        outer = [given[i.var] for i in self.outer]
+        several = self.panel // (vectors * self.lanes)
+        panel, tile, *inner = sch.split(given[self.chain.column],
+                                        [None, several, vectors, self.lanes])  # fmt: skip
+        if self.row is not None and rows > 1:
+            place = outer.index(given[self.row.var])
+            outer[place], within = sch.split(outer[place], [None, rows])
+            inner.insert(0, within)
+        around = [panel, tile, *outer]
+        sch.reorder(*around, block, *inner)
+        sch.reverse_compute_at(epilogue, around[-1], preserve_unit_loops=True)
+        copy_out(sch, epilogue, len(around), self.lanes)
+        self._sums(sch, block, len(around))
+        if kept:
+            self._keep(sch, tile)
+        write_out_sums(sch, chain.total, [block], inner, len(around))
+        if decision["tasks"] > 1:
+            self._share(sch, panel, outer, decision)
+
+    def _lay_out(self, sch: Schedule) -> None:
+        """Words, scales and zeros in panels of columns."""
+        for block, load in [(self.chain.digits, self.chain.words),
+                            *[(self.chain.total, x) for x in self.chain.scales]]:  # fmt: skip
+            at = len(load.indices) - 1
+            if block == self.chain.total:
+                at = list(load.indices).index(self.chain.column)
+            fill = 0.0 if dt.is_float(load.buffer.type) else 0
+
+            def panels(*i: Expr, at: int = at) -> list[Expr]:
+                others = [e for d, e in enumerate(i) if d != at]
+                return [i[at] // self.panel, *others, i[at] % self.panel]
+
+            sch.transform_layout(block, load.buffer.name, panels, pad_value=fill)
+
+    def _sums(self, sch: Schedule, block: str, depth: int) -> None:
+        """The sums of a block, in registers."""
+        name, info = self.chain.sums, block_info(sch, self.chain.sums)
+        sch.compute_at(name, block, preserve_unit_loops=True)
+        sch.set_scope(name, 0, "local")
+        fresh = [str(x) for x in sch.get_loops(name)[depth + 1 :]]
+        own = dict(zip([i.var for i in info.block.iter_vars], fresh, strict=True))
+        word, digit = [own[i.var] for i in info.reduce]
+        *others, column = [own[i.var] for i in info.spatial]
+        tile = [*others, *map(str, sch.split(column, [None, self.lanes]))]
+        sch.reorder(word, digit, *tile)
+        write_out_sums(sch, name, [word], tile, depth + 1)
+        sch.unroll(digit)
+
+    def _keep(self, sch: Schedule, tile: str) -> None:
+        """The digits of a tile of columns, as floats, before its rows."""
+        name = self.chain.digits
+        sch.compute_at(name, tile, preserve_unit_loops=True)
+        *_, digit, column = [str(x) for x in sch.get_loops(name)]
+        wide, lane = sch.split(column, [None, self.lanes])
+        sch.reorder(wide, digit, lane)
+        write_out(sch, [wide, digit, lane])
+
+    def _share(self, sch: Schedule, panel: str, outer: Sequence[str], decision: Decision) -> None:
+        """Panels for cores; where digits are kept, each task has memory for them."""
+        if not decision["kept"]:
+            sch.parallel(panel)
+            return
+        task, _ = sch.split(panel, [decision["tasks"], None])
+        sch.parallel(task)
