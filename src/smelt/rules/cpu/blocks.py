@@ -36,12 +36,13 @@ from .loops import copy_out, in_registers, share_out, task_domain, write_out, wr
 
 _PANEL = 48
 """Columns of a panel: six vectors of eight lanes, so that sums do not wait for each other."""
-_ROWS = 12
+_ROWS = 6
 """Rows of a tile at most."""
-_DIGIT = 2
-"""Operations that make a vector of digits of words."""
-_PIPES = 2
-"""Units that can do these for each one that multiplies and adds, which it does as well."""
+_DIGIT = 0.8
+"""What a vector of digits of words takes beside the multiply-adds, in these: a mask and a conversion,
+for which processors have more units."""
+_CROWDED = 0.02
+"""How much longer a tile takes for each vector of sums that holds more than half of the registers."""
 _AROUND = 12
 """Cycles that surround a tile's reduction, and a block's."""
 
@@ -149,14 +150,14 @@ class BlocksSpace(Space):
         tiles = -(-rows // r) * every
         wide = self.panel // self.lanes / v * panels
         steps = self.count * self.words * self.digits
-        made = np.where(kept, 0.0, _DIGIT * v / (_PIPES * machine.multiply_adds))
-        both = made + r * v / (_PIPES * machine.multiply_adds)
+        made = _DIGIT / machine.multiply_adds
         read = r + v * np.where(kept, 1.0, 1.0 / self.digits)
-        step = np.maximum(tile_cycles(machine, r * v, read, 1.0, self.lanes), both)
+        step = tile_cycles(machine, r * v, read, 1.0, self.lanes) + np.where(kept, 0.0, made * v)
+        step *= 1 + _CROWDED * np.maximum(0, r * v - machine.vector_registers / 2)
         block = 3 * r * v / machine.stores + _AROUND / 4
         cycles = tiles * wide * (steps * step + self.count * block + _AROUND)
-        again = _DIGIT / (_PIPES * machine.multiply_adds) + 1 / machine.stores
-        cycles = cycles + np.where(kept, wide * v * steps * again, 0.0)
+        once = wide * v * steps * (made + 1 / machine.stores)
+        cycles = cycles + np.where(kept, once, 0.0)
         return Cost(cycles, self._traffic(columns, tiles), columns["tasks"])
 
     def _traffic(self, columns: Columns, tiles: Array) -> tuple[Array, ...]:
