@@ -65,6 +65,7 @@ from smelt.relax.transform.compute_in_integers import compute_in_integers
 from smelt.relax.transform.expand_ops import expand_dialects, expand_ops
 from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.transform.infer_module import infer_types
+from smelt.relax.transform.keep_few_bits import keep_few_bits
 from smelt.relax.transform.name_sizes import name_sizes
 from smelt.relax.transform.normal_form import inline_functions
 from smelt.relax.transform.tell_sizes import tell_sizes
@@ -104,6 +105,8 @@ GRAPH: tuple[Step, ...] = (
     Step(expand_dialects, "ExpandDialects", "the operators of a dialect become the core's",
          needs=("graph form",), must="kernels are made of the core's operators"),
     Step(compute_in_integers, "ComputeInIntegers", "products of quantized numbers are of integers",
+         level=2, needs=("graph form",)),
+    Step(keep_few_bits, "KeepFewBits", "constants of 8 bits and fewer are multiplied as they are",
          level=2, needs=("graph form",)),
     Step(expand_ops, "ExpandOps", "operators written in others become these",
          needs=("graph form",), gives=("core operators",),

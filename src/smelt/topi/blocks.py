@@ -20,7 +20,7 @@ from .reference import Array
 from .registry import op
 
 _WORD = 32
-WEIGHTS = ("int4", "uint4", "int8", "uint8")
+WEIGHTS = ("int2", "uint2", "int4", "uint4", "int8", "uint8")
 """Types of the integers."""
 
 
@@ -85,7 +85,7 @@ def matmul_in_blocks(
 
     Shapes   x [..., k]; q [k, n]; scale and zero [ceil(k / block), n]; result [..., n]. Where
              `transpose`, q is [n, k], scale and zero are [n, ceil(k / block)]
-    Types    x and the result float32; q int4, uint4, int8 or uint8; the scale any float, zero any
+    Types    x and the result float32; q one of WEIGHTS; the scale any float, zero any
              number
     """
     cut, n = _checked(x, q, scale, zero, block, transpose)

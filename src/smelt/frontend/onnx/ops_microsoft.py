@@ -195,19 +195,17 @@ def matmul_nbits(
     if not b.is_array or (zero_points is not None and not zero_points.is_array):
         g.unsupported("packed weights that are computed at run time", "constants")
     blocks = -(-K // block_size)
-    packed = b.array.reshape(N, -1)
-    numbers = _unpacked(packed, bits).astype(np.float32)[:, : blocks * block_size]
-    zero: Any = np.float32(1 << (bits - 1))
-    if zero_points is not None:
-        zero = zero_points.array.reshape(N, -1)
-        zero = _unpacked(zero, bits)[:, :blocks] if zero.dtype == np.uint8 else zero
-        zero = zero.astype(np.float32)[:, :, None]
-    centred = g.constant(numbers.reshape(N, blocks, block_size) - zero)
-    scale = as_type(g, moves.reshape(g, scales, (N, blocks, 1)), "float32")
-    w = moves.reshape(g, g.call("multiply", centred, scale), (N, blocks * block_size))
-    if blocks * block_size != K:
-        w = moves.along(g, w, 1, 0, K)
-    y = g.call("matmul", a, as_type(g, w, a.dtype), transpose_b=True)
+    dtype = f"uint{bits}"
+    numbers = _unpacked(b.array.reshape(N, -1), bits)[:, :K]
+    middle = np.full((N, blocks), 1 << (bits - 1), np.uint8)
+    zero = middle if zero_points is None else zero_points.array.reshape(N, -1)
+    if zero.dtype == np.uint8:
+        zero = zero if zero_points is None else _unpacked(zero, bits)[:, :blocks]
+    y = g.call(
+        "matmul_in_blocks", as_type(g, a, "float32"), g.constant(numbers, dtype),
+        moves.reshape(g, scales, (N, blocks)), g.constant(zero), block=block_size, transpose=True,
+    )  # fmt: skip
+    y = as_type(g, y, a.dtype)
     return y if bias is None else g.call("add", y, bias)
 
 
