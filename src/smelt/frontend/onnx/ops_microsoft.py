@@ -195,16 +195,16 @@ def matmul_nbits(
     if not b.is_array or (zero_points is not None and not zero_points.is_array):
         g.unsupported("packed weights that are computed at run time", "constants")
     blocks = -(-K // block_size)
-    dtype = f"uint{bits}"
-    numbers = _unpacked(b.array.reshape(N, -1), bits)[:, :K]
-    middle = np.full((N, blocks), 1 << (bits - 1), np.uint8)
-    zero = middle if zero_points is None else zero_points.array.reshape(N, -1)
-    if zero.dtype == np.uint8:
-        zero = zero if zero_points is None else _unpacked(zero, bits)[:, :blocks]
-    y = g.call(
-        "matmul_in_blocks", as_type(g, a, "float32"), g.constant(numbers, dtype),
-        moves.reshape(g, scales, (N, blocks)), g.constant(zero), block=block_size, transpose=True,
-    )  # fmt: skip
+    numbers, zero = _unpacked(b.array.reshape(N, -1), bits)[:, :K], None
+    if zero_points is None:  # that of the middle: signed numbers
+        q = g.constant(numbers.astype(np.int16) - (1 << (bits - 1)), f"int{bits}")
+    else:
+        zero = zero_points.array.reshape(N, -1)
+        zero = _unpacked(zero, bits)[:, :blocks] if zero.dtype == np.uint8 else zero
+        q, zero = g.constant(numbers, f"uint{bits}"), g.constant(zero)
+    y = g.call("matmul_in_blocks", as_type(g, a, "float32"), q,
+               moves.reshape(g, scales, (N, blocks)), zero, block=block_size,
+               transpose=True)  # fmt: skip
     y = as_type(g, y, a.dtype)
     return y if bias is None else g.call("add", y, bias)
 

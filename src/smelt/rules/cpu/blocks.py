@@ -5,7 +5,7 @@
             total[rows, vectors] = 0              on the stack
             for blocks of the reduction:
                 sums[rows, vectors] = 0           in registers
-                for words: for digits, written out:
+                for words: for vectors: for digits, written out:
                     sums += broadcast(A) * digits of words
                 total += sums * scale
             what follows, from the stack to memory
@@ -136,9 +136,9 @@ class BlocksSpace(Space):
         return 1 if row is None else guess(row.dom.extent)
 
     def legal(self, columns: Columns) -> Array:
-        """The sums of a block, a vector of digits and a broadcast element fit into registers."""
-        sums = columns["rows"] * columns["vectors"]
-        return np.asarray(sums + 3 <= self.site.machine.vector_registers)
+        """The sums of a block, the words and a broadcast element fit into registers."""
+        held = (columns["rows"] + 1) * columns["vectors"] + 1
+        return np.asarray(held < self.site.machine.vector_registers) | (columns["vectors"] == 1)
 
     def cost(self, columns: Columns) -> Cost:
         """Tiles of rows and columns; digits once for each tile, or for all of them."""
@@ -237,10 +237,10 @@ class BlocksSpace(Space):
         own = dict(zip([i.var for i in info.block.iter_vars], fresh, strict=True))
         word, digit = [own[i.var] for i in info.reduce]
         *others, column = [own[i.var] for i in info.spatial]
-        tile = [*others, *map(str, sch.split(column, [None, self.lanes]))]
-        sch.reorder(word, digit, *tile)
+        wide, lane = map(str, sch.split(column, [None, self.lanes]))
+        tile = [*others, wide, digit, lane]
+        sch.reorder(word, *tile)
         write_out_sums(sch, name, [word], tile, depth + 1)
-        sch.unroll(digit)
 
     def _keep(self, sch: Schedule, tile: str) -> None:
         """The digits of a tile of columns, as floats, before its rows."""
