@@ -64,10 +64,10 @@ class Decoder:
         self.constants: list[onnx.TensorProto] = []
         self.rng = np.random.default_rng(0)
 
-    def constant(self, value: Array) -> str:
+    def constant(self, value: Array | np.float32) -> str:
         """A constant's name."""
         name = f"c{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(value, name))
+        self.constants.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
     def __call__(self, op: str, *operands: str, domain: str = "", **attrs: Any) -> str:
@@ -185,7 +185,9 @@ def time_case(kind: str, rows: int, threads: int, layers: int, pace: Pace) -> Re
     found: Results = dict(zip(sides, time_rounds(calls, pace), strict=True))
     read.append(memory(threads))
     largest = float(np.abs(results[3]).max())
-    apart = [float(np.abs(results[n] - results[3]).max()) / largest for n in (0, *range(4, len(sides)))]
+    apart = [
+        float(np.abs(results[n] - results[3]).max()) / largest for n in (0, *range(4, len(sides)))
+    ]
     return {**found, "apart": apart, "memory": sum(read) / 2, "foreign_cores": foreign.cores(),
             "bytes": weight_bytes(bits, layers)}  # fmt: skip
 

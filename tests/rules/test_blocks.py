@@ -181,8 +181,8 @@ def test_constants_are_words(machine: str) -> None:
     for rows in (1, 64):
         func = Case((rows,), 64, 96, 32).program()
         sch = apply(plan(func, MACHINES[machine], CONSTANTS), strict=True).schedule
-        words = [w.func.buffers[-1] for w in preparations(sch)]
-        layouts.add(tuple([(b.type, tuple(map(str, b.shape))) for b in words]))
+        made = [w.func.buffers[-1] for w in preparations(sch)]
+        layouts.add(tuple([(b.type, tuple(map(str, b.shape))) for b in made]))
     ((words, scales),) = layouts
     assert words == ("uint32", ("2", "2", "4", "48"))
     assert scales == ("float32", ("2", "2", "48"))

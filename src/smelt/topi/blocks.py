@@ -19,7 +19,8 @@ from . import common
 from .reference import Array
 from .registry import op
 
-_WORD = 32
+WORD = 32
+"""Bits of a word; smaller blocks than a word waste memory."""
 WEIGHTS = ("int2", "uint2", "int4", "uint4", "int8", "uint8")
 """Types of the integers."""
 
@@ -33,7 +34,7 @@ class _Cut:
 
     def __init__(self, dtype: str, depth: Expr, block: int) -> None:
         self.depth, self.block, self.bits = depth, block, dt.width(dtype)
-        self.digits, self.lowest = _WORD // self.bits, dt.limits(dtype)[0]
+        self.digits, self.lowest = WORD // self.bits, dt.limits(dtype)[0]
         self.count, self.words = ceildiv(depth, block), -(-block // self.digits)
 
     def at(self, b: Expr, w: Expr, e: Expr) -> Expr:
@@ -65,7 +66,7 @@ class _Cut:
         """A digit of a word times `weight`, as a float."""
         place = cast("uint32", e * self.bits)
         ones = call("shift_left", const((1 << self.bits) - 1, "uint32"), place)
-        last = call("shift_right", word, const(_WORD - self.bits, "uint32"))
+        last = call("shift_right", word, const(WORD - self.bits, "uint32"))
         taken = select(equal(e, self.digits - 1), last, call("bitwise_and", word, ones))
         return cast("float32", cast("int32", taken))
 
@@ -120,7 +121,8 @@ def matmul_in_blocks(
 
     def scaled(*i: Expr) -> Expr:
         outer, at = i[:depth], (i[-1], b.var) if transpose else (b.var, i[-1])
-        value, total = parts[(*outer, b.var, i[-1])], sums[(*outer, b.var)]
+        value: Expr = parts[(*outer, b.var, i[-1])]
+        total = sums[(*outer, b.var)]
         if zero is not None:
             value = value - total * (cast("float32", zero[at]) - float(cut.lowest))
         elif cut.lowest:

@@ -192,21 +192,54 @@ def matmul_nbits(
     g.one_of("bits", bits, (2, 4, 8))
     if g_idx is not None:
         g.unsupported("the operand 'g_idx'", "blocks in order")
-    if not b.is_array or (zero_points is not None and not zero_points.is_array):
-        g.unsupported("packed weights that are computed at run time", "constants")
-    blocks = -(-K // block_size)
-    numbers, zero = _unpacked(b.array.reshape(N, -1), bits)[:, :K], None
-    if zero_points is None:  # that of the middle: signed numbers
-        q = g.constant(numbers.astype(np.int16) - (1 << (bits - 1)), f"int{bits}")
-    else:
-        zero = zero_points.array.reshape(N, -1)
-        zero = _unpacked(zero, bits)[:, :blocks] if zero.dtype == np.uint8 else zero
-        q, zero = g.constant(numbers, f"uint{bits}"), g.constant(zero)
+    blocks, zero = -(-K // block_size), zero_points
+    q = _numbers(g, b, (N, K), bits, signed=zero is None)
+    if zero is not None:
+        packed = zero.dtype == "uint8"
+        zero = (
+            _numbers(g, zero, (N, blocks), bits) if packed else moves.reshape(g, zero, (N, blocks))
+        )
     y = g.call("matmul_in_blocks", as_type(g, a, "float32"), q,
                moves.reshape(g, scales, (N, blocks)), zero, block=block_size,
                transpose=True)  # fmt: skip
     y = as_type(g, y, a.dtype)
     return y if bias is None else g.call("add", y, bias)
+
+
+@onnx_op("GatherBlockQuantized", domain=MICROSOFT)
+def gather_block_quantized(
+    g: Build, data: Value, indices: Value, scales: Value, zero_points: Value | None = None, *,
+    bits: int = 4, block_size: int = 128, gather_axis: int = 0, quantize_axis: int = 1,
+) -> Value:  # fmt: skip
+    """Slices of a tensor whose blocks along an axis have a scale each, as numbers.
+
+    Shapes  data of uint8 holds the bits of several numbers along its last dimension in a byte
+    """
+    g.one_of("bits", bits, (2, 4, 8))
+    axis = g.axis(quantize_axis, data.rank)
+    if data.dtype == "uint8":
+        if axis != data.rank - 1:
+            g.unsupported(f"quantize_axis={quantize_axis} of bytes", "the last dimension")
+        *outer, last = [g.extent(data, d, "data") for d in range(data.rank)]
+        size, blocks = (*outer, last * 8 // bits), g.extent(scales, axis, "scales")
+        data = _numbers(g, data, size, bits, signed=zero_points is None)
+        if zero_points is not None:
+            zero_points = _numbers(g, zero_points, (*outer, blocks), bits)
+    y = ops_quant.dequantize(
+        g, data, scales, zero_points, axis=quantize_axis, block_size=block_size
+    )
+    return moves.take(g, y, indices, g.axis(gather_axis, data.rank))
+
+
+def _numbers(g: Build, x: Value, shape: tuple[int, ...], bits: int, signed: bool = False) -> Value:
+    """Packed numbers of a shape; signed: with what was in the middle of their range as 0."""
+    if not x.is_array:
+        g.unsupported("packed numbers that are computed at run time", "constants")
+    rows = x.array.reshape(int(np.prod(shape[:-1])), -1)
+    whole = _unpacked(rows, bits)[:, : shape[-1]].reshape(shape)
+    if not signed:
+        return g.constant(whole, f"uint{bits}")
+    return g.constant(whole.astype(np.int16) - (1 << (bits - 1)), f"int{bits}")
 
 
 def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:

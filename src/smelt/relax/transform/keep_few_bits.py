@@ -1,5 +1,5 @@
-"""Constant weights of a few bits stay what they are, where they are multiplied with floats or rows of
-them are looked up.
+"""Constant weights of a few bits stay so, where they are multiplied with floats or rows of them are
+looked up.
 
     matmul(x, dequantize(q))      =  matmul_in_blocks(x, q)
     gather(dequantize(q), i)      =  dequantize(gather(q, i))     rows alone
@@ -15,12 +15,21 @@ from typing import Any
 
 import numpy as np
 
+from smelt.ir import dtype as dt
 from smelt.ir.module import IRModule
-from smelt.relax.compose.common import array_of, dtype_of, extents, normal_axis, rank_of, shape_of
+from smelt.relax.compose.common import (
+    array_of,
+    dtype_of,
+    extents,
+    normal_axis,
+    rank_of,
+    scalar,
+    shape_of,
+)
 from smelt.relax.folding import folded
 from smelt.relax.nodes import Call, RelaxExpr, call, constant, values
 from smelt.relax.views import transpose_axes
-from smelt.topi.blocks import WEIGHTS
+from smelt.topi.blocks import WEIGHTS, WORD
 from smelt.topi.reference import Array
 
 from .fake_quantization import CORE
@@ -49,9 +58,11 @@ def _kept(n: Any) -> RelaxExpr | None:
 class _Weights:
     """A constant of integers, and what they are dequantized by: of as many dimensions, or numbers.
 
+    dtype  of the integers
     shape  that the dequantized constant is seen in
     """
 
+    dtype: str
     q: Array
     scale: Array
     zero: Array | None
@@ -65,13 +76,15 @@ def _weights(v: Any) -> _Weights | None:
         v = v.args[0]
     if not isinstance(v, Call) or not CORE.dequantizes(v) or v.attrs["out_dtype"] != "float32":
         return None
-    size, shape = extents(v.args[0]), extents(seen)
-    q, scale, zero = [None if a is None else array_of(folded(a)) for a in (*v.args, None)[:3]]
-    if dtype_of(v.args[0]) not in WEIGHTS or q is None or scale is None or None in shape:
+    given = [a for a in v.args if a is not None]
+    dtype, shape = dtype_of(given[0]), extents(seen)
+    arrays = [array_of(folded(a)) for a in given]
+    if dtype not in WEIGHTS or None in shape or any(a is None for a in arrays):
         return None
-    if zero is None and len(v.args) > 2 and v.args[2] is not None:
-        return None
-    axis = normal_axis(v.attrs["axis"], len(size))
+    q, scale, zero = [*[a for a in arrays if a is not None], None][:3]
+    assert q is not None
+    assert scale is not None
+    axis = normal_axis(v.attrs["axis"], q.ndim)
 
     def spread(a: Array) -> Array:
         if a.size == 1:
@@ -81,7 +94,7 @@ def _weights(v: Any) -> _Weights | None:
         return a.reshape([-1 if d == axis else 1 for d in range(q.ndim)])
 
     move = None if zero is None or not np.any(zero) else spread(zero)
-    return _Weights(q, spread(scale), move, tuple([int(e or 0) for e in shape]))
+    return _Weights(dtype, q, spread(scale), move, tuple([int(e or 0) for e in shape]))
 
 
 # ------------------------------------------------------------------------------------ products
@@ -100,7 +113,7 @@ def _product(n: Call) -> RelaxExpr | None:
     if found is None or len(found.shape) != 2:
         return None
     cut = _in_blocks(found, int(turned))
-    if cut is None:
+    if cut is None or cut[0] * dt.width(found.dtype) < WORD:
         return None
     block, scale, zero = cut
     q = constant(found.q.reshape(found.shape))
@@ -115,9 +128,7 @@ def _in_blocks(w: _Weights, along: int) -> tuple[int, Array, Array | None] | Non
     Blocks are a dimension of the integers, or neighbours with equal numbers.
     """
     sizes = list(w.q.shape)
-    apart = w.q.ndim == 3 and tuple(
-        [*sizes[:along], sizes[along] * sizes[along + 1], *sizes[along + 2 :]]
-    ) == w.shape  # fmt: skip
+    apart = len(sizes) == 3 and sizes[along] * sizes[along + 1] == w.shape[along]
     if not apart and w.q.shape != w.shape:
         return None
     given = [w.scale, *([] if w.zero is None else [w.zero])]
@@ -160,7 +171,7 @@ def _rows(n: Call) -> RelaxExpr | None:
     if table is None or indices is None or normal_axis(n.attrs["axis"], rank_of(table)) != 0:
         return None
     found = _weights(table)
-    if found is None or found.q.shape[0] != found.shape[0]:
+    if found is None or found.q.shape[0] != found.shape[0] or found.q.shape[0] == 1:
         return None
 
     def picked(a: Array) -> RelaxExpr:
@@ -168,12 +179,18 @@ def _rows(n: Call) -> RelaxExpr | None:
             return constant(a.reshape(a.shape[1:] if a.size > 1 else ()))
         return call("gather", constant(a), indices, axis=0, mode=n.attrs["mode"])
 
-    rows = picked(found.q) if found.q.shape[0] > 1 else None
-    if rows is None:
-        return None
-    zero = None if found.zero is None else picked(found.zero)
-    y = call("dequantize", rows, picked(found.scale), zero, axis=-1, out_dtype="float32",
+    rows, zero, low = found.q, found.zero, dt.limits(found.dtype)[0]
+    if dt.width(found.dtype) == 4 and rows.shape[-1] % 2 == 0:  # two numbers to a byte
+        first, second = np.split((rows.astype(np.int16) - low).astype(np.uint8), 2, axis=-1)
+        both = picked(first | second << 4)
+        parts = [call("bitwise_and", both, scalar(15, "uint8")),
+                 call("right_shift", both, scalar(4, "uint8"))]  # fmt: skip
+        whole: RelaxExpr = call("concat", *parts, axis=rank_of(both) - 1)
+        zero = np.zeros((1,) * rows.ndim, np.int16) if zero is None else zero.astype(np.int16)
+        zero = (zero - low).astype(np.uint8)
+    else:
+        whole = picked(rows)
+    move = None if zero is None else picked(zero)
+    y = call("dequantize", whole, picked(found.scale), move, axis=-1, out_dtype="float32",
              name=n.name)  # fmt: skip
     return call("reshape", y, shape=shape_of(n))
-
-

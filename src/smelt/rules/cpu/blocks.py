@@ -29,20 +29,19 @@ from smelt.rules.cost import Array, Cost, shares, tile_cycles
 from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
 from smelt.tir.nodes import BufferLoad, IterVar
 from smelt.tir.schedule import Schedule
-from smelt.tir.script_ops import TASKS
 
-from .analysis import block_info, certain, guess
-from .loops import copy_out, in_registers, share_out, task_domain, write_out, write_out_sums
+from .analysis import block_info, guess
+from .loops import copy_out, in_registers, task_domain, write_out, write_out_sums
 
 _PANEL = 48
 """Columns of a panel: six vectors of eight lanes, so that sums do not wait for each other."""
 _ROWS = 6
 """Rows of a tile at most."""
 _DIGIT = 0.8
-"""What a vector of digits of words takes beside the multiply-adds, in these: a mask and a conversion,
-for which processors have more units."""
+"""What a vector of digits takes beside the multiply-adds, in these: a mask and a conversion, for
+which processors have more units."""
 _CROWDED = 0.02
-"""How much longer a tile takes for each vector of sums that holds more than half of the registers."""
+"""How much longer a tile takes for each vector of sums beyond half of the registers."""
 _AROUND = 12
 """Cycles that surround a tile's reduction, and a block's."""
 
@@ -66,26 +65,25 @@ class Chain:
 
 
 def chain_of(sch: Schedule, sums: str, constants: frozenset[str]) -> Chain | None:
-    """The chain that a block sums products for, if there is one of constants that stand in words."""
+    """The chain that a block sums products for, if there is one, of constants in words."""
     info, readers = block_info(sch, sums), [str(c) for c in sch.get_consumers(sums)]
     product = info.product()
     if product is None or len(readers) != 1 or info.store is None:
         return None
     last = block_info(sch, readers[0])
-    made = {block_info(sch, p).store: str(p) for p in sch.get_producers(sums)}
-    makers = {s.buffer: p for s, p in made.items() if s is not None}
+    stores = {p: block_info(sch, p).store for p in map(str, sch.get_producers(sums))}
+    makers = {x.buffer: p for p, x in stores.items() if x is not None}
     rows, digits = [makers.get(x.buffer, "") for x in product]
     if not rows or not digits or len(last.reduce) != 1 or last.store is None:
         return None
     words = block_info(sch, digits).reads
     own = [i.var for i in last.spatial]
     at = (*own[:-1], last.reduce[0].var, own[-1])
+    places = [tuple(x.indices) for x in last.reads if x.buffer is info.store.buffer]
     others = [x for x in last.reads if x.buffer.name in constants]
-    plain = list(last.store.indices) == own and [tuple(x.indices) for x in last.reads
-                                                 if x.buffer is info.store.buffer] == [at]  # fmt: skip
     known = {x.buffer.name for x in words} <= constants and len({x.buffer for x in words}) == 1
-    pairs = all(set(x.indices) == set(at[-2:]) and len(x.indices) == 2 for x in others)
-    if not (plain and known and pairs and others):
+    pairs = all(len(x.indices) == 2 and {*x.indices} == {*at[-2:]} for x in others)
+    if list(last.store.indices) != own or places != [at] or not (known and pairs and others):
         return None
     return Chain(digits, sums, readers[0], rows, words[0], tuple(others), own[-1])
 
@@ -123,12 +121,13 @@ class BlocksSpace(Space):
         inner = block_info(site.schedule, chain.sums).reduce
         self.count = guess(self.info.reduce[0].dom.extent)
         self.words, self.digits = [guess(i.dom.extent) for i in inner]
+        self.steps = self.count * self.words * self.digits
         vectors = self.panel // self.lanes
-        known = self.row is not None and value_of(self.row.dom.extent) is not None
+        self.known = self.row is None or value_of(self.row.dom.extent) is not None
         self.domains = (
             Domain("rows", tuple(range(1, min(_ROWS, self._extent(self.row)) + 1))),
             Domain("vectors", tuple([v for v in range(1, vectors + 1) if vectors % v == 0])),
-            Domain("kept", (0, 1) if known else (0,)),
+            Domain("kept", (0, 1) if self.known and self.row is not None else (0,)),
             task_domain(site.machine),
         )
 
@@ -138,27 +137,41 @@ class BlocksSpace(Space):
     def legal(self, columns: Columns) -> Array:
         """The sums of a block, the words and a broadcast element fit into registers."""
         held = (columns["rows"] + 1) * columns["vectors"] + 1
-        return np.asarray(held < self.site.machine.vector_registers) | (columns["vectors"] == 1)
+        fits = (held < self.site.machine.vector_registers) | (columns["vectors"] == 1)
+        return np.asarray(fits)
 
     def cost(self, columns: Columns) -> Cost:
-        """Tiles of rows and columns; digits once for each tile, or for all of them."""
-        machine = self.site.machine
-        r, v, kept = columns["rows"], columns["vectors"], columns["kept"] > 0
-        rows = self._extent(self.row)
+        """Tiles of rows and columns; digits once for each tile, or for all of them.
+
+        An unknown number of rows may be one: that counts as half of those that it is taken for.
+        """
+        machine, v, kept = self.site.machine, columns["vectors"], columns["kept"] > 0
         every = prod([guess(i.dom.extent) for i in self.outer if i is not self.row])
-        panels = -(-self.columns // self.panel)
-        tiles = -(-rows // r) * every
-        wide = self.panel // self.lanes / v * panels
-        steps = self.count * self.words * self.digits
-        made = _DIGIT / machine.multiply_adds
+        rows = self._extent(self.row)
+        cycles = every * self._cycles(columns, rows)
+        if not self.known:
+            cycles = (cycles + every * rows / 2 * self._cycles(columns, 1)) / 2
+        once = self._vectors * self.steps * (_DIGIT / machine.multiply_adds + 1 / machine.stores)
+        tiles = -(-rows // columns["rows"]) * every
+        cycles = cycles + np.where(kept, once, 0.0 * v)
+        return Cost(cycles, self._traffic(columns, tiles), columns["tasks"])
+
+    @property
+    def _vectors(self) -> int:
+        """Vectors of columns."""
+        return -(-self.columns // self.panel) * (self.panel // self.lanes)
+
+    def _cycles(self, columns: Columns, rows: int) -> Array:
+        """Of tiles for so many rows."""
+        machine, v, kept = self.site.machine, columns["vectors"], columns["kept"] > 0
+        r = np.minimum(columns["rows"], rows)
+        tiles = -(-rows // r) * self._vectors / v
+        made = np.where(kept, 0.0, _DIGIT * v / machine.multiply_adds)
         read = r + v * np.where(kept, 1.0, 1.0 / self.digits)
-        step = tile_cycles(machine, r * v, read, 1.0, self.lanes) + np.where(kept, 0.0, made * v)
+        step = tile_cycles(machine, r * v, read, 1.0, self.lanes) + made
         step *= 1 + _CROWDED * np.maximum(0, r * v - machine.vector_registers / 2)
         block = 3 * r * v / machine.stores + _AROUND / 4
-        cycles = tiles * wide * (steps * step + self.count * block + _AROUND)
-        once = wide * v * steps * (made + 1 / machine.stores)
-        cycles = cycles + np.where(kept, once, 0.0)
-        return Cost(cycles, self._traffic(columns, tiles), columns["tasks"])
+        return np.asarray(tiles * (self.steps * step + self.count * block + _AROUND))
 
     def _traffic(self, columns: Columns, tiles: Array) -> tuple[Array, ...]:
         """Bytes from beyond each cache: words and scales once, a tile's digits for each tile of
@@ -167,10 +180,9 @@ class BlocksSpace(Space):
         scales = sum([dt.bytes_of(x.buffer.type) for x in self.chain.scales])
         constants = float(each * (4 * self.words + scales))
         width = columns["vectors"] * self.lanes
-        steps = self.count * self.words * self.digits
         kept = columns["kept"] > 0
-        digits = 4.0 * steps * width
-        a_bytes = 4.0 * steps * self._extent(self.row)
+        digits = 4.0 * self.steps * width
+        a_bytes = 4.0 * self.steps * self._extent(self.row)
         found = []
         for size in shares(self.site.machine):
             tile = np.where(kept, digits, constants * width / self.columns)
