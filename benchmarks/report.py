@@ -23,6 +23,7 @@ SECTIONS = {
     "symbolic": "Symbolic image sizes, against builds for one size",
     "quantized": "Quantized models, against float32 and onnxruntime",
     "calibration": "Quantizing models: time, and noise",
+    "weight_only": "Weights of few bits, against float32 and onnxruntime",
     "control": "Models that decide while they run, against onnxruntime",
     "state": "Caches, against onnxruntime",
     "threads": "Two threads against one, alone and beside a busy process",

@@ -29,6 +29,7 @@ from smelt.rules.cost import Array, Cost, shares, tile_cycles
 from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
 from smelt.tir.nodes import BufferLoad, IterVar
 from smelt.tir.schedule import Schedule
+from smelt.tir.script_ops import PREFETCH
 
 from .analysis import block_info, guess
 from .loops import copy_out, in_registers, task_domain, write_out, write_out_sums
@@ -42,6 +43,8 @@ _DIGIT = 0.8
 which processors have more units."""
 _CROWDED = 0.02
 """How much longer a tile takes for each vector of sums beyond half of the registers."""
+_AHEAD = 3072
+"""Bytes of words that are asked for ahead of time: a processor sees only some vectors of them."""
 _AROUND = 12
 """Cycles that surround a tile's reduction, and a block's."""
 
@@ -218,7 +221,7 @@ class BlocksSpace(Space):
         sch.reorder(*around, block, *inner)
         sch.reverse_compute_at(epilogue, around[-1], preserve_unit_loops=True)
         copy_out(sch, epilogue, len(around), self.lanes)
-        self._sums(sch, block, len(around))
+        self._sums(sch, block, len(around), kept)
         if kept:
             self._keep(sch, tile)
         write_out_sums(sch, chain.total, [block], inner, len(around))
@@ -240,8 +243,8 @@ class BlocksSpace(Space):
 
             sch.transform_layout(block, load.buffer.name, panels, pad_value=fill)
 
-    def _sums(self, sch: Schedule, block: str, depth: int) -> None:
-        """The sums of a block, in registers."""
+    def _sums(self, sch: Schedule, block: str, depth: int, kept: int) -> None:
+        """The sums of a block, in registers; later words are asked for."""
         name, info = self.chain.sums, block_info(sch, self.chain.sums)
         sch.compute_at(name, block, preserve_unit_loops=True)
         sch.set_scope(name, 0, "local")
@@ -253,6 +256,10 @@ class BlocksSpace(Space):
         tile = [*others, wide, digit, lane]
         sch.reorder(word, *tile)
         write_out_sums(sch, name, [word], tile, depth + 1)
+        machine, words = self.site.machine, self.chain.words.buffer
+        if machine.caches and not kept:
+            ahead = -(-_AHEAD // (4 * self.panel))
+            sch.annotate(word, PREFETCH, {words.name: [ahead, 1, machine.line_bytes]})
 
     def _keep(self, sch: Schedule, tile: str) -> None:
         """The digits of a tile of columns, as floats, before its rows."""
