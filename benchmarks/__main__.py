@@ -17,6 +17,7 @@ from benchmarks import (
     symbolic,
     tensor_level,
     threads,
+    weight_only,
     zoo,
 )
 from benchmarks.report import write
@@ -37,6 +38,7 @@ def main() -> None:
     write("real_models", real_models.measure())
     write("dynamic", dynamic.measure(models.zoo(names=models.DYNAMIC)))
     write("symbolic", symbolic.measure())
+    write("weight_only", weight_only.measure())
     write("control", control.measure())
     write("state", state.measure())
     write("threads", threads.measure(models.zoo(names=(*models.NAMES, *models.DYNAMIC))))
