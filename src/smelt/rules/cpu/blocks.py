@@ -16,7 +16,6 @@ use digits again: they are kept as floats then, a tile of columns at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -138,10 +137,11 @@ class BlocksSpace(Space):
         return 1 if row is None else guess(row.dom.extent)
 
     def legal(self, columns: Columns) -> Array:
-        """The sums of a block, the words and a broadcast element fit into registers."""
+        """The sums of a block, the words and a broadcast element fit into registers; every task has
+        a panel."""
         held = (columns["rows"] + 1) * columns["vectors"] + 1
         fits = (held < self.site.machine.vector_registers) | (columns["vectors"] == 1)
-        return np.asarray(fits)
+        return np.asarray(fits & (columns["tasks"] <= -(-self.columns // self.panel)))
 
     def cost(self, columns: Columns) -> Cost:
         """Tiles of rows and columns; digits once for each tile, or for all of them.
@@ -186,14 +186,13 @@ class BlocksSpace(Space):
         kept = columns["kept"] > 0
         digits = 4.0 * self.steps * width
         a_bytes = 4.0 * self.steps * self._extent(self.row)
-        found = []
-        for size in shares(self.site.machine):
+        found, near = [], shares(self.site.machine)
+        for size in near[:-1]:
             tile = np.where(kept, digits, constants * width / self.columns)
             again = np.where(tile > size / 2, tile * tiles * self.columns / width, 0.0)
             rows = np.where(a_bytes + tile > size, a_bytes * self.columns / width, a_bytes)
             found.append(constants + again + rows)
-        found[-1:] = [np.asarray(constants + a_bytes + 0.0 * tiles)] if found else []
-        return tuple(found)
+        return (*found, *[np.asarray(constants + a_bytes) for _ in near[-1:]])  # from memory: once
 
     # ---- the schedule ---------------------------------------------------------------------------
 
@@ -226,7 +225,7 @@ class BlocksSpace(Space):
             self._keep(sch, tile)
         write_out_sums(sch, chain.total, [block], inner, len(around))
         if decision["tasks"] > 1:
-            self._share(sch, panel, outer, decision)
+            self._share(sch, panel, decision)
 
     def _lay_out(self, sch: Schedule) -> None:
         """Words, scales and zeros in panels of columns."""
@@ -270,7 +269,7 @@ class BlocksSpace(Space):
         sch.reorder(wide, digit, lane)
         write_out(sch, [wide, digit, lane])
 
-    def _share(self, sch: Schedule, panel: str, outer: Sequence[str], decision: Decision) -> None:
+    def _share(self, sch: Schedule, panel: str, decision: Decision) -> None:
         """Panels for cores; where digits are kept, each task has memory for them."""
         if not decision["kept"]:
             sch.parallel(panel)
