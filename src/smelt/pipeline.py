@@ -3,9 +3,8 @@
     imported graph ── GRAPH ──▶ calls of kernels, with layouts ── assemble ──▶ Artifact ── load
 
 GRAPH ends in groups of operators that are a kernel each, and in the orders of their results in
-memory. `assemble` plans memory, makes every kernel (tensor program, schedule, LOWER, machine
-code), the host program that calls them, and the blob of constants. `load` links all that into the
-process.
+memory. `assemble` plans memory, makes every kernel (tensor program, schedule, LOWER, machine code),
+the host program that calls them, and the blob of constants. `load` links all that.
 """
 
 from __future__ import annotations
@@ -102,8 +101,7 @@ GRAPH: tuple[Step, ...] = (
          also=("ToGraphNormalForm",)),
     Step(name_sizes, "NameSizes", "symbolic sizes get names of their own", gives=("named sizes",),
          must="the host program knows sizes by name"),
-    Step(expand_dialects, "ExpandDialects", "the operators of a dialect become the core's",
-         needs=("graph form",), must="kernels are made of the core's operators"),
+    Step(expand_dialects, "ExpandDialects", "dialects' words become ours", needs=("graph form",)),
     Step(compute_in_integers, "ComputeInIntegers", "products of quantized numbers are of integers",
          level=2, needs=("graph form",)),
     Step(keep_few_bits, "KeepFewBits", "weights stay as small", level=2, needs=("graph form",)),
