@@ -17,6 +17,7 @@ from . import tflite
 from .onnx import Survey, from_onnx, load
 from .onnx import survey as survey_onnx
 from .onnx.read import ModelFile
+from .tflite.hybrid import in_floats
 from .torch import ExportedProgram, ONNXProgram, as_onnx
 
 ModelSource: TypeAlias = (
@@ -44,6 +45,14 @@ def import_loaded(
     """A model that was read as a module; see from_onnx."""
     importer = from_onnx if isinstance(loaded, ModelFile) else tflite.from_tflite
     return importer(loaded, plain_shapes(shapes)[0], values=values, operators=operators)
+
+
+def import_floats(model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None) -> IRModule:
+    """The same, with weights in floats that a TFLite model dequantizes while it runs."""
+    if isinstance(model, IRModule | RelaxExpr):
+        return import_model(model, shapes)
+    loaded = load_model(model)
+    return import_loaded(loaded if isinstance(loaded, ModelFile) else in_floats(loaded), shapes)
 
 
 def survey(model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None) -> Survey:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TypedDict, Unpack
 
-from smelt.frontend.source import ModelSource, import_model
+from smelt.frontend.source import ModelSource, import_floats
 from smelt.ir.options import Options
 from smelt.ir.sizes import Extent
 from smelt.pipeline import compile
@@ -68,4 +68,4 @@ def quantize(
     settings["keep"] = tuple(settings.get("keep", ()))
     chosen = Settings(**settings)
     run = partial(compile, target=target, options=options)
-    return quantize_module(import_model(model, shapes), data, chosen, run, progress)
+    return quantize_module(import_floats(model, shapes), data, chosen, run, progress)

@@ -193,7 +193,8 @@ def _layers(graph: Graph) -> Iterator[Layer]:
 
 
 def _layer(graph: Graph, n: Call, w: Constant, x: RelaxExpr, used: Counter[str]) -> Layer:
-    name = n.name or w.name or n.callee
+    own = "" if n.name.isdigit() else n.name  # some formats number nodes
+    name = own or w.name or n.callee
     used[name] += 1
     name = name if used[name] == 1 else f"{name}_{used[name]}"
     plain = Layer(name, n, w, x, None, n)

@@ -3,6 +3,8 @@ runs, by the largest magnitude in it, or by its range."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from smelt.frontend.common import Value, moves
@@ -11,12 +13,32 @@ from smelt.frontend.common.moves import as_type
 from .layout import last
 from .node import Node
 from .quantized import activated
+from .read import ModelFile, Tensor
 from .registry import Ints
+
+_PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 
 
 def is_hybrid(g: Node, x: Value, w: Value) -> bool:
     """Whether a node multiplies floats with quantized weights."""
     return x.dtype == g.out.dtype == "float32" and w.dtype == "int8" and g.tensor(1).quantized
+
+
+def in_floats(model: ModelFile) -> ModelFile:
+    """A model whose products of floats with quantized weights have these in floats, too."""
+    arrays, tensors = dict(model.graph.arrays), dict(model.tensors)
+    for step in model.graph.steps:
+        if step.op not in _PRODUCTS or len(step.inputs) < 2:
+            continue
+        x, w = (model.tensors[n] for n in step.inputs[:2])
+        kinds = x.dtype, model.tensors[step.outputs[0]].dtype, w.dtype
+        if kinds != ("float32", "float32", "int8") or not w.quantized or w.name not in arrays:
+            continue
+        shape = [-1 if d == w.axis else 1 for d in range(len(w.shape))] if w.scales.size > 1 else ()
+        scale, zero = w.scales.reshape(shape), w.zeros.reshape(shape)
+        arrays[w.name] = ((model.graph.arrays[w.name] - zero) * scale).astype(np.float32)
+        tensors[w.name] = Tensor(w.name, "float32", w.shape)
+    return replace(model, graph=replace(model.graph, arrays=arrays), tensors=tensors)
 
 
 def levels(g: Node, x: Value, ranged: bool) -> tuple[Value, Value]:
