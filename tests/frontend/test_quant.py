@@ -7,12 +7,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+import smelt
 from smelt.frontend.onnx import from_onnx
-from smelt.ir.errors import ImportFailure, Unsupported
+from smelt.ir.errors import ImportFailure, TypeMismatch, Unsupported
 from smelt.relax.interpret import interpret
 
 from .models import check, model, node, random, reference
@@ -345,3 +347,20 @@ def test_refused(
     with pytest.raises(error) as caught:
         from_onnx(single(op, {"a": random(2, 3)}, constants, **attrs))
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(("scale", "said"), [
+    (0.0, "scale=0.0; it has to be positive"),
+    (-1.0, "scale=-1.0; it has to be positive"),
+    (np.nan, "scale=nan; it has to be positive"),
+    (np.inf, "scale=inf; it has to be positive"),
+    (1e-40, "scale=9.99994610111476e-41; it has to be a normal number of float32"),
+    ([1.0, 2e-41, 1.0], "scale=1.999933168284379e-41; it has to be a normal number of float32"),
+])  # fmt: skip
+def test_scales_that_are_none(scale: Any, said: str) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 21]>
+        net (float[2, 3] x) => (uint8[2, 3] z) { z = QuantizeLinear<axis = 1>(x, s) }""")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(scale, "float32"), "s"))
+    with pytest.raises(TypeMismatch) as e:
+        smelt.compile(model)
+    assert str(e.value) == f"node 'z': quantize: {said}"

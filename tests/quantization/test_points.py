@@ -13,6 +13,7 @@ from smelt.ir.types import tensor_type
 from smelt.quantization.points import find_points, layers_of
 from smelt.quantization.run import prepare
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple, Var, call, constant, values
+from smelt.relax.transform.compute_in_integers import products_of
 
 RNG = np.random.default_rng(0)
 Body = Callable[[RelaxExpr], RelaxExpr]
@@ -173,6 +174,7 @@ def test_weights_alone(weights: str, block_size: int) -> None:
     mod = module(block)
     made = smelt.quantize(mod, activations="float32", weights=weights, block=block_size)
     assert made.report.quantized == len(made.report.layers) == 6
+    assert products_of(made.mod).small == 6
     assert made.report.bytes[1] < made.report.bytes[0] * (0.5 if weights == "int8" else 0.45)
     x = RNG.standard_normal((1, 8, 16, 16)).astype("float32")
     a, b = smelt.compile(mod)(x).numpy(), smelt.compile(made.mod)(x).numpy()

@@ -98,6 +98,8 @@ def _tell_products(file: str, shapes: Shapes | None) -> None:
     if found.integers or found.floats:
         whole = found.integers + len(found.floats)
         say(f"{found.integers} of {whole} products of quantized numbers are computed in integers")
+    if found.small:
+        say(f"{found.small} products of floats read weights of few bits as they are")
     for name, why in found.floats:
         notice(f"{name} is computed in floats: {why}")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import ml_dtypes
 import numpy as np
 
 from smelt.ir import dtype as dt
@@ -35,12 +36,32 @@ from .integer import centred, is_zero, known
 
 
 def _typed(name: str, x: RelaxExpr) -> None:
-    """The rule that scales are floats, and zero points are integers."""
+    """The rule that scales are floats, and positive as far as they are known, and zero points are
+    integers."""
     wanted = dt.is_float if "scale" in name else dt.is_int
     legal(
         wanted(dtype_of(x)),
         f"{name} is {dtype_of(x)}; legal: {'a float' if 'scale' in name else 'an integer'} type",
     )
+    data = known(x) if "scale" in name else None
+    if data is not None:
+        wide = data.astype(np.float64)
+        fits = np.isfinite(wide) & ((wide > 0) if data.size == 1 else (wide >= 0))
+        legal(bool(fits.all()), f"{name}={_first(wide, ~fits)}; it has to be positive")
+
+
+def _first(numbers: Array, where: Array) -> float:
+    """The first number of those that are meant."""
+    return float(numbers[where].reshape(-1)[0]) if where.any() else 0.0
+
+
+def _divides(name: str, scale: RelaxExpr) -> None:
+    """The rule that a scale, as far as it is known, can be divided by without loss."""
+    data = known(scale)
+    if data is not None:
+        fits = data.astype(np.float64) >= float(ml_dtypes.finfo(data.dtype).smallest_normal)
+        legal(bool(fits.all()), f"{name}={_first(data.astype(np.float64), ~fits)}; it has to be a "
+                                f"normal number of {dtype_of(scale)}")  # fmt: skip
 
 
 def parameter(name: str, x: RelaxExpr, count: int | None) -> RelaxExpr:
@@ -51,11 +72,6 @@ def parameter(name: str, x: RelaxExpr, count: int | None) -> RelaxExpr:
     _typed(name, x)
     size = extents(x)
     if size in ((), (1,)):
-        data = known(x)
-        legal(
-            "scale" not in name or data is None or float(data.reshape(-1)[0]) > 0,
-            f"{name}={None if data is None else float(data.reshape(-1)[0])}; it has to be positive",
-        )
         return reshaped(x, ()) if size else x
     legal(count is not None, f"{name} has the shape {size}; a scalar is legal")
     legal(
@@ -199,6 +215,7 @@ def quantized(
     wide = compute_dtype or dtype_of(x)
     wide_scale = _aligned("scale", scale, x, axis)
     assert wide_scale is not None
+    _divides("scale", scale)
     y: RelaxExpr = call("divide", cast_to(x, wide), cast_to(wide_scale, wide))
     return _stored(y, _aligned("zero_point", zero_point, x, axis), dtype, rounding)
 

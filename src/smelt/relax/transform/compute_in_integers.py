@@ -21,6 +21,7 @@ from smelt.relax.nodes import Call, RelaxExpr, call, values
 
 from .fake_quantization import CORE, dequantized_late, why_in_floats
 from .fake_quantization_rules import source_axes
+from .keep_few_bits import keep_few_bits
 from .rewriting import functions_of, transform_functions
 
 _PRODUCTS = ("conv1d", "conv2d", "conv3d", "conv_transpose", "matmul")
@@ -43,17 +44,21 @@ class Products:
 
     integers  how many are computed in integers
     floats    the others: the name of the node or operator, and why it is not
+    small     products of floats with weights of few bits, which stay so
     """
 
     integers: int
     floats: tuple[tuple[str, str], ...]
+    small: int = 0
 
 
 def products_of(mod: IRModule) -> Products:
     """What becomes of a model's products, some operand of which is quantized."""
-    calls = [v for f in functions_of(compute_in_integers(mod)).values() for v in values(f.body)]
-    integers, floats = 0, []
+    made = keep_few_bits(compute_in_integers(mod))
+    calls = [v for f in functions_of(made).values() for v in values(f.body)]
+    integers, floats, small = 0, [], 0
     for v in calls:
+        small += isinstance(v, Call) and v.callee == "matmul_in_blocks"
         if not isinstance(v, Call) or v.callee not in _PRODUCTS:
             continue
         if v.attrs["out_dtype"] == "int32":
@@ -62,7 +67,7 @@ def products_of(mod: IRModule) -> Products:
             wide = _wide(v)
             why = f"an operand is {wide}; legal: 8 bits" if wide else why_in_floats(v, CORE)
             floats.append((v.name or v.callee, why))
-    return Products(integers, tuple(floats))
+    return Products(integers, tuple(floats), small)
 
 
 def _wide(n: Call) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.relax.folding import folded
 from smelt.relax.graph import transform
@@ -42,7 +43,10 @@ def expanded(
     if op.needs:
         args = [folded(a) if a and i in op.needs else a for i, a in enumerate(node.args)]
         node = node.replace(args=tuple(args))
-    made = op.expand(node)
+    try:
+        made = op.expand(node)
+    except TypeMismatch as error:  # of values that are known now: a type has them not
+        raise TypeMismatch(f"node {node.name!r}: {error}" if node.name else str(error)) from error
     inner = made.op if isinstance(made, Call) else None
     if isinstance(made, Call) and isinstance(inner, GraphOp) and (composites or inner.dialect):
         made = inner.expand(made)  # of an operator whose sizes are operands: the static one
