@@ -77,7 +77,14 @@ def test_data_that_is_none(data: Any, said: str) -> None:
     ({"smooth": 2.0}, "smooth=2.0; legal: 0 to 1"),
     ({"max_drop": -1.0}, "max_drop=-1.0; legal: 0 and more"),
     ({"samples": 0}, "samples=0; legal: 1 and more"),
-    ({"block": 1}, "block=1; legal: 2 and more"),
+    ({"block": 1}, "block=1 means nothing with activations='uint8'"),
+    ({"activations": "float32", "block": 1}, "block=1; legal: 2 and more"),
+    ({"activations": "float32", "method": "entropy"},
+     "method='entropy' means nothing with activations='float32'"),
+    ({"activations": "float32", "max_drop": 1.0},
+     "max_drop=1.0 means nothing with activations='float32'"),
+    ({"activations": "float32"}, "activations='float32': weights alone need no samples (data)"),
+    ({"fixed": 4.0}, "fixed=4.0 says what samples (data) are for; legal: one of them"),
 ])  # fmt: skip
 def test_settings_that_are_none(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(CompileError) as e:

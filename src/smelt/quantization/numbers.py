@@ -36,13 +36,14 @@ class Affine:
 def affine_of(ends: Range, dtype: str, symmetric: bool, what: str) -> Affine:
     """The scale and the zero point of a range, into which 0 is taken.
 
-    what  what is quantized, for the error where the range is too small to be one
+    symmetric  the zero point is 0; of uint8, where there are numbers below, 128
+    what       what is quantized, for the error where the range is too small to be one
     """
     low, high = dt.limits(dtype)
     least, most = min(ends[0], 0.0), max(ends[1], 0.0)
-    if symmetric:
-        most = max(-least, most)
-        low, least = (-high, -most) if low < 0 else (low, 0.0)
+    if symmetric and (low < 0 or least < 0):
+        low, most = low + 1, max(-least, most)
+        least = -most
     scale = np.float32((most - least) / (high - low))
     if not scale >= _TINY:
         raise CompileError(

@@ -90,7 +90,7 @@ class _Counter:
 
     def add(self, x: Array) -> None:
         """Count some more."""
-        self.waiting.append(x)
+        self.waiting.append(x.reshape(-1))
         self.size += x.size
         if self.size >= _AT_ONCE:
             self.total()

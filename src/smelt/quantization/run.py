@@ -38,8 +38,6 @@ from .weights import channel_of_operand, corrections, equalize, norms_before, sm
 _COMPARED = 64
 """So many samples are compared, if none is said to be kept to a budget."""
 _SMOOTHED = 32
-_OF_SAMPLES = ("method", "equalize", "smooth", "max_drop", "samples")
-"""Settings that mean nothing without samples."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class _Run:
                 )
         if not self.layers:
             raise Unsupported(
-                "there is nothing to quantize: the model has no product or convolution of floats "
+                "there is nothing to quantize: the model has no product or convolution of float32 "
                 "with constant weights"
             )
 
@@ -115,9 +113,15 @@ class _Run:
     def run(self, data: Data | None) -> Quantized:
         """The whole of it."""
         if self.settings.activations == "float32":
+            if data is not None:
+                raise CompileError("activations='float32': weights alone need no samples (data)")
             return self._weights_only()
         if data is None:
             return self._without_samples()
+        if self.settings.fixed is not None:
+            raise CompileError(
+                f"fixed={self.settings.fixed} says what samples (data) are for; legal: one of them"
+            )
         samples = Samples(data, self._inputs(), self.settings.samples)
         self.report.samples = len(samples)
         for name in noise_in(s for s, _ in zip(samples, range(8), strict=False)):
@@ -154,7 +158,7 @@ class _Run:
                 "there is no calibration data: give samples of the model's inputs (data), or "
                 "quantize weights alone (activations='float32')"
             )
-        if given := [n for n in _OF_SAMPLES if getattr(s, n) != getattr(Settings, n)]:
+        if given := s.needing_samples():
             raise CompileError(f"{given[0]}={getattr(s, given[0])!r} needs samples (data)")
         points = find_points(self.f, s.keep)
         every = affine_of((-s.fixed, s.fixed), s.activations, s.symmetric, "every activation")
@@ -243,7 +247,9 @@ class _Run:
         affine: dict[RelaxExpr, Affine] = {}
         for leader, stats in _by_group(self.ranges, points).items():
             ends = METHODS[s.method](stats, 256)
-            what = f"the value {_name(leader)!r} (of {', '.join(sorted(points.values[leader]))})"
+            own = sorted(points.values[leader])
+            more = ", ..." if len(own) > 3 else ""
+            what = f"the value {_name(leader)!r} (of {', '.join(own[:3])}{more})"
             affine[leader] = affine_of(ends, s.activations, s.symmetric, what)
         plan = Plan(points, affine, s.bits, s.weight_scale, s.method == "mse", tables_of(self.f))
         if s.bias_correction:

@@ -15,6 +15,11 @@ from .search import Metric
 ACTIVATIONS = ("uint8", "int8", "float32")
 WEIGHTS = ("int8", "int4")
 
+_OF_SAMPLES = ("method", "equalize", "smooth", "max_drop", "metric", "samples")
+"""Settings that mean nothing without samples."""
+_OF_ACTIVATIONS = ("symmetric", "fixed", "narrow", "weight_scale")
+"""Those that mean nothing where activations stay in floats."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -26,7 +31,7 @@ class Settings:
                  weights, too)
     activations  "uint8" (the default), "int8", or "float32": weights alone are quantized
     weights      "int8"; with activations in floats also "int4"
-    symmetric    zero points of activations are 0
+    symmetric    zero points of activations are 0; of uint8, where there are numbers below, 128
     weight_scale each output "channel" of weights has a scale of its own, there is one for the whole
                  "tensor", or one that is a power of two: "power2"
     narrow       weights lie between -63 and 63, for runtimes that add two products in 16 bits and
@@ -70,6 +75,10 @@ class Settings:
         """The bits of weights in products of integers."""
         return 7 if self.narrow else 8
 
+    def needing_samples(self) -> list[str]:
+        """The settings given that mean nothing without samples."""
+        return [n for n in _OF_SAMPLES if getattr(self, n) != getattr(Settings, n)]
+
     def __post_init__(self) -> None:
         check_method(self.method)
         _one_of("activations", self.activations, ACTIVATIONS)
@@ -80,6 +89,14 @@ class Settings:
                 f"weights={self.weights!r} with activations={self.activations!r}: products of "
                 "integers take weights of int8; legal: activations='float32'"
             )
+        alone = self.activations == "float32"
+        idle = (*_OF_ACTIVATIONS, *_OF_SAMPLES) if alone else ("block",)
+        for name in idle:
+            value = getattr(self, name)
+            if value != getattr(Settings, name) and (name, value) != ("method", "mse"):
+                raise CompileError(
+                    f"{name}={value!r} means nothing with activations={self.activations!r}"
+                )
         if self.block < 2:
             raise CompileError(f"block={self.block}; legal: 2 and more")
         if self.smooth is not None and not 0 <= self.smooth <= 1:
