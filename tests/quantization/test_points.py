@@ -190,3 +190,20 @@ def test_symbolic_sizes() -> None:
     rows = RNG.standard_normal((7, 64)).astype("float32")
     a, b = floats(rows).numpy(), exe(rows).numpy()
     assert np.linalg.norm(a - b) < 0.05 * np.linalg.norm(a)
+
+
+@pytest.mark.parametrize("budget", [None, 50.0, 0.0])
+def test_tables_of_embeddings(budget: float | None) -> None:
+    ids = Var("ids", tensor_type((1, 7), "int64"))
+    table = constant(RNG.standard_normal((2000, 16)).astype("float32"), "table")
+    h = call("matmul", call("gather", table, ids, axis=0), w(16, 8))
+    mod = IRModule({"main": Function((ids,), call("matmul", relu(h), w(8, 4)))})
+    data = RNG.integers(0, 2000, (20, 1, 7))
+    made = smelt.quantize(mod, data, max_drop=budget)
+    a, b = (smelt.compile(m)(data[0]).numpy() for m in (mod, made.mod))
+    if budget == 0.0:  # nothing is as good as floats
+        assert made.report.quantized == 0
+        assert np.array_equal(a, b)
+    else:
+        assert made.report.bytes[1] < 0.27 * made.report.bytes[0]
+        assert np.linalg.norm(a - b) < 0.05 * np.linalg.norm(a)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -113,13 +114,14 @@ class _Insertion:
         layer = self.products.get(node)  # type: ignore[call-overload]
         if layer is not None:
             self.raw[node] = self._product(layer)
-        elif is_op(node, "gather") and node.args[0] in self.plan.tables:
+        elif is_op(node, "gather") and node.args[0] in self.plan.tables and not self.switch:
             self.raw[node] = self._gather(node)
         elif node in self.biases:
             self.raw[node] = self._add_bias(self.biases[node])
         else:
-            parts = {p: self._part(node, p) for p in node.children() if isinstance(p, RelaxExpr)}
-            self.raw[node] = on_parts(node, {**self.raw, **parts})
+            own = [p for p in node.children() if isinstance(p, RelaxExpr)]
+            parts: dict[Node, RelaxExpr] = {p: self._part(node, p) for p in own}
+            self.raw[node] = on_parts(node, ChainMap(parts, self.raw))
 
     def _gather(self, node: Call) -> RelaxExpr:
         """Rows of a table."""

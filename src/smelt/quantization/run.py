@@ -251,7 +251,8 @@ class _Run:
             more = ", ..." if len(own) > 3 else ""
             what = f"the value {_name(leader)!r} (of {', '.join(own[:3])}{more})"
             affine[leader] = affine_of(ends, s.activations, s.symmetric, what)
-        plan = Plan(points, affine, s.bits, s.weight_scale, s.method == "mse", tables_of(self.f))
+        tables = tables_of(self.f) if points.layers else ()
+        plan = Plan(points, affine, s.bits, s.weight_scale, s.method == "mse", tables)
         if s.bias_correction:
             plan.bias = corrections(plan, found)
         return plan
