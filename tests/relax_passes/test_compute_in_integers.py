@@ -150,17 +150,17 @@ def test_layers_agree_with_onnxruntime(case: Any, level: int) -> None:
 def test_what_stays_in_floats_is_said() -> None:
     m = model(
         "x = DequantizeLinear (a, xs, xz) v = DequantizeLinear (w, xs) p = MatMul (x, v) "
-        "z = QuantizeLinear (p, ys, yz) floats = MatMul (f, v) "
+        "z = QuantizeLinear (p, ys, yz) floats = MatMul (x, t) small = MatMul (f, v) "
         "v16 = DequantizeLinear (w16, xs) wide = MatMul (x, v16) plain = MatMul (f, c)",
-        "uint8[2, 4] a, float[2, 4] f",
-        "uint8[2, 3] z, float[2, 3] floats, float[2, 3] wide, float[2, 3] plain",
+        "uint8[2, 4] a, float[2, 4] f, float[4, 3] t",
+        "uint8[2, 3] z, float[2, 3] floats, float[2, 3] small, float[2, 3] wide, float[2, 3] plain",
         w=np.ones((4, 3), "int8"), w16=np.ones((4, 3), "int16"), c=np.ones((4, 3), "float32"),
         **SCALES,
     )  # fmt: skip
     found = products_of(from_onnx(m))
-    assert found.integers == 1
+    assert (found.integers, found.small) == (1, 1)
     assert dict(found.floats) == {
-        "floats": "the variable f is not quantized",
+        "floats": "the variable t is not quantized",
         "wide": "an operand is int16; legal: 8 bits",
     }
 
@@ -168,12 +168,14 @@ def test_what_stays_in_floats_is_said() -> None:
 def test_check_says_it(tmp_path: Path) -> None:
     m = model(
         "x = DequantizeLinear (a, xs, xz) v = DequantizeLinear (w, xs) p = MatMul (x, v) "
-        "z = QuantizeLinear (p, ys, yz) q = MatMul (f, v)",
-        "uint8[2, 4] a, float[2, 4] f", "uint8[2, 3] z, float[2, 3] q",
+        "z = QuantizeLinear (p, ys, yz) q = MatMul (x, t) s = MatMul (f, v)",
+        "uint8[2, 4] a, float[2, 4] f, float[4, 3] t",
+        "uint8[2, 3] z, float[2, 3] q, float[2, 3] s",
         w=np.ones((4, 3), "int8"), **SCALES,
     )  # fmt: skip
     onnx.save(m, tmp_path / "m.onnx")
     command = [sys.executable, "-m", "smelt", "check", str(tmp_path / "m.onnx")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "1 of 2 products of quantized numbers are computed in integers" in done.stdout
-    assert "q is computed in floats: the variable f is not quantized" in done.stderr
+    assert "products of floats with weights of few bits, which stay so: 1" in done.stdout
+    assert "q is computed in floats: the variable t is not quantized" in done.stderr

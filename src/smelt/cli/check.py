@@ -99,7 +99,7 @@ def _tell_products(file: str, shapes: Shapes | None) -> None:
         whole = found.integers + len(found.floats)
         say(f"{found.integers} of {whole} products of quantized numbers are computed in integers")
     if found.small:
-        say(f"{found.small} products of floats read weights of few bits as they are")
+        say(f"products of floats with weights of few bits, which stay so: {found.small}")
     for name, why in found.floats:
         notice(f"{name} is computed in floats: {why}")
 
