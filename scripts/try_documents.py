@@ -45,7 +45,7 @@ def image() -> None:
     onnx.save(onnx.parser.parse_model(DECODER), "decoder.onnx")
     np.save("x.npy", np.random.default_rng(0).random((1, 3, 224, 224), np.float32))
     noise = np.random.default_rng(0).standard_normal((8, 1, 3, 224, 224)) / 9
-    np.savez("samples.npz", x=np.cumsum(noise, axis=-1).astype("float32"))
+    np.savez("samples.npz", input=np.cumsum(noise, axis=-1).astype("float32"))
 
 
 def pictures() -> None:
