@@ -102,7 +102,7 @@ EXAMPLES = {
         smelt show model.onnx --stage fused
         smelt show model.onnx --shape x=5,64 -o model.html""",
     "convert": """\
-        smelt convert model.tflite -o model.onnx
+        smelt convert model.onnx -o plain.onnx
         smelt convert model.onnx --opset 17 -o older.onnx""",
     "quantize": """\
         smelt quantize model.onnx --data samples.npz -o model.int8.onnx
