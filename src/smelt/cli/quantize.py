@@ -147,7 +147,7 @@ def _print(report: Report, seconds: float) -> None:
     """The table of layers, and what the whole model became."""
     table = Table("layer", "weights", "form", "input", "cut off", "noise", "")
     for v in report.layers:
-        table.add_row(*layer_cells(v))
+        table.add_row(*_cells(v))
     out.print(table)
     for note in report.notes:
         notice(note)
@@ -163,7 +163,7 @@ def _print(report: Report, seconds: float) -> None:
         say(f"drop: {report.drop:.2f}")
 
 
-def layer_cells(v: LayerReport) -> list[str]:
+def _cells(v: LayerReport) -> list[str]:
     """One layer's row."""
     shape = "x".join(map(str, v.weights))
     ends = "" if v.input is None else f"{v.input[0]:.3g} .. {v.input[1]:.3g}"

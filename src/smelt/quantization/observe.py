@@ -46,10 +46,7 @@ class Watch:
 def observe(
     mod: IRModule, watch: Watch, samples: Samples, compile: Compile, step: Step | None = None
 ) -> dict[RelaxExpr, Statistics]:
-    """The statistics of values of "main" over all samples.
-
-    Raises CompileError where a value is NaN or infinite.
-    """
+    """The statistics of values of "main" over all samples."""
     first = next(iter(samples))
     main = mod["main"]
     assert isinstance(main, Function)

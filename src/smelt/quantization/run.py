@@ -136,15 +136,18 @@ class _Run:
             found, plan = self._plan(samples, self.settings.keep)
         why = self._asked()
         cost: dict[str, float] = {}
+        measured: Measured | None = None
         if self.settings.max_drop is not None:
             with self._timed("search"):
-                plan, why, cost = self._within_budget(found, plan, samples, why)
+                plan, measured, why, cost = self._within_budget(found, plan, samples, why)
         quantized = self._with_main(insert(self.f, plan))
-        noise: dict[str, float] = {}
-        if self.settings.compare and plan.points.layers:
+        if measured is None and self.settings.compare and plan.points.layers:
             with self._timed("comparison"):
-                noise = self._compare(plan, samples)
-        return self._made(quantized, plan, noise, why, cost)
+                measured = self._measure(plan, list(_first(samples, _COMPARED)))
+        if measured is not None:
+            self.report.agreement = agreement(measured.expected, measured.found)
+            self.report.distance = 100 * distance(measured.expected, measured.found)
+        return self._made(quantized, plan, measured.noise if measured else {}, why, cost)
 
     def _asked(self) -> dict[str, str]:
         """The layers that the user wants in floats."""
@@ -259,17 +262,18 @@ class _Run:
 
     def _within_budget(
         self, found: dict[RelaxExpr, Statistics], plan: Plan, samples: Samples, why: dict[str, str]
-    ) -> tuple[Plan, dict[str, str], dict[str, float]]:
-        """A plan that leaves as many layers in floats as the budget wants."""
+    ) -> tuple[Plan, Measured | None, dict[str, str], dict[str, float]]:
+        """A plan that leaves as many layers in floats as the budget wants, and how good it is;
+        None: nothing is quantized."""
         s = self.settings
         assert s.max_drop is not None
         given = list(samples)
-        measured = measure(self.mod, self.f, plan, given, self.compile, None)
+        measured: Measured | None = self._measure(plan, given)
         drop = Drop(s.metric, measured.expected)
         self.report.drop = drop(measured.found)
         cost: dict[str, float] = {}
         if self.report.drop <= s.max_drop:
-            return plan, why, cost
+            return plan, measured, why, cost
         switched = Switched(self.mod, self.f, plan, self.compile)
         kept, cost = layers_to_keep(switched, drop, s.max_drop, given, self.step)
         order = sorted(cost, key=lambda n: (-cost[n], n))
@@ -277,22 +281,18 @@ class _Run:
             kept = order[:count]
             plan = self._planned(find_points(self.f, [*s.keep, *kept]), found)
             if not plan.points.layers:
-                self.report.drop = 0.0
+                self.report.drop, measured = 0.0, None
                 break
-            measured = measure(self.mod, self.f, plan, given, self.compile, None)
+            measured = self._measure(plan, given)
             self.report.drop = drop(measured.found)
             if self.report.drop <= s.max_drop:
                 break
         reason = f"kept: results would be worse by more than {s.max_drop:g}"
-        return plan, {**why, **dict.fromkeys(kept, reason)}, cost
+        return plan, measured, {**why, **dict.fromkeys(kept, reason)}, cost
 
-    def _compare(self, plan: Plan, samples: Samples) -> dict[str, float]:
-        """Measure the quantized model; the noise of each layer."""
-        some = list(_first(samples, len(samples) if self.settings.max_drop else _COMPARED))
-        made: Measured = measure(self.mod, self.f, plan, some, self.compile, self.step)
-        self.report.agreement = agreement(made.expected, made.found)
-        self.report.distance = 100 * distance(made.expected, made.found)
-        return made.noise
+    def _measure(self, plan: Plan, samples: list[Sample]) -> Measured:
+        """The quantized model beside the one in floats."""
+        return measure(self.mod, self.f, plan, samples, self.compile, self.step)
 
 
 def _first(samples: Samples, count: int) -> Iterator[Sample]:

@@ -34,26 +34,16 @@ def channel_of_operand(layer: Layer) -> int:
 
 def by_channels(layer: Layer, w: Array) -> Array:
     """Weights as [output channel, input channel, taps]; of groups the input channels of each."""
-    name = layer.call.callee
-    if name == "matmul":
-        turned = layer.call.attrs["transpose_b" if layer.weight_at else "transpose_a"]
-        rows = w if (turned == bool(layer.weight_at)) else w.T
-        return rows[:, :, None]
-    if name == "conv_transpose":
-        w = w.swapaxes(0, 1)
-    return w.reshape(w.shape[0], w.shape[1], -1)
+    rows = w if layer.axis == 0 else w.swapaxes(0, 1)
+    return rows.reshape(rows.shape[0], rows.shape[1], -1)
 
 
 def as_stored(layer: Layer, w: Array) -> Array:
     """What `by_channels` gave, in the order of the constant."""
-    shape = layer.weights.data.shape
-    name = layer.call.callee
-    if name == "matmul":
-        turned = layer.call.attrs["transpose_b" if layer.weight_at else "transpose_a"]
-        return np.ascontiguousarray(w[:, :, 0] if turned == bool(layer.weight_at) else w[:, :, 0].T)
-    if name == "conv_transpose":
-        return np.ascontiguousarray(w.reshape(shape[1], shape[0], *shape[2:]).swapaxes(0, 1))
-    return w.reshape(shape)
+    first, second, *taps = layer.weights.data.shape
+    if layer.axis == 0:
+        return w.reshape(first, second, *taps)
+    return np.ascontiguousarray(w.reshape(second, first, *taps).swapaxes(0, 1))
 
 
 def groups_of(layer: Layer) -> int:
