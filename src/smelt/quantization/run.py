@@ -268,23 +268,24 @@ class _Run:
         s = self.settings
         assert s.max_drop is not None
         given = list(samples)
-        measured: Measured | None = self._measure(plan, given)
-        drop = Drop(s.metric, measured.expected)
-        self.report.drop = drop(measured.found)
+        whole = self._measure(plan, given)
+        drop = Drop(s.metric, whole.expected)
+        self.report.drop = drop(whole.found)
         cost: dict[str, float] = {}
         if self.report.drop <= s.max_drop:
-            return plan, measured, why, cost
+            return plan, whole, why, cost
         switched = Switched(self.mod, self.f, plan, self.compile)
         kept, cost = layers_to_keep(switched, drop, s.max_drop, given, self.step)
         order = sorted(cost, key=lambda n: (-cost[n], n))
+        measured: Measured | None = None
         for count in range(len(kept), len(order) + 1):
             kept = order[:count]
             plan = self._planned(find_points(self.f, [*s.keep, *kept]), found)
             if not plan.points.layers:
                 self.report.drop, measured = 0.0, None
                 break
-            measured = self._measure(plan, given)
-            self.report.drop = drop(measured.found)
+            measured = made = self._measure(plan, given)
+            self.report.drop = drop(made.found)
             if self.report.drop <= s.max_drop:
                 break
         reason = f"kept: results would be worse by more than {s.max_drop:g}"
