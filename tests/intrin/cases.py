@@ -64,6 +64,9 @@ def meant(instruction: Instruction, args: list[Any]) -> Array:
     kind = c.dtype
     lanes, name = len(c), instruction.name.rsplit(".", 1)[1]
     with np.errstate(all="ignore"):
+        if name.endswith("pmaddubsw"):
+            pairs = (a.astype("int64") * b).reshape(lanes, 2).sum(1)
+            return np.asarray(c + np.clip(pairs, -32768, 32767).astype(kind))
         wide_a, wide_b = a.astype(kind), b.astype(kind)
         if name.endswith("_lane") and "dot" in name:
             wide_b = np.tile(wide_b[4 * rest[0] : 4 * rest[0] + 4], 4)

@@ -21,6 +21,7 @@ from smelt.pipeline import lower_program as lower
 from smelt.target import Target
 from smelt.tir.intrin import TensorIntrin
 from smelt.tir.nodes import PrimFunc
+from smelt.tir.parser import parse
 from tests.codegen_llvm.build import run_llvm
 
 from .cases import HOST, interpreted, of, operands, runs_here
@@ -37,6 +38,12 @@ MNEMONICS = {
     "x86.avx512.vdpbf16ps": r"vdpbf16ps\s.*zmm",
     "x86.avx512vl.vpdpbusd": r"(?m)^\tvpdpbusd\s.*ymm",
     "x86.avxvnni.vpdpbusd": r"\{vex\}\s+vpdpbusd\s.*ymm",
+    "x86.ssse3.pmaddubsw": r"vpmaddubsw\s.*xmm",
+    "x86.avx2.vpmaddubsw": r"vpmaddubsw\s.*ymm",
+    "x86.avx512.vpmaddubsw": r"vpmaddubsw\s.*zmm",
+    "x86.sse.pmaddwd": r"vp(maddwd|dpwssd)\s.*xmm",
+    "x86.avx2.vpmaddwd": r"vp(maddwd|dpwssd)\s.*ymm",
+    "x86.avx512.vpmaddwd": r"vp(maddwd|dpwssd)\s.*zmm",
 }
 
 
@@ -74,6 +81,30 @@ def test_llvm_selects_the_instruction(name: str) -> None:
     text = ObjectCompiler(target).assembly(emit_module([lower(intrin.impl)]))
     for i in intrin.instructions:
         assert re.search(MNEMONICS[i.name], text), text
+
+
+def test_pairs_of_bytes_end_at_the_limits_of_16_bits() -> None:
+    if "avx2" not in HOST:
+        pytest.skip("this processor has no avx2")
+    every = "T.ramp(0, 1, {})"
+    c, a, b, r = [f"{n}[{every.format(size)}]"
+                  for n, size in (("c", 16), ("a", 32), ("b", 32), ("r", 16))]  # fmt: skip
+    func = parse(
+        "@T.prim_func\n"
+        'def f(c: T.Buffer((16,), "int16"), a: T.Buffer((32,), "uint8"), '
+        'b: T.Buffer((32,), "int8"), r: T.Buffer((16,), "int16")):\n'
+        f'    {r} = T.call_instruction("int16x16", "x86.avx2.vpmaddubsw", {c}, {a}, {b})\n'
+    )
+    rng = np.random.default_rng(0)
+    given = [rng.integers(-999, 999, 16).astype("int16"), rng.integers(0, 256, 32).astype("uint8"),
+             rng.integers(-128, 128, 32).astype("int8"), np.zeros(16, "int16")]  # fmt: skip
+    given[1][:8], given[2][:4], given[2][4:8] = 255, 127, -128
+    pairs = (given[1].astype(int) * given[2]).reshape(16, 2).sum(1)
+    wanted = given[0] + np.clip(pairs, -32768, 32767).astype("int16")
+    assert (np.abs(pairs) > 32768).any()
+    np.testing.assert_array_equal(interpreted(func, given)[3], wanted)
+    assert run_llvm(lower(func), *given) == 0
+    np.testing.assert_array_equal(given[3], wanted)
 
 
 # -------------------------------------------------------------------------------------------- C

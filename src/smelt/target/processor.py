@@ -231,6 +231,8 @@ def features_of(target: Target) -> frozenset[str]:
     on.update(_MARCH.get(base, ()))
     if family == "aarch64":
         on.add("neon")
+    if family == "x86" and pointer_bytes(target) == 8:
+        on.add("sse2")
     if base.startswith(("rv32", "rv64")) and "v" in base[4:].split("_")[0]:
         on.add("v")
     if "mve.fp" in on:

@@ -199,9 +199,10 @@ def matmul_nbits(
         zero = (
             _numbers(g, zero, (N, blocks), bits) if packed else moves.reshape(g, zero, (N, blocks))
         )
+    rounded = accuracy_level == 4 and bits < 8  # bytes are no faster than floats
     y = g.call("matmul_in_blocks", as_type(g, a, "float32"), q,
-               moves.reshape(g, scales, (N, blocks)), zero, block=block_size,
-               transpose=True)  # fmt: skip
+               moves.reshape(g, scales, (N, blocks)), zero, block=block_size, transpose=True,
+               compute_dtype="int8" if rounded else "float32")  # fmt: skip
     y = as_type(g, y, a.dtype)
     return y if bias is None else g.call("add", y, bias)
 

@@ -12,11 +12,18 @@
 
 Words, scales and zeros stand in panels of columns, the same ones whatever else is chosen. Many rows
 use digits again: they are kept as floats then, a tile of columns at a time.
+
+Where rows are bytes, so are digits, and products are added in 16 bits for a run of words:
+
+            for runs of words: short[rows, vectors] = 0
+                for words: for digits, vectors, written out:
+                    short += bytes of A * digits of words
+                sums += pairs of short
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -29,12 +36,11 @@ from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
 from smelt.tir.nodes import BufferLoad, IterVar
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import PREFETCH
+from smelt.topi.blocks import PANEL
 
-from .analysis import block_info, guess
+from .analysis import BlockInfo, block_info, guess
 from .loops import copy_out, in_registers, task_domain, write_out, write_out_sums
 
-_PANEL = 48
-"""Columns of a panel: six vectors of eight lanes, so that sums do not wait for each other."""
 _ROWS = 6
 """Rows of a tile at most."""
 _DIGIT = 0.8
@@ -44,6 +50,9 @@ _CROWDED = 0.02
 """How much longer a tile takes for each vector of sums beyond half of the registers."""
 _AHEAD = 3072
 """Bytes of words that are asked for ahead of time: a processor sees only some vectors of them."""
+_PIECES = 0.4
+"""How much longer constants take to come, for each further piece that the rows of a panel are taken
+in (measured)."""
 _AROUND = 12
 """Cycles that surround a tile's reduction, and a block's."""
 
@@ -52,9 +61,10 @@ _AROUND = 12
 class Chain:
     """Blocks that multiply in blocks of the reduction, and the constants that the last one reads.
 
-    digits  makes numbers of words
+    digits  makes numbers of words; "": the block that multiplies does
     sums    sums products with them in each block
     total   sums these over all blocks, times their scales
+    short   where products of bytes are summed in 16 bits, which `sums` adds up; "": they are not
     """
 
     digits: str
@@ -64,30 +74,81 @@ class Chain:
     words: BufferLoad
     scales: tuple[BufferLoad, ...]
     column: Var
+    short: str = ""
+
+    @property
+    def anchor(self) -> str:
+        """The block that multiplies."""
+        return self.short or self.sums
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """Those that are scheduled together, in order."""
+        return (self.short or self.digits, self.sums, self.total)
 
 
-def chain_of(sch: Schedule, sums: str, constants: frozenset[str]) -> Chain | None:
-    """The chain that a block sums products for, if there is one, of constants in words."""
-    info, readers = block_info(sch, sums), [str(c) for c in sch.get_consumers(sums)]
-    product = info.product()
-    if product is None or len(readers) != 1 or info.store is None:
+def chain_of(sch: Schedule, name: str, constants: frozenset[str]) -> Chain | None:
+    """The chain in which a block multiplies, if there is one, of constants in words."""
+    info = block_info(sch, name)
+    product, adder = info.product(), _reader(sch, name)
+    if product is None or info.store is None or adder is None:
         return None
-    last = block_info(sch, readers[0])
-    stores = {p: block_info(sch, p).store for p in map(str, sch.get_producers(sums))}
-    makers = {x.buffer: p for p, x in stores.items() if x is not None}
-    rows, digits = [makers.get(x.buffer, "") for x in product]
-    if not rows or not digits or len(last.reduce) != 1 or last.store is None:
+    if info.store.buffer.type == "int16":
+        return _of_bytes(sch, info, product, adder, constants)
+    rows, digits = [_maker(sch, name, x) for x in product]
+    if not rows or not digits:
         return None
     words = block_info(sch, digits).reads
+    known = {x.buffer.name for x in words} <= constants and len({x.buffer for x in words}) == 1
+    found = _total(sch, info, adder, constants)
+    if found is None or not known:
+        return None
+    return Chain(digits, name, adder, rows, words[0], *found)
+
+
+def _of_bytes(
+    sch: Schedule, info: BlockInfo, product: tuple[BufferLoad, BufferLoad], sums: str,
+    constants: frozenset[str],
+) -> Chain | None:  # fmt: skip
+    """The same of a block that sums products of bytes in 16 bits, for runs of words."""
+    words, adder = product[0], _reader(sch, sums)
+    rows = _maker(sch, info.name, product[1])
+    whole = block_info(sch, sums)
+    if adder is None or not rows or words.buffer.name not in constants or len(whole.reduce) != 2:
+        return None
+    found = _total(sch, whole, adder, constants)
+    if found is None or len(info.reduce) != 3 or not dt.is_int(product[1].dtype):
+        return None
+    return Chain("", sums, adder, rows, words, *found, short=info.name)
+
+
+def _reader(sch: Schedule, name: str) -> str | None:
+    """The only block that reads a block's result; None: there are others."""
+    readers = [str(c) for c in sch.get_consumers(name)]
+    return readers[0] if len(readers) == 1 else None
+
+
+def _maker(sch: Schedule, name: str, x: BufferLoad) -> str:
+    """The block that makes what a block loads; "": it is a parameter."""
+    stores = {p: block_info(sch, p).store for p in map(str, sch.get_producers(name))}
+    return next((p for p, s in stores.items() if s is not None and s.buffer is x.buffer), "")
+
+
+def _total(
+    sch: Schedule, info: BlockInfo, name: str, constants: frozenset[str]
+) -> tuple[tuple[BufferLoad, ...], Var] | None:
+    """The constants that a block reads which adds up all of a block's sums, and its columns."""
+    last = block_info(sch, name)
+    if len(last.reduce) != 1 or last.store is None or info.store is None:
+        return None
     own = [i.var for i in last.spatial]
     at = (*own[:-1], last.reduce[0].var, own[-1])
     places = [tuple(x.indices) for x in last.reads if x.buffer is info.store.buffer]
     others = [x for x in last.reads if x.buffer.name in constants]
-    known = {x.buffer.name for x in words} <= constants and len({x.buffer for x in words}) == 1
     pairs = all(len(x.indices) == 2 and {*x.indices} == {*at[-2:]} for x in others)
-    if list(last.store.indices) != own or places != [at] or not (known and pairs and others):
+    if list(last.store.indices) != own or places != [at] or not (pairs and others):
         return None
-    return Chain(digits, sums, readers[0], rows, words[0], tuple(others), own[-1])
+    return tuple(others), own[-1]
 
 
 class Blocks:
@@ -100,10 +161,19 @@ class Blocks:
         """Fits a chain of digits, sums and their total."""
         if len(site.blocks) < 3:
             return Refusal("no digits of words, summed in blocks")
-        chain = chain_of(site.schedule, site.blocks[1], site.constants)
-        if chain is None or site.blocks[:3] != (chain.digits, chain.sums, chain.total):
-            return Refusal("no digits of words, summed in blocks")
-        return BlocksSpace(site, chain)
+        for name in site.blocks[:2]:
+            chain = chain_of(site.schedule, name, site.constants)
+            if chain is not None and site.blocks[:3] == chain.blocks:
+                return self._opened(site, chain)
+        return Refusal("no digits of words, summed in blocks")
+
+    def _opened(self, site: Site, chain: Chain) -> Space | Refusal:
+        if not chain.short:
+            return BlocksSpace(site, chain)
+        found = [names for on, *names in _BYTES if on in site.machine.dot]
+        if not found:
+            return Refusal("no instruction that multiplies bytes and adds in 16 bits")
+        return BytesSpace(site, chain, *found[0])
 
 
 class BlocksSpace(Space):
@@ -118,11 +188,11 @@ class BlocksSpace(Space):
         self.columns = guess(columns.dom.extent)
         self.lanes = site.machine.lanes(4)
         whole = -(-self.columns // self.lanes) * self.lanes
-        self.panel = min(_PANEL, whole)
+        self.panel = min(PANEL, whole)
         self.row = next((i for i in reversed(self.outer) if guess(i.dom.extent) > 1), None)
-        inner = block_info(site.schedule, chain.sums).reduce
+        inner = [guess(i.dom.extent) for i in block_info(site.schedule, chain.anchor).reduce]
         self.count = guess(self.info.reduce[0].dom.extent)
-        self.words, self.digits = [guess(i.dom.extent) for i in inner]
+        self.words, self.digits = inner[:2]
         self.steps = self.count * self.words * self.digits
         vectors = self.panel // self.lanes
         self.known = self.row is None or value_of(self.row.dom.extent) is not None
@@ -181,8 +251,9 @@ class BlocksSpace(Space):
         rows, all of A for each tile of columns."""
         each = self.columns * self.count
         scales = sum([dt.bytes_of(x.buffer.type) for x in self.chain.scales])
-        constants = float(each * (4 * self.words + scales))
         width = columns["vectors"] * self.lanes
+        pieces = 1 + _PIECES * (self.panel / width - 1)
+        constants = each * (4 * self.words + scales) * pieces
         kept = columns["kept"] > 0
         digits = 4.0 * self.steps * width
         a_bytes = 4.0 * self.steps * self._extent(self.row)
@@ -199,10 +270,9 @@ class BlocksSpace(Space):
     def build(self, schedule: Schedule, decision: Decision) -> None:
         """See the module."""
         sch, chain, site = schedule, self.chain, self.site
-        rows, vectors, kept = decision["rows"], decision["vectors"], decision["kept"]
+        rows, vectors = decision["rows"], decision["vectors"]
         self._lay_out(sch)
-        if not kept:
-            sch.compute_inline(chain.digits)
+        self._digits(sch, decision)
         behind = site.blocks[3] if len(site.blocks) > 3 else None
         epilogue = in_registers(sch, chain.total, behind)
         given = dict(zip([i.var for i in self.info.block.iter_vars],
@@ -220,30 +290,38 @@ class BlocksSpace(Space):
         sch.reorder(*around, block, *inner)
         sch.reverse_compute_at(epilogue, around[-1], preserve_unit_loops=True)
         copy_out(sch, epilogue, len(around), self.lanes)
-        self._sums(sch, block, len(around), kept)
-        if kept:
-            self._keep(sch, tile)
+        self._sums(sch, block, len(around), decision)
+        self._keep(sch, tile, decision)
         write_out_sums(sch, chain.total, [block], inner, len(around))
         if decision["tasks"] > 1:
             self._share(sch, panel, decision)
 
+    def _digits(self, sch: Schedule, decision: Decision) -> None:
+        """Digits are made where they are used, unless they are kept."""
+        if not decision["kept"]:
+            sch.compute_inline(self.chain.digits)
+
     def _lay_out(self, sch: Schedule) -> None:
         """Words, scales and zeros in panels of columns."""
-        for block, load in [(self.chain.digits, self.chain.words),
-                            *[(self.chain.total, x) for x in self.chain.scales]]:  # fmt: skip
-            at = len(load.indices) - 1
-            if block == self.chain.total:
-                at = list(load.indices).index(self.chain.column)
+        reader = self.chain.blocks[0]
+        columns = block_info(sch, reader).spatial[-2 if self.chain.short else -1]
+        for block, load, column in [
+            (reader, self.chain.words, columns.var),
+            *[(self.chain.total, x, self.chain.column) for x in self.chain.scales],
+        ]:
+            at = list(load.indices).index(column)
             fill = 0.0 if dt.is_float(load.buffer.type) else 0
 
-            def panels(*i: Expr, at: int = at) -> list[Expr]:
+            whole = at if self.chain.short and block == reader else len(load.indices) - 1
+
+            def panels(*i: Expr, at: int = at, whole: int = whole) -> list[Expr]:
                 others = [e for d, e in enumerate(i) if d != at]
-                return [i[at] // self.panel, *others, i[at] % self.panel]
+                return [i[at] // self.panel, *others[:whole], i[at] % self.panel, *others[whole:]]
 
             sch.transform_layout(block, load.buffer.name, panels, pad_value=fill)
 
-    def _sums(self, sch: Schedule, block: str, depth: int, kept: int) -> None:
-        """The sums of a block, in registers; later words are asked for."""
+    def _sums(self, sch: Schedule, block: str, depth: int, decision: Decision) -> None:
+        """The sums of a block, in registers."""
         name, info = self.chain.sums, block_info(sch, self.chain.sums)
         sch.compute_at(name, block, preserve_unit_loops=True)
         sch.set_scope(name, 0, "local")
@@ -255,13 +333,20 @@ class BlocksSpace(Space):
         tile = [*others, wide, digit, lane]
         sch.reorder(word, *tile)
         write_out_sums(sch, name, [word], tile, depth + 1)
+        if not decision["kept"]:
+            self._ask_ahead(sch, word)
+
+    def _ask_ahead(self, sch: Schedule, word: str) -> None:
+        """Later words are asked for."""
         machine, words = self.site.machine, self.chain.words.buffer
-        if machine.caches and not kept:
+        if machine.caches:
             ahead = -(-_AHEAD // (4 * self.panel))
             sch.annotate(word, PREFETCH, {words.name: [ahead, 1, machine.line_bytes]})
 
-    def _keep(self, sch: Schedule, tile: str) -> None:
+    def _keep(self, sch: Schedule, tile: str, decision: Decision) -> None:
         """The digits of a tile of columns, as floats, before its rows."""
+        if not decision["kept"]:
+            return
         name = self.chain.digits
         sch.compute_at(name, tile, preserve_unit_loops=True)
         *_, digit, column = [str(x) for x in sch.get_loops(name)]
@@ -276,3 +361,76 @@ class BlocksSpace(Space):
             return
         task, _ = sch.split(panel, [decision["tasks"], None])
         sch.parallel(task)
+
+
+_BYTES = (
+    ("avx512bw", "x86.avx512.vpmaddubsw", "x86.avx512.vpmaddwd"),
+    ("avx2", "x86.avx2.vpmaddubsw", "x86.avx2.vpmaddwd"),
+    ("sse4.1", "x86.ssse3.pmaddubsw", "x86.sse.pmaddwd"),
+)
+"""What processors have: by a feature, the instructions that multiply bytes and that add pairs."""
+_OTHERS = 1.5
+"""Operations of other kinds that start in a cycle, for each multiply-add."""
+
+
+class BytesSpace(BlocksSpace):
+    """The same where rows are bytes: sums of 16 bits within those of 32."""
+
+    def __init__(self, site: Site, chain: Chain, multiply: str, add: str) -> None:
+        super().__init__(site, chain)
+        runs, _ = block_info(site.schedule, chain.sums).reduce
+        self.runs = guess(runs.dom.extent)
+        self.intrinsics = f"{multiply}.digits{8 // self.digits}", f"{add}.sum"
+        self.domains = tuple([replace(d, values=(0,)) if d.name == "kept" else d
+                              for d in self.domains])  # fmt: skip
+
+    def _cycles(self, columns: Columns, rows: int) -> Array:
+        """Of tiles for so many rows."""
+        machine, v = self.site.machine, columns["vectors"]
+        r = np.minimum(columns["rows"], rows)
+        tiles = -(-rows // r) * self._vectors / v
+        products, each = r * v * self.digits, v * self.digits
+        word = tile_cycles(machine, (2 * products + 1.5 * each) / _OTHERS, products + v, 0.0,
+                           self.lanes)  # fmt: skip
+        run = tile_cycles(machine, 3 * r * v / _OTHERS, 0.0, 1.0, self.lanes)
+        block = 6 * r * v / machine.stores / _OTHERS + _AROUND / 4
+        inner = self.runs * (self.words * word + run)
+        return np.asarray(tiles * (self.count * (inner + block) + _AROUND))
+
+    def _digits(self, sch: Schedule, decision: Decision) -> None:
+        """Instructions make them."""
+
+    def _sums(self, sch: Schedule, block: str, depth: int, decision: Decision) -> None:
+        """The sums of a block, and of its runs, in registers."""
+        multiply, add = self.intrinsics
+        (run, half), others, wide, lane = self._inside(sch, self.chain.sums, block, depth, 0)
+        sch.reorder(run, *others, wide, lane, half)
+        write_out_sums(sch, self.chain.sums, [run], [*others, wide, lane], depth + 1, add)
+        reduce, others, wide, lane = self._inside(sch, self.chain.short, run, depth + 1, 1)
+        word, digit, pair = reduce
+        *others, half = others
+        sch.reorder(word, wide, *others, digit, lane, half, pair)
+        init = sch.decompose_reduction(self.chain.short, word)
+        *tile, columns, halves = sch.get_loops(init)[depth + 2 :]
+        write_out(sch, [*map(str, tile), str(sch.fuse(columns, halves))])
+        for loop in (wide, *others):
+            sch.unroll(loop)
+        sch.tensorize(digit, multiply)
+        self._ask_ahead(sch, word)
+
+    def _inside(
+        self, sch: Schedule, name: str, loop: str, depth: int, behind: int
+    ) -> tuple[list[str], list[str], str, str]:
+        """Compute a block at a loop, in registers: its loops, those of columns in vectors.
+
+        behind  how many axes of the result stand behind the columns
+        """
+        info = block_info(sch, name)
+        sch.compute_at(name, loop, preserve_unit_loops=True)
+        sch.set_scope(name, 0, "local")
+        fresh = [str(x) for x in sch.get_loops(name)[depth + 1 :]]
+        own = dict(zip([i.var for i in info.block.iter_vars], fresh, strict=True))
+        spatial = [own[i.var] for i in info.spatial]
+        column = spatial.pop(-1 - behind)
+        wide, lane = map(str, sch.split(column, [None, self.lanes]))
+        return [own[i.var] for i in info.reduce], spatial, wide, lane

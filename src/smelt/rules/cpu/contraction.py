@@ -483,7 +483,8 @@ class ContractionSpace(Space):
         sch.reorder(*outer, *reduce, *inner, *axes.dot)
         sch.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
         copy_out(sch, epilogue, len(outer), self.lanes)
-        write_out_sums(sch, name, reduce, inner, len(outer), roles.fit)
+        intrin = roles.fit.tile().name if roles.fit else ""
+        write_out_sums(sch, name, reduce, inner, len(outer), intrin)
         edges = self.guarded and tiles is not None and 1 < tiles <= EDGES
         if self._taps_written_out(edges):
             sch.unroll(axes.reduce[-2])

@@ -14,7 +14,6 @@ from smelt.ir.walk import free_vars
 from smelt.rules.cost import Array
 from smelt.rules.sketch import Domain
 from smelt.target import Machine
-from smelt.tir.intrin.fit import Fit
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import SHARED_OUT, TASKS
 
@@ -50,21 +49,21 @@ def in_registers(sch: Schedule, name: str, epilogue: str | None) -> str:
 
 def write_out_sums(
     sch: Schedule, name: str, reduce: Sequence[str], tile: Sequence[str], depth: int,
-    fit: Fit | None = None,
+    intrin: str = "",
 ) -> None:  # fmt: skip
     """The loops of a register tile inside those of a reduction, and of what starts its sums.
 
-    fit  the instruction that adds so many products to every lane of a vector of the tile
+    intrin  what adds several products to every lane of a vector of the tile
     """
-    for loop in [*reduce, *(tile if fit else ())][:1]:
+    for loop in [*reduce, *(tile if intrin else ())][:1]:
         init = sch.decompose_reduction(name, loop)
         write_out(sch, sch.get_loops(init)[depth:])
-    if fit is None:
+    if not intrin:
         write_out(sch, tile)
         return
     for loop in tile[:-1]:
         sch.unroll(loop)
-    sch.tensorize(tile[-1], fit.tile().name)
+    sch.tensorize(tile[-1], intrin)
 
 
 def copy_out(sch: Schedule, name: str, depth: int, lanes: int, unrolled: bool = True) -> None:

@@ -173,7 +173,7 @@ def plan(
     blocks = [str(b) for b in looked.get_child_blocks("root")]
     products = [b for b in blocks if is_contraction(block_info(looked, b))]
     chains = [c for b in products if (c := chain_of(looked, b, constants)) is not None]
-    tiles = _handed_on(looked, blocks) + [b for c in chains for b in (c.digits, c.rows)]
+    tiles = _handed_on(looked, blocks) + [b for c in chains for b in (c.digits, c.rows) if b]
     kept = frozenset([*_operands(looked, products), *tiles])
     plans: list[Plan] = []
     for keep in (frozenset[str](), kept) if kept and not tiles else (kept,):
@@ -256,7 +256,7 @@ class _Partition:
         found: list[Part] = []
         run: list[str] = []
         chains = self._chains(names)
-        inside = {b for c in chains.values() for b in (c.digits, c.total)}
+        inside = {b for n, c in chains.items() for b in c.blocks if b != n}
         blocks = [b for b in names if b not in inside]
         while blocks:
             name = blocks.pop(0)
@@ -285,7 +285,7 @@ class _Partition:
         after = [b for b in behind if _is_epilogue(self.sch, chain.total, b)]
         for b in after:
             behind.remove(b)
-        return self.part([chain.digits, chain.sums, chain.total, *after])
+        return self.part([*chain.blocks, *after])
 
     def part(self, blocks: Sequence[str]) -> Part:
         """Some blocks that are scheduled together."""

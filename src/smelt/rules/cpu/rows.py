@@ -57,6 +57,8 @@ class Rows:
         if len(blocks) < 2 or nest is None or nest.reduce or not nest.axes:
             return Refusal("no elementwise block behind reductions")
         before = blocks[:-1]
+        if any(str(c) not in blocks for b in before for c in sch.get_consumers(b)):
+            return Refusal("something else reads what is handed on")
         made = {w.buffer for b in before for w in sch.state.realize(b).block.writes}
         rows = _rows(nest, made)
         if rows is None:

@@ -16,7 +16,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr, cast
 from smelt.tir.named_calls import call_llvm
 
-from .programs import dot, fma, fused
+from .programs import declared, dot, fma, fused, program
 from .registry import Instruction, TensorIntrin
 
 _SDM = "Intel SDM vol. 2, "
@@ -131,6 +131,37 @@ _x86(
     source=f"{_SDM}VDPBF16PS",
 )
 
+
+def _register_bytes(name: str, bits: int, feature: str, llvm: str) -> None:
+    """vpmaddubsw and an addition: pairs of bytes, whose products are summed in 16 bits that end at
+    their limits."""
+    lanes = bits // 16
+    vector, si = f"int16x{lanes}", f"si{bits}"
+    mm = f"_mm{bits if bits > 128 else ''}"
+    products = [
+        f'T.cast("int32", a[i * 2 + {k}]) * T.cast("int32", b[i * 2 + {k}])' for k in (0, 1)
+    ]
+    meaning = program(
+        [declared("c", "int16", lanes), declared("a", "uint8", 2 * lanes),
+         declared("b", "int8", 2 * lanes), declared("r", "int16", lanes)],
+        f"for i in range({lanes}):",
+        f'    r[i] = c[i] + T.cast("int16", T.max(T.min({" + ".join(products)}, 32767), -32768))',
+    )  # fmt: skip
+    c, a, b = [f"{mm}_loadu_{si}((const void *){p})" for p in "cab"]
+    _x86(
+        name,
+        meaning,
+        features=(feature,),
+        llvm=lambda c, a, b: c + call_llvm(vector, llvm, a, b),
+        c=f"{mm}_storeu_{si}((void *)r, {mm}_add_epi16({c}, {mm}_maddubs_epi16({a}, {b})));",
+        source=f"{_SDM}PMADDUBSW",
+    )
+
+
+_register_bytes("x86.ssse3.pmaddubsw", 128, "ssse3", "llvm.x86.ssse3.pmadd.ub.sw.128")
+_register_bytes("x86.avx2.vpmaddubsw", 256, "avx2", "llvm.x86.avx2.pmadd.ub.sw")
+_register_bytes("x86.avx512.vpmaddubsw", 512, "avx512bw", "llvm.x86.avx512.pmaddubs.w.512")
+
 # ---------------------------------------------------------------------------------------- tiles
 
 
@@ -156,3 +187,58 @@ _tiles("x86.avx512.vpdpwssd", "x86.avx512.vnni_dot_16x2_i16")
 _tiles("x86.avx512.vdpbf16ps", "x86.avx512.bf16_dot_16x2")
 _tiles("x86.avx512vl.vpdpbusd", "x86.avx512vl.vnni_dot_8x4")
 _tiles("x86.avxvnni.vpdpbusd", "x86.avxvnni.vnni_dot_8x4")
+
+
+def _digits(instruction: str, pairs: str, lanes: int) -> None:
+    """Digits of `width` bits of a vector of bytes times bytes, and what makes 32 bits of the sums.
+
+    Names end with the digits' width; digits of four bits at most are small enough for 16 bits.
+    """
+    every = f"T.ramp(0, 1, {4 * lanes})"
+    sums = f"T.ramp(0, 1, {2 * lanes})"
+    at = f"{sums} // 2, {sums} % 2"
+    for width in (2, 4):
+        shifts, ones = 8 // width, (1 << width) - 1
+        params = [declared("A", "int8", 4 * shifts), declared("B", "uint8", lanes, 4),
+                  declared("C", "int16", lanes, 2)]  # fmt: skip
+        byte = f'T.shift_right(B[vj, vh * 2 + vp], T.cast("uint8", vs * {width}))'
+        desc = [
+            f"for s, j, h, p in T.grid({shifts}, {lanes}, 2, 2):",
+            '    with T.block("dot"):',
+            f"        vs = T.axis.reduce({shifts}, s)",
+            f"        vj = T.axis.spatial({lanes}, j)",
+            "        vh = T.axis.spatial(2, h)",
+            "        vp = T.axis.reduce(2, p)",
+            f'        C[vj, vh] = C[vj, vh] + T.cast("int16", T.bitwise_and({byte}, '
+            f'T.uint8({ones}))) * T.cast("int16", A[vs * 4 + (vh * 2 + vp)])',
+        ]
+        impl = []
+        for k in range(shifts):
+            digits = f"B[{every} // 4, {every} % 4]"
+            if k:
+                digits = f"T.shift_right({digits}, T.broadcast(T.uint8({k * width}), {4 * lanes}))"
+            if k < shifts - 1:
+                digits = f"T.bitwise_and({digits}, T.broadcast(T.uint8({ones}), {4 * lanes}))"
+            row = f"A[T.ramp({4 * k}, 1, 4)]"
+            row = f"T.shuffle({row}, {row}, {tuple(range(4)) * lanes!r})"
+            impl.append(f'C[{at}] = T.call_instruction("int16x{2 * lanes}", "{instruction}", '
+                        f"C[{at}], {digits}, {row})")  # fmt: skip
+        TensorIntrin.register(f"{instruction}.digits{width}", program(params, *desc),
+                              program(params, *impl))  # fmt: skip
+    params = [declared("A", "int16", lanes, 2), declared("C", "int32", lanes)]
+    desc = [
+        f"for j, h in T.grid({lanes}, 2):",
+        '    with T.block("sum"):',
+        f"        vj = T.axis.spatial({lanes}, j)",
+        "        vh = T.axis.reduce(2, h)",
+        '        C[vj] = C[vj] + T.cast("int32", A[vj, vh])',
+    ]
+    whole = f"T.ramp(0, 1, {lanes})"
+    impl = [f'C[{whole}] = T.call_instruction("int32x{lanes}", "{pairs}", C[{whole}], A[{at}], '
+            f"T.broadcast(T.int16(1), {2 * lanes}))"]  # fmt: skip
+    TensorIntrin.register(f"{pairs}.sum", program(params, *desc), program(params, *impl))
+
+
+_digits("x86.ssse3.pmaddubsw", "x86.sse.pmaddwd", 4)
+_digits("x86.avx2.vpmaddubsw", "x86.avx2.vpmaddwd", 8)
+_digits("x86.avx512.vpmaddubsw", "x86.avx512.vpmaddwd", 16)
