@@ -35,6 +35,8 @@ COMPUTE = ("float32", "int8")
 """What x may be computed in."""
 STEPS = 127
 """x is rounded to so many steps of a block's largest magnitude, of either sign."""
+LEAST = np.float32(2.0**-100)
+"""Blocks with no larger magnitude are zeros: one over it would be infinite."""
 PANEL = 48
 """Columns whose words stand together: six vectors of eight lanes, so that sums do not wait for each
 other."""
@@ -121,7 +123,9 @@ class _Rows:
             largest = common.tensor(shape, lambda *b: self._largest(i, *b), "largest")
             self.step = common.tensor(shape, lambda *b: largest[b] * (1.0 / STEPS), "step")
             self.inverse = common.tensor(
-                shape, lambda *b: select(largest[b] > 0.0, STEPS / largest[b], 0.0), "inverse"
+                shape,
+                lambda *b: select(largest[b] > float(LEAST), STEPS / largest[b], 0.0),
+                "inverse",
             )
 
     def _largest(self, i: Any, *place: Expr) -> Any:
@@ -135,7 +139,7 @@ class _Rows:
     def __call__(self, *place: Expr) -> Expr:
         """A number: of an outer place, a block, a word, a digit."""
         *outer, b, w, e = place
-        value = self.x[(*outer, self.cut.at(b, w, e))]
+        value: Expr = self.x[(*outer, self.cut.at(b, w, e))]
         if self.inverse is not None:
             value = call("round", value * self.inverse[(*outer, b)])
         return self.cut.filled(value, b, w, e)
@@ -334,6 +338,6 @@ def _rounded(x: Array, block: int) -> Array:
     cut = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -depth % block)])
     cut = cut.reshape(*x.shape[:-1], -1, block)
     largest = np.abs(cut).max(axis=-1, keepdims=True)
-    inverse = np.float32(STEPS) / np.where(largest > 0, largest, np.float32(1))
+    inverse = np.where(largest > LEAST, np.float32(STEPS) / np.maximum(largest, LEAST), 0)
     whole = np.rint(cut * inverse) * (largest * np.float32(1.0 / STEPS)).astype(np.float64)
     return np.asarray(whole.reshape(*x.shape[:-1], -1)[..., :depth])
