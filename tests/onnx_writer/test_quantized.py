@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 from smelt.frontend.onnx import from_onnx
+from smelt.frontend.onnx.write import to_onnx
 from smelt.ir.module import IRModule
 from smelt.ir.types import tensor_type
 from smelt.relax.compose.common import scalar
@@ -105,6 +106,36 @@ def test_weights_in_blocks_stay_so(kind: str, axis: int, zero: bool) -> None:
     ]
     feeds = {"x": floats(3, 32)}
     agree(runtime(made)(feeds), runtime(given_types(given))(feeds))
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zero", ["", "integers", "floats"])
+@pytest.mark.parametrize("level", [1, 4])
+def test_products_in_blocks_are_one_node(bits: int, zero: str, level: int) -> None:
+    if bits == 8 and zero == "floats":
+        pytest.skip("onnxruntime has no such zeros")
+    n, k, count = 24, 70, 3  # the last block is short
+    constants: dict[str, Any] = {
+        "b": RANDOM.integers(0, 256, (n, count, 32 * bits // 8)).astype(np.uint8),
+        "s": np.abs(floats(n * count)) + np.float32(0.01),
+    }
+    if zero == "floats":
+        constants["z"] = RANDOM.uniform(0, 15, (n, count)).astype(np.float32)
+    elif zero:
+        constants["z"] = RANDOM.integers(0, 256, n * -(-count * bits // 8)).astype(np.uint8)
+    made_of = ["x", "b", "s", "z"][: 3 + bool(zero)]
+    op = node("MatMulNBits", made_of, ["y"], domain="com.microsoft", K=k, N=n, bits=bits,
+              block_size=32, accuracy_level=level)  # fmt: skip
+    given = model([op], {"x": ((1, k), np.float32)}, constants=constants, opset=21)
+    if not any(o.domain for o in given.opset_import):
+        given.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    made = to_onnx(from_onnx(given))
+    assert operators(made) == ["MatMulNBits"]
+    attrs = {a.name: a.i for a in made.graph.node[0].attribute}
+    assert attrs["accuracy_level"] == (4 if level == 4 and bits == 4 else 1)
+    if attrs["accuracy_level"] == level:
+        feeds = {"x": floats(1, k)}
+        agree(runtime(made)(feeds), runtime(given)(feeds))
 
 
 def test_numbers_quantized_in_blocks_stay_so() -> None:

@@ -69,9 +69,15 @@ def test_data_that_is_none(data: Any, said: str) -> None:
     ({"method": "entropie"}, "method='entropie'; nearest: entropy; legal: minmax, moving-average, "
      "percentile, entropy, mse"),
     ({"activations": "int16"},
-     "activations='int16'; nearest: int8, uint8; legal: uint8, int8, float32"),
+     "activations='int16'; nearest: int8, uint8; legal: uint8, int8, float32, dynamic"),
     ({"weights": "int4"}, "weights='int4' with activations='uint8': products of integers take "
-     "weights of int8; legal: activations='float32'"),
+     "weights of int8; legal: activations='float32', 'dynamic'"),
+    ({"activations": "dynamic"}, "activations='dynamic' with weights='int8' in blocks of 32; "
+     "legal: weights='int4', block one of 16, 32, 64, 128, 256"),
+    ({"activations": "dynamic", "weights": "int4", "block": 24}, "activations='dynamic' with "
+     "weights='int4' in blocks of 24; legal: weights='int4', block one of 16, 32, 64, 128, 256"),
+    ({"activations": "dynamic", "weights": "int4"},
+     "activations='dynamic': weights alone need no samples (data)"),
     ({"keep": ("produkt",)},
      "keep: the model has no layer 'produkt'; nearest: product; layers: product"),
     ({"smooth": 2.0}, "smooth=2.0; legal: 0 to 1"),

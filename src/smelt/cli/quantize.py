@@ -35,10 +35,14 @@ class How:
         _USUAL.method
     )
     activations: Annotated[
-        str, typer.Option(help=f"{_listed(ACTIVATIONS)}; the last one: weights alone.")
+        str,
+        typer.Option(
+            help=f"{_listed(ACTIVATIONS)}; the last two: weights alone, which are multiplied with "
+            "floats, or with bytes that the run makes."
+        ),
     ] = _USUAL.activations
     weights: Annotated[
-        str, typer.Option(help=f"{_listed(WEIGHTS)}; the last one with activations in floats.")
+        str, typer.Option(help=f"{_listed(WEIGHTS)}; the last one for weights alone.")
     ] = _USUAL.weights
     weight_scale: Annotated[
         str, typer.Option(help=f"What of weights has a scale: {_listed(WEIGHT_SCALES)}.")
@@ -51,7 +55,7 @@ class How:
         ),
     ] = False
     block: Annotated[
-        int, typer.Option(help="With activations in floats: so many weights share a scale.")
+        int, typer.Option(help="With weights alone: so many of a column share a scale.")
     ] = _USUAL.block
     symmetric: Annotated[
         bool, typer.Option("--symmetric", help="Zero points of activations are 0.")
@@ -122,7 +126,7 @@ def quantize(
     check_target(output, (".onnx",), "an ONNX model, model.int8.onnx")
     if page is not None:
         check_target(page, (".html",), "a page, report.html")
-    if data is None and how.activations != "float32":
+    if data is None and how.activations not in ("float32", "dynamic"):
         raise UsageError(
             "--data is missing: give samples of the model's inputs, or quantize weights alone "
             "with --activations float32"

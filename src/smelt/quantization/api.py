@@ -55,7 +55,7 @@ def quantize(
     model     as for `smelt.compile`
     data      samples of its inputs: a folder of .npy or .npz files, or one of them; an array, or a
               dict of an array for each input, many samples along the first dimension; or samples
-              one by one. Not needed for weights alone (activations="float32")
+              one by one. Not needed for weights alone (activations="float32" or "dynamic")
     target    the machine that the samples run on
     shapes    as for `smelt.compile`
     options   of the compilations

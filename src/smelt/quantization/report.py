@@ -90,7 +90,7 @@ def constant_bytes(mod: IRModule) -> int:
         if isinstance(f, Function):
             for v in values(f.body):
                 if isinstance(v, Constant):
-                    found[id(v.data)] = -(-v.data.size * dt.bits(v.type.dtype) // 8)
+                    found[id(v.data)] = -(-v.data.size * dt.width(v.type.dtype) // 8)
     return sum(found.values())
 
 

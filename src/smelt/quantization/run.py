@@ -112,9 +112,10 @@ class _Run:
 
     def run(self, data: Data | None) -> Quantized:
         """The whole of it."""
-        if self.settings.activations == "float32":
+        if self.settings.alone:
             if data is not None:
-                raise CompileError("activations='float32': weights alone need no samples (data)")
+                raise CompileError(f"activations={self.settings.activations!r}: weights alone "
+                                   "need no samples (data)")  # fmt: skip
             return self._weights_only()
         if data is None:
             return self._without_samples()

@@ -12,8 +12,10 @@ from .numbers import WEIGHT_SCALES
 from .ranges import check_method
 from .search import Metric
 
-ACTIVATIONS = ("uint8", "int8", "float32")
+ACTIVATIONS = ("uint8", "int8", "float32", "dynamic")
 WEIGHTS = ("int8", "int4")
+_BLOCKS = (16, 32, 64, 128, 256)
+"""Legal with activations that are rounded: those of ONNX Runtime's operator."""
 
 _OF_SAMPLES = ("method", "equalize", "smooth", "max_drop", "metric", "samples")
 """Settings that mean nothing without samples."""
@@ -29,15 +31,17 @@ class Settings:
                  "moving-average" of the samples' ends, "percentile" (99.99 % of the numbers),
                  "entropy" (the least information lost), "mse" (the least squared error; scales of
                  weights, too)
-    activations  "uint8" (the default), "int8", or "float32": weights alone are quantized
-    weights      "int8"; with activations in floats also "int4"
+    activations  "uint8" (the default), "int8", or "float32": weights alone are quantized;
+                 "dynamic": the same, and products with weights of int4 may round what they are
+                 multiplied with to 8 bits, block by block, while the model runs
+    weights      "int8"; with weights alone also "int4"
     symmetric    zero points of activations are 0; of uint8, where there are numbers below, 128
     weight_scale each output "channel" of weights has a scale of its own, there is one for the whole
                  "tensor", or one that is a power of two: "power2"
     narrow       weights lie between -63 and 63, for runtimes that add two products in 16 bits and
                  saturate (onnxruntime on processors without VNNI); smelt does not need it
-    block        with activations in floats: so many weights of a column share a scale; all of them
-                 where it does not divide the column
+    block        with weights alone: so many weights of a column share a scale; all of them where it
+                 does not divide the column
     bias_correction  biases make up for what rounded weights take away on average
     equalize     weights of neighbouring layers get like sizes in each channel
     smooth       0 to 1: how much of the size of activations behind a normalisation moves into
@@ -71,6 +75,11 @@ class Settings:
     compare: bool = True
 
     @property
+    def alone(self) -> bool:
+        """Whether weights alone are quantized."""
+        return self.activations in ("float32", "dynamic")
+
+    @property
     def bits(self) -> int:
         """The bits of weights in products of integers."""
         return 7 if self.narrow else 8
@@ -84,13 +93,17 @@ class Settings:
         _one_of("activations", self.activations, ACTIVATIONS)
         _one_of("weights", self.weights, WEIGHTS)
         _one_of("weight_scale", self.weight_scale, WEIGHT_SCALES)
-        if self.activations != "float32" and self.weights != "int8":
+        if self.activations == "dynamic" and (self.weights != "int4" or self.block not in _BLOCKS):
+            raise CompileError(
+                f"activations='dynamic' with weights={self.weights!r} in blocks of {self.block}; "
+                f"legal: weights='int4', block one of {', '.join(map(str, _BLOCKS))}"
+            )
+        if not self.alone and self.weights != "int8":
             raise CompileError(
                 f"weights={self.weights!r} with activations={self.activations!r}: products of "
-                "integers take weights of int8; legal: activations='float32'"
+                "integers take weights of int8; legal: activations='float32', 'dynamic'"
             )
-        alone = self.activations == "float32"
-        idle = (*_OF_ACTIVATIONS, *_OF_SAMPLES) if alone else ("block",)
+        idle = (*_OF_ACTIVATIONS, *_OF_SAMPLES) if self.alone else ("block",)
         for name in idle:
             value = getattr(self, name)
             if value != getattr(Settings, name) and (name, value) != ("method", "mse"):

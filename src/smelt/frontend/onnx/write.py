@@ -256,14 +256,22 @@ def _model(
             w.final[n] = names.unique(w.labels[n] or "constant")
     nodes = [_proto(node, w, names) for node in w.block.nodes]
     graph = helper.make_graph(nodes, name, inputs, outputs)
-    sets = [helper.make_opsetid("", w.opset)]
-    version = helper.find_min_ir_version_for(sets)
+    own = helper.make_opsetid("", w.opset)
+    sets = [own, *[helper.make_opsetid(d, 1) for d in _domains(w.block.nodes)]]
+    version = helper.find_min_ir_version_for([own])
     made = helper.make_model(graph, opset_imports=sets, ir_version=version, producer_name="smelt")
     needed = {n for p in nodes for n in _read(p)}
     for n, data in w.constants.items():
         if w.final.get(n) in needed:
             made.graph.initializer.append(numpy_helper.from_array(_dense(data), w.final[n]))
     return made
+
+
+def _domains(nodes: list[Node]) -> list[str]:
+    """The other domains whose operators nodes are, those in branches too."""
+    inner = [n for node in nodes for b in node.attrs.values() if isinstance(b, Block)
+             for n in b.nodes]  # fmt: skip
+    return sorted({*[n.domain for n in nodes if n.domain], *(_domains(inner) if inner else ())})
 
 
 def _dense(data: np.ndarray) -> np.ndarray:
@@ -285,7 +293,8 @@ def _proto(node: Node, w: Writer, names: Names) -> onnx.NodeProto:
             w.final[o] = names.unique(f"{label}:{k}" if k else label)
     attrs = {k: _graph(v, w, names) if isinstance(v, Block) else v for k, v in node.attrs.items()}
     given = [w.final.get(i, i) for i in node.inputs]
-    proto = helper.make_node(node.op, given, [w.final[o] for o in node.outputs], label)
+    made = [w.final[o] for o in node.outputs]
+    proto = helper.make_node(node.op, given, made, label, domain=node.domain or None)
     proto.attribute.extend([helper.make_attribute(k, v) for k, v in sorted(attrs.items())])
     return proto
 

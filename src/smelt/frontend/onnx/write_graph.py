@@ -114,13 +114,15 @@ class Block:
 
 @dataclass
 class Node:
-    """A node whose values bear working names; label: what the model called it."""
+    """A node whose values bear working names; label: what the model called it; domain: whose
+    operator it is, "" for ONNX's own."""
 
     op: str
     inputs: list[str]
     outputs: list[str]
     attrs: dict[str, Any]
     label: str
+    domain: str = ""
 
     def read(self) -> list[str]:
         """The values that it needs, those in its branches too."""
@@ -224,6 +226,12 @@ class Writer(Sizes):
         outputs = [self.fresh() for _ in range(results)]
         self.block.nodes.append(Node(op, inputs, outputs, given, self.label))
         return outputs[0] if results == 1 else tuple(outputs)
+
+    def emit_of(self, domain: str, op: str, *operands: Any, **attrs: Any) -> str:
+        """A node of another domain's operator, which is taken as it is; the name of its result."""
+        inputs, made = [self.operand(o) for o in operands], self.fresh()
+        self.block.nodes.append(Node(op, inputs, [made], attrs, self.label, domain))
+        return made
 
     def _check_types(self, op: str, operands: Sequence[Any]) -> None:
         formal = self.schema(op).inputs

@@ -110,6 +110,47 @@ def requantize(
 # --------------------------------------------------------------------------------------- blocks
 
 
+@written("matmul_in_blocks")
+def matmul_in_blocks(
+    w: Writer, x: RelaxExpr, q: RelaxExpr, scale: RelaxExpr, zero: RelaxExpr | None = None, *,
+    block: int, transpose: bool, compute_dtype: str,
+) -> Results:  # fmt: skip
+    """onnxruntime's MatMulNBits: a row of bytes for each column, of numbers without a sign."""
+    if block < 16 or block & (block - 1):
+        return None
+    data, steps, move = [known(v) for v in (q, scale, zero)]
+    if data is None or steps is None or (zero is not None and move is None):
+        return None
+    if not transpose:
+        data, steps, move = data.T, steps.T, None if move is None else move.T
+    bits, low = dt.width(dtype_of(q)), dt.limits(dtype_of(q))[0]
+    k = data.shape[1]
+    whole = np.zeros((len(data), -(-k // block) * block), np.int16)
+    whole[:, :k] = data.astype(np.int16) - low
+    packed = _packed(whole, bits).reshape(len(data), -1, block * bits // 8)
+    zeros = None
+    if move is not None and zero is not None and dt.is_float(dtype_of(zero)):
+        zeros = constant(move.astype(np.float32) - np.float32(low))
+    elif move is not None:
+        zeros = constant(_packed(move.astype(np.int16) - low, bits).reshape(-1))
+    elif low == 0:
+        zeros = constant(_packed(np.zeros(steps.shape, np.int16), bits).reshape(-1))
+    level = 4 if compute_dtype == "int8" else 1
+    return w.emit_of(
+        "com.microsoft", "MatMulNBits", x, constant(packed), constant(steps.astype(np.float32)),
+        *[] if zeros is None else [zeros], K=k, N=len(data), bits=bits, block_size=block,
+        accuracy_level=level,
+    )  # fmt: skip
+
+
+def _packed(rows: Any, bits: int) -> Any:
+    """Rows of small numbers, several to a byte, the first one in its lowest bits."""
+    each = 8 // bits
+    short = -rows.shape[1] % each
+    cut = np.pad(rows.astype(np.uint8), [(0, 0), (0, short)]).reshape(len(rows), -1, each)
+    return np.bitwise_or.reduce(cut << (bits * np.arange(each, dtype=np.uint8)), axis=2)
+
+
 @written("reshape")
 def blocks(w: Writer, x: RelaxExpr, *, shape: Any) -> Results:
     """Blocks of an axis put back into it: of numbers whose scales are one for each block."""
