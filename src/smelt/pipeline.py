@@ -201,7 +201,7 @@ def compile(
     shapes: Mapping[str, Sequence[Extent]] | None = None,
     values: Mapping[str, Argument] | None = None,
     operators: Mapping[str, Operator] | None = None,
-    state: Mapping[str, str] | None = None,
+    state: Mapping[str, updates.Kept] | None = None,
     options: Options | None = None,
     progress: Progress | None = None,
     **keywords: Unpack[OptionValues],
@@ -221,6 +221,7 @@ def compile(
     operators "domain.Operator" -> what nodes of an operator of your own become: see from_onnx
     state     inputs that are an output of the call before, {"past": "present"} or, for many,
               {"past.*": "present.*"}: `exe.state` keeps them, updated in place if their shape stays
+              (they begin as zeros, or as the array of {"past": ("present", array)})
     options   see `Options`; None: those of the PassContext around the call
     progress  called with (stage, done, total) while the graph's passes run and kernels are compiled
     keywords  options one by one: smelt.compile(model, threads=1)
@@ -263,7 +264,7 @@ def _compiled(
     context: PassContext,
     progress: Progress | None,
     sizes: Mapping[str, Size],
-    state: Mapping[str, str] | None,
+    state: Mapping[str, updates.Kept] | None,
 ) -> Executable:
     """A module, which may decide while it runs.
 
@@ -290,7 +291,7 @@ def compile_artifact(
     target: str | Target | None = None,
     *,
     shapes: Mapping[str, Sequence[Extent]] | None = None,
-    state: Mapping[str, str] | None = None,
+    state: Mapping[str, updates.Kept] | None = None,
     options: Options | None = None,
     progress: Progress | None = None,
     **keywords: Unpack[OptionValues],
@@ -397,8 +398,7 @@ def compile_program(
         mod = run_steps(VM, mod, context)
     program = compile_vm(mod, straight, entries, outputs)
     name = str(mod.attrs.get("name", "main"))
-    pairs = updates.states_and_updates(mod)
-    made = link_program(program, segments, name, target, context.options, LOWER, pairs)
+    made = link_program(program, segments, name, target, context.options, LOWER, mod)
     return load_program(made, program)
 
 

@@ -113,6 +113,10 @@ class Artifact:
             f" *   output {o} is the memory of input {i}, which a run updates"
             for i, o in self.metadata.get("updates", ())
         ]
+        rows += [
+            f" *   input {i} begins as the array at byte {at} of the constants"
+            for i, _, at in self.metadata.get("starts", ())
+        ]
         symbols = len(self.metadata["symbols"])
         workspace = self.metadata["workspace_bytes"]
         return f"""/* A model compiled by smelt for {self.target.mtriple}.

@@ -46,7 +46,7 @@ from .reader import read
 from .user_ops import Prepared, prepare, prepared_program, user_ops
 from .variants import Declared, code_data, shapes_of, tensor_data, workspace_of
 from .variants import size_text as size_text
-from .weights import weights_of
+from .weights import Starts, weights_of
 
 log = logging.getLogger("smelt.compile")
 
@@ -124,6 +124,7 @@ class Straight:
 
     main    the fused graph's function
     shapes  of its results
+    starts  what inputs begin as that are kept from call to call
     keep    every result has memory of its own; text: there are texts and no objects
     """
 
@@ -132,6 +133,7 @@ class Straight:
     others: Sequence[ModelCode]
     declared: Declared
     shapes: list[list[Expr]]
+    starts: Starts
     keep: bool
     text: bool
 
@@ -142,7 +144,7 @@ class Straight:
 
     def constants(self) -> list[Storage]:
         """The constants that all of it reads."""
-        return [s for m in self.all for s in m.constants()]
+        return [*self.starts.storages, *[s for m in self.all for s in m.constants()]]
 
     def programs(
         self, places: Mapping[Storage, int], entry: str = ENTRY, plan: str = PLAN, number: int = 0
@@ -166,6 +168,7 @@ class Straight:
         """What is known of it; places: where each constant stands among the weights."""
         made = _metadata(self.model, target, weights_bytes, self.shapes)
         made.update(self.declared.metadata(self.model.plan.symbols, self.main))
+        made.update(self.starts.metadata(places))
         for m, v in zip(self.others, self.declared.variants, strict=True):
             made["kernels"] += [{**_kernel(c, m), "variant": v.texts} for c in m.calls]
         if listed := _external_entries(self.model, places):
@@ -216,7 +219,7 @@ def compile_straight(
     ]
     main = mod["main"]
     shapes = shapes_of(main, declared.variants)
-    return Straight(main, model, others, declared, shapes, keep, text)
+    return Straight(main, model, others, declared, shapes, Starts(main), keep, text)
 
 
 def link_straight(

@@ -3,14 +3,16 @@ runtime of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from smelt.codegen.llvm import link_in_process
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir.expr import const
+from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.steps import Step
+from smelt.relax.updates import states_and_updates
 from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.dtypes import DTYPE_CODES
 from smelt.runtime.vm import VMExecutable
@@ -23,7 +25,7 @@ from .artifact import Artifact, objects_of
 from .control import MOST_RANK, PROGRAM_NAME, Functions, SegmentCode, description, python_parts
 from .graph import Storage
 from .model import Straight, dump_host
-from .weights import weights_of
+from .weights import Starts, weights_of
 
 
 def link_program(
@@ -33,18 +35,19 @@ def link_program(
     target: Target,
     options: Options,
     lowering: Sequence[Step],
-    pairs: Mapping[str, Mapping[int, int]],
+    mod: IRModule,
 ) -> Artifact:
     """The artifact of a program and its compiled segments.
 
-    pairs  inputs and results that belong together: see states_and_updates
+    mod  what it was made of: inputs and results of "main" may belong together
     """
+    starts = Starts(mod.functions.get("main"))
     held = {
         n: Storage("constant", str(c.dtype), const(c.nbytes), data=c, name=f"constant{n}")
         for n, c in enumerate(program.constants)
         if str(c.dtype) in DTYPE_CODES
     }
-    constants = [*held.values(), *[s for part in segments for s in part.constants()]]
+    constants = [*held.values(), *starts.storages, *[s for p in segments for s in p.constants()]]
     weights, places = weights_of(constants, options, lowering, by_contents=True)
     offsets = {n: places[s] for n, s in held.items()}
     python = python_parts(program)
@@ -82,7 +85,8 @@ def link_program(
         "python": python,
         "sites": functions.sites,
         "segments": metadata,
-        **{k: sorted(v.items()) for k, v in pairs.items() if v},
+        **{k: sorted(v.items()) for k, v in states_and_updates(mod).items() if v},
+        **starts.metadata(places),
         **program_data(program, offsets),
     }
     return Artifact(target, whole, weights, options, tuple(objects))

@@ -16,10 +16,12 @@ from smelt.codegen.cache import cache_key
 from smelt.codegen.llvm import link_in_process
 from smelt.codegen.workers import default_pool
 from smelt.ir.errors import CompileError, InternalError
+from smelt.ir.expr import const
 from smelt.ir.options import Options
 from smelt.ir.steps import Step
 from smelt.lowering.instrument import check_wanted
-from smelt.relax.nodes import memory_key
+from smelt.relax.nodes import Function, memory_key
+from smelt.relax.updates import starts_of
 from smelt.runtime import native
 
 from .artifact import cached
@@ -70,6 +72,23 @@ class _Identity:
         """What is equal for results of one run of a program."""
         assert s.made is not None
         return (s.made.program.symbol, *map(self, s.made.sources))
+
+
+class Starts:
+    """What inputs of a function begin as that are kept from call to call, and not as zeros."""
+
+    def __init__(self, main: object) -> None:
+        """Take the arrays as constants; anything but a function of a graph has none."""
+        self.inputs = starts_of(main) if isinstance(main, Function) else {}
+        self.storages = [
+            Storage("constant", str(a.dtype), const(a.nbytes), data=a) for a in self.inputs.values()
+        ]
+
+    def metadata(self, places: Mapping[Storage, int]) -> dict[str, Any]:
+        """Inputs with the shapes of these arrays, and where they stand among the weights."""
+        pairs = zip(self.inputs.items(), self.storages, strict=True)
+        listed = [(i, list(a.shape), places[s]) for (i, a), s in pairs]
+        return {"starts": listed} if listed else {}
 
 
 def weights_of(

@@ -66,6 +66,11 @@ class ValueReader(TypeReader):
         """What a name stands for; None: nothing."""
         return next((s[name] for s in reversed(self.scopes) if name in s), None)
 
+    def data(self, node: ast.expr) -> Any:
+        """Plain data, and constants by their names."""
+        found = self.known(node.id) if isinstance(node, ast.Name) else None
+        return found if isinstance(found, nodes.Constant) else super().data(node)
+
     def lookup(self, node: ast.Name) -> Any:
         """What a name stands for."""
         found = self.known(node.id)

@@ -152,7 +152,9 @@ class _Printer:
         return data_text(value, self.datum)
 
     def datum(self, value: Any) -> str:
-        """What stands among plain data: an expression over sizes."""
+        """What stands among plain data: an expression over sizes, a constant by its name."""
+        if isinstance(value, nodes.Constant) and value in self.names:
+            return self.names[value]
         if isinstance(value, IntImm) and value.type == INDEX:
             return str(value.value)
         if not isinstance(value, Expr):

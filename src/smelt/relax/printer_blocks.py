@@ -14,7 +14,7 @@ from smelt.ir.node import Node, postorder
 from .adt import Constructor, Match
 from .graph import LEAVES, Scope, operands, parts_of, placed, regions, uses_of
 from .nodes import Call, Constant, Function, Let, RelaxExpr
-from .updates import earlier_readers
+from .updates import STARTS, earlier_readers
 
 _DEEPEST = 90
 """How deep blocks may be nested: Python's parser takes 100 levels, the module's class included."""
@@ -89,6 +89,7 @@ class BlockTree:
         order = list(walked(f.body, self.tail))
         met = [n for n, stage in order if stage == MET]
         self.constants = [n for n in met if isinstance(n, Constant) and not is_number(n)]
+        self.constants += [c for _, c in f.attrs.get(STARTS, ()) if c not in self.constants]
         self.root = TextBlock(None, f.body)
         block = placed([n for n, stage in order if stage == DONE], self.root, self._uses)
         for node, stage in order:

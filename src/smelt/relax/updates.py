@@ -8,13 +8,16 @@ Everything else that reads the operand runs before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, ordered, postorder
-from smelt.ir.types import IncompleteType, TensorType, TupleType, Type
+from smelt.ir.types import IncompleteType, TensorType, TupleType, Type, tensor_type
 from smelt.runtime.errors import kind_of, unknown
 from smelt.topi.registry import Op
 
@@ -28,6 +31,12 @@ UPDATES = "updates"
 """The attribute of a function: parameters that become results in their own memory, and which."""
 STATES = "states"
 """The attribute of a function: parameters that are a result of the call before, and which."""
+STARTS = "starts"
+"""The attribute of a function: parameters that are kept, and constants with which they begin; the
+others begin as zeros."""
+
+Kept = str | tuple[str, Any]
+"""What an input is kept as: the name of an output, or that and the array with which it begins."""
 
 
 class Root(NamedTuple):
@@ -274,13 +283,32 @@ def result_names(main: relax.Function, names: Sequence[str]) -> Sequence[str]:
     return main.attrs.get("output_names", names) if behind else names
 
 
+def with_states(
+    main: relax.Function, pairs: Mapping[int, int], starts: Mapping[int, np.ndarray]
+) -> relax.Function:
+    """A function of which parameters are results of the call before.
+
+    pairs   the parameters, and the result that each is
+    starts  those that do not begin as zeros
+    """
+    first = {i: relax.constant(a) for i, a in starts.items() if any(a.tobytes())}
+    attrs = {**main.attrs, STATES: tuple(sorted(pairs.items()))}
+    return main.replace(attrs=attrs | ({STARTS: tuple(sorted(first.items()))} if first else {}))
+
+
+def starts_of(main: relax.Function) -> dict[int, np.ndarray]:
+    """The parameters that are kept and do not begin as zeros, and what they begin as."""
+    return {i: c.data for i, c in main.attrs.get(STARTS, ())}
+
+
 def declare_states(
-    mod: IRModule, state: Mapping[str, str] | None, outputs: Sequence[str] = ()
+    mod: IRModule, state: Mapping[str, Kept] | None, outputs: Sequence[str] = ()
 ) -> IRModule:
     """A module of which inputs are an output of the call before.
 
     state    the inputs by name, and the names of these outputs; a * in both stands for the same
-             part of names, "past.*": "present.*"; None: there are none
+             part of names, "past.*": "present.*"; with an array behind it, ("present", array), an
+             input begins as that, else as zeros; None: there are none
     outputs  the names of main's results, where its attributes do not say them
 
     Raises CompileError where a name is unknown or twice, or where types cannot belong together.
@@ -296,7 +324,8 @@ def declare_states(
     names = names if len(names) == len(types) else [f"output{n}" for n in range(len(types))]
     params = {p.name: n for n, p in enumerate(main.params)}
     pairs: dict[int, int] = dict(main.attrs.get(STATES, ()))
-    for name, output in [pair for one in state.items() for pair in _expanded(*one, params)]:
+    starts = starts_of(main)
+    for name, output, first in [pair for one in state.items() for pair in _expanded(*one, params)]:
         for role, given, known in (("input", name, params), ("output", output, names)):
             if given not in known:
                 raise CompileError(f"state: the model has {unknown(role, given, known)}")
@@ -309,21 +338,38 @@ def declare_states(
                 f"{output!r} is {_listed(types[o])}: what one call gives has to fit the next one"
             )
         pairs[i] = o
-    done = main.with_attr(STATES, tuple(sorted(pairs.items())))
-    return mod.with_functions({"main": done})
+        starts.pop(i, None)
+        if first is not None:
+            starts[i] = _first_value(name, main.params[i].type, first)
+    return mod.with_functions({"main": with_states(main, pairs, starts)})
 
 
-def _expanded(name: str, output: str, params: Iterable[str]) -> list[tuple[str, str]]:
-    """The pairs that a pair of names stands for: itself, or all that a * stands for."""
+def _first_value(name: str, wanted: Type, given: Any) -> np.ndarray:
+    """An array as the first value of an input that is kept. Raises CompileError where it does not
+    fit."""
+    array = np.asarray(given)
+    where = f"state: the first value of {name!r} is"
+    if array.dtype == object or array.dtype.kind in "US":
+        raise CompileError(f"{where} {kind_of(given)}; legal: an array of numbers")
+    own = tensor_type(array.shape, dt.from_numpy(array.dtype))
+    if not _may_follow(own, wanted):
+        raise CompileError(f"{where} {_listed(own)}, the input {_listed(wanted)}")
+    return array.copy()  # what is written to the caller's one later is not meant
+
+
+def _expanded(name: str, kept: Kept, params: Iterable[str]) -> list[tuple[str, str, Any]]:
+    """The pairs that a pair of names stands for, itself or all that a * stands for, each with what
+    its input begins as, None: zeros."""
+    output, first = kept if isinstance(kept, tuple) and len(kept) == 2 else (kept, None)
     if str(name).count("*") != 1 or str(output).count("*") != 1:
-        return [(name, output)]
+        return [(name, output, first)]
     front, behind = name.split("*")
     shared = len(front) + len(behind)
     fits = [p for p in params
             if p.startswith(front) and p.endswith(behind) and len(p) > shared]  # fmt: skip
     inside = [p[len(front) : len(p) - len(behind)] for p in fits]
-    pairs = [(p, output.replace("*", i)) for p, i in zip(fits, inside, strict=True)]
-    return pairs or [(name, output)]
+    pairs = [(p, output.replace("*", i), first) for p, i in zip(fits, inside, strict=True)]
+    return pairs or [(name, output, first)]
 
 
 def _listed(t: Type) -> str:

@@ -113,6 +113,7 @@ class Metadata(TypedDict):
     content: NotRequired[str]
     updates: NotRequired[list[tuple[int, int]]]
     states: NotRequired[list[tuple[int, int]]]
+    starts: NotRequired[list[tuple[int, list[int], int]]]
     control: NotRequired[str]
     python: NotRequired[list[str]]
     sites: NotRequired[list[str]]

@@ -8,13 +8,17 @@ have the right form, agree with what the code says, and be the one that the code
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, TypeAlias
 
-from smelt.runtime.dtypes import C_DTYPES
+import numpy as np
+import numpy.typing as npt
+
+from smelt.runtime.dtypes import C_DTYPES, numpy_dtype
 from smelt.runtime.errors import LoadError
 from smelt.runtime.native import COMPUTED_DIM, ModelInfo, library
 from smelt.runtime.signature import TensorInfo
@@ -147,6 +151,7 @@ _METADATA: dict[str, Form] = {
     "content?": _text,
     "first_kernel?": _count,
     **{key: [[_count, _count]] for key in ("updates?", "states?")},
+    "starts?": [[_count, [_count], _count]],
 }
 
 _VALUE: Form = {
@@ -217,6 +222,20 @@ def parse_json(text: bytes) -> Any:
         return None
 
 
+def constant_at(
+    weights: npt.NDArray[np.uint8] | None, dtype: str, shape: Sequence[int], at: int
+) -> npt.NDArray[Any]:
+    """An array that stands among a library's constants. Raises LoadError where it does not."""
+    kind, room = numpy_dtype(dtype), 0 if weights is None else weights.size
+    size = math.prod(shape) * kind.itemsize
+    if at + size > room:
+        raise LoadError(f"it is damaged: a constant ends at byte {at + size} of {room}")
+    raw = np.empty(0, np.uint8) if weights is None else weights[at : at + size]
+    view = raw.view(kind).reshape(shape)
+    view.flags.writeable = False
+    return view
+
+
 def parse_metadata(text: bytes) -> dict[str, Any]:
     """The metadata of a library or archive. Raises LoadError where they have another form."""
     found = parse_json(text)
@@ -239,6 +258,15 @@ def _check_pairs(found: Mapping[str, Any]) -> None:
             numbers = [pair[side] for pair in found.get(role, ())]
             if len(set(numbers)) < len(numbers) or max(numbers, default=-1) >= len(found[values]):
                 _refuse(numbers, role, f"numbers of {values}, each once")
+    shapes = {i: found["inputs"][i]["shape"] for i, _ in found.get("states", ())}
+    for i, shape, _ in found.get("starts", ()):
+        wanted = shapes.get(i)
+        if (
+            wanted is None
+            or len(shape) != len(wanted)
+            or any(type(w) is int and w != n for w, n in zip(wanted, shape, strict=True))
+        ):
+            _refuse([i, shape], "starts", f"kept inputs with their shapes, {shapes}")
 
 
 def _check_program(found: Mapping[str, Any]) -> None:

@@ -24,6 +24,7 @@ from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import InputError, LoadError, unknown
 from smelt.runtime.executable import Executable, Results
 from smelt.runtime.expression import evaluate, names_in
+from smelt.runtime.metadata import constant_at
 from smelt.runtime.ndarray import NDArray, array, wrapped
 from smelt.runtime.params import load_param_dict_from_file, save_param_dict_to_file
 from smelt.runtime.report import BenchmarkResult, CallMemory, MemoryInfo, ProfileReport
@@ -35,13 +36,16 @@ AnyArray = npt.NDArray[Any]
 class State(Mapping[str, NDArray]):
     """The values of one sequence of calls, by the names of the inputs that they are.
 
-    They begin as zeros; extents that only the state has begin as 0. One thread at a time may use a
-    state.
+    They begin as what the model says, or as zeros; extents that only the state has begin as 0. One
+    thread at a time may use a state.
     """
 
-    def __init__(self, name: str, infos: Sequence[TensorInfo]) -> None:
-        """Of a model of this name."""
+    def __init__(
+        self, name: str, infos: Sequence[TensorInfo], starts: Mapping[str, AnyArray] | None = None
+    ) -> None:
+        """Of a model of this name; starts: the values that do not begin as zeros."""
         self._name, self._infos = name, {i.name: i for i in infos}
+        self._starts = starts or {}
         self._values: dict[str, NDArray] = {}
         self._lock = threading.Lock()
 
@@ -52,9 +56,9 @@ class State(Mapping[str, NDArray]):
         """
         info = self._info(name)
         if name not in self._values:
-            if any(not isinstance(d, int) for d in info.shape):
+            if name not in self._starts and any(not isinstance(d, int) for d in info.shape):
                 raise self._wrong(info, "its shape is not known before the first call")
-            self._values[name] = _zeros(info.dtype, [int(d) for d in info.shape])
+            self._values[name] = self._first(info, {})
         return self._values[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -80,13 +84,13 @@ class State(Mapping[str, NDArray]):
         return sum(v.nbytes for v in self._values.values())
 
     def reset(self) -> None:
-        """Begin anew: zeros in new memory; arrays that were taken from here keep their values."""
+        """Begin anew, in new memory; arrays that were taken from here keep their values."""
         with self.in_use():
             self._values.clear()
 
     def clone(self) -> State:
         """A state of its own with equal values."""
-        made = State(self._name, list(self._infos.values()))
+        made = State(self._name, list(self._infos.values()), self._starts)
         with self.in_use():
             made._values = {n: array(v) for n, v in self._values.items()}
         return made
@@ -130,13 +134,18 @@ class State(Mapping[str, NDArray]):
         missing = [i for n, i in self._infos.items() if n not in self._values]
         known = sizes() if missing else {}
         for info in missing:
-            shape = [_extent(d, known) for d in info.shape]
-            self._values[info.name] = _zeros(info.dtype, shape)
+            self._values[info.name] = self._first(info, known)
         return [self._values[name].numpy() for name in self._infos]
 
     def replace(self, values: Mapping[str, NDArray]) -> None:
         """Keep new values, without a copy."""
         self._values.update(values)
+
+    def _first(self, info: TensorInfo, sizes: Mapping[str, int]) -> NDArray:
+        """What a value begins as."""
+        if info.name in self._starts:
+            return array(self._starts[info.name])
+        return _zeros(info.dtype, [_extent(d, sizes) for d in info.shape])
 
     def _info(self, name: str) -> TensorInfo:
         if name not in self._infos:
@@ -188,7 +197,8 @@ class StatefulExecutable(Executable):
         self.states = tuple([code.inputs[i] for i in self._kept])
         self._interface = Interface(self.name, self.inputs, self.outputs)
         self._names = [o.name for o in self.outputs]
-        self.state = State(self.name, self.states) if state is None else state
+        starts = _starts(code)
+        self.state = State(self.name, self.states, starts) if state is None else state
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "state":
@@ -279,6 +289,14 @@ class StatefulExecutable(Executable):
     def __repr__(self) -> str:
         """Name, inputs, state and outputs."""
         return f"{super().__repr__()}, state: {listing(self.states)}"
+
+
+def _starts(code: Executable) -> dict[str, AnyArray]:
+    """The inputs that begin as one of the model's constants. Raises LoadError where a library does
+    not have it."""
+    weights = getattr(code, "weights", None)
+    listed = [(code.inputs[i], shape, at) for i, shape, at in code.metadata.get("starts", ())]
+    return {i.name: constant_at(weights, i.dtype, shape, at) for i, shape, at in listed}
 
 
 def owning(exe: Executable) -> Executable:

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from smelt.runtime import abi
-from smelt.runtime.dtypes import DTYPE_CODES, numpy_dtype
+from smelt.runtime.dtypes import DTYPE_CODES
 from smelt.runtime.errors import LoadError
 from smelt.runtime.executable import value_info
-from smelt.runtime.metadata import dimensions, parse_interface, update_numbers
+from smelt.runtime.metadata import constant_at, dimensions, parse_interface, update_numbers
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_host import HOST_OPS
@@ -86,23 +86,13 @@ def read_program(metadata: Mapping[str, Any], weights: Weights) -> Program:
 def _constants(described: Sequence[Any], weights: Weights) -> list[npt.NDArray[Any]]:
     """The constants, which have to stand among the library's."""
     made = []
-    room = 0 if weights is None else weights.size
     for name, shape, at in described:
         if name == "string" or isinstance(at, list):
             if name != "string" or not isinstance(at, list) or len(at) != math.prod(shape):
                 raise LoadError(f"the program is damaged: a constant of type {name}")
             made.append(np.array(at, object).reshape(shape))
             continue
-        dtype = numpy_dtype(name)
-        size = math.prod(shape) * dtype.itemsize
-        if at + size > room:
-            raise LoadError(
-                f"the program is damaged: a constant ends at byte {at + size} of {room}"
-            )
-        raw = np.empty(0, np.uint8) if weights is None else weights[at : at + size]
-        view = raw.view(dtype).reshape(shape)
-        view.flags.writeable = False
-        made.append(view)
+        made.append(constant_at(weights, name, shape, at))
     return made
 
 
