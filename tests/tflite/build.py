@@ -17,6 +17,7 @@ TYPES = {
     "float32": "FLOAT32", "float16": "FLOAT16", "int8": "INT8", "uint8": "UINT8", "int16": "INT16",
     "int32": "INT32", "int64": "INT64", "bool": "BOOL", "int4": "INT4", "uint32": "UINT32",
     "string": "STRING", "complex64": "COMPLEX64", "float64": "FLOAT64", "uint16": "UINT16",
+    "resource": "RESOURCE",
 }  # fmt: skip
 
 
@@ -94,6 +95,8 @@ def _option(b: Any, kind: str, options: dict[str, Any]) -> int:
     for name, value in options.items():
         if isinstance(value, tuple | list):
             fields[name] = _ints(b, value)
+        elif isinstance(value, str):
+            fields[name] = b.CreateString(value)
         elif isinstance(value, np.ndarray):
             fields[name] = b.CreateNumpyVector(value)
     return _table(b, kind, **fields)

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from smelt.frontend import common
-from smelt.frontend.common import Environment, ModelNode, Operand, Value
+from smelt.frontend.common import Environment, ModelNode, NeedsValues, Operand, Value
 from smelt.frontend.common.converter import attributes_of, check_operands, custom_converter
 from smelt.frontend.common.inputs import Given, Shapes
 from smelt.frontend.common.survey import Survey, survey_of
-from smelt.ir.errors import ImportFailure
+from smelt.ir.errors import ImportFailure, TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.sizes import by_name, plain_shapes
+from smelt.ir.types import TensorType, Type, tensor_type
 from smelt.relax import nodes as relax
-from smelt.relax.updates import STATES
+from smelt.relax.interpret import interpret
+from smelt.relax.nodes import same_types
+from smelt.relax.shapes import show_type
+from smelt.relax.updates import with_states
 
 from .node import Node
 from .read import CUSTOM, ModelFile, load
 from .registry import converter_of
+from .variables import carry_variables
 
 
 def from_tflite(
@@ -42,7 +49,7 @@ def from_tflite(
     custom = by_name("operators", operators, "'custom.Operator': function")
     own = loaded.graph.name if loaded.name.startswith("<") else loaded.name
     plain = plain_shapes(shapes)[0]
-    made = Importer(loaded, loaded.by_tensor(plain), loaded.by_tensor(known), custom)
+    made = _importer(loaded, plain, known, custom)
     return made.module(own.removesuffix(".tflite") or "model")
 
 
@@ -51,9 +58,19 @@ def survey(
     operators: Mapping[str, Any] | None = None,
 ) -> Survey:  # fmt: skip
     """Look at a model; the arguments are those of from_tflite."""
-    read = load(model)
-    given = read.by_tensor(shapes), read.by_tensor(values)
-    return survey_of(Importer(read, *given, operators or {}))
+    return survey_of(_importer(load(model), shapes or {}, values or {}, operators or {}))
+
+
+def _importer(
+    model: ModelFile, shapes: Shapes, values: Mapping[str, Given], operators: Mapping[str, Any]
+) -> Importer:
+    """An importer of a model, whose variables are values; names may be those of signatures."""
+
+    def evaluated(first: ModelFile) -> list[np.ndarray]:
+        return [np.asarray(y) for y in interpret(Importer(first, {}, {}, operators).function())]
+
+    given = model.by_tensor(shapes), model.by_tensor(values)
+    return Importer(carry_variables(model, evaluated), *given, operators)
 
 
 class Importer(common.Importer):
@@ -67,18 +84,49 @@ class Importer(common.Importer):
         super().__init__(model.name, model.graph, shapes, values)
         self.tensors, self.versions = model.tensors, model.versions
         self.graphs = [model.graph, *model.others]
+        self.variables = model.variables
         self.kept: dict[str, Value] = {}
         self.custom = {n: custom_converter(n, given) for n, given in operators.items()}
 
     def result(self, names: Sequence[str], values: Sequence[Operand]) -> relax.Function:
         """The function of the results; behind them, what variables are for the next call."""
-        if not self.kept:
+        found = dict(zip(names, values, strict=True))
+        kept = {n: found.pop(after) for n, (after, _) in self.variables.items()} | self.kept
+        if not kept:
             return super().result(names, values)
-        after = [f"{n} afterwards" for n in self.kept]
-        f = super().result([*names, *after], [*values, *self.kept.values()])
+        after = [f"{n} afterwards" for n in kept]
+        f = super().result([*found, *after], [*found.values(), *kept.values()])
         params = {p.name: n for n, p in enumerate(f.params)}
-        pairs = [(params[name], len(names) + n) for n, name in enumerate(self.kept)]
-        return f.replace(attrs={**f.attrs, STATES: tuple(sorted(pairs))})
+        if fixed := [n for n in kept if n not in params]:
+            raise TypeMismatch(f"{self.model}: values names {fixed[0]!r}, which the model changes: "
+                               f"exe.state[{fixed[0]!r}] = array sets it")  # fmt: skip
+        for name, (_, first) in self.variables.items():
+            self.check_variable(name, first, f.params[params[name]].type, kept[name])
+        pairs = {params[name]: len(found) + n for n, name in enumerate(kept)}
+        starts = {params[name]: first for name, (_, first) in self.variables.items()}
+        return with_states(f, pairs, starts)
+
+    def check_variable(self, name: str, first: np.ndarray, taken: Type, after: Operand) -> None:
+        """Unsupported where a variable has another type than its first value."""
+        own = tensor_type(first.shape, str(first.dtype))
+        for t in (taken, after.type if isinstance(after, Value) else None):
+            if not isinstance(t, TensorType) or not same_types(t, own):
+                what = show_type(t) if isinstance(t, TensorType) else "a sequence"
+                raise Unsupported(f"{self.model}: the variable {name!r} is {show_type(own)} at "
+                                  f"first and {what} then\n  supported: one type")  # fmt: skip
+
+    def function(self) -> relax.Function:
+        """The model's graph as a function."""
+        try:
+            return super().function()
+        except NeedsValues as e:
+            own = [i.name for i in self.graph.inputs if self.tensors[i.name].variable]
+            if not (kept := [*own, *self.variables]):
+                raise
+            raise Unsupported(
+                f"{e}\n  (each set of values is compiled by itself; {kept[0]!r}, which the model "
+                "keeps from call to call, cannot belong to all of them)"
+            ) from e
 
     def operator(self, step: ModelNode, opsets: Mapping[str, int]) -> str:
         """The operator, and the tensor that the node makes."""

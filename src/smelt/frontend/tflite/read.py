@@ -35,10 +35,14 @@ IDENTIFIER = b"TFL3"
 CUSTOM = "custom"
 """The domain of operators that are not TFLite's own."""
 
+RESOURCE = "resource"
+"""The type of a tensor that is a handle of something: a variable, a table."""
+
 _DTYPES = {
     "FLOAT32": "float32", "FLOAT16": "float16", "FLOAT64": "float64", "BFLOAT16": "bfloat16",
     "INT8": "int8", "INT16": "int16", "INT32": "int32", "INT64": "int64", "UINT8": "uint8",
     "UINT16": "uint16", "UINT32": "uint32", "UINT64": "uint64", "BOOL": "bool", "INT4": "int8",
+    "RESOURCE": RESOURCE,
 }  # fmt: skip
 """Our names of element types; numbers of 4 bits get a byte each."""
 
@@ -72,6 +76,7 @@ class ModelFile:
     versions  of the operator of each node, by the node's name
     others    the subgraphs behind the first one, which is `graph`
     signed    what signatures call inputs -> the names of these tensors
+    variables inputs that stand for variables -> the result that each becomes, its first value
     """
 
     name: str
@@ -80,6 +85,7 @@ class ModelFile:
     versions: dict[str, int]
     others: list[Graph]
     signed: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, tuple[str, np.ndarray]] = field(default_factory=dict)
 
     def by_tensor(self, given: Mapping[str, T] | None) -> dict[str, T]:
         """What is given by names of inputs, those of signatures too, by the tensors' names."""
@@ -318,7 +324,7 @@ class _GraphReader:
         scales, zeros, axis = self.numbers(t.Quantization(), where, shape)
         self.tensors[name] = Tensor(name, dtype, shape, scales, zeros, axis, t.IsVariable())
         content = file.buffer(t.Buffer(), name)
-        if content is not None:
+        if content is not None and dtype != RESOURCE:
             self.arrays[name] = _elements(content, kind, dtype, shape, where)
 
     def numbers(
@@ -411,10 +417,12 @@ def _fields(kind: Any, table: Any) -> dict[str, Any]:
     for n in names:
         if n.startswith("GetRootAs") or n.endswith(("Length", "AsNumpy", "IsNone", "Identifier")):
             continue
+        read: Any
         if f"{n}Length" in names:
             read, default = _vector(given, n) if f"{n}AsNumpy" in names else (), ()
         else:
             read, default = getattr(given, n)(), getattr(silent, n)()
+            read = read.decode("utf-8", "replace") if isinstance(read, bytes) else read
         if read != default:
             found[_APART.sub("_", n).lower()] = read
     return found
