@@ -84,6 +84,13 @@ def test_while(start: int) -> None:
         np.testing.assert_array_equal(np.asarray(a), b)
 
 
+def test_an_operand_that_is_missing() -> None:
+    step = Step("IF", [0, -1], [2], {"ThenSubgraphIndex": 1, "ElseSubgraphIndex": 1}, "IfOptions")
+    tensors = [Spec((1,), "bool"), Spec((3,)), Spec((3,))]
+    with pytest.raises(ImportFailure, match="operand 0 of subgraph 1 is missing"):
+        from_tflite(model(tensors, [step], [0], [2], others=[branch("ADD", "AddOptions")]))
+
+
 def test_a_subgraph_that_is_not_there() -> None:
     with pytest.raises(ImportFailure) as e:
         from_tflite(choice(other=7))

@@ -9,8 +9,10 @@ from .node import Node
 from .registry import tflite_op
 
 
-def _subgraph(g: Node, number: int, given: tuple[Value, ...]) -> Graph:
+def _subgraph(g: Node, number: int, given: tuple[Value | None, ...]) -> Graph:
     """One of the file's subgraphs, which takes so many operands."""
+    if None in given:
+        g.malformed(f"operand {given.index(None)} of subgraph {number} is missing")
     if not 0 < number < len(g.graphs):
         g.malformed(f"subgraph {number}; there are {len(g.graphs)}, and the first one is the model")
     found = g.graphs[number]
