@@ -27,6 +27,12 @@ from .read import CUSTOM, ModelFile, load
 from .registry import converter_of
 from .variables import carry_variables
 
+_NOTES = (
+    "_output_quantized", "_output_types", "_support_output_type_float_in_quantized_op"
+)  # fmt: skip
+"""What converters note among the attributes of others' operators: the types of results, which
+stand at the tensors too."""
+
 
 def from_tflite(
     model: object, shapes: Shapes | None = None, *, values: Mapping[str, Given] | None = None,
@@ -139,9 +145,8 @@ class Importer(common.Importer):
 
     def known(self, step: ModelNode) -> bool:
         """Whether a converter exists."""
-        if step.domain == CUSTOM:
-            return f"{CUSTOM}.{step.op}" in self.custom
-        return converter_of(step.op) is not None
+        name = self.label(step)
+        return name in self.custom or converter_of(name) is not None
 
     def convert(
         self, step: ModelNode, operands: Sequence[Operand | None], scope: Environment
@@ -150,17 +155,18 @@ class Importer(common.Importer):
         given = [self.tensors[n] if n else None for n in step.inputs]
         made = [self.tensors[n] for n in step.outputs]
         g = Node(step, scope, given, made, self.kept, self.graphs)
-        if step.domain == CUSTOM:
-            converter = self.custom[f"{CUSTOM}.{step.op}"]
+        name = self.label(step)
+        if name in self.custom:
+            converter = self.custom[name]
         else:
-            found = converter_of(step.op)
+            found = converter_of(name)
             if found is None:  # in a subgraph
                 g.unsupported(f"the operator {step.op}", "see docs/tflite.md")
             converter, newest = found
             version = self.versions[step.name]
             if version > newest:
                 g.unsupported(f"version {version} of the operator", f"1 to {newest}")
-        attrs = attributes_of(g, converter)
+        attrs = attributes_of(g, converter, _NOTES if step.domain == CUSTOM else ())
         check_operands(g, converter, operands)
         results = g.results(converter.fn, *operands, **attrs)
         for v, t in zip(results, g.made, strict=False):

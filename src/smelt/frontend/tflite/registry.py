@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 from smelt.frontend.common import windows
 from smelt.frontend.common.converter import Converter
 
+from .read import CUSTOM
+
 F = TypeVar("F", bound=Callable[..., Any])
 Ints = windows.Ints
 Floats = tuple[float, ...]
@@ -30,6 +32,12 @@ def tflite_op(name: str, newest: int = 1) -> Callable[[F], F]:
         return fn
 
     return register
+
+
+def custom_op(name: str) -> Callable[[F], F]:
+    """Register the converter of an operator that is not TFLite's own; `operators` of the user's may
+    name another one."""
+    return tflite_op(f"{CUSTOM}.{name}")
 
 
 def converter_of(name: str) -> tuple[Converter, int] | None:
