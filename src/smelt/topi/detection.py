@@ -423,20 +423,22 @@ def regular_non_max_suppression(
         _solid_overlap(iou_threshold),
     )  # fmt: skip
 
+    room = minimum(n, max_detections_per_class)  # only these of a class can be kept: few to sort
+
     def candidate(b: Expr, q: Expr) -> Expr:
-        r, m = b * num_classes + q // n, q % n
+        r, m = b * num_classes + q // room, q % room
         return select(m < total[r], score[r, place[r, m]], min_value(scores.dtype))
 
-    every = tensor((images, n * num_classes), candidate, "candidates")
+    every = tensor((images, room * num_classes), candidate, "candidates")
     ranked = sorted_order(every)
     c = reduce_axis((0, num_classes), "c")
     count = tensor((images,), lambda b: te_sum(total[b * num_classes + c.var], [c]), "count")
     sizes = (images, const(most, INDEX))
 
     def chosen(b: Expr, k: Expr, value: Callable[[Expr, Expr], Expr]) -> Expr:
-        q = ranked[b, minimum(k, n * num_classes - 1)]
-        r = b * num_classes + q // n
-        e = value(r, place[r, q % n])
+        q = ranked[b, minimum(k, room * num_classes - 1)]
+        r = b * num_classes + q // room
+        e = value(r, place[r, q % room])
         return select(k < count[b], e, number(0, e.dtype))
 
     def box(b: Expr, k: Expr, e: Expr) -> Expr:
