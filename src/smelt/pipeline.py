@@ -219,9 +219,8 @@ def compile(
               likely values, for which specialised code is chosen at run time
     values    arrays for inputs that are known now; they are no inputs of the executable
     operators "domain.Operator" -> what nodes of an operator of your own become: see from_onnx
-    state     inputs that are an output of the call before, {"past": "present"} or, for many,
-              {"past.*": "present.*"}: `exe.state` keeps them, updated in place if their shape stays
-              (they begin as zeros, or as the array of {"past": ("present", array)})
+    state     {"past": "present"}, {"past.*": "present.*"}: inputs that are an output of the call
+              before, kept in `exe.state`; {"past": ("present", array)}: one that begins as that
     options   see `Options`; None: those of the PassContext around the call
     progress  called with (stage, done, total) while the graph's passes run and kernels are compiled
     keywords  options one by one: smelt.compile(model, threads=1)

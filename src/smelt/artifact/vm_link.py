@@ -42,11 +42,7 @@ def link_program(
     mod  what it was made of: inputs and results of "main" may belong together
     """
     starts = Starts(mod.functions.get("main"))
-    held = {
-        n: Storage("constant", str(c.dtype), const(c.nbytes), data=c, name=f"constant{n}")
-        for n, c in enumerate(program.constants)
-        if str(c.dtype) in DTYPE_CODES
-    }
+    held = _constants(program)
     constants = [*held.values(), *starts.storages, *[s for p in segments for s in p.constants()]]
     weights, places = weights_of(constants, options, lowering, by_contents=True)
     offsets = {n: places[s] for n, s in held.items()}
@@ -90,6 +86,15 @@ def link_program(
         **program_data(program, offsets),
     }
     return Artifact(target, whole, weights, options, tuple(objects))
+
+
+def _constants(program: Program) -> dict[int, Storage]:
+    """A program's constants by number, without those of texts."""
+    return {
+        n: Storage("constant", str(c.dtype), const(c.nbytes), data=c, name=f"constant{n}")
+        for n, c in enumerate(program.constants)
+        if str(c.dtype) in DTYPE_CODES
+    }
 
 
 def _name(data: dict[str, Any]) -> str:
