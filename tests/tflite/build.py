@@ -188,11 +188,13 @@ def one(
 
 
 class Oracle:
-    """TFLite's kernels on a model: the reference ones, or those that it runs by default."""
+    """TFLite's kernels on a model: the reference ones, or those that it runs by default, with those
+    of XNNPACK (delegate) or without."""
 
-    def __init__(self, content: bytes, reference: bool = True) -> None:
+    def __init__(self, content: bytes, reference: bool = True, delegate: bool = False) -> None:
         kinds = OpResolverType
         kind = kinds.BUILTIN_REF if reference else kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        kind = kinds.BUILTIN if delegate else kind
         self.it = Interpreter(model_content=content, experimental_op_resolver_type=kind)
         self.it.allocate_tensors()
 

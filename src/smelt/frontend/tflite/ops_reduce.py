@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from smelt.frontend.common import Value, moves
@@ -17,7 +19,7 @@ from .layout import as_first, elementwise, first, last, turned
 from .node import Node
 from .ops_conv import biased, check_types, padding_of, product_ratio, weight_zero
 from .quantized import activated, distance, requantized, same_numbers, stored
-from .registry import Ints, tflite_op
+from .registry import Ints, custom_op, tflite_op
 
 
 def _axes(g: Node, x: Value, axis: Value) -> Ints:
@@ -157,10 +159,38 @@ def transpose_conv(
     wanted = g.ints(shape, "output_shape")
     if x.rank != 4 or w.rank != 4 or len(wanted) != 4 or min(stride_h, stride_w) < 1:
         g.malformed(f"an image of {x.rank} dimensions, filters of {w.rank}, a result of {wanted}")
-    strides, begins, ends, more = (stride_h, stride_w), [], [], []
+    placed = _placed(g, x, w, wanted[1:3], padding, (stride_h, stride_w))
+    return _transposed(g, x, w, bias, fused_activation_function, placed)
+
+
+@custom_op("Convolution2DTransposeBias")
+def transpose_conv_bias(
+    g: Node, x: Value, w: Value, bias: Value, *, custom_options: bytes = b""
+) -> Value:
+    """The same as large as image and filters make it; the options are three numbers of 32 bits:
+    padding (1: SAME, 2: VALID), the steps along x and along y."""
+    numbers = np.frombuffer(custom_options[: len(custom_options) // 4 * 4], "<i4").tolist()
+    if len(numbers) < 3 or min(numbers[1:3]) < 1 or (x.rank, w.rank) != (4, 4):
+        g.malformed(f"an image of {x.rank} dimensions, filters of {w.rank}, options {numbers}; "
+                    "legal: 4, 4, padding and two steps of 1 or more")  # fmt: skip
+    g.one_of("padding", numbers[0], (1, 2))
+    if {x.dtype, w.dtype} != {"float32"}:
+        g.unsupported(f"products of {x.dtype} and {w.dtype}", "float32")
+    padding, strides = numbers[0] - 1, (numbers[2], numbers[1])
+    image = [g.extent(x, 1 + d, "a transposed convolution") for d in range(2)]
+    wanted = [n * s if padding == 0 else (n - 1) * s + k
+              for n, s, k in zip(image, strides, w.shape[1:3], strict=True)]  # fmt: skip
+    return _transposed(g, x, w, bias, 0, _placed(g, x, w, wanted, padding, strides))
+
+
+def _placed(
+    g: Node, x: Value, w: Value, wanted: Sequence[int], padding: int, strides: Sequence[int]
+) -> dict[str, object]:
+    """Where the filters of a transposed convolution stand, for a result of this size."""
+    begins, ends, more = [], [], []
     for d in range(2):
         whole = (g.extent(x, 1 + d, "a transposed convolution") - 1) * strides[d] + w.shape[1 + d]
-        out = wanted[1 + d]
+        out = wanted[d]
         # what a convolution of the result with this padding would add around it
         steps = -(-out // strides[d]) if padding == 0 else (out - w.shape[1 + d]) // strides[d] + 1
         total = max((steps - 1) * strides[d] + w.shape[1 + d] - out, 0)
@@ -168,19 +198,19 @@ def transpose_conv(
         behind = whole - out - total // 2
         ends.append(max(behind, 0))
         more.append(max(-behind, 0))
-    placed = {"strides": strides, "pads": (*begins, *ends), "dilations": (1, 1),
-              "output_padding": tuple(more), "groups": 1}  # fmt: skip
-    image, filters = first(g, x), turned(g, w, (3, 0, 1, 2))
-    return _transposed(g, image, filters, bias, fused_activation_function, placed)
+    return {"strides": tuple(strides), "pads": (*begins, *ends), "dilations": (1, 1),
+            "output_padding": tuple(more), "groups": 1}  # fmt: skip
 
 
 def _transposed(
-    g: Node, image: Value, w: Value, bias: Value | None, activation: int, placed: dict[str, object]
+    g: Node, x: Value, w: Value, bias: Value | None, activation: int, placed: dict[str, object]
 ) -> Value:
-    t = g.tensor(2)
+    """An image [n, h, w, c] by filters [o, h, w, c]."""
+    image, w = first(g, x), turned(g, w, (3, 0, 1, 2))
     if image.dtype == "float32":
         y = biased(g, g.call("conv_transpose", image, w, **placed), bias, 2)
         return last(g, activated(g, y, activation))
+    t = g.tensor(2)
     if image.dtype not in ("int8", "uint8") or not g.integers:
         g.unsupported(f"products of {image.dtype} as {g.out.dtype}", "float32; int8; uint8")
     zero = g.known(g.zero(t), "int32")
