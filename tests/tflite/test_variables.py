@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import smelt
+from smelt.cli import main as command_line
 from smelt.frontend.tflite import from_tflite, survey
 from smelt.ir.errors import ImportFailure, TypeMismatch, Unsupported
 from smelt.runtime.state import StatefulExecutable
@@ -444,3 +445,15 @@ def test_the_survey_knows_variables() -> None:
     assert found.works
     listed = [o.operator for o in found.operators]
     assert listed == ["ADD", "ASSIGN_VARIABLE", "READ_VARIABLE"]
+
+
+@pytest.mark.parametrize("make", [counter, lambda: streaming(True)])
+def test_the_command_line_compares_the_first_call(
+    make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "model.tflite").write_bytes(make())
+    monkeypatch.setattr("sys.argv", ["smelt", "check", str(tmp_path / "model.tflite")])
+    with pytest.raises(SystemExit) as e:
+        command_line.main()
+    assert not e.value.code
+    assert "model.tflite: as TFLite" in capsys.readouterr().out.replace("\n", "")
