@@ -93,6 +93,11 @@ def test_an_exported_model_begins_with_the_files_value(tmp_path: Path) -> None:
     assert np.asarray(exe(X)).tolist() == [12, -10]
 
 
+def test_subgraphs_of_other_signatures_do_not_matter() -> None:
+    reset: Part = ([PAIR, HANDLE], [handle(1), assign(1, 0)], [0], [0])
+    agree(counter(reset), [[X]] * 2)
+
+
 def test_reads_see_what_was_assigned_in_front_of_them() -> None:
     steps = [once(1), handle(1), read(1, 2), assign(1, 0), read(1, 3), multiply(2, 3, 4),
              assign(1, 4), read(1, 5)]  # fmt: skip
