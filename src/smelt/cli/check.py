@@ -22,6 +22,7 @@ from smelt.frontend.source import import_model, load_model, survey
 from smelt.frontend.tflite import is_tflite
 from smelt.relax.transform.compute_in_integers import products_of
 from smelt.runtime.native import cores
+from smelt.runtime import Executable
 from smelt.runtime.state import StatefulExecutable
 
 from . import options
@@ -73,9 +74,7 @@ def check(
         _tell_products(file, given.shapes(model))
     if not is_tflite(file):
         needs_peer()
-    exe = given.load(model)
-    if isinstance(exe, StatefulExecutable) and not is_tflite(file):
-        exe = exe.code  # one call, from a given state; TFLite's kernels have the file's
+    exe = _one_call(given.load(model), file)
     inputs = given_inputs(model, exe, given.input_file, given.at)
     feeds = dict(zip([i.name for i in exe.inputs], inputs, strict=True))
     ours = arrays(exe(*[i.copy() for i in inputs]))
@@ -88,6 +87,11 @@ def check(
         notice(f"a schedule that fits could not be built, another one was taken: {text}")
     rows = _compared(file, feeds, names, ours, allowed, given.threads or cores())
     _tell(model, rows, Interpreter.name if is_tflite(file) else Peer.name, json)
+
+
+def _one_call(exe: Executable, file: str) -> Executable:
+    """What runs one call from a given state; TFLite's kernels begin with that of the file."""
+    return exe.code if isinstance(exe, StatefulExecutable) and not is_tflite(file) else exe
 
 
 def _tell_products(file: str, shapes: Shapes | None) -> None:
