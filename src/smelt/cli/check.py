@@ -21,8 +21,8 @@ from smelt.frontend.common.survey import Survey
 from smelt.frontend.source import import_model, load_model, survey
 from smelt.frontend.tflite import is_tflite
 from smelt.relax.transform.compute_in_integers import products_of
-from smelt.runtime.native import cores
 from smelt.runtime import Executable
+from smelt.runtime.native import cores
 from smelt.runtime.state import StatefulExecutable
 
 from . import options
