@@ -11,6 +11,7 @@ import onnx.parser
 import pytest
 
 import smelt
+from smelt import relay
 from smelt.frontend.onnx import from_onnx
 from smelt.ir.errors import CompileError
 from smelt.relax.equal import assert_structural_equal
@@ -114,6 +115,13 @@ def test_the_text_has_it() -> None:
     other = declare_states(from_onnx(TOTAL), {"past": ("present", FIRST + 1)})
     with pytest.raises(ValueError, match="starts"):
         assert_structural_equal(mod, other)
+
+
+def test_relays_text_and_json_have_it() -> None:
+    mod = declare_states(from_onnx(TOTAL), {"past": ("present", FIRST)})
+    for back in (relay.parse(relay.astext(mod)), smelt.ir.load_json(smelt.ir.save_json(mod))):
+        assert_structural_equal(mod, back)
+        assert three_calls(smelt.compile(back, threads=1)) == EXPECTED
 
 
 def test_the_header_says_it(tmp_path: Path) -> None:

@@ -306,6 +306,10 @@ class ExprReader(TypeReader):
             known = [*RELAY.ops, *self.constructors, *[f"smelt.{n}" for n in ops()]]
             return self.error(token, f"no operator {token.text!r}", near(token.text, known))
 
+    def data(self) -> Any:
+        """The value of an attribute, which may be a constant."""
+        return self.meta() if self.sees("meta") else super().data()
+
     def meta(self) -> relax.Constant:
         """meta[relay.Constant][n]."""
         self.next()

@@ -131,7 +131,7 @@ class _Printer:
     """The text of programs that share a table of constants and the names of sizes."""
 
     def __init__(self, programs: Iterable[RelaxExpr]) -> None:
-        self.words = Words(_anonymous(programs))
+        self.words = Words(_anonymous(programs), self.reference)
         self.constants: dict[Constant, int] = {}
         self.names: dict[Var, str] = {}
         self.layout: BlockTree
@@ -293,8 +293,10 @@ class _Printer:
     def constant(self, c: Constant) -> str:
         """Numbers as such, arrays as references."""
         text = scalar_text(c.data) if c.data.ndim == 0 else None
-        if text is not None:
-            return text
+        return self.reference(c) if text is None else text
+
+    def reference(self, c: Constant) -> str:
+        """A constant by its number in the table."""
         index = self.constants.setdefault(c, len(self.constants))
         return f"meta[relay.Constant][{index}] /* ty={self.words.type(c.type)} */"
 

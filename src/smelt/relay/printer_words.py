@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from smelt.ir import dtype as dt
 from smelt.ir import expr, types
 from smelt.ir.node import Node, postorder
 from smelt.ir.text import fresh_name
+from smelt.relax.nodes import Constant
 from smelt.tir.printer import script
 
 ANY = "any"
@@ -100,11 +101,15 @@ class Words:
     """Types and attributes in the words of Relay; symbolic sizes have unique names in one text.
 
     anonymous  sizes that are mentioned at one place only, which are `?`
+    reference  what refers to a constant
     """
 
-    def __init__(self, anonymous: Iterable[expr.Var] = ()) -> None:
+    def __init__(
+        self, anonymous: Iterable[expr.Var] = (),
+        reference: Callable[[Constant], str] = lambda c: "<Constant>",
+    ) -> None:  # fmt: skip
         """No sizes named yet."""
-        self.anonymous = frozenset(anonymous)
+        self.anonymous, self.reference = frozenset(anonymous), reference
         self._sizes: dict[expr.Var, str] = {}
         self._taken = set(RESERVED)
         self._types: dict[types.Type, str] = {}
@@ -205,6 +210,8 @@ class Words:
                 return _digits(repr(value)) + "f"
             case np.generic():
                 return self.value(value.item())
+            case Constant():
+                return self.reference(value)
         return f"<{type(value).__name__}>"
 
 
