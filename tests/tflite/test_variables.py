@@ -93,6 +93,16 @@ def test_an_exported_model_begins_with_the_files_value(tmp_path: Path) -> None:
     assert np.asarray(exe(X)).tolist() == [12, -10]
 
 
+def test_inputs_may_be_kept_beside_variables() -> None:
+    exe: Any = smelt.compile(counter(), state={"t0": ("t4", X)}, threads=1)
+    oracle, x = Oracle(counter()), X
+    for _ in range(3):
+        x = oracle(x)[0]
+        exe()
+        assert not differences(np.asarray(exe.state["t0"]), x)
+    assert list(exe.state) == ["t0", "v"]
+
+
 def test_subgraphs_of_other_signatures_do_not_matter() -> None:
     reset: Part = ([PAIR, HANDLE], [handle(1), assign(1, 0)], [0], [0])
     agree(counter(reset), [[X]] * 2)

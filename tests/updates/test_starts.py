@@ -106,6 +106,23 @@ def test_zeros_need_no_constant() -> None:
     assert np.signbit(again.state["past"].numpy()).tolist() == [False, True]
 
 
+def test_a_number_may_be_kept() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
+        count (float x, float past) => (float y, float present)
+        {
+            present = Add (past, x)
+            y = Mul (present, x)
+        }""")
+    first = np.array(3, "float32")
+    exe: Any = smelt.compile(model, state={"past": ("present", first)}, threads=1)
+    assert exe.state["past"].shape == ()
+    assert [float(np.asarray(exe(np.float32(2)))) for _ in range(2)] == [10, 14]
+    mod = declare_states(from_onnx(model), {"past": ("present", first)})
+    arrays = {n: np.asarray(c.data) for n, c in constant_names(mod["main"]).items()}
+    assert_structural_equal(mod, parse(mod.script(), arrays))
+    assert_structural_equal(mod, relay.parse(relay.astext(mod)))
+
+
 def test_the_text_has_it() -> None:
     mod = declare_states(from_onnx(TOTAL), {"past": ("present", FIRST)})
     arrays = {n: np.asarray(c.data) for n, c in constant_names(mod["main"]).items()}

@@ -291,7 +291,8 @@ def with_states(
     pairs   the parameters, and the result that each is
     starts  those that do not begin as zeros
     """
-    first = {i: relax.constant(a) for i, a in starts.items() if any(a.tobytes())}
+    whole = {i: np.asarray(a, order="C") for i, a in starts.items()}
+    first = {i: relax.constant(a) for i, a in whole.items() if a.reshape(-1).view(np.uint8).any()}
     attrs = {**main.attrs, STATES: tuple(sorted(pairs.items()))}
     return main.replace(attrs=attrs | ({STARTS: tuple(sorted(first.items()))} if first else {}))
 
