@@ -165,6 +165,15 @@ def test_variables_of_whole_numbers(dtype: str) -> None:
     assert exe.state["v"].dtype == dtype
 
 
+def test_a_variable_may_be_a_number() -> None:
+    kind = Spec((), "int32")
+    steps = [once(1), handle(1), read(1, 2), add(2, 0, 3), assign(1, 3)]
+    content = model([kind, HANDLE, kind, kind], steps, [0], [3],
+                    others=[begins(v=const(5, "int32"))])  # fmt: skip
+    exe = agree(content, [[np.array(n, "int32")] for n in range(4)])
+    assert exe.state["v"].shape == ()
+
+
 def test_what_nothing_assigns_is_a_constant() -> None:
     r = np.random.default_rng(0)
     first = begins(w=const(r.normal(size=(4, 3)), "float32"))
