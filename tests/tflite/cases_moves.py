@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.tflite.build import Spec, const
 from tests.tflite.cases import (
-    FLOAT_AND_BYTES,
+    QUANTIZED,
     Case,
     Random,
     case,
@@ -22,6 +22,8 @@ from tests.tflite.cases import (
 )
 
 MOVED = ("float32", "int8", "int32")
+WIDE = (*MOVED, "int16")
+"""Types of what moves numbers of 16 bits, too."""
 
 
 # -------------------------------------------------------------------------------------- reductions
@@ -49,10 +51,10 @@ def _reduction(op: str, *types: str, shared: bool = False) -> None:
         return c
 
 
-_reduction("MEAN", *FLOAT_AND_BYTES)
-_reduction("SUM", "float32", "int8", "int32")
-_reduction("REDUCE_MAX", *MOVED, shared=True)
-_reduction("REDUCE_MIN", *MOVED, shared=True)
+_reduction("MEAN", *QUANTIZED)
+_reduction("SUM", *WIDE)
+_reduction("REDUCE_MAX", *WIDE, shared=True)
+_reduction("REDUCE_MIN", *WIDE, shared=True)
 _reduction("REDUCE_PROD", "float32")
 _reduction("REDUCE_ANY", "bool")
 _reduction("REDUCE_ALL", "bool")
@@ -121,7 +123,7 @@ def _moved(
     return made(r, op, [x, *others], [y], kind, version, **options)
 
 
-@case(*each("reshape", *MOVED))
+@case(*each("reshape", *WIDE))
 def _reshape(r: Random, dtype: str) -> Case:
     shape = extents(r, 4)
     new = [shape[0] * shape[1], -1]
@@ -129,7 +131,7 @@ def _reshape(r: Random, dtype: str) -> Case:
     return _moved(r, "RESHAPE", spec(r, shape, dtype), [const(new, "int32")], out)
 
 
-@case(*each("transpose", *MOVED))
+@case(*each("transpose", *WIDE))
 def _transpose(r: Random, dtype: str) -> Case:
     shape = extents(r, int(r.integers(1, 5)))
     perm = r.permutation(len(shape)).tolist()
@@ -137,7 +139,7 @@ def _transpose(r: Random, dtype: str) -> Case:
     return _moved(r, "TRANSPOSE", spec(r, shape, dtype), [const(perm, "int32")], out, "", 2)
 
 
-@case(*each("squeeze", *MOVED))
+@case(*each("squeeze", *WIDE))
 def _squeeze(r: Random, dtype: str) -> Case:
     x = spec(r, (1, 3, 1, 2), dtype)
     named = bool(r.integers(2))
@@ -145,7 +147,7 @@ def _squeeze(r: Random, dtype: str) -> Case:
                   SqueezeDims=(0,) if named else ())  # fmt: skip
 
 
-@case(*each("expand_dims", *MOVED))
+@case(*each("expand_dims", *WIDE))
 def _expand_dims(r: Random, dtype: str) -> Case:
     shape = extents(r, 3)
     axis = int(r.integers(-4, 4))
@@ -153,7 +155,7 @@ def _expand_dims(r: Random, dtype: str) -> Case:
     return _moved(r, "EXPAND_DIMS", spec(r, shape, dtype), [const([axis], "int32")], out)
 
 
-@case(*each("concatenation", *FLOAT_AND_BYTES, "int32"))
+@case(*each("concatenation", *QUANTIZED, "int32"))
 def _concat(r: Random, dtype: str) -> Case:
     shape, axis = extents(r, int(r.integers(1, 5))), 0
     axis = int(r.integers(len(shape)))
@@ -168,7 +170,7 @@ def _concat(r: Random, dtype: str) -> Case:
                 Axis=axis - (len(shape) if r.integers(2) else 0))  # fmt: skip
 
 
-@case(*each("pack", *MOVED))
+@case(*each("pack", *WIDE))
 def _pack(r: Random, dtype: str) -> Case:
     shape = extents(r, int(r.integers(1, 4)))
     count, axis = int(r.integers(1, 4)), int(r.integers(len(shape) + 1))
@@ -179,7 +181,7 @@ def _pack(r: Random, dtype: str) -> Case:
                   Axis=axis)  # fmt: skip
 
 
-@case(*each("unpack", *MOVED))
+@case(*each("unpack", *WIDE))
 def _unpack(r: Random, dtype: str) -> Case:
     shape = extents(r, int(r.integers(1, 4)))
     axis = int(r.integers(len(shape)))
@@ -189,7 +191,7 @@ def _unpack(r: Random, dtype: str) -> Case:
     return made(r, "UNPACK", [x], results, "UnpackOptions", 2, Num=shape[axis], Axis=axis)
 
 
-@case(*each("split", *MOVED))
+@case(*each("split", *WIDE))
 def _split(r: Random, dtype: str) -> Case:
     shape, count = list(extents(r, int(r.integers(1, 4)))), int(r.integers(1, 4))
     axis = int(r.integers(len(shape)))
@@ -201,7 +203,7 @@ def _split(r: Random, dtype: str) -> Case:
     return made(r, "SPLIT", [const(axis, "int32"), x], results, "SplitOptions", 2, NumSplits=count)
 
 
-@case(*each("split_v", *MOVED))
+@case(*each("split_v", *WIDE))
 def _split_v(r: Random, dtype: str) -> Case:
     sizes = extents(r, int(r.integers(1, 4)))
     x = spec(r, (3, sum(sizes), 2), dtype)
@@ -213,7 +215,7 @@ def _split_v(r: Random, dtype: str) -> Case:
                 "SplitVOptions", 2, NumSplits=len(sizes))  # fmt: skip
 
 
-@case(*each("slice", *MOVED))
+@case(*each("slice", *WIDE))
 def _slice(r: Random, dtype: str) -> Case:
     shape = extents(r, int(r.integers(1, 5)))
     begin = [int(r.integers(e)) for e in shape]
@@ -225,7 +227,7 @@ def _slice(r: Random, dtype: str) -> Case:
     return _moved(r, "SLICE", spec(r, shape, dtype), operands, out, "SliceOptions", 2)
 
 
-@case(*each("strided_slice", *MOVED))
+@case(*each("strided_slice", *WIDE))
 def _strided(r: Random, dtype: str) -> Case:
     shape = extents(r, int(r.integers(1, 5)))
     index: list[Any] = []
@@ -256,7 +258,7 @@ def _strided(r: Random, dtype: str) -> Case:
                   2, **masks, ShrinkAxisMask=gone)  # fmt: skip
 
 
-@case(*each("tile", *MOVED))
+@case(*each("tile", *WIDE))
 def _tile(r: Random, dtype: str) -> Case:
     shape = extents(r, int(r.integers(1, 4)), 4)
     times = extents(r, len(shape), 3)
@@ -264,14 +266,14 @@ def _tile(r: Random, dtype: str) -> Case:
     return _moved(r, "TILE", spec(r, shape, dtype), [const(times, "int32")], out)
 
 
-@case(*each("broadcast_to", *MOVED))
+@case(*each("broadcast_to", *WIDE))
 def _broadcast(r: Random, dtype: str) -> Case:
     out = extents(r, int(r.integers(1, 5)))
     shape = tuple([1 if r.integers(2) else e for e in out])[int(r.integers(len(out))) :]
     return _moved(r, "BROADCAST_TO", spec(r, shape, dtype), [const(out, "int32")], out, "", 2)
 
 
-@case(*each("pad", *FLOAT_AND_BYTES))
+@case(*each("pad", *QUANTIZED))
 def _pad(r: Random, dtype: str) -> Case:
     shape = extents(r, int(r.integers(1, 5)))
     pads = r.integers(0, 3, (len(shape), 2)).astype("int32")
@@ -279,7 +281,7 @@ def _pad(r: Random, dtype: str) -> Case:
     return _moved(r, "PAD", spec(r, shape, dtype), [const(pads)], out, "", 2)
 
 
-@case(*each("padv2", *FLOAT_AND_BYTES))
+@case(*each("padv2", *QUANTIZED))
 def _pad_v2(r: Random, dtype: str) -> Case:
     shape = extents(r, int(r.integers(1, 5)))
     pads = r.integers(0, 3, (len(shape), 2)).astype("int32")
@@ -290,7 +292,7 @@ def _pad_v2(r: Random, dtype: str) -> Case:
     return _moved(r, "PADV2", x, [const(pads), value], out, "", 2)
 
 
-@case(*each("mirror_pad", "float32", "int8"))
+@case(*each("mirror_pad", "float32", "int8", "int16"))
 def _mirror(r: Random, dtype: str) -> Case:
     shape, mode = extents(r, int(r.integers(1, 5))), int(r.integers(2))
     pads = np.array([r.integers(0, e + mode, 2) for e in shape], "int32")
@@ -299,7 +301,7 @@ def _mirror(r: Random, dtype: str) -> Case:
                   2, Mode=mode)  # fmt: skip
 
 
-@case(*each("reverse_v2", "float32", "int32"))
+@case(*each("reverse_v2", "float32", "int32", "int16"))
 def _reverse(r: Random, dtype: str) -> Case:
     shape = extents(r, int(r.integers(1, 4)))
     axes = [int(r.integers(len(shape)))]
@@ -322,7 +324,7 @@ def _space_to_depth(r: Random, dtype: str) -> Case:
                   (n, h, w, c * b * b), "SpaceToDepthOptions", BlockSize=b)  # fmt: skip
 
 
-@case(*each("space_to_batch_nd", *MOVED))
+@case(*each("space_to_batch_nd", *WIDE))
 def _space_to_batch(r: Random, dtype: str) -> Case:
     n, h, w, c = extents(r, 4, 4)
     b = extents(r, 2, 3)
@@ -336,7 +338,7 @@ def _space_to_batch(r: Random, dtype: str) -> Case:
                   (n * b[0] * b[1], h, w, c))  # fmt: skip
 
 
-@case(*each("batch_to_space_nd", *MOVED))
+@case(*each("batch_to_space_nd", *WIDE))
 def _batch_to_space(r: Random, dtype: str) -> Case:
     n, h, w, c = extents(r, 4, 4)
     b = extents(r, 2, 3)
@@ -349,7 +351,7 @@ def _batch_to_space(r: Random, dtype: str) -> Case:
 
 
 def _resize(op: str, kind: str) -> None:
-    @case(*each(op.lower(), *FLOAT_AND_BYTES))
+    @case(*each(op.lower(), *QUANTIZED))
     def make(r: Random, dtype: str) -> Case:
         n, h, w, c = extents(r, 4, 8)
         new = extents(r, 2, 12)
@@ -365,7 +367,7 @@ _resize("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighborOptions")
 # ------------------------------------------------------------------------------------------ choice
 
 
-@case(*each("gather", *MOVED))
+@case(*each("gather", *WIDE))
 def _gather(r: Random, dtype: str) -> Case:
     shape = extents(r, int(r.integers(1, 4)))
     axis, at = int(r.integers(len(shape))), extents(r, int(r.integers(0, 3)), 4)
@@ -386,7 +388,7 @@ def _gather_batch(r: Random, _: str) -> Case:
     return c
 
 
-@case(*each("gather_nd", *MOVED))
+@case(*each("gather_nd", *WIDE))
 def _gather_nd(r: Random, dtype: str) -> Case:
     shape = extents(r, 3)
     depth, rows = int(r.integers(1, 4)), int(r.integers(1, 5))
@@ -418,7 +420,7 @@ def _one_hot(r: Random, dtype: str) -> Case:
     return c
 
 
-@case(*each("topk_v2", *MOVED))
+@case(*each("topk_v2", *WIDE))
 def _topk(r: Random, dtype: str) -> Case:
     shape = extents(r, int(r.integers(1, 4)), 9)
     k = int(r.integers(1, shape[-1] + 1))
@@ -428,7 +430,7 @@ def _topk(r: Random, dtype: str) -> Case:
     return made(r, "TOPK_V2", [x, const(k, "int32")], [y, Spec(out, "int32")], "TopKV2Options", 2)
 
 
-@case(*each("select_v2", *MOVED))
+@case(*each("select_v2", *WIDE))
 def _select(r: Random, dtype: str) -> Case:
     shape = extents(r, int(r.integers(1, 5)))
     a = spec(r, shape, dtype)
@@ -437,7 +439,7 @@ def _select(r: Random, dtype: str) -> Case:
                 "SelectV2Options")  # fmt: skip
 
 
-@case(*each("select", *MOVED))
+@case(*each("select", *WIDE))
 def _select_rows(r: Random, dtype: str) -> Case:
     shape = extents(r, int(r.integers(1, 4)))
     a = spec(r, shape, dtype)

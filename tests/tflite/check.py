@@ -14,10 +14,11 @@ from tests.tflite.cases import Case
 TOLERANCE = 1e-5
 
 
-def differences(found: Array, expected: Array, least: float = 1.0) -> str:
+def differences(found: Array, expected: Array, least: float = 1.0, slack: int = 0) -> str:
     """Where a result differs: in any bit of whole numbers, by more than 1e-5 of floats.
 
     least  what is compared with at least: sums may cancel each other
+    slack  by how much whole numbers may differ
     """
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"{found.dtype}{found.shape} for {expected.dtype}{expected.shape}"
@@ -25,6 +26,8 @@ def differences(found: Array, expected: Array, least: float = 1.0) -> str:
         scale = np.max(np.abs(expected), initial=least)
         bad = np.abs(found - expected) > TOLERANCE * scale
         bad |= np.isnan(found) != np.isnan(expected)
+    elif slack:
+        bad = np.abs(found.astype(np.int64) - expected) > slack
     else:
         bad = found != expected
     if not bad.any():
@@ -51,9 +54,9 @@ def mistakes(c: Case, native: bool = False) -> str:
     found = interpreted(mod, *c.inputs)
     floats = [np.max(np.abs(x), initial=1.0) for x in c.inputs if x.dtype.kind == "f"]
     least = float(max(floats, default=1.0))
-    texts = [differences(a, b, least) for a, b in zip(found, expected, strict=True)]
+    texts = [differences(a, b, least, c.slack) for a, b in zip(found, expected, strict=True)]
     if native and not any(texts):
         made = compiled(mod, *c.inputs)
-        texts = [differences(a, b, least) for a, b in zip(made, expected, strict=True)]
+        texts = [differences(a, b, least, c.slack) for a, b in zip(made, expected, strict=True)]
         texts = ["compiled: " + t for t in texts if t]
     return "; ".join([t for t in texts if t])

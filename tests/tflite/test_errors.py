@@ -103,6 +103,15 @@ FILES: dict[str, tuple[bytes, str]] = {
         "node '0' (CONV_2D, which makes 't2'): products of int8 and float32 as int8\n"
         "  supported: float32; int8, uint8: all quantized; int16, float32 with int8 weights",
     ),
+    "width": (
+        one("HARD_SWISH", [Spec((2, 2), "int16", 0.1)], [Spec((2, 2), "int16", 0.1)]),
+        "node '0' (HARD_SWISH, which makes 't1'): quantized int16 as int16\n"
+        "  supported: float32, int8, uint8",
+    ),
+    "slopes": (
+        one("PRELU", [Spec((2, 2), "int16", 0.1)] * 2, [Spec((2, 2), "int16", 0.1)]),
+        "node '0' (PRELU, which makes 't2'): slopes of int16 for int16\n  supported: int8",
+    ),
     "steps": (
         convolution(Spec((1, 4, 4, 2))),
         "node '0' (CONV_2D, which makes 't2'): strides (0, 0) and dilations (1, 1); both are 1 or "

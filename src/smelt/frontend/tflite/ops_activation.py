@@ -12,10 +12,12 @@ from smelt.frontend.common import Value
 from smelt.frontend.common.moves import as_type
 from smelt.ir import dtype as dt
 
-from . import fixed
+from . import fixed, lines
 from .layout import elementwise
 from .node import Node
 from .quantized import (
+    EIGHT_BITS,
+    NARROW,
     ZERO_TO_ONE,
     by_table,
     clipped,
@@ -27,18 +29,20 @@ from .quantized import (
 from .registry import tflite_op
 
 Array = np.ndarray[Any, Any]
-EIGHT_BITS = ("int8", "uint8")
 
 
-def only_bytes(g: Node, x: Value) -> None:
-    """Unsupported for quantized numbers of another width."""
-    if x.dtype not in EIGHT_BITS or g.out.dtype != x.dtype:
-        g.unsupported(f"quantized {x.dtype} as {g.out.dtype}", "float32, int8, uint8")
+def only(g: Node, x: Value, types: tuple[str, ...]) -> None:
+    """Unsupported for quantized numbers of other types."""
+    if x.dtype not in types or g.out.dtype != x.dtype:
+        legal = ", ".join(("float32", *types))
+        g.unsupported(f"quantized {x.dtype} as {g.out.dtype}", legal)
 
 
-def looked_up(g: Node, x: Value, fn: Callable[[Array], Array]) -> Value:
+def looked_up(
+    g: Node, x: Value, fn: Callable[[Array], Array], types: tuple[str, ...] = NARROW
+) -> Value:
     """A table of numbers in steps of the result's scale, from the distances from the zero point."""
-    only_bytes(g, x)
+    only(g, x, types)
     t, zero = g.out, g.zero(g.tensor(0))
     low, high = dt.limits(t.dtype)
 
@@ -50,8 +54,13 @@ def looked_up(g: Node, x: Value, fn: Callable[[Array], Array]) -> Value:
 
 
 def of_floats(g: Node, fn: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """A table of a function of the numbers that are stood for, in float32."""
+    """A table of a function of the numbers that are stood for, in float32; of 16 bits, on lines."""
     scale, step, zero = g.scale(g.tensor(0)), g.scale(g.out), g.zero(g.out)
+    if g.tensor(0).dtype == "int16":
+        own = g.zero(g.tensor(0))
+        low, high = (scale * np.float32(end - own) for end in dt.limits("int16"))
+        table = lines.lines(fn, (low, high), step, zero)
+        return lambda away: lines.on_lines(away + own, table)
 
     def results(away: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -63,6 +72,19 @@ def of_floats(g: Node, fn: Callable[[Array], Array]) -> Callable[[Array], Array]
 
 
 # ---------------------------------------------------------------------------- logistic and tanh
+
+
+def _on_lines(g: Node, fn: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A function of 16-bit numbers, which are brought to steps of 1 / 12288."""
+    source, step = g.tensor(0), g.scale(g.out)
+    if g.zero(source) or g.zero(g.out) or step != np.float32(1 / 32768):
+        given = f"zero points {g.zero(source)}, {g.zero(g.out)} and the scale {step} of the result"
+        g.unsupported(given, "0, 0 and 1 / 32768")
+    number, bits = float(g.scale(source)) * 12288, 0
+    while number <= 32767 / 2 and bits <= 30:
+        number, bits = number * 2, bits + 1
+    half = 1 << bits >> 1
+    return lambda away: fn((away * int(number) + half) >> bits)
 
 
 def _by_fixed_point(g: Node, fn: Callable[[Array, int], Array], bits: int) -> Any:
@@ -85,6 +107,8 @@ def logistic(g: Node, x: Value) -> Value:
     """1 / (1 + exp(-x))."""
     if not g.integers:
         return elementwise(g, lambda x: g.call("sigmoid", x), x)
+    if x.dtype == "int16":
+        return looked_up(g, x, _on_lines(g, lines.logistic))
     return looked_up(g, x, _by_fixed_point(g, fixed.logistic, 8))
 
 
@@ -93,27 +117,49 @@ def tanh(g: Node, x: Value) -> Value:
     """The hyperbolic tangent."""
     if not g.integers:
         return elementwise(g, lambda x: g.call("tanh", x), x)
+    if x.dtype == "int16":
+        return looked_up(g, x, _on_lines(g, lines.tanh))
     return looked_up(g, x, _by_fixed_point(g, fixed.tanh, 7))
 
 
 # ----------------------------------------------------------------------- tables through float32
 
 
-def _function(name: str, newest: int, op: str, fn: Callable[[Array], Array], **attrs: Any) -> None:
+def _function(
+    name: str, newest: int, op: str, fn: Callable[[Array], Array], types: tuple[str, ...] = NARROW
+) -> None:
     @tflite_op(name, newest)
     def converter(g: Node, x: Value) -> Value:
         if not g.integers:
-            return elementwise(g, lambda x: g.call(op, x, **attrs), x)
-        return looked_up(g, x, of_floats(g, fn))
+            return elementwise(g, lambda x: g.call(op, x), x)
+        return looked_up(g, x, of_floats(g, fn), types)
+
+
+def precise(fn: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A function of float32 by way of float64, so that its last bit is right, too."""
+    return lambda x: fn(x.astype(np.float64)).astype(np.float32)
 
 
 def _elu(x: Array) -> Array:
     return np.where(x < 0, np.expm1(x), x)
 
 
-_function("EXP", 2, "exp", np.exp)
-_function("LOG", 2, "log", np.log)
-_function("ELU", 1, "elu", _elu)
+_function("EXP", 2, "exp", precise(np.exp))
+_function("ELU", 1, "elu", _elu, EIGHT_BITS)
+
+
+def _of_positive(g: Node, fn: Callable[[Array], Array], end: int) -> Callable[[Array], Array]:
+    """A function of numbers above 0; of others, the first or the last number of the result."""
+    other = g.scale(g.out) * np.float32(dt.limits(g.out.dtype)[end] - g.zero(g.out))
+    return of_floats(g, lambda v: np.where(v > 0, fn(np.where(v > 0, v, 1)), other))
+
+
+@tflite_op("LOG", 2)
+def log(g: Node, x: Value) -> Value:
+    """The natural logarithm."""
+    if not g.integers:
+        return elementwise(g, lambda x: g.call("log", x), x)
+    return looked_up(g, x, _of_positive(g, precise(np.log), 0))
 
 
 @tflite_op("SQRT", 2)
@@ -132,12 +178,12 @@ def sqrt(g: Node, x: Value) -> Value:
 
 def _gelu(approximate: bool) -> Callable[[Array], Array]:
     def exact(x: Array) -> Array:
-        bell = np.array([math.erf(v) for v in (x / np.float32(math.sqrt(2))).ravel()], np.float32)
-        return np.asarray(np.float32(0.5) * x * (1 + bell.reshape(x.shape)))
+        bell = [math.erfc(v) for v in (x * np.float32(-math.sqrt(0.5))).ravel()]
+        return np.asarray(np.float32(0.5) * x * np.array(bell, np.float32).reshape(x.shape))
 
     def near(x: Array) -> Array:
         inside = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
-        return np.asarray(np.float32(0.5) * x * (1 + np.tanh(inside)))
+        return np.asarray(np.float32(0.5) * x * (1 + precise(np.tanh)(inside)))
 
     return near if approximate else exact
 
@@ -156,6 +202,8 @@ def rsqrt(g: Node, x: Value) -> Value:
     """1 / sqrt(x)."""
     if not g.integers:
         return elementwise(g, lambda x: g.call("rsqrt", x), x)
+    if x.dtype == "int16":
+        return looked_up(g, x, _of_positive(g, lambda v: 1 / np.sqrt(v), 1))
     root = np.sqrt(g.scale(g.tensor(0)))
     number, power = fixed.factor(float(np.float32(1) / (root * g.scale(g.out))))
     zero, high = g.zero(g.out), dt.limits(g.out.dtype)[1]
@@ -172,14 +220,16 @@ def rsqrt(g: Node, x: Value) -> Value:
 # ------------------------------------------------------------------------------ relu and its kin
 
 
-def _relu(name: str, activation: int, low: float, high: float | None) -> None:
+def _relu(
+    name: str, activation: int, low: float, high: float | None, types: tuple[str, ...] = NARROW
+) -> None:
     @tflite_op(name, 3)
     def converter(g: Node, x: Value) -> Value:
         if not g.integers:
             if low == 0 and high is None:
                 return elementwise(g, lambda x: g.call("relu", x), x)
             return elementwise(g, lambda x: clipped(g, x, low, high), x)
-        only_bytes(g, x)
+        only(g, x, types)
         ratio = np.float64(g.scale(g.tensor(0)) / g.scale(g.out))
 
         def held(x: Value) -> Value:
@@ -190,8 +240,8 @@ def _relu(name: str, activation: int, low: float, high: float | None) -> None:
 
 _relu("RELU", 1, 0.0, None)
 _relu("RELU6", 3, 0.0, 6.0)
-_relu("RELU_N1_TO_1", 2, -1.0, 1.0)
-_relu("RELU_0_TO_1", ZERO_TO_ONE, 0.0, 1.0)
+_relu("RELU_N1_TO_1", 2, -1.0, 1.0, EIGHT_BITS)
+_relu("RELU_0_TO_1", ZERO_TO_ONE, 0.0, 1.0, EIGHT_BITS)
 
 
 @tflite_op("LEAKY_RELU", 2)
@@ -217,7 +267,10 @@ def prelu(g: Node, x: Value, slope: Value) -> Value:
     if not g.integers:
         return elementwise(g, lambda x, s: g.call(
             "where", g.call("less", x, 0.0), g.call("multiply", x, s), x), x, slope)  # fmt: skip
-    only_bytes(g, x)
+    only(g, x, NARROW)
+    fit = "int8" if x.dtype == "int16" else x.dtype
+    if slope.dtype != fit:
+        g.unsupported(f"slopes of {slope.dtype} for {x.dtype}", fit)
     steps = [g.scale(g.tensor(k)) for k in (0, 1)]
     own = g.scale(g.out)
     zeros = [g.zero(g.tensor(k)) for k in (0, 1)]
@@ -284,7 +337,7 @@ def hard_swish(g: Node, x: Value) -> Value:
         y = np.sign(product) * (np.abs(product) >> 15)
         return fixed.moved(y, out_power, 16) + g.zero(g.out)
 
-    return looked_up(g, x, results)
+    return looked_up(g, x, results, EIGHT_BITS)
 
 
 # ------------------------------------------------------------------------------- quantized <-> not

@@ -52,17 +52,22 @@ def weight_zero(g: Node) -> Value:
     return g.known(int(zeros.reshape(-1)[0]), "int32")
 
 
-def check_types(g: Node, x: Value, w: Value) -> bool:
-    """Whether products are of integers; others than the supported ones are refused."""
+def check_types(
+    g: Node, x: Value, w: Value, at: int = 0, narrow: tuple[str, ...] = ("int8",)
+) -> bool:
+    """Whether products are of integers; others than the supported ones are refused.
+
+    at      the number of the operand x; w is number 1
+    narrow  the types that multiply int16
+    """
     types = (x.dtype, w.dtype, g.out.dtype)
     if types in (("float32",) * 3, ("float64",) * 3):
         return False
-    if types == ("int16", "int8", "int16") and all(
-        t.quantized and not np.any(t.zeros) for t in (g.tensor(0), g.tensor(1), g.out)
-    ):
-        return True
-    if not (types[0] == types[2] and types in (("int8",) * 3, ("uint8",) * 3)
-            and g.tensor(0).quantized and g.tensor(1).quantized and g.out.quantized):  # fmt: skip
+    tensors = (g.tensor(at), g.tensor(1), g.out)
+    wide = types in [("int16", t, "int16") for t in narrow]
+    symmetric = not any(np.any(t.zeros) for t in tensors)
+    known = symmetric if wide else types in (("int8",) * 3, ("uint8",) * 3)
+    if not (known and all(t.quantized for t in tensors)):
         legal = "float32; int8, uint8: all quantized; int16, float32 with int8 weights"
         g.unsupported(f"products of {x.dtype} and {w.dtype} as {g.out.dtype}", legal)
     return True

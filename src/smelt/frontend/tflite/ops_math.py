@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,21 @@ from smelt.frontend.common import Value
 from smelt.frontend.common.moves import as_type
 from smelt.ir import dtype as dt
 
+from . import fixed
+from .fixed_graph import bit_length, divided, reciprocal, times, wide
 from .layout import elementwise
 from .node import Node
-from .quantized import activated, distance, requantized, same_numbers, scaled
+from .quantized import (
+    EIGHT_BITS,
+    NARROW,
+    activated,
+    distance,
+    range_of,
+    requantized,
+    same_numbers,
+    scaled,
+    stored,
+)
 from .registry import tflite_op
 
 SHIFTS = {"int8": 20, "uint8": 20, "int16": 15}
@@ -34,6 +47,15 @@ def finer(g: Node) -> tuple[float, float, float]:
     return float(twice), float(np.float64(a) / twice), float(np.float64(b) / twice)
 
 
+def _powers(g: Node) -> list[float] | None:
+    """The scales of both operands in steps of the result's, where all are powers of two and one
+    operand has the result's scale and the other one no larger one; None elsewhere."""
+    tensors = (g.tensor(0), g.tensor(1), g.out)
+    *ratios, _ = (float(g.scale(t)) / float(g.scale(g.out)) for t in tensors)
+    powers = all(math.frexp(float(g.scale(t)))[0] == 0.5 for t in tensors)
+    return ratios if powers and max(ratios) == 1 else None
+
+
 def same_types(g: Node, *xs: Value) -> None:
     """ImportFailure unless the operands have one type."""
     if len({x.dtype for x in xs}) > 1:
@@ -46,17 +68,25 @@ def _sum(name: str, op: str, newest: int) -> None:
         g: Node, a: Value, b: Value, *, fused_activation_function: int = 0,
         pot_scale_int16: bool = True,
     ) -> Value:  # fmt: skip
-        """Sums or differences; of quantized numbers, in steps 2 ** 20 times as fine."""
+        """Sums or differences; of quantized numbers, in steps 2 ** 20 times as fine.
+
+        pot_scale_int16  16-bit numbers with powers of two as scales are shifted, then summed
+        """
         same_types(g, a, b)
         if not g.integers:
             return elementwise(
                 g, lambda a, b: activated(g, g.call(op, a, b), fused_activation_function), a, b
             )
+        powers = _powers(g) if pot_scale_int16 and a.dtype == "int16" else None
         bits = SHIFTS[a.dtype]
         twice, *ratios = finer(g)
         back = twice / float(np.float32(1 << bits) * g.scale(g.out))
 
         def total(a: Value, b: Value) -> Value:
+            if powers:
+                parts = [distance(g, x, 0) for x in (a, b)]
+                parts = [scaled(g, x, p, "away") for x, p in zip(parts, powers, strict=True)]
+                return stored(g, g.call(op, *parts), g.out, fused_activation_function)
             parts = [shifted(g, x, k, bits, ratios[k]) for k, x in enumerate((a, b))]
             y = g.call(op, *parts)
             return requantized(g, y, back, g.out, fused_activation_function)
@@ -91,10 +121,34 @@ def div(g: Node, a: Value, b: Value, *, fused_activation_function: int = 0) -> V
     """Quotients; of whole numbers, rounded toward zero."""
     same_types(g, a, b)
     if g.integers:
-        g.unsupported(f"quotients of quantized {a.dtype}", "float32, int32")
+        return elementwise(g, lambda a, b: _quotients(g, a, b, fused_activation_function), a, b)
     return elementwise(
         g, lambda a, b: activated(g, g.call("divide", a, b), fused_activation_function), a, b
     )
+
+
+def _quotients(g: Node, a: Value, b: Value, activation: int) -> Value:
+    """Of quantized numbers: a is moved to the left as far as it goes, times the reciprocal of b."""
+    sources = g.tensor(0), g.tensor(1)
+    a, b = (
+        as_type(g, distance(g, x, g.zero(t)), "int64") for x, t in zip((a, b), sources, strict=True)
+    )
+    below = g.call("less", b, wide(g, 0))
+    a = g.call("where", below, g.call("negative", a), a)
+    b = g.call("maximum", g.call("abs", b), wide(g, 1))
+    inverse, free = reciprocal(g, b)
+    negative = g.call("less", a, wide(g, 0))
+    used = g.call("where", negative, g.call("bitwise_not", a), a)
+    used = g.call("add", g.call("left_shift", used, wide(g, 1)), wide(g, 1))  # never 0
+    room = g.call("subtract", wide(g, 32), bit_length(g, used))
+    fine = times(g, g.call("left_shift", a, room), inverse)
+    scales = [g.scale(t) for t in sources]
+    number, power = fixed.factor(float(scales[0] / (scales[1] * g.scale(g.out))))
+    back = g.call("subtract", g.call("add", room, wide(g, 31 - power)), free)
+    y = divided(g, times(g, fine, wide(g, number)), g.call("clip", back, min=0, max=62))
+    y = g.call("add", y, wide(g, g.zero(g.out)))
+    low, high = range_of(g, g.out, activation)
+    return as_type(g, g.call("clip", y, min=low, max=high), g.out.dtype)
 
 
 @tflite_op("SQUARED_DIFFERENCE", 2)
@@ -186,13 +240,13 @@ def add_n(g: Node, *xs: Value) -> Value:
 # ------------------------------------------------------------------------------------ comparisons
 
 
-def _comparison(name: str, op: str, newest: int) -> None:
+def _comparison(name: str, op: str, newest: int, types: tuple[str, ...]) -> None:
     @tflite_op(name, newest)
     def converter(g: Node, a: Value, b: Value) -> Value:
-        """Elements compared; quantized ones as the numbers that they stand for."""
+        """Elements compared; quantized ones of some types as the numbers that they stand for."""
         same_types(g, a, b)
         first, second = g.tensor(0), g.tensor(1)
-        if not (first.quantized and second.quantized and a.dtype in ("int8", "uint8")):
+        if not (first.quantized and second.quantized and a.dtype in types):
             if a.known is not None and b.known is not None:
                 return g.compute(op, a, b)
             return elementwise(g, lambda a, b: g.call(op, a, b), a, b)
@@ -205,13 +259,10 @@ def _comparison(name: str, op: str, newest: int) -> None:
         return elementwise(g, moved, a, b)
 
 
-_COMPARISONS: dict[str, tuple[str, int]] = {
-    "EQUAL": ("equal", 4), "NOT_EQUAL": ("not_equal", 3), "LESS": ("less", 3),
-    "LESS_EQUAL": ("less_equal", 2), "GREATER": ("greater", 2),
-    "GREATER_EQUAL": ("greater_equal", 2),
-}  # fmt: skip
-for _name, (_op, _newest) in _COMPARISONS.items():
-    _comparison(_name, _op, _newest)
+for _name, _newest in (("EQUAL", 4), ("NOT_EQUAL", 3)):
+    _comparison(_name, _name.lower(), _newest, NARROW)
+for _name, _newest in (("LESS", 3), ("LESS_EQUAL", 2), ("GREATER", 2), ("GREATER_EQUAL", 2)):
+    _comparison(_name, _name.lower(), _newest, EIGHT_BITS)
 
 
 def unary(name: str, newest: int, fn: Callable[[Node, Value], Value]) -> Any:

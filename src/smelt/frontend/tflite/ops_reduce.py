@@ -18,7 +18,7 @@ from .fixed_graph import inverse_root, multiplied, wide
 from .layout import as_first, elementwise, first, last, turned
 from .node import Node
 from .ops_conv import biased, check_types, padding_of, product_ratio, weight_zero
-from .quantized import activated, distance, requantized, same_numbers, stored
+from .quantized import activated, distance, requantized, requantized_wide, same_numbers, stored
 from .registry import Ints, custom_op, tflite_op
 
 
@@ -141,8 +141,12 @@ def batch_matmul(
     asymmetric_quantize_inputs: bool = False,
 ) -> Value:  # fmt: skip
     """Products of matrices, each transposed first where it says so."""
-    if not check_types(g, a, b):
-        return g.call("matmul", a, b, transpose_a=adj_x, transpose_b=adj_y)
+    turns = {"transpose_a": adj_x, "transpose_b": adj_y}
+    if not check_types(g, a, b, narrow=("int8", "int16")):
+        return g.call("matmul", a, b, **turns)
+    if a.dtype == "int16":
+        y = g.call("matmul", a, b, **turns, out_dtype="int64")
+        return requantized_wide(g, y, product_ratio(g), g.out)
     zeros = [g.known(g.zero(g.tensor(k)), "int32") for k in (0, 1)]
     y = g.composed(product_sums, a, b, *zeros, adj_x, adj_y)
     return requantized(g, y, product_ratio(g), g.out)
@@ -207,16 +211,18 @@ def _transposed(
 ) -> Value:
     """An image [n, h, w, c] by filters [o, h, w, c]."""
     image, w = first(g, x), turned(g, w, (3, 0, 1, 2))
-    if image.dtype == "float32":
+    if not check_types(g, image, w, at=2):
         y = biased(g, g.call("conv_transpose", image, w, **placed), bias, 2)
         return last(g, activated(g, y, activation))
     t = g.tensor(2)
-    if image.dtype not in ("int8", "uint8") or not g.integers:
-        g.unsupported(f"products of {image.dtype} as {g.out.dtype}", "float32; int8; uint8")
-    zero = g.known(g.zero(t), "int32")
-    y = g.composed(conv_transpose_sums, image, w, zero, weight_zero(g), **placed)
     ratio = np.float64(g.scale(t)) * g.tensor(1).scales.astype(np.float64)
     ratio = ratio / np.float64(g.scale(g.out))
+    if image.dtype == "int16":
+        y = g.call("conv_transpose", image, w, out_dtype="int64", **placed)
+        y = requantized_wide(g, biased(g, y, bias, 2), ratio, g.out, activation, 2)
+        return last(g, y)
+    zero = g.known(g.zero(t), "int32")
+    y = g.composed(conv_transpose_sums, image, w, zero, weight_zero(g), **placed)
     return last(g, requantized(g, biased(g, y, bias, 2), ratio, g.out, activation, axis=1))
 
 

@@ -383,7 +383,8 @@ def resize_bilinear(
 def _mixed(
     g: Node, image: Value, old: Sequence[int], new: Sequence[int], aligned: bool, half: bool
 ) -> Value:
-    y = as_type(g, image, "int32")
+    wide = "int64" if image.dtype == "int16" else "int32"
+    y = as_type(g, image, wide)
     for d in range(2):
         a, b, one = old[d], new[d], 1 << 10
         step = (one * a + b // 2) // b
@@ -393,13 +394,13 @@ def _mixed(
         lower = np.maximum(np.trunc(at / one).astype(np.int64), 0)
         upper = np.minimum(np.trunc((at + one - 1) / one).astype(np.int64), a - 1)
         form = (-1, *(1,) * (1 - d))
-        above = g.known((at - one * lower).reshape(form), "int32")
-        below = g.known((one - (at - one * lower)).reshape(form), "int32")
+        above = g.known((at - one * lower).reshape(form), wide)
+        below = g.known((one - (at - one * lower)).reshape(form), wide)
         parts = [moves.take(g, y, g.known(k, "int64"), 2 + d) for k in (lower, upper)]
         weighed = [g.call("multiply", p, w) for p, w in zip(parts, (below, above), strict=True)]
         y = g.call("add", *weighed)
-    half_one = g.call("where", g.call("greater", y, 0), 1 << 19, g.known(-(1 << 19), "int32"))
-    y = g.call("divide", g.call("add", y, half_one), g.known(1 << 20, "int32"))
+    half_one = g.call("where", g.call("greater", y, 0), 1 << 19, g.known(-(1 << 19), wide))
+    y = g.call("divide", g.call("add", y, half_one), g.known(1 << 20, wide))
     return as_type(g, y, image.dtype)
 
 

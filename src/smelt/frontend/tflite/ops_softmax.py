@@ -11,10 +11,11 @@ from smelt.frontend.common import Value
 from smelt.frontend.common.moves import as_type
 from smelt.ir import dtype as dt
 
-from . import fixed
-from .fixed_graph import divided, logarithm, multiplied, reciprocal, times, wide
+from . import fixed, lines
+from .fixed_graph import bit_length, divided, logarithm, multiplied, reciprocal, times, wide
 from .node import Node
-from .ops_activation import only_bytes
+from .ops_activation import only
+from .quantized import NARROW, by_table
 from .registry import tflite_op
 
 Array = np.ndarray[Any, Any]
@@ -31,7 +32,9 @@ def softmax(g: Node, x: Value, *, beta: float = 0.0) -> Value:
     if not g.integers:
         y = x if beta == 1 else g.call("multiply", x, beta)
         return g.call("softmax", y, axis=x.rank - 1)
-    only_bytes(g, x)
+    only(g, x, NARROW)
+    if x.dtype == "int16":
+        return _softmax_on_lines(g, x, beta)
     exps = _exponentials(*_scaling(float(beta) * float(g.scale(g.tensor(0)))))
     away, total = _summed(g, x, exps)
     parts = g.call("gather", g.known(exps, "int32"), away, axis=0, mode="clip")
@@ -43,6 +46,32 @@ def softmax(g: Node, x: Value, *, beta: float = 0.0) -> Value:
     y = as_type(g, g.call("right_shift", g.call("add", y, half), shift), "int32")
     y = g.call("add", y, g.known(low, "int32")) if low else y
     return as_type(g, g.call("clip", y, min=low, max=high), x.dtype)
+
+
+def _softmax_on_lines(g: Node, x: Value, beta: float) -> Value:
+    """Of 16-bit numbers: exponentials and the reciprocal of their sum by tables of lines, with 15
+    bits behind the point."""
+    step, real, last = 2 / 65535, np.float64, (x.rank - 1,)
+    codes = as_type(g, x, "int32")
+    away = g.call("subtract", g.call("max", codes, axes=last, keepdims=True), codes)
+    table = lines.lines(np.exp, (-10, 0), step, real=real)
+    number, power = fixed.factor(float(g.scale(g.tensor(0)) * np.float32(beta)) / (10 / 65535))
+    scaled = fixed.multiplied(-np.arange(1 << 16), number, power)
+    exps = lines.on_lines(np.clip(scaled + 32767, -32768, 32767), table)
+    parts = g.call("gather", g.known(exps, "int32"), away, axis=0, mode="clip")
+    total = as_type(g, g.call("sum", parts, axes=last, keepdims=True), "int64")
+    bits = bit_length(g, total)
+    grown = g.call("left_shift", total, g.call("subtract", wide(g, 31), bits))
+    grown = g.call("right_shift", g.call("add", grown, wide(g, 1 << 13)), wide(g, 14))
+    around = g.call("subtract", grown, wide(g, (1 << 15) + (1 << 16)))
+    around = as_type(g, g.call("clip", around, min=-32768, max=32767), "int16")
+    table = lines.lines(lambda v: 1 / (1 + v), (0, 1), step, real=real)
+    share = as_type(g, by_table(g, around, lambda v: lines.on_lines(v, table)), "int64")
+    shift = g.call("subtract", bits, wide(g, 1))
+    half = g.call("left_shift", wide(g, 1), g.call("subtract", shift, wide(g, 1)))
+    y = g.call("add", g.call("multiply", as_type(g, parts, "int64"), share), half)
+    y = g.call("clip", g.call("right_shift", y, shift), min=0, max=32767)
+    return as_type(g, y, "int16")
 
 
 def _scaling(step: float) -> tuple[int, int]:

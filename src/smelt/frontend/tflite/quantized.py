@@ -22,6 +22,9 @@ from . import fixed
 from .node import Node
 from .read import Tensor
 
+EIGHT_BITS = ("int8", "uint8")
+NARROW = (*EIGHT_BITS, "int16")
+
 ZERO_TO_ONE = -1
 """What no node has fused: RELU_0_TO_1."""
 
@@ -133,9 +136,10 @@ def stored(g: Node, x: Value, t: Tensor, activation: int = 0) -> Value:
 
 
 def by_table(g: Node, x: Value, fn: Callable[[np.ndarray], np.ndarray]) -> Value:
-    """A function of 8-bit numbers, looked up; `fn` gives the results of all numbers at once."""
-    lowest = dt.limits(x.dtype)[0]
-    codes = np.arange(lowest, lowest + 256)
+    """A function of numbers of 8 or 16 bits, looked up; `fn` gives the results of all numbers at
+    once."""
+    lowest, highest = dt.limits(x.dtype)
+    codes = np.arange(lowest, highest + 1)
     table = np.asarray(fn(codes))
     index = as_type(g, x, "int32")
     index = g.call("subtract", index, g.known(lowest, "int32")) if lowest else index
