@@ -38,7 +38,7 @@ class Spec:
 
 @dataclass
 class Step:
-    """An operator; operands and results are numbers of tensors, -1: left out."""
+    """An operator; operands, results and what is its own are numbers of tensors, -1: left out."""
 
     op: str
     inputs: Sequence[int]
@@ -47,6 +47,7 @@ class Step:
     kind: str = ""
     custom: bytes | None = None
     version: int = 1
+    inner: Sequence[int] = ()
 
 
 def const(data: Any, dtype: str | None = None, **more: Any) -> Spec:
@@ -106,6 +107,8 @@ def _step(b: Any, s: Step, code: int) -> int:
     fields: dict[str, Any] = {
         "OpcodeIndex": code, "Inputs": _ints(b, s.inputs), "Outputs": _ints(b, s.outputs)
     }  # fmt: skip
+    if s.inner:
+        fields["Intermediates"] = _ints(b, s.inner)
     if s.custom is not None:
         fields["CustomOptions"] = b.CreateByteVector(s.custom)
     if s.kind:
@@ -175,16 +178,21 @@ def model(
 
 def one(
     op: str, operands: Sequence[Spec | None], results: Sequence[Spec], kind: str = "",
-    version: int = 1, **options: Any,
+    version: int = 1, inner: Sequence[Spec] = (), **options: Any,
 ) -> bytes:  # fmt: skip
-    """A model of one operator; operands without data are the model's inputs."""
+    """A model of one operator; operands without data are the model's inputs.
+
+    inner  tensors of the operator's own
+    """
     tensors = [o for o in operands if o is not None]
     numbers = iter(range(len(tensors)))
     ins = [-1 if o is None else next(numbers) for o in operands]
     outs = list(range(len(tensors), len(tensors) + len(results)))
     given = [n for n, t in enumerate(tensors) if t.data is None and not t.variable]
-    step = Step(op, ins, outs, options, kind, version=version)
-    return model([*tensors, *results], [step], given, outs)
+    count = len(tensors) + len(results)
+    own = range(count, count + len(inner))
+    step = Step(op, ins, outs, options, kind, version=version, inner=own)
+    return model([*tensors, *results, *inner], [step], given, outs)
 
 
 class Oracle:

@@ -26,7 +26,7 @@ def add(*operands: Any, kind: str = "AddOptions", version: int = 1, **options: A
     return one("ADD", operands or PAIR, [Spec((2, 2))], kind, version, **options)
 
 
-def convolution(x: Spec, **options: int) -> bytes:
+def convolution(x: Spec, **options: Any) -> bytes:
     w = const(np.zeros((1, 1, 1, 2), "float32"))
     y = Spec((1, 4, 4, 1), x.dtype, x.scale)
     return one("CONV_2D", [x, w], [y], "Conv2DOptions", **options)

@@ -23,16 +23,11 @@ def saturated(x: Any, bits: int = 32) -> Array:
     return np.asarray(np.clip(np.asarray(x, np.int64), -end, end - 1))
 
 
-def times(a: Any, b: Any) -> Array:
-    """The upper half of a product of two int32, doubled, rounded to the nearest, halves up."""
+def times(a: Any, b: Any, bits: int = 32) -> Array:
+    """The upper half of a product of two numbers of so many bits, doubled, rounded to the nearest,
+    halves up."""
     a, b = np.asarray(a, np.int64), np.asarray(b, np.int64)
-    return saturated((a * b + (1 << 30)) >> 31)
-
-
-def times16(a: Any, b: Any) -> Array:
-    """The same of int16."""
-    a, b = np.asarray(a, np.int64), np.asarray(b, np.int64)
-    return saturated((a * b + (1 << 14)) >> 15, 16)
+    return saturated((a * b + (1 << bits - 2)) >> bits - 1, bits)
 
 
 def divided(x: Any, bits: Any) -> Array:
@@ -62,66 +57,74 @@ def multiplied(x: Any, number: Any, power: Any) -> Array:
     return divided(times(left, number), np.maximum(-np.asarray(power), 0))
 
 
-def exp_of_quarter(a: Array) -> Array:
+# ------------------------------------------------------------ exp and what is made of it
+# `bits` is the width of all numbers: 32, or 16 with constants that are rounded to so many
+
+
+def _rounded(number: int, bits: int) -> int:
+    """A constant of 32 bits in so many."""
+    cut = 32 - bits
+    return (number + (1 << cut >> 1)) >> cut
+
+
+def exp_of_quarter(a: Array, bits: int = 32) -> Array:
     """exp of numbers from -1/4 to 0, without integer bits."""
-    x = np.asarray(a, np.int64) + (1 << 28)
-    x2 = times(x, x)
-    x3, x4 = times(x2, x), times(x2, x2)
-    third = 715827883  # 1 / 3
-    rest = divided(times(divided(x4, 2) + x3, third) + x2, 1)
-    eighth = 1895147668  # exp(-1 / 8)
-    return saturated(eighth + times(eighth, x + rest))
+    x = np.asarray(a, np.int64) + (1 << bits - 4)
+    x2 = times(x, x, bits)
+    x3, x4 = times(x2, x, bits), times(x2, x2, bits)
+    third = _rounded(715827883, bits)  # 1 / 3
+    rest = divided(times(divided(x4, 2) + x3, third, bits) + x2, 1)
+    eighth = _rounded(1895147668, bits)  # exp(-1 / 8)
+    return saturated(eighth + times(eighth, x + rest, bits), bits)
 
 
 _FACTORS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
 """exp of -1/4, -1/2, -1, -2, -4, -8, -16."""
 
 
-def exp_of_negative(a: Any, integer: int) -> Array:
+def exp_of_negative(a: Any, integer: int, bits: int = 32) -> Array:
     """exp of numbers up to 0 with so many integer bits, without integer bits."""
     a = np.asarray(a, np.int64)
-    fraction = 31 - integer
+    fraction = bits - 1 - integer
     quarter = 1 << (fraction - 2)
     rest = (a & (quarter - 1)) - quarter
-    y = exp_of_quarter(moved(rest, integer))
+    y = exp_of_quarter(moved(rest, integer, bits), bits)
     away = rest - a
     for n, f in enumerate(_FACTORS):
         if integer > n - 2:
-            y = np.where(away & (1 << (fraction - 2 + n)), times(y, f), y)
+            less = times(y, _rounded(f, bits), bits)
+            y = np.where(away & (1 << (fraction - 2 + n)), less, y)
     if integer > 5:
         y = np.where(a < -(1 << (fraction + 5)), 0, y)
-    return np.where(a == 0, ONE, y)
+    return np.where(a == 0, (1 << bits - 1) - 1, y)
 
 
-def _half_of_reciprocal(a: Any) -> Array:
+def _half_of_reciprocal(a: Any, bits: int) -> Array:
     """1 / (1 + a) with two integer bits, for numbers from 0 to 1 without: three of Newton's steps
     for half the denominator."""
-    half = (np.asarray(a, np.int64) + ONE + 1) >> 1  # rounded half of a sum
-    x = 1515870810 + times(half, -1010580540)  # 48 / 17 - 32 / 17 d, with two integer bits
+    half = (np.asarray(a, np.int64) + (1 << bits - 1)) >> 1  # rounded half of a sum
+    factor = _rounded(-1010580540, bits)
+    x = _rounded(1515870810, bits) + times(half, factor, bits)  # 48 / 17 - 32 / 17 d
     for _ in range(3):
-        product = times(half, x)
-        x = x + moved(times(x, (1 << 29) - product), 2)
+        rest = (1 << bits - 3) - times(half, x, bits)
+        x = x + moved(times(x, rest, bits), 2, bits)
     return x
 
 
-def reciprocal_of_one_plus(a: Any) -> Array:
-    """1 / (1 + a) for numbers from 0 to 1 without integer bits."""
-    return moved(_half_of_reciprocal(a), 1)
-
-
-def logistic(a: Any, integer: int) -> Array:
+def logistic(a: Any, integer: int, bits: int = 32) -> Array:
     """1 / (1 + exp(-a)), without integer bits."""
-    a = np.asarray(a, np.int64)
-    y = reciprocal_of_one_plus(exp_of_negative(-np.abs(a), integer))
-    return np.where(a == 0, 1 << 30, np.where(a > 0, y, ONE - y))
+    a, one = np.asarray(a, np.int64), (1 << bits - 1) - 1
+    e = exp_of_negative(-np.abs(a), integer, bits)
+    y = moved(_half_of_reciprocal(e, bits), 1, bits)
+    return np.where(a == 0, 1 << bits - 2, np.where(a > 0, y, one - y))
 
 
-def tanh(a: Any, integer: int) -> Array:
+def tanh(a: Any, integer: int, bits: int = 32) -> Array:
     """tanh, without integer bits."""
     a = np.asarray(a, np.int64)
-    e = exp_of_negative(moved(-np.abs(a), 1), integer)
+    e = exp_of_negative(-np.abs(a), integer + 1, bits)  # of 2 a
     # (1 - e) / (1 + e) = 2 / (1 + e) - 1
-    y = moved(_half_of_reciprocal(e) - (1 << 29), 2)
+    y = moved(_half_of_reciprocal(e, bits) - (1 << bits - 3), 2, bits)
     return np.where(a == 0, 0, np.where(a > 0, y, -y))
 
 

@@ -88,7 +88,7 @@ class Importer(common.Importer):
     ) -> None:  # fmt: skip
         """Take a model that was read, and what nodes of the user's own operators become."""
         super().__init__(model.name, model.graph, shapes, values)
-        self.tensors, self.versions = model.tensors, model.versions
+        self.tensors, self.versions, self.inner = model.tensors, model.versions, model.inner
         self.graphs = [model.graph, *model.others]
         self.variables = model.variables
         self.kept: dict[str, Value] = {}
@@ -154,7 +154,8 @@ class Importer(common.Importer):
         """The results of one node."""
         given = [self.tensors[n] if n else None for n in step.inputs]
         made = [self.tensors[n] for n in step.outputs]
-        g = Node(step, scope, given, made, self.kept, self.graphs)
+        inner = [self.tensors[n] for n in self.inner[step.name]]
+        g = Node(step, scope, given, made, inner, self.kept, self.graphs)
         name = self.label(step)
         if name in self.custom:
             converter = self.custom[name]

@@ -17,12 +17,15 @@ class Node(Build):
 
     def __init__(
         self, step: ModelNode, walk: Environment, given: Sequence[Tensor | None],
-        made: Sequence[Tensor], kept: dict[str, Value], graphs: Sequence[Graph],
+        made: Sequence[Tensor], inner: Sequence[Tensor], kept: dict[str, Value],
+        graphs: Sequence[Graph],
     ) -> None:  # fmt: skip
-        """Take the node, the file's tensors of its operands and results, what becomes of the values
-        that the model keeps from call to call, and the file's subgraphs."""
+        """Take the node, the file's tensors of its operands and results and those that it uses for
+        itself, what becomes of the values that the model keeps from call to call, and the file's
+        subgraphs."""
         super().__init__(step, walk)
-        self.given, self.made, self.kept, self.graphs = given, made, kept, graphs
+        self.given, self.made, self.inner = given, made, inner
+        self.kept, self.graphs = kept, graphs
 
     def tensor(self, k: int) -> Tensor:
         """The file's tensor of an operand."""

@@ -324,10 +324,10 @@ def hard_swish(g: Node, x: Value) -> Value:
 
     def results(away: Array) -> Array:
         hires = fixed.saturated(away << 7, 16)
-        before, inside = fixed.times16(hires, out), hires
+        before, inside = fixed.times(hires, out, 16), hires
         if relu_power > 0:
             inside = fixed.moved(inside, relu_power - 1, 16)
-        inside = fixed.times16(inside, relu)
+        inside = fixed.times(inside, relu, 16)
         if relu_power > 0:
             inside = fixed.moved(inside, 1, 16)
         elif relu_power < 0:

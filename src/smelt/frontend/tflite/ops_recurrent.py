@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from smelt.frontend.common import Value, moves
 from smelt.frontend.common.moves import as_type
 
+from .lstm import CELL, FORGET, INPUT, OUTPUT, STATES, Layer, joined, layer_of, timed
+from .lstm_float import float_lstm
+from .lstm_integer import integer_lstm
 from .node import Node
 from .quantized import activated, distance, requantized, scaled
-from .registry import Ints, tflite_op
+from .registry import tflite_op
 
 _CELLS = {0: None, 1: "relu", 4: "tanh"}
 """Activations of cells by number."""
@@ -30,29 +31,12 @@ def _floats(g: Node, *xs: Value | None) -> None:
         g.unsupported(f"an operand of {other[0]}", "float32")
 
 
-def _absent(g: Node, what: str, *xs: Value | None) -> None:
-    if any(x is not None for x in xs):
-        g.unsupported(what, "none")
-
-
 def _projected(g: Node, x: Value, w: Value, bias: Value | None) -> Value:
     """x w^T + bias for all time steps; x is [time, batch, width]."""
     flat = moves.reshape(g, x, (-1, x.shape[2]))
     y = g.call("matmul", flat, w, transpose_b=True)
     y = y if bias is None else g.call("add", y, bias)
     return moves.reshape(g, y, (*x.shape[:2], w.shape[0]))
-
-
-def _timed(g: Node, x: Value, time_major: bool) -> Value:
-    if x.rank != 3:
-        g.malformed(f"a sequence of {x.rank} dimensions, 3 expected")
-    return x if time_major else moves.transpose(g, x, (1, 0, 2))
-
-
-def _joined(g: Node, parts: Sequence[Value | None], order: Ints) -> Value | None:
-    """The parts of gates one behind the other; None where one is missing."""
-    chosen = [v for v in (parts[k] for k in order) if v is not None]
-    return moves.concat(g, chosen, 0) if len(chosen) == len(order) else None
 
 
 @tflite_op("UNIDIRECTIONAL_SEQUENCE_LSTM", 4)
@@ -62,32 +46,38 @@ def sequence_lstm(
     asymmetric_quantize_inputs: bool = False, diagonal_recurrent_tensors: bool = False,
 ) -> Value:  # fmt: skip
     """A layer of cells with gates; its last output and its cells are kept."""
-    given = [*operands, *[None] * (23 - len(operands))]
-    weights, recurrent, peepholes = given[0:4], given[4:8], given[8:11]  # i, f, c, o; i, f, o
-    biases, projection, state, norms = given[11:15], given[15:17], given[17:19], given[19:23]
-    _absent(g, "a projection of the output", *projection)
-    _absent(g, "normalized gates", *norms)
-    if cell_clip or diagonal_recurrent_tensors:
-        g.unsupported(f"cell_clip={cell_clip}, diagonal_recurrent_tensors="
-                      f"{diagonal_recurrent_tensors}", "0, False")  # fmt: skip
-    _floats(g, x, *weights, *recurrent)
-    if weights[0] is None:  # an input gate of 1 - f: sigmoid(-v) is 1 - sigmoid(v)
-        for parts, forget in ((weights, 1), (recurrent, 1), (peepholes, 1), (biases, 1)):
-            found = parts[forget]
-            parts[0] = None if found is None else g.call("negative", found)
-    # TFLite has the gates in the order i, f, c, o, and smelt i, o, f, c
-    w, r, bias = (_joined(g, parts, (0, 3, 1, 2)) for parts in (weights, recurrent, biases))
-    if w is None or r is None or state[0] is None or state[1] is None:
-        g.malformed("weights or states are missing")
+    if diagonal_recurrent_tensors:
+        g.unsupported("diagonal_recurrent_tensors=True", "False")
+    layer = layer_of(g, operands, cell_clip, proj_clip)
+    if g.integers:
+        return integer_lstm(g, x, layer, time_major)
     cell = _activation(g, fused_activation_function)
-    peephole = _joined(g, peepholes, (0, 2, 1))
+    narrow = layer.weights[FORGET]
+    if not layer.plain or (narrow is not None and narrow.dtype == "int8"):
+        return float_lstm(g, x, layer, cell, time_major, asymmetric_quantize_inputs)
+    return _plain_lstm(g, x, layer, cell, time_major)
+
+
+def _plain_lstm(g: Node, x: Value, layer: Layer, cell: str, time_major: bool) -> Value:
+    """By the core's operator."""
+    _floats(g, x, *layer.weights, *layer.recurrent)
+    weights, recurrent, peepholes, biases = (
+        list(parts) for parts in (layer.weights, layer.recurrent, layer.peepholes, layer.biases)
+    )
+    if weights[INPUT] is None:  # an input gate of 1 - f: sigmoid(-v) is 1 - sigmoid(v)
+        for parts in (weights, recurrent, peepholes, biases):
+            found = parts[FORGET]
+            parts[INPUT] = None if found is None else g.call("negative", found)
+    order = (INPUT, OUTPUT, FORGET, CELL)  # smelt's
+    w, r, bias = (joined(g, parts, order) for parts in (weights, recurrent, biases))
+    peephole = None if peepholes[OUTPUT] is None else joined(g, peepholes, order)
     y, h, c = g.calls(
-        "lstm", _projected(g, _timed(g, x, time_major), w, bias), moves.transpose(g, r, (1, 0)),
-        state[0], state[1], peephole, None, activations=("sigmoid", cell, cell),
+        "lstm", _projected(g, timed(g, x, time_major), w, bias), moves.transpose(g, r, (1, 0)),
+        layer.h, layer.c, peephole, None, activations=("sigmoid", cell, cell),
     )  # fmt: skip
-    g.keep(18, h)
-    g.keep(19, c)
-    return _timed(g, y, time_major)
+    g.keep(STATES, h)
+    g.keep(STATES + 1, c)
+    return timed(g, y, time_major)
 
 
 @tflite_op("UNIDIRECTIONAL_SEQUENCE_RNN", 3)
@@ -98,10 +88,10 @@ def sequence_rnn(
     """h = f(W x + R h + bias), which is kept."""
     _floats(g, x, w, r)
     cell = _activation(g, fused_activation_function)
-    steps = _projected(g, _timed(g, x, time_major), w, bias)
+    steps = _projected(g, timed(g, x, time_major), w, bias)
     y, h = g.calls("rnn", steps, moves.transpose(g, r, (1, 0)), state, None, activations=(cell,))
     g.keep(4, h)
-    return _timed(g, y, time_major)
+    return timed(g, y, time_major)
 
 
 @tflite_op("RNN", 3)

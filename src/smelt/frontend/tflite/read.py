@@ -74,6 +74,7 @@ class ModelFile:
     """A model: its name for messages, its graph, its tensors by name, versions of operators.
 
     versions  of the operator of each node, by the node's name
+    inner     the tensors that an operator uses for itself: the same
     others    the subgraphs behind the first one, which is `graph`
     signed    what signatures call inputs -> the names of these tensors
     variables inputs that stand for variables -> the result that each becomes, its first value
@@ -83,6 +84,7 @@ class ModelFile:
     graph: Graph
     tensors: dict[str, Tensor]
     versions: dict[str, int]
+    inner: dict[str, tuple[str, ...]]
     others: list[Graph]
     signed: dict[str, str] = field(default_factory=dict)
     variables: dict[str, tuple[str, np.ndarray]] = field(default_factory=dict)
@@ -197,12 +199,13 @@ class _Reader:
             raise ImportFailure(f"{self.name}: the model has no subgraph")
         tensors: dict[str, Tensor] = {}
         versions: dict[str, int] = {}
-        readers = [_GraphReader(self, root, n, tensors, versions) for n in range(count)]
+        inner: dict[str, tuple[str, ...]] = {}
+        readers = [_GraphReader(self, root, n, tensors, versions, inner) for n in range(count)]
         graphs = [r.graph() for r in readers]
         self.check_calls(graphs)
         with self.part("a signature"):
             signed = self.signed(root, readers[0].names)
-        return ModelFile(self.name, graphs[0], tensors, versions, graphs[1:], signed)
+        return ModelFile(self.name, graphs[0], tensors, versions, inner, graphs[1:], signed)
 
     def signed(self, root: Any, names: list[str]) -> dict[str, str]:
         """What signatures of the first subgraph call its inputs."""
@@ -264,10 +267,10 @@ class _GraphReader:
 
     def __init__(
         self, file: _Reader, root: Any, number: int, tensors: dict[str, Tensor],
-        versions: dict[str, int],
+        versions: dict[str, int], inner: dict[str, tuple[str, ...]],
     ) -> None:  # fmt: skip
         self.file, self.root, self.number = file, root, number
-        self.tensors, self.versions = tensors, versions
+        self.tensors, self.versions, self.inner = tensors, versions, inner
         self.names: list[str] = []
         self.arrays: dict[str, np.ndarray] = {}
 
@@ -363,9 +366,10 @@ class _GraphReader:
         with file.part(f"{who}"):
             inputs = self.wired(_vector(op, "Inputs"), who, optional=True)
             outputs = self.wired(_vector(op, "Outputs"), who)
+            inner = self.wired(_vector(op, "Intermediates"), who)
             attrs = self.custom(op) if domain else self.options(op)
         label = f"{number}" if not self.number else f"{self.number}.{number}"
-        self.versions[label] = version
+        self.versions[label], self.inner[label] = version, tuple(inner)
         return ModelNode(label, name, tuple(inputs), tuple(outputs), attrs, domain)
 
     def options(self, op: Any) -> dict[str, Any]:
