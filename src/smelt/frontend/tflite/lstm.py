@@ -28,6 +28,8 @@ Step = Callable[[Value, Value, Value], tuple[Value, Value]]
 class Layer:
     """The operands; one of a gate is None where the layer has none of its kind.
 
+    at      how far behind the usual numbers those of weights stand
+    states  the numbers of h and c
     Shapes  weights [cells, inputs]; recurrent [cells, outputs]; peepholes, biases, norms [cells];
             projection [outputs, cells]; h [batch, outputs]; c [batch, cells]
     """
@@ -43,6 +45,8 @@ class Layer:
     c: Value
     cell_clip: float
     proj_clip: float
+    at: int = 0
+    states: tuple[int, int] = (STATES, STATES + 1)
 
     @property
     def gates(self) -> tuple[int, ...]:
@@ -56,7 +60,10 @@ class Layer:
         return all(v is None for v in extra) and not self.cell_clip and not self.proj_clip
 
 
-def layer_of(g: Node, given: Sequence[Value | None], cell_clip: float, proj_clip: float) -> Layer:
+def layer_of(
+    g: Node, given: Sequence[Value | None], cell_clip: float, proj_clip: float, at: int = 0,
+    states: tuple[int, int] = (STATES, STATES + 1),
+) -> Layer:  # fmt: skip
     """The operands of a node, those behind the sequence; ImportFailure where some are missing."""
     v: list[Value | None] = [None, *given, *[None] * (23 - len(given))]
     i, f, o = v[PEEPHOLES:BIASES]
@@ -67,7 +74,7 @@ def layer_of(g: Node, given: Sequence[Value | None], cell_clip: float, proj_clip
     if h is None or c is None or not both or any(x is None for x in needed):
         g.malformed("weights, biases or states are missing")
     return Layer(kinds[0], kinds[1], (i, f, None, o), kinds[2], kinds[3], v[PROJECTION],
-                 v[PROJECTION + 1], h, c, cell_clip, proj_clip)  # fmt: skip
+                 v[PROJECTION + 1], h, c, cell_clip, proj_clip, at, states)  # fmt: skip
 
 
 def joined(g: Node, parts: Sequence[Value | None], gates: Sequence[int]) -> Value:

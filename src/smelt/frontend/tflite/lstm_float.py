@@ -17,7 +17,6 @@ from .lstm import (
     PEEPHOLE,
     PROJECTION,
     RECURRENT,
-    STATES,
     WEIGHTS,
     Gates,
     Layer,
@@ -27,6 +26,7 @@ from .lstm import (
     timed,
 )
 from .node import Node
+from .read import Tensor
 
 
 def float_lstm(
@@ -52,6 +52,10 @@ class _Floats:
         self.g, self.layer, self.gates = g, layer, layer.gates
         self.activation, self.ranged = activation, ranged
 
+    def tensor(self, number: int) -> Tensor:
+        """The file's tensor of weights, by their usual number."""
+        return self.g.tensor(self.layer.at + number)
+
     def sequence(self, x: Value, time_major: bool) -> Value:
         """The outputs of all times."""
         g, layer = self.g, self.layer
@@ -62,13 +66,13 @@ class _Floats:
             steps = g.call("add", steps, joined(g, layer.biases, self.gates))
         steps = moves.reshape(g, steps, (*x.shape[:2], steps.shape[1]))
         outputs, h, c = over_time(g, steps, layer.h, layer.c, self.step)
-        g.keep(STATES, h)
-        g.keep(STATES + 1, c)
+        for number, v in zip(layer.states, (h, c), strict=True):
+            g.keep(number, v)
         return timed(g, outputs, time_major)
 
     def products(self, x: Value, parts: Gates, first: int) -> Value:
         """x by the transposed weights of all gates, one behind the other."""
-        scales = [self.g.tensor(first + k).scales for k in self.gates]
+        scales = [self.tensor(first + k).scales for k in self.gates]
         return self.product(x, joined(self.g, parts, self.gates), scales)
 
     def product(self, x: Value, w: Value, scales: list[np.ndarray]) -> Value:
@@ -105,7 +109,7 @@ class _Floats:
         g, peephole, norm = self.g, self.layer.peepholes[gate], self.layer.norms[gate]
         if peephole is not None:
             if peephole.dtype != "float32":
-                scale = g.known(g.scale(g.tensor(PEEPHOLE[gate])))
+                scale = g.known(g.scale(self.tensor(PEEPHOLE[gate])))
                 peephole = g.call("multiply", as_type(g, peephole, "float32"), scale)
             y = g.call("add", y, g.call("multiply", c, peephole))
         if norm is not None:
@@ -126,7 +130,7 @@ class _Floats:
         g, layer = self.g, self.layer
         if layer.projection is None:
             return y
-        y = self.product(y, layer.projection, [g.tensor(PROJECTION).scales])
+        y = self.product(y, layer.projection, [self.tensor(PROJECTION).scales])
         if layer.projection_bias is not None:
             y = g.call("add", y, layer.projection_bias)
         return self.bounded(y, layer.proj_clip)

@@ -63,8 +63,8 @@ class _Integers:
             g.unsupported(
                 f"cells in steps of {g.scale(c)}", "powers of two from 2 ** -15 to 2 ** -9"
             )
-        if len(g.inner) <= HIDDEN:
-            g.malformed(f"{len(g.inner)} tensors of the operator's own; 5 expected")
+        if len(g.inner) != HIDDEN + 1:
+            g.unsupported(f"{len(g.inner)} tensors of the operator's own", "5: gates of 16 bits")
         self.power = power - 1
         self.hidden = g.inner[HIDDEN]
         self.normalized = layer.norms[FORGET] is not None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from smelt.frontend.common import Value, moves
 from smelt.frontend.common.moves import as_type
 
-from .lstm import CELL, FORGET, INPUT, OUTPUT, STATES, Layer, joined, layer_of, timed
+from .lstm import CELL, FORGET, INPUT, OUTPUT, Layer, joined, layer_of, parted, timed
 from .lstm_float import float_lstm
 from .lstm_integer import integer_lstm
 from .node import Node
@@ -52,9 +54,14 @@ def sequence_lstm(
     if g.integers:
         return integer_lstm(g, x, layer, time_major)
     cell = _activation(g, fused_activation_function)
+    return _lstm(g, x, layer, cell, time_major, asymmetric_quantize_inputs)
+
+
+def _lstm(g: Node, x: Value, layer: Layer, cell: str, time_major: bool, ranged: bool) -> Value:
+    """A layer of floats."""
     narrow = layer.weights[FORGET]
     if not layer.plain or (narrow is not None and narrow.dtype == "int8"):
-        return float_lstm(g, x, layer, cell, time_major, asymmetric_quantize_inputs)
+        return float_lstm(g, x, layer, cell, time_major, ranged)
     return _plain_lstm(g, x, layer, cell, time_major)
 
 
@@ -75,9 +82,117 @@ def _plain_lstm(g: Node, x: Value, layer: Layer, cell: str, time_major: bool) ->
         "lstm", _projected(g, timed(g, x, time_major), w, bias), moves.transpose(g, r, (1, 0)),
         layer.h, layer.c, peephole, None, activations=("sigmoid", cell, cell),
     )  # fmt: skip
-    g.keep(STATES, h)
-    g.keep(STATES + 1, c)
+    for number, v in zip(layer.states, (h, c), strict=True):
+        g.keep(number, v)
     return timed(g, y, time_major)
+
+
+@tflite_op("LSTM", 4)
+def lstm(
+    g: Node, x: Value, *operands: Value | None, fused_activation_function: int = 0,
+    cell_clip: float = 0.0, proj_clip: float = 0.0, kernel_type: int = 0,
+    asymmetric_quantize_inputs: bool = False,
+) -> Value | tuple[Value, ...]:  # fmt: skip
+    """One step of the same."""
+    g.one_of("kernel_type", kernel_type, (0, 1))
+    if kernel_type:
+        return _basic_lstm(g, x, *operands)
+    one = moves.expand_dims(g, x, (0,))
+    y = sequence_lstm(
+        g, one, *operands, fused_activation_function=fused_activation_function,
+        cell_clip=cell_clip, proj_clip=proj_clip, time_major=True,
+        asymmetric_quantize_inputs=asymmetric_quantize_inputs,
+    )  # fmt: skip
+    return moves.squeeze(g, y, (0,))
+
+
+def _basic_lstm(
+    g: Node, x: Value, h: Value | None = None, w: Value | None = None, bias: Value | None = None,
+    c: Value | None = None,
+) -> tuple[Value, ...]:  # fmt: skip
+    """The kernel BASIC: output, cells, and what it computes on the way."""
+    if h is None or w is None or bias is None or c is None:
+        g.malformed("weights, biases or states are missing")
+    _floats(g, x, h, w, bias, c)
+    both = moves.concat(g, [x, h], 1)
+    gates = g.call("add", g.call("matmul", both, w, transpose_b=True), bias)
+    enter, new, forget, leave = parted(g, gates, (INPUT, CELL, FORGET, OUTPUT)).values()
+    new = g.call("multiply", g.call("sigmoid", enter), g.call("tanh", new))
+    c = g.call("add", new, g.call("multiply", g.call("sigmoid", forget), c))
+    h = g.call("multiply", g.call("sigmoid", leave), g.call("tanh", c))
+    g.keep(1, h)
+    g.keep(4, c)
+    return h, c, both, gates
+
+
+# ------------------------------------------------------------------------------ in two directions
+
+
+def _both(
+    g: Node, x: Value, time_major: bool, merged: bool, run: Callable[[Value, int], Value]
+) -> tuple[Value, ...]:
+    """The outputs of a layer that goes forward and of one that goes backward.
+
+    run     a sequence [time, batch, width] through layer 0 or 1
+    merged  whether they are one result
+    """
+    x = timed(g, x, time_major)
+    y = [run(x, 0), g.call("flip", run(g.call("flip", x, axes=(0,)), 1), axes=(0,))]
+    y = [moves.concat(g, y, 2)] if merged else y
+    return tuple([timed(g, v, time_major) for v in y])
+
+
+@tflite_op("BIDIRECTIONAL_SEQUENCE_LSTM", 3)
+def bidirectional_lstm(
+    g: Node, x: Value, *operands: Value | None, fused_activation_function: int = 0,
+    cell_clip: float = 0.0, proj_clip: float = 0.0, merge_outputs: bool = False,
+    time_major: bool = True, asymmetric_quantize_inputs: bool = False,
+) -> tuple[Value, ...]:  # fmt: skip
+    """Two layers of cells with gates."""
+    v = [x, *operands, *[None] * (47 - len(operands))]
+    if any(u is not None for u in v[39:]):
+        g.unsupported("an auxiliary input", "none")
+    cell = _activation(g, fused_activation_function)
+
+    def run(x: Value, side: int) -> Value:
+        at, h = 17 * side, 35 + 2 * side
+        layer = layer_of(g, [*v[1 + at : 18 + at], v[h], v[h + 1]], cell_clip, proj_clip, at,
+                         (h, h + 1))  # fmt: skip
+        return _lstm(g, x, layer, cell, True, asymmetric_quantize_inputs)
+
+    return _both(g, x, time_major, merge_outputs, run)
+
+
+@tflite_op("BIDIRECTIONAL_SEQUENCE_RNN", 3)
+def bidirectional_rnn(
+    g: Node, x: Value, *operands: Value | None, fused_activation_function: int = 0,
+    time_major: bool = False, merge_outputs: bool = False,
+    asymmetric_quantize_inputs: bool = False,
+) -> tuple[Value, ...]:  # fmt: skip
+    """Two layers of h = f(W x + R h + bias)."""
+    v = [x, *operands, *[None] * (11 - len(operands))]
+    if any(u is not None for u in v[9:]):
+        g.unsupported("an auxiliary input", "none")
+
+    def run(x: Value, side: int) -> Value:
+        w, r, bias, state = v[1 + 4 * side : 5 + 4 * side]
+        if w is None or r is None or bias is None or state is None:
+            g.malformed("weights, biases or states are missing")
+        return _rnn(g, x, w, r, bias, state, 4 + 4 * side, fused_activation_function)
+
+    return _both(g, x, time_major, merge_outputs, run)
+
+
+def _rnn(
+    g: Node, x: Value, w: Value, r: Value, bias: Value, state: Value, kept: int, activation: int
+) -> Value:
+    """A sequence [time, batch, width]; kept: the number of the state."""
+    _floats(g, x, w, r)
+    right = moves.transpose(g, r, (1, 0))
+    y, h = g.calls("rnn", _projected(g, x, w, bias), right, state, None,
+                   activations=(_activation(g, activation),))  # fmt: skip
+    g.keep(kept, h)
+    return y
 
 
 @tflite_op("UNIDIRECTIONAL_SEQUENCE_RNN", 3)
@@ -86,11 +201,7 @@ def sequence_rnn(
     fused_activation_function: int = 0, asymmetric_quantize_inputs: bool = False,
 ) -> Value:  # fmt: skip
     """h = f(W x + R h + bias), which is kept."""
-    _floats(g, x, w, r)
-    cell = _activation(g, fused_activation_function)
-    steps = _projected(g, timed(g, x, time_major), w, bias)
-    y, h = g.calls("rnn", steps, moves.transpose(g, r, (1, 0)), state, None, activations=(cell,))
-    g.keep(4, h)
+    y = _rnn(g, timed(g, x, time_major), w, r, bias, state, 4, fused_activation_function)
     return timed(g, y, time_major)
 
 
