@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from smelt.frontend.common import Operand, Value, moves
 from smelt.frontend.common.control import run_loop
 
@@ -78,8 +80,11 @@ def layer_of(
 
 
 def joined(g: Node, parts: Sequence[Value | None], gates: Sequence[int]) -> Value:
-    """The parts of these gates one behind the other."""
-    return moves.concat(g, [v for v in (parts[k] for k in gates) if v is not None], 0)
+    """The parts of these gates one behind the other; of constants, a constant."""
+    given = [v for v in (parts[k] for k in gates) if v is not None]
+    if all(v.is_array for v in given):
+        return g.known(np.concatenate([v.array for v in given]))
+    return moves.concat(g, given, 0)
 
 
 def parted(g: Node, x: Value, gates: Sequence[int]) -> dict[int, Value]:

@@ -18,7 +18,6 @@ from .lstm import (
     PROJECTION,
     RECURRENT,
     WEIGHTS,
-    Gates,
     Layer,
     joined,
     over_time,
@@ -51,6 +50,7 @@ class _Floats:
     def __init__(self, g: Node, layer: Layer, activation: str, ranged: bool) -> None:
         self.g, self.layer, self.gates = g, layer, layer.gates
         self.activation, self.ranged = activation, ranged
+        self.recurrent = joined(g, layer.recurrent, self.gates)  # all steps read it
 
     def tensor(self, number: int) -> Tensor:
         """The file's tensor of weights, by their usual number."""
@@ -61,7 +61,7 @@ class _Floats:
         g, layer = self.g, self.layer
         x = timed(g, x, time_major)
         rows = moves.reshape(g, x, (-1, x.shape[2]))
-        steps = self.products(rows, layer.weights, WEIGHTS)
+        steps = self.products(rows, joined(g, layer.weights, self.gates), WEIGHTS)
         if layer.norms[FORGET] is None:
             steps = g.call("add", steps, joined(g, layer.biases, self.gates))
         steps = moves.reshape(g, steps, (*x.shape[:2], steps.shape[1]))
@@ -70,10 +70,10 @@ class _Floats:
             g.keep(number, v)
         return timed(g, outputs, time_major)
 
-    def products(self, x: Value, parts: Gates, first: int) -> Value:
+    def products(self, x: Value, w: Value, first: int) -> Value:
         """x by the transposed weights of all gates, one behind the other."""
         scales = [self.tensor(first + k).scales for k in self.gates]
-        return self.product(x, joined(self.g, parts, self.gates), scales)
+        return self.product(x, w, scales)
 
     def product(self, x: Value, w: Value, scales: list[np.ndarray]) -> Value:
         """x by transposed weights; the scales of those of 8 bits are of equal parts of its rows."""
@@ -91,7 +91,7 @@ class _Floats:
     def step(self, given: Value, h: Value, c: Value) -> tuple[Value, Value]:
         """Outputs and cells after a time."""
         g, layer = self.g, self.layer
-        y = g.call("add", given, self.products(h, layer.recurrent, RECURRENT))
+        y = g.call("add", given, self.products(h, self.recurrent, RECURRENT))
         parts = parted(g, y, self.gates)
         forget = self.opened(FORGET, parts[FORGET], c)
         if INPUT in parts:

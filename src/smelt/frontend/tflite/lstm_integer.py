@@ -8,6 +8,7 @@ two.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from .lstm import (
     timed,
 )
 from .node import Node
-from .quantized import by_table, scaled
+from .quantized import looked_up_in, scaled, table_of
 
 HIDDEN = 4
 """The number of the operator's own tensor of outputs before a projection; those before it are of
@@ -68,6 +69,17 @@ class _Integers:
         self.power = power - 1
         self.hidden = g.inner[HIDDEN]
         self.normalized = layer.norms[FORGET] is not None
+        # what all steps read, once
+        self.recurrent = joined(g, layer.recurrent, self.gates)
+        self.sigmoid = self.table(fixed.logistic, 3)
+        self.tanh, self.of_cells = (
+            self.table(fixed.tanh, 3),
+            self.table(fixed.tanh, 15 + self.power),
+        )
+
+    def table(self, fn: Callable[[Any, int, int], Any], integer: int) -> Value:
+        """A function of all numbers of 16 bits, so many of them integer ones."""
+        return table_of(self.g, "int16", lambda v: fn(v, integer, 16).astype(np.int16))
 
     def sequence(self, x: Value, time_major: bool) -> Value:
         """The outputs of all times."""
@@ -125,8 +137,8 @@ class _Integers:
 
     def step(self, given: Value, h: Value, c: Value) -> tuple[Value, Value]:
         """Outputs and cells after a time."""
-        g, layer, state = self.g, self.layer, self.g.tensor(STATES)
-        y = self.product(h, joined(g, layer.recurrent, self.gates), g.zero(state))
+        g, state = self.g, self.g.tensor(STATES)
+        y = self.product(h, self.recurrent, g.zero(state))
         y = self.rescaled(y, self.ratios(RECURRENT, g.scale(state)), "int32")
         parts = parted(g, self.added(as_type(g, given, "int32"), y), self.gates)
         forget = self.opened(FORGET, parts[FORGET], c)
@@ -140,7 +152,7 @@ class _Integers:
         cells = self.clipped(g.call("add", kept, entered), *self.cell_range())
         c = as_type(g, cells, "int16")
         leave = self.opened(OUTPUT, parts[OUTPUT], c)
-        seen = self.looked_up(c, lambda v: fixed.tanh(v, 15 + self.power, 16))
+        seen = self.looked_up(self.of_cells, c)
         return self.output(self.times(leave, seen)), c
 
     def opened(self, gate: int, y: Value, c: Value) -> Value:
@@ -153,8 +165,8 @@ class _Integers:
             y = self.added(y, scaled(g, seen, float(ratio)))
         if norm is not None:
             y = self.normal(gate, y, norm)
-        fn = fixed.tanh if gate == CELL else fixed.logistic
-        return self.looked_up(as_type(g, y, "int16"), lambda v: fn(v, 3, 16))
+        table = self.tanh if gate == CELL else self.sigmoid
+        return self.looked_up(table, as_type(g, y, "int16"))
 
     def normal(self, gate: int, y: Value, norm: Value) -> Value:
         """A gate with the mean 0 and the variance 1 over the cells, by weights and biases."""
@@ -225,6 +237,6 @@ class _Integers:
         """x / 2 ** bits, halves away from zero."""
         return scaled(self.g, x, 2.0**-bits, "away")
 
-    def looked_up(self, x: Value, fn: Any) -> Value:
+    def looked_up(self, table: Value, x: Value) -> Value:
         """A function of 16-bit numbers, in int32."""
-        return as_type(self.g, by_table(self.g, x, lambda v: fn(v).astype(np.int16)), "int32")
+        return as_type(self.g, looked_up_in(self.g, table, x), "int32")

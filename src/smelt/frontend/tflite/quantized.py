@@ -138,12 +138,21 @@ def stored(g: Node, x: Value, t: Tensor, activation: int = 0) -> Value:
 def by_table(g: Node, x: Value, fn: Callable[[np.ndarray], np.ndarray]) -> Value:
     """A function of numbers of 8 or 16 bits, looked up; `fn` gives the results of all numbers at
     once."""
-    lowest, highest = dt.limits(x.dtype)
-    codes = np.arange(lowest, highest + 1)
-    table = np.asarray(fn(codes))
+    return looked_up_in(g, table_of(g, x.dtype, fn), x)
+
+
+def table_of(g: Node, dtype: str, fn: Callable[[np.ndarray], np.ndarray]) -> Value:
+    """The results of all numbers of a type."""
+    lowest, highest = dt.limits(dtype)
+    return g.known(np.asarray(fn(np.arange(lowest, highest + 1))))
+
+
+def looked_up_in(g: Node, table: Value, x: Value) -> Value:
+    """The results of numbers, from a table of all."""
+    lowest = dt.limits(x.dtype)[0]
     index = as_type(g, x, "int32")
     index = g.call("subtract", index, g.known(lowest, "int32")) if lowest else index
-    return g.call("gather", g.known(table), index, axis=0, mode="clip")
+    return g.call("gather", table, index, axis=0, mode="clip")
 
 
 def same_numbers(g: Node, *tensors: Tensor) -> None:
