@@ -23,7 +23,7 @@ from smelt.relax.shapes import show_type
 from smelt.relax.updates import with_states
 
 from .node import Node
-from .read import CUSTOM, ModelFile, load
+from .read import CUSTOM, ModelFile, Tensor, load
 from .registry import converter_of
 from .variables import carry_variables
 
@@ -79,6 +79,11 @@ def _importer(
     return Importer(carry_variables(model, evaluated), *given, operators)
 
 
+def _first_of(t: Tensor) -> np.ndarray | None:
+    """What TFLite fills a tensor of integers with that is kept: its zero point; None: zeros."""
+    return np.full(t.shape, t.zeros[0], t.dtype) if t.dtype == "int8" and t.quantized else None
+
+
 class Importer(common.Importer):
     """One TFLite model on its way in."""
 
@@ -110,7 +115,8 @@ class Importer(common.Importer):
             self.check_variable(name, first, f.params[params[name]].type, kept[name])
         pairs = {params[name]: len(found) + n for n, name in enumerate(kept)}
         starts = {params[name]: first for name, (_, first) in self.variables.items()}
-        return with_states(f, pairs, starts)
+        own = {params[n]: _first_of(self.tensors[n]) for n in self.kept}
+        return with_states(f, pairs, starts | {i: a for i, a in own.items() if a is not None})
 
     def check_variable(self, name: str, first: np.ndarray, taken: Type, after: Operand) -> None:
         """Unsupported where a variable has another type than its first value."""

@@ -84,19 +84,11 @@ class _Integers:
     def sequence(self, x: Value, time_major: bool) -> Value:
         """The outputs of all times."""
         g, layer = self.g, self.layer
-        start = self.unmarked(layer.h)
-        outputs, h, c = over_time(
-            g, self.inputs(timed(g, x, time_major)), start, layer.c, self.step
-        )
-        g.keep(STATES, self.unmarked(h))
+        steps = self.inputs(timed(g, x, time_major))
+        outputs, h, c = over_time(g, steps, layer.h, layer.c, self.step)
+        g.keep(STATES, h)
         g.keep(STATES + 1, c)
         return timed(g, outputs, time_major)
-
-    def unmarked(self, h: Value) -> Value:
-        """The output as it is kept, and back: its zero point is kept as 0, with which states
-        begin."""
-        zero = self.g.zero(self.g.tensor(STATES))
-        return self.g.call("bitwise_xor", h, self.g.known(zero, "int8")) if zero else h
 
     # ------------------------------------------------------------------------------ products
 
