@@ -14,10 +14,11 @@ from smelt.tir.nodes import Block, PrimFunc
 from smelt.tir.parser import parse
 from smelt.tir.schedule import Schedule
 
-from .cases import expected, matmul, operands, packed
+from .cases import expected, interpreted, matmul, operands, packed
 
 VNNI = "llvm -mtriple=x86_64-linux-gnu -mcpu=cascadelake"
 HASWELL = "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell"
+FOREST = "llvm -mtriple=x86_64-linux-gnu -mcpu=sierraforest"
 ARM = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod"
 I8MM = f"{ARM},+i8mm"
 
@@ -49,6 +50,8 @@ def found(func: PrimFunc, target: str) -> list[Fit]:
         (("uint8", "int8", "int32"), HASWELL, ""),
         (("uint8", "int8", "int16"), HASWELL, ""),
         (("int8", "int8", "int32"), VNNI, ""),
+        (("int8", "int8", "int32"), FOREST, "x86.avxvnniint8.vpdpbssd 8 4"),
+        (("uint8", "uint8", "int32"), FOREST, "x86.avxvnniint8.vpdpbuud 8 4"),
         (("int8", "int8", "int64"), ARM, ""),
         (("int8", "int8", "int32"), ARM, "arm.neon.sdot 4 4, arm.neon.sdot_lane 4 4"),
         (("int8", "int8", "int32"), I8MM,
@@ -98,6 +101,23 @@ def test_a_tile_is_found_and_does_its_part() -> None:
     a, b, c = args
     interpret(s.func, a, packed(b, fit.lanes, fit.group), c)
     np.testing.assert_array_equal(c, expected(func, args))
+
+
+@pytest.mark.parametrize("size", ["row", "4x2"])
+@pytest.mark.parametrize(
+    ("name", "target"), [("x86.avx512.vpdpbusd", VNNI), ("arm.neon.usdot", I8MM)]
+)
+def test_factors_change_places(name: str, target: str, size: str) -> None:
+    """A tile whose first factor is what the instruction takes second."""
+    (fit, *_) = [f for f in found(matmul(8, 32, 16, "int8", "uint8", "int32"), target)
+                 if f.instruction.name == name]  # fmt: skip
+    assert fit.swapped
+    tile = fit.tile() if size == "row" else fit.tile(4, 2)
+    assert tile.name == f"{name}.{size}_swapped"
+    assert [b.type for b in tile.desc.buffers] == ["int8", "uint8", "int32"]
+    args = operands(tile.desc, 3)
+    described = interpreted(tile.desc, args)
+    np.testing.assert_array_equal(interpreted(tile.impl, args)[2], described[2])
 
 
 def test_instructions_of_another_kind_have_no_tiles() -> None:

@@ -44,6 +44,8 @@ MNEMONICS = {
     "x86.sse.pmaddwd": r"vp(maddwd|dpwssd)\s.*xmm",
     "x86.avx2.vpmaddwd": r"vp(maddwd|dpwssd)\s.*ymm",
     "x86.avx512.vpmaddwd": r"vp(maddwd|dpwssd)\s.*zmm",
+    "x86.avxvnniint8.vpdpbssd": r"vpdpbssd\s.*ymm",
+    "x86.avxvnniint8.vpdpbuud": r"vpdpbuud\s.*ymm",
 }
 
 
@@ -76,7 +78,8 @@ def test_llvm_computes_what_the_interpreter_does(name: str) -> None:
 @pytest.mark.parametrize("name", X86)
 def test_llvm_selects_the_instruction(name: str) -> None:
     intrin = TensorIntrin.get(name)
-    cpu = "alderlake" if "avxvnni" in intrin.features else "cooperlake"
+    own = {"avxvnni": "alderlake", "avxvnniint8": "sierraforest"}
+    cpu = next((own[f] for f in intrin.features if f in own), "cooperlake")
     target = resolve(Target(f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu}"))
     text = ObjectCompiler(target).assembly(emit_module([lower(intrin.impl)]))
     for i in intrin.instructions:

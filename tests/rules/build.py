@@ -40,17 +40,17 @@ NCHW = (0, 1, 2, 3)
 
 
 def laid_out(func: PrimFunc, orders: Mapping[str, Order], between: Order = ()) -> PrimFunc:
-    """A program whose parameters have other layouts: `orders` lists dimensions, outermost first.
+    """A program whose buffers have other layouts: `orders` lists dimensions, outermost first.
 
-    between  the layout of the intermediate buffers of that rank
+    between  the layout of the other intermediate buffers of that rank
     """
     new: dict[Buffer, Buffer] = {}
     assert isinstance(func.body.block, Block)  # type: ignore[attr-defined]
-    for b in func.buffers:
+    own = func.body.block.alloc_buffers  # type: ignore[attr-defined]
+    for b in (*func.buffers, *own):
         if b.name in orders:
             new[b] = _strided(b, orders[b.name])
-    for b in func.body.block.alloc_buffers:  # type: ignore[attr-defined]
-        if between and b.rank == len(between):
+        elif between and b in own and b.rank == len(between):
             new[b] = _strided(b, between)
     params = tuple([new.get(p, p) if isinstance(p, Buffer) else p for p in func.params])
     return func.replace(params=params, body=replace_buffers(func.body, new))
@@ -120,21 +120,21 @@ def run_scheduled(
     sizes = sizes or {}
     flat = lower(sch.func)
     outputs = written(func)
-    given = iter(inputs)
-    programs = {w.makes[0]: w.func for w in preparations(sch)}
+    named = {b.name: b for b in func.buffers}
+    given = iter(handed(sch, inputs))
     args: list[Any] = [ctypes.byref(Host(None, BACKWARDS, None, None))]
     held: dict[Buffer, Memory] = {}
-    for n, (p, q) in enumerate(zip(func.params, sch.func.params, strict=True)):
-        if not isinstance(p, Buffer) or not isinstance(q, Buffer):
-            args.append(ctypes.c_int64(sizes[p.name]))
+    for q in sch.func.params:
+        if not isinstance(q, Buffer):
+            args.append(ctypes.c_int64(sizes[q.name]))
             continue
+        p = named.get(q.name, q)
         held[p] = Memory(q, sizes, align)
         if p not in outputs:
-            x = next(given)
-            held[p].view[...] = prepared(programs[n], x) if n in programs else x
+            held[p].view[...] = next(given)
         args.append(ctypes.c_void_p(held[p].flat.ctypes.data))
     spare = [
-        Memory(p, sizes, True) for p in flat.params[len(func.params) :] if isinstance(p, Buffer)
+        Memory(p, sizes, True) for p in flat.params[len(sch.func.params) :] if isinstance(p, Buffer)
     ]
     args += [ctypes.c_void_p(m.flat.ctypes.data) for m in spare]
     _call(flat, args)
@@ -146,11 +146,15 @@ def run_scheduled(
 def interpreted(sch: Schedule, *inputs: Array, shape: tuple[int, ...]) -> Array:
     """The result of a program under a schedule as the interpreter says it: its last parameter, of
     dense buffers."""
-    programs = {w.makes[0]: w.func for w in preparations(sch)}
-    given = [prepared(programs[n], x) if n in programs else x for n, x in enumerate(inputs)]
     result = np.zeros(shape, dt.to_numpy(sch.func.buffers[-1].type))
-    interpret(sch.func, *given, result)
+    interpret(sch.func, *handed(sch, inputs), result)
     return result
+
+
+def handed(sch: Schedule, inputs: Sequence[Array]) -> list[Array]:
+    """What a program under a schedule is handed for its inputs, and for what is made of them."""
+    made = {w.makes[0]: prepared(w.func, inputs[w.reads[0]]) for w in preparations(sch)}
+    return [v for _, v in sorted({**dict(enumerate(inputs)), **made}.items())]
 
 
 def prepared(program: PrimFunc, x: Array) -> Array:

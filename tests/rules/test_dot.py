@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import smelt
 from smelt import te
-from smelt.codegen.llvm import cpu_features, resolve
+from smelt.artifact import kernel
+from smelt.codegen.llvm import ObjectCompiler, cpu_features, resolve
+from smelt.codegen.llvm_text import emit_module
+from smelt.frontend.onnx import from_onnx
+from smelt.ir.instrument import PassTimingInstrument
+from smelt.ir.transform import PassContext
 from smelt.ir.types import tensor_type
+from smelt.pipeline import lower_program as lower
+from smelt.relax.interpret import interpret as interpreted_graph
 from smelt.rules.cpu import apply, plan
 from smelt.rules.cpu.program import Plan
 from smelt.target import Machine, Target, machine_of
@@ -22,15 +33,26 @@ from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule
 from smelt.topi.registry import Body, get_op
 
-from .build import NARROW, NHWC, ONE, Array, interpreted, laid_out, run
+from . import build
+from .build import NARROW, NHWC, Array, interpreted, laid_out, run
 
 OPERATORS = ("conv1d", "conv2d", "conv3d", "matmul")
 FLOATS = ("winograd2", "winograd4")
 BODIES = [(o, b) for o in OPERATORS for b in get_op(o).bodies if b.name not in FLOATS]
 NAMES = [f"{o}-{b.name}" for o, b in BODIES]
-ARM = machine_of(Target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76"), cores=2)
-PLAIN = machine_of(Target("llvm -mtriple=riscv64-linux-gnu"), cores=1)
-MACHINES = {"avx2": NARROW, "vnni": ONE, "arm": ARM, "plain": PLAIN}
+TARGETS = {
+    "vnni": "x86_64-linux-gnu -mcpu=znver5",
+    "sapphirerapids": "x86_64-linux-gnu -mcpu=sapphirerapids",
+    "znver4": "x86_64-linux-gnu -mcpu=znver4",
+    "alderlake": "x86_64-linux-gnu -mcpu=alderlake",
+    "sierraforest": "x86_64-linux-gnu -mcpu=sierraforest",
+    "arm": "aarch64-linux-gnu -mcpu=cortex-a76",
+    "i8mm": "aarch64-linux-gnu -mcpu=neoverse-v1",
+    "plain": "riscv64-linux-gnu",
+}
+MACHINES = {"avx2": NARROW} | {
+    name: machine_of(Target(f"llvm -mtriple={words}"), cores=2) for name, words in TARGETS.items()
+}
 TYPES = st.sampled_from(
     [("uint8", "int8"), ("int8", "int8"), ("uint8", "uint8"), ("int8", "uint8")]
 )
@@ -115,7 +137,7 @@ def scheduled(func: PrimFunc, machine: Machine, known: frozenset[str]) -> Schedu
     return apply(found, strict=True).schedule
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("machine", ["avx2", "vnni", "alderlake", "arm", "plain"])
 @pytest.mark.parametrize(("operator", "body"), BODIES, ids=NAMES)
 @given(data=st.data(), constant=st.booleans())
 @settings(max_examples=6, deadline=None)
@@ -147,10 +169,39 @@ USED = [
     ("avx2", "pairs", "uint8", "int8", "x86.avx2.vpmaddwd_s8"),
     ("avx2", "pairs", "int8", "uint8", "x86.avx2.vpmaddwd_u8"),
     ("vnni", "fours", "uint8", "int8", "x86.avx512.vpdpbusd"),
+    ("vnni", "fours", "int8", "uint8", "x86.avx512.vpdpbusd"),
     ("vnni", "pairs", "int8", "int8", "x86.avx512.vpmaddwd_s8"),
+    ("vnni", "fours_moved", "int8", "int8", "x86.avx512.vpdpbusd"),
+    ("vnni", "fours_moved", "uint8", "uint8", "x86.avx512.vpdpbusd"),
+    ("alderlake", "fours_moved", "int8", "int8", "x86.avxvnni.vpdpbusd"),
+    ("sierraforest", "fours", "int8", "int8", "x86.avxvnniint8.vpdpbssd"),
+    ("sierraforest", "fours", "uint8", "uint8", "x86.avxvnniint8.vpdpbuud"),
     ("arm", "fours", "int8", "int8", "arm.neon.sdot"),
     ("arm", "fours", "uint8", "uint8", "arm.neon.udot"),
+    ("arm", "fours_moved", "uint8", "int8", "arm.neon.sdot"),
+    ("arm", "fours_moved", "int8", "uint8", "arm.neon.udot"),
+    ("i8mm", "fours", "uint8", "int8", "arm.neon.usdot"),
+    ("i8mm", "fours", "int8", "uint8", "arm.neon.usdot"),
 ]
+
+
+def product(
+    operator: str, form: str, a: str, b: str, columns: int = 48
+) -> tuple[PrimFunc, dict[str, Any], Array, Array]:
+    """A product by a body, its attributes and operands; a convolution of channels-last images."""
+    rng = np.random.default_rng(7)
+    body = next(v for v in get_op(operator).bodies if v.name == form)
+    if operator == "matmul":
+        x, w = extremes(rng, (67, 85), a), extremes(rng, (85, columns), b)
+        attrs: dict[str, Any] = {"transpose_a": False, "transpose_b": False}
+    else:
+        x, w = extremes(rng, (1, 6, 5, 7), a), extremes(rng, (columns, 6, 3, 3), b)
+        attrs = {"strides": (2, 1), "pads": (1, 1, 1, 1), "dilations": (1, 1)}
+    attrs = get_op(operator).normalize({**attrs, "out_dtype": "int32"})
+    func = program(body, attrs, x, w)
+    if operator == "conv2d":
+        func = laid_out(func, dict.fromkeys(("x", "sums", "conv", "moved"), NHWC))
+    return func, attrs, x, w
 
 
 @pytest.mark.parametrize(("machine", "form", "a", "b", "instruction"), USED)
@@ -164,21 +215,99 @@ def test_instructions_sum(
     operand that is given at run time are not worth laying it out."""
     if form == "pairs" and not constant:
         return
-    rng = np.random.default_rng(7)
-    body = next(v for v in get_op(operator).bodies if v.name == form)
-    if operator == "matmul":
-        x, w = extremes(rng, (67, 85), a), extremes(rng, (85, 48), b)
-        attrs: dict[str, Any] = {"transpose_a": False, "transpose_b": False}
-    else:
-        x, w = extremes(rng, (1, 6, 5, 7), a), extremes(rng, (48, 6, 3, 3), b)
-        attrs = {"strides": (2, 1), "pads": (1, 1, 1, 1), "dilations": (1, 1)}
-    attrs = get_op(operator).normalize({**attrs, "out_dtype": "int32"})
-    func = program(body, attrs, x, w, epilogue=False)
-    if operator == "conv2d":
-        func = laid_out(func, {"x": NHWC, "conv": NHWC})
+    func, *_ = product(operator, form, a, b)
     sch = scheduled(func, MACHINES[machine], frozenset({"w"} if constant else ()))
     assert f'"{instruction}"' in script(sch.func)
     assert str(sch.trace).count("tensorize") == 1
+    done = 'precompute(block="offset")' in str(sch.trace)
+    assert done == (constant and form == "fours_moved")
+
+
+SIGNS = {"vpdpbusd": "us", "vpdpbssd": "ss", "vpdpbuud": "uu",
+         "usdot": "us", "sdot": "ss", "udot": "uu"}  # fmt: skip
+"""Whether the bytes that an instruction takes are signed, by the manuals: the first ones, then the
+second."""
+
+
+def spelled_out(text: str) -> str:
+    """LLVM text with dot products of four bytes as functions of plain arithmetic, so that they run
+    on any processor."""
+    found = re.findall(r"declare (<(\d+) x i32>) (@llvm\.[\w.]+)\(.*\)", text)
+    for kind, lanes, name in found:
+        count = int(lanes)
+        signs = next((v for k, v in SIGNS.items() if f".{k}." in name), None)
+        if signs is None:
+            continue
+        wide = f"<{4 * count} x i32>"
+        lines = [f"define internal {kind} @{name[6:]}({kind} %c0, <{4 * count} x i8> %a, "
+                 f"<{4 * count} x i8> %b) {{"]  # fmt: skip
+        for x, sign in zip("ab", signs, strict=True):
+            how = "sext" if sign == "s" else "zext"
+            lines.append(f"%w{x} = {how} <{4 * count} x i8> %{x} to {wide}")
+        lines.append(f"%p = mul {wide} %wa, %wb")
+        for e in range(4):
+            places = ", ".join([f"i32 {4 * n + e}" for n in range(count)])
+            lines.append(f"%e{e} = shufflevector {wide} %p, {wide} %p, <{count} x i32> <{places}>")
+            lines.append(f"%c{e + 1} = add {kind} %c{e}, %e{e}")
+        made = "\n".join([*lines, f"ret {kind} %c4", "}"])
+        text = re.sub(rf"declare .*{re.escape(name)}\(.*\)", made, text)
+        text = text.replace(f"{name}(", f"@{name[6:]}(")
+    return re.sub(r"^; needs.*\n", "", text, flags=re.MULTILINE)
+
+
+FOURS = [u for u in USED if u[1] != "pairs"]
+
+
+@pytest.mark.parametrize(("machine", "form", "a", "b", "instruction"), FOURS)
+@pytest.mark.parametrize(
+    ("operator", "constant"), [("matmul", True), ("matmul", False), ("conv2d", True)]
+)
+def test_operands_have_the_signs_of_the_instruction(
+    machine: str, form: str, a: str, b: str, instruction: str, constant: bool, operator: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The code that calls the instruction, run with arithmetic in place of it."""
+    func, attrs, x, w = product(operator, form, a, b)
+    texts = []
+
+    def emitted(funcs: list[PrimFunc]) -> str:
+        texts.append(spelled_out(emit_module(funcs)))
+        return texts[-1]
+
+    monkeypatch.setattr(build, "emit_module", emitted)
+    known = frozenset({"w"} if constant else ())
+    (found,) = run(func, x, w, machine=MACHINES[machine], constants=known)
+    assert f"{instruction.split('.')[-1]}." in texts[0]
+    np.testing.assert_array_equal(found, expected(operator, attrs, x, w))
+
+
+@pytest.mark.parametrize(
+    ("machine", "a", "b", "body", "wanted"),
+    [
+        ("sapphirerapids", "int8", "int8", "fours_moved", r"vpdpbusd\s.*%zmm"),
+        ("sapphirerapids", "int8", "uint8", "fours", r"vpdpbusd\s.*%zmm"),
+        ("znver4", "int8", "int8", "fours_moved", r"vpdpbusd\s.*%zmm"),
+        ("znver4", "uint8", "uint8", "fours_moved", r"vpdpbusd\s.*%zmm"),
+        ("alderlake", "int8", "int8", "fours_moved", r"\{vex\}\s+vpdpbusd\s.*%ymm"),
+        ("sierraforest", "int8", "int8", "fours", r"vpdpbssd\s.*%ymm"),
+        ("arm", "uint8", "int8", "fours_moved", r"sdot\s+v\d+\.4s"),
+        ("arm", "int8", "uint8", "fours_moved", r"udot\s+v\d+\.4s"),
+        ("i8mm", "int8", "uint8", "fours", r"usdot\s+v\d+\.4s"),
+    ],
+)
+def test_the_cheapest_body_is_the_instruction_of_each_processor(
+    machine: str, a: str, b: str, body: str, wanted: str
+) -> None:
+    plans = {}
+    for v in get_op("matmul").bodies:
+        func, *_ = product("matmul", v.name, a, b)
+        plans[v.name] = plan(func, MACHINES[machine], frozenset({"w"}))
+    best = min(plans, key=lambda name: plans[name].seconds)
+    assert best == body
+    sch = apply(plans[best], strict=True).schedule
+    target = resolve(Target(f"llvm -mtriple={TARGETS[machine]}"))
+    text = ObjectCompiler(target).assembly(emit_module([lower(sch.func)]))
+    assert re.search(wanted, text)
 
 
 def test_columns_that_fill_no_vector_are_summed_one_by_one() -> None:
@@ -223,3 +352,29 @@ def test_a_group_is_no_axis_of_other_types() -> None:
     y = get_op("matmul").fn(x, w, **get_op("matmul").normalize({}))
     sch = scheduled(create_prim_func([x, w, y], "kernel"), NARROW, frozenset({"w"}))
     assert "tensorize" not in str(sch.trace)
+
+
+def test_a_model_has_the_offsets_beside_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A convolution of int8 with a border and a bias, by moved numbers, here without an instruction
+    for them."""
+
+    def moved(spec: kernel.KernelSpec, plain: PrimFunc | None = None) -> list[Plan]:
+        found = plans(spec, plain)
+        return [p for p in found if p.body == "fours_moved"] or found
+
+    plans = kernel.plans
+    monkeypatch.setattr(kernel, "plans", moved)
+    rng = np.random.default_rng(3)
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 21]>
+    net (int8[1, 6, 9, 8] x) => (int32[1, 20, a, b] y) {
+        sums = ConvInteger <pads = [1, 0, 2, 1]> (x, w) y = Add (sums, bias)
+    }""")
+    constants = extremes(rng, (20, 6, 3, 3), "int8"), rng.integers(-9, 9, (20, 1, 1), np.int32)
+    for name, v in zip(("w", "bias"), constants, strict=True):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(v, name))
+    x = extremes(rng, (1, 6, 9, 8), "int8")
+    with PassContext(opt_level=3, instruments=[PassTimingInstrument()]):  # in this process
+        exe = smelt.compile(model)
+    (found,) = [k for k in exe.metadata["kernels"] if "conv" in k["name"]]
+    assert found["sketches"][0] == "fours_moved"
+    np.testing.assert_array_equal(exe(x).numpy(), interpreted_graph(from_onnx(model)["main"], x)[0])

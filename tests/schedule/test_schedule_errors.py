@@ -247,6 +247,7 @@ MEMORY: dict[str, Case] = {
     ),
     "precompute": (chain, lambda s: s.precompute("C")),
     "precompute_shared": (rows(SHARED), lambda s: s.precompute("B")),
+    "precompute_largest": (softmax, lambda s: s.precompute("top")),
     "localize": (chain, lambda s: s.localize("B")),
     "transform_block_layout": (
         matmul,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from smelt import te
+from smelt.artifact.constants import preparations
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import const
 from smelt.tir.interpret import interpret
@@ -344,3 +345,31 @@ for i in range(4):
     assert s.get_consumers("B") == ["B_1"]
     assert s.get_producers("B_1") == ["B"]
     assert s.get_output_blocks() == ["B", "B_1"]
+
+
+def test_sums_of_a_parameter_become_one_of_their_own() -> None:
+    """Behind those that are given; others go on to use the first, and may have it changed."""
+    x, w = te.placeholder((6, 5), name="X"), te.placeholder((5, 7), name="W")
+    k, r = te.reduce_axis((0, 5), "k"), te.reduce_axis((0, 5), "r")
+    total = te.compute((7,), lambda j: te.sum(w[r, j] * 2.0, axis=r), name="total")
+    twice = te.compute((7, 5), lambda j, i: w[i, j] * 3.0, name="twice")
+    y = te.compute((6, 7), lambda i, j: te.sum(x[i, k] * twice[j, k], axis=k), name="Y")
+    z = te.compute((6, 7), lambda i, j: y[i, j] - total[j], name="Z")
+    func = te.create_prim_func([x, w, z])
+    s = Schedule(func)
+    s.precompute("total")
+    s.precompute("twice")
+    assert [b.name for b in s.func.buffers] == ["X", "W", "total", "Z"]
+    again = Schedule(func)
+    Trace.from_text(str(s.trace)).apply(again)
+    assert script(again.func) == script(s.func)
+    first, second = preparations(s)
+    assert (first.reads, first.makes, second.reads, second.makes) == ((1,), (1,), (1,), (2,))
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, n).astype("float32") for n in ((6, 5), (5, 7)))
+    anew = [np.zeros(shape, "float32") for shape in ((7, 5), (7,))]
+    for p, made in zip((first, second), anew, strict=True):
+        interpret(p.func, b, made)
+    found = np.zeros((6, 7), "float32")
+    interpret(s.func, a, *anew, found)
+    np.testing.assert_array_equal(found, a @ b * 3 - 2 * b.sum(0))

@@ -83,10 +83,12 @@ def this_machine() -> Target:
 
 
 def preparations(sch: Schedule) -> tuple[Preparation, ...]:
-    """What a schedule wants done with parameters: what it has laid out anew."""
+    """What a schedule wants done with parameters: what it has laid out anew, or made of them."""
     relaid = sch.state.relaid
+    place = {b.name: n for n, b in enumerate(sch.func.buffers)}
     return tuple([
-        Preparation(_layout_program(sch.func.name, relaid[b.name], b), (n,), (n,))
+        Preparation(_layout_program(sch.func.name, relaid[b.name], b),
+                    (place[relaid[b.name].given.name],), (n,))
         for n, b in enumerate(sch.func.buffers)
         if b.name in relaid
     ])  # fmt: skip

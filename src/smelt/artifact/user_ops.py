@@ -6,7 +6,6 @@ and its text is the key of the compiled kernel.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -90,11 +89,12 @@ def prepare(
     if check:
         verify(sch.func)
         check_races(sch.func)
-    for b, known in itertools.zip_longest(plain.buffers, constants):
-        if b.name in sch.state.relaid and not known:
+    known = {b.name for b, c in zip(plain.buffers, constants, strict=False) if c}
+    for relaid in sch.state.relaid.values():
+        if relaid.given.name not in known:
             raise ScheduleError(
                 f"the schedule of {', '.join([o.name for o in with_rules])}: transform_layout of "
-                f"{b.name}, which is no constant: its order in memory is settled"
+                f"{relaid.given.name}, which is no constant: its order in memory is settled"
             )
     return Prepared(call_tir_group, plain, sch.func, str(sch.trace), preparations(sch))
 

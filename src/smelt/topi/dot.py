@@ -4,25 +4,67 @@ Processors multiply so many neighbouring numbers of two operands and add all pro
 32 bits. Both operands are laid out for that: what is summed is cut into groups, which are the last
 dimension of either, the last group filled up with zeros. Of pairs the first operand is of 16-bit
 words, of fours both are bytes. The result is the same number.
+
+Instructions for fours want certain signs. Where the first operand's is another one, its numbers are
+moved by 128, and what that adds to the sums is taken off again:
+
+    sum a w  =  sum (a + 128) w  -  128 sum w        int8 as uint8; the other way round, + 128 sum w
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from smelt.ir.build import all_of, ceildiv, if_then_else, value_of
-from smelt.ir.expr import Expr, cast
+from smelt.ir.build import all_of, call, ceildiv, if_then_else, value_of
+from smelt.ir.expr import Expr, ExprLike, cast, const
 from smelt.ir.types import TensorType
 from smelt.te.tensor import Tensor, reduce_axis
+from smelt.tir.nodes import IterVar
 
 from . import common
 from .conv import CONVOLUTIONS, Window, kernel_axes
 from .registry import Attrs, get_op
 
-_FORMS = {"pairs": (2, "int16"), "fours": (4, "")}
-"""By name of a body: how many products go to a sum, and the type of the first operand; "": its own.
-The second one, the weights, stays as it is."""
+
+class Form(NamedTuple):
+    """How a body reads the first operand; the second one, the weights, stays as it is.
+
+    group  how many products go to a sum
+    to     the type of the first operand; "": its own
+    moved  whether its numbers are moved by 128, to the type of the other sign
+    """
+
+    group: int
+    to: str = ""
+    moved: bool = False
+
+    def read(self, value: Expr) -> Expr:
+        """A number of the first operand."""
+        if not self.moved:
+            return cast(self.to or value.dtype, value)
+        flipped = call("bitwise_xor", cast("uint8", value), const(128, "uint8"))
+        return cast("int8" if value.dtype == "uint8" else "uint8", flipped)
+
+    def zero(self, given: str) -> Expr:
+        """What stands for 0 of the first operand, of a type."""
+        return self.read(const(0, given))
+
+    def offset(
+        self, given: str, shape: Sequence[ExprLike], weight: Callable[..., Expr],
+        axes: Sequence[IterVar],
+    ) -> Tensor:  # fmt: skip
+        """What has to be added to sums of moved numbers.
+
+        given   the type of the first operand
+        shape   of the result, whose indices `weight` takes: a weight at a step of the reduction
+        """
+        by = 128 if given == "uint8" else -128
+        return common.sum_over(shape, lambda *i: cast("int32", weight(*i)) * by, axes, "offset")
+
+
+_FORMS = {"pairs": Form(2, "int16"), "fours": Form(4), "fours_moved": Form(4, moved=True)}
+"""By name of a body."""
 
 
 def sums_bytes(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
@@ -34,16 +76,21 @@ def sums_bytes(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
     return narrow and attrs.get("groups", 1) == 1 and min(len(a.shape), len(b.shape)) >= 2
 
 
-def filled(inside: Sequence[Expr], value: Expr, extent: Expr, group: int, k: Expr) -> Expr:
-    """A value, and 0 outside of the operand and in the rest of the last group."""
+def filled(
+    inside: Sequence[Expr], value: Expr, extent: Expr, group: int, k: Expr,
+    outside: Expr | None = None,
+) -> Expr:  # fmt: skip
+    """A value, and another one (None: 0) outside of the operand and in the rest of the last
+    group."""
     whole = value_of(extent % group) == 0
     conditions = [*inside, *([] if whole else [k < extent])]
-    zero = common.number(0, value.dtype)
-    return if_then_else(all_of(conditions), value, zero) if conditions else value
+    other = common.number(0, value.dtype) if outside is None else outside
+    return if_then_else(all_of(conditions), value, other) if conditions else value
 
 
-def _conv(x: Tensor, w: Tensor, group: int, to: str, attrs: Attrs) -> Tensor:
+def _conv(x: Tensor, w: Tensor, form: Form, attrs: Attrs) -> Tensor:
     """A convolution: image [n, h..., c], filters [kh..., c / group, o, group]."""
+    group = form.group
     window = Window(
         len(x.shape) - 2, w.shape[2:], attrs["strides"], attrs["pads"], attrs["dilations"]
     )
@@ -55,7 +102,7 @@ def _conv(x: Tensor, w: Tensor, group: int, to: str, attrs: Attrs) -> Tensor:
         *y, c = place
         at = [v - b for v, b in zip(y, window.begin, strict=True)]
         inside = [window.guards(at, size)] if window.padded else []
-        return filled(inside, cast(to or x.dtype, x[(n, c, *at)]), depth, group, c)
+        return filled(inside, form.read(x[(n, c, *at)]), depth, group, c, form.zero(x.dtype))
 
     def filters(*place: Expr) -> Expr:
         *tap, c, o, e = place
@@ -76,11 +123,19 @@ def _conv(x: Tensor, w: Tensor, group: int, to: str, attrs: Attrs) -> Tensor:
         return cast("int32", seen) * cast("int32", weights[(*tap, c.var, o, e.var)])
 
     shape = (x.shape[0], w.shape[0], *window.result(size))
-    return common.sum_over(shape, product, [*taps, c, e], "conv")
+    if not form.moved:
+        return common.sum_over(shape, product, [*taps, c, e], "conv")
+    sums = common.sum_over(shape, product, [*taps, c, e], "sums")
+    own, channel = kernel_axes(w.shape[2:]), reduce_axis((0, depth), "c")
+    offset = form.offset(
+        x.dtype, shape[1:2], lambda o: w[(o, channel.var, *[t.var for t in own])], [channel, *own]
+    )
+    return common.tensor(shape, lambda n, o, *y: sums[(n, o, *y)] + offset[o], "conv")
 
 
-def _matmul(a: Tensor, b: Tensor, group: int, to: str, attrs: Attrs) -> Tensor:
+def _matmul(a: Tensor, b: Tensor, form: Form, attrs: Attrs) -> Tensor:
     """A product of matrices: rows [..., m, k], columns [..., k / group, n, group]."""
+    group = form.group
     turned = attrs["transpose_a"], attrs["transpose_b"]
     m, depth = (a.shape[-1], a.shape[-2]) if turned[0] else a.shape[-2:]
     n = b.shape[-2] if turned[1] else b.shape[-1]
@@ -90,13 +145,15 @@ def _matmul(a: Tensor, b: Tensor, group: int, to: str, attrs: Attrs) -> Tensor:
     def row(*place: Expr) -> Expr:
         *outer, i, k = place
         value = a[(*outer, *((k, i) if turned[0] else (i, k)))]
-        return filled([], cast(to or a.dtype, value), depth, group, k)
+        return filled([], form.read(value), depth, group, k, form.zero(a.dtype))
+
+    def weight(outer: Sequence[Expr], k: Expr, j: Expr) -> Expr:
+        return b[(*outer, *((j, k) if turned[1] else (k, j)))]
 
     def column(*place: Expr) -> Expr:
         *outer, g, j, e = place
         k = g * group + e
-        value = b[(*outer, *((j, k) if turned[1] else (k, j)))]
-        return filled([], value, depth, group, k)
+        return filled([], weight(outer, k, j), depth, group, k)
 
     rows = common.tensor((*a.shape[:-2], m, groups * group), row, "rows")
     columns = common.tensor((*b.shape[:-2], groups, n, group), column, "columns")
@@ -113,14 +170,23 @@ def _matmul(a: Tensor, b: Tensor, group: int, to: str, attrs: Attrs) -> Tensor:
         right = columns[(*lead(b, outer), k.var, j, e.var)]
         return cast("int32", left) * cast("int32", right)
 
-    return common.sum_over((*batch, m, n), product, [k, e], "matmul")
+    if not form.moved:
+        return common.sum_over((*batch, m, n), product, [k, e], "matmul")
+    sums = common.sum_over((*batch, m, n), product, [k, e], "sums")
+    step = reduce_axis((0, depth), "s")
+    offset = form.offset(
+        a.dtype, (*b.shape[:-2], n), lambda *i: weight(i[:-1], step.var, i[-1]), [step]
+    )
+
+    def moved(*place: Expr) -> Expr:
+        return sums[place] + offset[(*lead(b, place[:-2]), place[-1])]
+
+    return common.tensor((*batch, m, n), moved, "matmul")
 
 
-def _enter(name: str, made: Callable[[Tensor, Tensor, int, str, Attrs], Tensor], form: str) -> None:
-    group, to = _FORMS[form]
-
+def _enter(name: str, made: Callable[[Tensor, Tensor, Form, Attrs], Tensor], form: str) -> None:
     def body(a: Tensor, b: Tensor, **attrs: Any) -> Tensor:
-        return made(a, b, group, to, attrs)
+        return made(a, b, _FORMS[form], attrs)
 
     body.__name__ = form
     get_op(name).implements(sums_bytes)(body)

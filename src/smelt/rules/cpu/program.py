@@ -398,10 +398,10 @@ def _handed_on(sch: Schedule, blocks: Sequence[str]) -> list[str]:
 def _precomputed(sch: Schedule, constants: Collection[str]) -> Schedule:
     """The program without what is made of constants alone: that is when the model is compiled."""
     looked = sch.copy()
-    for b in looked.get_child_blocks("root"):
-        info = block_info(looked, b)
+    blocks = {str(b): block_info(looked, b) for b in looked.get_child_blocks("root")}
+    for b, info in sorted(blocks.items(), key=lambda v: not v[1].reduce):  # of what is as given
         read = {x.buffer.name for x in info.reads}
-        if info.reduce or len(read) != 1 or not read <= set(constants):
+        if len(read) != 1 or not read <= set(constants):
             continue
         tried = sch.copy()
         try:

@@ -177,7 +177,7 @@ def by_instruction(roles: Roles, machine: Machine, packed: bool) -> Roles:
     found = [
         f
         for f in fitting(block, machine.arch, machine.dot)
-        if f.group == group and not f.swapped and f.instruction.llvm is not None
+        if f.group == group and f.picks_nothing and f.instruction.llvm is not None
         and f.lanes > 1 and f.lanes <= machine.lanes(4) and columns % f.lanes == 0
     ]  # fmt: skip
     return replace(roles, dot=last, fit=found[0]) if found else roles

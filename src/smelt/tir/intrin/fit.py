@@ -24,9 +24,15 @@ class Fit(NamedTuple):
     group: int
     swapped: bool
 
+    @property
+    def picks_nothing(self) -> bool:
+        """Whether the instruction multiplies groups that stand at one place in both vectors."""
+        return self.instruction.update is not None and self.instruction.update.form == "each"
+
     def tile(self, rows: int = 0, vectors: int = 1) -> TensorIntrin:
-        """A tile of it for `Schedule.tensorize`; see `MultiplyAdd.tile`."""
-        return TensorIntrin.get(self.instruction.tile_name(rows, vectors))
+        """A tile of it for `Schedule.tensorize`, whose A is the block's first factor; see
+        `MultiplyAdd.tile`."""
+        return TensorIntrin.get(self.instruction.tile_name(rows, vectors, self.swapped))
 
 
 def fitting(block: nodes.Block, arch: str, features: Collection[str]) -> list[Fit]:

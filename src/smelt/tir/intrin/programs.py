@@ -98,13 +98,17 @@ class MultiplyAdd:
         lines = f"r[{at}] = c[{at}]", f"for k in range({k}):", f"    r[{at}] = r[{at}] + {product}"
         return [indent + line for line in lines]
 
-    def tile(self, instruction: str, rows: int = 0, vectors: int = 1) -> tuple[str, str]:
+    def tile(
+        self, instruction: str, rows: int = 0, vectors: int = 1, swapped: bool = False
+    ) -> tuple[str, str]:
         """The description of a tile that the instruction of a name adds to, and how it does it.
 
         rows, vectors  a tile of `rows` times `vectors * lanes` elements that stay in registers;
                        without rows: what one instruction does
+        swapped        whether the tile's A is what the instruction takes as b; where a lane of b
+                       is picked, it is
         """
-        swapped = self.form == "picked" and self.group > 1  # the tile's A is where a lane is picked
+        swapped = swapped or (self.form == "picked" and self.group > 1)
         types = (self.b, self.a, self.result) if swapped else (self.a, self.b, self.result)
         t = self._tile(rows, vectors)
         params = [declared(n, d, *s) for n, d, s in zip("ABC", types, t.shapes, strict=True)]
@@ -117,7 +121,9 @@ class MultiplyAdd:
         lines.append(f"        C[{t.at}] = C[{t.at}] + {product}")
         made = f'C[{t.place}] = T.call_instruction("{dt.vector(self.result, self.lanes)}", '
         made += f'"{instruction}", C[{t.place}], '
-        updates = [f"{made}{', '.join(o)})" for o in t.operands]
+        turn = swapped and self.form != "picked"  # whose operands stand in order already
+        operands = [o[::-1] if turn else o for o in t.operands]
+        updates = [f"{made}{', '.join(o)})" for o in operands]
         if t.in_registers:
             loops = f"for i in T.unroll({rows}):", f"    for j in T.unroll({vectors}):"
             updates = [*loops, *[f"        {u}" for u in updates]]

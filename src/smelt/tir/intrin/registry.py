@@ -149,18 +149,19 @@ class Instruction:
         """The type of its value."""
         return _value_type(self.result)
 
-    def tile(self, rows: int = 0, vectors: int = 1) -> tuple[str, str]:
+    def tile(self, rows: int = 0, vectors: int = 1, swapped: bool = False) -> tuple[str, str]:
         """The texts of a `TensorIntrin`, description and implementation, of a tile it adds to.
 
-        rows, vectors  see `MultiplyAdd.tile`
+        rows, vectors, swapped  see `MultiplyAdd.tile`
         """
         if self.update is None:
             raise ScheduleError(f"{self.name} is no sum of products: its tiles are written by hand")
-        return self.update.tile(self.name, rows, vectors)
+        return self.update.tile(self.name, rows, vectors, swapped)
 
-    def tile_name(self, rows: int = 0, vectors: int = 1) -> str:
+    def tile_name(self, rows: int = 0, vectors: int = 1, swapped: bool = False) -> str:
         """The name under which `TensorIntrin.get` finds such a tile."""
-        return f"{self.name}.{f'{rows}x{vectors}' if rows else _ROW}"
+        size = f"{rows}x{vectors}" if rows else _ROW
+        return f"{self.name}.{size}{_SWAPPED if swapped else ''}"
 
     def __call__(self, *args: ExprLike) -> Call:
         """A call; operands of another type are an error."""
@@ -291,20 +292,23 @@ class TensorIntrin:
         return f"TensorIntrin({self.name!r})"
 
 
-_ROW = "row"
-"""The last part of the name of a tile that is one instruction."""
+_ROW, _SWAPPED = "row", "_swapped"
+"""The last part of the name of a tile that is one instruction, and the end of those whose factors
+change places."""
 
 
 def _enter_tile(name: str) -> None:
     """Make a tile of an instruction known, where the name is that of one."""
-    made, _, size = name.rpartition(".")
-    found = INSTRUCTIONS.get(made)
+    made, _, form = name.rpartition(".")
+    found, size = INSTRUCTIONS.get(made), form.removesuffix(_SWAPPED)
     if found is None or found.update is None:
         return
+    swapped = size != form
     if size == _ROW:
-        TensorIntrin.register(name, *found.tile())
+        TensorIntrin.register(name, *found.tile(swapped=swapped))
     elif match := re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", size):
-        TensorIntrin.register(name, *found.tile(*map(int, match.groups())))
+        rows, vectors = map(int, match.groups())
+        TensorIntrin.register(name, *found.tile(rows, vectors, swapped))
 
 
 _Made = TypeVar("_Made", Instruction, TensorIntrin)

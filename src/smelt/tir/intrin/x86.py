@@ -40,9 +40,10 @@ def _register_fma(name: str, bits: int, feature: str, dtype: str) -> None:
 def _register_dot(
     name: str, bits: int, features: tuple[str, ...], mnemonic: str, a: str, b: str, avx: str = ""
 ) -> None:
-    """vpdpbusd (groups of four bytes) or vpdpwssd (pairs of 16-bit words)."""
+    """vpdpb...d (groups of four bytes) or vpdpwssd (pairs of 16-bit words)."""
     lanes = bits // 32
-    group = 4 if a == "uint8" else 2
+    group = 32 // dt.bits(a)
+    llvm = "avx2" if "avxvnniint8" in features else "avx512"
     mm, si = f"_mm{bits}", f"si{bits}"
 
     def load(p: str) -> str:
@@ -52,7 +53,7 @@ def _register_dot(
         name,
         dot(lanes, group, a, b),
         features=features,
-        llvm=f"llvm.x86.avx512.{mnemonic}.{bits}",
+        llvm=f"llvm.x86.{llvm}.{mnemonic}.{bits}",
         c=f"{mm}_storeu_{si}((void *)r, "
         f"{mm}_{mnemonic.removeprefix('vp')}{avx}_epi32({load('c')}, {load('a')}, {load('b')}));",
         source=f"{_SDM}{mnemonic.upper()}",
@@ -103,6 +104,9 @@ _register_dot("x86.avx512.vpdpbusd", 512, _VNNI, "vpdpbusd", "uint8", "int8")
 _register_dot("x86.avx512.vpdpwssd", 512, _VNNI, "vpdpwssd", "int16", "int16")
 _register_dot("x86.avx512vl.vpdpbusd", 256, _VL, "vpdpbusd", "uint8", "int8")
 _register_dot("x86.avxvnni.vpdpbusd", 256, ("avxvnni",), "vpdpbusd", "uint8", "int8", "_avx")
+for _kind, _a, _b in (("ss", "int8", "int8"), ("uu", "uint8", "uint8")):
+    _name = f"vpdpb{_kind}d"
+    _register_dot(f"x86.avxvnniint8.{_name}", 256, ("avxvnniint8",), _name, _a, _b)
 for _suffix, _b, _widen in (
     ("", "int16", ""), ("_s8", "int8", "cvtepi8_epi16"), ("_u8", "uint8", "cvtepu8_epi16")
 ):  # fmt: skip
@@ -187,6 +191,8 @@ _tiles("x86.avx512.vpdpwssd", "x86.avx512.vnni_dot_16x2_i16")
 _tiles("x86.avx512.vdpbf16ps", "x86.avx512.bf16_dot_16x2")
 _tiles("x86.avx512vl.vpdpbusd", "x86.avx512vl.vnni_dot_8x4")
 _tiles("x86.avxvnni.vpdpbusd", "x86.avxvnni.vnni_dot_8x4")
+for _kind in ("ss", "uu"):
+    _tiles(f"x86.avxvnniint8.vpdpb{_kind}d", f"x86.avxvnniint8.vnni_dot_{_kind}_8x4")
 
 
 def _digits(instruction: str, pairs: str, lanes: int) -> None:
