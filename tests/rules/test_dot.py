@@ -56,6 +56,7 @@ MACHINES = {"avx2": NARROW} | {
 TYPES = st.sampled_from(
     [("uint8", "int8"), ("int8", "int8"), ("uint8", "uint8"), ("int8", "uint8")]
 )
+COLUMNS = (1, 3, 4, 8, 10, 16, 21, 24, 33)
 AVX2 = {"avx2", "fma"} <= {*cpu_features(resolve(Target("llvm -mcpu=native")))}
 
 
@@ -74,7 +75,7 @@ def cases(draw: Any, operator: str, three: bool = False) -> tuple[dict[str, Any]
     rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
     few = st.integers(1, 5)
     if operator == "matmul":
-        m, k, n = draw(few), draw(st.integers(1, 13)), draw(st.sampled_from([3, 4, 8, 16, 24]))
+        m, k, n = draw(few), draw(st.integers(1, 13)), draw(st.sampled_from(COLUMNS))
         turned = draw(st.booleans()), draw(st.booleans())
         batch = draw(st.sampled_from([((), ()), ((2,), ()), ((2,), (2,)), ((3, 1), (2,))]))
         x = extremes(rng, (*batch[0], *((k, m) if turned[0] else (m, k))), a)
@@ -91,7 +92,7 @@ def cases(draw: Any, operator: str, three: bool = False) -> tuple[dict[str, Any]
         max(draw(st.integers(1, 6)), (t - 1) * d + 1 - p - q)
         for t, d, p, q in zip(kernel, dilations, pads[:rank], pads[rank:], strict=True)
     ]
-    c, o = draw(st.integers(1, 9)), draw(st.sampled_from([3, 4, 8, 16, 24]))
+    c, o = draw(st.integers(1, 9)), draw(st.sampled_from(COLUMNS))
     x = extremes(rng, (draw(st.integers(1, 2)), c, *size), a)
     w = extremes(rng, (o, c, *kernel), b)
     attrs = {"strides": strides, "pads": pads, "dilations": dilations, "out_dtype": "int32"}
@@ -310,12 +311,36 @@ def test_the_cheapest_body_is_the_instruction_of_each_processor(
     assert re.search(wanted, text)
 
 
-def test_columns_that_fill_no_vector_are_summed_one_by_one() -> None:
-    body = next(v for v in get_op("matmul").bodies if v.name == "pairs")
-    x, w = np.ones((4, 6), "uint8"), np.ones((6, 7), "int8")
-    attrs = get_op("matmul").normalize({"out_dtype": "int32"})
-    sch = scheduled(program(body, attrs, x, w), NARROW, frozenset({"w"}))
-    assert "tensorize" not in str(sch.trace)
+@pytest.mark.parametrize(("machine", "form", "a", "b", "instruction"), USED)
+@pytest.mark.parametrize(
+    ("operator", "columns"), [("matmul", 10), ("matmul", 21), ("conv2d", 21), ("conv2d", 255)]
+)
+def test_columns_that_fill_no_vector_are_filled_up(
+    machine: str, form: str, a: str, b: str, instruction: str, operator: str, columns: int
+) -> None:
+    """Of constant weights; those that are given at run time are summed one by one."""
+    func, attrs, x, w = product(operator, form, a, b, columns)
+    given = scheduled(func, MACHINES[machine], frozenset())
+    assert "tensorize" not in str(given.trace)
+    sch = scheduled(func, MACHINES[machine], frozenset({"w"}))
+    assert str(sch.trace).count("tensorize") == 1
+    assert f'"{instruction}"' in script(sch.func)
+    if operator == "matmul" and columns < 30:
+        wanted = expected(operator, attrs, x, w)
+        np.testing.assert_array_equal(interpreted(sch, x, w, shape=wanted.shape), wanted)
+
+
+@pytest.mark.parametrize(
+    ("machine", "columns", "lanes"),
+    [("avx2", 4, 4), ("avx2", 5, 8), ("avx2", 12, 8), ("avx2", 24, 8), ("sapphirerapids", 8, 8),
+     ("sapphirerapids", 24, 16), ("sapphirerapids", 1000, 16), ("znver4", 24, 8),
+     ("znver4", 48, 16), ("arm", 12, 4), ("arm", 10, 4)],
+)  # fmt: skip
+def test_vectors_hold_the_columns_in_the_least_time(machine: str, columns: int, lanes: int) -> None:
+    form = "pairs" if machine == "avx2" else "fours"
+    func, *_ = product("matmul", form, "int8" if machine == "arm" else "uint8", "int8", columns)
+    sch = scheduled(func, MACHINES[machine], frozenset({"w"}))
+    assert re.findall(r'call_instruction\("int32x(\d+)"', script(sch.func)) == [str(lanes)]
 
 
 def test_other_types_have_one_body() -> None:

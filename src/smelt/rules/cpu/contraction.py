@@ -31,7 +31,7 @@ from smelt.tir.script_ops import TASKS
 
 from .analysis import block_info, certain, guess, power
 from .loops import EDGES, copy_out, in_registers, parallelize, tasks_of, write_out, write_out_sums
-from .panels import PACK_STEPS, PARTS, SPREAD, ask_ahead, pack
+from .panels import PACK_STEPS, PARTS, SPREAD, ask_ahead, pack, round_columns
 from .roles import (
     Axes,
     Roles,
@@ -99,7 +99,9 @@ class Contraction:
         if isinstance(roles, str):
             return Refusal(roles)
         packed = roles.plain and roles.b.buffer.name in site.constants
-        return ContractionSpace(site, by_instruction(roles, site.machine, packed))
+        state = site.schedule.state
+        whole = state.scope(state.realize(site.anchor)).block.name == "root"
+        return ContractionSpace(site, by_instruction(roles, site.machine, packed, packed and whole))
 
 
 class ContractionSpace(Space):
@@ -451,6 +453,9 @@ class ContractionSpace(Space):
         flat, rows, vectors = decision["flat"], decision["rows"], decision["vectors"]
         wide = vectors * self.lanes
         joined = self.row_groups[:flat][::-1]
+        epilogue = site.epilogue
+        if roles.fit is not None and self.columns % self.lanes:
+            epilogue = round_columns(sch, name, roles, epilogue)
         axes = normalize(sch, name, roles, joined)
         if decision["steps"]:
             self._build_in_blocks(sch, axes, decision)
@@ -460,7 +465,7 @@ class ContractionSpace(Space):
             copies = pack(sch, site.anchor, roles, wide, self.lanes, copied)
             for loop in copies if decision["chunks"] else ():
                 sch.parallel(loop)
-        epilogue = in_registers(sch, name, site.epilogue)
+        epilogue = in_registers(sch, name, epilogue)
         normalize_result(sch, name, roles, epilogue, joined)
         j_o, *inner = sch.split(axes.vector, [None, vectors, self.lanes])
         tiled = list(axes.rows)

@@ -64,6 +64,22 @@ def pack(
     return [] if copy is None else _copy(sch, copy, [*kept, *inner], at, panel, lanes)
 
 
+def round_columns(sch: Schedule, anchor: str, roles: Roles, epilogue: str | None) -> str:
+    """Sum as many columns as fill vectors of an instruction, those that a constant B has not of
+    zeros; the block that takes the others from there."""
+    assert roles.fit is not None
+    before = set(sch.get_child_blocks("root"))
+    lanes = [roles.fit.lanes if i is roles.vector else 1 for i in roles.info.block.iter_vars]
+    sch.pad_einsum(anchor, lanes)
+    made = [b for b in sch.get_child_blocks("root") if b not in before]
+    rounded, taken = [str(b) for b in made]
+    sch.precompute(rounded)
+    if epilogue is None:
+        return taken
+    sch.compute_inline(taken)
+    return epilogue
+
+
 def _as_one(
     roles: Roles, dims: Sequence[Expr]
 ) -> tuple[Callable[..., list[Expr]], tuple[Expr, ...]]:

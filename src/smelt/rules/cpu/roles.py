@@ -160,16 +160,17 @@ def roles_of(sch: Schedule, info: BlockInfo) -> Roles | str:
     return Roles(info, a, b, batch, rows, columns, wide, vector, analyzer, group, divided)
 
 
-def by_instruction(roles: Roles, machine: Machine, packed: bool) -> Roles:
+def by_instruction(roles: Roles, machine: Machine, packed: bool, rounded: bool) -> Roles:
     """The same with the instruction that sums along the last axis of the reduction, where there is
-    one: the widest whose vectors the columns fill.
+    one: that whose vectors hold the columns in the least time, the widest of equals.
 
-    packed  whether B may be laid out anew; else groups of neighbouring columns are neighbours
+    packed   whether B may be laid out anew; else groups of neighbouring columns are neighbours
+    rounded  whether there may be more columns than B has; else they fill vectors
     """
     *_, last = roles.info.reduce
     group = value_of(last.dom.extent)
     along = [step_of(x, last.var, roles.analyzer) for x in (roles.a, roles.b)]
-    columns = value_of(roles.vector.dom.extent) or 0
+    columns = value_of(roles.vector.dom.extent) or 1
     beside = packed or step_of(roles.b, roles.vector.var, roles.analyzer) == group
     if along != [1, 1] or not beside or roles.wide or not roles.as_given:
         return roles
@@ -178,9 +179,14 @@ def by_instruction(roles: Roles, machine: Machine, packed: bool) -> Roles:
         f
         for f in fitting(block, machine.arch, machine.dot)
         if f.group == group and f.picks_nothing and f.instruction.llvm is not None
-        and f.lanes > 1 and f.lanes <= machine.lanes(4) and columns % f.lanes == 0
+        and f.lanes > 1 and f.lanes <= machine.lanes(4) and (rounded or columns % f.lanes == 0)
     ]  # fmt: skip
-    return replace(roles, dot=last, fit=found[0]) if found else roles
+
+    def wasted(f: Fit) -> tuple[int, int]:
+        vectors = -(-columns // f.lanes)
+        return vectors * max(4 * f.lanes, machine.unit_bytes), vectors * f.lanes
+
+    return replace(roles, dot=last, fit=min(found, key=wasted)) if found else roles
 
 
 def _divided(info: BlockInfo, a: BufferLoad, b: BufferLoad) -> Divided | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir.build import is_const
-from smelt.ir.expr import Add, Var
+from smelt.ir.expr import Add, Expr, Var
 from smelt.ir.walk import substitute
+from smelt.tir.rewrite import Rewriter
 
 from .. import nodes
 from .combiner import read_update
@@ -48,9 +49,9 @@ class PrecomputePrimitives(Base):
                     v_1, w_1 = T.axis.remap("SS", [i_1, j_1])
                     C[v_1, w_1] = A[v_1, w_1] + 1.0
         Needs   a complete block that makes every element of an intermediate buffer of one
-                parameter, which is dense, nothing else uses and no step has laid out anew. Or a
-                block that sums: others may use the parameter then, since the sums become one of
-                their own, behind those that are given.
+                parameter, which is dense and nothing else uses. Or a block that sums: others may
+                use the parameter then, since the sums become one of their own, behind those that
+                are given.
         """
         s, b = self._at(block)
         store = require_store(s, b)
@@ -65,12 +66,34 @@ class PrecomputePrimitives(Base):
         at = tuple([Var(f"i{k}") for k in range(made.rank)])
         own = [i.var for i in b.block.iter_vars if i.kind != "reduce"]
         value = substitute(value, dict(zip(own, at, strict=True)))
+        before = s.relaid.get(given.name)
+        if before is not None:
+            if before.value is None or isinstance(before.value, nodes.Reduce):
+                s.fail(f"{given.name} holds sums, or it is not known what", mark={b: "reads it"},
+                       legal="a parameter whose elements are those that were given, moved")  # fmt: skip
+            value = _Followed(given, before.at, before.value).expr(value)
         root = next(x for x in nodes.walk(s.func.body)
                     if isinstance(x, nodes.Block) and made in x.alloc_buffers)  # fmt: skip
         s.replace({b: None, root: releasing(made)})
         replace_buffer(s, made, new)
         s.set_func(s.func.replace(params=_parameters(s.func, given, new)))
-        s.relaid = {**s.relaid, new.name: Relaid(given, at, value)}
+        first = given if before is None else before.given
+        s.relaid = {**s.relaid, new.name: Relaid(first, at, value)}
+
+
+class _Followed(Rewriter):
+    """Puts what was given in place of a parameter that steps have made of it."""
+
+    def __init__(self, now: nodes.Buffer, at: Sequence[Var], held: Expr) -> None:
+        super().__init__()
+        self.now, self.at, self.held = now, at, held
+
+    def visit_expr(self, e: Expr) -> Expr:
+        """An element of the parameter as an expression of the one that was given."""
+        new = super().visit_expr(e)
+        if isinstance(new, nodes.BufferLoad) and new.buffer is self.now:
+            return substitute(self.held, dict(zip(self.at, new.indices, strict=True)))
+        return new
 
 
 def _parameters(
@@ -105,14 +128,13 @@ def _only_parameter(
     shared  whether others may use it
     """
     read = list(dict.fromkeys([x.buffer for x in b.block.reads if x.buffer is not made]))
-    legal = "a block of one parameter, as it was given"
+    legal = "a block of one parameter, which is dense"
     if len(read) != 1 or read[0] not in s.func.buffers:
         names = ", ".join([x.name for x in read]) or "nothing"
         s.fail(f"{b.block.name} reads {names}", mark={b: "reads"}, legal=legal)
     (given,) = read
-    if given.name in s.relaid or given.strides:
-        what = "is laid out anew already" if given.name in s.relaid else "has strides"
-        s.fail(f"{given.name} {what}", mark={b: "reads it"}, legal=legal)
+    if given.strides:
+        s.fail(f"{given.name} has strides", mark={b: "reads it"}, legal=legal)
     users: Sequence[nodes.BlockRealize] = [
         r for r in s.index.blocks.values()
         if r is not b and r.block.name != "root"
