@@ -92,10 +92,13 @@ def cases(draw: Any, operator: str, three: bool = False) -> tuple[dict[str, Any]
         max(draw(st.integers(1, 6)), (t - 1) * d + 1 - p - q)
         for t, d, p, q in zip(kernel, dilations, pads[:rank], pads[rank:], strict=True)
     ]
-    c, o = draw(st.integers(1, 9)), draw(st.sampled_from(COLUMNS))
-    x = extremes(rng, (draw(st.integers(1, 2)), c, *size), a)
-    w = extremes(rng, (o, c, *kernel), b)
-    attrs = {"strides": strides, "pads": pads, "dilations": dilations, "out_dtype": "int32"}
+    groups = draw(st.sampled_from([1, 1, 2, 3])) if not three else 1
+    least = 1 if groups == 1 else 2
+    c, o = draw(st.integers(least, 9)), max(least, draw(st.sampled_from(COLUMNS)))
+    x = extremes(rng, (draw(st.integers(1, 2)), groups * c, *size), a)
+    w = extremes(rng, (groups * o, c, *kernel), b)
+    attrs = {"strides": strides, "pads": pads, "dilations": dilations, "groups": groups}
+    attrs["out_dtype"] = "int32"
     return get_op(operator).normalize(attrs), x, w
 
 
@@ -187,7 +190,7 @@ USED = [
 
 
 def product(
-    operator: str, form: str, a: str, b: str, columns: int = 48
+    operator: str, form: str, a: str, b: str, columns: int = 48, groups: int = 1
 ) -> tuple[PrimFunc, dict[str, Any], Array, Array]:
     """A product by a body, its attributes and operands; a convolution of channels-last images."""
     rng = np.random.default_rng(7)
@@ -196,8 +199,8 @@ def product(
         x, w = extremes(rng, (67, 85), a), extremes(rng, (85, columns), b)
         attrs: dict[str, Any] = {"transpose_a": False, "transpose_b": False}
     else:
-        x, w = extremes(rng, (1, 6, 5, 7), a), extremes(rng, (columns, 6, 3, 3), b)
-        attrs = {"strides": (2, 1), "pads": (1, 1, 1, 1), "dilations": (1, 1)}
+        x, w = extremes(rng, (1, 6 * groups, 5, 7), a), extremes(rng, (columns, 6, 3, 3), b)
+        attrs = {"strides": (2, 1), "pads": (1, 1, 1, 1), "dilations": (1, 1), "groups": groups}
     attrs = get_op(operator).normalize({**attrs, "out_dtype": "int32"})
     func = program(body, attrs, x, w)
     if operator == "conv2d":
@@ -330,6 +333,16 @@ def test_columns_that_fill_no_vector_are_filled_up(
         np.testing.assert_array_equal(interpreted(sch, x, w, shape=wanted.shape), wanted)
 
 
+@pytest.mark.parametrize(("machine", "form", "a", "b", "instruction"), USED)
+def test_groups_with_several_channels_are_summed_so(
+    machine: str, form: str, a: str, b: str, instruction: str
+) -> None:
+    func, *_ = product("conv2d", form, a, b, columns=96, groups=3)
+    sch = scheduled(func, MACHINES[machine], frozenset({"w"}))
+    assert str(sch.trace).count("tensorize") == 1
+    assert f'"{instruction}"' in script(sch.func)
+
+
 @pytest.mark.parametrize(
     ("machine", "columns", "lanes"),
     [("avx2", 4, 4), ("avx2", 5, 8), ("avx2", 12, 8), ("avx2", 24, 8), ("sapphirerapids", 8, 8),
@@ -352,6 +365,14 @@ def test_other_types_have_one_body() -> None:
         operands = [te.placeholder((4, 4), t) for t in types]
         attrs = get_op("matmul").normalize({"out_dtype": out})
         assert not any(b.when(operands, attrs) for b in get_op("matmul").bodies)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (1, 2), (3, 1)])
+def test_groups_of_one_channel_have_one_body(inputs: int, outputs: int) -> None:
+    types = [tensor_type((1, 4 * inputs, 5, 5), "uint8"),
+             tensor_type((4 * outputs, inputs, 3, 3), "int8")]  # fmt: skip
+    attrs = get_op("conv2d").normalize({"groups": 4, "out_dtype": "int32"})
+    assert not any(b.when(types, attrs) for b in get_op("conv2d").bodies)
 
 
 def test_winograd_counts_what_int32_holds() -> None:

@@ -73,7 +73,13 @@ def sums_bytes(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
     assert a is not None
     assert b is not None
     narrow = {a.dtype, b.dtype} <= {"int8", "uint8"} and attrs["out_dtype"] == "int32"
-    return narrow and attrs.get("groups", 1) == 1 and min(len(a.shape), len(b.shape)) >= 2
+    return narrow and _several(b, attrs) and min(len(a.shape), len(b.shape)) >= 2
+
+
+def _several(w: TensorType, attrs: Attrs) -> bool:
+    """Whether each group of a convolution has several channels on both sides."""
+    parts = attrs.get("groups", 1)
+    return parts == 1 or 1 not in (value_of(w.shape[1]), value_of(w.shape[0] // parts))
 
 
 def filled(
@@ -89,27 +95,33 @@ def filled(
 
 
 def _conv(x: Tensor, w: Tensor, form: Form, attrs: Attrs) -> Tensor:
-    """A convolution: image [n, h..., c], filters [kh..., c / group, o, group]."""
-    group = form.group
+    """A convolution: image [n, h..., c], filters [kh..., c / group, o, group].
+
+    Of one in groups the image has their number in front of the channels of one.
+    """
+    group, parts = form.group, attrs["groups"]
     window = Window(
         len(x.shape) - 2, w.shape[2:], attrs["strides"], attrs["pads"], attrs["dilations"]
     )
-    size, depth = x.shape[2:], x.shape[1]
+    size, depth, each = x.shape[2:], w.shape[1], w.shape[0] // parts
     groups = ceildiv(depth, group)
     high = [h + (a + b) for h, a, b in zip(size, window.begin, window.end, strict=True)]
 
     def pixel(n: Expr, *place: Expr) -> Expr:
-        *y, c = place
+        y, (*part, c) = place[: len(size)], place[len(size) :]
         at = [v - b for v, b in zip(y, window.begin, strict=True)]
         inside = [window.guards(at, size)] if window.padded else []
-        return filled(inside, form.read(x[(n, c, *at)]), depth, group, c, form.zero(x.dtype))
+        channel = part[0] * depth + c if part else c
+        value = form.read(x[(n, channel, *at)])
+        return filled(inside, value, depth, group, c, form.zero(x.dtype))
 
     def filters(*place: Expr) -> Expr:
         *tap, c, o, e = place
         k = c * group + e
         return filled([], w[(o, k, *tap)], depth, group, k)
 
-    image = common.tensor((x.shape[0], *high, groups * group), pixel, "image")
+    channels = [*([parts] if parts > 1 else []), groups * group]
+    image = common.tensor((x.shape[0], *high, *channels), pixel, "image")
     weights = common.tensor((*w.shape[2:], groups, w.shape[0], group), filters, "filters")
     taps, c, e = (
         kernel_axes(w.shape[2:]),
@@ -119,7 +131,8 @@ def _conv(x: Tensor, w: Tensor, form: Form, attrs: Attrs) -> Tensor:
 
     def product(n: Expr, o: Expr, *y: Expr) -> Expr:
         tap = [t.var for t in taps]
-        seen = image[(n, *window.pixel(y, tap), c.var * group + e.var)]
+        part = [o // each] if parts > 1 else []
+        seen = image[(n, *window.pixel(y, tap), *part, c.var * group + e.var)]
         return cast("int32", seen) * cast("int32", weights[(*tap, c.var, o, e.var)])
 
     shape = (x.shape[0], w.shape[0], *window.result(size))

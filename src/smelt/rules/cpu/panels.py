@@ -44,15 +44,14 @@ def pack(
             sch.transform_block_layout(copy, form)
     order = {i.var: n for n, i in enumerate(roles.reduce)}
     inner = sorted([d for d, v in enumerate(dims) if v in order], key=lambda d: order[dims[d]])  # type: ignore[index]
-    at = dims.index(roles.vector.var)
+    at, last = dims.index(roles.vector.var), [dims.index(i.var) for i in roles.dots]
     if roles.group:  # by itself: the columns of a group are padded to whole panels
         sch.transform_layout(
             anchor, target,
             lambda *i: [*i[:at], i[at] // roles.group, i[at] % roles.group, *i[at + 1 :]],
         )  # fmt: skip
-        inner = [d + (d > at) for d in inner]
+        inner, last = ([d + (d > at) for d in some] for some in (inner, last))
         at += 1
-    last = [dims.index(i.var) for i in roles.dots]
     kept = [d for d in range(len(dims) + bool(roles.group)) if d not in [*inner, at, *last]]
 
     def panels(*index: Expr) -> list[Expr]:

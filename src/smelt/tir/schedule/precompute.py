@@ -69,8 +69,8 @@ class PrecomputePrimitives(Base):
         before = s.relaid.get(given.name)
         if before is not None:
             if before.value is None or isinstance(before.value, nodes.Reduce):
-                s.fail(f"{given.name} holds sums, or it is not known what", mark={b: "reads it"},
-                       legal="a parameter whose elements are those that were given, moved")  # fmt: skip
+                what = f"{given.name} holds sums, or it is not known what"
+                s.fail(what, mark={b: "reads it"}, legal="a parameter whose elements were moved")
             value = _Followed(given, before.at, before.value).expr(value)
         root = next(x for x in nodes.walk(s.func.body)
                     if isinstance(x, nodes.Block) and made in x.alloc_buffers)  # fmt: skip
