@@ -98,7 +98,8 @@ def cases(draw: Any, operator: str, three: bool = False) -> tuple[dict[str, Any]
     x = extremes(rng, (draw(st.integers(1, 2)), groups * c, *size), a)
     w = extremes(rng, (groups * o, c, *kernel), b)
     attrs = {"strides": strides, "pads": pads, "dilations": dilations, "groups": groups}
-    attrs["out_dtype"] = "int32"
+    border = draw(st.integers(*map(int, (np.iinfo(a).min, np.iinfo(a).max)))) if any(pads) else 0
+    attrs |= {"out_dtype": "int32", "border": border}
     return get_op(operator).normalize(attrs), x, w
 
 

@@ -264,6 +264,9 @@ def _conv(n: Call, d: RelaxExpr, x: Any, w: Any) -> list[RelaxExpr]:
     sizes: Any = [extents(t)[2:] for t in (x, n, w)]
     if any(None in group for group in sizes):
         raise Unsupported("derivative: a convolution of symbolic size\n  supported: constant sizes")
+    if n.attrs["border"]:
+        border = n.attrs["border"]
+        raise Unsupported(f"derivative: a convolution with border={border}\n  supported: 0")
     ends = zip(same["pads"][:rank], same["pads"][rank:], strict=True)
     rest = tuple([
         have - ((out - 1) * s + step * (k - 1) + 1 - begin - end)

@@ -15,12 +15,13 @@ from smelt.ir.errors import SmeltError, TypeMismatch
 from smelt.ir.expr import Expr
 from smelt.ir.module import IRModule
 from smelt.relax import nodes as core
-from smelt.relax.compose.window import SPATIAL
+from smelt.relax.compose.window import SPATIAL, without_border
 from smelt.relax.graph import transform
 from smelt.relax.graph_op import of_dialect
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, constant
 from smelt.relax.transform import match
 from smelt.relax.transform.match import dtype_of
+from smelt.topi.conv import CONVOLUTIONS
 from smelt.topi.registry import Op, plain
 
 from .dialect import RELAY, SAME, Row, const, row
@@ -339,7 +340,7 @@ def _slice(call: Call) -> Described:
 
 
 _SPECIAL: Mapping[str, Callable[[Call], Described]] = {
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _conv),
+    **dict.fromkeys(CONVOLUTIONS, _conv),
     "conv_transpose": _conv_transpose,
     "max_pool": _pool,
     "avg_pool": _pool,
@@ -457,7 +458,18 @@ def _topk(call: Call) -> RelaxExpr | None:
                   is_ascend=not a["largest"], dtype="int64")  # fmt: skip
 
 
+def _with_border(call: Call) -> RelaxExpr | None:
+    """Relay's convolutions have a border of 0: another one is that of a padded image."""
+    if not call.attrs["border"]:
+        return _renamed(call)
+    made = without_border(call)
+    padded = made.args[0]
+    assert padded is not None
+    return _renamed(core.renewed_call(made, lifted(padded) or padded, made.args[1]))
+
+
 _WHOLE: Mapping[str, Callable[[Call], RelaxExpr | None]] = {
+    **dict.fromkeys(CONVOLUTIONS, _with_border),
     "gather": _take,
     "one_hot": _one_hot,
     "argmax": _index,

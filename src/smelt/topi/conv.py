@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, equal, if_then_else, is_const, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor, reduce_axis
@@ -146,6 +147,16 @@ def agree_on_channels(x: Tensor, w: Tensor, groups: int) -> None:
     )
 
 
+def outside(dtype: str, border: int) -> Expr:
+    """What stands for the pixels around an image of a type."""
+    low, high = dt.limits(dtype) if dt.is_int(dtype) else (0, 0)
+    common.require(
+        low <= border <= high, f"border={border} of {dtype}; legal: {low} to {high}"
+        if high else f"border={border} of {dtype}; legal: 0, others for integers",
+    )  # fmt: skip
+    return common.number(border, dtype)
+
+
 def kernel_axes(kernel: Sequence[ExprLike]) -> list[IterVar]:
     """A reduction variable for each dimension of a kernel: kd, kh, kw."""
     names = ("kd", "kh", "kw")[-len(kernel) :]
@@ -190,12 +201,14 @@ def _filters_in_groups(w: Array, groups: int) -> Array:
     return w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
 
 
-def _conv_array(x: Array, w: Array, *, groups: int, out_dtype: str, **window: Any) -> Array:
+def _conv_array(
+    x: Array, w: Array, *, groups: int, out_dtype: str, border: int, **window: Any
+) -> Array:
     """Every kernel element's product with the image moved under it, summed."""
     image, filters = summed(x, out_dtype), _filters_in_groups(summed(w, out_dtype), groups)
     parts = [
         np.einsum("ngc...,goc->ngo...", _in_groups(part, groups), filters[place])
-        for place, part in taps_on(image, 0, kernel=w.shape[2:], **window)
+        for place, part in taps_on(image, border, kernel=w.shape[2:], **window)
     ]
     total = np.asarray(sum(parts)).reshape(x.shape[0], w.shape[0], *parts[0].shape[3:])
     return total.astype(stored_type(x, out_dtype))
@@ -203,13 +216,16 @@ def _conv_array(x: Array, w: Array, *, groups: int, out_dtype: str, **window: An
 
 def _enter(rank: int) -> None:
     @op(name=CONVOLUTIONS[rank - 1], channels_last=True, numpy=_conv_array)
-    @attributes(**sliding(rank), groups=1, out_dtype="")
-    def conv(x: Tensor, w: Tensor, *, groups: int, out_dtype: str, **given: Ints) -> Tensor:
+    @attributes(**sliding(rank), groups=1, out_dtype="", border=0)
+    def conv(
+        x: Tensor, w: Tensor, *, groups: int, out_dtype: str, border: int, **given: Ints
+    ) -> Tensor:
         """Cross-correlation of signals, images or volumes with filters.
 
         Shapes   x [n, c, h...]; w [o, c / groups, kh...]; result [n, o, oh...],
                  oh = (h + begin + end - dilation * (kh - 1) - 1) // stride + 1
         Units    strides, pads (begin..., end...) and dilations in pixels
+        border   what the pixels of the pads are: a number of x's type, 0 for floats
         Types    out_dtype "": x, w and the result have one type, narrow floats are summed in
                  float32; otherwise the result's type, in which integers are summed: x and w may
                  then be of different integer types (uint8 and int8), both narrower than out_dtype
@@ -224,7 +240,7 @@ def _enter(rank: int) -> None:
             f"{common.named(w=w)}: {outputs} output channels cannot be split into groups={groups}",
         )
         shape = (x.shape[0], w.shape[0], *window.result(x.shape[2:]))
-        padded = window.pad(x, common.number(0, x.dtype))
+        padded = window.pad(x, outside(x.dtype, border))
 
         def factor(oc: Expr, own: Expr, _: Expr, tap: Sequence[Expr]) -> Expr:
             return w[(oc, own, *tap)]

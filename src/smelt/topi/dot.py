@@ -23,7 +23,7 @@ from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
 
 from . import common
-from .conv import CONVOLUTIONS, Window, kernel_axes
+from .conv import CONVOLUTIONS, Window, kernel_axes, outside
 from .registry import Attrs, get_op
 
 
@@ -45,10 +45,6 @@ class Form(NamedTuple):
             return cast(self.to or value.dtype, value)
         flipped = call("bitwise_xor", cast("uint8", value), const(128, "uint8"))
         return cast("int8" if value.dtype == "uint8" else "uint8", flipped)
-
-    def zero(self, given: str) -> Expr:
-        """What stands for 0 of the first operand, of a type."""
-        return self.read(const(0, given))
 
     def offset(
         self, given: str, shape: Sequence[ExprLike], weight: Callable[..., Expr],
@@ -104,7 +100,7 @@ def _conv(x: Tensor, w: Tensor, form: Form, attrs: Attrs) -> Tensor:
         len(x.shape) - 2, w.shape[2:], attrs["strides"], attrs["pads"], attrs["dilations"]
     )
     size, depth, each = x.shape[2:], w.shape[1], w.shape[0] // parts
-    groups = ceildiv(depth, group)
+    groups, border = ceildiv(depth, group), outside(x.dtype, attrs["border"])
     high = [h + (a + b) for h, a, b in zip(size, window.begin, window.end, strict=True)]
 
     def pixel(n: Expr, *place: Expr) -> Expr:
@@ -113,7 +109,7 @@ def _conv(x: Tensor, w: Tensor, form: Form, attrs: Attrs) -> Tensor:
         inside = [window.guards(at, size)] if window.padded else []
         channel = part[0] * depth + c if part else c
         value = form.read(x[(n, channel, *at)])
-        return filled(inside, value, depth, group, c, form.zero(x.dtype))
+        return filled(inside, value, depth, group, c, form.read(border))
 
     def filters(*place: Expr) -> Expr:
         *tap, c, o, e = place
@@ -158,7 +154,7 @@ def _matmul(a: Tensor, b: Tensor, form: Form, attrs: Attrs) -> Tensor:
     def row(*place: Expr) -> Expr:
         *outer, i, k = place
         value = a[(*outer, *((k, i) if turned[0] else (i, k)))]
-        return filled([], form.read(value), depth, group, k, form.zero(a.dtype))
+        return filled([], form.read(value), depth, group, k, form.read(const(0, a.dtype)))
 
     def weight(outer: Sequence[Expr], k: Expr, j: Expr) -> Expr:
         return b[(*outer, *((j, k) if turned[1] else (k, j)))]

@@ -29,7 +29,7 @@ from smelt.ir.types import TensorType
 from smelt.te.tensor import Tensor, reduce_axis
 
 from . import common
-from .conv import Window
+from .conv import Window, outside
 from .dot import filled, sums_bytes
 from .registry import Attrs, get_op
 
@@ -140,9 +140,10 @@ class _Sums:
         self.to = "int16" if group else x.dtype
         self.groups = ceildiv(self.depth, self.each)
 
-    def filled(self, inside: list[Expr], value: Expr, c: Expr) -> Expr:
-        """A value; 0 where a condition does not hold, and behind the last channel."""
-        return filled(inside, value, self.depth, self.each, c)
+    def filled(self, inside: list[Expr], value: Expr, c: Expr, other: Expr | None = None) -> Expr:
+        """A value; another one (None: 0) where a condition does not hold, and behind the last
+        channel."""
+        return filled(inside, value, self.depth, self.each, c, other)
 
     def filters(self, w: Tensor, forth: Matrix) -> Tensor:
         """G g G' for all filters: [n, n, o, c], or [n, n, c / group, o, group]."""
@@ -185,7 +186,7 @@ def _winograd(x: Tensor, w: Tensor, m: int, group: int, attrs: Attrs) -> Tensor:
         forth = tuple([tuple([2 * v for v in row]) for row in forth])
     sums, n = _Sums(x, group), m + _TAPS - 1
     window = Window(2, w.shape[2:], attrs["strides"], attrs["pads"], attrs["dilations"])
-    size = window.result(x.shape[2:])
+    size, border = window.result(x.shape[2:]), outside(x.dtype, attrs["border"])
     high, wide = [(e + (m - 1)) // m for e in size]
     tiles = x.shape[0] * high * wide
 
@@ -193,7 +194,8 @@ def _winograd(x: Tensor, w: Tensor, m: int, group: int, attrs: Attrs) -> Tensor:
         at = [t // wide % high * m + a - window.begin[0], t % wide * m + k - window.begin[1]]
         inside = [v < h for v, h in zip(at, x.shape[2:], strict=True)]
         inside += [v >= 0 for v, p in zip(at, window.begin, strict=True) if p]
-        return sums.filled(inside, cast(sums.to, x[t // (high * wide), c, at[0], at[1]]), c)
+        seen = cast(sums.to, x[t // (high * wide), c, at[0], at[1]])
+        return sums.filled(inside, seen, c, cast(sums.to, border))
 
     filters = sums.filters(w, forth)
     shape = (n, n, tiles, sums.groups * sums.each)

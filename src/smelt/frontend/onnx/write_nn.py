@@ -9,6 +9,7 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.errors import Unsupported
 from smelt.relax.compose.common import cast_to, scalar
+from smelt.relax.compose.window import without_border
 from smelt.relax.nodes import RelaxExpr, call, constant
 
 from .write_graph import Form, Results, Writer, dtype_of, known, otherwise, shape_of, written
@@ -63,9 +64,13 @@ def centred(x: RelaxExpr) -> tuple[RelaxExpr, RelaxExpr | None]:
 @written("conv1d", "conv2d", "conv3d")
 def conv(
     w: Writer, x: RelaxExpr, k: RelaxExpr, *, strides: Any, pads: Any, dilations: Any, groups: int,
-    out_dtype: str, bias: Any = None,
+    out_dtype: str, border: int, bias: Any = None,
 ) -> Results:  # fmt: skip
-    """Conv, or ConvInteger of bytes."""
+    """Conv, or ConvInteger of bytes; a border that is not 0 by Pad."""
+    if border:
+        window = {"strides": strides, "pads": pads, "dilations": dilations, "groups": groups}
+        name = f"conv{len(shape_of(x)) - 2}d"
+        return without_border(call(name, x, k, **window, out_dtype=out_dtype, border=border))
     where = placed(len(shape_of(x)) - 2, strides, pads, dilations)
     where["group"] = groups
     if all(isinstance(e, int) for e in shape_of(k)[2:]):
@@ -82,7 +87,7 @@ def conv(
 @otherwise("conv1d", "conv2d", "conv3d")
 def conv_by_taps(
     w: Writer, x: RelaxExpr, k: RelaxExpr, *, strides: Any, pads: Any, dilations: Any, groups: int,
-    out_dtype: str,
+    out_dtype: str, border: int,
 ) -> Results:  # fmt: skip
     """Integers, each channel on its own: the sum of the image's parts that meet each weight."""
     taps, shape, rank = known(k), shape_of(x), len(shape_of(x)) - 2
@@ -91,7 +96,7 @@ def conv_by_taps(
     kind, axes = out_dtype or dtype_of(x), tuple(range(2, rank + 2))
     wide = cast_to(x, kind)
     if any(pads):
-        wide = call("pad", wide, pads=(0, 0, *pads[:rank], 0, 0, *pads[rank:]))
+        wide = call("pad", wide, pads=(0, 0, *pads[:rank], 0, 0, *pads[rank:]), value=border)
     total: RelaxExpr | None = None
     image = shape_of(wide)[2:]
     span = [(n - 1) * d for n, d in zip(taps.shape[2:], dilations, strict=True)]

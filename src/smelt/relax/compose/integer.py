@@ -56,10 +56,13 @@ def _convolution(x: RelaxExpr, w: RelaxExpr, groups: int, a: dict[str, Any]) -> 
     return call(f"conv{rank_of(x) - 2}d", x, w, groups=groups, out_dtype="int32", **a)
 
 
-def window_sums(x: RelaxExpr, kernel: tuple[int, ...], groups: int, a: dict[str, Any]) -> RelaxExpr:
+def window_sums(
+    x: RelaxExpr, kernel: tuple[int, ...], groups: int, a: dict[str, Any], border: int = 0
+) -> RelaxExpr:
     """The sum of all elements that each window of each group of channels covers, in int32.
 
     a       strides, pads and dilations of the window
+    border  the sum of the channels of a group, of each pixel around the image
     Shapes  x [n, c, ...]; result [n, groups, ...]
     """
     wide = cast_to(x, "int32")
@@ -68,7 +71,7 @@ def window_sums(x: RelaxExpr, kernel: tuple[int, ...], groups: int, a: dict[str,
         wide = call("sum", reshaped(wide, (n, groups, c // groups, *image)), axes=(2,),
                     keepdims=False)  # fmt: skip
     ones = constant(np.ones((groups, 1, *kernel), "int32"))
-    return _convolution(wide, ones, groups, a)
+    return _convolution(wide, ones, groups, {**a, "border": border})
 
 
 def _to_channels(sums: RelaxExpr, groups: int, channels: int) -> RelaxExpr:
@@ -100,14 +103,12 @@ def conv_sums(
         own = reshaped(zw, (shape_of(zw)[0], *(1,) * (rank_of(w) - 1))) if rank_of(zw) else zw
         return _convolution(centred(x, za), centred(w, own), groups, a)
     number, spatial = int(offset.reshape(-1)[0]), rank_of(x) - 2
-    if number and any(a["pads"]):
-        pads = a["pads"]
-        x = call("pad", x, pads=(0, 0, *pads[:spatial], 0, 0, *pads[spatial:]), value=number)
-        a = {**a, "pads": (0,) * (2 * spatial)}
-    y = _convolution(x, w, groups, a)
+    border = number if any(a["pads"]) else 0
+    y = _convolution(x, w, groups, {**a, "border": border})
     outputs, depth, *kernel = (e or 0 for e in size)
     if not is_zero(zw):
-        sums = _to_channels(window_sums(x, tuple(kernel), groups, a), groups, outputs)
+        sums = window_sums(x, tuple(kernel), groups, a, border * depth)
+        sums = _to_channels(sums, groups, outputs)
         y = call("subtract", y, call("multiply", sums, cast_to(zw, "int32")))
     if number:
         axes = tuple(range(1, rank_of(w)))

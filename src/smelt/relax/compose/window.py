@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..nodes import Call, RelaxExpr, call
-from .common import extents, legal, numbers, pad_numbers, shape_of
+from .common import extents, legal, numbers, pad_numbers, rank_of, shape_of
 from .layout import gathered, spread
 
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
@@ -83,6 +83,14 @@ def placed(n: Call, rank: int) -> dict[str, Any]:
     """The strides, pads and dilations of a window over `rank` dimensions, written out."""
     usual = {"strides": (1,) * rank, "pads": (0,) * (2 * rank), "dilations": (1,) * rank}
     return {name: tuple(n.attrs[name]) or value for name, value in usual.items()}
+
+
+def without_border(n: Call) -> Call:
+    """A convolution whose border has a number, as one of a padded image."""
+    x, pads = n.args[0], placed(n, rank_of(n) - 2)["pads"]
+    half = len(pads) // 2
+    wide = call("pad", x, pads=(0, 0, *pads[:half], 0, 0, *pads[half:]), value=n.attrs["border"])
+    return call(n.callee, wide, n.args[1], **{**n.attrs, "pads": (), "border": 0}, name=n.name)
 
 
 def matched(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.errors import SmeltError
 from smelt.ir.expr import Expr, convert
@@ -19,7 +20,7 @@ from smelt.relax.views import transpose_axes
 from smelt.topi.conv import CONVOLUTIONS
 
 from .engine import GraphRewriter, RuleSet
-from .match import dims, given, is_op, op_name, shape_of, type_is
+from .match import dims, dtype_of, given, is_op, op_name, shape_of, type_is
 from .reshape_through import reshaped
 
 MOVE_RULES = RuleSet()
@@ -292,9 +293,14 @@ def _pads(n: Call) -> list[tuple[int, int]] | None:
 
 @rule(*CONVOLUTIONS)
 def pad_into_conv(g: GraphRewriter, n: Call) -> RelaxExpr | None:
-    """conv(pad(x, 0), w, pads=p)  =  conv(x, w, pads=p + the pad)   where the pad is spatial"""
+    """conv(pad(x, v), w, pads=p)  =  conv(x, w, pads=p + the pad, border=v)   where the pad is
+    spatial, and p is 0 or has that border; of floats v is 0"""
     y, w = n.args
-    if not is_op(y, "pad") or y.attrs["mode"] != "constant" or y.attrs["value"] != 0.0:
+    if not is_op(y, "pad") or y.attrs["mode"] != "constant":
+        return None
+    value, own = y.attrs["value"], n.attrs["border"] if any(n.attrs["pads"] or ()) else None
+    low, high = dt.limits(dtype_of(y)) if dt.is_int(dtype_of(y)) else (0, 0)
+    if own not in (None, value) or not low <= value <= high:
         return None
     pads = _pads(y)
     if pads is None or pads[:2] != [(0, 0)] * 2 or min(map(min, pads)) < 0:
@@ -302,7 +308,7 @@ def pad_into_conv(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     rank, found = len(pads) - 2, pads[2:]
     old = n.attrs["pads"] or (0,) * (2 * rank)
     new = [o + p[i // rank] for i, (o, p) in enumerate(zip(old, found * 2, strict=True))]
-    attrs: dict[str, Any] = {**n.attrs, "pads": tuple(new)}
+    attrs: dict[str, Any] = {**n.attrs, "pads": tuple(new), "border": int(value)}
     return g.call(op_name(n), y.args[0], w, **attrs)
 
 
