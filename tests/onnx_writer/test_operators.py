@@ -70,6 +70,8 @@ CASES = [
     Case("conv2d", IMAGE, data((6, 2, 3, 2)), groups=2, pads=(1, 0, 2, 1), strides=(2, 1)),
     Case("conv2d", ints(1, 4, 6, 6, dtype="int8"), ints(5, 4, 3, 3, dtype="int8"),
          out_dtype="int32"),
+    Case("conv2d", ints(1, 4, 6, 5, low=0, dtype="uint8"), ints(6, 2, 3, 3, dtype="int8"),
+         out_dtype="int32", groups=2, pads=(1, 0, 2, 1), strides=(2, 1), border=200),
     Case("conv_transpose", IMAGE, data((4, 3, 3, 3)), strides=(2, 2), output_padding=(1, 0)),
     Case("max_pool", data((1, 2, 6)), kernel=(2,), pads=(2, 0), dilations=(3,)),
     Case("avg_pool", IMAGE, kernel=(3, 2), pads=(1, 0, 1, 1), dilations=(2, 1)),

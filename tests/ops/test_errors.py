@@ -68,6 +68,20 @@ TEXTS: list[tuple[Case, str]] = [
         Case("conv2d", data((1, 6, 8, 8)), data((5, 3, 3, 3)), groups=2),
         "conv2d: w [5, 3, 3, 3]: 5 output channels cannot be split into groups=2",
     ),
+    (
+        Case("conv2d", IMAGE, FILTERS, border=1),
+        "conv2d: border=1 of float32; legal: 0, others for integers",
+    ),
+    (
+        Case(
+            "conv2d",
+            data((1, 3, 8, 8), "uint8", 0, 9),
+            data((4, 3, 3, 3), "uint8", 0, 9),
+            out_dtype="int32",
+            border=-1,
+        ),
+        "conv2d: border=-1 of uint8; legal: 0 to 255",
+    ),
     (Case("max_pool", IMAGE), "max_pool needs the attribute 'kernel'"),
     (
         Case("batch_norm", IMAGE, *[data((4,))] * 4),

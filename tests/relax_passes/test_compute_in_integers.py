@@ -58,6 +58,20 @@ def test_products_are_of_integers() -> None:
     assert "relu" in found
 
 
+def test_a_zero_point_is_the_border_of_a_convolution() -> None:
+    m = model(
+        "a = DequantizeLinear (x, xs, xz) v = DequantizeLinear (w, xs) "
+        "y = Conv <pads = [1, 1, 1, 1], group = 3> (a, v) z = QuantizeLinear (y, ys, yz)",
+        "uint8[1, 3, 8, 8] x", "uint8[1, 3, 8, 8] z",
+        w=np.arange(27, dtype="int8").reshape(3, 1, 3, 3), **SCALES,
+    )  # fmt: skip
+    made = compute_in_integers(from_onnx(m))
+    assert "pad" not in operators(made)
+    (conv,) = [v for v in values(made["main"].body) if isinstance(v, Call) and v.callee == "conv2d"]
+    assert conv.attrs["border"] == 7
+    assert "border=7" in made.script()
+
+
 @pytest.mark.parametrize(
     ("body", "stays"),
     [

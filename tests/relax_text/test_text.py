@@ -51,6 +51,14 @@ def test_a_convolution_as_text() -> None:
     assert script(small()) == TEXT
 
 
+def test_a_border_is_in_the_text() -> None:
+    x, w = Var("x", tensor_type((1, 3, 8, 8), "int8")), Var("w", tensor_type((4, 3, 3, 3), "int8"))
+    y = call("conv2d", x, w, pads=(1, 1, 1, 1), out_dtype="int32", border=-3)
+    f = Function((x, w), y)
+    assert 'pads=(1, 1, 1, 1), out_dtype="int32", border=-3)' in script(f)
+    assert structural_equal(again(f), f)
+
+
 def test_the_text_of_the_documentation_is_read() -> None:
     f = parse(TEXT, {"w0": np.ones((4, 3, 3, 3), np.float32)})["main"]
     assert structural_equal(f, small())

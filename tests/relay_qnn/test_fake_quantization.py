@@ -91,6 +91,20 @@ def test_a_residual_network_is_integer_from_end_to_end() -> None:
     assert np.abs(got - want).max() < 0.05 * 1.01
 
 
+def test_a_border_that_is_a_zero_point_is_a_pad_in_relay() -> None:
+    """Its convolutions have a border of 0."""
+    x = relay.var("x", shape=(1, 3, 6, 6), dtype="uint8")
+    w = relay.const(numbers(1, "int8", 4, 3, 3, 3))
+    y = q.conv2d(x, w, zero(9), zero(0), scale(1.0), scale(1.0), (3, 3), 4, padding=(1, 2))
+    plain = relay.qnn.transform.CanonicalizeOps()(module(x, y))
+    (conv,) = calls(plain, "nn.conv2d")
+    (pad,) = calls(plain, "nn.pad")
+    assert conv.args[0] is pad
+    assert relay.parse(plain.astext()) is not None
+    a = numbers(0, "uint8", 1, 3, 6, 6)
+    np.testing.assert_array_equal(interpret(plain["main"], a)[0], run(y, {x: a})[0])
+
+
 def test_the_text_of_an_integer_program_can_be_read() -> None:
     x = relay.var("x", shape=(1, 3, 8, 8))
     made = integer(x, block(x))

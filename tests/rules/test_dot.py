@@ -19,10 +19,13 @@ from smelt.codegen.llvm import ObjectCompiler, cpu_features, resolve
 from smelt.codegen.llvm_text import emit_module
 from smelt.frontend.onnx import from_onnx
 from smelt.ir.instrument import PassTimingInstrument
+from smelt.ir.module import IRModule
 from smelt.ir.transform import PassContext
 from smelt.ir.types import tensor_type
 from smelt.pipeline import lower_program as lower
 from smelt.relax.interpret import interpret as interpreted_graph
+from smelt.relax.nodes import Function, Var, constant
+from smelt.relax.nodes import call as calls
 from smelt.rules.cpu import apply, plan
 from smelt.rules.cpu.program import Plan
 from smelt.target import Machine, Target, machine_of
@@ -374,6 +377,25 @@ def test_groups_of_one_channel_have_one_body(inputs: int, outputs: int) -> None:
              tensor_type((4 * outputs, inputs, 3, 3), "int8")]  # fmt: skip
     attrs = get_op("conv2d").normalize({"groups": 4, "out_dtype": "int32"})
     assert not any(b.when(types, attrs) for b in get_op("conv2d").bodies)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+@pytest.mark.parametrize("level", [0, 3])
+def test_a_border_is_what_lies_around_the_image(groups: int, level: int) -> None:
+    """A convolution with a border, and one of an image that has it already."""
+    rng = np.random.default_rng(groups)
+    x = extremes(rng, (2, 6, 7, 6), "int8")
+    w = constant(extremes(rng, (12, 6 // groups, 3, 2), "int8"))
+    window: dict[str, Any] = {"strides": (2, 1), "dilations": (1, 2), "groups": groups}
+    window["out_dtype"] = "int32"
+    around: dict[str, Any] = {"pads": (1, 2, 0, 3), "border": -77}
+    image = np.pad(x, ((0, 0), (0, 0), (1, 0), (2, 3)), constant_values=-77)
+    given, whole = (Var("x", tensor_type(v.shape, "int8")) for v in (x, image))
+    wanted = interpreted_graph(Function((whole,), calls("conv2d", whole, w, **window)), image)[0]
+    func = Function((given,), calls("conv2d", given, w, **window, **around))
+    np.testing.assert_array_equal(interpreted_graph(func, x)[0], wanted)
+    exe = smelt.compile(IRModule({"main": func}), opt_level=level, threads=1)
+    np.testing.assert_array_equal(exe(x).numpy(), wanted)
 
 
 def test_winograd_counts_what_int32_holds() -> None:

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from smelt.ir.module import IRModule
-from smelt.relax.nodes import RelaxExpr
+from smelt.relax.nodes import Call, RelaxExpr, constant, values
 from smelt.relax.transform import simplify
 
 from .graphs import assert_same, becomes, call, const, module, num, ops_of, var
@@ -89,6 +90,26 @@ def test_a_pad_goes_into_the_convolution() -> None:
     becomes(simplify, module([X], y), {"conv2d": 1})
     for attrs in ({"value": 1.0}, {"mode": "edge"}):
         mod = module([X], conv(call("pad", X, pads=(0, 0, 1, 2, 0, 0, 3, 0), **attrs)))
+        assert simplify(mod) is mod
+
+
+def test_a_pad_of_integers_goes_into_the_convolution_with_its_value() -> None:
+    x, w = var("x", 1, 3, 6, 5, dtype="uint8"), constant(np.ones((2, 3, 3, 3), "int8"))
+    around = (0, 0, 1, 2, 0, 0, 3, 0)
+
+    def padded(value: float, **attrs: Any) -> IRModule:
+        y = call("pad", x, pads=around, value=value)
+        return module([x], call("conv2d", y, w, out_dtype="int32", **attrs))
+
+    same = {"pads": (1, 0, 0, 1), "border": 7}
+    for attrs in ({}, {"border": 3}, same):
+        done = simplify(padded(7.0, **attrs))
+        assert ops_of(done) == {"conv2d": 1}
+        (made,) = [v for v in values(done["main"].body) if isinstance(v, Call)]
+        assert made.attrs["border"] == 7
+        image = np.random.default_rng(0).integers(0, 256, (1, 3, 6, 5), np.uint8)
+        assert_same(done, padded(7.0, **attrs), inputs=[image])
+    for mod in (padded(8.0, **same), padded(-1.0), padded(7.0, pads=(1, 0, 0, 1))):
         assert simplify(mod) is mod
 
 
