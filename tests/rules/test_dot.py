@@ -338,13 +338,23 @@ def test_columns_that_fill_no_vector_are_filled_up(
 
 
 @pytest.mark.parametrize(("machine", "form", "a", "b", "instruction"), USED)
+@pytest.mark.parametrize("each", [32, 30])
 def test_groups_with_several_channels_are_summed_so(
-    machine: str, form: str, a: str, b: str, instruction: str
+    machine: str, form: str, a: str, b: str, instruction: str, each: int
 ) -> None:
-    func, *_ = product("conv2d", form, a, b, columns=96, groups=3)
+    """Of any number of output channels: the last vector of a group is filled up with zeros."""
+    func, *_ = product("conv2d", form, a, b, columns=3 * each, groups=3)
     sch = scheduled(func, MACHINES[machine], frozenset({"w"}))
     assert str(sch.trace).count("tensorize") == 1
     assert f'"{instruction}"' in script(sch.func)
+
+
+@pytest.mark.skipif(not AVX2, reason="this processor has no avx2")
+@pytest.mark.parametrize("each", [2, 6, 20, 32])
+def test_groups_are_exact_in_machine_code(each: int) -> None:
+    func, attrs, x, w = product("conv2d", "pairs", "uint8", "int8", columns=3 * each, groups=3)
+    (found,) = run(func, x, w, machine=NARROW, constants=frozenset({"w"}))
+    np.testing.assert_array_equal(found, expected("conv2d", attrs, x, w))
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from smelt.tir.script_ops import TASKS
 
 from .analysis import block_info, certain, guess, power
 from .loops import EDGES, copy_out, in_registers, parallelize, tasks_of, write_out, write_out_sums
-from .panels import PACK_STEPS, PARTS, SPREAD, ask_ahead, pack, round_columns
+from .panels import PACK_STEPS, PARTS, SPREAD, ask_ahead, pack, round_columns, split_groups
 from .roles import (
     Axes,
     Roles,
@@ -453,20 +453,21 @@ class ContractionSpace(Space):
         flat, rows, vectors = decision["flat"], decision["rows"], decision["vectors"]
         wide = vectors * self.lanes
         joined = self.row_groups[:flat][::-1]
-        epilogue = site.epilogue
-        if roles.fit is not None and self.columns % self.lanes:
-            epilogue = round_columns(sch, name, roles, epilogue)
         axes = normalize(sch, name, roles, joined)
         if decision["steps"]:
             self._build_in_blocks(sch, axes, decision)
             return
+        if decision["pack"] != "none" and roles.group:
+            split_groups(sch, name, roles)
+        epilogue = in_registers(sch, name, site.epilogue)
+        normalize_result(sch, name, roles, epilogue, joined)
+        if roles.fit is not None and self.columns % self.lanes:
+            round_columns(sch, name, axes.vector, self.lanes)
         if decision["pack"] != "none":
             copied = decision["pack"] == "kernel"
             copies = pack(sch, site.anchor, roles, wide, self.lanes, copied)
             for loop in copies if decision["chunks"] else ():
                 sch.parallel(loop)
-        epilogue = in_registers(sch, name, epilogue)
-        normalize_result(sch, name, roles, epilogue, joined)
         j_o, *inner = sch.split(axes.vector, [None, vectors, self.lanes])
         tiled = list(axes.rows)
         if tiled and rows > 1:

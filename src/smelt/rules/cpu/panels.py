@@ -45,11 +45,7 @@ def pack(
     order = {i.var: n for n, i in enumerate(roles.reduce)}
     inner = sorted([d for d, v in enumerate(dims) if v in order], key=lambda d: order[dims[d]])  # type: ignore[index]
     at, last = dims.index(roles.vector.var), [dims.index(i.var) for i in roles.dots]
-    if roles.group:  # by itself: the columns of a group are padded to whole panels
-        sch.transform_layout(
-            anchor, target,
-            lambda *i: [*i[:at], i[at] // roles.group, i[at] % roles.group, *i[at + 1 :]],
-        )  # fmt: skip
+    if roles.group:
         inner, last = ([d + (d > at) for d in some] for some in (inner, last))
         at += 1
     kept = [d for d in range(len(dims) + bool(roles.group)) if d not in [*inner, at, *last]]
@@ -63,20 +59,23 @@ def pack(
     return [] if copy is None else _copy(sch, copy, [*kept, *inner], at, panel, lanes)
 
 
-def round_columns(sch: Schedule, anchor: str, roles: Roles, epilogue: str | None) -> str:
-    """Sum as many columns as fill vectors of an instruction, those that a constant B has not of
-    zeros; the block that takes the others from there."""
-    assert roles.fit is not None
-    before = set(sch.get_child_blocks("root"))
-    lanes = [roles.fit.lanes if i is roles.vector else 1 for i in roles.info.block.iter_vars]
-    sch.pad_einsum(anchor, lanes)
-    made = [b for b in sch.get_child_blocks("root") if b not in before]
-    rounded, taken = [str(b) for b in made]
+def split_groups(sch: Schedule, anchor: str, roles: Roles) -> None:
+    """Give the groups of B's columns a dimension: those of each are padded to whole panels."""
+    at, size = roles.b.indices.index(roles.vector.var), roles.group
+    sch.transform_layout(
+        anchor, roles.b.buffer.name, lambda *i: [*i[:at], i[at] // size, i[at] % size, *i[at + 1 :]]
+    )
+
+
+def round_columns(sch: Schedule, anchor: str, vector: str, lanes: int) -> None:
+    """Sum as many columns as fill vectors, those that a constant B has not of zeros; what takes the
+    sums from registers takes the others."""
+    before = set(map(str, sch.get_child_blocks("root")))
+    sch.pad_einsum(anchor, [lanes if x == vector else 1 for x in sch.get_loops(anchor)])
+    rounded, taken = [b for b in map(str, sch.get_child_blocks("root")) if b not in before]
     sch.precompute(rounded)
-    if epilogue is None:
-        return taken
     sch.compute_inline(taken)
-    return epilogue
+    sch.set_scope(anchor, 0, "local")
 
 
 def _as_one(

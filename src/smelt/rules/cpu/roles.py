@@ -171,7 +171,6 @@ def by_instruction(roles: Roles, machine: Machine, packed: bool, rounded: bool) 
     group = value_of(last.dom.extent)
     along = [step_of(x, last.var, roles.analyzer) for x in (roles.a, roles.b)]
     columns = roles.group or value_of(roles.vector.dom.extent) or 1
-    rounded = rounded and not roles.group
     beside = packed or step_of(roles.b, roles.vector.var, roles.analyzer) == group
     if along != [1, 1] or not beside or roles.wide or roles.divided:
         return roles

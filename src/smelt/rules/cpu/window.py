@@ -290,8 +290,11 @@ def _loads(roles: Roles, k: int, lanes: int, constants: Collection[str]) -> floa
     step = roles.vector.steps[k]
     if is_zero(step) or (k and _packs(roles, k, constants)):
         return 1.0
-    if step is None and quotient_of(roles.nest.accesses[k], roles.vector.var) is not None:
-        return 2.0  # the lanes of neighbouring groups stand close together: a load and a shuffle
+    access = roles.nest.accesses[k]
+    if step is None and quotient_of(access, roles.vector.var) is not None:
+        # the lanes of neighbouring groups stand close together: a load and a shuffle; those of
+        # narrow numbers are loaded and put in place one by one
+        return 2.0 if dt.bytes_of(access.buffer.type) >= 4 else 2.0 * lanes
     return nests.loads_along(step, lanes) if k or is_one(step) else float(lanes)
 
 
