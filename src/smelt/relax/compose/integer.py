@@ -152,31 +152,26 @@ def product_sums(
 
     turn_a, turn_b  whether an operand is transposed first
     Shapes          za a scalar; zb a scalar, or a vector of the result's columns
+
+    The number of terms need not be known:
+
+        sum (a - za) (b - zb)  =  sum a b  -  zb sum a  -  za sum (b - zb)
     """
 
     def times(x: RelaxExpr, y: RelaxExpr) -> RelaxExpr:
         return call("matmul", x, y, transpose_a=turn_a, transpose_b=turn_b, out_dtype="int32")
 
-    axis_a, axis_b = -2 if turn_a else -1, -1 if turn_b else -2
-    depth = extents(a)[axis_a]
-    if depth is None:
-        rows = reshaped(zb, (shape_of(zb)[0], 1)) if rank_of(zb) and turn_b else zb
-        return times(centred(a, za), centred(b, rows))
     y = times(a, b)
     if not is_zero(zb):
-        sums = _sums(a, axis_a)
-        column = call("expand_dims", sums, axes=(-1,))
+        column = call("expand_dims", _sums(cast_to(a, "int32"), -2 if turn_a else -1), axes=(-1,))
         y = call("subtract", y, call("multiply", column, cast_to(zb, "int32")))
     if not is_zero(za):
-        row = _sums(b, axis_b)
+        of_columns = reshaped(zb, (shape_of(zb)[0], 1)) if rank_of(zb) and turn_b else zb
+        row = _sums(centred(b, of_columns), -1 if turn_b else -2)
         row = call("expand_dims", row, axes=(-2,)) if rank_of(b) > 2 else row
-        if not is_zero(zb):
-            count = scalar(depth, "int32")
-            row = call("subtract", row, call("multiply", cast_to(zb, "int32"), count))
         y = call("subtract", y, folded(call("multiply", row, cast_to(za, "int32"))))
     return y
 
 
 def _sums(x: RelaxExpr, axis: int) -> RelaxExpr:
-    at = normal_axis(axis, rank_of(x))
-    return call("sum", cast_to(x, "int32"), axes=(at,), keepdims=False)
+    return call("sum", x, axes=(normal_axis(axis, rank_of(x)),), keepdims=False)

@@ -16,10 +16,10 @@ from typing import Any
 
 from smelt.ir import dtype as dt
 from smelt.ir.module import IRModule
-from smelt.relax.compose.common import dtype_of
+from smelt.relax.compose.common import dtype_of, rank_of
 from smelt.relax.nodes import Call, RelaxExpr, call, values
 
-from .fake_quantization import CORE, dequantized_late, why_in_floats
+from .fake_quantization import CORE, affine_type, dequantized_late, why_in_floats
 from .fake_quantization_rules import source_axes
 from .keep_few_bits import keep_few_bits
 from .rewriting import functions_of, transform_functions
@@ -102,5 +102,8 @@ def _requantized(q: Any) -> RelaxExpr | None:
         return None
     x, scale, zero = (*inner.args, None)[:3]
     step, move = (*q.args, None)[1:3]
+    plain = all(v is None or rank_of(v) <= 1 for v in (scale, zero, step, move))
+    if plain and affine_type(inner, dtype_of(x)).same(affine_type(q, into)):
+        return x  # rounding takes away what multiplication and division by one scale leave
     return call("requantize", x, scale, zero, step, move, axis=inner.attrs["axis"],
                 out_dtype=into, rounding="even", compute_dtype="float32", name=q.name)  # fmt: skip

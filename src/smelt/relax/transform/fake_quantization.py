@@ -137,7 +137,7 @@ def _integer_region(q: Any, words: Words, hard_fail: bool) -> RelaxExpr | None:
     if not any(words.dequantizes(n) for n in region):
         return None
     try:
-        want = _affine_type(q, q.attrs["out_dtype"])
+        want = affine_type(q, q.attrs["out_dtype"])
         whole = _Region(region, want, words)
         made, t = whole.run()
         if not isinstance(t, TensorAffineType):
@@ -153,7 +153,7 @@ def _integer_region(q: Any, words: Words, hard_fail: bool) -> RelaxExpr | None:
         return None
 
 
-def _affine_type(n: Call, dtype: str) -> TensorAffineType:
+def affine_type(n: Call, dtype: str) -> TensorAffineType:
     """What the integers of a quantize or dequantize stand for."""
     scale, zero = (const(0) if a is None else a for a in (*n.args[1:], None)[:2])
     if any(rank_of(v) > 1 for v in (scale, zero)):
@@ -244,7 +244,7 @@ class _Region:
                 if self.words.dequantizes(n):
                     x = n.args[0]
                     assert x is not None
-                    return x, _affine_type(n, dtype_of(x))
+                    return x, affine_type(n, dtype_of(x))
                 return self.call(n, op)
         raise _Stopped(f"{_shown(n)} is not quantized")
 
