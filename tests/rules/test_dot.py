@@ -59,7 +59,7 @@ MACHINES = {"avx2": NARROW} | {
 TYPES = st.sampled_from(
     [("uint8", "int8"), ("int8", "int8"), ("uint8", "uint8"), ("int8", "uint8")]
 )
-COLUMNS = (1, 3, 4, 8, 10, 16, 21, 24, 33)
+COLUMNS = (1, 3, 4, 8, 10, 16, 21, 24, 33, 37)
 AVX2 = {"avx2", "fma"} <= {*cpu_features(resolve(Target("llvm -mcpu=native")))}
 
 

@@ -5,7 +5,11 @@
     ...                                   out[0:16] = c0; out[p:p+16] = c1; ...
 
 A copy that reads along one dimension and writes along another needs lanes * lanes scalar loads;
-exchanged, it needs lanes loads, lanes * log2(lanes) shuffles and lanes stores.
+exchanged, it needs lanes loads, lanes * log2(lanes) shuffles and lanes stores. Rows whose elements
+are stored in turn are such a copy to one place:
+
+    out[0 : 2*16 : 2] = a[0:16]           r0 = a[0:16]; r1 = b[0:16]
+    out[1 : 2*16 : 2] = b[0:16]      ->   out[0:32] = r0 and r1, an element of each in turn
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from collections.abc import Sequence
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
+from smelt.ir.build import value_of
 from smelt.ir.expr import INDEX, Expr, IntImm, Ramp, Shuffle, Var, const
 from smelt.tir.nodes import BufferLoad, BufferStore, PrimFunc, Seq, Stmt, lets, seq
 from smelt.tir.rewrite import map_stmts
@@ -29,8 +34,10 @@ def _exchange(s: Seq) -> Stmt:
     analyzer = Analyzer()
     at = 0
     while at < len(s.stmts):
-        run = _run(s.stmts, at, analyzer)
-        out.append(s.stmts[at] if run is None else _exchanged(run))
+        run, made = _run(s.stmts, at, analyzer), _exchanged
+        if run is None:
+            run, made = _in_turn(s.stmts, at, analyzer), _interleaved
+        out.append(s.stmts[at] if run is None else made(run))
         at += 1 if run is None else len(run)
     return seq(*out)
 
@@ -105,3 +112,49 @@ def _exchanged(run: list[BufferStore]) -> Stmt:
         width *= 2
     stmt = seq(*[BufferStore(s.buffer, c, s.indices) for s, c in zip(run, columns, strict=True)])
     return lets(bindings, stmt)
+
+
+def _spread(s: Stmt) -> tuple[BufferStore, BufferLoad, Ramp] | None:
+    """A vector copy of neighbours to every second or fourth element."""
+    match s:
+        case BufferStore(
+            target,
+            BufferLoad(buffer, (Ramp(_, IntImm(_, 1)),)) as load,
+            (Ramp(_, IntImm(_, 2 | 4)) as place,),
+        ):
+            if buffer is not target and dt.scalar(load.dtype) != "bool":
+                return s, load, place
+    return None
+
+
+def _in_turn(stmts: Sequence[Stmt], at: int, analyzer: Analyzer) -> list[BufferStore] | None:
+    """As many copies as elements are left between those of the first, each one further."""
+    first = _spread(stmts[at])
+    step = 0 if first is None else value_of(first[2].stride) or 0
+    found = [f for f in map(_spread, stmts[at : at + step]) if f is not None]
+    if first is None or len(found) < step:
+        return None
+    for n, (s, load, place) in enumerate(found):
+        same = s.buffer is first[0].buffer and load.dtype == first[1].dtype
+        if not same or place.stride is not first[2].stride or place.lanes != first[2].lanes:
+            return None
+        if analyzer.simplify(place.base - first[2].base) is not const(n, INDEX):
+            return None
+    return [s for s, _, _ in found]
+
+
+def _interleaved(run: list[BufferStore]) -> Stmt:
+    """Rows loaded, an element of each in turn, stored at once."""
+    place = run[0].indices[0]
+    assert isinstance(place, Ramp)
+    rows = [Var(f"row{n}", s.value.dtype) for n, s in enumerate(run)]
+    bindings: list[tuple[Var, Expr]] = list(zip(rows, [s.value for s in run], strict=True))
+    parts: list[Expr] = list(rows)
+    width = place.lanes
+    while len(parts) > 1:
+        half = len(parts) // 2
+        order = tuple([n for i in range(width) for n in (i, i + width)])
+        parts = [Shuffle(a, b, order) for a, b in zip(parts[:half], parts[half:], strict=True)]
+        width *= 2
+    whole = Ramp(place.base, const(1, INDEX), width)
+    return lets(bindings, BufferStore(run[0].buffer, parts[0], (whole,)))

@@ -61,6 +61,8 @@ class Form(NamedTuple):
 
 _FORMS = {"pairs": Form(2, "int16"), "fours": Form(4), "fours_moved": Form(4, moved=True)}
 """By name of a body."""
+_LANES = 8
+"""Sums in vectors of 256 bits."""
 
 
 def sums_bytes(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
@@ -88,6 +90,14 @@ def filled(
     conditions = [*inside, *([] if whole else [k < extent])]
     other = common.number(0, value.dtype) if outside is None else outside
     return if_then_else(all_of(conditions), value, other) if conditions else value
+
+
+def _whole_vectors(columns: Expr) -> Expr:
+    """So many columns, and those that fill the last vector of sums; a few fill none anyway."""
+    known = value_of(columns)
+    if known is not None and (known % _LANES == 0 or known < _LANES):
+        return columns
+    return ceildiv(columns, _LANES) * _LANES
 
 
 def _conv(x: Tensor, w: Tensor, form: Form, attrs: Attrs) -> Tensor:
@@ -162,10 +172,12 @@ def _matmul(a: Tensor, b: Tensor, form: Form, attrs: Attrs) -> Tensor:
     def column(*place: Expr) -> Expr:
         *outer, g, j, e = place
         k = g * group + e
-        return filled([], weight(outer, k, j), depth, group, k)
+        inside = [] if wide is n else [j < n]
+        return filled(inside, weight(outer, k, j), depth, group, k)
 
+    wide = _whole_vectors(n)
     rows = common.tensor((*a.shape[:-2], m, groups * group), row, "rows")
-    columns = common.tensor((*b.shape[:-2], groups, n, group), column, "columns")
+    columns = common.tensor((*b.shape[:-2], groups, wide, group), column, "columns")
     k, e = reduce_axis((0, groups), "k"), reduce_axis((0, group), "e")
 
     def lead(x: Tensor, outer: Sequence[Expr]) -> list[Expr]:
@@ -179,9 +191,10 @@ def _matmul(a: Tensor, b: Tensor, form: Form, attrs: Attrs) -> Tensor:
         right = columns[(*lead(b, outer), k.var, j, e.var)]
         return cast("int32", left) * cast("int32", right)
 
+    whole = wide is n and not form.moved
+    sums = common.sum_over((*batch, m, wide), product, [k, e], "matmul" if whole else "sums")
     if not form.moved:
-        return common.sum_over((*batch, m, n), product, [k, e], "matmul")
-    sums = common.sum_over((*batch, m, n), product, [k, e], "sums")
+        return sums if whole else common.tensor((*batch, m, n), lambda *i: sums[i], "matmul")
     step = reduce_axis((0, depth), "s")
     offset = form.offset(
         a.dtype, (*b.shape[:-2], n), lambda *i: weight(i[:-1], step.var, i[-1]), [step]

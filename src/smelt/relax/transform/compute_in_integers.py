@@ -19,14 +19,16 @@ from smelt.ir.module import IRModule
 from smelt.relax.compose.common import dtype_of, rank_of
 from smelt.relax.nodes import Call, RelaxExpr, call, values
 
+from .eliminate_common_subexpr import eliminate_common_subexpr
 from .fake_quantization import CORE, affine_type, dequantized_late, why_in_floats
 from .fake_quantization_rules import source_axes
 from .keep_few_bits import keep_few_bits
+from .look_up import look_up
 from .rewriting import functions_of, transform_functions
 
 _PRODUCTS = ("conv1d", "conv2d", "conv3d", "conv_transpose", "matmul")
 _EXACT = (*_PRODUCTS, "max", "min", "max_pool", "adaptive_max_pool", "relu", "mean", "concat",
-          "add", "subtract", "multiply")  # fmt: skip
+          "add", "subtract", "multiply", "divide")  # fmt: skip
 """Operators whose integers are those of the numbers that floats would be rounded to."""
 
 
@@ -35,7 +37,9 @@ def compute_in_integers(mod: IRModule) -> IRModule:
     if not any(CORE.dequantizes(v) for f in functions_of(mod).values() for v in values(f.body)):
         return mod
     mod = transform_functions(mod, lambda old, new: _late(new))
-    return transform_functions(mod, lambda old, new: _requantized(new))
+    mod = transform_functions(mod, lambda old, new: _requantized(new))
+    # integers that stood for several numbers are one value again
+    return look_up(eliminate_common_subexpr(mod))
 
 
 @dataclass(frozen=True)

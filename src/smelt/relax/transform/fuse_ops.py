@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from smelt.ir import dtype as dt
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.ir.text import fresh_name
@@ -92,15 +93,40 @@ class Groups:
             return False
         if its in _EXPENSIVE:
             # the work after an anchor: elementwise on exactly the anchor's elements
-            return not taken and kind in ("elementwise", "broadcast") and _same_shape(arg, consumer)
+            fits = kind in ("elementwise", "broadcast") and _same_shape(arg, consumer)
+            return not taken and fits and not self.widened(arg, consumer)
         if kind in ("elementwise", "broadcast", "injective"):
             return its != "injective" or kind != "broadcast" or _same_shape(arg, consumer)
         if kind == "reduce":
             return True
-        if kind != "opaque" or its not in ("elementwise", "broadcast"):
+        return kind == "opaque" and its in ("elementwise", "broadcast") and _in_rows(arg, consumer)
+
+    def widened(self, arg: nodes.Call, consumer: nodes.Call) -> bool:
+        """Whether bytes become wider numbers only for an operator on rows, which takes that work:
+        bytes are what is handed on then."""
+        if _width(arg) != 1 or _width(consumer) == 1:
             return False
-        found = instance_of(consumer)  # rows (softmax, norms) take such work on the first operand
-        return found is not None and consumer.args[0] is arg and found.by_row
+        last, users = consumer, self.users[consumer]
+        while len(users) == 1 and isinstance(users[0], nodes.Call):
+            (user,) = users
+            kind = self.kind.get(id(user), "none")
+            if kind == "opaque":
+                return _in_rows(last, user)
+            if kind not in ("elementwise", "broadcast") or _width(user) == 1:
+                return False
+            last, users = user, self.users[user]
+        return False
+
+
+def _in_rows(arg: nodes.Call, consumer: nodes.Call) -> bool:
+    """Whether an operator on rows (softmax, norms) takes elementwise work: on the first operand."""
+    found = instance_of(consumer)
+    return found is not None and consumer.args[0] is arg and found.by_row
+
+
+def _width(c: nodes.Call) -> int:
+    """Bytes of an element; 0 of what is no tensor."""
+    return dt.bytes_of(c.type.dtype) if isinstance(c.type, TensorType) else 0
 
 
 def _same_shape(a: nodes.Call, b: nodes.Call) -> bool:

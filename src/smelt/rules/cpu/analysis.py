@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from smelt.arith import Analyzer
+from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.expr import INDEX, Add, Call, Cast, Expr, FloorDiv, IntImm, Mul, Var, const
 from smelt.ir.walk import free_vars, substitute
@@ -46,6 +47,12 @@ class BlockInfo:
             return None
         left, right = loads(term.a), loads(term.b)
         return (left[0], right[0]) if len(left) == 1 and len(right) == 1 else None
+
+    @property
+    def instructions(self) -> int:
+        """How many a product takes that is added to a sum: of integers two."""
+        whole = self.store is not None and dt.is_int(self.store.buffer.type)
+        return 2 if whole and self.product() is not None else 1
 
     def is_elementwise(self) -> bool:
         """Whether every element depends on others only at indices without reduction."""

@@ -20,7 +20,6 @@ from math import gcd, prod
 
 import numpy as np
 
-from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr
 from smelt.rules.cost import Array, Cost, page_cycles, seconds, shares, tile_cycles
@@ -233,12 +232,6 @@ class ContractionSpace(Space):
     def _extent(self, axes: Sequence[IterVar]) -> int:
         return prod([guess(i.dom.extent) for i in axes])
 
-    @cached_property
-    def _each(self) -> float:
-        """Instructions for a vector of products of which each is added: integers take two."""
-        store = self.roles.info.store
-        return 2.0 if store is not None and dt.is_int(store.buffer.type) and self.roles.fit is None else 1.0
-
     # ---- the cost -------------------------------------------------------------------------------
 
     def legal(self, columns: Columns) -> Array:
@@ -303,13 +296,14 @@ class ContractionSpace(Space):
         # vectors of an operand that is not packed are masked in every step, where they are ragged
         ragged = (packed == "none") & (self.columns % lanes > 0)
         masked = np.where(ragged, machine.masked, 1.0)
+        each = roles.info.instructions if roles.fit is None else 1
         total = np.zeros(len(r))
         for count, height, width, slow in (
             (full_r * full_v, r, v, 1.0), (full_v * (rest_r > 0), rest_r, v, 1.0),
             (full_r, r, last_v, masked), (rest_r > 0, rest_r, last_v, masked),
         ):  # fmt: skip
             read = height + width * (loads + ahead * 4 * lanes / machine.line_bytes)
-            step = tile_cycles(machine, height * width * self._each, read, 1.0, lanes) + pages
+            step = tile_cycles(machine, height * width * each, read, 1.0, lanes) + pages
             ends = height * width / machine.stores + _AROUND
             added = height * width / machine.loads + _AROUND  # to what is in memory
             total += count * (steps * step * slow + ends + (blocks - 1) * (ends + added))

@@ -36,6 +36,10 @@ _TILE = 16
 """Elements to a side of a transposed tile: a cache line of the smallest common type."""
 _EXCHANGE = 9.0
 """Cycles for a vector of a tile that is exchanged in registers."""
+_INTERLEAVE = 3.0
+"""Cycles for a vector of rows that are stored an element of each in turn."""
+_IN_TURN = (2, 4)
+"""Rows of which an element each stands side by side in the result."""
 _PIECES = 16
 """More pieces of a joined dimension than this are left to guards."""
 
@@ -71,6 +75,8 @@ class ElementwiseSpace(Space):
         cycles = nest.cycles(machine, vector)
         if _selects_by_lane(nest, vector):
             cycles *= machine.lanes(widest(nest))
+        elif _spread_axis(nest, axes, vector) is not None:
+            cycles = _INTERLEAVE * nest.every / machine.lanes(widest(nest))
         elif _turned_axis(nest, axes, vector) is not None:
             lanes = machine.lanes(widest(nest))
             cycles = _EXCHANGE * nest.every / lanes
@@ -100,9 +106,18 @@ class ElementwiseSpace(Space):
     def _piece(self, sch: Schedule, nest: Nest, axes: list[Axis], tasks: int) -> None:
         """Vectors along the contiguous axis, tiles where an operand is turned, tasks outside."""
         vector = vector_axis(axes)
+        lanes = self.site.machine.lanes(widest(nest))
+        spread = _spread_axis(nest, axes, vector)
+        if spread is not None:
+            order = [a.loop for a in axes if a is not vector and a is not spread]
+            s_o, s_l = sch.split(spread.loop, [None, min(lanes, power(spread.size))])
+            sch.reorder(*order, s_o, vector.loop, s_l)
+            sch.unroll(vector.loop)
+            sch.vectorize(s_l)
+            share_out(sch, [*order, s_o], tasks)
+            return
         turned = _turned_axis(nest, axes, vector)
         order = [a.loop for a in axes if a is not vector and a is not turned]
-        lanes = self.site.machine.lanes(widest(nest))
         if turned is not None:
             sch.reorder(*order, turned.loop, vector.loop)
             t_o, t_i = sch.split(turned.loop, [None, min(_TILE, turned.size)])
@@ -162,6 +177,18 @@ def _turned_axis(nest: Nest, axes: list[Axis], vector: Axis) -> Axis | None:
         for a in axes:
             if a is not vector and is_one(a.steps[k]) and a.size >= 4 and vector.size >= 4:
                 return a
+    return None
+
+
+def _spread_axis(nest: Nest, axes: list[Axis], vector: Axis) -> Axis | None:
+    """The axis along which operands are contiguous where the result has few of their rows side by
+    side: an element of each row in turn."""
+    if vector.size not in _IN_TURN or not is_one(vector.steps[0]):
+        return None
+    for a in axes:
+        apart = isinstance(a.steps[0], IntImm) and a.steps[0].value == vector.size
+        if a is not vector and apart and a.size >= 8 and all(map(is_one, a.steps[1:])):
+            return a
     return None
 
 

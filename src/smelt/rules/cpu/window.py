@@ -188,7 +188,7 @@ class WindowSpace(Space):
         read = (w - 1) * min(_stride(roles), taps) + taps
         loads = (v if self.slides else 1) * read * self.loads
         loads = loads + (v * taps if self.weights else 0)
-        busy = 1 / machine.multiply_adds + roles.nest.computed
+        busy = roles.nest.info.instructions / machine.multiply_adds + roles.nest.computed
         row = np.maximum(w * v * taps * busy, loads / machine.loads)
         row = np.maximum(row, float(machine.latency * taps)) + 2 + taps * roles.nest.pages(machine)
         ends = v / machine.stores + self.planes
