@@ -57,8 +57,11 @@ def typed(m: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def reference(m: onnx.ModelProto, inputs: Arrays) -> list[np.ndarray]:
+def reference(m: onnx.ModelProto, inputs: Arrays, optimized: bool = True) -> list[np.ndarray]:
+    """onnxruntime's results; optimized: whether it may rewrite the graph."""
     options = onnxruntime.SessionOptions()
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(

@@ -80,6 +80,13 @@ def transposed(m: Any = 6, n: Any = 7) -> PrimFunc:
     return te.create_prim_func([x, out], "transposed")
 
 
+def interleaved(m: Any = 3, n: Any = 21) -> PrimFunc:
+    """Two rows of which an element each stands in turn, in bytes."""
+    x = te.placeholder((2 * m, n), "int8", name="X")
+    out = te.compute((m, n, 2), lambda i, j, e: x[i * 2 + e, j], name="O")
+    return te.create_prim_func([x, out], "interleaved")
+
+
 BUILDERS: dict[str, Build] = {
     "matmul": matmul,
     "dense": lambda m, n, k: matmul(m, n, k, relu=True),
@@ -90,6 +97,7 @@ BUILDERS: dict[str, Build] = {
     "concat": concat,
     "elementwise": elementwise,
     "transposed": transposed,
+    "interleaved": interleaved,
 }
 
 

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from smelt import te
 from smelt.codegen.llvm import resolve
 from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import Var
+from smelt.ir.expr import INDEX, Ramp, Shuffle, Var, const
+from smelt.lowering.lower import lower
+from smelt.pipeline import LOWER
 from smelt.rules.cpu import schedule
 from smelt.target import Target, machine_of
-from smelt.tir.nodes import Allocate, walk
+from smelt.tir.nodes import Allocate, BufferStore, walk
 from smelt.tir.parser import parse
 from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule
@@ -34,6 +36,7 @@ SIZES = {
     "concat": (5, 3, 6),
     "elementwise": (6, 7),
     "transposed": (6, 7),
+    "interleaved": (3, 67),
 }
 MACHINE = machine_of(resolve(Target("llvm -mcpu=x86-64-v3")), 2)
 
@@ -68,6 +71,15 @@ def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
 """
     func = parse(text)
     every_pass_keeps_the_result(func, {}, func)
+
+
+def test_rows_stored_in_turn_are_stored_at_once() -> None:
+    func = BUILDERS["interleaved"](3, 64)
+    flat = lower(schedule(func, MACHINE).func, LOWER)
+    stores = [s for s in walk(flat.body) if isinstance(s, BufferStore)]
+    (place,) = [s.indices[0] for s in stores if isinstance(s.value, Shuffle)]
+    assert isinstance(place, Ramp)
+    assert (place.stride, place.lanes) == (const(1, INDEX), 64)
 
 
 @settings(LAW, max_examples=25)

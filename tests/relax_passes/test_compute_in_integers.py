@@ -17,6 +17,7 @@ from onnx import numpy_helper
 
 import smelt
 from smelt.frontend.onnx import from_onnx
+from smelt.relax.interpret import interpret
 from smelt.relax.nodes import Call, values
 from smelt.relax.transform.compute_in_integers import compute_in_integers, products_of
 from tests.frontend.models import reference
@@ -80,7 +81,11 @@ def test_a_zero_point_is_the_border_of_a_convolution() -> None:
         ("y = ReduceMean <keepdims = 1> (a, axes)", False),
         ("y = Concat <axis = 1> (a, a)", False),
         ("y = Add (a, a)", False),
-        ("y = Sigmoid (a)", True),
+        ("y = Div (a, eight)", False),
+        ("y = Div (a, minus)", True),
+        ("y = Div (eight, a)", True),
+        ("y = Floor (a)", True),
+        ("y = Sigmoid (a)", False),  # a table
         ("y = AveragePool <kernel_shape = [2, 2]> (a)", True),
         ("y = Clip (a, low, high)", True),
         ("d = DequantizeLinear (x, ys, yz) y = Add (a, d)", True),
@@ -90,7 +95,7 @@ def test_only_what_is_exact(body: str, stays: bool) -> None:
     m = model(
         f"a = DequantizeLinear (x, xs, xz) {body} z = QuantizeLinear (y, ys, yz)",
         "uint8[1, 3, 8, 8] x", "uint8[a, b, c, d] z", axes=np.array([2, 3]),
-        low=np.float32(0), high=np.float32(6), **SCALES,
+        low=np.float32(0), high=np.float32(6), eight=np.float32(8), minus=np.float32(-8), **SCALES,
     )  # fmt: skip
     before = from_onnx(m)
     found = operators(compute_in_integers(before))
@@ -159,6 +164,103 @@ def test_layers_agree_with_onnxruntime(case: Any, level: int) -> None:
     away = np.abs(got.astype(int) - wanted.astype(int))
     assert away.max() <= 1
     assert (away > 0).mean() <= 0.02
+
+
+@st.composite
+def attentions(draw: Any) -> tuple[onnx.ModelProto, list[np.ndarray[Any, Any]], int]:
+    """A quantized product of two computed operands, the axes' sizes known or not, and bytes; how
+    many terms each of its sums has."""
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    kinds = [draw(st.sampled_from(["uint8", "int8"])) for _ in range(3)]
+    ends = [np.iinfo(k) for k in kinds]
+    zeros = {
+        f"{n}z": np.asarray(draw(st.sampled_from([e.min, e.max, 0, 100])), e.dtype)
+        for n, e in zip("aby", ends, strict=True)
+    }
+    m, k = draw(st.sampled_from([1, 5, 16])), draw(st.sampled_from([1, 7, 16, 33]))
+    n = draw(st.sampled_from([1, 8, 19, 40]))
+    batch = draw(st.sampled_from([((2, 3), (2, 3)), ((), (3,)), ((2, 1), (1, 3)), ((4,), ())]))
+    arrays = [
+        rng.integers(e.min, e.max + 1, (*b, *last)).astype(e.dtype)
+        for e, b, last in zip(ends, batch, [(m, k), (k, n)], strict=False)
+    ]
+    known = draw(st.booleans())
+    names = [["s", "t"], ["t", "r"]]
+    shapes = [
+        [*a.shape] if known else [*(f"b{len(b) - i}" if e > 1 else e for i, e in enumerate(b)), *v]
+        for a, b, v in zip(arrays, batch, names, strict=True)
+    ]
+    inputs = [
+        f"{kind}[{', '.join(map(str, shape))}] {name}"
+        for kind, shape, name in zip(kinds, shapes, "ab", strict=False)
+    ]
+    rank = max(len(b) for b in batch) + 2
+    step = np.float32(0.02 * 0.03 * max(k, 4) ** 0.5 * draw(st.floats(10, 100)))
+    made = model(
+        "x = DequantizeLinear (a, as, az) w = DequantizeLinear (b, bs, bz) p = MatMul (x, w) "
+        "y = QuantizeLinear (p, ys, yz)",
+        ", ".join(inputs), f"{kinds[2]}[{', '.join('cdefgh'[:rank])}] y",
+        **{"as": np.float32(0.02), "bs": np.float32(0.03), "ys": step}, **zeros,
+    )  # fmt: skip
+    return made, arrays, k
+
+
+@given(case=attentions(), level=st.sampled_from([2, 3]))
+@settings(max_examples=60, deadline=None)
+def test_products_of_computed_operands_are_of_integers(case: Any, level: int) -> None:
+    m, (a, b), terms = case
+    before = from_onnx(m)
+    made = compute_in_integers(before)
+    assert "dequantize" not in operators(made)
+    assert products_of(before).integers == 1
+    got = smelt.compile(m, opt_level=level, threads=1)(a, b).numpy()
+    np.testing.assert_array_equal(got, interpret(made["main"], a, b)[0])
+    numbers = {i.name: numpy_helper.to_array(i) for i in m.graph.initializer}
+    left, right = (v.astype(np.int64) - int(numbers[f"{n}z"]) for v, n in ((a, "a"), (b, "b")))
+    sums = np.matmul(left, right) * (0.02 * 0.03 / float(numbers["ys"]))
+    ends = np.iinfo(got.dtype)
+    wanted = np.clip(np.rint(sums) + int(numbers["yz"]), ends.min, ends.max)
+    away = np.abs(got.astype(int) - wanted)
+    assert away.max(initial=0) <= 1
+    assert np.all((away == 0) | (np.abs(sums % 1 - 0.5) < 1e-3))
+    (peer,) = reference(m, {"a": a, "b": b}, optimized=False)
+    assert np.abs(got.astype(int) - peer.astype(int)).max(initial=0) <= 1
+    assert terms == a.shape[-1]
+
+
+def test_rows_of_bytes_are_read_and_written_as_bytes() -> None:
+    """A product hands on bytes; softmax takes the dequantizing, and the work after it."""
+    m = model(
+        "x = DequantizeLinear (a, xs, xz) w = DequantizeLinear (b, xs, xz) p = MatMul (x, w) "
+        "pq = QuantizeLinear (p, ys, yz) pd = DequantizeLinear (pq, ys, yz) s = Add (pd, mask) "
+        "r = Softmax <axis = -1> (s) z = QuantizeLinear (r, share, none)",
+        "uint8[2, 5, 8] a, uint8[2, 8, 16] b, float[5, 16] mask", "uint8[2, 5, 16] z",
+        share=np.float32(1 / 256), none=np.uint8(0), **SCALES,
+    )  # fmt: skip
+    exe = smelt.compile(m, threads=1)
+    (rows,) = [k for k in exe.metadata["kernels"] if "softmax" in k["name"]]
+    assert rows["name"].startswith("fused_cast_")
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(0, 256, s).astype("uint8") for s in ((2, 5, 8), (2, 8, 16)))
+    mask = np.where(rng.random((5, 16)) < 0.2, -1e4, 0).astype("float32")
+    (peer,) = reference(m, {"a": a, "b": b, "mask": mask}, optimized=False)
+    assert np.abs(exe(a, b, mask).numpy().astype(int) - peer.astype(int)).max() <= 1
+
+
+def test_numbers_quantized_again_as_they_were_stay() -> None:
+    text = (
+        "a = DequantizeLinear (x, xs, xz) r = Reshape (a, shape) q = QuantizeLinear (r, xs, xz) "
+        "b = DequantizeLinear (q, xs, xz) t = Transpose (b) z = QuantizeLinear (t, xs, {})"
+    )
+    x = np.arange(250, 256, dtype="uint8")
+    for zero, kept in (("xz", True), ("yz", False)):
+        given = {"shape": np.array([2, 3]), **SCALES}
+        m = model(text.format(zero), "uint8[6] x", "uint8[3, 2] z", **given)
+        found = operators(compute_in_integers(from_onnx(m)))
+        assert ("requantize" in found) is not kept
+        assert "quantize" not in found
+        wanted = x.reshape(2, 3).T.astype(int) + (0 if kept else 113)
+        np.testing.assert_array_equal(smelt.compile(m)(x).numpy(), np.minimum(wanted, 255))
 
 
 def test_what_stays_in_floats_is_said() -> None:

@@ -320,7 +320,8 @@ def test_a_region_that_stays_names_what_stopped_it() -> None:
     wide = call("dequantize", call("cast", x, dtype="int32"), f32(0.1))
     cases: list[tuple[RelaxExpr, str]] = [
         (call("cumsum", y), "cumsum has no integer form"),
-        (call("divide", y, y), "divide has no integer form"),
+        (call("divide", y, y), "divide stays in floats: its divisor is no constant number"),
+        (call("divide", y, f32(-2.0)), "divide stays in floats: its divisor is -2.0; legal: a pos"),
         (call("add", y, v), "the variable v is not quantized"),
         (call("matmul", call("tanh", y), y, transpose_b=True),
          "tanh stays in floats: its result is not quantized right behind it"),

@@ -2,11 +2,12 @@
 
     dequantize(x) * dequantize(w)   =  dequantize(x' * w')      sums of products, in int32
     max(dequantize(x), ...)         =  dequantize(max(x, ...))
-    quantize(dequantize(x))         =  requantize(x)
+    quantize(dequantize(x))         =  requantize(x), or x where both have one scale
 
 Only what is exact goes this way: dequantize moves behind an operator that gives the same numbers on
 integers, to within the rounding of floats. What needs the scale of its result (sums of different
-scales, functions, averages) stays in floats, between loads and stores of integers.
+scales, averages) stays in floats, between loads and stores of integers, but for functions that are
+looked up (look_up.py).
 """
 
 from __future__ import annotations
@@ -102,9 +103,9 @@ def _requantized(q: Any) -> RelaxExpr | None:
     if not isinstance(inner, Call) or not CORE.dequantizes(inner):
         return None
     into = q.attrs["out_dtype"]
-    if q.attrs["rounding"] != "even" or not dt.is_int(into) or dt.bits(into) > 16:
-        return None
     x, scale, zero = (*inner.args, None)[:3]
+    if q.attrs["rounding"] != "even" or not dt.is_int(into) or dt.bits(into) > 16 or x is None:
+        return None
     step, move = (*q.args, None)[1:3]
     plain = all(v is None or rank_of(v) <= 1 for v in (scale, zero, step, move))
     if plain and affine_type(inner, dtype_of(x)).same(affine_type(q, into)):

@@ -107,8 +107,7 @@ class Groups:
         if _width(arg) != 1 or _width(consumer) == 1:
             return False
         last, users = consumer, self.users[consumer]
-        while len(users) == 1 and isinstance(users[0], nodes.Call):
-            (user,) = users
+        while len(users) == 1 and isinstance(user := users[0], nodes.Call):
             kind = self.kind.get(id(user), "none")
             if kind == "opaque":
                 return _in_rows(last, user)

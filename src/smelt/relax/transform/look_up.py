@@ -24,6 +24,7 @@ from smelt.te.tensor import ComputeOp, topological
 from smelt.tir.script_ops import INTRINSICS, TRANSCENDENTAL, expr_nodes
 
 from .fold_constants import fold_expression
+from .match import is_op
 from .rewriting import map_functions
 
 
@@ -84,6 +85,8 @@ class _Tables:
 
     def read(self, v: RelaxExpr) -> _Looked | None:
         """A value as a function of the first 8-bit one that it follows from."""
+        if is_op(v, "identity") and v.args[0] in self.found:
+            return self.found[v.args[0]]
         found = self.followed(v) if isinstance(v, Call) and by_element(v) else None
         if found is None and _is_narrow(v) and not isinstance(v, Constant):
             codes = np.arange(256, dtype="uint8").view(dt.to_numpy(dtype_of(v)))
@@ -99,7 +102,8 @@ class _Tables:
         source = known[0].source
         if not isinstance(v.type, TensorType) or v.type.shape != source.type.shape:  # type: ignore[attr-defined]
             return None
-        args = [self.found[a].table if a in self.found else self.numbers.get(a) for a in v.args]
+        known_at = {**self.numbers, **{a: self.found[a].table for a in given}}
+        args = [None if a is None else known_at[a] for a in v.args]
         table = fold_expression(renewed_call(v, *args))
         heavy = any(k.heavy for k in known) or _is_heavy(v)
         return _Looked(source, table, heavy) if isinstance(table, Constant) else None
