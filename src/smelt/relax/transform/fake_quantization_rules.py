@@ -413,7 +413,7 @@ def divide(n: Call, types: Types) -> Result:
     t, divisor = type_of(n, types), array(n.args[1])
     if types.get(n.args[1]) is not None or divisor is None or len(divisor) != 1:
         raise NotInteger("its divisor is no constant number")
-    if not (_widest(n.args[0], n) and divisor[0] > 0):
+    if n.args[0] is None or not (_widest(n.args[0], n) and divisor[0] > 0):
         raise NotInteger(f"its divisor is {divisor[0]}; legal: a positive number")
     scale = folded(call("divide", t.scale, const(np.float32(divisor[0]))))
     return n.args[0], TensorAffineType(scale, t.zero_point, t.dtype, t.axis)
