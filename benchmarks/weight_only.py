@@ -236,8 +236,8 @@ def section(results: Results) -> str:
         "what as many threads read from memory in the same run. onnxruntime with accuracy_level 1 "
         "(activations in float32, as in smelt) and 4 (in 8 bits; so does smelt in rows of bytes). "
         "Apart: the largest difference from onnxruntime's first level in the row, in parts of the "
-        "largest result; for prompts it rounds activations otherwise in level 4. ~: other work "
-        "disturbed the row."
+        "largest result; in bytes, a number that differs in its last bit may be rounded to another "
+        "step. ~: other work disturbed the row."
     )
     return "\n\n".join([table(heads, lines), note, *errors])
 

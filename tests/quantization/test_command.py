@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import smelt
@@ -23,8 +24,8 @@ def fixture_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["smelt", "quantize", *arguments])
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str, command: str = "quantize") -> int:
+    monkeypatch.setattr(sys, "argv", ["smelt", command, *arguments])
     with pytest.raises(SystemExit) as done:
         command_line.main()
     return int(done.value.code or 0)
@@ -64,6 +65,29 @@ def test_weights_alone_need_no_samples(
 ) -> None:
     assert run(monkeypatch, "net.onnx", "--activations", "float32", "-o", "q.onnx") == 0
     assert "1 of 4 layers quantized (weights alone)" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("folder")
+def test_products_with_bytes_that_the_run_makes_agree_to_some_steps(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows of several layers: what differs in the last bit is rounded to another step."""
+    rng = np.random.default_rng(0)
+    made = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]>
+        net (float[rows, 200] x) => (float[rows, 30] y)
+        { a = MatMul(x, v)  b = Relu(a)  c = MatMul(b, w)  y = MatMul(c, z) }"""
+    )
+    for name, shape in {"v": (200, 160), "w": (160, 96), "z": (96, 30)}.items():
+        array = (rng.standard_normal(shape) / shape[0] ** 0.5).astype("float32")
+        made.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    onnx.save(made, "layers.onnx")
+    how = ["--activations", "dynamic", "--weights", "int4"]
+    assert run(monkeypatch, "layers.onnx", *how, "-o", "q.onnx") == 0
+    assert "3 of 3 layers quantized" in capsys.readouterr().out
+    assert run(monkeypatch, "q.onnx", "--shape", "x=16,200", command="check") == 0
+    assert run(monkeypatch, "layers.onnx", "--activations", "dynami", "-o", "q.onnx") == 2
+    assert "activations='dynami'; nearest: dynamic" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("folder")

@@ -184,7 +184,7 @@ def test_weights_alone(weights: str, block_size: int) -> None:
 
 @pytest.mark.parametrize(("block_size", "turned"), [(16, False), (32, True)])
 def test_weights_alone_times_bytes(block_size: int, turned: bool) -> None:
-    """The last block of a column is short; ONNX Runtime has the same results for one row."""
+    """The last block of a column is short; ONNX Runtime has the same results."""
     x = Var("x", tensor_type((1, 72), "float32"))
     h = call("matmul", x, w(40, 72) if turned else w(72, 40), transpose_b=turned)
     mod = IRModule({"main": Function((x,), call("matmul", relu(h), w(40, 24)))})

@@ -187,9 +187,9 @@ def test_matmul_nbits(rows: int, k: int, block: int, zeros: str | None, bits: in
 
 
 @pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("rows", [1, 7])
 @pytest.mark.parametrize(("k", "block"), [(64, 16), (64, 32), (96, 128), (50, 16), (320, 64)])
-def test_matmul_nbits_in_bytes(k: int, block: int, zeros: bool) -> None:
-    """One row: of several, onnxruntime rounds otherwise."""
+def test_matmul_nbits_in_bytes(k: int, block: int, rows: int, zeros: bool) -> None:
     n, count = 40, -(-k // block)
     given = {"b": packed((n, count, block // 2)),
              "s": RNG(1).uniform(0.1, 1, n * count).astype("float32")}  # fmt: skip
@@ -199,8 +199,8 @@ def test_matmul_nbits_in_bytes(k: int, block: int, zeros: bool) -> None:
     for level in (1, 4):
         node = helper.make_node("MatMulNBits", ["x", *given], ["y"], domain="com.microsoft", K=k,
                                 N=n, bits=4, block_size=block, accuracy_level=level)  # fmt: skip
-        made.append(_one(node, given, (1, k), (1, n)))
-    x = RNG(4).standard_normal((1, k)).astype("float32")
+        made.append(_one(node, given, (rows, k), (rows, n)))
+    x = RNG(4).standard_normal((rows, k)).astype("float32")
     agrees(made[1], x)
     exact, found = smelt.compile(made[0])(x).numpy(), smelt.compile(made[1])(x).numpy()
     assert 1e-4 < np.abs(found - exact).max() / np.abs(exact).max() < 0.05

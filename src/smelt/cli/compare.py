@@ -98,7 +98,9 @@ _QUANTIZES = ("QuantizeLinear", "DynamicQuantizeLinear")
 
 
 def _rounds(step: ModelNode) -> bool:
-    """Whether a node quantizes."""
+    """Whether a node quantizes; where it may round its operand to bytes, it does."""
+    if step.op == "MatMulNBits":
+        return step.attrs.get("accuracy_level") == 4
     return step.op in _QUANTIZES or step.op.startswith("QLinear")
 
 

@@ -126,7 +126,7 @@ def quantize(
     check_target(output, (".onnx",), "an ONNX model, model.int8.onnx")
     if page is not None:
         check_target(page, (".html",), "a page, report.html")
-    if data is None and how.activations not in ("float32", "dynamic"):
+    if data is None and how.activations in ("uint8", "int8"):
         raise UsageError(
             "--data is missing: give samples of the model's inputs, or quantize weights alone "
             "with --activations float32"
