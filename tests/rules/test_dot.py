@@ -159,6 +159,25 @@ def test_schedules_are_exact(
     np.testing.assert_array_equal(interpreted(sch, x, w, shape=wanted.shape), wanted)
 
 
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(("operator", "form", "machine", "x", "w"), [
+    ("conv3d", "pairs", "avx2", (1, 2, 1, 1, 6), (10, 2, 1, 1, 3)),  # vectors along the image
+    ("matmul", "fours_moved", "alderlake", (3, 1, 5, 4), (2, 4, 10)),  # columns of two matrices
+    ("matmul", "pairs", "avx2", (3, 1, 5, 4), (2, 4, 10)),
+])  # fmt: skip
+def test_what_stands_otherwise_than_in_tiles(
+    operator: str, form: str, machine: str, x: tuple[int, ...], w: tuple[int, ...], constant: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    a, b = extremes(rng, x, "uint8"), extremes(rng, w, "int8")
+    body = next(v for v in get_op(operator).bodies if v.name == form)
+    attrs = get_op(operator).normalize({"out_dtype": "int32"})
+    sch = scheduled(program(body, attrs, a, b), MACHINES[machine],
+                    frozenset({"w"} if constant else ()))  # fmt: skip
+    wanted = expected(operator, attrs, a, b)
+    np.testing.assert_array_equal(interpreted(sch, a, b, shape=wanted.shape), wanted)
+
+
 @pytest.mark.skipif(not AVX2, reason="this processor has no avx2")
 @pytest.mark.parametrize(("operator", "body"), BODIES, ids=NAMES)
 @given(data=st.data(), constant=st.booleans())

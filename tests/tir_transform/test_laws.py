@@ -30,6 +30,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "concat": (5, 3, 6),
     "elementwise": (6, 7),
     "transposed": (6, 7),
+    "interleaved": (3, 21),
 }
 BLOCKS = (
     "LowerInitBlock",

@@ -95,7 +95,11 @@ class Contraction:
 
     def open(self, site: Site) -> Space | Refusal:
         """Fits blocks that sum products of two operands, of which one has the vector axis."""
-        roles = roles_of(site.schedule, block_info(site.schedule, site.anchor))
+        info, behind = block_info(site.schedule, site.anchor), site.epilogue
+        # sums that fill vectors are more than what is taken of them: their columns are no one axis
+        taken = info if behind is None else block_info(site.schedule, behind)
+        sizes = [[i.dom.extent for i in b.spatial] for b in (info, taken)]
+        roles = roles_of(site.schedule, info, sizes[0] == sizes[1])
         if isinstance(roles, str):
             return Refusal(roles)
         packed = roles.plain and roles.b.buffer.name in site.constants

@@ -119,8 +119,11 @@ class Axes:
         return Axes(batch, columns, rows, loops[roles.vector.var], reduce, dot)
 
 
-def roles_of(sch: Schedule, info: BlockInfo) -> Roles | str:
-    """Sort the operands and iteration variables; a reason where the block does not fit."""
+def roles_of(sch: Schedule, info: BlockInfo, joins: bool = True) -> Roles | str:
+    """Sort the operands and iteration variables; a reason where the block does not fit.
+
+    joins  whether columns that follow one another in memory may be walked as one axis
+    """
     product = info.product()
     if product is None or info.store is None or not info.spatial:
         return "no sum of products of two operands"
@@ -155,7 +158,8 @@ def roles_of(sch: Schedule, info: BlockInfo) -> Roles | str:
     rows = [i for i in others if i.var in in_a and i.var not in in_b]
     columns = [i for i in others if i.var in in_b and i.var not in in_a]
     wide: list[IterVar] = []
-    while not group and columns and _goes_on(info, b, columns[-1], [*wide, vector][0], analyzer):
+    joins = joins and not group
+    while joins and columns and _goes_on(info, b, columns[-1], [*wide, vector][0], analyzer):
         wide.insert(0, columns.pop())
     return Roles(info, a, b, batch, rows, columns, wide, vector, analyzer, group, divided)
 
@@ -172,7 +176,9 @@ def by_instruction(roles: Roles, machine: Machine, packed: bool, rounded: bool) 
     along = [step_of(x, last.var, roles.analyzer) for x in (roles.a, roles.b)]
     columns = roles.group or value_of(roles.vector.dom.extent) or 1
     beside = packed or step_of(roles.b, roles.vector.var, roles.analyzer) == group
-    if along != [1, 1] or not beside or roles.wide or roles.divided:
+    factors = roles.info.product()
+    in_order = factors is not None and factors[0].buffer is roles.a.buffer  # as in the tiles
+    if along != [1, 1] or not (beside and in_order) or roles.wide or roles.divided:
         return roles
     block = roles.info.block
     found = [
