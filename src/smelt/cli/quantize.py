@@ -15,7 +15,7 @@ from smelt.display.quantization import quantization_page
 from smelt.quantization import LayerReport, Report, Settings
 from smelt.quantization.numbers import WEIGHT_SCALES
 from smelt.quantization.ranges import METHODS
-from smelt.quantization.settings import ACTIVATIONS, WEIGHTS
+from smelt.quantization.settings import ACTIVATIONS, RANGED, WEIGHTS
 from smelt.runtime.files import check_target, write_file
 
 from . import options
@@ -126,7 +126,7 @@ def quantize(
     check_target(output, (".onnx",), "an ONNX model, model.int8.onnx")
     if page is not None:
         check_target(page, (".html",), "a page, report.html")
-    if data is None and how.activations in ("uint8", "int8"):
+    if data is None and how.activations in RANGED:
         raise UsageError(
             "--data is missing: give samples of the model's inputs, or quantize weights alone "
             "with --activations float32"

@@ -12,7 +12,9 @@ from .numbers import WEIGHT_SCALES
 from .ranges import check_method
 from .search import Metric
 
-ACTIVATIONS = ("uint8", "int8", "float32", "dynamic")
+RANGED = ("uint8", "int8")
+"""What activations become by ranges that samples have; with others, weights alone are quantized."""
+ACTIVATIONS = (*RANGED, "float32", "dynamic")
 WEIGHTS = ("int8", "int4")
 _BLOCKS = (16, 32, 64, 128, 256)
 """Legal with activations that are rounded: those of ONNX Runtime's operator."""
@@ -77,7 +79,7 @@ class Settings:
     @property
     def alone(self) -> bool:
         """Whether weights alone are quantized."""
-        return self.activations in ("float32", "dynamic")
+        return self.activations not in RANGED
 
     @property
     def bits(self) -> int:
