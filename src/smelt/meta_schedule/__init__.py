@@ -1,0 +1,1 @@
+"""The search engine: decisions of sketches scored, built, measured and remembered."""
