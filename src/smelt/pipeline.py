@@ -53,6 +53,7 @@ from smelt.lowering.simplify import simplify
 from smelt.lowering.unroll import unroll_loops
 from smelt.lowering.vectorize import vectorize_loops
 from smelt.lowering.workspace import lift_workspaces
+from smelt.meta_schedule.lookup import with_tunings
 from smelt.model import Model, Needs
 from smelt.relax import updates
 from smelt.relax.match_cast import resolve_match_cast
@@ -533,9 +534,7 @@ def checked_context(
             f"{who}: options is a {type(options).__name__}; give smelt.Options(threads=1), or the "
             "options themselves as keywords: threads=1"
         )
-    context = PassContext.with_options(options)
-    if values:
-        context = PassContext.with_options(context.options.updated(who, values))
+    context = with_tunings(PassContext.with_options(options), who, values or {})
     check_names(context, (GRAPH, VM, LOWER), who, others)
     context.refuse("tir.usmp", who, 'relay.build with Executor("aot")', follows)
     return context

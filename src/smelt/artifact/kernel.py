@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,7 +11,7 @@ from smelt.codegen.llvm import is_native, object_code
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir.build import is_const
 from smelt.ir.dtype import bytes_of
-from smelt.ir.errors import CompileError
+from smelt.ir.errors import CompileError, ScheduleError
 from smelt.ir.expr import Expr, Var
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
@@ -25,13 +26,25 @@ from smelt.runtime.linking import compile_source
 from smelt.target import Target, machine_of
 from smelt.tir.extern import EXTERNS, ExternFunction
 from smelt.tir.nodes import Buffer, PrimFunc
-from smelt.tir.schedule import Schedule
+from smelt.tir.schedule import Schedule, Trace
 
 from .arithmetic import flops
 from .constants import ConstantProgram, Preparation, preparations
 from .dump import as_one
 from .group import group_to_prim_func, in_place
 from .user_ops import Prepared
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A schedule that was found by measuring.
+
+    trace  replayable on the kernel's program
+    body   the algorithm that stands in place of an operator's own; "": none does
+    """
+
+    trace: str
+    body: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,7 @@ class KernelSpec:
     cores      processors to divide the work among
     prepared   the program, where the group has operators that only the user's process knows
     updates    the operand whose memory the result is, or -1
+    tuned      the schedule, where it is not the rules' to choose
     """
 
     symbol: str
@@ -56,6 +70,15 @@ class KernelSpec:
     opt_level: int = 3
     prepared: Prepared | None = None
     updates: int = -1
+    tuned: Tuned | None = None
+
+    def with_schedule(self, tuned: Tuned | None) -> KernelSpec:
+        """The same kernel with a tuned schedule, under another symbol."""
+        if tuned is None:
+            return self
+        text = f"{self.symbol}\n{tuned.body}\n{tuned.trace}"
+        symbol = "k" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+        return replace(self, symbol=symbol, tuned=tuned)
 
 
 @dataclass(frozen=True)
@@ -155,11 +178,47 @@ def _chooses(spec: KernelSpec) -> bool:
     return spec.prepared is None and spec.updates < 0 and spec.opt_level >= _OTHER_BODIES
 
 
+def program_of(spec: KernelSpec, body: str, plain: PrimFunc | None = None) -> PrimFunc:
+    """The kernel's program, an algorithm of that name in place of the operator's own; "": none.
+
+    Raises CompileError where there is no such algorithm.
+    """
+    if not body:
+        return for_target(plain_program(spec) if plain is None else plain, spec.target)
+    for bodies in other_bodies(spec.group) if _chooses(spec) else ():
+        (other,) = bodies.values()
+        if other.name == body:
+            func = group_to_prim_func(spec.group, spec.inputs, spec.outputs, spec.symbol, bodies)
+            return for_target(func, spec.target)
+    raise CompileError(f"{spec.symbol}: its operators have no algorithm {body!r}")
+
+
+def replayed(spec: KernelSpec, tuned: Tuned, plain: PrimFunc | None = None) -> Schedule:
+    """The kernel's program with a schedule that was found by measuring.
+
+    Raises ScheduleError, CompileError where it does not fit the program (any more).
+    """
+    sch = Schedule(program_of(spec, tuned.body, plain))
+    Trace.from_text(tuned.trace).apply_to_schedule(sch)
+    return sch
+
+
 def scheduled(spec: KernelSpec, plain: PrimFunc | None = None) -> Scheduled:
-    """The kernel's program with its default schedule, or that of its operators' own rules.
+    """The kernel's program with the schedule that was tuned, its default, or that of its operators'
+    own rules.
 
     plain  the program, where it is made already
     """
+    if spec.tuned is None:
+        return _by_rules(spec, plain)
+    try:
+        return Scheduled(replayed(spec, spec.tuned, plain), ("tuned",))
+    except (CompileError, ScheduleError) as e:
+        made, why = _by_rules(spec, plain), str(e).splitlines()[0]
+        return replace(made, failed=(f"the tuned schedule: {why}", *made.failed))
+
+
+def _by_rules(spec: KernelSpec, plain: PrimFunc | None) -> Scheduled:
     tried = []
     for found in plans(spec, plain):
         tried.append(apply(found))

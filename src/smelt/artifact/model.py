@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from smelt.codegen.cache import cache_key
 from smelt.codegen.llvm_text import emit_module
@@ -40,7 +40,7 @@ from . import external
 from .artifact import Artifact, cached, objects_of
 from .graph import GraphPlan, Launch, Made, Place, Storage, plan_graph
 from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
-from .kernel import CompiledKernel, KernelSpec, build_kernel
+from .kernel import CompiledKernel, KernelSpec, Tuned, build_kernel
 from .memory import MemoryPlan, plan_memory
 from .reader import read
 from .user_ops import Prepared, prepare, prepared_program, user_ops
@@ -52,6 +52,14 @@ log = logging.getLogger("smelt.compile")
 
 Progress = Callable[[str, int, int], None]
 BUILD = "smelt.artifact.kernel:build_kernel"
+
+
+@runtime_checkable
+class Tunings(Protocol):
+    """Where tuned schedules come from."""
+
+    def tuned(self, spec: KernelSpec) -> Tuned | None:
+        """The schedule of a kernel; None where the default stays."""
 
 
 @dataclass
@@ -115,7 +123,11 @@ def _plain(p: Place) -> bool:
 def kernel_specs(plan: GraphPlan, target: Target, options: Options) -> list[KernelSpec | None]:
     """One spec a launch; None for those that are not smelt's to compile."""
     made: dict[Any, Prepared] = {}
-    return [None if x.external else spec_of(x, target, options, made) for x in plan.launches]
+    own = [None if x.external else spec_of(x, target, options, made) for x in plan.launches]
+    if not isinstance(options.database, Tunings):
+        return own
+    found = {s.symbol: options.database.tuned(s) for s in own if s is not None}
+    return [s if s is None else s.with_schedule(found[s.symbol]) for s in own]
 
 
 @dataclass

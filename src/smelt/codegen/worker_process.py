@@ -10,6 +10,7 @@ import site
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -136,11 +137,17 @@ class WorkerProcess:
         with suppress(OSError):
             write_all(self._in, frame(number, payload))
 
-    def receive(self) -> bytes:
-        """The next answer, in the order of the requests; waits for it."""
+    def receive(self, seconds: float = float("inf")) -> bytes:
+        """The next answer, in the order of the requests; waits for it, at most so long.
+
+        Raises WorkerDied, and TimeoutError where the worker is still at it.
+        """
+        end = time.monotonic() + seconds
         while True:
             while not self._poll.poll(_LISTEN_MS):
                 self._listen()
+                if time.monotonic() > end:
+                    raise TimeoutError(f"no answer after {seconds:g} s")
             try:
                 number, answer = read_frame(self._out)
             except (OSError, EOFError):

@@ -23,6 +23,7 @@ class OptionValues(TypedDict, total=False):
     workers: int | None
     verify: int
     dump_dir: str | os.PathLike[str] | None
+    database: object
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Options:
     workers    worker processes that compile; None: one a processor; 0: compile in this process
     verify     0: trust the passes; 1: verify imported graphs and scheduled programs; 2: every step
     dump_dir   folder for a text file a stage; None: SMELT_DUMP or nowhere
+    database   of tuned schedules: the path of a file, a URL, or a `meta_schedule` Database; kernels
+               that have a winner there are scheduled by it
     """
 
     opt_level: int = 3
@@ -46,6 +49,7 @@ class Options:
     workers: int | None = None
     verify: int = 1
     dump_dir: str | os.PathLike[str] | None = None
+    database: object = None
 
     def __new__(cls, *_: object, **named: object) -> Self:
         """Raises CompileError for a name there is not."""

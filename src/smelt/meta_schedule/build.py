@@ -1,0 +1,222 @@
+"""From a candidate to object code. Runs in workers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, Protocol
+
+from smelt.artifact.constants import (
+    ConstantCode,
+    ConstantProgram,
+    Preparation,
+    build_constants,
+    preparations,
+    this_machine,
+)
+from smelt.artifact.group import in_place
+from smelt.artifact.kernel import KernelSpec, Tuned, plain_program, plans, replayed
+from smelt.codegen.llvm import object_code
+from smelt.codegen.llvm_text import emit_module
+from smelt.codegen.workers import WorkerPool, default_pool
+from smelt.ir import dtype as dt
+from smelt.ir.errors import CompileError, ScheduleError
+from smelt.ir.steps import Step
+from smelt.lowering.lower import lower
+from smelt.rules.cpu import Plan
+from smelt.rules.cpu.analysis import guess
+from smelt.runtime.native import cores
+from smelt.target import Target
+from smelt.tir.nodes import Buffer, BufferStore, PrimFunc, walk
+from smelt.tir.schedule import Schedule
+
+from .genes import ScheduledProgram
+from .record import ErrorCode
+from .space import Point
+
+_SYMBOL = "candidate"
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A buffer that a candidate is called with; sizes that are symbolic are typical ones.
+
+    kind  "input", "constant", "output" or "scratch"
+    """
+
+    kind: str
+    dtype: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class BuiltCandidate:
+    """A candidate as object code.
+
+    operands  in the order of the call, behind the host; scalars: sizes, by position in the call
+    trace     the schedule, replayable; body: as of Record
+    digest    equal for candidates that are the same code
+    compared  whether its results can be compared with those of others: it has what is needed to run
+              on the same values
+    logical   the operands of the program without a schedule
+    made      what makes constants in the candidate's layout from those
+    """
+
+    object: bytes
+    operands: tuple[Operand, ...]
+    scalars: tuple[tuple[int, int], ...]
+    trace: str
+    body: str
+    digest: str
+    compared: bool = False
+    logical: tuple[Operand, ...] = ()
+    made: tuple[tuple[ConstantProgram, ConstantCode], ...] = ()
+    symbol: str = _SYMBOL
+
+
+@dataclass(frozen=True)
+class BuildJob:
+    """What a worker is asked for.
+
+    source   KernelSpec with a Point or a Tuned, or a ScheduledProgram
+    steps    the passes to flat loops
+    compare  whether what makes constants is compiled, too
+    """
+
+    source: Any
+    target: Target
+    steps: tuple[Step, ...]
+    cores: int
+    compare: bool = False
+
+
+def build_candidate(job: BuildJob) -> BuiltCandidate:
+    """Schedule, lower and compile a candidate.
+
+    Raises ScheduleError for a decision that cannot be applied, CompileError and InternalError for a
+    program that cannot be compiled.
+    """
+    found = _scheduled(job)
+    flat = lower(found.func.with_attrs(name=_SYMBOL), job.steps)
+    text = emit_module([flat], job.target)
+    made = tuple([(w, build_constants(w, this_machine(), job.cores, job.steps))
+                  for w in found.wanted if job.compare])  # fmt: skip
+    digest = hashlib.blake2b(f"{text}\n{found.wanted}".encode(), digest_size=16).hexdigest()
+    return BuiltCandidate(
+        object_code(job.target, text, _SYMBOL), _operands(flat, found.constants), _scalars(flat),
+        found.trace, found.body, digest, job.compare, _operands(found.plain, found.constants), made,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _ScheduledSource:
+    """A source's program with its schedule, and without; what it wants done with constants."""
+
+    func: PrimFunc
+    trace: str
+    body: str
+    plain: PrimFunc
+    constants: tuple[bool, ...] = ()
+    wanted: tuple[ConstantProgram, ...] = ()
+
+
+def _scheduled(job: BuildJob) -> _ScheduledSource:
+    if isinstance(job.source, ScheduledProgram):
+        given = job.source
+        return _ScheduledSource(given.func, given.trace, "", given.plain)
+    spec, choice = job.source
+    sch = replayed(spec, choice) if isinstance(choice, Tuned) else applied(spec, choice)
+    func = sch.func if spec.updates < 0 else in_place(sch.func, spec.updates)
+    wanted = tuple(map(Preparation.program, preparations(sch)))
+    trace = str(sch.trace)
+    return _ScheduledSource(func, trace, choice.body, plain_program(spec), spec.constants, wanted)
+
+
+@lru_cache(maxsize=8)
+def _plans(spec: KernelSpec) -> list[Plan]:
+    return plans(spec)
+
+
+def applied(spec: KernelSpec, point: Point) -> Schedule:
+    """A kernel's program with these decisions. Raises ScheduleError, CompileError."""
+    found = next((p for p in _plans(spec) if p.body == point.body), None)
+    if found is None or len(found.parts) != len(point.parts):
+        raise CompileError(f"{spec.symbol}: its rules have no such parts: {point}")
+    sch = found.schedule.copy()
+    for part, (name, decision) in zip(found.parts, point.parts, strict=True):
+        space = next((s.space for k, s in part.scored if k.name == name), None)
+        if space is None:
+            raise CompileError(f"{spec.symbol}: the sketch {name} does not fit {part.site.blocks}")
+        space.build(sch, decision)
+    return sch
+
+
+def _operands(func: PrimFunc, constants: Sequence[bool]) -> tuple[Operand, ...]:
+    stored = {s.buffer for s in walk(func.body) if isinstance(s, BufferStore)}
+    buffers = func.buffers
+    scratch = len(buffers) - int(func.attrs.get("workspaces", 0))
+    found = []
+    for n, b in enumerate(buffers):
+        constant = n < len(constants) and constants[n]
+        kind = "constant" if constant else "output" if b in stored else "input"
+        size = prod(map(guess, b.shape)) * dt.bytes_of(b.type)
+        found.append(Operand("scratch" if n >= scratch else kind, b.type, size))
+    return tuple(found)
+
+
+def _scalars(func: PrimFunc) -> tuple[tuple[int, int], ...]:
+    return tuple([(n, guess(p)) for n, p in enumerate(func.params) if not isinstance(p, Buffer)])
+
+
+# --------------------------------------------------------------------------------------- builders
+
+
+class BuildFuture(Protocol):
+    """What `concurrent.futures` and dask return."""
+
+    def result(self) -> Any:
+        """The outcome, or its exception."""
+
+
+class BuildExecutor(Protocol):
+    """A pool that builds: smelt's workers, any of `concurrent.futures`, a dask cluster's."""
+
+    def submit(self, fn: Any, /, *args: Any) -> BuildFuture:
+        """Call a function of a module somewhere."""
+
+
+class LocalExecutor:
+    """smelt's own workers on this machine."""
+
+    def __init__(self, workers: int | None = None, pool: WorkerPool | None = None) -> None:
+        """workers: how many; None: one a processor."""
+        self.pool = pool or default_pool(cores() if workers is None else workers)
+
+    def submit(self, fn: Any, /, *args: Any) -> BuildFuture:
+        """Call a function of a module in a worker."""
+        return self.pool.submit(f"{fn.__module__}:{fn.__qualname__}", args, "a candidate")
+
+
+def build_all(
+    executor: BuildExecutor, jobs: Sequence[BuildJob]
+) -> list[BuiltCandidate | BaseException]:
+    """Every job's outcome, in order; what fails is an exception in its place."""
+    futures = [executor.submit(build_candidate, j) for j in jobs]
+    found: list[BuiltCandidate | BaseException] = []
+    for f in futures:
+        try:
+            found.append(f.result())
+        except KeyboardInterrupt:
+            raise
+        except Exception as e:  # whatever a cluster has for it: it costs one candidate
+            found.append(e)
+    return found
+
+
+def error_of(e: BaseException) -> tuple[ErrorCode, str]:
+    """A failed build as an error code and the first lines of what was said."""
+    code = ErrorCode.SCHEDULE if isinstance(e, ScheduleError) else ErrorCode.COMPILE
+    return code, "\n".join(str(e).splitlines()[:4]) or type(e).__name__

@@ -1,0 +1,137 @@
+"""Runners: what a candidate takes, or how its measurement ended."""
+
+from __future__ import annotations
+
+import pickle
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
+
+from smelt.codegen.frames import pack
+from smelt.codegen.worker_process import WorkerDied, WorkerProcess
+
+from .build import BuiltCandidate
+from .record import ErrorCode
+from .space import Candidate
+from .timing import Protocol, Timed, allowed
+
+_TIME = "smelt.meta_schedule.timing:time_candidate"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A candidate, and what was built of it; None for runners that run nothing."""
+
+    candidate: Candidate
+    built: BuiltCandidate | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a measurement ended.
+
+    timed  what was found; None where it failed
+    """
+
+    timed: Timed | None
+    error: ErrorCode = ErrorCode.OK
+    message: str = ""
+
+
+class Runner(ABC):
+    """Measures candidates, one at a time."""
+
+    name = "runner"
+    needs_build = True
+    """Whether it runs object code."""
+
+    @abstractmethod
+    def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:
+        """Time a candidate in turns with a reference, the default schedule."""
+
+    def close(self) -> None:  # noqa: B027
+        """Let go of what it holds; it can be used again."""
+
+    def __enter__(self) -> Self:
+        """The runner itself."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close it."""
+        self.close()
+
+
+class LocalRunner(Runner):
+    """Runs candidates on this machine, in a process of its own: what a candidate does there, crash,
+    hang or write where it should not, costs that process."""
+
+    name = "local"
+
+    def __init__(self, timeout: float = 10.0) -> None:
+        """timeout: seconds for one candidate, loading it included."""
+        self.timeout = timeout
+        self._process: WorkerProcess | None = None
+        self._number = 0
+
+    def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:
+        """Time a candidate in turns with a reference."""
+        assert reference.built is not None
+        assert attempt.built is not None
+        self._number += 1
+        job = (_TIME, (reference.built, attempt.built, protocol), attempt.candidate.text)
+        try:
+            if self._process is None:
+                self._process = WorkerProcess()
+            self._process.send(self._number, pack(job))
+            kind, value = pickle.loads(self._process.receive(self.timeout + protocol.seconds))
+        except WorkerDied:
+            return Outcome(None, ErrorCode.CRASH, self._buried())
+        except TimeoutError as e:
+            self._end()
+            return Outcome(None, ErrorCode.TIMEOUT, f"the candidate was stopped: {e}")
+        except OSError as e:
+            self._end()
+            return Outcome(None, ErrorCode.CRASH, f"the process that runs candidates: {e}")
+        if kind != "ok":
+            return Outcome(None, ErrorCode.RUNTIME, str(value).splitlines()[0])
+        return judged(value, attempt.built)
+
+    def _buried(self) -> str:
+        process, self._process = self._process, None
+        if process is None:
+            return "the process that runs candidates is gone"
+        ending = process.bury(self._number)
+        return f"the process that ran it {ending.how}{ending.last_words}"
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            with suppress(OSError):
+                process.bury()
+
+    def close(self) -> None:
+        """End the process."""
+        self._end()
+
+
+def judged(timed: Timed, built: BuiltCandidate) -> Outcome:
+    """An outcome: candidates whose results are not those of the default are wrong."""
+    limit = allowed(built.operands)
+    if timed.difference is not None and timed.difference > limit:
+        said = f"results are {timed.difference:.2e} apart from the default's; legal: {limit:g}"
+        return Outcome(timed, ErrorCode.WRONG, said)
+    return Outcome(timed)
+
+
+class AnalyticRunner(Runner):
+    """Runs nothing: a candidate takes what the closed form says. For tests, and for machines that
+    are not here."""
+
+    name = "analytic"
+    needs_build = False
+
+    def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:
+        """What is predicted of both."""
+        return Outcome(Timed((attempt.candidate.predicted,), (reference.candidate.predicted,)))

@@ -1,0 +1,497 @@
+"""A tuning session: tasks, the time that is spent on each, what was found.
+
+    session = Session(tasks, database, settings, ...)
+    for state in session.run(): ...            # after every batch; stop whenever you like
+
+Everything that was measured is in the database before it is reported. A session that is started
+again goes on where the one before has stopped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import log
+from typing import Any
+from typing import Protocol as Interface
+
+import numpy as np
+
+import smelt
+from smelt.ir.errors import CompileError
+from smelt.ir.steps import Step
+
+from .build import BuildExecutor, BuildJob, BuiltCandidate, LocalExecutor, build_all, error_of
+from .model import CostModel
+from .record import Record, Workload, machine_key
+from .runner import Attempt, LocalRunner, Outcome, Runner
+from .search import EXPLORED, choose
+from .space import Candidate, SearchSpace
+from .timing import Protocol, Timed
+
+
+class Store(Interface):
+    """What a session wants of a database."""
+
+    def put(self, workload: Workload, records: Sequence[Record]) -> None:
+        """Keep records; they are there when this returns."""
+
+    def records(self, workload: str | None = None, machine: str | None = None) -> list[Record]:
+        """Those of a program, of a machine, or all."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to tune.
+
+    trials    measurements in all; None: as many as the time allows
+    seconds   of the session; None: as long as the trials take
+    batch     candidates that are built together
+    per_task  measurements of one task at most; None: no limit
+    seed      of what is drawn at random
+    timeout   seconds of one candidate
+    cold      as of Protocol
+    explored  the part of a batch that is drawn at random
+    learned   whether what was measured corrects the closed form
+    patience  batches without a gain after which a task counts as done
+    confirm   seconds of measurements, at most, to decide whether a winner is one
+    """
+
+    trials: int | None = None
+    seconds: float | None = None
+    batch: int = 16
+    per_task: int | None = None
+    seed: int = 0
+    timeout: float = 10.0
+    cold: int = 1 << 26
+    explored: float = EXPLORED
+    learned: bool = True
+    patience: int = 4
+    confirm: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.trials is None and self.seconds is None:
+            raise CompileError("tuning without an end: give trials, or seconds, or both")
+        for name in ("trials", "seconds", "batch", "per_task", "timeout", "patience"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise CompileError(f"{name} is {value!r}; legal: more than 0")
+
+
+WAITING, TUNING, DONE, FAILED = "waiting", "tuning", "done", "failed"
+
+
+@dataclass
+class Task:
+    """A program to tune.
+
+    make    opens its space: all that may be chosen is worked out only when its turn comes
+    name    the kernel's
+    weight  how often a run of the model calls it
+    work    what tasks are ordered by at first: arithmetic in a run, or predicted seconds
+    cores   threads that it runs on
+    source  what its records say that proposed them
+    """
+
+    make: Callable[[], SearchSpace] = field(repr=False)
+    name: str = ""
+    weight: float = 1.0
+    work: float = 1.0
+    cores: int = 1
+    source: str = "sketch"
+
+    # what tuning finds
+    status: str = WAITING
+    note: str = ""
+    default: Candidate | None = None
+    default_seconds: float = float("nan")
+    best: Candidate | None = None
+    relative: float = 1.0
+    confirmed: float = 1.0
+    trials: int = 0
+    errors: int = 0
+    batches: int = 0
+    idle: int = 0
+    history: list[tuple[int, float]] = field(default_factory=list)
+    """Trials, and the best time over the default's after so many."""
+    met: list[tuple[float, float, int]] = field(default_factory=list)
+    """Predicted and measured seconds, and the error code, of each trial."""
+    measured: dict[str, tuple[Candidate, float]] = field(default_factory=dict, repr=False)
+    """Candidates by text, with their time over the default's; infinite where they failed."""
+    built: dict[str, float] = field(default_factory=dict, repr=False)
+    """Times over the default's by digest: other decisions may give the same code."""
+    reference: Attempt | None = field(default=None, repr=False)
+    trace: str = ""
+    """The schedule of the winner; "": the default."""
+
+    @cached_property
+    def space(self) -> SearchSpace:
+        """Where to look. Raises CompileError where there is nothing to choose."""
+        return self.make()
+
+    @cached_property
+    def machine(self) -> str:
+        """What tells machines apart in records."""
+        return machine_key(self.space.target, self.space.machine)
+
+    @property
+    def seconds(self) -> float:
+        """What the confirmed schedule takes."""
+        return self.default_seconds * self.confirmed
+
+    def order(self) -> list[Candidate]:
+        """What was measured, the fastest first."""
+        good = [(r, n, c) for n, (c, r) in enumerate(self.measured.values()) if np.isfinite(r)]
+        return [c for _, _, c in sorted(good, key=lambda v: v[:2])]
+
+
+@dataclass
+class State:
+    """What a session has done so far.
+
+    elapsed  seconds; scored: decisions whose times were predicted
+    """
+
+    tasks: Sequence[Task]
+    settings: Settings
+    trials: int = 0
+    elapsed: float = 0.0
+    scored: int = 0
+    message: str = ""
+    current: Task | None = None
+
+    @property
+    def before(self) -> float:
+        """Seconds of a run, of the tasks that were timed, with default schedules."""
+        return sum([t.weight * t.default_seconds for t in self._timed])
+
+    @property
+    def after(self) -> float:
+        """The same with what was found."""
+        return sum([t.weight * t.seconds for t in self._timed])
+
+    @property
+    def _timed(self) -> list[Task]:
+        return [t for t in self.tasks if np.isfinite(t.default_seconds)]
+
+
+class Session:
+    """Tunes some tasks until the trials or the time are used up, or nothing is to be gained."""
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        database: Store,
+        settings: Settings,
+        steps: Sequence[Step],
+        runner: Runner | None = None,
+        executor: BuildExecutor | None = None,
+    ) -> None:
+        """steps: the passes to flat loops."""
+        self.database, self.settings, self.steps = database, settings, tuple(steps)
+        self.runner = runner or LocalRunner(settings.timeout)
+        self.executor = executor or LocalExecutor()
+        self.state = State(tasks, settings)
+        self.model = CostModel(seed=settings.seed)
+        self._rng = np.random.default_rng(settings.seed)
+        self._start = 0.0
+
+    def run(self) -> Iterator[State]:
+        """Tune; the state after every batch. The generator may be left at any time."""
+        self._start = time.monotonic()
+        state = self.state
+        try:
+            self._recall()
+            for task in self._by_work():
+                if self._spent():
+                    break
+                self._begin(task)
+                yield self._told(task)
+            while not self._spent() and (task := self._next()) is not None:
+                self._batch(task)
+                yield self._told(task)
+            state.message = self._why()
+            yield self._told(None)
+        finally:
+            self.runner.close()
+
+    # --------------------------------------------------------------------------------- control
+
+    def _told(self, task: Task | None) -> State:
+        self.state.current = task
+        self.state.elapsed = time.monotonic() - self._start
+        return self.state
+
+    def _spent(self) -> bool:
+        s, state = self.settings, self.state
+        over = s.seconds is not None and time.monotonic() - self._start >= s.seconds
+        return over or (s.trials is not None and state.trials >= s.trials)
+
+    def _why(self) -> str:
+        if all(t.status == FAILED for t in self.state.tasks):
+            return "no task can be tuned"
+        if any(t.status in (WAITING, TUNING) for t in self.state.tasks):
+            return "the trials or the time are used up"
+        return "nothing more is to be gained"
+
+    def _by_work(self) -> list[Task]:
+        """The tasks, the one first in which a run most likely spends most of its time."""
+        return sorted(self.state.tasks, key=lambda t: -t.weight * t.work)
+
+    def _next(self) -> Task | None:
+        """The task whose next batch promises the largest gain for the model."""
+        open_ = [t for t in self.state.tasks if t.status == TUNING]
+        if not open_:
+            return None
+        total = max(self.state.after, 1e-12)
+        gains = [(self._promise(t), -n, t) for n, t in enumerate(open_)]
+        promise, _, task = max(gains, key=lambda v: v[:2])
+        if promise < 2e-4 * total:  # of a run: nobody would notice
+            for t in open_:
+                t.status, t.note = DONE, "what is left to gain is too little to notice"
+            return None
+        return task
+
+    def _promise(self, t: Task) -> float:
+        """Seconds of a run that another batch may save: what the last ones have saved, and hope."""
+        recent = [r for n, r in t.history if n > t.trials - 3 * self.settings.batch]
+        gained = log(recent[0] / recent[-1]) if len(recent) > 1 else 0.0
+        hope = 0.15 / (1 + t.batches)
+        return t.weight * t.default_seconds * t.relative * (gained / 3 + hope)
+
+    # ----------------------------------------------------------------------------------- tasks
+
+    def _recall(self) -> None:
+        """What earlier sessions have measured."""
+        self._learn(self.database.records())
+
+    def _learn(self, records: Sequence[Record]) -> None:
+        """Let the model see records; those of failures say nothing."""
+        groups: dict[str, list[Record]] = {}
+        for r in records:
+            if r.seconds and not r.error and r.features and r.predicted > 0 and not r.confirmed:
+                groups.setdefault(f"{r.workload} {r.machine}", []).append(r)
+        for group, rows in groups.items():
+            self.model.add(
+                np.array([r.features for r in rows], np.float32),
+                np.log([r.predicted for r in rows]),
+                np.array([r.time for r in rows]),
+                group,
+            )
+        if groups and self.settings.learned:
+            self.model.fit()
+
+    def _begin(self, t: Task) -> None:
+        """Time the default, and go on from what is known."""
+        try:
+            t.default = t.space.default()
+        except CompileError as e:
+            t.status, t.note = FAILED, str(e).splitlines()[0]
+            return
+        attempt = self._attempts(t, [t.default])[0]
+        if isinstance(attempt, Outcome):
+            t.status, t.note = FAILED, attempt.message
+            return
+        outcome = self.runner.run(attempt, attempt, self._protocol(t))
+        if outcome.timed is None or outcome.error:
+            t.status, t.note = FAILED, f"the default schedule: {outcome.message}"
+            t.errors += 1
+            return
+        t.reference, t.best, t.status = attempt, t.default, TUNING
+        t.default_seconds = float(np.median(outcome.timed.seconds))
+        self._keep(t, t.default, attempt, outcome, "default")
+        self._recall_task(t)
+        if t.space.size <= 1:
+            t.status, t.note = DONE, "there is nothing to choose"
+
+    def _recall_task(self, t: Task) -> None:
+        """What earlier sessions have found of a task on this machine, by this version of smelt:
+        others schedule otherwise by default."""
+        for r in self.database.records(t.space.workload.key, t.machine):
+            c = t.space.find(r.decision) if r.version == smelt.__version__ else None
+            if c is None or r.source == "default":
+                continue
+            good = r.relative is not None and not r.error
+            relative = r.relative if good and r.relative is not None else float("inf")
+            t.measured[c.text] = c, relative
+            if relative < t.relative:
+                t.best, t.relative = c, relative
+            if r.confirmed and relative < t.confirmed:
+                t.confirmed, t.trace = relative, r.trace
+
+    def _protocol(self, t: Task) -> Protocol:
+        return Protocol(cores=t.cores, cold=self.settings.cold)
+
+    def _batch(self, t: Task) -> None:
+        """Build and measure the next candidates of a task."""
+        started, before = self.state.trials, t.relative
+        left = [self.settings.batch]
+        left += [] if self.settings.trials is None else [self.settings.trials - started]
+        left += [] if self.settings.per_task is None else [self.settings.per_task - t.trials]
+        try:
+            pool = t.space.pool(self._rng, t.order(), self._score)
+        except CompileError as e:
+            t.status, t.note = FAILED, str(e).splitlines()[0]
+            return
+        self.state.scored += len(pool)
+        chosen = choose(pool, self._score, t.measured, min(left), self._rng,
+                        self.settings.explored)  # fmt: skip
+        for c, attempt in zip(chosen, self._attempts(t, chosen), strict=True):
+            self._measure(t, c, attempt)
+            if self._spent():
+                break
+        t.batches += 1
+        self._learn_of(t)
+        if t.relative < before * 0.995:
+            t.idle = 0
+            self._confirm(t)
+        else:
+            t.idle += 1
+        if len(t.measured) >= t.space.size or not chosen:
+            t.status, t.note = DONE, "every candidate was measured"
+        elif self.settings.per_task is not None and t.trials >= self.settings.per_task:
+            t.status, t.note = DONE, f"{t.trials} trials, as many as a task may have"
+        elif t.idle >= self.settings.patience:
+            t.status, t.note = DONE, f"no gain in the last {t.idle * self.settings.batch} trials"
+
+    def _score(self, prior: Any, seen: Any) -> Any:
+        return prior + self.model.predict(seen) if self.settings.learned else prior
+
+    def _attempts(
+        self, t: Task, candidates: Sequence[Candidate], compare: bool = False
+    ) -> list[Attempt | Outcome]:
+        """Candidates that were built, outcomes of those that could not be."""
+        if not self.runner.needs_build:
+            return [Attempt(c) for c in candidates]
+        jobs = [BuildJob(t.space.source(c), t.space.target, self.steps, t.cores, compare)
+                for c in candidates]  # fmt: skip
+        found: list[Attempt | Outcome] = []
+        for c, b in zip(candidates, build_all(self.executor, jobs), strict=True):
+            built = isinstance(b, BuiltCandidate)
+            found.append(Attempt(c, b) if built else Outcome(None, *error_of(b)))
+        return found
+
+    def _measure(self, t: Task, c: Candidate, attempt: Attempt | Outcome) -> None:
+        assert t.reference is not None
+        self.state.trials += 1
+        t.trials += 1
+        if isinstance(attempt, Outcome):
+            outcome = attempt
+        elif attempt.built is not None and attempt.built.digest in t.built:
+            ratio = t.built[attempt.built.digest]  # the same code as another candidate's
+            t.measured[c.text] = c, ratio
+            return
+        else:
+            outcome = self.runner.run(t.reference, attempt, self._protocol(t))
+        self._keep(t, c, attempt, outcome, t.source)
+
+    def _keep(
+        self, t: Task, c: Candidate, attempt: Attempt | Outcome, outcome: Outcome, source: str
+    ) -> None:
+        """Write down how a measurement ended."""
+        built = attempt.built if isinstance(attempt, Attempt) else None
+        good = outcome.timed is not None and not outcome.error
+        relative = outcome.timed.relative if good and outcome.timed else float("inf")
+        if source == "default":
+            relative = 1.0
+        t.measured[c.text] = c, relative
+        if built is not None:
+            t.built[built.digest] = relative
+        t.errors += not good
+        if good and relative < t.relative:
+            t.best, t.relative = c, relative
+        t.history.append((t.trials, t.relative))
+        t.met.append((c.predicted, t.default_seconds * relative, int(outcome.error)))
+        record = self._record(t, c, built, outcome, source)
+        self.database.put(t.space.workload, [record])
+
+    def _record(
+        self, t: Task, c: Candidate, built: BuiltCandidate | None, outcome: Outcome, source: str
+    ) -> Record:
+        timed = outcome.timed
+        scaled: tuple[float, ...] = ()
+        if timed is not None:  # what it takes where the default takes what it took at first
+            scale = t.default_seconds / float(np.median(timed.reference))
+            scaled = tuple([s * scale for s in timed.seconds])
+        return Record(
+            t.space.workload.key,
+            t.machine,
+            str(t.space.target),
+            built.trace if built else "",
+            built.body if built else "",
+            c.text,
+            source,
+            scaled,
+            timed.relative if timed is not None else None,
+            False,
+            c.predicted,
+            tuple(map(float, c.features)),
+            outcome.error,
+            outcome.message,
+            smelt.__version__,
+            time.time(),
+        )
+
+    def _learn_of(self, t: Task) -> None:
+        """Let the model see what was measured of a task."""
+        good = [(c, r) for c, r in t.measured.values() if np.isfinite(r) and c.predicted > 0]
+        if len(good) < 2 or not self.settings.learned:
+            return
+        self.model.replace(
+            np.stack([c.features for c, _ in good]),
+            np.log([c.predicted for c, _ in good]),
+            np.array([r for _, r in good]),
+            f"{t.space.workload.key} {t.machine}",
+        )
+        self.model.fit()
+
+    # ------------------------------------------------------------------------------ the winner
+
+    def _confirm(self, t: Task) -> None:
+        """Measure the best candidates until it is sure that one beats the default; compare its
+        results. The first of them that does is the winner."""
+        for c in t.order()[:2]:
+            ratio = t.measured[c.text][1]
+            if ratio >= t.confirmed * 0.995 or c is t.default:
+                return
+            if self._is_winner(t, c):
+                return
+
+    def _is_winner(self, t: Task, c: Candidate) -> bool:
+        assert t.default is not None
+        both = self._attempts(t, [t.default, c], compare=True)
+        if any(isinstance(a, Outcome) for a in both):
+            return False
+        reference, attempt = both
+        assert isinstance(reference, Attempt)
+        assert isinstance(attempt, Attempt)
+        protocol = replace(self._protocol(t), rounds=60, least=7, decide=True,
+                           seconds=self.settings.confirm)  # fmt: skip
+        outcome = self.runner.run(reference, attempt, protocol)
+        record = self._record(t, c, attempt.built, outcome, t.source)
+        timed = outcome.timed
+        wins = timed is not None and not outcome.error and _beats(timed)
+        if outcome.error:
+            t.errors += 1
+            t.measured[c.text] = c, float("inf")
+            t.relative = min([r for _, r in t.measured.values()])
+        elif wins and timed is not None:
+            t.best, t.confirmed = c, timed.relative
+            t.measured[c.text] = c, timed.relative
+            t.relative = min(t.relative, timed.relative)
+            t.trace = record.trace
+        self.database.put(t.space.workload, [replace(record, confirmed=wins)])
+        return wins
+
+
+_GAIN = 0.995
+"""A winner is faster by more than nobody would notice."""
+
+
+def _beats(timed: Timed) -> bool:
+    """Whether a candidate is faster for sure."""
+    if len(timed.seconds) < 3:  # of a runner that runs nothing
+        return timed.relative < _GAIN
+    return timed.interval()[1] < 1.0 and timed.relative < _GAIN
