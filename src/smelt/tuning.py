@@ -21,7 +21,7 @@ from smelt.ir.sizes import Extent
 from smelt.meta_schedule.build import BuildExecutor
 from smelt.meta_schedule.database import Database, open_database
 from smelt.meta_schedule.runner import Runner
-from smelt.meta_schedule.space import KernelSpace
+from smelt.meta_schedule.space import RuleSpace
 from smelt.meta_schedule.tune import Session, Settings, State, Task
 from smelt.pipeline import LOWER, as_target, checked_context, run_graph
 from smelt.rules.cpu.analysis import guess
@@ -53,7 +53,7 @@ def extract_tasks(
 def _task(spec: KernelSpec, calls: int) -> Task:
     name = str(spec.group.attrs.get("name", spec.symbol))
     work = float(guess(flops(plain_program(spec)))) + sum([_elements(v) for v in spec.inputs])
-    return Task(partial(KernelSpace, spec, name), name, float(calls), work, spec.cores)
+    return Task(partial(RuleSpace, spec, name), name, float(calls), work, spec.cores)
 
 
 def _elements(view: Any) -> float:

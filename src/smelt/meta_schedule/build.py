@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from typing import Any, Protocol
 
@@ -18,7 +17,7 @@ from smelt.artifact.constants import (
     this_machine,
 )
 from smelt.artifact.group import in_place
-from smelt.artifact.kernel import KernelSpec, Tuned, plain_program, plans, replayed
+from smelt.artifact.kernel import KernelSpec, Tuned, plain_program, replayed
 from smelt.codegen.llvm import object_code
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.workers import WorkerPool, default_pool
@@ -26,7 +25,6 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError, ScheduleError
 from smelt.ir.steps import Step
 from smelt.lowering.lower import lower
-from smelt.rules.cpu import Plan
 from smelt.rules.cpu.analysis import guess
 from smelt.runtime.native import cores
 from smelt.target import Target
@@ -35,7 +33,7 @@ from smelt.tir.schedule import Schedule
 
 from .genes import ScheduledProgram
 from .record import ErrorCode
-from .space import Point
+from .space import Point, ProgramSpec, plans_of
 
 _SYMBOL = "candidate"
 
@@ -81,7 +79,7 @@ class BuiltCandidate:
 class BuildJob:
     """What a worker is asked for.
 
-    source   KernelSpec with a Point or a Tuned, or a ScheduledProgram
+    source   KernelSpec with a Point or a Tuned, ProgramSpec with a Point, or a ScheduledProgram
     steps    the passes to flat loops
     compare  whether what makes constants is compiled, too
     """
@@ -128,28 +126,26 @@ def _scheduled(job: BuildJob) -> _ScheduledSource:
         given = job.source
         return _ScheduledSource(given.func, given.trace, "", given.plain)
     spec, choice = job.source
+    if isinstance(spec, ProgramSpec):
+        plain, updates = spec.func, -1
+    else:
+        plain, updates = plain_program(spec), spec.updates
     sch = replayed(spec, choice) if isinstance(choice, Tuned) else applied(spec, choice)
-    func = sch.func if spec.updates < 0 else in_place(sch.func, spec.updates)
+    func = sch.func if updates < 0 else in_place(sch.func, updates)
     wanted = tuple(map(Preparation.program, preparations(sch)))
-    trace = str(sch.trace)
-    return _ScheduledSource(func, trace, choice.body, plain_program(spec), spec.constants, wanted)
+    return _ScheduledSource(func, str(sch.trace), choice.body, plain, spec.constants, wanted)
 
 
-@lru_cache(maxsize=8)
-def _plans(spec: KernelSpec) -> list[Plan]:
-    return plans(spec)
-
-
-def applied(spec: KernelSpec, point: Point) -> Schedule:
-    """A kernel's program with these decisions. Raises ScheduleError, CompileError."""
-    found = next((p for p in _plans(spec) if p.body == point.body), None)
+def applied(spec: KernelSpec | ProgramSpec, point: Point) -> Schedule:
+    """A program with these decisions. Raises ScheduleError, CompileError."""
+    found = next((p for p in plans_of(spec) if p.body == point.body), None)
     if found is None or len(found.parts) != len(point.parts):
-        raise CompileError(f"{spec.symbol}: its rules have no such parts: {point}")
+        raise CompileError(f"the program's rules have no such parts: {point}")
     sch = found.schedule.copy()
     for part, (name, decision) in zip(found.parts, point.parts, strict=True):
         space = next((s.space for k, s in part.scored if k.name == name), None)
         if space is None:
-            raise CompileError(f"{spec.symbol}: the sketch {name} does not fit {part.site.blocks}")
+            raise CompileError(f"the sketch {name} does not fit {', '.join(part.site.blocks)}")
         space.build(sch, decision)
     return sch
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import numpy as np
+
+from smelt.rules.cost import Array
 
 from .space import Candidate, Pool, Score
 
@@ -43,7 +45,7 @@ def choose(
     return found
 
 
-def _first(pool: Pool, order: Sequence[int], seen: Collection[str], count: int) -> list[Candidate]:
+def _first(pool: Pool, order: Array, seen: Collection[str], count: int) -> list[Candidate]:
     """The first so many in an order that were not seen."""
     found: list[Candidate] = []
     taken = set(seen)

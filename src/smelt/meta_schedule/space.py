@@ -20,10 +20,12 @@ import numpy as np
 
 from smelt.artifact.kernel import KernelSpec, plain_program, plans
 from smelt.ir.errors import CompileError
+from smelt.lowering.lower import for_target
 from smelt.rules.cost import Array
-from smelt.rules.cpu import Plan
+from smelt.rules.cpu import Plan, plan
 from smelt.rules.sketch import Choice, Columns, Decision, Scored, Sketch
 from smelt.target import Machine, Target, machine_of
+from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
 
 from . import features
@@ -188,8 +190,9 @@ class _Algorithm:
 
     def features(self, rows: Sequence[int]) -> Array:
         """What is seen of them: the parts' features by their share of the time."""
-        return self._mixed([(p.seconds[[r]], p.features[[r]])
-                            for p, r in zip(self.parts, rows, strict=True)])[0]  # fmt: skip
+        found: Array = self._mixed([(p.seconds[[r]], p.features[[r]])
+                                    for p, r in zip(self.parts, rows, strict=True)])[0]  # fmt: skip
+        return found
 
     def changed(self, rows: Sequence[int], at: int) -> tuple[Array, Array]:
         """Seconds and features where one part is decided in every way, the others as they are."""
@@ -215,21 +218,58 @@ _KEPT = 20_000
 """Decisions of a part that are looked at in one pool: the cheapest, and some at random."""
 
 
-class KernelSpace(SearchSpace):
-    """What the rules may choose for a kernel: algorithms, sketches, decisions."""
+@dataclass(frozen=True)
+class ProgramSpec:
+    """A program by itself, as a KernelSpec is one of a model.
 
-    def __init__(self, spec: KernelSpec, name: str = "") -> None:
-        """Raises CompileError for a kernel in which nothing can be chosen."""
+    constants  which of its buffers are known at compile time
+    """
+
+    func: PrimFunc
+    target: Target
+    cores: int
+    constants: tuple[bool, ...] = ()
+
+    @property
+    def symbol(self) -> str:
+        """What tells programs apart."""
+        return workload_key(self.func, self.constants)
+
+
+_KEPT_PLANS = 8
+_plans: dict[str, list[Plan]] = {}
+
+
+def plans_of(spec: KernelSpec | ProgramSpec) -> list[Plan]:
+    """Everything that the rules may choose for a program, the cheapest algorithm first; of the last
+    few programs it is known."""
+    key = f"{spec.symbol} {spec.target} {spec.cores}"  # specs come anew with every job
+    if key not in _plans:
+        while len(_plans) >= _KEPT_PLANS:
+            del _plans[next(iter(_plans))]
+        _plans[key] = plans(spec) if isinstance(spec, KernelSpec) else _planned(spec)
+    return _plans[key]
+
+
+def _planned(spec: ProgramSpec) -> list[Plan]:
+    names = [b.name for b, c in zip(spec.func.buffers, spec.constants, strict=False) if c]
+    func = for_target(spec.func, spec.target)
+    return [plan(func, machine_of(spec.target, spec.cores), frozenset(names))]
+
+
+class RuleSpace(SearchSpace):
+    """What the rules may choose for a program: algorithms, sketches, decisions."""
+
+    def __init__(self, spec: KernelSpec | ProgramSpec, name: str = "") -> None:
+        """Raises CompileError for a program in which nothing can be chosen."""
         self.spec, self.target = spec, spec.target
         self.machine = machine_of(spec.target, spec.cores)
-        plain = plain_program(spec)
-        found = plans(spec, plain)
-        if not found or any(not p.parts for p in found[:1]):
-            raise CompileError(f"{name or spec.symbol}: there is nothing to choose for it")
-        self.algorithms = [_Algorithm(p, self.machine) for p in found if p.parts]
-        names = str(spec.group.attrs.get("name", spec.symbol))
+        plain = plain_program(spec) if isinstance(spec, KernelSpec) else spec.func
+        self.algorithms = [_Algorithm(p, self.machine) for p in plans_of(spec) if p.parts]
+        if not self.algorithms:
+            raise CompileError(f"{name or plain.name}: there is nothing to choose for it")
         key = workload_key(plain, spec.constants)
-        self.workload = Workload(key, name or names, script(plain), spec.constants)
+        self.workload = Workload(key, name or plain.name, script(plain), spec.constants)
 
     @property
     def size(self) -> float:
@@ -274,8 +314,8 @@ class KernelSpace(SearchSpace):
                     return a.candidate([r for r in rows if r is not None])
         return None
 
-    def source(self, candidate: Candidate) -> tuple[KernelSpec, Point]:
-        """The kernel and the decisions."""
+    def source(self, candidate: Candidate) -> tuple[KernelSpec | ProgramSpec, Point]:
+        """The program and the decisions."""
         return self.spec, candidate.choice[0]
 
 

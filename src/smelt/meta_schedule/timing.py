@@ -39,7 +39,7 @@ class Protocol:
     """How candidates are timed.
 
     cores     threads that a candidate may use
-    cold      bytes that copies of the constants take together: more than the last cache; 0: one copy
+    cold      bytes that copies of constants take together: more than the last cache; 0: one copy
     rounds    samples of each at most, in turns; least: before it is looked at them
     hopeless  ratio to the reference's time from which on a candidate is given up after `least`
     seconds   of samples, after which no further round begins
@@ -105,8 +105,8 @@ class _Loaded:
         self._call = ctypes.CFUNCTYPE(ctypes.c_int32)(addresses[built.symbol])
         self._call.argtypes = None  # type: ignore[assignment]
         self.host = native.host_of(protocol.cores)
-        self.rotation = [self._arguments(memory.places(built.operands, copy))
-                         for copy in range(memory.copies(built.operands, protocol.cold))]  # fmt: skip
+        copies = range(memory.copies(built.operands, protocol.cold))
+        self.rotation = [self._arguments(memory.places(built.operands, n)) for n in copies]
         self._turn = cycle(self.rotation)
         self.calls = 1
 

@@ -209,9 +209,9 @@ class Session:
                     break
                 self._begin(task)
                 yield self._told(task)
-            while not self._spent() and (task := self._next()) is not None:
-                self._batch(task)
-                yield self._told(task)
+            while not self._spent() and (chosen := self._next()) is not None:
+                self._batch(chosen)
+                yield self._told(chosen)
             state.message = self._why()
             yield self._told(None)
         finally:
@@ -369,8 +369,10 @@ class Session:
                 for c in candidates]  # fmt: skip
         found: list[Attempt | Outcome] = []
         for c, b in zip(candidates, build_all(self.executor, jobs), strict=True):
-            built = isinstance(b, BuiltCandidate)
-            found.append(Attempt(c, b) if built else Outcome(None, *error_of(b)))
+            if isinstance(b, BuiltCandidate):
+                found.append(Attempt(c, b))
+            else:
+                found.append(Outcome(None, *error_of(b)))
         return found
 
     def _measure(self, t: Task, c: Candidate, attempt: Attempt | Outcome) -> None:
