@@ -145,7 +145,7 @@ class _Loaded:
         arrays = []
         for n, o in enumerate(self.built.operands):
             given = made[n] if n in made else memory.logical(n, o)
-            arrays.append(given if given is not None else memory.blank(o))
+            arrays.append(given if given is not None else _aligned(o.bytes))
         self.run(self._arguments([a.ctypes.data for a in arrays]))
         return [memory.read(a, o) for a, o in zip(arrays, self.built.operands, strict=True)
                 if o.kind == "output"]  # fmt: skip
@@ -157,12 +157,13 @@ class _Memory:
     def __init__(self) -> None:
         self._arrays: dict[Any, Any] = {}
 
-    def _array(self, key: Any, size: int, dtype: str) -> Any:
-        if key not in self._arrays or len(self._arrays[key]) < size:
-            raw = np.zeros(size + _LINE, np.uint8)
-            array = raw[-raw.ctypes.data % _LINE :][:size]
-            array[:] = _data(dtype, size, len(self._arrays))
-            self._arrays[key] = array
+    def _array(self, *key: Any) -> Any:
+        """Memory by position, kind, type, bytes and copy. It never moves: loaded candidates point
+        to it."""
+        if key not in self._arrays:
+            _, _, dtype, size, _ = key
+            self._arrays[key] = _aligned(size)
+            self._arrays[key][:] = _data(dtype, size, len(self._arrays))
         return self._arrays[key]
 
     def copies(self, operands: Sequence[Operand], cold: int) -> int:
@@ -175,21 +176,16 @@ class _Memory:
         found = []
         for n, o in enumerate(operands):
             own = copy if o.kind == "constant" else 0
-            found.append(self._array((n, o.kind, o.dtype, own), o.bytes, o.dtype).ctypes.data)
+            found.append(self._array(n, o.kind, o.dtype, o.bytes, own).ctypes.data)
         return found
 
     def logical(self, n: int, o: Operand) -> Any:
         """A copy of the data of an operand by its place; None for scratch."""
         if o.kind == "scratch":
             return None
-        raw = np.zeros(o.bytes + _LINE, np.uint8)
-        array = raw[-raw.ctypes.data % _LINE :][: o.bytes]
+        array = _aligned(o.bytes)
         array[:] = _data(o.dtype, o.bytes, n)
         return array
-
-    def blank(self, o: Operand) -> Any:
-        """Memory for a scratch operand."""
-        return np.zeros(o.bytes + _LINE, np.uint8)[_LINE // 2 :][: o.bytes]
 
     def prepared(
         self, logical: Sequence[Operand], program: ConstantProgram, code: ConstantCode, host: Any
@@ -199,8 +195,8 @@ class _Memory:
         call = ctypes.CFUNCTYPE(ctypes.c_int32)(addresses[program.symbol])
         call.argtypes = None  # type: ignore[assignment]
         read = [self.logical(n, logical[n]) for n in program.reads]
-        made = [self.blank(Operand("output", "uint8", size)) for _, size in program.makes]
-        scratch = [self.blank(Operand("scratch", "uint8", size)) for size in code.scratch]
+        made = [_aligned(size) for _, size in program.makes]
+        scratch = [_aligned(size) for size in code.scratch]
         pointers = [ctypes.c_void_p(a.ctypes.data) for a in (*read, *made, *scratch)]
         if status := call(ctypes.byref(host), *pointers):
             raise RuntimeFailure(f"the preparation of constants returned the status {status}")
@@ -211,6 +207,12 @@ class _Memory:
         """Bytes as numbers that can be compared."""
         found = array.view(dt.to_numpy(o.dtype))
         return found if found.dtype == bool else found.astype(np.float64)
+
+
+def _aligned(size: int) -> Any:
+    """So many bytes, all zero, where a cache line begins."""
+    raw = np.zeros(size + _LINE, np.uint8)
+    return raw[-raw.ctypes.data % _LINE :][:size]
 
 
 def _data(dtype: str, size: int, seed: int) -> Any:
