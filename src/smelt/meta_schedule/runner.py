@@ -17,6 +17,9 @@ from .space import Candidate
 from .timing import Protocol, Timed, allowed
 
 _TIME = "smelt.meta_schedule.timing:time_candidate"
+_READY = "smelt.meta_schedule.timing:ready"
+_START = 120.0
+"""Seconds in which a process has to start, on the busiest machine."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +84,9 @@ class LocalRunner(Runner):
         self._number += 1
         job = (_TIME, (reference.built, attempt.built, protocol), attempt.candidate.text)
         try:
-            if self._process is None:
-                self._process = WorkerProcess()
-            self._process.send(self._number, pack(job))
-            kind, value = pickle.loads(self._process.receive(self.timeout + protocol.seconds))
+            process = self._started()
+            process.send(self._number, pack(job))
+            kind, value = pickle.loads(process.receive(self.timeout + protocol.seconds))
         except WorkerDied:
             return Outcome(None, ErrorCode.CRASH, self._buried())
         except TimeoutError as e:
@@ -96,6 +98,14 @@ class LocalRunner(Runner):
         if kind != "ok":
             return Outcome(None, ErrorCode.RUNTIME, str(value).splitlines()[0])
         return judged(value, attempt.built)
+
+    def _started(self) -> WorkerProcess:
+        """The process, once it has imported what it needs: that is no candidate's time."""
+        if self._process is None:
+            self._process = WorkerProcess()
+            self._process.send(self._number, pack((_READY, (), "start")))
+            self._process.receive(_START)
+        return self._process
 
     def _buried(self) -> str:
         process, self._process = self._process, None

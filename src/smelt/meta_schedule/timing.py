@@ -237,6 +237,10 @@ _memory = _Memory()
 _references: dict[str, tuple[_Loaded, list[Any]]] = {}
 
 
+def ready() -> None:
+    """Nothing: whoever has called it knows that this process runs."""
+
+
 def time_candidate(
     reference: BuiltCandidate, candidate: BuiltCandidate, protocol: Protocol
 ) -> Timed:
