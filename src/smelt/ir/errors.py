@@ -40,6 +40,10 @@ class TargetError(SmeltError):
     """An unknown target, CPU or feature."""
 
 
+class DatabaseError(SmeltError):
+    """Tuning records that cannot be read or written: a file, a server, or a record itself."""
+
+
 class VerifyError(SmeltError):
     """A program that breaks a rule of its level."""
 
