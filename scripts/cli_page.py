@@ -111,6 +111,12 @@ EXAMPLES = {
     "why": """\
         smelt why model.onnx
         smelt why model.onnx fused_matmul_add --measure --threads 1""",
+    "records": """\
+        smelt records tuning.db list
+        smelt records tuning.db best --workload fused_conv2d --json
+        smelt records tuning.db export records.jsonl
+        smelt records postgresql://me@server/tuning merge tuning.db
+        smelt records tuning.db prune --keep 100""",
     "targets": """\
         smelt targets
         smelt targets --measure --json""",
@@ -171,7 +177,8 @@ def _options(call: object) -> list[tuple[str, str, str]]:
         kind, info = typing.get_args(p.annotation)
         meaning = (info.help or "").replace("|", "\\|")
         if isinstance(info, ArgumentInfo):
-            rows.append((f"`{p.name.upper()}`", "needed", meaning))
+            needed = "needed" if p.default is p.empty else ""
+            rows.append((f"`{p.name.upper()}`", needed, meaning))
         elif isinstance(info, OptionInfo):
             meaning = _limits(kind, info, meaning)
             rows.append((_names(p.name, kind, info), _default(p.default), meaning))

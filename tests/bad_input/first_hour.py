@@ -367,11 +367,12 @@ PYTHON: dict[str, str] = {
 COMMAND_LINE: dict[str, str] = {
     "compil good.onnx": (
         "no command 'compil'; nearest: compile; commands: compile, run, check, bench,"
-        " profile, show, convert, quantize, why, targets, demo; see smelt --help"
+        " profile, show, convert, quantize, why, records, targets, demo; see smelt --help"
     ),
     "good.onnx": (
         "no command 'good.onnx'; nearest: run good.onnx; commands: compile, run, check,"
-        " bench, profile, show, convert, quantize, why, targets, demo; see smelt --help"
+        " bench, profile, show, convert, quantize, why, records, targets, demo; see smelt"
+        " --help"
     ),
     "--verison": "no such option: --verison; nearest: --version, --verbose; see smelt --help",
     "compile": "missing argument 'model'; see smelt compile --help",
@@ -545,6 +546,18 @@ COMMAND_LINE: dict[str, str] = {
     "profile good.onnx --html nowhere/p.html": (
         "cannot write nowhere/p.html: the folder nowhere does not exist"
     ),
+    "records": "missing argument 'database'; see smelt records --help",
+    "records good.onnx list": (
+        "good.onnx: no kind of database; legal: a file of SQLite (NAME.db, NAME.sqlite), of"
+        " JSON (NAME.json), a folder with database_workload.json and"
+        " database_tuning_record.json, a URL (postgresql://...), :memory:"
+    ),
+    "records nope.db list": "nope.db: no such file",
+    "records nope.db lists": (
+        "no action 'lists'; nearest: list; actions: list, best, export, import, merge, prune"
+    ),
+    "records nope.db import": "import: nothing to read from; give files that export wrote",
+    "records nope.db prune": "prune: needs --keep NUMBER",
     "targets all": "got unexpected extra argument(s) (all); see smelt targets --help",
 }
 

@@ -41,6 +41,10 @@ COMMANDS = {
         "Print how kernels are scheduled, what else fits and is predicted to take longer, and what "
         "was refused with its reason.",
     ),
+    "records": (
+        "records:records",
+        "List the records of tuning, or carry them from one database to another.",
+    ),
     "targets": (
         "machine:targets",
         "List what smelt can compile for today, and describe this machine's CPU.",
