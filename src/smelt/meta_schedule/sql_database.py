@@ -298,7 +298,8 @@ def _url(sa: Any, where: str | os.PathLike[str]) -> Any:
     if kind == "postgresql":
         return url.set(drivername="postgresql+psycopg")
     if kind != "sqlite" or not url.database or url.database == ":memory:":
-        raise DatabaseError(f"{url.render_as_string()}: cannot hold records; legal: {_LEGAL}")
+        shown = text if kind == "sqlite" else url.render_as_string(hide_password=True)
+        raise DatabaseError(f"{shown}: cannot hold records; legal: {_LEGAL}")
     return url
 
 
