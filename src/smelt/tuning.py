@@ -19,9 +19,10 @@ from smelt.ir.errors import CompileError
 from smelt.ir.options import Options
 from smelt.ir.sizes import Extent
 from smelt.meta_schedule.build import BuildExecutor
-from smelt.meta_schedule.database import Database, open_database
+from smelt.meta_schedule.database import Database
 from smelt.meta_schedule.runner import Runner
 from smelt.meta_schedule.space import RuleSpace
+from smelt.meta_schedule.stores import open_database
 from smelt.meta_schedule.tune import Session, Settings, State, Task
 from smelt.pipeline import LOWER, as_target, checked_context, run_graph
 from smelt.rules.cpu.analysis import guess

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextvars import ContextVar, Token
 from dataclasses import replace
+from typing import Self
 
 from smelt.artifact.kernel import KernelSpec, Tuned, plain_program
+from smelt.ir.errors import CompileError
 from smelt.ir.transform import PassContext
 from smelt.target import machine_of
 
-from .database import Database, open_database
+from .database import Database
 from .record import machine_key, workload_key
+from .stores import open_database
 
 
 class Tunings:
-    """The winners of a database."""
+    """The winners of a database. Around calls that compile, as a context, it is their database.
 
-    def __init__(self, database: Database, confirmed: bool = True) -> None:
-        """confirmed: only schedules that have beaten the default for sure; else the fastest."""
-        self.database, self.confirmed = database, confirmed
+    confirmed  only schedules that have beaten the default for sure; else the fastest
+    flag       the key of a PassContext's config without which the context has no effect
+    """
+
+    def __init__(self, database: Database, confirmed: bool = True, flag: str = "") -> None:
+        self.database, self.confirmed, self.flag = database, confirmed, flag
+        self._tokens: list[Token[Tunings | None]] = []
 
     def tuned(self, spec: KernelSpec) -> Tuned | None:
         """The schedule of a kernel on its machine; None where the default stays."""
@@ -29,6 +38,16 @@ class Tunings:
         found = self.database.best(key, machine, self.confirmed)
         return None if found is None else Tuned(found.trace, found.body)
 
+    def __enter__(self) -> Self:
+        self._tokens.append(_ENTERED.set(self))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _ENTERED.reset(self._tokens.pop())
+
+
+_ENTERED: ContextVar[Tunings | None] = ContextVar("smelt.meta_schedule.tunings", default=None)
+
 
 def with_tunings(context: PassContext, who: str, values: Mapping[str, object]) -> PassContext:
     """A context with options of a call, its database opened.
@@ -36,12 +55,16 @@ def with_tunings(context: PassContext, who: str, values: Mapping[str, object]) -
     values  options by name; who: asks, for messages. Raises CompileError for a database that
     cannot be opened.
     """
-    options = context.options.updated(who, values)
-    given = options.database
-    if given is None and (entered := Database.current()) is not None:
-        given = Tunings(entered, confirmed=False)  # its user has said so
+    options = context.options.updated(who, values) if values else context.options
+    given, entered = options.database, _ENTERED.get()
+    if given is None and entered is not None:
+        given = entered if not entered.flag or context.setting(entered.flag) else None
     if given is not None and not isinstance(given, Tunings):
-        given = Tunings(open_database(given))
+        if not isinstance(given, str | os.PathLike | Database):
+            raise CompileError(
+                f"{who}: database is {given!r}; legal: the path of a file, a URL, or a Database"
+            )
+        given = Tunings(open_database(given, make=False))
     if given is options.database and not values:
         return context
     return PassContext.with_options(replace(options, database=given))

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log
 from typing import Any
-from typing import Protocol as Interface
 
 import numpy as np
 
@@ -24,22 +23,13 @@ from smelt.ir.errors import CompileError
 from smelt.ir.steps import Step
 
 from .build import BuildExecutor, BuildJob, BuiltCandidate, LocalExecutor, build_all, error_of
+from .database import Database
 from .model import CostModel
-from .record import Record, Workload, machine_key
+from .record import Record, machine_key
 from .runner import Attempt, LocalRunner, Outcome, Runner
 from .search import EXPLORED, choose
 from .space import Candidate, SearchSpace
 from .timing import Protocol, Timed
-
-
-class Store(Interface):
-    """What a session wants of a database."""
-
-    def put(self, workload: Workload, records: Sequence[Record]) -> None:
-        """Keep records; they are there when this returns."""
-
-    def records(self, workload: str | None = None, machine: str | None = None) -> list[Record]:
-        """Those of a program, of a machine, or all."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +173,7 @@ class Session:
     def __init__(
         self,
         tasks: Sequence[Task],
-        database: Store,
+        database: Database,
         settings: Settings,
         steps: Sequence[Step],
         runner: Runner | None = None,
