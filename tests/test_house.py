@@ -28,12 +28,12 @@ LONGER: dict[str, str] = {}
 # heavy that a process which never uses it should not pay for it.
 LATE = {
     "PIL", "ai_edge_litert", "flatbuffers", "llvmlite", "onnx", "onnxruntime", "onnxscript",
-    "sqlalchemy", "tflite", "torch", "transformers", "ziglang",
+    "sqlalchemy", "tflite", "torch", "transformers", "xgboost", "ziglang",
 }  # fmt: skip
 # Optional packages that one file only may import.
 ONE_FILE = {
     "PIL", "ai_edge_litert", "flatbuffers", "llvmlite", "onnxruntime", "sqlalchemy", "tflite",
-    "torch", "ziglang",
+    "torch", "xgboost", "ziglang",
 }  # fmt: skip
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

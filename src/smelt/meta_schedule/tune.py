@@ -22,6 +22,7 @@ import smelt
 from smelt.ir.errors import CompileError
 from smelt.ir.steps import Step
 
+from . import features
 from .build import BuildExecutor, BuildJob, BuiltCandidate, LocalExecutor, build_all, error_of
 from .database import Database
 from .model import CostModel
@@ -112,6 +113,8 @@ class Task:
     """Candidates by text, with their time over the default's; infinite where they failed."""
     built: dict[str, float] = field(default_factory=dict, repr=False)
     """Times over the default's by digest: other decisions may give the same code."""
+    untold: list[tuple[Candidate, float]] = field(default_factory=list, repr=False)
+    """Those of `measured` that the model has not seen."""
     reference: Attempt | None = field(default=None, repr=False)
     trace: str = ""
     """The schedule of the winner; "": the default."""
@@ -261,7 +264,8 @@ class Session:
         """Let the model see records; those of failures say nothing."""
         groups: dict[str, list[Record]] = {}
         for r in records:
-            if r.seconds and not r.error and r.features and r.predicted > 0 and not r.confirmed:
+            told = r.seconds and not r.error and r.predicted > 0 and not r.confirmed
+            if told and len(r.features) == features.LENGTH:
                 groups.setdefault(f"{r.workload} {r.machine}", []).append(r)
         for group, rows in groups.items():
             self.model.add(
@@ -389,6 +393,7 @@ class Session:
         if source == "default":
             relative = 1.0
         t.measured[c.text] = c, relative
+        t.untold.append((c, relative))
         if built is not None:
             t.built[built.digest] = relative
         t.errors += not good
@@ -427,17 +432,17 @@ class Session:
         )
 
     def _learn_of(self, t: Task) -> None:
-        """Let the model see what was measured of a task."""
-        good = [(c, r) for c, r in t.measured.values() if np.isfinite(r) and c.predicted > 0]
-        if len(good) < 2 or not self.settings.learned:
-            return
-        self.model.replace(
-            np.stack([c.features for c, _ in good]),
-            np.log([c.predicted for c, _ in good]),
-            np.array([r for _, r in good]),
-            f"{t.space.workload.key} {t.machine}",
-        )
-        self.model.fit()
+        """Let the model see what was measured of a task since it was asked last."""
+        new = [(c, r) for c, r in t.untold if np.isfinite(r) and c.predicted > 0]
+        t.untold.clear()
+        if new and self.settings.learned:
+            self.model.add(
+                np.stack([c.features for c, _ in new]),
+                np.log([c.predicted for c, _ in new]),
+                np.array([r * t.default_seconds for _, r in new]),
+                f"{t.space.workload.key} {t.machine}",
+            )
+            self.model.fit()
 
     # ------------------------------------------------------------------------------ the winner
 

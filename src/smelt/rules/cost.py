@@ -41,12 +41,26 @@ _OVERLAP = 0.2
 """The part of what is not the bottleneck that adds to it."""
 
 
-def seconds(cost: Cost, machine: Machine) -> Array:
-    """The time of a kernel on all cores of a machine."""
+@dataclass(frozen=True)
+class Terms:
+    """What the time of a kernel on all cores is made of, a number for each decision.
+
+    share    of the work, what the last core to end does
+    busy     seconds of the computation, then of each level's traffic; they overlap
+    started  seconds to start loops and to claim tasks
+    """
+
+    share: Array
+    busy: list[Array]
+    started: Array
+
+
+def terms(cost: Cost, machine: Machine) -> Terms:
+    """The parts that `seconds` adds up."""
     tasks = np.asarray(cost.tasks, float)
     together = np.minimum(tasks, machine.cores)
-    # of the work, what the last core to end does; cores are not equally fast all the time
     share = np.ceil(tasks / together) / tasks
+    # cores are not equally fast all the time
     share *= np.where(tasks > 1, 1 + _UNEVEN * together / tasks, 1.0)
     parts = [np.asarray(cost.cycles) / machine.clock * share]
     for level, crossing in enumerate(cost.traffic):
@@ -56,11 +70,17 @@ def seconds(cost: Cost, machine: Machine) -> Array:
         else:
             all_cores = np.asarray(crossing) / machine.memory_all
             parts.append(np.maximum(np.asarray(crossing) / machine.memory * share, all_cores))
-    stacked = np.stack(np.broadcast_arrays(*parts))
+    started = np.where(tasks > 1, cost.launches * machine.launch + tasks * machine.task, 0.0)
+    return Terms(share, parts, started)
+
+
+def seconds(cost: Cost, machine: Machine) -> Array:
+    """The time of a kernel on all cores of a machine."""
+    found = terms(cost, machine)
+    stacked = np.stack(np.broadcast_arrays(*found.busy))
     longest = stacked.max(axis=0)
     total = longest + _OVERLAP * (stacked.sum(axis=0) - longest)
-    started = np.where(tasks > 1, cost.launches * machine.launch + tasks * machine.task, 0.0)
-    return np.asarray(total + started + np.asarray(cost.others))
+    return np.asarray(total + found.started + np.asarray(cost.others))
 
 
 def flows(moved: float, machine: Machine) -> tuple[float, ...]:
