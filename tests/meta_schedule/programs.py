@@ -18,6 +18,8 @@ def product(m: int = 24, n: int = 40, k: int = 32, dtype: str = "float32") -> Pr
     return te.create_prim_func([a, b, c], "product")
 
 
-def spec(func: PrimFunc | None = None, cores: int = 1, constants: tuple[bool, ...] = ()):
+def spec(
+    func: PrimFunc | None = None, cores: int = 1, constants: tuple[bool, ...] = ()
+) -> ProgramSpec:
     """A program for this machine."""
     return ProgramSpec(product() if func is None else func, HERE, cores, constants)

@@ -1,5 +1,8 @@
 """Measuring: what is found, and how it ends where candidates misbehave."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -29,12 +32,12 @@ COPY = "%x = load float, ptr %a\nstore float %x, ptr %b\nret i32 0"
 
 
 @pytest.fixture(scope="module")
-def runner():
+def runner() -> Iterator[LocalRunner]:
     with LocalRunner(timeout=2.0) as made:
         yield made
 
 
-def test_what_is_found(runner):
+def test_what_is_found(runner: Any) -> None:
     found = runner.run(by_hand(COPY, "copy"), by_hand(COPY, "other"), QUICK)
     assert found.error == ErrorCode.OK
     assert len(found.timed.seconds) == len(found.timed.reference) >= QUICK.least
@@ -52,7 +55,7 @@ def test_what_is_found(runner):
         ("store float 0x7FF8000000000000, ptr %b\nret i32 0", ErrorCode.WRONG, "apart"),
     ],
 )
-def test_how_it_ends(runner, body, error, said):
+def test_how_it_ends(runner: Any, body: Any, error: Any, said: Any) -> None:
     reference = by_hand(COPY, "copy")
     found = runner.run(reference, by_hand(body, f"ends {error}"), QUICK)
     assert found.error == error
@@ -60,7 +63,7 @@ def test_how_it_ends(runner, body, error, said):
     assert runner.run(reference, by_hand(COPY, "other"), QUICK).error == ErrorCode.OK
 
 
-def test_operands_of_candidates_may_have_other_sizes(runner):
+def test_operands_of_candidates_may_have_other_sizes(runner: Any) -> None:
     """Memory that the default points to stays where it is."""
     space = RuleSpace(spec(constants=(False, True, False)))
     pool = space.pool(np.random.default_rng(0), [], lambda prior, _: prior)
@@ -77,7 +80,7 @@ def test_operands_of_candidates_may_have_other_sizes(runner):
             assert apart is None if not compare or b.digest == built[0].digest else apart < 1e-5
 
 
-def test_the_interval_of_a_ratio():
+def test_the_interval_of_a_ratio() -> None:
     rng = np.random.default_rng(0)
     one, other = rng.uniform(0.98, 1.02, 40), rng.uniform(0.98, 1.02, 40)
     low, high = ratio_interval(list(0.9 * one), list(other))
@@ -91,7 +94,7 @@ def test_the_interval_of_a_ratio():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_intervals_of_equal_times_hold_one(seed):
+def test_intervals_of_equal_times_hold_one(seed: Any) -> None:
     """At 95 % it may be one of the twenty that does not; none of these seeds is."""
     rng = np.random.default_rng(seed)
     one, other = np.exp(rng.normal(0, 0.1, 30)), np.exp(rng.normal(0, 0.1, 30))

@@ -1,20 +1,23 @@
 """Tuning sessions: what is tried, kept and reported."""
 
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from smelt.ir.errors import CompileError
-from smelt.meta_schedule.build import build_candidate
-from smelt.meta_schedule.database import MemoryDatabase
+from smelt.meta_schedule.build import BuildJob, build_candidate
+from smelt.meta_schedule.database import Database, MemoryDatabase
 from smelt.meta_schedule.record import ErrorCode
-from smelt.meta_schedule.runner import AnalyticRunner, Outcome, Runner
-from smelt.meta_schedule.space import RuleSpace
-from smelt.meta_schedule.timing import Timed
-from smelt.meta_schedule.tune import DONE, FAILED, Session, Settings, Task
+from smelt.meta_schedule.runner import AnalyticRunner, Attempt, Outcome, Runner
+from smelt.meta_schedule.space import Candidate, RuleSpace
+from smelt.meta_schedule.timing import Protocol, Timed
+from smelt.meta_schedule.tune import DONE, FAILED, Session, Settings, State, Task
 from smelt.pipeline import LOWER
+from smelt.tir.nodes import PrimFunc
 
 from .programs import product, spec
 
@@ -24,23 +27,26 @@ class Scripted(Runner):
 
     needs_build = False
 
-    def __init__(self, seconds):
-        self.seconds, self.calls = seconds, []
+    def __init__(self, seconds: Callable[[Candidate], Any]) -> None:
+        self.seconds = seconds
+        self.calls: list[str] = []
 
-    def run(self, reference, attempt, protocol):
+    def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:
         self.calls.append(attempt.candidate.text)
-        found = self.seconds(attempt.candidate)
+        found: Any = self.seconds(attempt.candidate)
         if isinstance(found, Outcome):
             return found
         rounds = 30 if protocol.decide else 5
         return Outcome(Timed((found,) * rounds, (self.seconds(reference.candidate),) * rounds))
 
 
-def task(func=None, name="product", weight=1.0):
+def task(func: PrimFunc | None = None, name: str = "product", weight: float = 1.0) -> Task:
     return Task(lambda: RuleSpace(spec(func, cores=2), name), name, weight, cores=2)
 
 
-def run(tasks, runner, database=None, **settings):
+def run(
+    tasks: list[Task], runner: Runner, database: Database | None = None, **settings: Any
+) -> tuple[State, Database]:
     database = MemoryDatabase() if database is None else database
     session = Session(tasks, database, Settings(**settings), LOWER, runner)
     for _ in session.run():
@@ -48,48 +54,53 @@ def run(tasks, runner, database=None, **settings):
     return session.state, database
 
 
-def chunks_matter(c):
+def chunks_matter(c: Candidate) -> float:
     """The default is not the best: the more tasks, the faster."""
     return 2.0 / (1 + pieces(c))
 
 
-def pieces(c):
+def pieces(c: Candidate) -> int:
     """Into how many tasks a candidate is divided."""
     made = dict(c.choice[0].parts[0][1].items)
-    return made.get("chunks", made.get("tasks", 0))
+    return int(made.get("chunks", made.get("tasks", 0)) or 0)
 
 
-def test_the_best_is_found_confirmed_and_kept():
+def test_the_best_is_found_confirmed_and_kept() -> None:
     state, db = run([t := task()], Scripted(chunks_matter), trials=200, per_task=200)
+    assert t.default is not None
+    assert t.best is not None
     assert t.default_seconds == chunks_matter(t.default)
     assert pieces(t.best) == 32
     assert t.confirmed == pytest.approx(chunks_matter(t.best) / t.default_seconds)
     assert state.after == pytest.approx(t.seconds)
     (key,) = {r.workload for r in db.records()}
     best = db.best(key, t.machine)
+    assert best is not None
     assert best.confirmed
     assert best.decision == t.best.text
     assert len([r for r in db.records() if not r.confirmed]) == state.trials + 1
 
 
-def test_a_session_goes_on_where_the_last_one_stopped():
+def test_a_session_goes_on_where_the_last_one_stopped() -> None:
     runner = Scripted(chunks_matter)
     _, db = run([task()], runner, trials=32)
     tried = set(runner.calls)
     second = Scripted(chunks_matter)
     run([t := task()], second, db, trials=32)
+    assert t.best is not None
+    assert t.default is not None
     assert not tried.intersection(second.calls[1:]) - {t.best.text, t.default.text}
     assert t.confirmed < 1
 
 
-def test_the_same_seed_tries_the_same():
+def test_the_same_seed_tries_the_same() -> None:
     runners = [Scripted(chunks_matter) for _ in range(3)]
     for runner, seed in zip(runners, (1, 1, 2), strict=True):
         run([task()], runner, trials=48, seed=seed)
     assert runners[0].calls == runners[1].calls != runners[2].calls
 
 
-def test_by_prediction_nothing_beats_the_default():
+def test_by_prediction_nothing_beats_the_default() -> None:
     state, db = run([t := task()], AnalyticRunner(), trials=400)
     assert t.confirmed == 1.0
     assert t.status == DONE
@@ -97,18 +108,18 @@ def test_by_prediction_nothing_beats_the_default():
     assert not [r for r in db.records() if r.confirmed]
 
 
-def test_time_goes_where_the_model_spends_it():
+def test_time_goes_where_the_model_spends_it() -> None:
     heavy, light = task(name="heavy", weight=50.0), task(product(24, 40, 33), "light")
     run([light, heavy], Scripted(lambda c: 1.0 + hash_of(c.text)), trials=64)
     assert heavy.trials > light.trials
 
 
-def hash_of(text):
+def hash_of(text: str) -> float:
     return sum(text.encode()) % 97 / 97
 
 
-def test_failures_are_results():
-    def seconds(c):
+def test_failures_are_results() -> None:
+    def seconds(c: Candidate) -> Any:
         if pieces(c) % 3 == 1:
             return Outcome(None, ErrorCode.CRASH, "it died")
         return 1.0
@@ -120,7 +131,7 @@ def test_failures_are_results():
     assert {(r.error, r.message) for r in failed} == {(ErrorCode.CRASH, "it died")}
 
 
-def test_a_runner_that_dies_every_time():
+def test_a_runner_that_dies_every_time() -> None:
     dead = Scripted(lambda c: Outcome(None, ErrorCode.CRASH, "the board is gone"))
     state, _ = run([t := task()], dead, trials=64)
     assert t.status == FAILED
@@ -129,9 +140,9 @@ def test_a_runner_that_dies_every_time():
     assert len(dead.calls) == 1
 
 
-def test_wrong_results_are_no_winner():
+def test_wrong_results_are_no_winner() -> None:
     class Wrong(Scripted):
-        def run(self, reference, attempt, protocol):
+        def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:
             found = super().run(reference, attempt, protocol)
             if protocol.decide:
                 return replace(found, error=ErrorCode.WRONG, message="apart")
@@ -142,7 +153,7 @@ def test_wrong_results_are_no_winner():
     assert not [r for r in db.records() if r.confirmed]
 
 
-def test_any_executor_builds():
+def test_any_executor_builds() -> None:
     """Of `concurrent.futures`, for one; winners were compared with the default."""
     with ProcessPoolExecutor(1) as pool:
         session = Session([t := task()], MemoryDatabase(), Settings(trials=6), LOWER,
@@ -154,25 +165,25 @@ def test_any_executor_builds():
     assert np.isfinite(t.default_seconds)
 
 
-def test_a_build_that_fails_costs_one_candidate():
+def test_a_build_that_fails_costs_one_candidate() -> None:
     class Broken:
-        def result(self):
+        def result(self) -> Any:
             raise RuntimeError("the worker was killed")
 
     class Here:
-        def __init__(self, job):
+        def __init__(self, job: BuildJob) -> None:
             self.job = job
 
-        def result(self):
+        def result(self) -> Any:
             return build_candidate(self.job)
 
     class Executor:
-        def __init__(self):
+        def __init__(self) -> None:
             self.count = 0
 
-        def submit(self, fn, job):
+        def submit(self, fn: Any, /, *args: Any) -> Any:
             self.count += 1
-            return Broken() if self.count == 3 else Here(job)
+            return Broken() if self.count == 3 else Here(*args)
 
     session = Session([t := task()], db := MemoryDatabase(), Settings(trials=4), LOWER,
                       executor=Executor())  # fmt: skip
@@ -190,6 +201,6 @@ def test_a_build_that_fails_costs_one_candidate():
      ({"trials": 0}, "trials is 0; legal: more than 0"),
      ({"trials": 5, "batch": -1}, "batch is -1; legal: more than 0")],
 )  # fmt: skip
-def test_settings_that_make_no_sense(settings, said):
+def test_settings_that_make_no_sense(settings: Any, said: Any) -> None:
     with pytest.raises(CompileError, match=said):
         Settings(**settings)

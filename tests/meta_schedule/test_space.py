@@ -1,5 +1,8 @@
 """The spaces that a search looks at."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -8,9 +11,10 @@ from smelt.meta_schedule.build import BuildJob, applied, build_candidate
 from smelt.meta_schedule.genes import DomainSpace, TraceSpace
 from smelt.meta_schedule.space import RuleSpace
 from smelt.pipeline import LOWER, default_schedule, lower_program
-from smelt.rules.sketch import Domain
+from smelt.rules.sketch import Decision, Domain
 from smelt.target import machine_of
 from smelt.tir.interpret import interpret
+from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule, Trace
 
@@ -19,11 +23,11 @@ from .programs import HERE, product, spec
 MACHINE = machine_of(HERE, 2)
 
 
-def by_prediction(prior, features):
+def by_prediction(prior: Any, features: Any) -> Any:
     return prior
 
 
-def results(func, dtype="float32"):
+def results(func: PrimFunc, dtype: str = "float32") -> tuple[Any, Any, Any]:
     """What a product's program computes from whole numbers."""
     rng = np.random.default_rng(0)
     a, b = rng.integers(-4, 5, (24, 32)).astype(dtype), rng.integers(-4, 5, (32, 40)).astype(dtype)
@@ -32,13 +36,13 @@ def results(func, dtype="float32"):
     return a, b, c
 
 
-def test_the_default_is_a_point_of_the_space():
+def test_the_default_is_a_point_of_the_space() -> None:
     space = RuleSpace(spec(cores=2))
     made = applied(space.spec, space.default().choice[0])
     assert script(made.func) == script(default_schedule(product()).func)
 
 
-def test_every_candidate_is_found_by_its_text_and_computes_the_same():
+def test_every_candidate_is_found_by_its_text_and_computes_the_same() -> None:
     space = RuleSpace(spec(cores=2))
     pool = space.pool(np.random.default_rng(0), [], by_prediction)
     assert len(pool) == len(pool.prior) == len(pool.features)
@@ -56,11 +60,11 @@ def test_every_candidate_is_found_by_its_text_and_computes_the_same():
 @pytest.mark.parametrize("text", ["", "contraction()", "no(rows=1)", "contraction(rows=1 flat=1)",
                                   "contraction(flat=x rows=1 vectors=1 pack=none order=columns "
                                   "steps=0 prefetch=0 chunks=0)"])  # fmt: skip
-def test_texts_that_name_no_candidate(text):
+def test_texts_that_name_no_candidate(text: Any) -> None:
     assert RuleSpace(spec()).find(text) is None
 
 
-def test_a_trace_makes_the_same_program():
+def test_a_trace_makes_the_same_program() -> None:
     space = RuleSpace(spec())
     c = space.pool(np.random.default_rng(0), [], by_prediction).candidate(5)
     built = build_candidate(BuildJob(space.source(c), HERE, tuple(LOWER), 1))
@@ -69,7 +73,7 @@ def test_a_trace_makes_the_same_program():
     assert script(sch.func) == script(applied(space.spec, c.choice[0]).func)
 
 
-def test_constants_may_be_laid_out_anew():
+def test_constants_may_be_laid_out_anew() -> None:
     space = RuleSpace(spec(constants=(False, True, False)))
     built = build_candidate(
         BuildJob(space.source(space.default()), HERE, tuple(LOWER), 1, compare=True)
@@ -79,7 +83,7 @@ def test_constants_may_be_laid_out_anew():
     assert built.compared
 
 
-def tiled(decision):
+def tiled(decision: Decision) -> Schedule:
     """A product in tiles."""
     sch = Schedule(product())
     i, j, k = sch.get_loops("C")
@@ -95,11 +99,13 @@ DOMAINS = (Domain("rows", (1, 2, 4, 8)), Domain("columns", (4, 8, 5)),
            Domain("kind", ("vector", "plain"), ordered=False))  # fmt: skip
 
 
-def domain_space(make=tiled, domains=DOMAINS):
+def domain_space(
+    make: Callable[[Decision], Schedule] = tiled, domains: tuple[Domain, ...] = DOMAINS
+) -> DomainSpace:
     return DomainSpace(product(), domains, make, HERE, MACHINE, lower_program)
 
 
-def test_a_space_of_domains():
+def test_a_space_of_domains() -> None:
     space = domain_space()
     assert space.size == 24
     assert space.default().text == "rows=1 columns=4 kind=vector"
@@ -108,14 +114,14 @@ def test_a_space_of_domains():
         pool = space.pool(rng, [space.default()], by_prediction)
     texts = [pool.candidate(n).text for n in range(len(pool))]
     assert len(set(texts)) == len(texts) > 12
-    assert all(space.find(t).text == t for t in texts)
+    assert all(c is not None and c.text == t for t in texts if [c := space.find(t)])
     assert space.find("rows=3 columns=4 kind=vector") is None
     a, b, got = results(space.source(pool.candidate(3)).func)
     assert np.array_equal(got, a @ b)
 
 
-def test_a_space_without_a_valid_point():
-    def refuse(decision):
+def test_a_space_without_a_valid_point() -> None:
+    def refuse(decision: Decision) -> Schedule:
         sch = Schedule(product())
         sch.split("no such loop", [None, 2])
         return sch
@@ -126,7 +132,7 @@ def test_a_space_without_a_valid_point():
         domain_space(refuse).default()
 
 
-def sampled():
+def sampled() -> Trace:
     """Designs of a product: tiles at random."""
     sch = Schedule(product(), seed=3)
     i, j, k = sch.get_loops("C")
@@ -137,14 +143,14 @@ def sampled():
     return sch.trace
 
 
-def test_a_space_of_traces():
+def test_a_space_of_traces() -> None:
     space = TraceSpace(product(), [sampled()], HERE, MACHINE, lower_program)
     rng = np.random.default_rng(0)
     for _ in range(3):
         pool = space.pool(rng, [space.default()], by_prediction)
     texts = [pool.candidate(n).text for n in range(len(pool))]
     assert len(set(texts)) == len(texts) > 12
-    assert all(space.find(t).text == t for t in texts)
+    assert all(c is not None and c.text == t for t in texts if [c := space.find(t)])
     for n in range(0, len(pool), 5):
         source = space.source(pool.candidate(n))
         a, b, got = results(source.func)

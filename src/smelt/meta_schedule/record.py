@@ -77,7 +77,7 @@ class Record:
     relative   its time over the default schedule's, measured in turns; None where that was not done
     confirmed  whether it beat the default significantly and gave the same results
     predicted  seconds by the closed form; 0: there was none
-    features   what the learned model saw of it
+    features   what the learned model saw of it, behind the version of `features`
     error      how the measurement ended; message: the error's first lines
     version    smelt's
     when       seconds since 1970

@@ -265,11 +265,11 @@ class Session:
         groups: dict[str, list[Record]] = {}
         for r in records:
             told = r.seconds and not r.error and r.predicted > 0 and not r.confirmed
-            if told and len(r.features) == features.LENGTH:
+            if told and r.features[:1] == (features.VERSION,):
                 groups.setdefault(f"{r.workload} {r.machine}", []).append(r)
         for group, rows in groups.items():
             self.model.add(
-                np.array([r.features for r in rows], np.float32),
+                np.array([r.features[1:] for r in rows], np.float32),
                 np.log([r.predicted for r in rows]),
                 np.array([r.time for r in rows]),
                 group,
@@ -424,7 +424,7 @@ class Session:
             timed.relative if timed is not None else None,
             False,
             c.predicted,
-            tuple(map(float, c.features)),
+            (features.VERSION, *map(float, c.features)),
             outcome.error,
             outcome.message,
             smelt.__version__,
