@@ -114,7 +114,7 @@ def test_a_space_of_domains() -> None:
         pool = space.pool(rng, [space.default()], by_prediction)
     texts = [pool.candidate(n).text for n in range(len(pool))]
     assert len(set(texts)) == len(texts) > 12
-    assert all(c is not None and c.text == t for t in texts if [c := space.find(t)])
+    assert [c.text for t in texts if (c := space.find(t)) is not None] == texts
     assert space.find("rows=3 columns=4 kind=vector") is None
     a, b, got = results(space.source(pool.candidate(3)).func)
     assert np.array_equal(got, a @ b)
@@ -150,7 +150,7 @@ def test_a_space_of_traces() -> None:
         pool = space.pool(rng, [space.default()], by_prediction)
     texts = [pool.candidate(n).text for n in range(len(pool))]
     assert len(set(texts)) == len(texts) > 12
-    assert all(c is not None and c.text == t for t in texts if [c := space.find(t)])
+    assert [c.text for t in texts if (c := space.find(t)) is not None] == texts
     for n in range(0, len(pool), 5):
         source = space.source(pool.candidate(n))
         a, b, got = results(source.func)

@@ -22,7 +22,8 @@ from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
 from smelt.tir.schedule import Instruction, Schedule, Trace
 
-from . import features
+from .features import loop_features
+from .loops import Loops, loop_seconds
 from .record import Workload, workload_key
 from .space import Candidate, Pool, Score, SearchSpace
 
@@ -126,9 +127,9 @@ class EvolvingSpace(SearchSpace):
         return self._known[gene]
 
     def _candidate(self, gene: Gene) -> Candidate:
-        flat = self._lower(self.schedule(gene).func)
-        seconds = features.loop_seconds(flat, self.machine)
-        return Candidate(self.text(gene), seconds, features.loop_features(flat, self.machine), gene)
+        loops = Loops(self._lower(self.schedule(gene).func), self.machine)
+        seconds = loop_seconds(loops, self.machine)
+        return Candidate(self.text(gene), seconds, loop_features(loops, self.machine), gene)
 
     @abstractmethod
     def gene(self, text: str) -> Gene | None:
