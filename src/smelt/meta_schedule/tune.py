@@ -98,6 +98,8 @@ class Task:
     note: str = ""
     default: Candidate | None = None
     default_seconds: float = float("nan")
+    """The median of all that it was found to take."""
+    references: list[float] = field(default_factory=list, repr=False)
     best: Candidate | None = None
     relative: float = 1.0
     confirmed: float = 1.0
@@ -294,7 +296,6 @@ class Session:
             t.errors += 1
             return
         t.reference, t.best, t.status = attempt, t.default, TUNING
-        t.default_seconds = float(np.median(outcome.timed.seconds))
         self._keep(t, t.default, attempt, outcome, "default")
         self._recall_task(t)
         if t.space.size <= 1:
@@ -388,6 +389,9 @@ class Session:
     ) -> None:
         """Write down how a measurement ended."""
         built = attempt.built if isinstance(attempt, Attempt) else None
+        if outcome.timed is not None:
+            t.references.append(float(np.median(outcome.timed.reference)))
+            t.default_seconds = float(np.median(t.references))
         good = outcome.timed is not None and not outcome.error
         relative = outcome.timed.relative if good and outcome.timed else float("inf")
         if source == "default":
