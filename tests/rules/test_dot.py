@@ -28,6 +28,7 @@ from smelt.relax.nodes import Function, Var, constant
 from smelt.relax.nodes import call as calls
 from smelt.rules.cpu import apply, plan
 from smelt.rules.cpu.program import Plan
+from smelt.stages import stage_text
 from smelt.target import Machine, Target, machine_of
 from smelt.te import create_prim_func
 from smelt.tir.interpret import interpret
@@ -450,6 +451,25 @@ def test_a_group_is_no_axis_of_other_types() -> None:
     y = get_op("matmul").fn(x, w, **get_op("matmul").normalize({}))
     sch = scheduled(create_prim_func([x, w, y], "kernel"), NARROW, frozenset({"w"}))
     assert "tensorize" not in str(sch.trace)
+
+
+def test_sums_of_columns_that_fill_no_vector_stay_in_registers() -> None:
+    """Images have their channels last. Where a vector's elements were no neighbours, they would be
+    stored one by one at each step of the sum."""
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 21]>
+    net (uint8[1, 24, 32, 32] a) => (uint8[1, c, 32, 32] z) <float s = {0.1}, uint8 zp = {7}> {
+        x = DequantizeLinear (a, s, zp) v = DequantizeLinear <axis = 0> (w, ws)
+        y = Conv <pads = [1, 1, 1, 1]> (x, v) z = QuantizeLinear (y, s, zp)
+    }""")
+    rng = np.random.default_rng(3)
+    w, scales = extremes(rng, (12, 24, 3, 3), "int8"), np.full(12, 0.02, np.float32)
+    for name, v in (("w", w), ("ws", scales)):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(v, name))
+    text = stage_text(model, "lowered", target="llvm -mcpu=znver3")
+    names = "|".join({*re.findall(r"(\w+) = T.allocate\(.*scope=\"local\"\)", text)})
+    steps = re.findall(rf"\b(?:{names})\[T\.ramp\(\d+, (\d+), \d+\)\]", text)
+    assert len(steps) > 8
+    assert {*steps} == {"1"}
 
 
 def test_a_model_has_the_offsets_beside_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:

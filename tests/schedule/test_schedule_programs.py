@@ -13,6 +13,7 @@ from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import const
 from smelt.tir.interpret import interpret
 from smelt.tir.nodes import PrimFunc
+from smelt.tir.parser import parse
 from smelt.tir.printer import script
 from smelt.tir.schedule import LoopRV, Schedule, Trace
 from smelt.tir.schedule.primitive import primitive
@@ -259,6 +260,20 @@ def test_padding_of_a_contraction() -> None:
     s = Schedule(func)
     s.pad_einsum("C", [4, 4, 4])
     same(s, func)
+
+
+@pytest.mark.parametrize(("given", "wanted"), [
+    ("(1, 5)", ", strides=(1, 8)"), ("(6, 1)", ""), ("(1, 7)", ""),
+])  # fmt: skip
+def test_padding_keeps_the_order_of_the_result(given: str, wanted: str) -> None:
+    text = script(matmul(5, 6, 7, relu=True))
+    buffer = 'C = T.alloc_buffer((5, 6), "float32")'
+    assert buffer in text
+    func = parse(text.replace(buffer, f"{buffer[:-1]}, strides={given})"))
+    s = Schedule(func)
+    s.pad_einsum("C", [4, 4, 4])
+    same(s, func)
+    assert f'C_pad = T.alloc_buffer((8, 8), "float32"{wanted})' in script(s.func)
 
 
 def test_partition_then_merge() -> None:

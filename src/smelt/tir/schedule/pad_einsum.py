@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir.build import all_of, ceildiv, equal, if_then_else
-from smelt.ir.expr import Add, Expr, Mul, Var, cast, const
+from smelt.ir.expr import INDEX, Add, Expr, Mul, Var, cast, const
 from smelt.ir.walk import free_vars
 from smelt.tir.regions import full
 from smelt.tir.rewrite import Indices, Rewriter
@@ -173,7 +173,9 @@ class _Padding:
         larger: dict[Expr, Expr] = {v: self.extents[v] for v in self.grown}
         pairs = zip(indices, buffer.shape, strict=True)
         shape = tuple([larger.get(e, size) for e, size in pairs])
-        new = nodes.Buffer(s.fresh(f"{buffer.name}_pad"), shape, buffer.type, "global")
+        # neighbours of the result stay neighbours of sums, which are vectors in registers
+        strides = self._in_order(buffer, shape) if written else ()
+        new = nodes.Buffer(s.fresh(f"{buffer.name}_pad"), shape, buffer.type, "global", strides)
         self.swap[buffer] = new
 
         def copy(point: Indices) -> nodes.BufferStore:
@@ -187,6 +189,31 @@ class _Padding:
 
         _, nest = stored(s, new.name, full(buffer if written else new).region, copy)
         (self.after if written else self.before).append(nest)
+
+    def _in_order(self, buffer: nodes.Buffer, shape: Indices) -> Indices:
+        """Strides of a dense buffer of a shape, its dimensions in the order of another buffer's.
+
+        None where those lie row by row, or where their order cannot be told.
+        """
+        facts = self.s.facts
+        one = const(1, INDEX)
+        left = [d for d in range(buffer.rank) if not facts.equal(buffer.shape[d], one)]
+        found: dict[int, Expr] = {}
+        old: Expr = one
+        new: Expr = one
+        while left and buffer.strides:
+            at = next((d for d in left if facts.equal(buffer.strides[d], old)), None)
+            if at is None:
+                return ()
+            found[at] = facts.simplify(new)
+            old, new = facts.simplify(old * buffer.shape[at]), new * shape[at]
+            left.remove(at)
+        if list(found) == sorted(found, reverse=True):
+            return ()
+        for d in reversed(range(buffer.rank)):
+            if d not in found:  # of one element, unless it was padded: outside of all others
+                found[d], new = facts.simplify(new), new * shape[d]
+        return tuple([found[d] for d in range(buffer.rank)])
 
 
 def _factors(e: Expr) -> list[nodes.BufferLoad]:
