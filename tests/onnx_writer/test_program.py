@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import smelt
 from smelt import relay
 from smelt.cli.commands import app
+from smelt.cli.console import UsageError
 from smelt.contrib.target import onnx as classic
 from smelt.frontend.onnx import from_onnx, write
 from smelt.frontend.onnx.write import save, to_onnx
@@ -194,3 +195,13 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert onnx.load(out).opset_import[0].version == 17
     assert f"written to {out}: 1 nodes, weights 0.00 MB" in done.output.replace("\n", "")
+
+
+def test_the_command_keeps_the_model(tmp_path: Path) -> None:
+    source = tmp_path / "m.onnx"
+    onnx.save(model([node("Relu", ["x"])], {"x": (("n", 3), np.float32)}), source)
+    before = source.read_bytes()
+    done = CliRunner().invoke(app, ["convert", str(source), "-o", str(source)])
+    assert isinstance(done.exception, UsageError)
+    assert str(done.exception) == f"--output {source} is the model itself; give another file"
+    assert source.read_bytes() == before

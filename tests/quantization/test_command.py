@@ -96,6 +96,8 @@ def test_products_with_bytes_that_the_run_makes_agree_to_some_steps(
      "quantize weights alone with --activations float32"),
     (["net.onnx", "--data", "samples.npz", "-o", "q.so"], "cannot write q.so: .so files cannot be "
      "written; legal: an ONNX model, model.int8.onnx"),
+    (["net.onnx", "--data", "samples.npz", "-o", "./net.onnx"],
+     "--output ./net.onnx is the model itself; give another file"),
     (["net.onnx", "--data", "samples.npz", "-o", "q.onnx", "--method", "best"], "method='best'"),
     (["net.onnx", "--data", "none.npz", "-o", "q.onnx"], "none.npz: there is no such file"),
     (["net.onnx", "--data", "samples.npz", "-o", "q.onnx", "--keep", "x"],

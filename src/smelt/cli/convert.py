@@ -23,6 +23,7 @@ def convert(
     """Write a model as a standard ONNX model."""
     options.needs_source(model)
     check_target(output, (".onnx",), "model.onnx")
+    options.keeps_source(model, output)
     made = smelt.to_onnx(model, output, shapes=SizeOptions(shape).shapes(list) or None, opset=opset)
     if not is_special(output):
         size = sum(len(t.raw_data) for t in made.graph.initializer)

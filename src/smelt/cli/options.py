@@ -1,6 +1,7 @@
 """The arguments that several commands take, and what they say of a compilation."""
 
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -148,3 +149,9 @@ def needs_source(model: str) -> None:
     """Refuse what was compiled before, where the model itself is needed."""
     if model.endswith(COMPILED):
         raise UsageError(f"{model} is compiled already: this command needs the model itself")
+
+
+def keeps_source(model: str, output: str) -> None:
+    """Refuse to write over the model that is read: what is written cannot give it back."""
+    if Path(model).is_file() and Path(output).is_file() and Path(model).samefile(output):
+        raise UsageError(f"--output {output} is the model itself; give another file")

@@ -124,6 +124,7 @@ def quantize(
     """  # fmt: skip
     options.needs_source(model)
     check_target(output, (".onnx",), "an ONNX model, model.int8.onnx")
+    options.keeps_source(model, output)
     if page is not None:
         check_target(page, (".html",), "a page, report.html")
     if data is None and how.activations in RANGED:
