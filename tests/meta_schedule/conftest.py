@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -62,7 +63,7 @@ def server() -> Iterator[str]:
             _wait(folder, running)
             yield folder
         finally:
-            running.terminate()
+            running.send_signal(signal.SIGQUIT)  # at once: nothing of it is needed again
             running.wait(30)
     finally:
         shutil.rmtree(folder)

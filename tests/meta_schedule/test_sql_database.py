@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import sqlite3
@@ -263,12 +264,12 @@ def test_a_forked_child_has_its_own_connection(path: Path) -> None:
 
 @pytest.mark.parametrize("package", ["sqlalchemy", "psycopg"])
 def test_missing_packages(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = sql_database.importlib.util.find_spec
+    find = importlib.util.find_spec
 
     def without(name: str) -> object:
         return None if name == package else find(name)
 
-    monkeypatch.setattr(sql_database.importlib.util, "find_spec", without)
+    monkeypatch.setattr(importlib.util, "find_spec", without)
     url = "postgresql://me:secret@localhost/x"
     if package == "sqlalchemy":
         text = 'databases of records need SQLAlchemy: pip install "smelt[tune]"'

@@ -19,17 +19,18 @@ from smelt.runtime.errors import unknown
 from smelt.runtime.files import check_target, write_file
 
 Chosen = tuple[Record, ...]
+Where = Annotated[
+    str,
+    typer.Argument(
+        help="A file of SQLite (.db) or JSON (.json), a folder with the classic pair of files, or "
+        "the URL of a PostgreSQL database.",
+        show_default=False,
+    ),
+]
 
 
 def records(
-    database: Annotated[
-        str,
-        typer.Argument(
-            help="A file of SQLite (.db) or JSON (.json), a folder with the classic pair of files, "
-            "or the URL of a PostgreSQL database.",
-            show_default=False,
-        ),
-    ],
+    database: Where,
     action: Annotated[
         str, typer.Argument(help="list, best, export, import, merge or prune.", show_default=False)
     ],
@@ -196,7 +197,9 @@ def _best(database: Database, chosen: Chosen, json: bool, unconfirmed: bool) -> 
 
 def _print(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table; the database's texts are shown as they are, without what steers a terminal."""
-    table = Table(*heads)
+    table = Table()
+    for head in heads:
+        table.add_column(head, overflow="fold")
     shown = 0
     for row in rows:
         cells = ("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(v))

@@ -167,7 +167,9 @@ def parse(text: str | bytes, where: str) -> object:
     if len(text) > MAX_LINE:
         raise DatabaseError(f"{where}: {len(text)} bytes in one value; legal: {MAX_LINE} at most")
     try:
-        return json.loads(text, parse_constant=_refuse)
+        # Bytes are decoded here: the parser would take some for UTF-16.
+        decoded = text.decode() if isinstance(text, bytes) else text
+        return json.loads(decoded, parse_constant=_refuse)
     except UnicodeDecodeError as error:
         raise DatabaseError(f"{where}: not UTF-8 text: {error.reason}") from error
     except json.JSONDecodeError as error:
