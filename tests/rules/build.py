@@ -119,28 +119,35 @@ def run_scheduled(
     """The results of a program under a schedule; what it wants done with its constants is done."""
     sizes = sizes or {}
     flat = lower(sch.func)
-    outputs = written(func)
-    named = {b.name: b for b in func.buffers}
-    given = iter(handed(sch, inputs))
+    held, spare = memories(func, sch, flat, inputs, sizes, align)
     args: list[Any] = [ctypes.byref(Host(None, BACKWARDS, None, None))]
-    held: dict[Buffer, Memory] = {}
-    for q in sch.func.params:
-        if not isinstance(q, Buffer):
-            args.append(ctypes.c_int64(sizes[q.name]))
-            continue
-        p = named.get(q.name, q)
-        held[p] = Memory(q, sizes, align)
-        if p not in outputs:
-            held[p].view[...] = next(given)
-        args.append(ctypes.c_void_p(held[p].flat.ctypes.data))
-    spare = [
-        Memory(p, sizes, True) for p in flat.params[len(sch.func.params) :] if isinstance(p, Buffer)
-    ]
+    for p in sch.func.params:
+        if isinstance(p, Buffer):
+            args.append(ctypes.c_void_p(held[p.name].flat.ctypes.data))
+        else:
+            args.append(ctypes.c_int64(sizes[p.name]))
     args += [ctypes.c_void_p(m.flat.ctypes.data) for m in spare]
     _call(flat, args)
     for m in (*held.values(), *spare):
         m.check()
-    return [held[b].view.copy() for b in outputs]
+    return [held[b.name].view.copy() for b in written(func)]
+
+
+def memories(
+    func: PrimFunc, sch: Schedule, flat: PrimFunc, inputs: Sequence[Array], sizes: dict[str, int],
+    align: bool = True,
+) -> tuple[dict[str, Memory], list[Memory]]:  # fmt: skip
+    """Memory for a program under a schedule: of its buffers by name, and of its scratch buffers."""
+    outputs = {b.name for b in written(func)}
+    given = iter(handed(sch, inputs))
+    held: dict[str, Memory] = {}
+    for q in sch.func.params:
+        if isinstance(q, Buffer):
+            held[q.name] = Memory(q, sizes, align)
+            if q.name not in outputs:
+                held[q.name].view[...] = next(given)
+    behind = flat.params[len(sch.func.params) :]
+    return held, [Memory(p, sizes, True) for p in behind if isinstance(p, Buffer)]
 
 
 def interpreted(sch: Schedule, *inputs: Array, shape: tuple[int, ...]) -> Array:
