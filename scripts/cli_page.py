@@ -108,6 +108,10 @@ EXAMPLES = {
         smelt quantize model.onnx --data samples.npz -o model.int8.onnx
         smelt quantize model.onnx --data samples.npz --max-drop 0.5 --page report.html -o int8.onnx
         smelt quantize model.onnx --activations float32 --weights int4 -o model.int4.onnx""",
+    "tune": """\
+        smelt tune model.onnx --minutes 2
+        smelt tune model.onnx --kernel fused_matmul_add --trials 100 --page report.html
+        smelt bench model.onnx --at n=5 --database model.smelt.db""",
     "why": """\
         smelt why model.onnx
         smelt why model.onnx fused_matmul_add --measure --threads 1""",
@@ -134,6 +138,9 @@ MORE = {
     "profile": "[Looking at programs](looking.md#profiles) says what the numbers mean.",
     "show": "[Looking at programs](looking.md) describes stages and pages.",
     "convert": "[ONNX models](onnx.md#writing-onnx) says what can be written.",
+    "tune": "The table shows what was found so far: times that were not confirmed are dim. The "
+    "page has the same over time, how predictions compare with measurements, and of each winner "
+    "the schedule and the program beside the default's.",
     "why": "[Schedules](schedules.md) says what sketches and their decisions are.",
     "targets": "[Machines](machine.md) says what the figures mean, and what they are for.",
 }

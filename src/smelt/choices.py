@@ -58,16 +58,20 @@ class KernelChoice:
     seconds     predicted for all of it
     algorithms  where there are several for one of its operators: the chosen one first, each with
                 the best schedule for it; "own" is what defines the operator
+    tuned       whether a database has another schedule, which is taken instead
     """
 
     name: str
     seconds: float
     parts: tuple[PartChoice, ...]
     algorithms: tuple[Candidate, ...] = ()
+    tuned: bool = False
 
     def text(self) -> str:
         """A paragraph for people."""
         lines = [f"{self.name}: predicted {_time(self.seconds)}"]
+        if self.tuned:
+            lines += ["  tuned: a schedule that was found by measuring stands in place of these"]
         if self.algorithms:
             lines += ["  algorithms", *_listed(self.algorithms)]
         for part in self.parts:
@@ -131,7 +135,8 @@ def why(
             parts = [_part(made[0], k, runners_up, timed) for k in range(len(made[0].parts))]
             algorithms = [_algorithm(p, timed) for p in made if len(made) > 1]
             seconds = made[0].seconds
-            found.append(KernelChoice(name, seconds, tuple(parts), tuple(algorithms)))
+            tuned = spec.tuned is not None
+            found.append(KernelChoice(name, seconds, tuple(parts), tuple(algorithms), tuned))
     if progress is not None:
         progress("kernels", len(specs), len(specs))
     return found

@@ -367,11 +367,11 @@ PYTHON: dict[str, str] = {
 COMMAND_LINE: dict[str, str] = {
     "compil good.onnx": (
         "no command 'compil'; nearest: compile; commands: compile, run, check, bench,"
-        " profile, show, convert, quantize, why, records, targets, demo; see smelt --help"
+        " profile, show, convert, quantize, tune, why, records, targets, demo; see smelt --help"
     ),
     "good.onnx": (
         "no command 'good.onnx'; nearest: run good.onnx; commands: compile, run, check,"
-        " bench, profile, show, convert, quantize, why, records, targets, demo; see smelt"
+        " bench, profile, show, convert, quantize, tune, why, records, targets, demo; see smelt"
         " --help"
     ),
     "--verison": "no such option: --verison; nearest: --version, --verbose; see smelt --help",
@@ -505,7 +505,7 @@ COMMAND_LINE: dict[str, str] = {
     ),
     "run other.so --threads 1": (
         "other.so is compiled already: --target, --shape, --range, --likely, --state,"
-        " --threads and --opt-level cannot change it"
+        " --threads, --opt-level and --database cannot change it"
     ),
     "check other.so": (
         "other.so is compiled already: say which model its results are to be compared"

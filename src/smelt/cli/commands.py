@@ -36,6 +36,10 @@ COMMANDS = {
         "quantize:quantize",
         "Quantize a model with samples of its inputs, and write it as an ONNX model.",
     ),
+    "tune": (
+        "tune:tune",
+        "Look for faster schedules of a model's kernels by measuring, and keep them in a file.",
+    ),
     "why": (
         "why:why",
         "Print how kernels are scheduled, what else fits and is predicted to take longer, and what "
@@ -56,6 +60,12 @@ COMMANDS = {
 }
 """Name -> the function in this room, and the first sentence of what it says of itself."""
 
+_FILES = (".onnx", ".tflite", ".so", ".tar", ".vm")
+"""What models, and what was compiled of them, end in."""
+
+_ALONE = {"tune": ("--page",)}
+"""Options that may stand without their value, which is "" then."""
+
 
 class Commands(TyperGroup):
     """The table above, which is enough for `--help`; the one that is called is loaded."""
@@ -72,7 +82,7 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the arguments name, loaded; Ctrl-C is its own business from here on."""
         if args[0] not in COMMANDS and not args[0].startswith("-"):
-            is_file = args[0].endswith((".onnx", ".tflite", ".so", ".tar", ".vm"))
+            is_file = args[0].endswith(_FILES)
             # Loaded for a mistake only: it brings numpy.
             nearest = importlib.import_module("smelt.runtime.errors").nearest
             near = f"; nearest: run {args[0]}" if is_file else nearest(args[0], COMMANDS)
@@ -80,9 +90,16 @@ class Commands(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and command is not None:
             command = _loaded(name)
+            rest = _filled(rest, _ALONE.get(name, ()))
             if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
         return name, command, rest
+
+
+def _filled(args: list[str], names: tuple[str, ...]) -> list[str]:
+    """Arguments in which these options have a value: an option or a model behind one is none."""
+    none = [n.startswith("-") or n.endswith(_FILES) for n in args[1:]] + [True]
+    return [f"{a}=" if a in names and alone else a for a, alone in zip(args, none, strict=True)]
 
 
 def _loaded(name: str) -> Any:

@@ -68,7 +68,7 @@ def compile_model(
 def _write_object(model: str, build: options.Build, output: str, json: bool) -> None:
     """Compile a model for any target, and write its code and constants."""
     start = time.perf_counter()
-    said = build.threads is not None or build.opt_level is not None
+    said = any(v is not None for v in (build.threads, build.opt_level, build.database))
     with progress() as report:
         made = smelt.compile_artifact(
             model,

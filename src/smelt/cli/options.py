@@ -72,6 +72,15 @@ OptLevel = Annotated[
         "(the default).",
     ),
 ]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Schedule kernels as `smelt tune` has found it best: the file, or the URL, that it "
+        "has written.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 COMPILED = (".so", ".tar", ".vm")
@@ -89,6 +98,7 @@ class Build:
     state: State = None
     threads: Threads = None
     opt_level: OptLevel = None
+    database: Database = None
 
     @property
     def given(self) -> bool:
@@ -97,7 +107,8 @@ class Build:
 
     def options(self) -> smelt.Options:
         """The options of the compilation."""
-        known = {"threads": self.threads, "opt_level": self.opt_level}
+        check_database(self.database)
+        known = {n: getattr(self, n) for n in ("threads", "opt_level", "database")}
         return smelt.Options().updated("smelt", {k: v for k, v in known.items() if v is not None})
 
     def shapes(self, model: str) -> Shapes | None:
@@ -121,7 +132,7 @@ class Build:
             if self.given:
                 raise UsageError(
                     f"{model} is compiled already: --target, --shape, --range, --likely, "
-                    "--state, --threads and --opt-level cannot change it"
+                    "--state, --threads, --opt-level and --database cannot change it"
                 )
             return smelt.load(model)
         shapes, states = self.shapes(model), self.states()
@@ -155,3 +166,12 @@ def keeps_source(model: str, output: str) -> None:
     """Refuse to write over the model that is read: what is written cannot give it back."""
     if Path(model).is_file() and Path(output).is_file() and Path(model).samefile(output):
         raise UsageError(f"--output {output} is the model itself; give another file")
+
+
+def check_database(database: str | None) -> None:
+    """Refuse a database that is not there, which would be made and say nothing."""
+    if database is not None and "://" not in database and not Path(database).exists():
+        raise UsageError(
+            f"--database {database}: there is no such file; smelt tune MODEL --database {database} "
+            "writes it"
+        )

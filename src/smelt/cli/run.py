@@ -76,14 +76,19 @@ def bench(
     ratio = None
     if against:
         ratio = figures["smelt"]["median_ms"] / figures["onnxruntime"]["median_ms"]
+    kernels = exe.metadata.get("kernels", ())
+    tuned = sum("tuned" in k.get("sketches", ()) for k in kernels)
     if json:
-        say_json({"model": model, "threads": given.threads, **figures, "ratio": ratio})
+        said = {"model": model, "threads": given.threads, **figures, "ratio": ratio}
+        say_json(said if given.database is None else {**said, "tuned": tuned})
         return
     table = Table("ms", "median", "mean", "std", "min", "max", "calls")
     for name, row in figures.items():
         cells = [f"{value:.4g}" for key, value in row.items() if key != "calls"]
         table.add_row(name, *cells, str(row["calls"]))
     out.print(table)
+    if given.database is not None:
+        say(f"{tuned} of {len(kernels)} kernels are scheduled as {given.database} has it")
     if ratio is not None:
         say(f"smelt takes {ratio:.2f} times as long as onnxruntime")
 

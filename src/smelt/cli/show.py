@@ -9,7 +9,7 @@ import smelt
 from smelt.artifact.vm_construct import vm_construct
 from smelt.cli.console import UsageError, notice, progress, say
 from smelt.cli.inputs import given_inputs
-from smelt.cli.options import Build, Model, OptLevel, Shape, Target, Threads, needs_source
+from smelt.cli.options import Build, Database, Model, OptLevel, Shape, Target, Threads, needs_source
 from smelt.cli.profile import profiled
 from smelt.cli.sizes import SizeOptions
 from smelt.codegen.llvm import is_native, resolve
@@ -36,6 +36,7 @@ def show(
     shape: Shape = None,
     threads: Threads = None,
     opt_level: OptLevel = None,
+    database: Database = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -59,7 +60,7 @@ def show(
         check_target(output, (".html", ".txt"), "a page, e.g. model.html, or text, model.txt")
     if not whole and no_times:
         raise UsageError("--no-times is for the page of a whole model: -o model.html")
-    options = Build(threads=threads, opt_level=opt_level).options()
+    options = Build(threads=threads, opt_level=opt_level, database=database).options()
     if whole and output is not None:
         _write_model_page(import_model(model, shapes), output, target, options, not no_times)
     else:

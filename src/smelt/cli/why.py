@@ -6,7 +6,17 @@ import typer
 
 from smelt.choices import why as choices
 from smelt.cli.console import progress, say, say_json
-from smelt.cli.options import Build, Json, Model, OptLevel, Shape, Target, Threads, needs_source
+from smelt.cli.options import (
+    Build,
+    Database,
+    Json,
+    Model,
+    OptLevel,
+    Shape,
+    Target,
+    Threads,
+    needs_source,
+)
 from smelt.cli.sizes import SizeOptions
 
 
@@ -23,6 +33,7 @@ def why(
     shape: Shape = None,
     threads: Threads = None,
     opt_level: OptLevel = None,
+    database: Database = None,
     json: Json = False,
 ) -> None:
     """Print how kernels are scheduled, what else fits and is predicted to take longer, and what
@@ -32,7 +43,7 @@ def why(
     """
     needs_source(model)
     shapes = SizeOptions(shape).shapes(list) or None
-    options = Build(threads=threads, opt_level=opt_level).options()
+    options = Build(threads=threads, opt_level=opt_level, database=database).options()
     with progress() as report:
         found = choices(model, kernel, target, shapes, options, runners_up=runners_up,
                         measure=measure, progress=report)  # fmt: skip

@@ -49,11 +49,13 @@ def page(subject: Subject, caches: Sequence[Cache]) -> str:
     return document(subject.title, content, ("page.css", "page.js"))
 
 
-def document(title: str, content: Html, resources: Sequence[str]) -> str:
+def document(title: str, content: Html, resources: Sequence[str], asks: bool = False) -> str:
     """The text of an HTML file.
 
     resources  the styles and scripts of this folder that it needs
+    asks       whether its scripts may ask the server that it comes from
     """
+    policy = f"{_POLICY}; connect-src 'self'" if asks else _POLICY
     style, script = [
         "\n".join([_resource(name) for name in resources if name.endswith(ending)])
         for ending in (".css", ".js")
@@ -63,7 +65,7 @@ def document(title: str, content: Html, resources: Sequence[str]) -> str:
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
-        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("title", title),
         element("style", Html(style)),
     )

@@ -25,6 +25,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError, ScheduleError
 from smelt.ir.steps import Step
 from smelt.lowering.lower import lower
+from smelt.rules.cpu import Plan
 from smelt.rules.cpu.analysis import guess
 from smelt.runtime.native import cores
 from smelt.target import Target
@@ -136,9 +137,15 @@ def _scheduled(job: BuildJob) -> _ScheduledSource:
     return _ScheduledSource(func, str(sch.trace), choice.body, plain, spec.constants, wanted)
 
 
-def applied(spec: KernelSpec | ProgramSpec, point: Point) -> Schedule:
-    """A program with these decisions. Raises ScheduleError, CompileError."""
-    found = next((p for p in plans_of(spec) if p.body == point.body), None)
+def applied(
+    spec: KernelSpec | ProgramSpec, point: Point, known: Sequence[Plan] | None = None
+) -> Schedule:
+    """A program with these decisions. Raises ScheduleError, CompileError.
+
+    known  what the rules may choose, where that is at hand
+    """
+    known = plans_of(spec) if known is None else known
+    found = next((p for p in known if p.body == point.body), None)
     if found is None or len(found.parts) != len(point.parts):
         raise CompileError(f"the program's rules have no such parts: {point}")
     sch = found.schedule.copy()

@@ -10,6 +10,7 @@ again goes on where the one before has stopped.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,7 +27,7 @@ from . import features
 from .build import BuildExecutor, BuildJob, BuiltCandidate, LocalExecutor, build_all, error_of
 from .database import Database
 from .model import CostModel
-from .record import Record, machine_key
+from .record import ErrorCode, Record, machine_key
 from .runner import Attempt, LocalRunner, Outcome, Runner
 from .search import EXPLORED, choose
 from .space import Candidate, SearchSpace
@@ -111,6 +112,8 @@ class Task:
     """Trials, and the best time over the default's after so many."""
     met: list[tuple[float, float, int]] = field(default_factory=list)
     """Predicted and measured seconds, and the error code, of each trial."""
+    failures: Counter[tuple[ErrorCode, str]] = field(default_factory=Counter)
+    """How often measurements ended so, by kind and message."""
     measured: dict[str, tuple[Candidate, float]] = field(default_factory=dict, repr=False)
     """Candidates by text, with their time over the default's; infinite where they failed."""
     built: dict[str, float] = field(default_factory=dict, repr=False)
@@ -118,6 +121,8 @@ class Task:
     untold: list[tuple[Candidate, float]] = field(default_factory=list, repr=False)
     """Those of `measured` that the model has not seen."""
     reference: Attempt | None = field(default=None, repr=False)
+    winner: Candidate | None = None
+    """What has beaten the default for sure; None: nothing has."""
     trace: str = ""
     """The schedule of the winner; "": the default."""
 
@@ -147,6 +152,7 @@ class State:
     """What a session has done so far.
 
     elapsed  seconds; scored: decisions whose times were predicted
+    history  after every batch: trials, elapsed, and what was before and after
     """
 
     tasks: Sequence[Task]
@@ -156,6 +162,7 @@ class State:
     scored: int = 0
     message: str = ""
     current: Task | None = None
+    history: list[tuple[int, float, float, float]] = field(default_factory=list)
 
     @property
     def before(self) -> float:
@@ -216,8 +223,10 @@ class Session:
 
     def _told(self, task: Task | None) -> State:
         self.state.current = task
-        self.state.elapsed = time.monotonic() - self._start
-        return self.state
+        state = self.state
+        state.elapsed = time.monotonic() - self._start
+        state.history.append((state.trials, state.elapsed, state.before, state.after))
+        return state
 
     def _spent(self) -> bool:
         s, state = self.settings, self.state
@@ -294,6 +303,7 @@ class Session:
         if outcome.timed is None or outcome.error:
             t.status, t.note = FAILED, f"the default schedule: {outcome.message}"
             t.errors += 1
+            t.failures[outcome.error, outcome.message] += 1
             return
         t.reference, t.best, t.status = attempt, t.default, TUNING
         self._keep(t, t.default, attempt, outcome, "default")
@@ -314,7 +324,7 @@ class Session:
             if relative < t.relative:
                 t.best, t.relative = c, relative
             if r.confirmed and relative < t.confirmed:
-                t.confirmed, t.trace = relative, r.trace
+                t.confirmed, t.winner, t.trace = relative, c, r.trace
 
     def _protocol(self, t: Task) -> Protocol:
         return Protocol(cores=t.cores, cold=self.settings.cold)
@@ -400,7 +410,9 @@ class Session:
         t.untold.append((c, relative))
         if built is not None:
             t.built[built.digest] = relative
-        t.errors += not good
+        if not good:
+            t.errors += 1
+            t.failures[outcome.error, outcome.message] += 1
         if good and relative < t.relative:
             t.best, t.relative = c, relative
         t.history.append((t.trials, t.relative))
@@ -476,10 +488,11 @@ class Session:
         wins = timed is not None and not outcome.error and _beats(timed)
         if outcome.error:
             t.errors += 1
+            t.failures[outcome.error, outcome.message] += 1
             t.measured[c.text] = c, float("inf")
             t.relative = min([r for _, r in t.measured.values()])
         elif wins and timed is not None:
-            t.best, t.confirmed = c, timed.relative
+            t.best, t.winner, t.confirmed = c, c, timed.relative
             t.measured[c.text] = c, timed.relative
             t.relative = min(t.relative, timed.relative)
             t.trace = record.trace
