@@ -110,8 +110,7 @@ EXAMPLES = {
         smelt quantize model.onnx --activations float32 --weights int4 -o model.int4.onnx""",
     "tune": """\
         smelt tune model.onnx --minutes 2
-        smelt tune model.onnx --kernel fused_matmul_add --trials 100 --page report.html
-        smelt bench model.onnx --at n=5 --database model.smelt.db""",
+        smelt tune model.onnx --kernel fused_matmul_add --trials 100 --page report.html""",
     "why": """\
         smelt why model.onnx
         smelt why model.onnx fused_matmul_add --measure --threads 1""",

@@ -150,8 +150,7 @@ def test_the_version(cli: Smelt, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["compile", "run", "check", "bench", "profile", "show", "tune", "targets", "demo"],
+    "command", ["compile", "run", "check", "bench", "profile", "show", "tune", "targets", "demo"]
 )
 def test_every_command_has_help(
     cli: Smelt, command: str, capsys: pytest.CaptureFixture[str]

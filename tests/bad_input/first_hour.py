@@ -158,22 +158,22 @@ PYTHON: dict[str, str] = {
     "smelt.compile('good.onnx', ['llvm'])": "a target is a string or a dictionary, not a list",
     "smelt.compile('good.onnx', thread=1)": (
         "smelt.compile: no option 'thread'; nearest: threads; options: opt_level,"
-        " threads, cache_dir, workers, verify, dump_dir; arguments: target, shapes,"
+        " threads, cache_dir, workers, verify, dump_dir, database; arguments: target, shapes,"
         " values, operators, options, progress"
     ),
     "smelt.compile('good.onnx', shape={'x': (2, 3)})": (
         "smelt.compile: no option 'shape'; nearest: shapes; options: opt_level, threads,"
-        " cache_dir, workers, verify, dump_dir; arguments: target, shapes, values,"
+        " cache_dir, workers, verify, dump_dir, database; arguments: target, shapes, values,"
         " operators, options, progress"
     ),
     "smelt.compile('good.onnx', device='cpu')": (
         "smelt.compile: no option 'device'; options: opt_level, threads, cache_dir,"
-        " workers, verify, dump_dir; arguments: target, shapes, values, operators,"
+        " workers, verify, dump_dir, database; arguments: target, shapes, values, operators,"
         " options, progress"
     ),
     "smelt.Options(thread=1)": (
         "smelt.Options: no option 'thread'; nearest: threads; options: opt_level,"
-        " threads, cache_dir, workers, verify, dump_dir"
+        " threads, cache_dir, workers, verify, dump_dir, database"
     ),
     "smelt.compile('good.onnx', options={'threads': 1})": (
         "smelt.compile: options is a dict; give smelt.Options(threads=1), or the options"
@@ -404,6 +404,29 @@ COMMAND_LINE: dict[str, str] = {
     ),
     "compile good.onnx --target cuda": (
         "target kind 'cuda' cannot be compiled yet; today: llvm, e.g. \"llvm -mcpu=native\""
+    ),
+    "tune good.onnx --trials 0": (
+        "--trials 0: it should be greater than or equal to 1; see smelt tune --help"
+    ),
+    "tune good.onnx --minutes 0": (
+        "--minutes 0: it should be greater than or equal to 0.01; see smelt tune --help"
+    ),
+    "tune good.onnx --kernel relu": ("the model has no kernel 'relu'; kernels: fused_relu_add"),
+    "tune good.onnx --database nowhere/good.db": (
+        "--database: cannot write nowhere/good.db: the folder nowhere does not exist"
+    ),
+    "tune good.onnx --database empty": "--database: cannot write empty: it is a folder",
+    "tune good.onnx --page report.pdf": (
+        "cannot write report.pdf: .pdf files cannot be written; legal: a page, report.html"
+    ),
+    "tune good.onnx --target raspberry-pi/4b-aarch64": (
+        "nothing can be measured here for llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"
+        " -num-cores=4 -mattr=+neon -device=arm_cpu -tag=raspberry-pi/4b-aarch64; legal: this"
+        " machine's CPU, or a runner"
+    ),
+    "tune other.so": "other.so is compiled already: this command needs the model itself",
+    "bench good.onnx --database good.db": (
+        "--database good.db: there is no such file; smelt tune MODEL --database good.db writes it"
     ),
     "compile good.onnx -o m": (
         "cannot write m: files without an ending cannot be written; legal: a shared"

@@ -98,8 +98,11 @@ class Commands(TyperGroup):
 
 def _filled(args: list[str], names: tuple[str, ...]) -> list[str]:
     """Arguments in which these options have a value: an option or a model behind one is none."""
-    none = [n.startswith("-") or n.endswith(_FILES) for n in args[1:]] + [True]
-    return [f"{a}=" if a in names and alone else a for a, alone in zip(args, none, strict=True)]
+    behind = [*args[1:], "-"]
+    return [
+        f"{a}=" if a in names and (b.startswith("-") or b.endswith(_FILES)) else a
+        for a, b in zip(args, behind, strict=False)
+    ]
 
 
 def _loaded(name: str) -> Any:

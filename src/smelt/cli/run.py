@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from smelt.cli.console import UsageError, out, say, say_json
+from smelt.cli.console import UsageError, notice, out, say, say_json
 from smelt.cli.inputs import check_output_name, write_outputs
 from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
@@ -88,6 +88,8 @@ def bench(
         table.add_row(name, *cells, str(row["calls"]))
     out.print(table)
     if given.database is not None:
+        for text in [f for k in kernels for f in k.get("failed", ()) if f.startswith("the tuned")]:
+            notice(text)
         say(f"{tuned} of {len(kernels)} kernels are scheduled as {given.database} has it")
     if ratio is not None:
         say(f"smelt takes {ratio:.2f} times as long as onnxruntime")

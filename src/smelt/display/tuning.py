@@ -179,7 +179,7 @@ def _details(n: int, t: Task, programs: bool) -> Html:
     gained = f"{1 / t.confirmed:.2f}x" if t.winner is not None else t.note or t.status
     points = _changes([(float(k), 1e6 * t.default_seconds * r) for k, r in t.history])
     charts = _predictions([t], t.name)
-    if points and t.trials:
+    if points and t.trials and isfinite(t.default_seconds):
         x = Axis.of("trials", [p[0] for p in points])
         y = Axis.of("best us so far", [p[1] for p in points])
         charts.insert(0, steps(points, x, y, f"The best time so far, {t.name}"))
