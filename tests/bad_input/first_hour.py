@@ -415,7 +415,11 @@ COMMAND_LINE: dict[str, str] = {
     "tune good.onnx --database nowhere/good.db": (
         "--database: cannot write nowhere/good.db: the folder nowhere does not exist"
     ),
-    "tune good.onnx --database empty": "--database: cannot write empty: it is a folder",
+    "tune good.onnx --database good.txt": (
+        "good.txt: no kind of database; legal: a file of SQLite (NAME.db, NAME.sqlite), of JSON"
+        " (NAME.json), a folder with database_workload.json and database_tuning_record.json, a URL"
+        " (postgresql://...), :memory:"
+    ),
     "tune good.onnx --page report.pdf": (
         "cannot write report.pdf: .pdf files cannot be written; legal: a page, report.html"
     ),

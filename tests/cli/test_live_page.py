@@ -22,9 +22,10 @@ def test_the_newest_page_is_served() -> None:
     with served() as page:
         assert page.url.startswith("http://127.0.0.1:")
         page.set("ä")
-        assert not page.asked
+        asked = [page.asked]
         assert get(page.url) == (200, "ä")
-        assert page.asked
+        asked.append(page.asked)
+        assert asked == [False, True]
         page.set("b")
         assert get(page.url) == (200, "b")
 

@@ -18,27 +18,23 @@ from smelt.cli import main as command_line
 from smelt.cli import tune as command
 from smelt.cli.live_page import LivePage, served
 from smelt.display.tuning import schedule_texts
-from smelt.meta_schedule import lookup
-from smelt.meta_schedule.database import MemoryDatabase
 from smelt.meta_schedule.record import Record
 from smelt.meta_schedule.runner import LocalRunner, Runner
+from smelt.meta_schedule.stores import open_database
 from tests.cli.sessions import ONE, MadeUp, network, save, session
 from tests.display.dom import read
 
 Smelt = Callable[..., int]
 
 
-@pytest.fixture(name="store")
-def fixture_store(monkeypatch: pytest.MonkeyPatch) -> MemoryDatabase:
-    """What every name of a database stands for in this test."""
-    store = MemoryDatabase()
-    for module in (tuning, lookup):
-        monkeypatch.setattr(module, "open_database", lambda given: store)
-    return store
+def records() -> list[Record]:
+    """What a session has kept."""
+    with open_database("net.smelt.db", make=False) as database:
+        return database.records()
 
 
 @pytest.fixture(name="cli")
-def fixture_cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: MemoryDatabase) -> Smelt:
+def fixture_cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smelt:
     """Runs the command line in the folder of net.onnx, with made-up times; gives the exit code."""
     monkeypatch.chdir(tmp_path)
     save(tmp_path)
@@ -54,16 +50,14 @@ def fixture_cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: MemoryDa
     return run
 
 
-def test_a_session_in_lines(
-    cli: Smelt, store: MemoryDatabase, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_session_in_lines(cli: Smelt, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli("tune", "net.onnx", "--trials", "30", "--threads", "1") == 0
     said = capsys.readouterr()
     lines = said.out.splitlines()
     assert sum("0 trials  fused_conv2d_add_relu  default" in line for line in lines) == 1
     assert any("x, confirmed)" in line for line in lines)
     (errors,) = [line for line in lines if line.endswith("(crash), most often: it <b>fell</b>")]
-    assert int(errors.split()[0]) == sum(r.error != 0 for r in store.records())
+    assert int(errors.split()[0]) == sum(r.error != 0 for r in records())
     assert lines[-1] == (
         "kept in net.smelt.db; smelt compile net.onnx --database net.smelt.db uses it"
     )
@@ -101,7 +95,7 @@ def test_one_kernel_alone(cli: Smelt, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_what_was_measured_is_not_measured_again(
-    cli: Smelt, store: MemoryDatabase, capsys: pytest.CaptureFixture[str]
+    cli: Smelt, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = []
     for _ in range(2):
@@ -110,11 +104,11 @@ def test_what_was_measured_is_not_measured_again(
     assert found[0]["trials"] == 20
     assert 0 < found[1]["trials"] <= 20
     assert found[1]["after_us"] <= found[0]["after_us"]
-    decided = [i for i, r in enumerate(store.records()) if r.confirmed]
+    decided = [i for i, r in enumerate(records()) if r.confirmed]
     assert decided
     tried = [
         (r.workload, r.decision)
-        for i, r in enumerate(store.records())
+        for i, r in enumerate(records())
         if r.source == "sketch" and i not in decided
     ]
     assert len(tried) == len(set(tried)) == found[0]["trials"] + found[1]["trials"]
@@ -161,9 +155,7 @@ def test_a_page_is_served_while_the_session_runs(
     assert Path("net.tuning.html").is_file()
 
 
-def test_ctrl_c_loses_nothing(
-    cli: Smelt, store: MemoryDatabase, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c_loses_nothing(cli: Smelt, capsys: pytest.CaptureFixture[str]) -> None:
     def stop(count: int) -> None:
         if count == 12:
             raise KeyboardInterrupt
@@ -174,21 +166,19 @@ def test_ctrl_c_loses_nothing(
     assert "decisions scored; interrupted\n" in said.out
     assert "kept in net.smelt.db; the same command goes on" in said.out
     assert said.err == ""
-    assert len(store.records()) == 12
+    assert len(records()) == 12
     assert "Interrupted." in Path("report.html").read_text(encoding="utf-8")
 
 
-def test_what_was_tuned_is_used(
-    cli: Smelt, store: MemoryDatabase, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("net.smelt.db").touch()
+def test_what_was_tuned_is_used(cli: Smelt, capsys: pytest.CaptureFixture[str]) -> None:
     (t,) = [t for t in session().tasks if t.name == "fused_conv2d_add_relu"]
     assert t.winner is not None
     trace, program = schedule_texts(t, t.winner)
     body = t.winner.choice[0].body  # the made-up times may have another algorithm win
     record = Record(t.space.workload.key, t.machine, str(t.space.target), trace, body,
                     seconds=(1e-6,), relative=0.5, confirmed=True)  # fmt: skip
-    store.put(t.space.workload, [record])
+    with open_database("net.smelt.db") as database:
+        database.put(t.space.workload, [record])
     more = ("net.onnx", "--threads", "1", "--database", "net.smelt.db")
     kernels = len(smelt.compile(network(), options=ONE).metadata["kernels"])
     assert cli("bench", *more, "--seconds", "0.05") == 0

@@ -121,7 +121,7 @@ def tune(
 
 def _check_database(database: str) -> None:
     """Refuse a file that cannot be written, before anything is measured."""
-    if "://" in database:
+    if "://" in database or Path(database).is_dir():  # a folder holds the classic pair of files
         return
     try:
         check_target(database)
