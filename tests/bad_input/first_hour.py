@@ -405,33 +405,6 @@ COMMAND_LINE: dict[str, str] = {
     "compile good.onnx --target cuda": (
         "target kind 'cuda' cannot be compiled yet; today: llvm, e.g. \"llvm -mcpu=native\""
     ),
-    "tune good.onnx --trials 0": (
-        "--trials 0: it should be greater than or equal to 1; see smelt tune --help"
-    ),
-    "tune good.onnx --minutes 0": (
-        "--minutes 0: it should be greater than or equal to 0.01; see smelt tune --help"
-    ),
-    "tune good.onnx --kernel relu": ("the model has no kernel 'relu'; kernels: fused_relu_add"),
-    "tune good.onnx --database nowhere/good.db": (
-        "--database: cannot write nowhere/good.db: the folder nowhere does not exist"
-    ),
-    "tune good.onnx --database good.txt": (
-        "good.txt: no kind of database; legal: a file of SQLite (NAME.db, NAME.sqlite), of JSON"
-        " (NAME.json), a folder with database_workload.json and database_tuning_record.json, a URL"
-        " (postgresql://...), :memory:"
-    ),
-    "tune good.onnx --page report.pdf": (
-        "cannot write report.pdf: .pdf files cannot be written; legal: a page, report.html"
-    ),
-    "tune good.onnx --target raspberry-pi/4b-aarch64": (
-        "nothing can be measured here for llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"
-        " -num-cores=4 -mattr=+neon -device=arm_cpu -tag=raspberry-pi/4b-aarch64; legal: this"
-        " machine's CPU, or a runner"
-    ),
-    "tune other.so": "other.so is compiled already: this command needs the model itself",
-    "bench good.onnx --database good.db": (
-        "--database good.db: there is no such file; smelt tune MODEL --database good.db writes it"
-    ),
     "compile good.onnx -o m": (
         "cannot write m: files without an ending cannot be written; legal: a shared"
         " library, e.g. model.so, or model.tar, or code for any target, model.o"
