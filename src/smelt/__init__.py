@@ -12,6 +12,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from smelt.version import VERSION as __version__
+
 if TYPE_CHECKING:
     from smelt import arith, byoc, display, ir, relax, runtime, target, te, tir, topi
     from smelt.choices import why
@@ -29,8 +31,7 @@ if TYPE_CHECKING:
     from smelt.stages import stage_text
     from smelt.target import Target
     from smelt.topi.registry import op
-
-__version__ = "0.1.0"
+    from smelt.tuning import tune
 
 _NAMES = {
     # the main job
@@ -48,6 +49,7 @@ _NAMES = {
     "stage_text": "smelt.stages",
     "why": "smelt.choices",
     "quantize": "smelt.quantization",
+    "tune": "smelt.tuning",
     "machine_limits": "smelt.codegen.peak",
     "Options": "smelt.ir.options",
     "Size": "smelt.ir.sizes",
@@ -105,7 +107,7 @@ __all__ = ["Executable", "IRModule", "NDArray", "Options", "Results", "Size", "S
            "Target", "__version__", "arith", "build", "byoc", "compile", "compile_artifact", "cpu",
            "display", "ir", "load", "lower", "machine_limits", "op", "optimize", "quantize",
            "relax", "runtime", "show", "stage_text", "target", "te", "tir", "to_onnx", "topi",
-           "why"]  # fmt: skip
+           "tune", "why"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

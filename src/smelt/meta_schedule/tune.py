@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-import smelt
 from smelt.ir.errors import CompileError
 from smelt.ir.steps import Step
+from smelt.version import VERSION
 
 from . import features
 from .build import BuildExecutor, BuildJob, BuiltCandidate, LocalExecutor, build_all, error_of
@@ -315,7 +315,7 @@ class Session:
         """What earlier sessions have found of a task on this machine, by this version of smelt:
         others schedule otherwise by default."""
         for r in self.database.records(t.space.workload.key, t.machine):
-            c = t.space.find(r.decision) if r.version == smelt.__version__ else None
+            c = t.space.find(r.decision) if r.version == VERSION else None
             if c is None or r.source == "default":
                 continue
             good = r.relative is not None and not r.error
@@ -367,8 +367,11 @@ class Session:
     def _attempts(
         self, t: Task, candidates: Sequence[Candidate], compare: bool = False
     ) -> list[Attempt | Outcome]:
-        """Candidates that were built, outcomes of those that could not be."""
-        if not self.runner.needs_build:
+        """Candidates that were built, outcomes of those that could not be.
+
+        compare  whether results are compared: always built then, since winners are kept as traces
+        """
+        if not (self.runner.needs_build or compare):
             return [Attempt(c) for c in candidates]
         jobs = [BuildJob(t.space.source(c), t.space.target, self.steps, t.cores, compare)
                 for c in candidates]  # fmt: skip
@@ -443,7 +446,7 @@ class Session:
             (features.VERSION, *map(float, c.features)),
             outcome.error,
             outcome.message,
-            smelt.__version__,
+            VERSION,
             time.time(),
         )
 
