@@ -72,12 +72,19 @@ class Timed:
         return median([a / b for a, b in zip(self.seconds, self.reference, strict=True)])
 
     def interval(self) -> tuple[float, float]:
-        """Bounds of the ratio of times that hold with a confidence of about 95 %."""
-        return ratio_interval(self.seconds, self.reference)
+        """Bounds of the ratio of times, which were looked at after every round: wider than those of
+        one look, so that a confidence of about 95 % is left."""
+        return ratio_interval(self.seconds, self.reference, _LOOKS)
 
 
-def ratio_interval(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
-    """Bounds of the mean log ratio of paired samples, as ratios: Student's t, outliers cut."""
+_LOOKS = 1.5
+
+
+def ratio_interval(
+    one: Sequence[float], other: Sequence[float], wider: float = 1.0
+) -> tuple[float, float]:
+    """Bounds of the mean log ratio of paired samples, as ratios: Student's t for 95 %, outliers
+    cut. wider: by this factor."""
     logs = sorted([log(a / b) for a, b in zip(one, other, strict=True)])
     cut = len(logs) // 5
     kept = logs[cut : len(logs) - cut]
@@ -86,7 +93,7 @@ def ratio_interval(one: Sequence[float], other: Sequence[float]) -> tuple[float,
     # what was cut would have spread: the winsorized deviation, as for trimmed means
     wide = [kept[0]] * cut + kept + [kept[-1]] * cut
     error = stdev(wide) * (len(logs) - 1) / (len(kept) - 1) / sqrt(len(logs))
-    reach = _T95.get(len(kept) - 1, 2.0 if len(kept) < 60 else 1.97) * error
+    reach = wider * _T95.get(len(kept) - 1, 2.0 if len(kept) < 60 else 1.97) * error
     return exp(fmean(kept) - reach), exp(fmean(kept) + reach)
 
 
@@ -279,7 +286,7 @@ def _in_turns(
         if len(ones) < protocol.least:
             continue
         if protocol.decide:
-            low, high = ratio_interval(others, ones)
+            low, high = ratio_interval(others, ones, _LOOKS)
             if high < 1.0 or low > 1.0 or time.perf_counter() > end:
                 break
         elif min(others) > protocol.hopeless * median(ones) or time.perf_counter() > end:

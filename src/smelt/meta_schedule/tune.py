@@ -61,7 +61,7 @@ class Settings:
     explored: float = EXPLORED
     learned: bool = True
     patience: int = 4
-    confirm: float = 2.0
+    confirm: float = 1.0
 
     def __post_init__(self) -> None:
         if self.trials is None and self.seconds is None:
@@ -123,6 +123,8 @@ class Task:
     reference: Attempt | None = field(default=None, repr=False)
     winner: Candidate | None = None
     """What has beaten the default for sure; None: nothing has."""
+    compared: Attempt | None = field(default=None, repr=False)
+    """The default, built so that results can be compared with its."""
     trace: str = ""
     """The schedule of the winner; "": the default."""
 
@@ -349,7 +351,7 @@ class Session:
                 break
         t.batches += 1
         self._learn_of(t)
-        if t.relative < before * 0.995:
+        if t.relative < before * _GAIN:
             t.idle = 0
             self._confirm(t)
         else:
@@ -470,19 +472,19 @@ class Session:
         results. The first of them that does is the winner."""
         for c in t.order()[:2]:
             ratio = t.measured[c.text][1]
-            if ratio >= t.confirmed * 0.995 or c is t.default:
+            if ratio >= t.confirmed * _GAIN or c is t.default:
                 return
             if self._is_winner(t, c):
                 return
 
     def _is_winner(self, t: Task, c: Candidate) -> bool:
         assert t.default is not None
-        both = self._attempts(t, [t.default, c], compare=True)
-        if any(isinstance(a, Outcome) for a in both):
+        wanted = [c] if t.compared is not None else [c, t.default]
+        attempt, *others = self._attempts(t, wanted, compare=True)
+        reference = others[0] if others else t.compared
+        if not isinstance(reference, Attempt) or not isinstance(attempt, Attempt):
             return False
-        reference, attempt = both
-        assert isinstance(reference, Attempt)
-        assert isinstance(attempt, Attempt)
+        t.compared = reference
         protocol = replace(self._protocol(t), rounds=60, least=7, decide=True,
                            seconds=self.settings.confirm)  # fmt: skip
         outcome = self.runner.run(reference, attempt, protocol)
@@ -503,8 +505,8 @@ class Session:
         return wins
 
 
-_GAIN = 0.995
-"""A winner is faster by more than nobody would notice."""
+_GAIN = 0.99
+"""What is gained has to be worth another schedule."""
 
 
 def _beats(timed: Timed) -> bool:
