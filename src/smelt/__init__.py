@@ -92,6 +92,7 @@ _ROOMS = (
     "transform",
     "instrument",
     "nd",
+    "auto_scheduler",
     "script",
     "compat",
     "testing",

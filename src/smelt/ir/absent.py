@@ -25,7 +25,6 @@ _BACK_ENDS = ("relay.op.contrib.dnnl has a pattern table; register_pattern_table
 
 ABSENT_MODULES: Mapping[str, str] = {
     "autotvm": _TUNING,
-    "auto_scheduler": _TUNING,
     "meta_schedule": _TUNING,
     "rpc": _REMOTE,
     "exec": _REMOTE,

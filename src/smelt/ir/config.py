@@ -78,6 +78,11 @@ CONFIG: tuple[ConfigKey, ...] = (
         False,
         "ToMixedPrecision leaves the types of results as they are",
     ),
+    _flag(
+        "relay.backend.use_auto_scheduler",
+        False,
+        "relay.build takes the schedules of the auto_scheduler.ApplyHistoryBest around it",
+    ),
     ConfigKey(
         "tir.add_lower_pass",
         "a list of pairs (phase 0 to 3, pass)",

@@ -115,7 +115,8 @@ def _compute(op: Operation, buffers: dict[Tensor, tir.Buffer], names: set[str]) 
         body = tir.stores(outs, map(rewrite.expr, op.body), point)
     name, reads = _block_name(op.name, names), _reads(op, rewrite)
     writes = tuple([element(b, point) for b in outs])
-    block = tir.Block(name, tuple(iters), reads, writes, body, init, (), dict(op.attrs))
+    attrs = {k: _named(v, buffers) for k, v in op.attrs.items()}
+    block = tir.Block(name, tuple(iters), reads, writes, body, init, (), attrs)
     stmt: tir.Stmt = tir.BlockRealize(tuple([v for v, _ in loops]), const(True), block)
     for v, dom in reversed(loops):
         stmt = tir.For(v, dom.min, dom.extent, stmt)
@@ -153,6 +154,16 @@ def _region(load: tir.BufferLoad) -> tir.BufferRegion:
     pairs = zip(load.indices, load.buffer.shape, strict=True)
     dims = [tir.Range(zero, e) if loads(i) else tir.Range(i, one) for i, e in pairs]
     return tir.BufferRegion(load.buffer, tuple(dims))
+
+
+def _named(value: object, buffers: dict[Tensor, tir.Buffer]) -> object:
+    """An attribute with tensors' names in place of these (layout_free_placeholders): programs are
+    text, and equal ones have equal texts."""
+    if isinstance(value, list | tuple):
+        return type(value)([_named(v, buffers) for v in value])
+    if isinstance(value, Tensor):
+        return buffers[value].name if value in buffers else value.name
+    return value
 
 
 def _reduction(

@@ -1,0 +1,188 @@
+"""From tasks of this face to a session of the search engine, and back: it searches nothing itself.
+
+SearchTask ──▶ engine Task(GuidedSpace) ──▶ Session ──▶ Record ──▶ MeasureInput, MeasureResult
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from smelt.ir.errors import CompileError, ScheduleError
+from smelt.meta_schedule.database import MemoryDatabase
+from smelt.meta_schedule.record import Record, Workload
+from smelt.meta_schedule.space import Candidate, Pool, Score, SearchSpace
+from smelt.meta_schedule.tune import Session, Settings
+from smelt.meta_schedule.tune import State as Progress
+from smelt.meta_schedule.tune import Task as EngineTask
+from smelt.pipeline import LOWER
+
+from .cost_model import CostModel, RandomModel, XGBModel
+from .dag import State
+from .log import SOURCE, LogLine, best_line
+from .measure import MeasureInput, MeasureResult
+
+_SCORED = 64
+"""Candidates of a pool that a model of the user's scores: each is scheduled for that."""
+
+
+class Ledger(MemoryDatabase):
+    """The database of a session: it tells of every record, and knows those of logs."""
+
+    def __init__(self) -> None:
+        """Nothing is known."""
+        super().__init__()
+        self.tasks: dict[str, Any] = {}
+        self.told: list[Callable[[MeasureInput, MeasureResult], None]] = []
+        self.lines: dict[str, list[LogLine]] = {}
+        """Of each task, by its program's key."""
+
+    def put(self, workload: Workload, records: Sequence[Record] = ()) -> None:
+        """Keep records, and tell of them; of the default's time only once."""
+        super().put(workload, records)
+        task = self.tasks[workload.key]
+        for r in records:
+            lines = self.lines.setdefault(workload.key, [])
+            again = r.source == "default" and any(x.record.source == "default" for x in lines)
+            lines.append(LogLine(task.workload_key, task.cores, workload, r))
+            if not again:
+                state = State(r.trace, r.decision, r.body, task.program(r.body), r)
+                for tell in self.told:
+                    tell(MeasureInput(task, state), MeasureResult.of(r))
+
+    def preload(self, line: LogLine) -> None:
+        """Know a record of a log."""
+        self.lines.setdefault(line.workload.key, []).append(line)
+        super().put(line.workload, [line.record])
+
+    def winner(self, workload: str) -> Record | None:
+        """The record of a program to trust."""
+        found = best_line(self.lines.get(workload, ()))
+        return None if found is None else found.record
+
+
+class GuidedSpace(SearchSpace):
+    """The rules' space of a task, seen through a cost model of the user's.
+
+    began  called when a round of the task begins
+    """
+
+    def __init__(self, task: Any, model: CostModel, began: Callable[[], None], only: bool) -> None:
+        """only: whether nothing but the default comes into question."""
+        self.task, self.model, self.began, self.only = task, model, began, only
+        self.inner = task.space()
+        self.workload, self.target = self.inner.workload, self.inner.target
+        self.machine = self.inner.machine
+        self._states: dict[str, State | None] = {}
+
+    @property
+    def size(self) -> float:
+        """How many candidates there are."""
+        return 1 if self.only else self.inner.size
+
+    def default(self) -> Candidate:
+        """What is compiled without tuning."""
+        found: Candidate = self.inner.default()
+        return found
+
+    def find(self, text: str) -> Candidate | None:
+        """The candidate of a text."""
+        found: Candidate | None = self.inner.find(text)
+        return found
+
+    def source(self, candidate: Candidate) -> Any:
+        """What a worker builds."""
+        return self.inner.source(candidate)
+
+    def pool(self, rng: np.random.Generator, best: Sequence[Candidate], score: Score) -> Pool:
+        """The engine's; of those that the model scores, some of the cheapest and some others."""
+        self.began()
+        found: Pool = self.inner.pool(rng, best, score)
+        if isinstance(self.model, XGBModel):
+            return found
+        met = {c.text for c in best}
+        order = np.argsort(score(found.prior, found.features), kind="stable")
+        rows = dict.fromkeys(map(int, [*order[: _SCORED // 2 + len(met)],
+                                       *rng.permutation(len(found))[: _SCORED // 2]]))  # fmt: skip
+        drawn = [(n, c) for n in rows if (c := found.candidate(n)).text not in met]
+        kept = [(n, c) for n, c in drawn[:_SCORED] if self._state(c) is not None]
+        scores = self._scores([c for _, c in kept])
+        good = np.flatnonzero(scores > -np.inf)
+        features = found.features[[kept[n][0] for n in good]]
+        return Pool(-scores[good], features, lambda n: kept[int(good[n])][1])
+
+    def _state(self, c: Candidate) -> State | None:
+        """A candidate's state, for those who look at it; None for one that cannot be applied."""
+        if c.text not in self._states:
+            try:
+                blind = isinstance(self.model, RandomModel)
+                self._states[c.text] = State("", c.text) if blind else self.task.state_of(c)
+            except (ScheduleError, CompileError):
+                self._states[c.text] = None
+        return self._states[c.text]
+
+    def _scores(self, candidates: Sequence[Candidate]) -> Any:
+        states = [s for c in candidates if (s := self._state(c)) is not None]
+        scores = np.asarray(self.model.predict(self.task, states), float).reshape(-1)
+        if len(scores) != len(states) or np.isnan(scores).any():
+            raise CompileError(
+                f"{type(self.model).__name__}.predict gave {len(scores)} scores for {len(states)} "
+                "states; legal: a number for each, the higher the better, -inf for none"
+            )
+        return scores
+
+
+@dataclass
+class Plan:
+    """How to search.
+
+    model     a CostModel; explored: the part of a round that is drawn at random
+    only      whether nothing but the default is measured
+    patience  trials of a task without a gain after which it is done; None: no limit
+    began     called with a task when a round of it begins
+    """
+
+    model: CostModel
+    seed: int = 0
+    explored: float = 0.2
+    only: bool = False
+    patience: int | None = None
+    began: Callable[[Any], None] = field(default=lambda task: None)
+
+
+def open_session(
+    tasks: Sequence[Any], weights: Sequence[float], ledger: Ledger, plan: Plan, options: Any,
+    trials: int,
+) -> Session:  # fmt: skip
+    """A session of the engine for some tasks; options: a TuningOptions."""
+    batch = min(options.num_measures_per_round, max(8, trials // 4), trials)
+    patience = -(-plan.patience // batch) if plan.patience else 1 << 30
+    settings = Settings(
+        trials, batch=batch, seed=plan.seed, timeout=options.runner.timeout,
+        explored=plan.explored, learned=isinstance(plan.model, XGBModel), patience=patience,
+    )  # fmt: skip
+    made = []
+    for task, weight in zip(tasks, weights, strict=True):
+        make = partial(GuidedSpace, task, plan.model, partial(plan.began, task), plan.only)
+        work = task.compute_dag.flop_ct
+        made.append(EngineTask(make, task.name, weight, work, task.cores, SOURCE))
+        ledger.tasks[task.engine_key] = task
+    return Session(made, ledger, settings, LOWER, options.runner.runner(),
+                   options.builder.executor())  # fmt: skip
+
+
+def rounds(session: Session, verbose: int) -> Iterator[Progress]:
+    """Run a session; a line a round where verbose."""
+    for state in session.run():
+        t = state.current
+        if verbose and t is not None:
+            said = t.note if t.status == "failed" else (
+                f"{t.trials} trials, {t.errors} errors; default {t.default_seconds * 1e3:.4g} ms, "
+                f"best {t.relative:.3f} of it"
+            )  # fmt: skip
+            print(f"[{state.elapsed:6.1f} s] {t.name}: {said}", flush=True)
+        yield state
