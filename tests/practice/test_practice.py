@@ -26,7 +26,7 @@ from smelt.practice.report import Report, check
 from smelt.practice.traffic import cache_traffic
 
 
-def told(run: Callable[[Report], None]) -> str:
+def told(run: Callable[[Report], object]) -> str:
     """What a practice program prints."""
     page = io.StringIO()
     run(Report(Console(file=page, width=100, highlight=False)))
@@ -83,10 +83,13 @@ def test_relay_import_works_without_torch(monkeypatch: pytest.MonkeyPatch) -> No
     assert "PyTorch is not installed" in told(relay_import.main)
 
 
-def test_auto_tune_says_that_there_is_no_search_yet() -> None:
-    text = told(lambda say: auto_tune.main(48, say))
-    assert "smelt does not search for schedules yet" in text
-    assert "sch.split(" in text
+def test_auto_tune_compares_what_it_finds_with_schedules_by_hand() -> None:
+    found: dict[str, float] = {}
+    text = told(lambda say: found.update(auto_tune.main(48, say, trials=4)))
+    assert set(found) == {*auto_tune.BY_HAND, auto_tune.RULES, auto_tune.TUNED}
+    assert "sch.split(" in text  # the trace of the best
+    assert "0 of them failed" in text.replace("\n", " ")
+    assert "times the best by hand" in text
 
 
 def test_the_comparison_has_a_limit_and_peers() -> None:

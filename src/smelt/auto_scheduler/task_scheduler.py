@@ -99,8 +99,10 @@ class TaskScheduler:
                 "TaskScheduler: no tasks; extract_tasks(mod['main'], params, target)"
             )
         if objective_func is not None:
-            raise CompileError("TaskScheduler: objective_func is refused: what is made smaller is "
-                               "the sum of the tasks' times by weight; give task_weights")  # fmt: skip
+            raise CompileError(
+                "TaskScheduler: objective_func is refused: what is made smaller is the sum of the "
+                "tasks' times by weight; give task_weights"
+            )
         if load_model_file is not None:
             raise CompileError("TaskScheduler: load_model_file is refused: the model is learned "
                                "anew from load_log_file")  # fmt: skip

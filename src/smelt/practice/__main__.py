@@ -50,9 +50,14 @@ def through_relay() -> None:
 
 
 @app.command("auto_tune")
-def tuning(size: Size = 512) -> None:
-    """Phase 5: automatic schedules (no search yet: the default rules)."""
-    auto_tune.main(size)
+def tuning(
+    size: Size = 512,
+    quick: Annotated[
+        bool, typer.Option("--quick", help=f"{auto_tune.QUICK} measurements only.")
+    ] = False,
+) -> None:
+    """Phase 5: a search for schedules, compared with schedules by hand."""
+    auto_tune.main(size, quick=quick)
 
 
 @app.command("main")

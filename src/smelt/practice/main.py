@@ -13,7 +13,7 @@ def main(report: Report | None = None) -> None:
     manual_schedule.main(report=say)
     schedule_analysis.main(report=say)
     relay_import.main(report=say)
-    auto_tune.main(report=say)
+    auto_tune.main(report=say, quick=True)
 
 
 if __name__ == "__main__":
