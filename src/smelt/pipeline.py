@@ -26,6 +26,7 @@ from smelt.artifact.vm import compile_vm
 from smelt.artifact.vm_construct import refuse_control, vm_construct
 from smelt.artifact.vm_link import link_program, load_program
 from smelt.byoc import compile_externals
+from smelt.classic.parameters import with_parameters
 from smelt.codegen.llvm import is_native, resolve
 from smelt.frontend import source
 from smelt.frontend.common import NeedsValues
@@ -481,10 +482,8 @@ def tensor_functions(
         if args is None:
             raise CompileError("a te.Schedule needs args: its parameters in order")
         return {name: te.lower_schedule(inputs, args, name).func}
-    if isinstance(inputs, Schedule) and args is not None:
-        return {name: _with_parameters(inputs.func, args, name)}
     if args is not None:
-        raise CompileError(f"args belong to a te.Schedule; {type(inputs).__name__} has parameters")
+        return {name: with_parameters(inputs, args, name)}
     if isinstance(inputs, PrimFunc):
         return {inputs.name: inputs}
     mod = inputs.mod if isinstance(inputs, Schedule) else inputs
@@ -499,18 +498,6 @@ def tensor_functions(
             f"{', '.join(others)}: no tensor program; smelt.compile(mod) compiles graph functions"
         )
     return programs
-
-
-def _with_parameters(func: PrimFunc, args: Sequence[te.Tensor | Var], name: str) -> PrimFunc:
-    """The program of a schedule, whose parameters have to be those that are given."""
-    wanted = [(p.dtype, str(list(p.shape))) for p in func.buffers]
-    given = [(a.dtype, str(list(a.shape))) for a in args if isinstance(a, te.Tensor)]
-    if given != wanted:
-        raise CompileError(
-            f"args are {', '.join([f'{d}{s}' for d, s in given]) or 'none'}; the schedule's "
-            f"program has {', '.join([f'{d}{s}' for d, s in wanted]) or 'none'}"
-        )
-    return func.with_attrs(name=name)
 
 
 def as_target(target: str | Target | None) -> Target:
