@@ -88,6 +88,7 @@ _ROOMS = (
     "stages",
     "display",
     "relay",
+    "autotvm",
     "contrib",
     "transform",
     "instrument",

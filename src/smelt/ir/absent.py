@@ -24,7 +24,6 @@ _BACK_ENDS = ("relay.op.contrib.dnnl has a pattern table; register_pattern_table
               "smelt.byoc.register_codegen add one and what compiles its functions")  # fmt: skip
 
 ABSENT_MODULES: Mapping[str, str] = {
-    "autotvm": _TUNING,
     "meta_schedule": _TUNING,
     "rpc": _REMOTE,
     "exec": _REMOTE,

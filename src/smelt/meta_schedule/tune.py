@@ -211,7 +211,7 @@ class Session:
             for task in self._by_work():
                 if self._spent():
                     break
-                self._begin(task)
+                self.begin(task)
                 yield self._told(task)
             while not self._spent() and (chosen := self._next()) is not None:
                 self._batch(chosen)
@@ -290,8 +290,9 @@ class Session:
         if groups and self.settings.learned:
             self.model.fit()
 
-    def _begin(self, t: Task) -> None:
-        """Time the default, and go on from what is known."""
+    def begin(self, t: Task) -> None:
+        """Time the default of a task, and go on from what is known. Where that fails, the task's
+        status and note say so."""
         try:
             t.default = t.space.default()
         except CompileError as e:
@@ -338,19 +339,12 @@ class Session:
         left += [] if self.settings.trials is None else [self.settings.trials - started]
         left += [] if self.settings.per_task is None else [self.settings.per_task - t.trials]
         try:
-            pool = t.space.pool(self._rng, t.order(), self._score)
+            chosen = self.propose(t, min(left))
         except CompileError as e:
             t.status, t.note = FAILED, str(e).splitlines()[0]
             return
-        self.state.scored += len(pool)
-        chosen = choose(pool, self._score, t.measured, min(left), self._rng,
-                        self.settings.explored)  # fmt: skip
-        for c, attempt in zip(chosen, self._attempts(t, chosen), strict=True):
-            self._measure(t, c, attempt)
-            if self._spent():
-                break
+        self.measure(t, chosen)
         t.batches += 1
-        self._learn_of(t)
         if t.relative < before * _GAIN:
             t.idle = 0
             self._confirm(t)
@@ -362,6 +356,24 @@ class Session:
             t.status, t.note = DONE, f"{t.trials} trials, as many as a task may have"
         elif t.idle >= self.settings.patience:
             t.status, t.note = DONE, f"no gain in the last {t.idle * self.settings.batch} trials"
+
+    def propose(self, t: Task, count: int) -> list[Candidate]:
+        """The candidates of a task to measure next, so many at most; none: all were measured.
+
+        Raises CompileError for a space without a valid candidate.
+        """
+        pool = t.space.pool(self._rng, t.order(), self._score)
+        self.state.scored += len(pool)
+        return choose(pool, self._score, t.measured, count, self._rng, self.settings.explored)
+
+    def measure(self, t: Task, candidates: Sequence[Candidate]) -> None:
+        """Build candidates of a task that was begun, measure them until the trials or the time are
+        used up, and learn of it."""
+        for c, attempt in zip(candidates, self._attempts(t, candidates), strict=True):
+            self._measure(t, c, attempt)
+            if self._spent():
+                break
+        self.learn(t)
 
     def _score(self, prior: Any, seen: Any) -> Any:
         return prior + self.model.predict(seen) if self.settings.learned else prior
@@ -452,7 +464,7 @@ class Session:
             time.time(),
         )
 
-    def _learn_of(self, t: Task) -> None:
+    def learn(self, t: Task) -> None:
         """Let the model see what was measured of a task since it was asked last."""
         new = [(c, r) for c, r in t.untold if np.isfinite(r) and c.predicted > 0]
         t.untold.clear()
