@@ -54,7 +54,7 @@ def test_an_unknown_cpu_or_feature_is_no_silent_default():
     refused(lambda: relay.build(network(), "llvm -mattr=+avx999"), "'+avx999'", "nearest: avx")
 
 
-@pytest.mark.parametrize("name", ["autotvm", "meta_schedule"])
+@pytest.mark.parametrize("name", ["meta_schedule"])
 def test_tuning_and_its_logs_are_not_there_yet(name):
     refused(lambda: getattr(tvm, name), f"smelt.{name} is not there yet", "tuning logs")
     refused(lambda: importlib.import_module(f"tvm.{name}"), f"smelt.{name} is not there yet")

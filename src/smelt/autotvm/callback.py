@@ -97,7 +97,7 @@ def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Callback
             f"\r{prefix} Current/Best: {now / unit:7.2f}/{seen[1] / unit:7.2f} {si_prefix}FLOPS | "
             f"Progress: ({seen[0]:.0f}/{total}) | {time.time() - start:.2f} s"
         )
-        done = seen[0] >= total or tuner.ttl is not None and tuner.ttl <= 0
+        done = seen[0] >= total or (tuner.ttl is not None and tuner.ttl <= 0)
         sys.stdout.write(" Done.\n" if done else "")
         sys.stdout.flush()
 

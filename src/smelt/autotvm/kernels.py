@@ -34,7 +34,7 @@ class KernelSpace(RuleSpace):
     """What the rules may choose for a kernel, numbered."""
 
     def index(self, candidate: Candidate) -> int:
-        """The number of a candidate: algorithms one after another, the first part changes fastest."""
+        """The number of a candidate: algorithms one after another, first parts change fastest."""
         point, rows = candidate.choice
         start = 0
         for a in self.algorithms:
@@ -144,7 +144,7 @@ class KernelTask(Task):
         return _program(self.space)
 
     def open(self, walk: str = "") -> KernelSpace:
-        """Its space for the engine, which orders decisions by their price: there is no other walk."""
+        """Its space for the engine, which orders decisions by price: there is no other walk."""
         return self.space
 
 

@@ -141,8 +141,9 @@ class LocalRunner(Runner):
         """Time a candidate in turns with a reference."""
         time.sleep(self.cooldown_interval)
         wanted = max(self.min_repeat_ms / 1e3 * self.repeat, protocol.seconds)
-        asked = replace(protocol, least=1, seconds=wanted,
-                        rounds=max(self.repeat, round(wanted / protocol.seconds) * self.repeat))  # fmt: skip
+        rounds = max(1, round(wanted / protocol.seconds)) * self.repeat
+        # of slow candidates one sample says enough, and they may be very slow
+        asked = replace(protocol, least=1, seconds=wanted, rounds=rounds)
         return self._runner.run(reference, attempt, asked)
 
     def close(self) -> None:
@@ -156,7 +157,7 @@ class RPCRunner:
     def __init__(self, key: str = "", host: str = "", port: int = 0, *args: Any, **kw: Any) -> None:
         """Raises Unsupported."""
         raise Unsupported(
-            f"RPCRunner({key!r}, {host!r}, {port!r}): programs cannot be measured on other machines "
+            f"RPCRunner({key!r}, {host!r}, {port!r}): nothing can be measured on other machines "
             "yet; legal: autotvm.LocalRunner(), on the machine itself"
         )
 

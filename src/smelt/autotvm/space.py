@@ -140,8 +140,8 @@ class ConfigSpace:
         space: TransformSpace = kind(*args, **kwargs)
         if not len(space):
             raise ScheduleError(
-                f"the knob {name!r} has no value; legal: candidates, factors or a filter that leave "
-                "one at least"
+                f"the knob {name!r} has no value; legal: candidates, factors or a filter that "
+                "leave one at least"
             )
         self.space_map[name] = space
         self._entity_map[name] = space[0]

@@ -72,7 +72,7 @@ Axis = VirtualAxis
 """Its other classic name."""
 
 
-class TransformSpace(ABC):
+class TransformSpace:
     """The ways to do one thing.
 
     ordered  whether neighbours are alike
@@ -301,8 +301,9 @@ class ReorderEntity(Entity):
 class AnnotateSpace(TransformSpace):
     """Kinds of loops: of each axis unrolled, a vector, or neither."""
 
-    POLICIES = ("none", "unroll", "vec", "try_unroll", "try_vec", "try_unroll_vec", "try_vec_unroll",
-                "unroll_vec", "vec_unroll", "bind_gpu", "bind_gpu_virtual", "locate_cache")  # fmt: skip
+    POLICIES = ("none", "unroll", "vec", "unroll_vec", "vec_unroll", "try_unroll", "try_vec",
+                "try_unroll_vec", "try_vec_unroll", "bind_gpu", "bind_gpu_virtual",
+                "locate_cache")  # fmt: skip
 
     def __init__(self, axes: Sequence[Any], policy: str, **options: Any) -> None:
         """policy, options  see ConfigSpace.define_annotate."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.errors import CompileError, Unsupported
+from smelt.meta_schedule.database import MemoryDatabase
 from smelt.meta_schedule.record import Record, Workload
 from smelt.meta_schedule.search import EXPLORED
 from smelt.meta_schedule.space import Candidate
@@ -41,27 +42,25 @@ _ERRORS = 150
 """Failures after which something is wrong with the template, or the machine."""
 
 
-class Notebook:
+class Notebook(MemoryDatabase):
     """What an engine's session writes into: the records by their decisions."""
 
     def __init__(self, name: str) -> None:
         """name  of the task."""
+        super().__init__()
         self.name = name
         self.found: dict[str, tuple[Workload, Record]] = {}
 
-    def put(self, workload: Workload, records: Sequence[Record]) -> None:
+    def put(self, workload: Workload, records: Sequence[Record] = ()) -> None:
         """Keep records."""
         kept = [self._told(r) for r in records]
+        super().put(workload, kept)
         self.found.update({r.decision: (workload, r) for r in kept})
 
     def _told(self, r: Record) -> Record:
         """Schedules of other computations than the program's own say whose these are."""
         own = r.trace or r.body or r.error
         return r if own else replace(r, body=f"template {self.name}")
-
-    def records(self, workload: str | None = None, machine: str | None = None) -> list[Record]:
-        """None: what was measured earlier comes by load_history."""
-        return []
 
 
 class Tuner:
@@ -77,8 +76,8 @@ class Tuner:
     def __init__(self, task: Any, *, seed: int | None = None, **kwargs: Any) -> None:
         """seed  of what is drawn at random; None: numpy's global state says."""
         if kwargs:
-            known = ("task", "seed")
-            raise CompileError(f"{type(self).__name__}: {unknown('option', [*kwargs][0], known)}")
+            said = unknown("option", next(iter(kwargs)), ("task", "seed"))
+            raise CompileError(f"{type(self).__name__}: {said}")
         self.task = task
         self._seed = int(np.random.randint(1 << 31)) if seed is None else seed
         self.n_trial = self.best_iter = self.error_ct = 0
