@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, TypeAlias, overload
 
 from smelt import te
 from smelt.artifact.arithmetic import flops
@@ -168,6 +168,9 @@ class TaskTemplate:
         self.name, self.function = name, function
 
 
+Body: TypeAlias = Callable[..., tuple[Any, list[Any]]]
+"""What a template is made of: (arguments) -> (schedule, parameters)."""
+
 TEMPLATES: dict[str, TaskTemplate] = {}
 """Templates by name: of two with the same name the later one."""
 
@@ -179,7 +182,17 @@ def template_of(name: str) -> TaskTemplate:
     return TEMPLATES[name]
 
 
-def template(task_name: str, func: Callable[..., Any] | None = None) -> Any:
+@overload
+def template(task_name: str, func: None = None) -> Callable[[Body], Body]:
+    """As a decorator."""
+
+
+@overload
+def template(task_name: str, func: Body) -> Body:
+    """Called with the function."""
+
+
+def template(task_name: str, func: Body | None = None) -> Any:
     """Make a template of a function, under a name that logs know it by.
 
     Called by itself, the function gets the config that the context around the call has for it.
