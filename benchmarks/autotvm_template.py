@@ -85,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--size", type=int, default=512)
     parser.add_argument("--trials", type=int, default=TRIALS)
     parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--table", type=Path, default=Path("build/autotvm_template.json"))
     given = parser.parse_args(arguments)
     given.table.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"{len(task.config_space)} configs, {given.trials} trials; GFLOP/s")
     print("seed    XGB  random")
     won = 0
-    for seed in range(given.seeds):
+    for seed in range(given.first, given.first + given.seeds):
         learned, drawn = [best(t, given.size, given.trials, seed, runner)
                           for t in (autotvm.tuner.XGBTuner, autotvm.tuner.RandomTuner)]  # fmt: skip
         won += learned < drawn

@@ -33,8 +33,9 @@ from .record import Pair
 __all__ = ["DropletTuner", "GATuner", "GridSearchTuner", "IndexBaseTuner", "RandomTuner", "Tuner",
            "XGBTuner", "callback", "create_measure_batch"]  # fmt: skip
 
-_BATCH = 4
-"""Configs that are built together, where the builder does not say."""
+_BATCH, _BATCHES = 8, 10
+"""Configs that are built together at most, and batches at least, where the builder does not say:
+what is learnt between batches is worth more than builds side by side."""
 _ENDLESS = 1 << 60
 _REFERENCES = 5
 """Configs that are tried as what others are measured in turns with."""
@@ -158,7 +159,7 @@ class Tuner:
 
         Raises CompileError for a task in which nothing can be measured.
         """
-        size = self._ready(measure_option)
+        size = self._ready(measure_option, n_trial)
         self.n_trial = int(min(n_trial, self.space.size))
         self.early_stopping, self.si_prefix = early_stopping, si_prefix
         done = 0
@@ -180,7 +181,7 @@ class Tuner:
         finally:
             self.session.runner.close()
 
-    def _ready(self, option: Any) -> int:
+    def _ready(self, option: Any, n_trial: int = 0) -> int:
         """Take a builder and a runner; how many configs are built together."""
         if not isinstance(option, dict) or {*option} != {"builder", "runner"}:
             raise CompileError(
@@ -188,7 +189,8 @@ class Tuner:
                 ", runner=...)"
             )
         self.session.executor, self.session.runner = option["builder"], option["runner"]
-        return int(getattr(option["builder"], "n_parallel", None) or _BATCH)
+        fair = max(2, min(_BATCH, n_trial // _BATCHES))
+        return int(getattr(option["builder"], "n_parallel", None) or fair)
 
     def _limit(self) -> int:
         return _ENDLESS if self.early_stopping is None else self.best_iter + self.early_stopping
