@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from smelt import autotvm, te
-from smelt.meta_schedule.runner import Attempt, LocalRunner, Outcome, Runner
-from smelt.meta_schedule.timing import Protocol, Timed
+from smelt.search.runner import Attempt, LocalRunner, Outcome, Runner
+from smelt.search.timing import Protocol, Timed
 
 TRIALS, SEEDS = 20, 10
 FAILED = 1e9

@@ -54,7 +54,6 @@ from smelt.lowering.simplify import simplify
 from smelt.lowering.unroll import unroll_loops
 from smelt.lowering.vectorize import vectorize_loops
 from smelt.lowering.workspace import lift_workspaces
-from smelt.meta_schedule.lookup import with_tunings
 from smelt.model import Model, Needs
 from smelt.relax import updates
 from smelt.relax.match_cast import resolve_match_cast
@@ -79,6 +78,7 @@ from smelt.runtime.program import Module
 from smelt.runtime.signature import TensorInfo, known_shape
 from smelt.runtime.state import owning
 from smelt.runtime.vm import VMExecutable
+from smelt.search.lookup import with_tunings
 from smelt.target import Target, machine_of
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule

@@ -18,14 +18,14 @@ from smelt.frontend.source import import_model
 from smelt.ir.errors import CompileError
 from smelt.ir.options import Options
 from smelt.ir.sizes import Extent
-from smelt.meta_schedule.build import BuildExecutor
-from smelt.meta_schedule.database import Database
-from smelt.meta_schedule.runner import Runner
-from smelt.meta_schedule.space import RuleSpace
-from smelt.meta_schedule.stores import open_database
-from smelt.meta_schedule.tune import Session, Settings, State, Task
 from smelt.pipeline import LOWER, as_target, checked_context, run_graph
 from smelt.rules.cpu.analysis import guess
+from smelt.search.build import BuildExecutor
+from smelt.search.database import Database
+from smelt.search.runner import Runner
+from smelt.search.space import RuleSpace
+from smelt.search.stores import open_database
+from smelt.search.tune import Session, Settings, State, Task
 from smelt.target import Target
 
 

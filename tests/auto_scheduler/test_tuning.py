@@ -14,8 +14,8 @@ import smelt
 from smelt import auto_scheduler, relay, te
 from smelt.contrib import graph_executor
 from smelt.ir.errors import CompileError
-from smelt.meta_schedule.database import MemoryDatabase
-from smelt.meta_schedule.record import workload_key
+from smelt.search.database import MemoryDatabase
+from smelt.search.record import workload_key
 from smelt.transform import PassContext
 
 from .workloads import NATIVE, error_of, matmul_add, network, options, square

@@ -11,7 +11,7 @@ import pytest
 import smelt
 from smelt import autotvm, relay
 from smelt.ir.errors import SmeltError
-from smelt.meta_schedule.record import Record
+from smelt.search.record import Record
 
 TARGET = "llvm -mcpu=native"
 

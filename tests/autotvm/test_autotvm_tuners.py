@@ -13,8 +13,8 @@ import pytest
 
 import smelt
 from smelt import autotvm
-from smelt.meta_schedule.database import MemoryDatabase
-from smelt.meta_schedule.runner import AnalyticRunner
+from smelt.search.database import MemoryDatabase
+from smelt.search.runner import AnalyticRunner
 from smelt.target import Target
 
 from .templates import matmul_template

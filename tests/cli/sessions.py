@@ -10,12 +10,12 @@ import onnx
 
 import smelt
 from smelt import tuning
-from smelt.meta_schedule.database import MemoryDatabase
-from smelt.meta_schedule.record import ErrorCode
-from smelt.meta_schedule.runner import Attempt, Outcome, Runner
-from smelt.meta_schedule.space import Candidate
-from smelt.meta_schedule.timing import Protocol, Timed
-from smelt.meta_schedule.tune import State
+from smelt.search.database import MemoryDatabase
+from smelt.search.record import ErrorCode
+from smelt.search.runner import Attempt, Outcome, Runner
+from smelt.search.space import Candidate
+from smelt.search.timing import Protocol, Timed
+from smelt.search.tune import State
 from tests.models.net import Net
 
 ONE = smelt.Options(threads=1)

@@ -18,9 +18,9 @@ from smelt.cli import main as command_line
 from smelt.cli import tune as command
 from smelt.cli.live_page import LivePage, served
 from smelt.display.tuning import schedule_texts
-from smelt.meta_schedule.record import Record
-from smelt.meta_schedule.runner import LocalRunner, Runner
-from smelt.meta_schedule.stores import open_database
+from smelt.search.record import Record
+from smelt.search.runner import LocalRunner, Runner
+from smelt.search.stores import open_database
 from tests.cli.sessions import ONE, MadeUp, network, save, session
 from tests.display.dom import read
 

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from smelt.cli.watch import Lines, drawn, errors, watched
-from smelt.meta_schedule.record import ErrorCode
-from smelt.meta_schedule.space import SearchSpace
-from smelt.meta_schedule.tune import DONE, TUNING, Settings, State, Task
+from smelt.search.record import ErrorCode
+from smelt.search.space import SearchSpace
+from smelt.search.tune import DONE, TUNING, Settings, State, Task
 
 
 def nothing() -> SearchSpace:

@@ -11,9 +11,9 @@ import pytest
 import smelt
 from smelt.display.charts import Axis, cloud, steps
 from smelt.display.tuning import tuning_page
-from smelt.meta_schedule.record import ErrorCode
-from smelt.meta_schedule.space import SearchSpace
-from smelt.meta_schedule.tune import FAILED, Settings, State, Task
+from smelt.search.record import ErrorCode
+from smelt.search.space import SearchSpace
+from smelt.search.tune import FAILED, Settings, State, Task
 from tests.cli.sessions import ONE, network, session
 from tests.display.dom import Element, read
 

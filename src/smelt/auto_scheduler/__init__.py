@@ -5,7 +5,7 @@
                                            measure_callbacks=[RecordToFile("matmul.json")]))
     sch, args = task.apply_best("matmul.json")
 
-It translates: `smelt.meta_schedule` searches, and the candidates are the rules' own sketches.
+It translates: `smelt.search` searches, and the candidates are the rules' own sketches.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from typing import Any
 from smelt import te
 from smelt.artifact.arithmetic import flops
 from smelt.ir.errors import CompileError
-from smelt.meta_schedule.record import Record
 from smelt.rules.cpu.analysis import guess
+from smelt.search.record import Record
 from smelt.te import Tensor
 from smelt.tir.nodes import Block, Buffer, PrimFunc, walk
 from smelt.tir.printer import script

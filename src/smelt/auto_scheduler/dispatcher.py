@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any, Never, Self
 
 from smelt.ir.errors import CompileError
-from smelt.meta_schedule.database import MemoryDatabase
-from smelt.meta_schedule.lookup import Tunings
+from smelt.search.database import MemoryDatabase
+from smelt.search.lookup import Tunings
 
 from .dag import ComputeDAG, State
 from .log import LogLine, PathLike, best_line, grouped, read_log

@@ -18,14 +18,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from smelt.ir.errors import DatabaseError, TargetError
-from smelt.meta_schedule.record import Record, Workload
-from smelt.meta_schedule.record_text import (
-    parse,
-    record_from,
-    record_json,
-    workload_from,
-    workload_json,
-)
+from smelt.search.record import Record, Workload
+from smelt.search.record_text import parse, record_from, record_json, workload_from, workload_json
 from smelt.target import Target
 
 from .measure import error_number

@@ -9,10 +9,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Never
 
 from smelt.ir.errors import CompileError
-from smelt.meta_schedule.build import LocalExecutor
-from smelt.meta_schedule.record import ErrorCode, Record
-from smelt.meta_schedule.runner import LocalRunner as EngineRunner
-from smelt.meta_schedule.runner import Runner
+from smelt.search.build import LocalExecutor
+from smelt.search.record import ErrorCode, Record
+from smelt.search.runner import LocalRunner as EngineRunner
+from smelt.search.runner import Runner
 
 from .dag import State
 

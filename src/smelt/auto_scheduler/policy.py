@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smelt.ir.errors import CompileError
-from smelt.meta_schedule.space import Point, plans_of
-from smelt.meta_schedule.tune import FAILED
 from smelt.runtime.errors import nearest
+from smelt.search.space import Point, plans_of
+from smelt.search.tune import FAILED
 
 from .cost_model import CostModel, XGBModel
 from .dag import State

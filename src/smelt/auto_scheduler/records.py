@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import smelt
 from smelt.codegen.llvm import resolve
 from smelt.ir.errors import CompileError
-from smelt.meta_schedule.database import Database
-from smelt.meta_schedule.record import Record, Workload
 from smelt.pipeline import as_target
+from smelt.search.database import Database
+from smelt.search.record import Record, Workload
 from smelt.target import Target
 
 from .dag import State
@@ -52,7 +52,7 @@ class RecordToDatabase(MeasureCallback):
     """Adds everything that is measured to a database of tuned schedules, which all faces share."""
 
     def __init__(self, database: Database) -> None:
-        """database: as of smelt.meta_schedule."""
+        """database: as of smelt.search."""
         self.database = database
 
     def callback(

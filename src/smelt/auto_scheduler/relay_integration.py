@@ -10,9 +10,9 @@ from typing import Any
 from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
-from smelt.meta_schedule.space import RuleSpace
 from smelt.relax.nodes import Function
 from smelt.relay import build_module
+from smelt.search.space import RuleSpace
 from smelt.target import Target
 from smelt.transform import PassContext
 from smelt.tuning import extract_tasks as engine_tasks

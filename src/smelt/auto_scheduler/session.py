@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.errors import CompileError, ScheduleError
-from smelt.meta_schedule.database import MemoryDatabase
-from smelt.meta_schedule.record import Record, Workload
-from smelt.meta_schedule.space import Candidate, Pool, Score, SearchSpace
-from smelt.meta_schedule.tune import Session, Settings
-from smelt.meta_schedule.tune import State as Progress
-from smelt.meta_schedule.tune import Task as EngineTask
 from smelt.pipeline import LOWER
+from smelt.search.database import MemoryDatabase
+from smelt.search.record import Record, Workload
+from smelt.search.space import Candidate, Pool, Score, SearchSpace
+from smelt.search.tune import Session, Settings
+from smelt.search.tune import State as Progress
+from smelt.search.tune import Task as EngineTask
 
 from .cost_model import CostModel, RandomModel, XGBModel
 from .dag import State

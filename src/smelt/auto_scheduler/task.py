@@ -13,11 +13,11 @@ from smelt.codegen.llvm import is_native, resolve
 from smelt.ir.errors import CompileError
 from smelt.ir.options import Options
 from smelt.lowering.lower import for_target
-from smelt.meta_schedule.build import applied
-from smelt.meta_schedule.record import Record, machine_key
-from smelt.meta_schedule.record import workload_key as program_key
-from smelt.meta_schedule.space import Candidate, Point, ProgramSpec, RuleSpace
 from smelt.pipeline import as_target
+from smelt.search.build import applied
+from smelt.search.record import Record, machine_key
+from smelt.search.record import workload_key as program_key
+from smelt.search.space import Candidate, Point, ProgramSpec, RuleSpace
 from smelt.target import Machine, Target, machine_of
 from smelt.te import Tensor
 from smelt.tir.nodes import PrimFunc

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from smelt.ir.errors import CompileError
-from smelt.meta_schedule.tune import FAILED, Session
-from smelt.meta_schedule.tune import State as Progress
-from smelt.meta_schedule.tune import Task as EngineTask
+from smelt.search.tune import FAILED, Session
+from smelt.search.tune import State as Progress
+from smelt.search.tune import Task as EngineTask
 
 from .cost_model import CostModel, RandomModel, XGBModel
 from .log import PathLike, read_log

@@ -5,7 +5,7 @@
     autotvm.tuner.XGBTuner(task).tune(n_trial=20, measure_option=..., callbacks=[...])
     with autotvm.apply_history_best("matmul.log"): ...
 
-The classic face of the search engine in `smelt.meta_schedule`: its records are the engine's, too.
+The classic face of the search engine in `smelt.search`: its records are the engine's, too.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ __all__ = ["ApplyConfig", "ApplyFixedConfig", "ApplyGraphBest", "ApplyHistoryBes
 _ABSENT = {
     "graph_tuner": "smelt chooses the layouts of a graph by their price: relay.build does it",
     "tophub": "smelt loads no logs from the net; apply_history_best takes your own",
-    "feature": "the engine has features of its own: smelt.meta_schedule.features",
-    "database": "smelt.meta_schedule.database keeps the records of all tuners",
+    "feature": "the engine has features of its own: smelt.search.features",
+    "database": "smelt.search.database keeps the records of all tuners",
     "register_topi_compute": "smelt's own operators are scheduled by its rules; task.extract_from_"
     "program gives their kernels, and template is for programs of yours",
     "register_topi_schedule": "smelt's own operators are scheduled by its rules; task.extract_from_"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from smelt.ir.errors import CompileError
-from smelt.meta_schedule.stores import open_database
+from smelt.search.stores import open_database
 
 from .measure import MeasureInput, MeasureResult
 from .record import encode
@@ -41,7 +41,7 @@ def log_to_file(file_out: Any, protocol: str = "json") -> Callback:
 def log_to_database(db: Any) -> Callback:
     """Keep measurements as records in a database of smelt's.
 
-    db  a path, a URL, or a `meta_schedule` Database
+    db  a path, a URL, or a `search` Database
     """
     database = open_database(db)
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from smelt.ir.errors import CompileError
-from smelt.meta_schedule.database import MemoryDatabase
-from smelt.meta_schedule.lookup import Tunings
-from smelt.meta_schedule.record import Record, Workload
+from smelt.search.database import MemoryDatabase
+from smelt.search.lookup import Tunings
+from smelt.search.record import Record, Workload
 from smelt.target import Target
 
 from .contexts import (

@@ -12,11 +12,11 @@ import numpy as np
 
 from smelt.ir.errors import CompileError, ScheduleError
 from smelt.lowering.lower import lower
-from smelt.meta_schedule.genes import DomainSpace, Gene, ScheduledProgram
-from smelt.meta_schedule.space import Candidate, Pool, Score
 from smelt.pipeline import LOWER
 from smelt.rules.sketch import Decision, Domain
 from smelt.runtime.native import cores
+from smelt.search.genes import DomainSpace, Gene, ScheduledProgram
+from smelt.search.space import Candidate, Pool, Score
 from smelt.target import Target, machine_of
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script

@@ -13,11 +13,11 @@ from typing import Any
 
 from smelt.artifact.kernel import KernelSpec
 from smelt.ir.errors import CompileError, SmeltError
-from smelt.meta_schedule.build import applied
-from smelt.meta_schedule.space import Candidate, RuleSpace
-from smelt.meta_schedule.tune import Task as EngineTask
 from smelt.relax.nodes import Call, values
 from smelt.relay.build_module import as_module, bind_params, target_of
+from smelt.search.build import applied
+from smelt.search.space import Candidate, RuleSpace
+from smelt.search.tune import Task as EngineTask
 from smelt.target import Target
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule

@@ -13,11 +13,11 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from smelt.ir.errors import CompileError, Unsupported
-from smelt.meta_schedule.build import BuildExecutor, BuildFuture, LocalExecutor
-from smelt.meta_schedule.record import ErrorCode
-from smelt.meta_schedule.runner import Attempt, Outcome, Runner
-from smelt.meta_schedule.runner import LocalRunner as ProcessRunner
-from smelt.meta_schedule.timing import Protocol
+from smelt.search.build import BuildExecutor, BuildFuture, LocalExecutor
+from smelt.search.record import ErrorCode
+from smelt.search.runner import Attempt, Outcome, Runner
+from smelt.search.runner import LocalRunner as ProcessRunner
+from smelt.search.timing import Protocol
 
 
 class MeasureErrorNo(IntEnum):
@@ -166,7 +166,7 @@ def measure_option(builder: Any, runner: Any) -> dict[str, Any]:
     """Who builds and who runs.
 
     builder  LocalBuilder(), "local", any executor of `concurrent.futures`
-    runner   LocalRunner(), "local", any Runner of `meta_schedule`
+    runner   LocalRunner(), "local", any Runner of `search`
     """
     built = LocalBuilder() if builder == "local" else builder
     run = LocalRunner() if runner == "local" else runner

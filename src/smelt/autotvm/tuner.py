@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.errors import CompileError, Unsupported
-from smelt.meta_schedule.database import MemoryDatabase
-from smelt.meta_schedule.record import Record, Workload
-from smelt.meta_schedule.search import EXPLORED
-from smelt.meta_schedule.space import Candidate
-from smelt.meta_schedule.tune import FAILED, Session, Settings
-from smelt.meta_schedule.tune import Task as EngineTask
 from smelt.pipeline import LOWER
 from smelt.runtime.errors import unknown
 from smelt.runtime.native import cores
+from smelt.search.database import MemoryDatabase
+from smelt.search.record import Record, Workload
+from smelt.search.search import EXPLORED
+from smelt.search.space import Candidate
+from smelt.search.tune import FAILED, Session, Settings
+from smelt.search.tune import Task as EngineTask
 
 from . import callback
 from .engine import EVOLVE, GRID, NEAR, RANDOM, TemplateSpace

@@ -11,12 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from smelt.cli.console import UsageError, out, say, say_json
-from smelt.meta_schedule.database import Database, add_records, copy_records
-from smelt.meta_schedule.record import Record
-from smelt.meta_schedule.record_text import read_lines, to_lines
-from smelt.meta_schedule.stores import open_database
 from smelt.runtime.errors import unknown
 from smelt.runtime.files import check_target, write_file
+from smelt.search.database import Database, add_records, copy_records
+from smelt.search.record import Record
+from smelt.search.record_text import read_lines, to_lines
+from smelt.search.stores import open_database
 
 Chosen = tuple[Record, ...]
 Where = Annotated[

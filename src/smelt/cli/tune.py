@@ -15,9 +15,9 @@ from smelt.cli.console import UsageError, err, notice, out, say, say_json
 from smelt.cli.live_page import served
 from smelt.cli.watch import Told, errors, gain, rate, watched
 from smelt.display.tuning import tuning_page
-from smelt.meta_schedule.tune import FAILED, Settings, State, Task
 from smelt.runtime.errors import ExportError
 from smelt.runtime.files import check_target, write_file
+from smelt.search.tune import FAILED, Settings, State, Task
 
 from . import options
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from smelt.display.tuning import micro
-from smelt.meta_schedule.tune import State, Task
+from smelt.search.tune import State, Task
 
 Told = Callable[[State], None]
 

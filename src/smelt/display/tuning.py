@@ -7,10 +7,10 @@ from itertools import groupby
 from math import isfinite
 
 from smelt.ir.errors import CompileError, ScheduleError
-from smelt.meta_schedule.build import applied
-from smelt.meta_schedule.genes import ScheduledProgram
-from smelt.meta_schedule.space import Candidate, RuleSpace
-from smelt.meta_schedule.tune import State, Task
+from smelt.search.build import applied
+from smelt.search.genes import ScheduledProgram
+from smelt.search.space import Candidate, RuleSpace
+from smelt.search.tune import State, Task
 from smelt.tir.printer import script
 
 from .charts import Axis, Point, cloud, steps

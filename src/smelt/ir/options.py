@@ -39,7 +39,7 @@ class Options:
     workers    worker processes that compile; None: one a processor; 0: compile in this process
     verify     0: trust the passes; 1: verify imported graphs and scheduled programs; 2: every step
     dump_dir   folder for a text file a stage; None: SMELT_DUMP or nowhere
-    database   of tuned schedules: the path of a file, a URL, or a `meta_schedule` Database; kernels
+    database   of tuned schedules: the path of a file, a URL, or a `search` Database; kernels
                that have a winner there are scheduled by it
     """
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from smelt.meta_schedule.features import LENGTH
-from smelt.meta_schedule.model import CostModel
 from smelt.rules.cost import Array
+from smelt.search.features import LENGTH
+from smelt.search.model import CostModel
 
 needs_trees = pytest.mark.skipif(not CostModel.available, reason="xgboost is not installed")
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from smelt.ir.errors import CompileError
-from smelt.meta_schedule.build import BuildJob, build_candidate
-from smelt.meta_schedule.database import Database, MemoryDatabase
-from smelt.meta_schedule.record import ErrorCode
-from smelt.meta_schedule.runner import AnalyticRunner, Attempt, Outcome, Runner
-from smelt.meta_schedule.space import Candidate, RuleSpace
-from smelt.meta_schedule.timing import Protocol, Timed
-from smelt.meta_schedule.tune import DONE, FAILED, Session, Settings, State, Task
 from smelt.pipeline import LOWER
+from smelt.search.build import BuildJob, build_candidate
+from smelt.search.database import Database, MemoryDatabase
+from smelt.search.record import ErrorCode
+from smelt.search.runner import AnalyticRunner, Attempt, Outcome, Runner
+from smelt.search.space import Candidate, RuleSpace
+from smelt.search.timing import Protocol, Timed
+from smelt.search.tune import DONE, FAILED, Session, Settings, State, Task
 from smelt.tir.nodes import PrimFunc
 
 from .programs import product, spec

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from smelt.ir.errors import DatabaseError
-from smelt.meta_schedule.json_database import JSONDatabase
-from smelt.meta_schedule.record import ErrorCode
+from smelt.search.json_database import JSONDatabase
+from smelt.search.record import ErrorCode
 from tests.bad_input.conftest import message
-from tests.meta_schedule.samples import OTHER, W, record
+from tests/search.samples import OTHER, W, record
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ class Tunings:
         _ENTERED.reset(self._tokens.pop())
 
 
-_ENTERED: ContextVar[Tunings | None] = ContextVar("smelt.meta_schedule.tunings", default=None)
+_ENTERED: ContextVar[Tunings | None] = ContextVar("smelt.search.tunings", default=None)
 
 
 def with_tunings(context: PassContext, who: str, values: Mapping[str, object]) -> PassContext:

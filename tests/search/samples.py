@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from smelt.meta_schedule.database import Database
-from smelt.meta_schedule.json_database import JSONDatabase
-from smelt.meta_schedule.record import ErrorCode, Record, Workload
-from smelt.meta_schedule.sql_database import SQLDatabase
+from smelt.search.database import Database
+from smelt.search.json_database import JSONDatabase
+from smelt.search.record import ErrorCode, Record, Workload
+from smelt.search.sql_database import SQLDatabase
 
 W = Workload("a" * 32, "fused_matmul", "def main():\n    pass", (False, True))
 OTHER = Workload("b" * 32, "softmax", "def main():\n    ...")

@@ -2,7 +2,7 @@
 
 from smelt import te
 from smelt.codegen.llvm import resolve
-from smelt.meta_schedule.space import ProgramSpec
+from smelt.search.space import ProgramSpec
 from smelt.target import Target
 from smelt.tir.nodes import PrimFunc
 

@@ -16,8 +16,8 @@ from .record import ErrorCode
 from .space import Candidate
 from .timing import Protocol, Timed, allowed
 
-_TIME = "smelt.meta_schedule.timing:time_candidate"
-_READY = "smelt.meta_schedule.timing:ready"
+_TIME = "smelt.search.timing:time_candidate"
+_READY = "smelt.search.timing:ready"
 _START = 120.0
 """Seconds in which a process has to start, on the busiest machine."""
 

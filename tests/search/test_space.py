@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from smelt.ir.errors import CompileError
-from smelt.meta_schedule.build import BuildJob, applied, build_candidate
-from smelt.meta_schedule.genes import DomainSpace, TraceSpace
-from smelt.meta_schedule.space import RuleSpace
 from smelt.pipeline import LOWER, default_schedule, lower_program
 from smelt.rules.sketch import Decision, Domain
+from smelt.search.build import BuildJob, applied, build_candidate
+from smelt.search.genes import DomainSpace, TraceSpace
+from smelt.search.space import RuleSpace
 from smelt.target import machine_of
 from smelt.tir.interpret import interpret
 from smelt.tir.nodes import PrimFunc

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.meta_schedule.samples import W, opens, record, writer
+from tests/search.samples import W, opens, record, writer
 
 SPAWN = mp.get_context("forkserver")  # children of a process without threads and connections
-SPAWN.set_forkserver_preload(["tests.meta_schedule.samples"])
+SPAWN.set_forkserver_preload(["tests/search.samples"])
 KILLS = 50
 SERVER_KILLS = 10
 """A server's own processes are not killed: that is its makers' to test."""

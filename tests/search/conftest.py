@@ -17,9 +17,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from smelt.meta_schedule.database import Database, MemoryDatabase
-from smelt.meta_schedule.json_database import JSONDatabase
-from smelt.meta_schedule.sql_database import SQLDatabase
+from smelt.search.database import Database, MemoryDatabase
+from smelt.search.json_database import JSONDatabase
+from smelt.search.sql_database import SQLDatabase
 
 Make = Callable[[], Database]
 

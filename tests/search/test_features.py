@@ -10,19 +10,13 @@ import pytest
 
 from smelt import te
 from smelt.ir.expr import INDEX, Var
-from smelt.meta_schedule.features import (
-    LENGTH,
-    decision_place,
-    loop_features,
-    part_features,
-    sketch_place,
-)
-from smelt.meta_schedule.loops import Loops, loop_seconds
 from smelt.pipeline import lower_program
 from smelt.rules.cost import Cost, seconds, terms
 from smelt.rules.cpu import SKETCHES, plan
 from smelt.rules.cpu.program import Plain
 from smelt.rules.sketch import Scored
+from smelt.search.features import LENGTH, decision_place, loop_features, part_features, sketch_place
+from smelt.search.loops import Loops, loop_seconds
 from smelt.target import Target, machine_of
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule

@@ -13,21 +13,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from smelt.ir.errors import DatabaseError
-from smelt.meta_schedule.database import (
+from smelt.search.database import (
     Database,
     MemoryDatabase,
     OrderedUnionDatabase,
     UnionDatabase,
     copy_records,
 )
-from smelt.meta_schedule.json_database import JSONDatabase
-from smelt.meta_schedule.record import ErrorCode, Workload
-from smelt.meta_schedule.record_text import read_lines, to_lines
-from smelt.meta_schedule.sql_database import SQLDatabase
-from smelt.meta_schedule.stores import open_database
+from smelt.search.json_database import JSONDatabase
+from smelt.search.record import ErrorCode, Workload
+from smelt.search.record_text import read_lines, to_lines
+from smelt.search.sql_database import SQLDatabase
+from smelt.search.stores import open_database
 from smelt.runtime.errors import InputError, SmeltError
 from tests.bad_input.conftest import message
-from tests.meta_schedule.samples import OTHER, W, record, records, texts
+from tests/search.samples import OTHER, W, record, records, texts
 
 Make = Callable[[], Database]
 

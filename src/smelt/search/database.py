@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 from smelt.ir.errors import DatabaseError as DatabaseError
-from smelt.meta_schedule.record import Record, Workload
-from smelt.meta_schedule.record_text import checked
 from smelt.runtime.errors import at_least
+from smelt.search.record import Record, Workload
+from smelt.search.record_text import checked
 
 
 class Database(ABC):

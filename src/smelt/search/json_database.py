@@ -22,9 +22,11 @@ from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar
 
 from smelt.ir.errors import DatabaseError
-from smelt.meta_schedule.database import Database, prune_rows, select, survivors
-from smelt.meta_schedule.record import Record, Workload
-from smelt.meta_schedule.record_text import (
+from smelt.runtime.errors import ExportError, kind_of
+from smelt.runtime.files import write_file
+from smelt.search.database import Database, prune_rows, select, survivors
+from smelt.search.record import Record, Workload
+from smelt.search.record_text import (
     checked,
     line,
     parse,
@@ -33,8 +35,6 @@ from smelt.meta_schedule.record_text import (
     workload_from,
     workload_json,
 )
-from smelt.runtime.errors import ExportError, kind_of
-from smelt.runtime.files import write_file
 
 _T = TypeVar("_T")
 _START = rb'\[(\d|"|$)'

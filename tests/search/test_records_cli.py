@@ -11,9 +11,9 @@ import pytest
 
 from smelt.cli import console
 from smelt.cli import main as command_line
-from smelt.meta_schedule.record import ErrorCode
-from smelt.meta_schedule.stores import open_database
-from tests.meta_schedule.samples import OTHER, W, record
+from smelt.search.record import ErrorCode
+from smelt.search.stores import open_database
+from tests/search.samples import OTHER, W, record
 
 Smelt = Callable[..., tuple[int, str, str]]
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from smelt.codegen.llvm import object_code
-from smelt.meta_schedule.build import BuildJob, BuiltCandidate, Operand, build_candidate
-from smelt.meta_schedule.record import ErrorCode
-from smelt.meta_schedule.runner import Attempt, LocalRunner
-from smelt.meta_schedule.space import Candidate, RuleSpace
-from smelt.meta_schedule.timing import Protocol, ratio_interval
 from smelt.pipeline import LOWER
+from smelt.search.build import BuildJob, BuiltCandidate, Operand, build_candidate
+from smelt.search.record import ErrorCode
+from smelt.search.runner import Attempt, LocalRunner
+from smelt.search.space import Candidate, RuleSpace
+from smelt.search.timing import Protocol, ratio_interval
 
 from .programs import HERE, spec
 

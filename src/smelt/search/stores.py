@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 from smelt.ir.errors import DatabaseError
-from smelt.meta_schedule.database import Database, MemoryDatabase
-from smelt.meta_schedule.json_database import JSONDatabase
-from smelt.meta_schedule.sql_database import SQLDatabase
+from smelt.search.database import Database, MemoryDatabase
+from smelt.search.json_database import JSONDatabase
+from smelt.search.sql_database import SQLDatabase
 
 _SQLITE = (".db", ".sqlite", ".sqlite3")
 _LEGAL = (

@@ -16,10 +16,10 @@ import psycopg
 import pytest
 
 from smelt.ir.errors import DatabaseError
-from smelt.meta_schedule import sql_database
-from smelt.meta_schedule.sql_database import SQLDatabase
+from smelt.search import sql_database
+from smelt.search.sql_database import SQLDatabase
 from tests.bad_input.conftest import ROOT, message
-from tests.meta_schedule.samples import OTHER, W, opens, record
+from tests/search.samples import OTHER, W, opens, record
 
 NOBODY = 65534
 
@@ -197,7 +197,7 @@ def test_places_without_permission(closed_folder: Path) -> None:
 FULL = """
 import resource, sys
 from smelt.ir.errors import DatabaseError
-from tests.meta_schedule.samples import W, opens, record
+from tests/search.samples import W, opens, record
 db = opens(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 count = 0

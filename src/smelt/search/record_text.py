@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.errors import DatabaseError
-from smelt.meta_schedule.record import ErrorCode, Record, Workload
 from smelt.runtime.errors import kind_of, unknown
+from smelt.search.record import ErrorCode, Record, Workload
 
 FORMAT = "smelt tuning records"
 VERSION = 1

@@ -21,9 +21,9 @@ from time import monotonic, sleep
 from typing import Any
 
 from smelt.ir.errors import DatabaseError
-from smelt.meta_schedule.database import Database, survivors
-from smelt.meta_schedule.record import Record, Workload
-from smelt.meta_schedule.record_text import MAX_LINE, checked, parse, record_from, workload_from
+from smelt.search.database import Database, survivors
+from smelt.search.record import Record, Workload
+from smelt.search.record_text import MAX_LINE, checked, parse, record_from, workload_from
 
 VERSION = 1
 """Of the tables below; it stands in a table of its own."""
