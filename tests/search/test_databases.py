@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from smelt.ir.errors import DatabaseError
+from smelt.runtime.errors import InputError, SmeltError
 from smelt.search.database import (
     Database,
     MemoryDatabase,
@@ -25,9 +26,8 @@ from smelt.search.record import ErrorCode, Workload
 from smelt.search.record_text import read_lines, to_lines
 from smelt.search.sql_database import SQLDatabase
 from smelt.search.stores import open_database
-from smelt.runtime.errors import InputError, SmeltError
 from tests.bad_input.conftest import message
-from tests/search.samples import OTHER, W, record, records, texts
+from tests.search.samples import OTHER, W, record, records, texts
 
 Make = Callable[[], Database]
 

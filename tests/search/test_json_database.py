@@ -12,7 +12,7 @@ from smelt.ir.errors import DatabaseError
 from smelt.search.json_database import JSONDatabase
 from smelt.search.record import ErrorCode
 from tests.bad_input.conftest import message
-from tests/search.samples import OTHER, W, record
+from tests.search.samples import OTHER, W, record
 
 
 @pytest.fixture

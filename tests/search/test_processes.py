@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests/search.samples import W, opens, record, writer
+from tests.search.samples import W, opens, record, writer
 
 SPAWN = mp.get_context("forkserver")  # children of a process without threads and connections
 SPAWN.set_forkserver_preload(["tests/search.samples"])

@@ -13,7 +13,7 @@ from smelt.cli import console
 from smelt.cli import main as command_line
 from smelt.search.record import ErrorCode
 from smelt.search.stores import open_database
-from tests/search.samples import OTHER, W, record
+from tests.search.samples import OTHER, W, record
 
 Smelt = Callable[..., tuple[int, str, str]]
 

@@ -19,7 +19,7 @@ from smelt.ir.errors import DatabaseError
 from smelt.search import sql_database
 from smelt.search.sql_database import SQLDatabase
 from tests.bad_input.conftest import ROOT, message
-from tests/search.samples import OTHER, W, opens, record
+from tests.search.samples import OTHER, W, opens, record
 
 NOBODY = 65534
 
@@ -197,7 +197,7 @@ def test_places_without_permission(closed_folder: Path) -> None:
 FULL = """
 import resource, sys
 from smelt.ir.errors import DatabaseError
-from tests/search.samples import W, opens, record
+from tests.search.samples import W, opens, record
 db = opens(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 count = 0

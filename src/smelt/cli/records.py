@@ -29,6 +29,24 @@ Where = Annotated[
 ]
 
 
+_Unconfirmed = Annotated[
+    bool,
+    typer.Option(
+        "--unconfirmed",
+        help="best: the fastest record, whether or not it was confirmed to beat the default.",
+    ),
+]
+_Keep = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        show_default=False,
+        help="prune: so many of the fastest records stay of each program on each machine; "
+        "confirmed ones always do.",
+    ),
+]
+
+
 def records(
     database: Where,
     action: Annotated[
@@ -49,22 +67,8 @@ def records(
     machine: Annotated[
         str | None, typer.Option(help="Only machines whose key begins so: list, best, export.")
     ] = None,
-    unconfirmed: Annotated[
-        bool,
-        typer.Option(
-            "--unconfirmed",
-            help="best: the fastest record, whether or not it was confirmed to beat the default.",
-        ),
-    ] = False,
-    keep: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            show_default=False,
-            help="prune: so many of the fastest records stay of each program on each machine; "
-            "confirmed ones always do.",
-        ),
-    ] = None,
+    unconfirmed: _Unconfirmed = False,
+    keep: _Keep = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """List the records of tuning, or carry them from one database to another.
