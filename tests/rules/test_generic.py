@@ -293,3 +293,15 @@ def test_layouts(order: tuple[int, ...]) -> None:
     given_ = values(func)
     sch = apply(plan(func, TWO, sketches=[Generic()]), strict=True).schedule
     close(run_scheduled(func, sch, *given_)[0], expected(func, given_)[0], 1e-4)
+
+
+def test_two_reductions_of_one_operand() -> None:
+    """No block is taken for what follows another one that it does not read."""
+    x, r, q = te.placeholder((7, 40), name="x"), axis(40), axis(40, "q")
+    s = te.compute((7,), lambda i: te.sum(x[i, r], axis=r), name="s")
+    t = te.compute((7,), lambda i: te.sum(x[i, q] * x[i, q], axis=q), name="t")
+    func = made(x, s, t)
+    a = data(7, 40)
+    found = run_scheduled(func, apply(plan(func, ONE), strict=True).schedule, a)
+    close(found[0], a.sum(1), 1e-4)
+    close(found[1], (a * a).sum(1), 1e-4)

@@ -22,8 +22,8 @@ from smelt.artifact.kernel import KernelSpec, plain_program, plans
 from smelt.ir.errors import CompileError
 from smelt.lowering.lower import for_target
 from smelt.rules.cost import Array
-from smelt.rules.cpu import Plan, plan
-from smelt.rules.sketch import Choice, Columns, Decision, Scored, Sketch
+from smelt.rules.cpu import Part, Plan, plan
+from smelt.rules.sketch import Choice, Columns, Decision
 from smelt.target import Machine, Target, machine_of
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
@@ -123,8 +123,9 @@ class Point:
 class _Part:
     """The legal decisions of a part, of all sketches, as columns."""
 
-    def __init__(self, scored: Sequence[tuple[Sketch, Scored]], machine: Machine) -> None:
-        self.scored = [(k, s) for k, s in scored if len(s.order)]
+    def __init__(self, part: Part, machine: Machine) -> None:
+        own = [(k, s) for k, s in part.scored if len(s.order)]
+        self.scored, self.own = [*own, *part.searched()], len(own)
         self.machine = machine
         self.seconds = np.concatenate([s.seconds[s.order] for _, s in self.scored])
         self._starts = np.cumsum([0, *[len(s.order) for _, s in self.scored]])
@@ -140,8 +141,10 @@ class _Part:
     @property
     def cheapest(self) -> int:
         """The decision that is chosen without tuning; of equals the first by its sketch's name."""
-        heads = [(self.seconds[at], k.name, int(at))
-                 for at, (k, _) in zip(self._starts[:-1], self.scored, strict=True)]  # fmt: skip
+        heads = [
+            (self.seconds[at], k.name, int(at))
+            for at, (k, _) in zip(self._starts, self.scored[: self.own], strict=False)
+        ]
         return min(heads)[2]
 
     def choice(self, row: int) -> Choice:
@@ -177,7 +180,7 @@ class _Algorithm:
 
     def __init__(self, plan: Plan, machine: Machine) -> None:
         self.plan = plan
-        self.parts = [_Part(p.scored, machine) for p in plan.parts]
+        self.parts = [_Part(p, machine) for p in plan.parts]
 
     @cached_property
     def cheapest(self) -> tuple[int, ...]:

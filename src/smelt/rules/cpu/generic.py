@@ -30,7 +30,7 @@ from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import expr_nodes
 
 from . import nest as nests
-from .analysis import analyzer_for, block_info, power
+from .analysis import analyzer_for, power
 from .footprint import accesses_of, bytes_met, vector_loads
 from .loops import in_registers, share_out, task_domain, write_out, write_out_sums
 from .nest import Axis, Nest, anchor_nest, is_one, is_zero, loads_along
@@ -348,7 +348,7 @@ class Generic:
         nest = site.read(anchor_nest)
         if nest is None or not nest.spatial:
             return Refusal("loops that are no variables of the block, or no dimensions")
-        if len(site.blocks) > 2 or (len(site.blocks) == 2 and not _follows(site, nest)):
+        if not nests.stands_alone(site, nest):
             return Refusal("blocks that are no result and what follows it")
         block = nest.info.block
         if nest.reduce and block.init is None:
@@ -358,16 +358,6 @@ class Generic:
             if set(x.indices) != own or len(x.indices) != len(own):
                 return Refusal("results whose places are no variables")
         return GenericSpace(site, nest, self.rules)
-
-
-def _follows(site: Site, nest: Nest) -> bool:
-    """Whether the second block is what is made of each result."""
-    assert site.epilogue is not None
-    info, store = block_info(site.schedule, site.epilogue), nest.info.store
-    if store is None or not info.is_elementwise():
-        return False
-    places = [x.indices for x in info.reads if x.buffer is store.buffer]
-    return places == [tuple([i.var for i in info.spatial])]
 
 
 class GenericSpace(Space):

@@ -19,7 +19,7 @@ from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import INTRINSICS, TRANSCENDENTAL, expr_nodes
 
-from .analysis import BlockInfo, analyzer_for, flat_offset, guess, stride_in
+from .analysis import BlockInfo, analyzer_for, block_info, flat_offset, guess, stride_in
 
 TOGETHER = 4
 """Vectors that accumulate side by side, so that latency does not matter."""
@@ -206,6 +206,17 @@ def nest_of(sch: Schedule, name: str) -> Nest | None:
 def anchor_nest(site: Site) -> Nest | None:
     """What is known of a site's first block: see `nest_of`."""
     return nest_of(site.schedule, site.anchor)
+
+
+def stands_alone(site: Site, nest: Nest) -> bool:
+    """Whether a site is one block, or a block and what is made of each of its results."""
+    if site.epilogue is None or len(site.blocks) > 2:
+        return len(site.blocks) == 1
+    info, store = block_info(site.schedule, site.epilogue), nest.info.store
+    if store is None or not info.is_elementwise():
+        return False
+    places = [x.indices for x in info.reads if x.buffer is store.buffer]
+    return places == [tuple([i.var for i in info.spatial])]
 
 
 def _stores(block: Block, analyzer: Analyzer) -> tuple[list[BufferStore], list[Expr]]:

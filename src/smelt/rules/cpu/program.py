@@ -42,6 +42,7 @@ from .bands import Bands, band
 from .blocks import Blocks, Chain, chain_of
 from .contraction import Contraction
 from .elementwise import Elementwise
+from .generic import Generic
 from .loops import share_out, task_domain
 from .reduce import Chunks, Lanes, Serial
 from .rows import Rows
@@ -52,6 +53,8 @@ SKETCHES: tuple[Sketch, ...] = (
     Contraction(), Window(), Lanes(), Chunks(), Serial(), Rows(), Tiles(), Blocks(), Elementwise(),
 )  # fmt: skip
 """Every way to schedule a site; the cheapest decision of all that fit is the default."""
+SEARCHED: tuple[Sketch, ...] = (Generic(),)
+"""Further ways that a search looks at, whose costs are less certain."""
 UNTILED: tuple[Sketch, ...] = (Window(), Lanes(), Serial(), Elementwise())
 """For programs that are compiled without optimization."""
 
@@ -111,6 +114,14 @@ class Part:
         """The best decision of each sketch, the cheapest first; of equals the first by name."""
         found = [s.choice(sketch) for sketch, s in self.scored if len(s.order)]
         return sorted(found, key=lambda c: (c.seconds, c.sketch.name))
+
+    def searched(self) -> list[tuple[Sketch, Scored]]:
+        """Further sketches that fit, where none does that was made for such blocks."""
+        if any(isinstance(k, Contraction | Rows | Tiles | Blocks | Bands) for k, _ in self.scored):
+            return []
+        opened = [(k, k.open(self.site)) for k in SEARCHED]
+        found = [(k, score(s, self.site.machine)) for k, s in opened if isinstance(s, Space)]
+        return [(k, s) for k, s in found if len(s.order)]
 
     @property
     def fits(self) -> bool:

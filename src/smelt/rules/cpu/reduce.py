@@ -63,8 +63,10 @@ class Lanes:
     def open(self, site: Site) -> Space | Refusal:
         """Fits reductions along contiguous elements that can be taken apart."""
         nest = site.read(anchor_nest)
-        if nest is None or len(site.blocks) > 2 or not nest.reduce:
+        if nest is None or not nest.reduce:
             return Refusal("no reduction whose loops are variables of the block")
+        if not nests.stands_alone(site, nest):
+            return Refusal("blocks that are no reduction and what follows it")
         if len(nest.info.block.writes) > 1 or not _joins(nest):
             return Refusal("a reduction that cannot be taken apart")
         return LanesSpace(site, nest, along(nest))
@@ -149,8 +151,10 @@ class Chunks:
     def open(self, site: Site) -> Space | Refusal:
         """Fits reductions that can be taken apart, where the results alone give too few tasks."""
         nest = site.read(anchor_nest)
-        if nest is None or not nest.reduce or len(site.blocks) > 2 or site.machine.cores == 1:
+        if nest is None or not nest.reduce or site.machine.cores == 1:
             return Refusal("no reduction whose loops are variables of the block, or one core")
+        if not nests.stands_alone(site, nest):
+            return Refusal("blocks that are no reduction and what follows it")
         if len(nest.info.block.writes) > 1 or not _joins(nest):
             return Refusal("a reduction that cannot be taken apart")
         longest = max(nest.reduce, key=lambda a: a.size)

@@ -27,7 +27,7 @@ from smelt.tir.schedule import Schedule
 from . import nest as nests
 from .analysis import guess, power, quotient_of
 from .loops import EDGES, copy_out, in_registers, share_out, task_domain, write_out_sums
-from .nest import Axis, Nest, anchor_nest, is_one, is_zero
+from .nest import Axis, Nest, anchor_nest, is_one, is_zero, stands_alone
 
 _UNROLLED = 11
 """A kernel with more columns than this keeps its loop."""
@@ -72,8 +72,10 @@ class Window:
         if nest is None or roles is None:
             return Refusal("loops that are no variables of the block, or no result")
         block = nest.info.block
-        if not nest.reduce or len(block.writes) != 1 or block.init is None or len(site.blocks) > 2:
+        if not nest.reduce or len(block.writes) != 1 or block.init is None:
             return Refusal("no reduction to one result that starts from a value")
+        if not stands_alone(site, nest):
+            return Refusal("blocks that are no reduction and what follows it")
         return WindowSpace(site, roles)
 
 
