@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 SOURCE := pyproject.toml setup.py $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h)
 
-.PHONY: help demo test check format docs pictures bench fuzz try clean setup-edge
+.PHONY: help demo test check format docs pictures bench bench-tune fuzz try clean setup-edge
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -38,6 +38,9 @@ pictures: $(VENV)/.pictures  ## Make the pictures of the README again, in docs/p
 
 bench: $(VENV)/.bench        ## Measure everything, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
+
+bench-tune: $(VENV)/.bench   ## Measure how tuning does, two hours; parts: TUNE='--only speed'
+	$(BIN)/python -m benchmarks.tune $(TUNE)
 
 fuzz: $(VENV)/.test          ## 10,000 random models, 20,000 programs, 10,000 wrong files
 	$(BIN)/python -m tests.fuzz $(FUZZ)

@@ -31,6 +31,7 @@ SECTIONS = {
     "choices": "Schedules that are chosen for the zoo",
     "kernels": "Kernels, as shares of the machine's limits",
     "regret": "Chosen schedules, beside others of their spaces",
+    "tune": "Tuned schedules, and how they are found",
     "intrinsics": "Instructions against plain code",
     "tensor_level": "Schedules by hand, and the scheduler's speed",
     "graph_level": "Relay programs: passes, patterns, levels",
