@@ -158,7 +158,7 @@ def schedules(
         session = Session([task], MemoryDatabase(), Settings(seconds=seconds), LOWER)
         for _ in session.run():
             pass
-        told = {"trials": task.trials, "note": task.note, "errors": task.errors}
+        told = {"trials": task.trials, "note": task.note, "failed": task.errors}
         told["decisions"] = task.space.size
         if task.trace:
             sides["tuned"] = tuned = Schedule(for_target(formula.func, target))

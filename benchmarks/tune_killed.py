@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from benchmarks.processes import ROOT
@@ -83,6 +83,7 @@ def killed(database: Path, width: int, delay: float) -> tuple[list[Told], bool, 
         time.sleep(delay)
         running = process.poll() is None
         process.kill()
+        process.wait()
         stayed = left_behind(process.pid)
         _, said = process.communicate()
         if process.returncode > 0:
@@ -101,14 +102,22 @@ def _told(values: Sequence[object]) -> Told:
 def left_behind(group: int) -> bool:
     """Whether processes of a session's group outlive it; then they are ended."""
     end = time.monotonic() + _GONE
-    while time.monotonic() < end:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return False
+    while _members(group):
+        if time.monotonic() > end:
+            os.killpg(group, signal.SIGKILL)
+            return True
         time.sleep(0.05)
-    os.killpg(group, signal.SIGKILL)
-    return True
+    return False
+
+
+def _members(group: int) -> int:
+    """Processes of a group that still run; those that only nobody has waited for do not."""
+    found = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            state, _, of, *_ = path.read_text().rpartition(")")[2].split()
+            found += int(of) == group and state != "Z"
+    return found
 
 
 def whole(database: Path) -> tuple[list[Record], int]:
