@@ -36,7 +36,7 @@ from smelt.tir.schedule import Schedule, Trace
 
 NATIVE = "llvm -mcpu=native"
 SECONDS, QUICK_SECONDS = 20.0, 1.0
-ROUNDS = 7
+ROUNDS, TURN = 7, 0.03
 SIDES = ("naive", "default", "tuned")
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
@@ -185,15 +185,24 @@ def formula_row(name: str, formula: Formula, threads: int, seconds: float) -> Re
     allowed = []
     for _ in range(2 if seconds < SECONDS else ROUNDS):
         allowed.append(limit(formula, peak))
-        time.sleep(0.01)  # threads of the peak have stopped looking for work
         for side, call in calls.items():
-            call.time(1)
-            taken[side] += [call.time(1) / 1e3 for _ in range(3)]
+            taken[side] += _turn(call)
     return {"formula": name, "threads": threads, "found": {
         "seconds": {side: statistics.median(t) for side, t in taken.items()},
         "limit": statistics.median(allowed), "errors": errors, **told,
         "foreign_cores": foreign.cores(),
     }}  # fmt: skip
+
+
+def _turn(call: Any) -> list[float]:
+    """Seconds of some runs of one side."""
+    time.sleep(0.01)  # threads of the one before have stopped looking for work
+    call.time(1)
+    found: list[float] = []
+    end = time.perf_counter() + TURN
+    while time.perf_counter() < end or len(found) < 3:
+        found.append(call.time(1) / 1e3)
+    return found
 
 
 def limit(formula: Formula, peak: Peak) -> float:

@@ -41,11 +41,11 @@ FOLDER = ROOT / "build" / "tune"
 THREADS = 2
 WORKERS = 2
 SPACES: dict[str, Callable[[], ModelProto]] = {
-    "product 4 x 1000 x 400, B given": MatMul(4, 1000, 400, constant=False).model,
-    "product 19 x 731 x 604, B given": MatMul(19, 731, 604, constant=False).model,
+    "product 5 x 1000 x 1000, B given": MatMul(5, 1000, 1000, constant=False).model,
+    "product 48 x 200 x 1000, B given": MatMul(48, 200, 1000, constant=False).model,
     "convolution 3x3, 37², 64 → 14": Conv(64, 14, 37, 3).model,
 }
-"""Kernels with some thousand decisions on two threads, all of which are measured."""
+"""Kernels with one to three thousand decisions on two threads, all of which are measured."""
 SMALL: dict[str, Callable[[], ModelProto]] = {
     "product 8 x 32 x 32": MatMul(8, 32, 32).model,
     "product 12 x 40 x 64": MatMul(12, 40, 64).model,
