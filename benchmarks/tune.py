@@ -29,13 +29,13 @@ from benchmarks.report import Results, table
 from benchmarks.shapes import Conv, MatMul
 from benchmarks.tune_tables import FOLDER, PLAIN, THREADS, WORKERS, space_of, task_of
 from benchmarks.zoo import NOISY
-from smelt.meta_schedule.build import BuildJob, BuiltCandidate, LocalExecutor, build_all
-from smelt.meta_schedule.model import CostModel
-from smelt.meta_schedule.runner import Attempt, LocalRunner
-from smelt.meta_schedule.space import Candidate, RuleSpace
 from smelt.pipeline import LOWER
 from smelt.rules.cost import seconds
 from smelt.rules.sketch import Space, score
+from smelt.search.build import BuildJob, BuiltCandidate, LocalExecutor, build_all
+from smelt.search.model import CostModel
+from smelt.search.runner import Attempt, LocalRunner
+from smelt.search.space import Candidate, RuleSpace
 from smelt.target import Machine
 
 MANY = 100_000

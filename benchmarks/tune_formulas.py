@@ -25,11 +25,11 @@ from smelt.codegen.llvm import resolve
 from smelt.codegen.peak import Peak
 from smelt.ir.errors import CompileError
 from smelt.lowering.lower import for_target
-from smelt.meta_schedule.database import MemoryDatabase
-from smelt.meta_schedule.space import ProgramSpec, RuleSpace
-from smelt.meta_schedule.tune import Session, Settings, Task
 from smelt.pipeline import LOWER, build, default_schedule
 from smelt.rules.cpu.analysis import guess
+from smelt.search.database import MemoryDatabase
+from smelt.search.space import ProgramSpec, RuleSpace
+from smelt.search.tune import Session, Settings, Task
 from smelt.target import Target
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule, Trace

@@ -21,8 +21,8 @@ from pathlib import Path
 from benchmarks.processes import ROOT
 from benchmarks.report import Results, table
 from smelt.ir.errors import DatabaseError
-from smelt.meta_schedule.record import Record
-from smelt.meta_schedule.stores import open_database
+from smelt.search.record import Record
+from smelt.search.stores import open_database
 
 TIMES, QUICK = 50, 2
 LONGEST = 4.0
@@ -36,8 +36,8 @@ import json, sys
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 import smelt
-from smelt.meta_schedule.sql_database import SQLDatabase
-from smelt.meta_schedule.tune import Settings
+from smelt.search.sql_database import SQLDatabase
+from smelt.search.tune import Settings
 
 class Telling(SQLDatabase):
     def put(self, workload, records=()):

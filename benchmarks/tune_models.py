@@ -21,9 +21,9 @@ from benchmarks.report import Results, table
 from benchmarks.zoo import NOISY
 from smelt.cli.results import arrays, largest_error
 from smelt.cli.timing import interleave, summary
-from smelt.meta_schedule.database import Database, UnionDatabase
-from smelt.meta_schedule.stores import open_database
-from smelt.meta_schedule.tune import State
+from smelt.search.database import Database, UnionDatabase
+from smelt.search.stores import open_database
+from smelt.search.tune import State
 from smelt.tuning import tune
 
 MODELS = ("resnet18", "mobilenet_v2", "bert_base")

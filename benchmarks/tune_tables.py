@@ -25,15 +25,15 @@ from benchmarks.report import Results, table
 from benchmarks.shapes import Conv, MatMul
 from smelt.ir.errors import CompileError
 from smelt.ir.options import Options
-from smelt.meta_schedule.build import BuildJob, BuiltCandidate, LocalExecutor, build_all
-from smelt.meta_schedule.database import MemoryDatabase
-from smelt.meta_schedule.model import CostModel
-from smelt.meta_schedule.record import ErrorCode, machine_key
-from smelt.meta_schedule.runner import Attempt, LocalRunner, Outcome, Runner
-from smelt.meta_schedule.space import Candidate, RuleSpace
-from smelt.meta_schedule.timing import Protocol, Timed
-from smelt.meta_schedule.tune import Session, Settings, Task
 from smelt.pipeline import LOWER
+from smelt.search.build import BuildJob, BuiltCandidate, LocalExecutor, build_all
+from smelt.search.database import MemoryDatabase
+from smelt.search.model import CostModel
+from smelt.search.record import ErrorCode, machine_key
+from smelt.search.runner import Attempt, LocalRunner, Outcome, Runner
+from smelt.search.space import Candidate, RuleSpace
+from smelt.search.timing import Protocol, Timed
+from smelt.search.tune import Session, Settings, Task
 from smelt.tuning import extract_tasks
 from smelt.version import VERSION
 

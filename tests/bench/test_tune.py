@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.meta_schedule.samples import W, record
 
 import smelt
 from benchmarks import tune, tune_formulas, tune_killed, tune_models, tune_tables
 from benchmarks.shapes import MatMul
-from smelt.meta_schedule.database import MemoryDatabase
-from smelt.meta_schedule.record import ErrorCode
-from smelt.meta_schedule.runner import Attempt
-from smelt.meta_schedule.space import RuleSpace
-from smelt.meta_schedule.stores import open_database
-from smelt.meta_schedule.timing import Protocol
-from smelt.meta_schedule.tune import Settings, State, Task
-from tests.meta_schedule.samples import W, record
+from smelt.search.database import MemoryDatabase
+from smelt.search.record import ErrorCode
+from smelt.search.runner import Attempt
+from smelt.search.space import RuleSpace
+from smelt.search.stores import open_database
+from smelt.search.timing import Protocol
+from smelt.search.tune import Settings, State, Task
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 SMALL = MatMul(12, 40, 64)
