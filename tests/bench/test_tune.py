@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.meta_schedule.samples import W, record
+from tests.search.samples import W, record
 
 import smelt
 from benchmarks import tune, tune_formulas, tune_killed, tune_models, tune_tables
