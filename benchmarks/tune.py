@@ -149,7 +149,7 @@ def speed_text(rows: Sequence[Results]) -> str:
         cells = [f[k] for k in ("bulk", "whole", "first", "closed", "learned")]
         lines.append([r["space"], f"{f['decisions']:.0f}", f["enumerated"],
                       *["–" if c is None else f"{c:,.0f}" for c in cells],
-                      "1,000,000; 10,000 learned"])  # fmt: skip
+                      "100,000; 20,000 learned"])  # fmt: skip
     heading = ["space", "decisions", "enumerated", f"{MANY:,} at once", "a sketch's space",
                "first pool", "later pools", "with the learned model",
                "wanted, at least"]  # fmt: skip
@@ -213,7 +213,7 @@ def built_text(rows: Sequence[Results]) -> str:
             lines.append([r["kernel"], "–", "–", r["error"], ""])
             continue
         f = r["found"]
-        lines.append([r["kernel"], f["failed"], f"{f['built']:.1f}", f"{f['both']:.1f}", "20; 8"])
+        lines.append([r["kernel"], f["failed"], f"{f['built']:.1f}", f"{f['both']:.1f}", "50; 15"])
     heading = ["kernel", "failed", "built a second", "built and measured a second",
                "wanted, at least"]  # fmt: skip
     return table(heading, lines) + (
