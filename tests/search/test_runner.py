@@ -1,12 +1,16 @@
 """Measuring: what is found, and how it ends where candidates misbehave."""
 
+import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from smelt.codegen.frames import pack
 from smelt.codegen.llvm import object_code
+from smelt.codegen.worker_process import WorkerProcess
 from smelt.pipeline import LOWER
 from smelt.search.build import BuildJob, BuiltCandidate, Operand, build_candidate
 from smelt.search.record import ErrorCode
@@ -78,6 +82,19 @@ def test_operands_of_candidates_may_have_other_sizes(runner: Any) -> None:
             assert found.error == ErrorCode.OK, found.message
             apart = found.timed.difference
             assert apart is None if not compare or b.digest == built[0].digest else apart < 1e-5
+
+
+def test_candidates_run_on_as_many_threads_as_they_may(runner: LocalRunner) -> None:
+    """Processes of their own have as many threads as the protocol says, whatever the others."""
+    for cores in (1, 2, 1):
+        attempt = by_hand(COPY, "copy")
+        assert runner.run(attempt, attempt, replace(QUICK, cores=cores)).error == ErrorCode.OK
+        assert runner.threads == cores
+    process = WorkerProcess(2)
+    process.send(1, pack(("smelt.runtime.native:num_threads", (), "threads")))
+    assert pickle.loads(process.receive(60)) == ("ok", 2)
+    process.kill()
+    process.bury()
 
 
 def test_the_interval_of_a_ratio() -> None:

@@ -34,7 +34,6 @@ _ONE_THREAD = (
     "MKL_NUM_THREADS",
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
-    "SMELT_NUM_THREADS",
 )
 _ROOT = str(Path(__file__).resolve().parents[2])  # the folder that `import smelt` needs
 
@@ -75,8 +74,9 @@ class Ending:
         return "\n".join(["", *(f"  {line[:200]}" for line in lines[:_LINES]), *more])
 
 
-def _environment() -> dict[str, str]:
+def _environment(threads: int) -> dict[str, str]:
     environment = dict(os.environ) | dict.fromkeys(_ONE_THREAD, "1")
+    environment["SMELT_NUM_THREADS"] = str(threads)
     environment.pop("PYTHONINSPECT", None)
     if _ROOT not in {*site.getsitepackages(), site.getusersitepackages()}:
         # Not for an installed smelt: its neighbours would come before Python's own modules.
@@ -88,8 +88,11 @@ def _environment() -> dict[str, str]:
 class WorkerProcess:
     """A running `python -m smelt.codegen.worker`. For one thread at a time."""
 
-    def __init__(self) -> None:
-        """Start it; raises OSError where the system has no room for another process."""
+    def __init__(self, threads: int = 1) -> None:
+        """Start it; raises OSError where the system has no room for another process.
+
+        threads  that smelt's kernels may use there
+        """
         if not sys.executable:
             raise OSError("sys.executable names no Python interpreter")
         # -P: the folder that the user happens to stand in is no place to import modules from.
@@ -100,7 +103,7 @@ class WorkerProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            env=_environment(),
+            env=_environment(threads),
             process_group=0,
         )
         self._pipes = (self._process.stdin, self._process.stdout, self._process.stderr)

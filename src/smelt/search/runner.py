@@ -72,10 +72,10 @@ class LocalRunner(Runner):
     name = "local"
 
     def __init__(self, timeout: float = 10.0) -> None:
-        """timeout: seconds for one candidate, loading it included."""
+        """timeout: seconds for one candidate, loading it included. `threads`: of the process."""
         self.timeout = timeout
         self._process: WorkerProcess | None = None
-        self._number = 0
+        self.threads = self._number = 0
 
     def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:
         """Time a candidate in turns with a reference."""
@@ -84,7 +84,7 @@ class LocalRunner(Runner):
         self._number += 1
         job = (_TIME, (reference.built, attempt.built, protocol), attempt.candidate.text)
         try:
-            process = self._started()
+            process = self._started(protocol.cores)
             process.send(self._number, pack(job))
             kind, value = pickle.loads(process.receive(self.timeout + protocol.seconds))
         except WorkerDied:
@@ -99,10 +99,13 @@ class LocalRunner(Runner):
             return Outcome(None, ErrorCode.RUNTIME, str(value).splitlines()[0])
         return judged(value, attempt.built)
 
-    def _started(self) -> WorkerProcess:
-        """The process, once it has imported what it needs: that is no candidate's time."""
+    def _started(self, threads: int) -> WorkerProcess:
+        """A process with so many threads, once it has imported what it needs: that is no
+        candidate's time."""
+        if threads != self.threads:
+            self._end()
         if self._process is None:
-            self._process = WorkerProcess()
+            self._process, self.threads = WorkerProcess(threads), threads
             self._process.send(self._number, pack((_READY, (), "start")))
             self._process.receive(_START)
         return self._process
