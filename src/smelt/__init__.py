@@ -94,6 +94,7 @@ _ROOMS = (
     "instrument",
     "nd",
     "auto_scheduler",
+    "meta_schedule",
     "script",
     "compat",
     "testing",
