@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.search.samples import W, record
 
 import smelt
 from benchmarks import tune, tune_formulas, tune_killed, tune_models, tune_tables
@@ -20,6 +19,7 @@ from smelt.search.space import RuleSpace
 from smelt.search.stores import open_database
 from smelt.search.timing import Protocol
 from smelt.search.tune import Settings, State, Task
+from tests.search.samples import W, record
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 SMALL = MatMul(12, 40, 64)

@@ -54,14 +54,6 @@ def test_an_unknown_cpu_or_feature_is_no_silent_default():
     refused(lambda: relay.build(network(), "llvm -mattr=+avx999"), "'+avx999'", "nearest: avx")
 
 
-@pytest.mark.parametrize("name", ["meta_schedule"])
-def test_tuning_and_its_logs_are_not_there_yet(name):
-    refused(lambda: getattr(tvm, name), f"smelt.{name} is not there yet", "tuning logs")
-    refused(lambda: importlib.import_module(f"tvm.{name}"), f"smelt.{name} is not there yet")
-    with pytest.raises(ImportError, match="not there yet"):
-        exec(f"from tvm import {name}")
-
-
 def test_only_export_library_deploys(tmp_path):
     lib = relay.build(network(), "llvm", params=WEIGHTS)
     vm = relay.vm.compile(network(), "llvm", params=WEIGHTS)
