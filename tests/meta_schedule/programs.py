@@ -11,6 +11,8 @@ import smelt
 from smelt import te
 from smelt.tir.nodes import PrimFunc
 
+NATIVE = "llvm -mcpu=native"
+
 
 def matmul_twice(n: int = 32) -> PrimFunc:
     """Twice a product."""
@@ -46,7 +48,7 @@ EXPECTED: dict[str, Callable[..., Any]] = {
 
 def check(made: Any, kind: str) -> None:
     """A schedule, or a module, computes what its program says."""
-    function = smelt.build(made, target="llvm -mcpu=native")
+    function = smelt.build(made, target=NATIVE)
     *inputs, out = made.func.buffers if hasattr(made, "func") else made["main"].buffers
     rng = np.random.default_rng(0)
     given = [rng.random([int(e.value) for e in b.shape], "float32") for b in inputs]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 _MEMORY = "memory is planned when the program is compiled"
 _DEVICE = "a program runs on one device, the target's"
 _SHAPES = "shapes are computed by the compiled program when it is entered"
-_TUNING = "programs are scheduled by rules; there is no tuning yet"
+_TUNING = "smelt.meta_schedule tunes: tune_relax, and compile_relax(database, mod, target)"
 _GPU = "there are no programs for graphics cards"
 
 ABSENT: Mapping[str, str] = {
