@@ -253,6 +253,18 @@ def searched(task: Task, times: Mapping[str, float], seed: int, learned: bool) -
     return next((n for n, text in enumerate(runner.asked) if text in good), None)
 
 
+def settled(task: Task, times: Mapping[str, float], seed: int) -> list[float]:
+    """Measurements after which a session stops by itself, and how much longer than the best of the
+    space the best takes that it has found."""
+    runner = Answering(times)
+    new = Task(task.make, task.name, cores=task.cores)
+    settings = Settings(trials=len(times), seed=seed)
+    for _ in Session([new], MemoryDatabase(), settings, LOWER, runner).run():
+        pass
+    found = min([times.get(text, float("inf")) for text in runner.asked])
+    return [len(runner.asked) - 1, found / min(times.values())]
+
+
 def drawn(default: str, times: Mapping[str, float], seed: int) -> int:
     """The same of a search that measures one candidate after another at random."""
     good, rest = near(times), sorted(times.keys() - {default})
@@ -283,6 +295,7 @@ def search_row(name: str, model: ModelProto, folder: Path, quick: bool) -> Resul
     best, good = min(times.values()), near(times)
     return {"space": name, "found": {
         "decisions": len(times), "near": len(good), "default": times[default] / best,
+        "settled": [settled(task, times, s) for s in seeds],
         "failed": sum([not np.isfinite(t) for t in times.values()]), "needed": ways,
     }}  # fmt: skip
 
@@ -299,10 +312,13 @@ def search_text(rows: Sequence[Results]) -> str:
     for r in rows:
         f = r["found"]
         needed = [counts(f["needed"][way]) for way in ("engine", "closed form", "random")]
+        trials, ratios = zip(*f["settled"], strict=True)
         lines.append([r["space"], f["decisions"], f["near"], f"{f['default']:.2f}", *needed,
-                      "50, a fifth of random"])  # fmt: skip
+                      "50, a fifth of random", f"{statistics.median(trials):.0f}",
+                      f"{statistics.median(ratios):.3f} … {max(ratios):.3f}", "1.02"])  # fmt: skip
     heading = ["space", "decisions", "near the best", "default / best", "engine, measurements",
-               "without the learned model", "at random", "wanted, at most"]  # fmt: skip
+               "without the learned model", "at random", "wanted, at most",
+               "stops by itself after", "its best / the best", "wanted, at most"]  # fmt: skip
     return table(heading, lines) + (
         "\n\nMeasurements until one is within 2 % of the best of the space: the median of the "
         "seeds, and the most; 0: the default is. ∞: the search gave up."

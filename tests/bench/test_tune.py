@@ -80,6 +80,9 @@ def test_searches_are_counted() -> None:
     assert found[0] == found[1]
     assert found[0] is not None
     assert 0 < found[0] < len(times)
+    trials, ratio = tune_tables.settled(task, times, 0)
+    assert 0 < trials < len(times)
+    assert ratio >= 1.0
     default = space.default().text
     at_random = [tune_tables.drawn(default, times, seed) for seed in range(40)]
     assert 0 < min(at_random) < max(at_random) < len(times)
@@ -215,7 +218,8 @@ def test_the_page_has_a_table_for_each_part() -> None:
     found = {"stops": [60.0, 300.0], "times": times, "errors": {"known": 1e-6},
              "sessions": [session, session], "foreign_cores": 1.0}  # fmt: skip
     needed = {"engine": [3, 9, None], "closed form": [1, 1, 1], "random": [70, 80, 90]}
-    space = {"decisions": 900, "near": 4, "default": 1.25, "needed": needed}
+    space = {"decisions": 900, "near": 4, "default": 1.25, "needed": needed,
+             "settled": [[64, 1.0], [80, 1.25], [70, 1.01]]}  # fmt: skip
     seen = {"candidates": 40, "closed form": [0.7, 0.1], "learned": [None, 0.02]}
     results = {
         "search": [{"space": "s", "found": space}],
@@ -226,6 +230,7 @@ def test_the_page_has_a_table_for_each_part() -> None:
     }  # fmt: skip
     text = tune.section(results)
     assert "| s | 900 | 4 | 1.25 | 9 … ∞ | 1 … 1 | 80 … 90 |" in text
+    assert "| 70 | 1.010 … 1.250 | 1.02 |" in text
     assert "| k | 40 | 0.70 | – | 10 % | 2 % |" in text
     assert "| m, 2 ~ | 4.000 | 0.750 | 0.500 | 0.500 | 70, 301 s | 0.500 | 1.0e-06 |" in text
     assert "n, 2: why." in text
