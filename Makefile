@@ -39,7 +39,7 @@ pictures: $(VENV)/.pictures  ## Make the pictures of the README again, in docs/p
 bench: $(VENV)/.bench        ## Measure everything, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
-bench-tune: $(VENV)/.bench   ## Measure how tuning does, two hours; parts: TUNE='--only speed'
+bench-tune: $(VENV)/.bench   ## Measure how tuning does, 80 minutes; parts: TUNE='--only speed'
 	$(BIN)/python -m benchmarks.tune $(TUNE)
 
 fuzz: $(VENV)/.test          ## 10,000 random models, 20,000 programs, 10,000 wrong files

@@ -250,7 +250,7 @@ def measure(
         "search": lambda: tune_tables.search_rows(tables, quick),
         "learned": lambda: tune_tables.learned_rows(tables, quick),
         "models": lambda: tune_models.measure(
-            folder or models.zoo(names=tune_models.MODELS), threads, known, quick
+            folder or models.zoo(names=tune_models.names(quick)), threads, known, quick
         ),
         "formulas": lambda: tune_formulas.measure(threads, quick),
         "killed": lambda: tune_killed.measure(quick),

@@ -101,6 +101,11 @@ def timed(
     return {"times": found, "errors": load, "foreign_cores": foreign.cores()}
 
 
+def names(quick: bool) -> Sequence[str]:
+    """The models of the zoo that are tuned."""
+    return QUICK if quick else MODELS
+
+
 def row(model: Path, threads: int, known: Sequence[str], quick: bool) -> Results:
     """One model on so many threads."""
     stops = QUICK_STOPS if quick else STOPS
@@ -120,7 +125,7 @@ def measure(
 ) -> list[Results]:
     """The models of the zoo; quickly a small one."""
     rows = []
-    for name in QUICK if quick else MODELS:
+    for name in names(quick):
         for count in threads[-1:] if quick else threads:
             rows.append(row((folder / f"{name}.onnx").resolve(), count, known, quick))
             print(name, count, "done", flush=True)

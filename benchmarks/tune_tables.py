@@ -53,7 +53,7 @@ SMALL: dict[str, Callable[[], ModelProto]] = {
 SEEDS = 5
 NEAR = 1.02
 """A search has arrived within so much of the best."""
-MORE, LEAST = 48, 8
+MORE, LEAST = 48, 5
 """Candidates of each further kernel; of fewer no ranks are told."""
 _BATCH = 32
 _AGAIN, _TURNS = 24, 5
