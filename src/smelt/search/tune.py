@@ -517,7 +517,7 @@ class Session:
         return wins
 
 
-_GAIN = 0.99
+_GAIN = 0.98
 """What is gained has to be worth another schedule."""
 
 
