@@ -100,8 +100,8 @@ def modules(*arguments: str) -> set[str]:
 def test_help_and_version_load_nothing_of_the_compiler(option: str) -> None:
     loaded = modules(option)
     ours = {m for m in loaded if m.startswith("smelt")}
-    known = {"smelt", "smelt.cli", "smelt.cli.main", "smelt.cli.commands", "smelt.version"}
-    assert ours == known
+    ours.discard("smelt.version")
+    assert ours == {"smelt", "smelt.cli", "smelt.cli.main", "smelt.cli.commands"}
     assert not {"numpy", "onnx", "llvmlite"} & loaded
 
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from smelt.version import VERSION as __version__
-
 if TYPE_CHECKING:
     from smelt import arith, byoc, display, ir, relax, runtime, target, te, tir, topi
     from smelt.choices import why
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from smelt.target import Target
     from smelt.topi.registry import op
     from smelt.tuning import tune
+    from smelt.version import __version__
 
 _NAMES = {
     # the main job
@@ -50,6 +49,7 @@ _NAMES = {
     "why": "smelt.choices",
     "quantize": "smelt.quantization",
     "tune": "smelt.tuning",
+    "__version__": "smelt.version",
     "machine_limits": "smelt.codegen.peak",
     "Options": "smelt.ir.options",
     "Size": "smelt.ir.sizes",

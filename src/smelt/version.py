@@ -1,3 +1,3 @@
 """The version of smelt: what artifacts and records say that made them."""
 
-VERSION = "0.1.0"
+__version__ = VERSION = "0.1.0"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Never
 
 from smelt.ir.errors import CompileError
 from smelt.search.build import LocalExecutor
+from smelt.search.classic_codes import CODES
+from smelt.search.classic_codes import MeasureErrorNo as MeasureErrorNo
 from smelt.search.record import ErrorCode, Record
 from smelt.search.runner import LocalRunner as EngineRunner
 from smelt.search.runner import Runner
@@ -21,40 +22,17 @@ if TYPE_CHECKING:
     from .task import SearchTask
 
 
-class MeasureErrorNo(IntEnum):
-    """How a measurement ended, in the classic numbers."""
-
-    NO_ERROR = 0
-    INSTANTIATION_ERROR = 1
-    COMPILE_HOST = 2
-    COMPILE_DEVICE = 3
-    RUNTIME_DEVICE = 4
-    WRONG_ANSWER = 5
-    BUILD_TIMEOUT = 6
-    RUN_TIMEOUT = 7
-    UNKNOWN_ERROR = 8
-
-
-_NUMBERS = {
-    ErrorCode.OK: MeasureErrorNo.NO_ERROR,
-    ErrorCode.SCHEDULE: MeasureErrorNo.INSTANTIATION_ERROR,
-    ErrorCode.COMPILE: MeasureErrorNo.COMPILE_HOST,
-    ErrorCode.CRASH: MeasureErrorNo.RUNTIME_DEVICE,
-    ErrorCode.TIMEOUT: MeasureErrorNo.RUN_TIMEOUT,
-    ErrorCode.RUNTIME: MeasureErrorNo.RUNTIME_DEVICE,
-    ErrorCode.WRONG: MeasureErrorNo.WRONG_ANSWER,
-}
 _CODES = {
     MeasureErrorNo.COMPILE_DEVICE: ErrorCode.COMPILE,
     MeasureErrorNo.BUILD_TIMEOUT: ErrorCode.TIMEOUT,
     MeasureErrorNo.UNKNOWN_ERROR: ErrorCode.RUNTIME,
-    **{n: c for c, n in _NUMBERS.items() if c is not ErrorCode.CRASH},
+    **{n: c for c, n in CODES.items() if c is not ErrorCode.CRASH},
 }
 
 
 def error_number(code: ErrorCode) -> MeasureErrorNo:
     """The classic number of an error."""
-    return _NUMBERS[code]
+    return CODES[code]
 
 
 def error_code(number: int) -> ErrorCode:

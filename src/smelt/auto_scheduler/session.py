@@ -1,6 +1,6 @@
 """From tasks of this face to a session of the search engine, and back: it searches nothing itself.
 
-SearchTask ──▶ engine Task(GuidedSpace) ──▶ Session ──▶ Record ──▶ MeasureInput, MeasureResult
+SearchTask ──▶ engine Task(TaskSpace) ──▶ Session ──▶ Record ──▶ MeasureInput, MeasureResult
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 from smelt.ir.errors import CompileError, ScheduleError
 from smelt.pipeline import LOWER
 from smelt.search.database import MemoryDatabase
+from smelt.search.guided import GuidedSpace
 from smelt.search.record import Record, Workload
-from smelt.search.space import Candidate, Pool, Score, SearchSpace
+from smelt.search.space import Candidate, Pool, Score
 from smelt.search.tune import Session, Settings
 from smelt.search.tune import State as Progress
 from smelt.search.tune import Task as EngineTask
@@ -25,9 +26,6 @@ from .cost_model import CostModel, RandomModel, XGBModel
 from .dag import State
 from .log import SOURCE, LogLine, best_line
 from .measure import MeasureInput, MeasureResult
-
-_SCORED = 64
-"""Candidates of a pool that a model of the user's scores: each is scheduled for that."""
 
 
 class Ledger(MemoryDatabase):
@@ -65,7 +63,7 @@ class Ledger(MemoryDatabase):
         return None if found is None else found.record
 
 
-class GuidedSpace(SearchSpace):
+class TaskSpace(GuidedSpace):
     """The rules' space of a task, seen through a cost model of the user's.
 
     began  called when a round of the task begins
@@ -73,10 +71,8 @@ class GuidedSpace(SearchSpace):
 
     def __init__(self, task: Any, model: CostModel, began: Callable[[], None], only: bool) -> None:
         """only: whether nothing but the default comes into question."""
+        super().__init__(task.space(), not isinstance(model, XGBModel))
         self.task, self.model, self.began, self.only = task, model, began, only
-        self.inner = task.space()
-        self.workload, self.target = self.inner.workload, self.inner.target
-        self.machine = self.inner.machine
         self._states: dict[str, State | None] = {}
 
     @property
@@ -84,39 +80,14 @@ class GuidedSpace(SearchSpace):
         """How many candidates there are."""
         return 1 if self.only else self.inner.size
 
-    def default(self) -> Candidate:
-        """What is compiled without tuning."""
-        found: Candidate = self.inner.default()
-        return found
-
-    def find(self, text: str) -> Candidate | None:
-        """The candidate of a text."""
-        found: Candidate | None = self.inner.find(text)
-        return found
-
-    def source(self, candidate: Candidate) -> Any:
-        """What a worker builds."""
-        return self.inner.source(candidate)
-
     def pool(self, rng: np.random.Generator, best: Sequence[Candidate], score: Score) -> Pool:
-        """The engine's; of those that the model scores, some of the cheapest and some others."""
+        """A round begins."""
         self.began()
-        found: Pool = self.inner.pool(rng, best, score)
-        if isinstance(self.model, XGBModel):
-            return found
-        met = {c.text for c in best}
-        order = np.argsort(score(found.prior, found.features), kind="stable")
-        rows = dict.fromkeys(map(int, [*order[: _SCORED // 2 + len(met)],
-                                       *rng.permutation(len(found))[: _SCORED // 2]]))  # fmt: skip
-        drawn = [(n, c) for n in rows if (c := found.candidate(n)).text not in met]
-        kept = [(n, c) for n, c in drawn[:_SCORED] if self._state(c) is not None]
-        scores = self._scores([c for _, c in kept])
-        good = np.flatnonzero(scores > -np.inf)
-        features = found.features[[kept[n][0] for n in good]]
-        return Pool(-scores[good], features, lambda n: kept[int(good[n])][1])
+        return super().pool(rng, best, score)
 
-    def _state(self, c: Candidate) -> State | None:
-        """A candidate's state, for those who look at it; None for one that cannot be applied."""
+    def look(self, candidate: Candidate) -> State | None:
+        """A candidate's state; None for one that cannot be applied."""
+        c = candidate
         if c.text not in self._states:
             try:
                 blind = isinstance(self.model, RandomModel)
@@ -125,12 +96,12 @@ class GuidedSpace(SearchSpace):
                 self._states[c.text] = None
         return self._states[c.text]
 
-    def _scores(self, candidates: Sequence[Candidate]) -> Any:
-        states = [s for c in candidates if (s := self._state(c)) is not None]
-        scores = np.asarray(self.model.predict(self.task, states), float).reshape(-1)
-        if len(scores) != len(states) or np.isnan(scores).any():
+    def scores(self, seen: Sequence[State]) -> Any:
+        """What the model says. Raises CompileError where these are no numbers for them."""
+        scores = np.asarray(self.model.predict(self.task, seen), float).reshape(-1)
+        if len(scores) != len(seen) or np.isnan(scores).any():
             raise CompileError(
-                f"{type(self.model).__name__}.predict gave {len(scores)} scores for {len(states)} "
+                f"{type(self.model).__name__}.predict gave {len(scores)} scores for {len(seen)} "
                 "states; legal: a number for each, the higher the better, -inf for none"
             )
         return scores
@@ -167,7 +138,7 @@ def open_session(
     )  # fmt: skip
     made = []
     for task, weight in zip(tasks, weights, strict=True):
-        make = partial(GuidedSpace, task, plan.model, partial(plan.began, task), plan.only)
+        make = partial(TaskSpace, task, plan.model, partial(plan.began, task), plan.only)
         work = task.compute_dag.flop_ct
         made.append(EngineTask(make, task.name, weight, work, task.cores, SOURCE))
         ledger.tasks[task.engine_key] = task

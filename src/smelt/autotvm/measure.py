@@ -8,42 +8,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from enum import IntEnum
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from smelt.ir.errors import CompileError, Unsupported
 from smelt.search.build import BuildExecutor, BuildFuture, LocalExecutor
-from smelt.search.record import ErrorCode
+from smelt.search.classic_codes import CODES as CODES
+from smelt.search.classic_codes import MeasureErrorNo as MeasureErrorNo
 from smelt.search.runner import Attempt, Outcome, Runner
 from smelt.search.runner import LocalRunner as ProcessRunner
 from smelt.search.timing import Protocol
-
-
-class MeasureErrorNo(IntEnum):
-    """How a measurement ended."""
-
-    NO_ERROR = 0
-    INSTANTIATION_ERROR = 1
-    COMPILE_HOST = 2
-    COMPILE_DEVICE = 3
-    RUNTIME_DEVICE = 4
-    WRONG_ANSWER = 5
-    BUILD_TIMEOUT = 6
-    RUN_TIMEOUT = 7
-    UNKNOWN_ERROR = 8
-
-
-CODES = {
-    ErrorCode.OK: MeasureErrorNo.NO_ERROR,
-    ErrorCode.SCHEDULE: MeasureErrorNo.INSTANTIATION_ERROR,
-    ErrorCode.COMPILE: MeasureErrorNo.COMPILE_HOST,
-    ErrorCode.CRASH: MeasureErrorNo.RUNTIME_DEVICE,
-    ErrorCode.TIMEOUT: MeasureErrorNo.RUN_TIMEOUT,
-    ErrorCode.RUNTIME: MeasureErrorNo.RUNTIME_DEVICE,
-    ErrorCode.WRONG: MeasureErrorNo.WRONG_ANSWER,
-}
-"""The engine's codes as classic ones."""
 
 
 class MeasureInput(NamedTuple):

@@ -1,6 +1,6 @@
 """From tasks of this face to a session of the search engine, and back: it searches nothing itself.
 
-TuneContext ──▶ engine Task(GuidedSpace) ──▶ Session ──▶ Record ──▶ callbacks ──▶ Database
+TuneContext ──▶ engine Task(TaskSpace) ──▶ Session ──▶ Record ──▶ callbacks ──▶ Database
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import numpy as np
 from smelt.ir.errors import CompileError, SmeltError
 from smelt.search import runner as engine_runner
 from smelt.search.database import MemoryDatabase
+from smelt.search.guided import GuidedSpace
 from smelt.search.record import ErrorCode, Record
 from smelt.search.record import Workload as Program
-from smelt.search.space import Candidate, Pool, Score, SearchSpace
+from smelt.search.space import Candidate, SearchSpace
 from smelt.search.timing import Protocol, Timed
 from smelt.search.tune import TUNING, Session, Task
 from smelt.tir.schedule import Schedule
@@ -28,9 +29,6 @@ from .database import MeasureCandidate, StoredDatabase, TuningRecord
 from .runner import Runner, RunnerInput
 from .tune_context import TuneContext
 from .utils import median_of, remove_build_dir
-
-_SCORED = 64
-"""Candidates of a pool that a model of the user's scores: each is scheduled for that."""
 
 
 class Measured(MeasureCandidate):
@@ -63,32 +61,15 @@ class Proposed(MeasureCandidate):
         return self.context.schedule_of(self.space, self.candidate)
 
 
-class GuidedSpace(SearchSpace):
+class TaskSpace(GuidedSpace):
     """A task's space, seen through a cost model."""
 
     def __init__(self, context: TuneContext, model: CostModel) -> None:
         """Raises CompileError where there is nothing to choose."""
-        self.context, self.model, self.inner = context, model, context.space()
-        self.workload, self.target = context.workload.program, self.inner.target
-        self.machine = self.inner.machine
+        super().__init__(context.space(), not isinstance(model, XGBModel))
+        self.context, self.model = context, model
+        self.workload = context.workload.program
         self._proposed: dict[str, Proposed | None] = {}
-
-    @property
-    def size(self) -> float:
-        """How many candidates there are."""
-        return self.inner.size
-
-    def default(self) -> Candidate:
-        """What is compiled without tuning."""
-        return self.inner.default()
-
-    def find(self, text: str) -> Candidate | None:
-        """The candidate of a text."""
-        return self.inner.find(text)
-
-    def source(self, candidate: Candidate) -> Any:
-        """What a worker builds."""
-        return self.inner.source(candidate)
 
     def trace(self, text: str) -> str:
         """A candidate's schedule as text; "": it has none."""
@@ -97,24 +78,9 @@ class GuidedSpace(SearchSpace):
             return ""
         return str(self.context.schedule_of(self.inner, found).trace.simplified())
 
-    def pool(self, rng: np.random.Generator, best: Sequence[Candidate], score: Score) -> Pool:
-        """The inner one's; of those that the model scores, some of the cheapest and some others."""
-        found = self.inner.pool(rng, best, score)
-        if isinstance(self.model, XGBModel):
-            return found
-        met = {c.text for c in best}
-        order = np.argsort(score(found.prior, found.features), kind="stable")
-        rows = dict.fromkeys(map(int, [*order[: _SCORED // 2 + len(met)],
-                                       *rng.permutation(len(found))[: _SCORED // 2]]))  # fmt: skip
-        drawn = [(n, c) for n in rows if (c := found.candidate(n)).text not in met]
-        kept = [(n, c, p) for n, c in drawn[:_SCORED] if (p := self._look(c)) is not None]
-        scores = scores_of(self.model, self.context, [p for _, _, p in kept])
-        good = np.flatnonzero(scores > -np.inf)
-        features = found.features[[kept[n][0] for n in good]]
-        return Pool(-scores[good], features, lambda n: kept[int(good[n])][1])
-
-    def _look(self, c: Candidate) -> Proposed | None:
+    def look(self, candidate: Candidate) -> Proposed | None:
         """A candidate for those who look at it; None for one that cannot be applied."""
+        c = candidate
         if c.text not in self._proposed:
             made: Proposed | None = Proposed(self.context, self.inner, c)
             try:
@@ -124,6 +90,10 @@ class GuidedSpace(SearchSpace):
                 made = None
             self._proposed[c.text] = made
         return self._proposed[c.text]
+
+    def scores(self, seen: Sequence[Proposed]) -> Any:
+        """What the model says."""
+        return scores_of(self.model, self.context, seen)
 
 
 class Ledger(MemoryDatabase):
@@ -144,7 +114,7 @@ class Ledger(MemoryDatabase):
         for r in records:
             space = task.space
             bare = not r.trace and not r.error and not r.body
-            assert isinstance(space, GuidedSpace)
+            assert isinstance(space, TaskSpace)
             made = replace(r, trace=space.trace(r.decision)) if bare else r
             super().put(workload, [made])
             self.told(context, TuningRecord.of(made, context.workload))
@@ -165,7 +135,7 @@ class FaceSession(Session):
         return min(waiting, key=lambda t: t.batches) if waiting else None
 
     def _protocol(self, t: Task) -> Protocol:
-        if isinstance(self.runner, FaceRunner) and isinstance(t.space, GuidedSpace):
+        if isinstance(self.runner, FaceRunner) and isinstance(t.space, TaskSpace):
             self.runner.space = t.space
         return super()._protocol(t)
 
@@ -182,7 +152,7 @@ class FaceRunner(engine_runner.Runner):
     def __init__(self, builder: Builder, runner: Runner, remove: bool) -> None:
         """What builds, and what runs."""
         self.builder, self.runner, self.remove = builder, runner, remove
-        self.space: GuidedSpace | None = None
+        self.space: TaskSpace | None = None
         self._references: dict[str, float] = {}
 
     def run(

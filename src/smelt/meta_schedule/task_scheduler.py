@@ -20,7 +20,7 @@ from .database import Database, TuningRecord
 from .measure_callback import MeasureCallback, RemoveBuildArtifact, UpdateCostModel
 from .profiler import timed
 from .runner import RPCRunner, RunnerResult
-from .session import FaceSession, GuidedSpace, Ledger, Measured, own_runner
+from .session import FaceSession, Ledger, Measured, TaskSpace, own_runner
 from .tune_context import TuneContext
 from .utils import SOURCE, chosen, of_kinds
 
@@ -84,7 +84,7 @@ class TaskScheduler:
         ledger.told = self._told
         made = []
         for task, weight in zip(tasks, task_weights, strict=True):
-            engine = Task(partial(GuidedSpace, task, model), task.task_name, float(weight),
+            engine = Task(partial(TaskSpace, task, model), task.task_name, float(weight),
                           task.work, task.cores, SOURCE)  # fmt: skip
             ledger.tasks[task.key] = task, engine
             made.append(engine)
