@@ -49,7 +49,7 @@ fuzz: $(VENV)/.test          ## 10,000 random models, 20,000 programs, 10,000 wr
 
 try: $(VENV)/.venv           ## Run the documents' commands as written, in a fresh environment
 	rm -rf build/fresh && $(PYTHON) -m venv build/fresh
-	build/fresh/bin/python -m pip install --quiet . onnxruntime torch==2.13.0 onnxscript
+	build/fresh/bin/python -m pip install --quiet ".[tune]" onnxruntime torch==2.13.0 onnxscript
 	build/fresh/bin/python scripts/try_documents.py > /dev/null
 
 setup-edge: $(VENV)/.test    ## Install emulators and zig, for the tests of other processors
