@@ -109,17 +109,17 @@ EXAMPLES = {
         smelt quantize model.onnx --data samples.npz --max-drop 0.5 --page report.html -o int8.onnx
         smelt quantize model.onnx --activations float32 --weights int4 -o model.int4.onnx""",
     "tune": """\
-        smelt tune model.onnx --minutes 2
+        smelt tune model.onnx --minutes 0.2
         smelt tune model.onnx --kernel fused_matmul_add --trials 100 --page report.html""",
     "why": """\
         smelt why model.onnx
         smelt why model.onnx fused_matmul_add --measure --threads 1""",
     "records": """\
-        smelt records tuning.db list
-        smelt records tuning.db best --workload fused_conv2d --json
-        smelt records tuning.db export records.jsonl
-        smelt records postgresql://me@server/tuning merge tuning.db
-        smelt records tuning.db prune --keep 100""",
+        smelt records model.smelt.db list
+        smelt records model.smelt.db best --unconfirmed --json
+        smelt records model.smelt.db export records.jsonl
+        smelt records other.db merge model.smelt.db
+        smelt records model.smelt.db prune --keep 100""",
     "targets": """\
         smelt targets
         smelt targets --measure --json""",
