@@ -55,7 +55,7 @@ BUILD = "smelt.artifact.kernel:build_kernel"
 
 
 @runtime_checkable
-class Tunings(Protocol):
+class TunedSchedules(Protocol):
     """Where tuned schedules come from."""
 
     def tuned(self, spec: KernelSpec) -> Tuned | None:
@@ -124,9 +124,10 @@ def kernel_specs(plan: GraphPlan, target: Target, options: Options) -> list[Kern
     """One spec a launch; None for those that are not smelt's to compile."""
     made: dict[Any, Prepared] = {}
     own = [None if x.external else spec_of(x, target, options, made) for x in plan.launches]
-    if not isinstance(options.database, Tunings):
+    if not isinstance(options.database, TunedSchedules):
         return own
-    found = {s.symbol: options.database.tuned(s) for s in own if s is not None}
+    unique = {s.symbol: s for s in own if s is not None}
+    found = {symbol: options.database.tuned(s) for symbol, s in unique.items()}
     return [s if s is None else s.with_schedule(found[s.symbol]) for s in own]
 
 

@@ -12,7 +12,7 @@ from smelt.ir.errors import SmeltError
 from smelt.pipeline import build
 from smelt.target import Target
 
-from .utils import chosen
+from .utils import chosen, workers_of
 
 
 @dataclass
@@ -92,3 +92,9 @@ class LocalBuilder(Builder):
             return BuilderResult(self.f_export(self.f_build(given.mod, given.target, given.params)))
         except (SmeltError, OSError) as e:
             return BuilderResult(None, "\n".join(str(e).splitlines()[:4]))
+
+
+def builder_on(num_tuning_cores: str | int, builder: Any) -> Any:
+    """A builder on so many processors, where one of the engine's is asked for."""
+    workers = workers_of(num_tuning_cores)
+    return LocalBuilder(max_workers=workers) if workers and builder == "local" else builder

@@ -19,14 +19,13 @@ from smelt.target import Target
 from smelt.transform import PassContext
 from smelt.tuning import extract_tasks as engine_tasks
 
-from .builder import LocalBuilder
+from .builder import builder_on
 from .cost_model import CostModel
 from .database import Database
 from .extracted_task import ExtractedTask, extracted, extracted_tasks_to_tune_contexts
 from .task_scheduler import TaskScheduler
 from .tune import tune_tasks
 from .tune_config import TuneConfig, settled
-from .utils import workers_of
 
 __all__ = ["compile_relay", "extract_tasks", "extracted_tasks_to_tune_contexts",
            "is_meta_schedule_enabled", "tune_relay", "tune_tvm"]  # fmt: skip
@@ -104,16 +103,14 @@ def tune_relay(
     found = extract_tasks(mod, target, params, opt_level=opt_level, disabled_pass=disabled_pass)
     how = settled("tune_relay", config, len(found), max_trials_global, max_trials_per_task,
                   num_trials_per_iter, task_scheduler, strategy)  # fmt: skip
-    workers = workers_of(num_tuning_cores)
-    if workers is not None and builder == "local":
-        builder = LocalBuilder(max_workers=workers)
     tasks, weights = extracted_tasks_to_tune_contexts(found, work_dir, space, how.strategy,
                                                       seed=seed)  # fmt: skip
     made = tune_tasks(
         tasks=tasks, task_weights=weights, work_dir=work_dir,
         max_trials_global=how.max_trials_global or 0,
         max_trials_per_task=how.max_trials_per_task, num_trials_per_iter=how.num_trials_per_iter,
-        builder=builder, runner=runner, database=database, cost_model=cost_model,
+        builder=builder_on(num_tuning_cores, builder), runner=runner, database=database,
+        cost_model=cost_model,
         measure_callbacks=measure_callbacks, task_scheduler=how.task_scheduler,
     )  # fmt: skip
     if config is None:

@@ -10,14 +10,14 @@ from smelt.ir.module import IRModule
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule
 
-from .builder import LocalBuilder
+from .builder import builder_on
 from .cost_model import CostModel
 from .database import Database
 from .task_scheduler import TaskScheduler
 from .tune import tune_tasks
 from .tune_config import TuneConfig, settled
 from .tune_context import TuneContext
-from .utils import functions_of, resolved, workers_of
+from .utils import functions_of, resolved
 
 
 def tune_tir(
@@ -60,14 +60,12 @@ def tune_tir(
         for n, f in names.items()
     ]  # fmt: skip
     unique = {c.key: c for c in made}
-    workers = workers_of(num_tuning_cores)
-    if workers is not None and builder == "local":
-        builder = LocalBuilder(max_workers=workers)
     return tune_tasks(
         tasks=list(unique.values()), task_weights=[1.0 for _ in unique], work_dir=work_dir,
         max_trials_global=how.max_trials_global or 0,
         max_trials_per_task=how.max_trials_per_task, num_trials_per_iter=how.num_trials_per_iter,
-        builder=builder, runner=runner, database=database, cost_model=cost_model,
+        builder=builder_on(num_tuning_cores, builder), runner=runner, database=database,
+        cost_model=cost_model,
         measure_callbacks=measure_callbacks, task_scheduler=how.task_scheduler,
     )  # fmt: skip
 

@@ -150,7 +150,7 @@ def applied(
         raise CompileError(f"the program's rules have no such parts: {point}")
     sch = found.schedule.copy()
     for part, (name, decision) in zip(found.parts, point.parts, strict=True):
-        every = part.scored if any(k.name == name for k, _ in part.scored) else part.searched()
+        every = part.scored if any(k.name == name for k, _ in part.scored) else part.searched
         space = next((s.space for k, s in every if k.name == name), None)
         if space is None:
             raise CompileError(f"the sketch {name} does not fit {', '.join(part.site.blocks)}")

@@ -125,7 +125,7 @@ class _Part:
 
     def __init__(self, part: Part, machine: Machine) -> None:
         own = [(k, s) for k, s in part.scored if len(s.order)]
-        self.scored, self.own = [*own, *part.searched()], len(own)
+        self.scored, self.own = [*own, *part.searched], len(own)
         self.machine = machine
         self.seconds = np.concatenate([s.seconds[s.order] for _, s in self.scored])
         self._starts = np.cumsum([0, *[len(s.order) for _, s in self.scored]])

@@ -115,6 +115,7 @@ class Part:
         found = [s.choice(sketch) for sketch, s in self.scored if len(s.order)]
         return sorted(found, key=lambda c: (c.seconds, c.sketch.name))
 
+    @cached_property
     def searched(self) -> list[tuple[Sketch, Scored]]:
         """Further sketches that fit, where none does that was made for such blocks."""
         if any(isinstance(k, Contraction | Rows | Tiles | Blocks | Bands) for k, _ in self.scored):
