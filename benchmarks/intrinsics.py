@@ -14,9 +14,9 @@ import numpy as np
 import smelt
 from benchmarks.report import Results, table, write
 from smelt import te
+from smelt.choices import default_schedule
 from smelt.codegen.llvm import cpu_features, resolve
 from smelt.ir.options import Options
-from smelt.pipeline import default_schedule
 from smelt.target import Target
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule

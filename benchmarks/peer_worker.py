@@ -6,6 +6,7 @@ answered by the milliseconds of single calls.
 """
 
 import importlib
+import os
 import shutil
 import sys
 import time
@@ -24,14 +25,16 @@ Loaded = tuple[Callable[[], Any], Callable[[], list[Any]]]
 
 
 def smelt(model: str, feeds: Arrays, threads: int, sizes: Mapping[str, Any]) -> Loaded:
-    """A bound call; `sizes` names the symbolic sizes among the extents: see `Size`."""
+    """A bound call; `sizes` names the symbolic sizes among the extents: see `Size`, and maybe a
+    database of tuned schedules."""
     package = importlib.import_module("smelt")
     made = {name: package.Size(name, **rest) for name, rest in sizes.get("sizes", {}).items()}
     shapes = {
         name: [made.get(extent, extent) for extent in shape]
         for name, shape in sizes.get("shapes", {}).items()
     }
-    exe = package.compile(model, shapes=shapes or None, options=package.Options(threads=threads))
+    options = package.Options(threads=threads, database=sizes.get("database"))
+    exe = package.compile(model, shapes=shapes or None, options=options)
     call = exe.bind([feeds[tensor.name] for tensor in exe.inputs])
 
     def results() -> list[Any]:
@@ -95,7 +98,25 @@ def litert(model: str, feeds: Arrays, threads: int, _: Any) -> Loaded:
     return interpreter.invoke, results
 
 
-RUNTIMES = {"smelt": smelt, "onnxruntime": onnxruntime, "openvino": openvino, "litert": litert}
+def tvm(_: str, feeds: Arrays, threads: int, sizes: Mapping[str, Any]) -> Loaded:
+    """The library that `benchmarks.tvm_tuner` has made of the model."""
+    os.environ["TVM_NUM_THREADS"] = str(threads)
+    package, relax = importlib.import_module("tvm"), importlib.import_module("tvm.relax")
+    library = package.runtime.load_module(sizes["library"])
+    machine = relax.VirtualMachine(library, package.cpu())
+    machine.set_input("main", *[package.runtime.tensor(value) for value in feeds.values()])
+
+    def results() -> list[Any]:
+        machine.invoke_stateful("main")
+        found = machine.get_outputs("main")
+        return [one.numpy() for one in ([found] if hasattr(found, "numpy") else found)]
+
+    return lambda: machine.invoke_stateful("main"), results
+
+
+RUNTIMES = {
+    "smelt": smelt, "onnxruntime": onnxruntime, "openvino": openvino, "litert": litert, "tvm": tvm,
+}  # fmt: skip
 
 
 def convert(model: str, inputs: str, result: str) -> None:

@@ -33,6 +33,16 @@ PACKAGES = {
         *("onnx2tf", "tensorflow-cpu", "tf_keras", "onnxruntime", "onnx_graphsurgeon", "sng4onnx"),
         *("psutil", "ai-edge-litert", "flatbuffers"),
     ),
+    "tvm": (
+        "apache-tvm==0.27.*",
+        "apache-tvm-ffi==0.1.14.post0",
+        "onnx",
+        "xgboost",
+        "psutil",
+        "scipy",
+        "tornado",
+        "cloudpickle",
+    ),
 }
 CONVERTED = 150 << 20  # bytes of a model that is converted
 ENVIRONMENTS = ROOT / "build" / "peers"

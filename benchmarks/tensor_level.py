@@ -11,7 +11,7 @@ from collections.abc import Callable
 from benchmarks.report import Results, table, write
 from benchmarks.schedule_speed import HARDWARE, conv
 from smelt import te
-from smelt.pipeline import default_schedule
+from smelt.choices import default_schedule
 from smelt.pipeline import lower_program as lower
 from smelt.practice import schedules
 from smelt.practice.comparison import compare

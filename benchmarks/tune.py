@@ -5,6 +5,7 @@
     search    measurements until a search is near the best of a space that was measured whole
     learned   how well the order of candidates is predicted, of kernels that were never seen
     models    what tuning makes of models, in one minute and in five
+    tvm       the same beside apache-tvm, 17 minutes for each
     formulas  the same for programs by themselves, against their loops as written
     killed    whether records survive a session that is killed
 
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
-from benchmarks import models, tune_formulas, tune_killed, tune_models, tune_tables
+from benchmarks import models, tune_formulas, tune_killed, tune_models, tune_peer, tune_tables
 from benchmarks.options import arguments, report
 from benchmarks.regret import CLASSES
 from benchmarks.report import Results, table
@@ -230,6 +231,7 @@ PARTS: dict[str, tuple[str, Callable[[Sequence[Results]], str]]] = {
     "search": ("Measurements until near the best", tune_tables.search_text),
     "learned": ("Predictions for kernels never seen", tune_tables.learned_text),
     "models": ("Models", tune_models.section),
+    "tvm": ("Beside another tuner", tune_peer.section),
     "formulas": ("Programs by themselves", tune_formulas.section),
     "killed": ("Sessions that are killed", tune_killed.section),
 }
@@ -251,6 +253,9 @@ def measure(
         "learned": lambda: tune_tables.learned_rows(tables, quick),
         "models": lambda: tune_models.measure(
             folder or models.zoo(names=tune_models.names(quick)), threads, known, quick
+        ),
+        "tvm": lambda: tune_peer.measure(
+            folder or models.zoo(names=[tune_peer.MODEL]), threads, quick
         ),
         "formulas": lambda: tune_formulas.measure(threads, quick),
         "killed": lambda: tune_killed.measure(quick),

@@ -20,12 +20,13 @@ from benchmarks.report import Results, table
 from benchmarks.zoo import NOISY
 from smelt import te
 from smelt.artifact.arithmetic import flops
+from smelt.choices import default_schedule
 from smelt.cli.results import largest_error
 from smelt.codegen.llvm import resolve
 from smelt.codegen.peak import Peak
 from smelt.ir.errors import CompileError
 from smelt.lowering.lower import for_target
-from smelt.pipeline import LOWER, build, default_schedule
+from smelt.pipeline import LOWER, build
 from smelt.rules.cpu.analysis import guess
 from smelt.search.database import MemoryDatabase
 from smelt.search.space import ProgramSpec, RuleSpace

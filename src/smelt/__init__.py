@@ -41,7 +41,7 @@ _NAMES = {
     "Results": "smelt.runtime",
     "build": "smelt.pipeline",
     "lower": "smelt.pipeline",
-    "default_schedule": "smelt.pipeline",
+    "default_schedule": "smelt.choices",
     "optimize": "smelt.pipeline",
     "to_onnx": "smelt.frontend.convert",
     "show": "smelt.display",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,12 +12,17 @@ from smelt.codegen.llvm import is_native, resolve
 from smelt.ir.errors import CompileError
 from smelt.ir.options import Options
 from smelt.ir.sizes import Extent
-from smelt.pipeline import as_target, lower_program
+from smelt.pipeline import as_target, checked_context, lower_program
 from smelt.rules.cpu import Part, Plan
+from smelt.rules.cpu import apply as apply_rules
+from smelt.rules.cpu import plan as plan_rules
 from smelt.rules.sketch import Choice
+from smelt.search.lookup import known_schedule
+from smelt.search.space import ProgramSpec
 from smelt.stages import kernels_of
-from smelt.target import Target
+from smelt.target import Target, machine_of
 from smelt.tir.nodes import PrimFunc
+from smelt.tir.schedule import Schedule
 
 _SECONDS = 0.05
 """How long a candidate is timed."""
@@ -140,6 +145,29 @@ def why(
     if progress is not None:
         progress("kernels", len(specs), len(specs))
     return found
+
+
+def default_schedule(
+    func: PrimFunc,
+    target: str | Target | None = None,
+    *,
+    constants: Collection[str] = (),
+    options: Options | None = None,
+) -> Schedule:
+    """The schedule that a tensor program gets: of the options' database, where that has a winner,
+    else that of the rules. Its trace can be printed and edited.
+
+    constants  names of parameters that are known at compile time, so that they may be laid out anew
+
+    Raises CompileError for a schedule of the database that does not fit the program (any more).
+    """
+    resolved = resolve(as_target(target))
+    context = checked_context("smelt.default_schedule", options)
+    cores = context.options.cores
+    known = tuple([b.name in constants for b in func.buffers])
+    if found := known_schedule(context, ProgramSpec(func, resolved, cores, known)):
+        return found
+    return apply_rules(plan_rules(func, machine_of(resolved, cores), frozenset(constants))).schedule
 
 
 def _algorithm(plan: Plan, spec: KernelSpec | None) -> Candidate:

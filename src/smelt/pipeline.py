@@ -71,15 +71,14 @@ from smelt.relax.transform.normal_form import inline_functions
 from smelt.relax.transform.tell_sizes import tell_sizes
 from smelt.relax.transform.unify_sizes import unify_sizes
 from smelt.relax.verify import verify as verify_graph
-from smelt.rules.cpu import apply as apply_rules
-from smelt.rules.cpu import plan as plan_rules
 from smelt.runtime.executable import Argument, Executable
 from smelt.runtime.program import Module
 from smelt.runtime.signature import TensorInfo, known_shape
 from smelt.runtime.state import owning
 from smelt.runtime.vm import VMExecutable
-from smelt.search.lookup import with_tunings
-from smelt.target import Target, machine_of
+from smelt.search.lookup import known_schedule, with_tunings
+from smelt.search.space import ProgramSpec
+from smelt.target import Target
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule
 from smelt.topi.registry import Op
@@ -328,23 +327,24 @@ def _whole(
     """
 
     start = time.perf_counter()
-    mod, declared = _fused(imported, context, progress, sizes)
+    mod, declared = fuse(imported, context, progress, sizes)
     made = assemble(mod, target, context, progress, declared=declared, text=text)
     cpu, seconds = target.attrs.get("mcpu", "any"), time.perf_counter() - start
     log.info("%s: compiled for %s in %.2f s", made.metadata["name"], cpu, seconds)
     return made
 
 
-def _fused(
+def fuse(
     imported: IRModule,
     context: PassContext,
     progress: Progress | None,
     sizes: Mapping[str, Size] | None,
     pure: bool = False,
 ) -> tuple[IRModule, Declared]:
-    """A module after GRAPH, and what is known of its sizes.
+    """A module after GRAPH, and what is known of its sizes, with graphs for likely ones.
 
-    sizes  as of `_whole`; pure: as of `updates_of`
+    sizes  what its user declared of its sizes; None: nothing may be, they may be 0
+    pure   as of `updates_of`
     """
 
     def passes(mod: IRModule) -> IRModule:
@@ -392,7 +392,7 @@ def compile_program(
     segments: list[Straight] = []
 
     def straight(one: IRModule) -> None:
-        fused, declared = _fused(one, context, progress, None, pure=True)
+        fused, declared = fuse(one, context, progress, None, pure=True)
         segments.append(_straight(fused, target, context, progress, declared=declared))
 
     if not mod.attrs.get("typed"):  # importers may say all types themselves
@@ -444,7 +444,8 @@ def build(
 
     inputs, args, name  as for `lower`
     target_host         the same as `target`, or None: the host is the target
-    options             None: those of the PassContext around the call
+    options             None: those of the PassContext around the call; programs without a schedule
+                        that the database has a winner for are scheduled by it
     keywords            options one by one: threads=1
     """
     context = checked_context("smelt.build", options, values=keywords)
@@ -455,23 +456,10 @@ def build(
             f"target_host is {target_host}, but host and target are one machine here"
         )
     functions = tensor_functions(inputs, args, name)
+    for n, f in functions.items():
+        if found := known_schedule(context, ProgramSpec(f, resolved, context.options.cores)):
+            functions[n] = found.func
     return build_program(functions, resolved, lowering_steps(context, LOWER), context)
-
-
-def default_schedule(
-    func: PrimFunc,
-    target: str | Target | None = None,
-    *,
-    constants: Collection[str] = (),
-    options: Options | None = None,
-) -> Schedule:
-    """The schedule that the rules give a tensor program; its trace can be printed and edited.
-
-    constants  names of parameters that are known at compile time, so that they may be laid out anew
-    """
-    resolved = resolve(as_target(target))
-    machine = machine_of(resolved, (options or Options()).cores)
-    return apply_rules(plan_rules(func, machine, frozenset(constants))).schedule
 
 
 def tensor_functions(

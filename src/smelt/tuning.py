@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from statistics import median
 from typing import Any
 
+import numpy as np
+
 from smelt.artifact.arithmetic import flops
-from smelt.artifact.graph import plan_graph
+from smelt.artifact.graph import GraphPlan, plan_graph
 from smelt.artifact.kernel import KernelSpec, plain_program
 from smelt.artifact.model import kernel_specs
 from smelt.codegen.llvm import is_native, resolve
 from smelt.frontend.source import import_model
 from smelt.ir.errors import CompileError
+from smelt.ir.module import IRModule
 from smelt.ir.options import Options
-from smelt.ir.sizes import Extent
-from smelt.pipeline import LOWER, as_target, checked_context, run_graph
+from smelt.ir.sizes import Extent, plain_shapes
+from smelt.pipeline import LOWER, as_target, checked_context, compile, fuse
+from smelt.relax.updates import Kept, declare_states
 from smelt.rules.cpu.analysis import guess
+from smelt.runtime.executable import Executable
+from smelt.runtime.report import ProfileReport
+from smelt.runtime.typical import likely_sizes, random_arrays, typical_sizes
 from smelt.search.build import BuildExecutor
-from smelt.search.database import Database
+from smelt.search.database import Database, MemoryDatabase
 from smelt.search.runner import Runner
 from smelt.search.space import RuleSpace
 from smelt.search.stores import open_database
@@ -34,27 +43,52 @@ def extract_tasks(
     target: str | Target | None = None,
     *,
     shapes: Mapping[str, Sequence[Extent]] | None = None,
+    state: Mapping[str, Kept] | None = None,
     options: Options | None = None,
 ) -> list[Task]:
     """The kernels of a model as tasks: equal ones are one, weighted by how often they are called.
 
-    The arguments are those of `compile`. Kernels with the user's own schedule rules are left out.
-    Raises what `compile` does.
+    Sizes that are likely make tasks of their own, named after them. The arguments are those of
+    `compile`. Kernels with the user's own schedule rules are left out. Raises what `compile` does.
     """
     context = checked_context("smelt.tune", options)
     resolved = resolve(as_target(target))
-    plan = plan_graph(run_graph(import_model(model, shapes), context))
-    plain = replace(context.options, database=None)
-    own = [s for s in kernel_specs(plan, resolved, plain) if s is not None]
-    calls = Counter([s.symbol for s in own])
+    plain, sizes = plain_shapes(shapes)
+    imported = declare_states(import_model(model, plain), state)
+    mod, declared = fuse(imported, context, None, sizes)
+    graphs = {"": mod, **{_named(v.texts): v.mod for v in declared.variants}}
+    found: dict[str, Task] = {}
+    for sizes_text, graph in graphs.items():
+        for symbol, task in _tasks(graph, resolved, context.options, sizes_text).items():
+            found.setdefault(symbol, task)
+    return [*found.values()]
+
+
+def _named(sizes: Mapping[str, int | str]) -> str:
+    return f" ({', '.join([f'{n}={v}' for n, v in sizes.items()])})"
+
+
+def _tasks(mod: IRModule, target: Target, options: Options, suffix: str) -> dict[str, Task]:
+    """The kernels of a graph after GRAPH by symbol; suffix: of their names."""
+    plan = plan_graph(mod)
+    own = [s for s in kernel_specs(plan, target, replace(options, database=None)) if s is not None]
+    calls, cold = Counter([s.symbol for s in own]), _constant_bytes(plan)
     unique = {s.symbol: s for s in own if s.prepared is None}
-    return [_task(s, calls[symbol]) for symbol, s in unique.items()]
+    return {k: _task(s, calls[k], cold, suffix) for k, s in unique.items()}
 
 
-def _task(spec: KernelSpec, calls: int) -> Task:
-    name = str(spec.group.attrs.get("name", spec.symbol))
+def _constant_bytes(plan: GraphPlan) -> int:
+    """What a run reads of constants."""
+    places = [x for launch in plan.launches for x in launch.inputs]
+    constants = {id(x.storage): x.storage for x in places if x.storage.kind == "constant"}
+    return sum([guess(s.bytes) for s in constants.values()])
+
+
+def _task(spec: KernelSpec, calls: int, cold: int, suffix: str) -> Task:
+    name = str(spec.group.attrs.get("name", spec.symbol)) + suffix
     work = float(guess(flops(plain_program(spec)))) + sum([_elements(v) for v in spec.inputs])
-    return Task(partial(RuleSpace, spec, name), name, float(calls), work, spec.cores)
+    space = partial(RuleSpace, spec, name)
+    return Task(space, name, float(calls), work, spec.cores, cold=cold)
 
 
 def _elements(view: Any) -> float:
@@ -72,6 +106,7 @@ def tune(
     trials: int | None = None,
     minutes: float | None = None,
     shapes: Mapping[str, Sequence[Extent]] | None = None,
+    state: Mapping[str, Kept] | None = None,
     options: Options | None = None,
     settings: Settings | None = None,
     kernel: str | None = None,
@@ -82,7 +117,7 @@ def tune(
     """Look for faster schedules of a model's kernels by measuring, and keep them in a database:
     `smelt.compile(model, database=...)` uses them. What was found earlier is not measured again.
 
-    model, target, shapes, options  as for `compile`
+    model, target, shapes, state, options  as for `compile`
     trials, minutes  when to stop, at the latest; without either, after five minutes
     settings  more of how to tune; trials and minutes come in
     kernel    the name of the only one to tune
@@ -103,14 +138,86 @@ def tune(
         seconds = 300.0
     given = settings or Settings(trials, seconds)
     given = replace(given, trials=trials or given.trials, seconds=seconds or given.seconds)
-    tasks = extract_tasks(model, resolved, shapes=shapes, options=options)
+    if given.seconds is not None and runner is None:  # what is left is for the model as a whole
+        given = replace(given, seconds=max(0.85 * given.seconds, given.seconds - _LEFT))
+    tasks = extract_tasks(model, resolved, shapes=shapes, state=state, options=options)
     if kernel is not None:
         tasks = named([kernel], tasks)
-    session = Session(tasks, open_database(database), given, LOWER, runner, executor)
-    for state in session.run():
+    kept = open_database(database)
+    session = Session(tasks, kept, given, LOWER, runner, executor)
+    for so_far in session.run():
         if progress is not None:
-            progress(state)
+            progress(so_far)
+    if runner is None:
+
+        def compiled(found: Database) -> Executable:
+            made = replace(options or Options(), database=found)
+            return compile(model, target, shapes=shapes, state=state, options=made)
+
+        refute_slow(session, compiled)
+        if progress is not None:
+            progress(session.state)
     return session.state
+
+
+_LEFT = 20.0
+"""Seconds of a long session in which winners are looked at in the model."""
+_TURNS, _SECONDS = 15, 4.0
+"""Runs of both models, in turns; seconds after which there are no more, but for five."""
+_WORTH = 0.99
+
+
+def refute_slow(session: Session, compiled: Callable[[Database], Executable]) -> None:
+    """Take winners back that are no faster where they are used: in the model other kernels have
+    left other pieces of their operands in other caches. If it is no faster as a whole, all of them.
+
+    compiled  the model with the schedules of a database
+    """
+    state, default = session.state, compiled(MemoryDatabase())
+    sizes = [s for s in likely_sizes(default) if not typical_sizes(default, s)]
+    told = [i.kind == "tensor" and i.dtype not in ("", "string") for i in default.inputs]
+    if not sizes or not all(told):
+        state.message += "; not looked at in the model, whose inputs have no sizes"
+        return
+    while won := {t.name: t for t in state.tasks if t.winner is not None}:
+        tuned = compiled(session.database)
+        ratios: dict[str, float] = {}
+        runs = np.zeros(2)
+        for known in sizes:
+            found, both = compared(default, tuned, known)
+            suffix = _named(known) if known else ""
+            ratios |= {name + suffix: ratio for name, ratio in found.items()}
+            runs += both
+        state.model = float(runs[0]), float(runs[1])
+        slow = {n: t for n, t in won.items() if ratios.get(n, 0.0) > _WORTH}
+        if not slow and runs[1] > _WORTH * runs[0]:
+            slow = won
+        if not slow:
+            return
+        for n, t in slow.items():
+            session.refute(t, ratios.get(n, 1.0))
+    state.model = None
+
+
+def compared(
+    default: Executable, tuned: Executable, sizes: Mapping[str, int]
+) -> tuple[dict[str, float], tuple[float, float]]:
+    """Two models in turns: by kernel the tuned one's time over the other's, seconds of both."""
+    inputs = random_arrays(default.inputs, sizes)
+    end = time.monotonic() + _SECONDS
+    reports: list[list[ProfileReport]] = []
+    while len(reports) < _TURNS and (len(reports) < 5 or time.monotonic() < end):
+        reports.append([exe.profile(*inputs, repeat=2) for exe in (default, tuned)])
+    pairs = [
+        ({k.name: k.milliseconds for k in a.kernels}, {k.name: k.milliseconds for k in b.kernels})
+        for a, b in reports
+    ]
+    ratios = {
+        name: median([b[name] / max(a[name], 1e-9) for a, b in pairs])
+        for name in {*pairs[0][0]} & {*pairs[0][1]}
+    }
+    totals = [median([r[n].total for r in reports]) / 1e3 for n in (0, 1)]
+    return ratios, (totals[0], totals[1])
 
 
 def named(names: Sequence[str], tasks: Sequence[Task]) -> list[Task]:

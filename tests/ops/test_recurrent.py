@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from smelt import te, topi
+from smelt.choices import default_schedule
 from smelt.ir.errors import TypeMismatch
-from smelt.pipeline import default_schedule
 from smelt.tir.printer import script
 from smelt.topi.recurrent import ACTIVATIONS
 

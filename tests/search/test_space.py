@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from smelt.choices import default_schedule
 from smelt.ir.errors import CompileError
-from smelt.pipeline import LOWER, default_schedule, lower_program
+from smelt.pipeline import LOWER, lower_program
 from smelt.rules.sketch import Decision, Domain
 from smelt.search.build import BuildJob, applied, build_candidate
 from smelt.search.genes import DomainSpace, TraceSpace

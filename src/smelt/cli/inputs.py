@@ -3,7 +3,6 @@
 import math
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,13 +15,10 @@ from smelt.runtime.errors import LoadError, nearest
 from smelt.runtime.expression import evaluate
 from smelt.runtime.files import check_target, is_special, write_file
 from smelt.runtime.signature import ANY_RANK
+from smelt.runtime.typical import likely_sizes, random_arrays, typical_sizes
 
 MOST_BYTES = 1 << 30
 """A random input that is larger was hardly meant."""
-
-
-MOST_SIZE = 1024
-"""Where no larger random size is tried, though an extent inside the model is still negative."""
 
 
 def given_inputs(
@@ -44,8 +40,7 @@ def _sizes(
 ) -> tuple[dict[str, int], dict[str, int]]:
     """The symbolic sizes of random inputs: given or likely ones; of the others the least, or
     the least power of two, that leave something of every extent."""
-    variants: Any = exe.metadata.get("variants")
-    likely = {n: v for n, v in (variants or [{}])[0].items() if isinstance(v, int)}
+    likely = likely_sizes(exe)[0]
     given = read_numbers("--at", at or ())
     symbols = dict.fromkeys([e for i in infos for e in i.shape if isinstance(e, str)])
     for name, values in given.items():
@@ -56,20 +51,7 @@ def _sizes(
                 f"sizes: {', '.join(symbols) or 'none'}"
             )
     known_sizes = {**likely, **{name: values[0] for name, values in given.items()}}
-    ranges = exe.metadata.get("size_ranges", {})
-    chosen = {
-        n: max(1, ranges.get(n, [1])[0] or 0)
-        for n in symbols
-        if n not in known_sizes and n.isidentifier()
-    }
-    least = exe.metadata.get("size_least", [])
-    while (
-        chosen
-        and max(chosen.values()) < MOST_SIZE
-        and any(evaluate(extent, {**known_sizes, **chosen}) < 1 for extent, _ in least)
-    ):
-        chosen = {n: 2 * v for n, v in chosen.items()}
-    return known_sizes, chosen
+    return known_sizes, typical_sizes(exe, known_sizes)
 
 
 def input_infos(model: str, exe: Executable) -> Sequence[TensorInfo]:
@@ -86,12 +68,10 @@ def input_infos(model: str, exe: Executable) -> Sequence[TensorInfo]:
 def random_inputs(
     tensors: Sequence[TensorInfo], sizes: Mapping[str, int] | None = None, seed: int = 0
 ) -> list[Array]:
-    """Reproducible inputs: normal floats; 0 or 1 as integers, which masks and tables allow.
+    """Inputs as of random_arrays; UsageError where sizes are open, or too large.
 
     sizes  values of symbolic sizes
     """
-    random = np.random.default_rng(seed)
-    made = []
     for tensor in tensors:
         try:
             shape = [evaluate(size, sizes or {}) for size in tensor.shape]
@@ -102,18 +82,13 @@ def random_inputs(
                 f"give them with --shape {tensor.name}=…, for this run with --at NAME=NUMBER, "
                 "or give the input with --input"
             ) from None
-        dtype = to_numpy(tensor.dtype)
-        if (size := math.prod(shape) * dtype.itemsize) > MOST_BYTES:
+        if (size := math.prod(shape) * to_numpy(tensor.dtype).itemsize) > MOST_BYTES:
             raise UsageError(
                 f"input {tensor.name!r} of shape {list(shape)} has {megabytes(size)}: random "
                 f"inputs have at most {megabytes(MOST_BYTES)}; give it with --input, or smaller "
                 f"with --shape {tensor.name}=…"
             )
-        if dtype.kind in "iub":
-            made.append(random.integers(0, 2, shape).astype(dtype))
-        else:
-            made.append(random.standard_normal(shape, np.float32).astype(dtype))
-    return made
+    return random_arrays(tensors, sizes or {}, seed)
 
 
 def read_inputs(path: str, tensors: Sequence[TensorInfo]) -> list[Array]:

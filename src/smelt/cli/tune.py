@@ -78,6 +78,8 @@ def tune(
     target: options.Target = None,
     shape: options.Shape = None,
     range_: options.Range = None,
+    likely: options.Likely = None,
+    state: options.State = None,
     threads: options.Threads = None,
     opt_level: options.OptLevel = None,
     page: Annotated[
@@ -103,14 +105,15 @@ def tune(
     file = None if page is None else page or f"{stem}.tuning.html"
     if file is not None:
         check_target(file, (".html",), "a page, report.html")
-    build = options.Build(target, shape, range_, threads=threads, opt_level=opt_level)
+    build = options.Build(target, shape, range_, likely, state, threads, opt_level)
     shapes, compiled = build.shapes(model), build.options()
     states: list[State] = []
     interrupted = False
     try:
         with _told(states, model, kept, page == "", json) as progress:
-            tuning.tune(model, kept, target, shapes=shapes, options=compiled,
-                        settings=how.settings(), kernel=how.kernel, progress=progress)  # fmt: skip
+            tuning.tune(model, kept, target, shapes=shapes, state=build.states(),
+                        options=compiled, settings=how.settings(), kernel=how.kernel,
+                        progress=progress)  # fmt: skip
     except KeyboardInterrupt:
         interrupted = True
     if states:

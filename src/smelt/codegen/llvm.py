@@ -52,6 +52,7 @@ def resolve(target: Target) -> Target:
                 f"-mcpu=native is this machine's CPU, which is none of {triple}; name another"
             )
         name, on = host_cpu()
+        name = processor.told_by_features(full.with_attrs(mcpu=name), on)
         off = [f for f in processor.implied(full.with_attrs(mcpu=name)) if f not in on]
         own = (*[f"+{f}" for f in on], *[f"-{f}" for f in off])
         return target.with_attrs(mcpu=name, mattr=(*own, *target.mattr), mtriple=triple)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Never, Self
 
-from smelt.artifact.kernel import KernelSpec, Tuned, plain_program
+from smelt.artifact.kernel import Tuned
 from smelt.ir.errors import CompileError, DatabaseError
 from smelt.ir.module import IRModule
 from smelt.search import database as engine
@@ -310,11 +310,11 @@ class KernelTunings(Tunings):
         super().__init__(engine.MemoryDatabase(), confirmed=False)
         self.face = face
 
-    def tuned(self, spec: KernelSpec) -> Tuned | None:
-        """The schedule of a kernel; None where the default stays."""
-        if spec.prepared is not None or spec.opt_level == 0:
-            return None
-        found = self.face.kernel_record(plain_program(spec), spec.constants, spec.target)
+    def best(
+        self, func: PrimFunc, constants: Sequence[bool], target: Target, cores: int
+    ) -> Tuned | None:
+        """The schedule of a program; None where the default stays."""
+        found = self.face.kernel_record(func, constants, target)
         if found is None or not (made := found.kept()).trace:
             return None
         return Tuned(made.trace, made.body)

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from smelt import auto_scheduler, te
-from smelt.pipeline import build, default_schedule
+from smelt.choices import default_schedule
+from smelt.pipeline import build
 from smelt.runtime.program import Module
 
 from . import schedules

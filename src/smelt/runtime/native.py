@@ -94,6 +94,7 @@ def library() -> ctypes.CDLL:
         ("smelt_last_error", c_char_p, []),
         ("smelt_blocks", c_int64, []),
         ("smelt_host_init", None, [c_void_p, c_void_p, c_int32]),
+        ("smelt_host_touch", c_int32, [c_void_p, c_void_p, c_int64, c_int64]),
         ("smelt_pool_default", c_void_p, [c_int32]),
         ("smelt_pool_threads", c_int32, [c_void_p]),
         ("smelt_alloc", c_void_p, [c_int64]),
@@ -195,6 +196,12 @@ def host_of(threads: int) -> Host:
     host.keep = view
     library().smelt_host_init(ctypes.addressof(host), ctypes.addressof(view), threads)
     return host
+
+
+def touch(host: Host, address: int, size: int, threads: int) -> None:
+    """Have a host's threads write what some memory holds, so many bytes, each its share of it: it
+    lies in their caches then as the results of another kernel would."""
+    library().smelt_host_touch(ctypes.addressof(host), address, size, threads)
 
 
 def listening(host: Host, probe: str, sink: ctypes.Structure, *kept: object) -> Host:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
@@ -23,13 +23,14 @@ from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.workers import WorkerPool, default_pool
 from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError, ScheduleError
+from smelt.ir.expr import Cast, Expr, Max, Min, Select
 from smelt.ir.steps import Step
 from smelt.lowering.lower import lower
 from smelt.rules.cpu import Plan
 from smelt.rules.cpu.analysis import guess
 from smelt.runtime.native import cores
 from smelt.target import Target
-from smelt.tir.nodes import Buffer, BufferStore, PrimFunc, walk
+from smelt.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, walk
 from smelt.tir.schedule import Schedule
 
 from .genes import ScheduledProgram
@@ -43,12 +44,14 @@ _SYMBOL = "candidate"
 class Operand:
     """A buffer that a candidate is called with; sizes that are symbolic are typical ones.
 
-    kind  "input", "constant", "output" or "scratch"
+    kind   "input", "constant", "output" or "scratch"
+    below  integers that are indices: what they are less than; 0: they may be none
     """
 
     kind: str
     dtype: str
     bytes: int
+    below: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,10 +106,12 @@ def build_candidate(job: BuildJob) -> BuiltCandidate:
     text = emit_module([flat], job.target)
     made = tuple([(w, build_constants(w, this_machine(), job.cores, job.steps))
                   for w in found.wanted if job.compare])  # fmt: skip
+    below = _index_bounds(found.plain)
     digest = hashlib.blake2b(f"{text}\n{found.wanted}".encode(), digest_size=16).hexdigest()
     return BuiltCandidate(
-        object_code(job.target, text, _SYMBOL), _operands(flat, found.constants), _scalars(flat),
-        found.trace, found.body, digest, job.compare, _operands(found.plain, found.constants), made,
+        object_code(job.target, text, _SYMBOL), _operands(flat, found.constants, below),
+        _scalars(flat), found.trace, found.body, digest, job.compare,
+        _operands(found.plain, found.constants, below), made,
     )  # fmt: skip
 
 
@@ -158,7 +163,36 @@ def applied(
     return sch
 
 
-def _operands(func: PrimFunc, constants: Sequence[bool]) -> tuple[Operand, ...]:
+def _index_bounds(plain: PrimFunc) -> dict[int, int]:
+    """Of operands whose elements are indices as they are: by position the least extent."""
+    found: dict[int, int] = {}
+    for load in walk(plain.body):
+        if isinstance(load, BufferLoad | BufferStore):
+            for index, extent in zip(load.indices, load.buffer.shape, strict=True):
+                for n, b in enumerate(plain.buffers):
+                    if _is_element(index, b):
+                        found[n] = min(found.get(n, guess(extent)), guess(extent))
+    return found
+
+
+def _is_element(index: Expr, b: Buffer) -> bool:
+    """Whether an index is an element of a buffer, or that and something else where it is negative
+    or too large."""
+    match index:
+        case BufferLoad():
+            return index.buffer is b
+        case Cast(value=value):
+            return _is_element(value, b)
+        case Select(true_value=one, false_value=other):
+            return _is_element(one, b) or _is_element(other, b)
+        case Min(a=one, b=other) | Max(a=one, b=other):
+            return _is_element(one, b) or _is_element(other, b)
+    return False
+
+
+def _operands(
+    func: PrimFunc, constants: Sequence[bool], below: Mapping[int, int]
+) -> tuple[Operand, ...]:
     stored = {s.buffer for s in walk(func.body) if isinstance(s, BufferStore)}
     buffers = func.buffers
     scratch = len(buffers) - int(func.attrs.get("workspaces", 0))
@@ -167,7 +201,8 @@ def _operands(func: PrimFunc, constants: Sequence[bool]) -> tuple[Operand, ...]:
         constant = n < len(constants) and constants[n]
         kind = "constant" if constant else "output" if b in stored else "input"
         size = prod(map(guess, b.shape)) * dt.bytes_of(b.type)
-        found.append(Operand("scratch" if n >= scratch else kind, b.type, size))
+        limit = below.get(n, 0) if kind == "input" else 0
+        found.append(Operand("scratch" if n >= scratch else kind, b.type, size, limit))
     return tuple(found)
 
 

@@ -9,7 +9,7 @@ from typing import Self
 
 from smelt.ir.errors import DatabaseError as DatabaseError
 from smelt.runtime.errors import at_least
-from smelt.search.record import Record, Workload
+from smelt.search.record import REFUTED, Record, Workload
 from smelt.search.record_text import checked
 
 
@@ -38,8 +38,8 @@ class Database(ABC):
 
     @abstractmethod
     def prune(self, keep: int) -> int:
-        """Of every program on every machine, keep the `keep` fastest records and all confirmed
-        ones; the number of records that went."""
+        """Of every program on every machine, keep the `keep` fastest records and all that confirm
+        or refute; the number of records that went."""
 
     def workload(self, key: str) -> Workload | None:
         """The program with a key."""
@@ -48,8 +48,8 @@ class Database(ABC):
     def best(self, workload: str, machine: str, confirmed: bool = True) -> Record | None:
         """The best record of a program on a machine; None where there is none.
 
-        confirmed  the least `relative` of those that were confirmed; False: the least `time` of
-                   those that ran without an error
+        confirmed  the least `relative` of those that were confirmed and not refuted; False: the
+                   least `time` of those that ran without an error
         """
         return best_of(self.records(workload, machine), confirmed)
 
@@ -68,26 +68,32 @@ def best_of(records: Iterable[Record], confirmed: bool) -> Record | None:
     ran = [r for r in records if r.time < math.inf]
     if not confirmed:
         return min(ran, key=lambda r: r.time, default=None)
+    refuted = {r.decision for r in ran if r.source == REFUTED}
     proved = [
-        (r.relative, r.time, i) for i, r in enumerate(ran) if r.confirmed and r.relative is not None
+        (r.relative, r.time, i)
+        for i, r in enumerate(ran)
+        if r.confirmed and r.relative is not None and r.decision not in refuted
     ]
     return ran[min(proved)[2]] if proved else None
 
 
 def survivors(rows: Sequence[tuple[str, str, bool, float]], keep: int) -> list[bool]:
-    """Which rows (workload, machine, confirmed, time) stay when a database is pruned."""
+    """Which rows (workload, machine, verdict, time) stay when a database is pruned.
+
+    verdict  whether it confirms a schedule or refutes one
+    """
     at_least(0, "prune", keep=keep)
     groups: dict[tuple[str, str], list[int]] = {}
     for i, (workload, machine, _, time) in enumerate(rows):
         if time < math.inf:
             groups.setdefault((workload, machine), []).append(i)
     fast = {i for g in groups.values() for i in sorted(g, key=lambda i: rows[i][3])[:keep]}
-    return [confirmed or i in fast for i, (_, _, confirmed, _) in enumerate(rows)]
+    return [verdict or i in fast for i, (_, _, verdict, _) in enumerate(rows)]
 
 
 def prune_rows(records: Iterable[Record]) -> list[tuple[str, str, bool, float]]:
     """What `survivors` looks at."""
-    return [(r.workload, r.machine, r.confirmed, r.time) for r in records]
+    return [(r.workload, r.machine, r.confirmed or r.source == REFUTED, r.time) for r in records]
 
 
 def copy_records(source: Database, into: Database) -> int:

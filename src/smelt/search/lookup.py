@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import replace
 from typing import Self
 
 from smelt.artifact.kernel import KernelSpec, Tuned, plain_program
-from smelt.ir.errors import CompileError
+from smelt.ir.errors import CompileError, ScheduleError
 from smelt.ir.transform import PassContext
-from smelt.target import machine_of
+from smelt.lowering.lower import for_target
+from smelt.target import Target, machine_of
+from smelt.tir.nodes import PrimFunc
+from smelt.tir.schedule import Schedule, Trace
 
 from .database import Database
 from .record import machine_key, workload_key
+from .space import ProgramSpec
 from .stores import open_database
 
 
@@ -33,10 +37,33 @@ class Tunings:
         """The schedule of a kernel on its machine; None where the default stays."""
         if spec.prepared is not None or spec.opt_level == 0:
             return None
-        key = workload_key(plain_program(spec), spec.constants)
-        machine = machine_key(spec.target, machine_of(spec.target, spec.cores))
-        found = self.database.best(key, machine, self.confirmed)
+        return self.best(plain_program(spec), spec.constants, spec.target, spec.cores)
+
+    def best(
+        self, func: PrimFunc, constants: Sequence[bool], target: Target, cores: int
+    ) -> Tuned | None:
+        """A program's schedule on a machine; None: nothing better than the default is known."""
+        machine = machine_key(target, machine_of(target, cores))
+        found = self.database.best(workload_key(func, constants), machine, self.confirmed)
         return None if found is None else Tuned(found.trace, found.body)
+
+    def schedule(self, spec: ProgramSpec) -> Schedule | None:
+        """A program by itself with its schedule; None where the default stays.
+
+        Raises CompileError for one that does not fit the program (any more).
+        """
+        found = self.best(spec.func, spec.constants, spec.target, spec.cores)
+        if found is None or found.body:  # another algorithm than an operator's: models alone
+            return None
+        sch = Schedule(for_target(spec.func, spec.target))
+        try:
+            Trace.from_text(found.trace).apply_to_schedule(sch)
+        except (CompileError, ScheduleError) as e:
+            raise CompileError(
+                f"{spec.func.name}: the schedule that the database has does not fit the program "
+                f"({str(e).splitlines()[0]}); legal: no database, or one that it is tuned into anew"
+            ) from None
+        return sch
 
     def __enter__(self) -> Self:
         self._tokens.append(_ENTERED.set(self))
@@ -44,6 +71,12 @@ class Tunings:
 
     def __exit__(self, *error: object) -> None:
         _ENTERED.reset(self._tokens.pop())
+
+
+def known_schedule(context: PassContext, spec: ProgramSpec) -> Schedule | None:
+    """A program by itself as the database of a context has it. Raises as Tunings.schedule."""
+    database = context.options.database
+    return database.schedule(spec) if isinstance(database, Tunings) else None
 
 
 _ENTERED: ContextVar[Tunings | None] = ContextVar("smelt.search.tunings", default=None)

@@ -32,6 +32,10 @@ class ErrorCode(IntEnum):
     """Its results are not those of the default schedule."""
 
 
+REFUTED = "refuted"
+"""The source of records that take a winner back: in its model it was found to be no faster."""
+
+
 @dataclass(frozen=True)
 class Workload:
     """A program that is tuned.
@@ -51,7 +55,7 @@ class Workload:
 
 def workload_key(func: PrimFunc, constants: Sequence[bool] = ()) -> str:
     """What tells a program apart; see Workload."""
-    marks = "".join("c" if c else "v" for c in constants)
+    marks = "".join("c" if c else "v" for c in constants).rstrip("v")  # what is not named varies
     text = script(func.with_attrs(name="main"))  # traces find blocks by name, so names count
     return hashlib.blake2b(f"{text}\n{marks}".encode(), digest_size=16).hexdigest()
 

@@ -19,10 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
+from urllib.parse import quote
 
 from smelt.ir.errors import DatabaseError
 from smelt.search.database import Database, survivors
-from smelt.search.record import Record, Workload
+from smelt.search.record import REFUTED, Record, Workload
 from smelt.search.record_text import MAX_LINE, checked, parse, record_from, workload_from
 
 VERSION = 1
@@ -58,6 +59,8 @@ class SQLDatabase(Database):
         self.where: str = self._url.database if self._lite else shown
         if self._lite:
             _check_path(self.where, make)
+            if not make and not _writable(Path(self.where)):
+                self._url = _only_read(self._sa, Path(self.where))
         elif importlib.util.find_spec("psycopg") is None:
             raise DatabaseError(f"{self.where}: {_INSTALL['psycopg']}")
         self._workloads, self._records, self._version = _tables(self._sa, self._lite)
@@ -106,19 +109,23 @@ class SQLDatabase(Database):
         order = (t.c.relative, t.c.time, t.c.id) if confirmed else (t.c.time, t.c.id)
         query = self._of(workload, machine, *order).where(t.c.time.is_not(None)).limit(1)
         if confirmed:
+            taken_back = self._sa.select(t.c.decision).where(
+                t.c.workload == workload, t.c.machine == machine, t.c.source == REFUTED
+            )
             query = query.where(t.c.confirmed == 1, t.c.relative.is_not(None))
+            query = query.where(t.c.decision.not_in(taken_back))
         found = self._read(query)
         return self._record(found[0]) if found else None
 
     def prune(self, keep: int) -> int:
         """Keep the `keep` fastest records of each program and machine, and all confirmed ones."""
         t = self._records
-        columns = (t.c.id, t.c.workload, t.c.machine, t.c.confirmed, t.c.time)
+        columns = (t.c.id, t.c.workload, t.c.machine, t.c.confirmed, t.c.source, t.c.time)
         with self._transaction(write=True) as connection:
             rows = connection.execute(self._sa.select(*columns).order_by(t.c.id)).all()
             times = [math.inf if r.time is None else r.time for r in rows]
             measured = [
-                (r.workload, r.machine, r.confirmed == 1, time)
+                (r.workload, r.machine, r.confirmed == 1 or r.source == REFUTED, time)
                 for r, time in zip(rows, times, strict=True)
             ]
             stay = survivors(measured, keep)
@@ -312,6 +319,23 @@ def _check_path(name: str, make: bool) -> None:
         raise DatabaseError(f"{path}: the folder {path.parent} does not exist")
     if not make and not path.exists():
         raise DatabaseError(f"{path}: no such file")
+
+
+def _writable(path: Path) -> bool:
+    """Whether SQLite can read a file as usual: for that it writes an index of its log beside it."""
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+def _only_read(sa: Any, path: Path) -> Any:
+    """The URL of a file that nobody changes. Raises DatabaseError where a log lies beside it."""
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size:
+        raise DatabaseError(
+            f"{path}: cannot be read where it cannot be written, while {log.name} lies beside it; "
+            "let a process that may write open it once"
+        )
+    query = {"mode": "ro", "immutable": "1", "uri": "true"}
+    return sa.URL.create("sqlite", database=f"file:{quote(str(path.resolve()))}", query=query)
 
 
 def _tables(sa: Any, lite: bool) -> tuple[Any, Any, Any]:

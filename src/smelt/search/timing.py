@@ -1,9 +1,9 @@
 """Timing candidates: what happens in the process that runs them.
 
 A candidate is timed in turns with a reference, which is the default schedule: what disturbs the
-machine disturbs both, and their ratio is what counts. Constants come from memory: each call reads
-another copy, and together the copies are larger than the last cache. All else is where the call
-before has left it.
+machine disturbs both, and their ratio is what counts. Caches are as the rest of a model leaves
+them. Constants: each call reads another copy, and together the copies are as large as what a model
+reads between two calls. All else was written by all threads in turns, small pieces each.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from smelt.runtime.errors import RuntimeFailure
 from .build import BuiltCandidate, Operand
 
 _LINE = 64
-_COPIES = 64
-"""Copies of constants at most: small ones are not read from memory in a model either."""
+_COPIES = 512
+"""Copies of constants at most."""
 _SAMPLE = 3e-4
 """Seconds of a sample at least: shorter kernels are called several times."""
 
@@ -39,7 +39,7 @@ class Protocol:
     """How candidates are timed.
 
     cores     threads that a candidate may use
-    cold      bytes that copies of constants take together: more than the last cache; 0: one copy
+    cold      bytes that copies of constants take together: what is read between two calls
     rounds    samples of each at most, in turns; least: before it is looked at them
     hopeless  ratio to the reference's time from which on a candidate is given up after `least`
     seconds   of samples, after which no further round begins
@@ -106,16 +106,27 @@ _T95 = {2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 
 class _Loaded:
     """A candidate in this process, with memory to run on."""
 
-    def __init__(self, built: BuiltCandidate, protocol: Protocol, memory: _Memory) -> None:
+    def __init__(
+        self, built: BuiltCandidate, protocol: Protocol, memory: _Memory, side: int
+    ) -> None:
+        """side: 0, the reference, or 1: of two in turns the second must not find constants in the
+        caches that the first has read."""
         self.built, self.memory = built, memory
         addresses, self._alive = link_in_process([built.object], [built.symbol])
         self._call = ctypes.CFUNCTYPE(ctypes.c_int32)(addresses[built.symbol])
         self._call.argtypes = None  # type: ignore[assignment]
         self.host = native.host_of(protocol.cores)
-        copies = range(memory.copies(built.operands, protocol.cold))
-        self.rotation = [self._arguments(memory.places(built.operands, n)) for n in copies]
+        rotation = memory.places(built.operands, protocol.cold, side)
+        self.rotation = [self._arguments(places) for places in rotation]
         self._turn = cycle(self.rotation)
         self.calls = 1
+        self._threads = protocol.cores
+        self._touched = [
+            (place, o.bytes)
+            for kind in ("scratch", "output", "input")  # what is read was written last
+            for place, o in zip(rotation[0], built.operands, strict=True)
+            if o.kind == kind
+        ]
 
     def _arguments(self, addresses: Sequence[int]) -> list[Any]:
         found: list[Any] = [ctypes.c_void_p(a) for a in addresses]
@@ -129,13 +140,15 @@ class _Loaded:
             raise RuntimeFailure(f"the kernel returned the status {status}")
 
     def sample(self) -> float:
-        """Seconds of a call: the mean of some that follow one another."""
-        turns = list(islice(self._turn, self.calls))
-        call = self._call
-        start = time.perf_counter()
-        for arguments in turns:
+        """Seconds of a call: the mean of some."""
+        spent, call, clock = 0.0, self._call, time.perf_counter
+        for arguments in islice(self._turn, self.calls):
+            for place, size in self._touched:
+                native.touch(self.host, place, size, self._threads)
+            start = clock()
             call(*arguments)
-        return (time.perf_counter() - start) / len(turns)
+            spent += clock() - start
+        return spent / self.calls
 
     def settle(self) -> float:
         """Warm up, and decide how many calls a sample is; seconds of one."""
@@ -165,25 +178,25 @@ class _Memory:
         self._arrays: dict[Any, Any] = {}
 
     def _array(self, *key: Any) -> Any:
-        """Memory by position, kind, type, bytes and copy. It never moves: loaded candidates point
-        to it."""
+        """Memory by position, kind, type, bytes, bound, number of copies, which follow one another,
+        and side. It never moves: loaded candidates point to it."""
         if key not in self._arrays:
-            _, _, dtype, size, _ = key
-            self._arrays[key] = _aligned(size)
-            self._arrays[key][:] = _data(dtype, size, len(self._arrays))
+            _, _, dtype, size, below, copies, _ = key
+            self._arrays[key] = _aligned(copies * _padded(size))
+            self._arrays[key][:] = _data(dtype, copies * _padded(size), len(self._arrays), below)
         return self._arrays[key]
 
-    def copies(self, operands: Sequence[Operand], cold: int) -> int:
-        """How often the constants are there."""
+    def places(self, operands: Sequence[Operand], cold: int, side: int) -> list[list[int]]:
+        """Addresses of all operands, for each copy of the constants: so many that those of both
+        sides are `cold` bytes together."""
         each = sum([o.bytes for o in operands if o.kind == "constant"])
-        return 1 if not each or not cold else max(1, min(_COPIES, -(-cold // each)))
-
-    def places(self, operands: Sequence[Operand], copy: int) -> list[int]:
-        """Addresses of all operands, the constants' of one copy."""
-        found = []
+        copies = max(1, min(_COPIES, -(-cold // (2 * each)))) if each else 1
+        found: list[list[int]] = [[] for _ in range(copies)]
         for n, o in enumerate(operands):
-            own = copy if o.kind == "constant" else 0
-            found.append(self._array(n, o.kind, o.dtype, o.bytes, own).ctypes.data)
+            own, of = (copies, side) if o.kind == "constant" else (1, 0)
+            start = self._array(n, o.kind, o.dtype, o.bytes, o.below, own, of).ctypes.data
+            for k, places in enumerate(found):
+                places.append(start + (k % own) * _padded(o.bytes))
         return found
 
     def logical(self, n: int, o: Operand) -> Any:
@@ -191,7 +204,7 @@ class _Memory:
         if o.kind == "scratch":
             return None
         array = _aligned(o.bytes)
-        array[:] = _data(o.dtype, o.bytes, n)
+        array[:] = _data(o.dtype, o.bytes, n, o.below)
         return array
 
     def prepared(
@@ -216,14 +229,19 @@ class _Memory:
         return found if found.dtype == bool else found.astype(np.float64)
 
 
+def _padded(size: int) -> int:
+    return -(-size // _LINE) * _LINE
+
+
 def _aligned(size: int) -> Any:
     """So many bytes, all zero, where a cache line begins."""
     raw = np.zeros(size + _LINE, np.uint8)
     return raw[-raw.ctypes.data % _LINE :][:size]
 
 
-def _data(dtype: str, size: int, seed: int) -> Any:
-    """Bytes of an operand: small numbers, zeros where they may be indices."""
+def _data(dtype: str, size: int, seed: int, below: int = 0) -> Any:
+    """Bytes of an operand: small numbers; indices where `below` bounds them, else zeros where they
+    may be indices."""
     kind = dt.to_numpy(dtype)
     count = -(-size // kind.itemsize)
     rng = np.random.default_rng(seed)
@@ -231,6 +249,8 @@ def _data(dtype: str, size: int, seed: int) -> Any:
         # a pattern, repeated: numbers at random take longer than most kernels
         few = rng.uniform(-1, 1, min(count, 1 << 16)).astype(np.float32).astype(kind)
         values = np.resize(few, count)
+    elif below:
+        values = rng.integers(0, below, count).astype(kind)
     elif kind.itemsize == 1 and dtype != "bool":
         values = np.resize(rng.integers(0, 16, min(count, 1 << 16)).astype(kind), count)
     else:
@@ -260,12 +280,12 @@ def time_candidate(
     if key not in _references:  # another program: its memory is of other sizes
         _references.clear()
         _memory = _Memory()
-        loaded = _Loaded(reference, protocol, _memory)
+        loaded = _Loaded(reference, protocol, _memory, 0)
         _references[key] = loaded, loaded.results() if reference.compared else []
         loaded.settle()
     first, wanted = _references[key]
     same = candidate.digest == reference.digest
-    other = first if same else _Loaded(candidate, protocol, _memory)
+    other = first if same else _Loaded(candidate, protocol, _memory, 1)
     compared = reference.compared and candidate.compared and not same
     apart = _apart(other.results(), wanted) if compared else None
     if not same:

@@ -27,7 +27,7 @@ from . import features
 from .build import BuildExecutor, BuildJob, BuiltCandidate, LocalExecutor, build_all, error_of
 from .database import Database
 from .model import CostModel
-from .record import ErrorCode, Record, machine_key
+from .record import REFUTED, ErrorCode, Record, machine_key
 from .runner import Attempt, LocalRunner, Outcome, Runner
 from .search import EXPLORED, choose
 from .space import Candidate, SearchSpace
@@ -44,7 +44,6 @@ class Settings:
     per_task  measurements of one task at most; None: no limit
     seed      of what is drawn at random
     timeout   seconds of one candidate
-    cold      as of Protocol
     explored  the part of a batch that is drawn at random
     learned   whether what was measured corrects the closed form
     patience  batches without a gain after which a task counts as done
@@ -57,7 +56,6 @@ class Settings:
     per_task: int | None = None
     seed: int = 0
     timeout: float = 10.0
-    cold: int = 1 << 26
     explored: float = EXPLORED
     learned: bool = True
     patience: int = 4
@@ -85,6 +83,8 @@ class Task:
     work    what tasks are ordered by at first: arithmetic in a run, or predicted seconds
     cores   threads that it runs on
     source  what its records say that proposed them
+    cold    bytes that a run of the model reads between two of its calls; where there is no model,
+            more than caches hold
     """
 
     make: Callable[[], SearchSpace] = field(repr=False)
@@ -93,6 +93,7 @@ class Task:
     work: float = 1.0
     cores: int = 1
     source: str = "sketch"
+    cold: int = 1 << 26
 
     # what tuning finds
     status: str = WAITING
@@ -120,6 +121,8 @@ class Task:
     """Times over the default's by digest: other decisions may give the same code."""
     untold: list[tuple[Candidate, float]] = field(default_factory=list, repr=False)
     """Those of `measured` that the model has not seen."""
+    hints: list[str] = field(default_factory=list, repr=False)
+    """Texts of candidates that were fast elsewhere, to be tried first."""
     reference: Attempt | None = field(default=None, repr=False)
     winner: Candidate | None = None
     """What has beaten the default for sure; None: nothing has."""
@@ -154,6 +157,7 @@ class State:
     """What a session has done so far.
 
     elapsed  seconds; scored: decisions whose times were predicted
+    model    seconds of a run of the model with default schedules and with what was found, in turns
     history  after every batch: trials, elapsed, and what was before and after
     """
 
@@ -164,6 +168,7 @@ class State:
     scored: int = 0
     message: str = ""
     current: Task | None = None
+    model: tuple[float, float] | None = None
     history: list[tuple[int, float, float, float]] = field(default_factory=list)
 
     @property
@@ -315,13 +320,24 @@ class Session:
             t.status, t.note = DONE, "there is nothing to choose"
 
     def _recall_task(self, t: Task) -> None:
-        """What earlier sessions have found of a task on this machine, by this version of smelt:
-        others schedule otherwise by default."""
-        for r in self.database.records(t.space.workload.key, t.machine):
-            c = t.space.find(r.decision) if r.version == VERSION else None
-            if c is None or r.source == "default":
+        """What earlier sessions have found of a task: what was measured on this machine by this
+        version of smelt is known, what was fast elsewhere is tried first."""
+        every = [r for r in self.database.records(t.space.workload.key) if r.source != "default"]
+        known = [r for r in every if r.machine == t.machine and r.version == VERSION]
+        others = sorted(
+            [
+                (r.relative, r.decision)
+                for r in every
+                if r not in known and not r.error and r.relative and r.relative < 1
+            ]
+        )
+        t.hints = list(dict.fromkeys([decision for _, decision in others]))[:_HINTS]
+        refuted = {r.decision for r in known if r.source == REFUTED}
+        for r in known:
+            c = t.space.find(r.decision)
+            if c is None:
                 continue
-            good = r.relative is not None and not r.error
+            good = r.relative is not None and not r.error and r.decision not in refuted
             relative = r.relative if good and r.relative is not None else float("inf")
             t.measured[c.text] = c, relative
             if relative < t.relative:
@@ -329,8 +345,23 @@ class Session:
             if r.confirmed and relative < t.confirmed:
                 t.confirmed, t.winner, t.trace = relative, c, r.trace
 
+    def refute(self, t: Task, relative: float) -> None:
+        """Take the winner of a task back: it was found to take so much of the default's time."""
+        key = t.space.workload.key
+        record = self.database.best(key, t.machine)
+        if record is not None:
+            made = replace(record, source=REFUTED, confirmed=False, relative=relative,
+                           when=time.time())  # fmt: skip
+            self.database.put(t.space.workload, [made])
+        other = self.database.best(key, t.machine)
+        t.winner = None if other is None else t.space.find(other.decision)
+        t.confirmed, t.trace = 1.0, ""
+        if other is not None and t.winner is not None and other.relative is not None:
+            t.confirmed, t.trace = other.relative, other.trace
+        t.note = "what was faster by itself is no faster in the model"
+
     def _protocol(self, t: Task) -> Protocol:
-        return Protocol(cores=t.cores, cold=self.settings.cold)
+        return Protocol(cores=t.cores, cold=t.cold)
 
     def _batch(self, t: Task) -> None:
         """Build and measure the next candidates of a task."""
@@ -362,9 +393,13 @@ class Session:
 
         Raises CompileError for a space without a valid candidate.
         """
+        hinted = [t.space.find(text) for text in t.hints if text not in t.measured]
+        t.hints.clear()
+        first = [c for c in hinted if c is not None][:count]
         pool = t.space.pool(self._rng, t.order(), self._score)
         self.state.scored += len(pool)
-        return choose(pool, self._score, t.measured, count, self._rng, self.settings.explored)
+        seen, left = {*t.measured, *[c.text for c in first]}, count - len(first)
+        return first + choose(pool, self._score, seen, left, self._rng, self.settings.explored)
 
     def measure(self, t: Task, candidates: Sequence[Candidate]) -> None:
         """Build candidates of a task that was begun, measure them until the trials or the time are
@@ -517,6 +552,8 @@ class Session:
         return wins
 
 
+_HINTS = 8
+"""Decisions that were fast on other machines, or with other versions, that are tried at once."""
 _GAIN = 0.98
 """What is gained has to be worth another schedule."""
 

@@ -62,7 +62,7 @@ _CPUS: dict[str, tuple[tuple[str, str], ...]] = {
         (f"{_V4} avx512vnni", "cascadelake"),
         (f"{_V4} avx512vnni avx512bf16", "cooperlake"),
         (f"{_V4} {_ICE}", "icelake-client icelake-server rocketlake tigerlake"),
-        (_SAPPHIRE, "emeraldrapids sapphirerapids"),
+        (_SAPPHIRE, "sapphirerapids emeraldrapids"),
         (f"{_SAPPHIRE} amx-fp16", "graniterapids graniterapids-d"),
         (f"{_V4} {_ICE} sse4a avx512bf16", "znver4"),
         (f"{_V4} {_ICE} sse4a avx512bf16 avxvnni", "znver5"),
@@ -220,6 +220,17 @@ def implied(target: Target) -> tuple[str, ...]:
     """The features that the name of a target's CPU stands for; without one, the triple's."""
     name = target.mcpu if target.mcpu not in ("", "generic") else _machine(target)
     return _processors(target).get(name, ())
+
+
+def told_by_features(target: Target, on: tuple[str, ...]) -> str:
+    """The processor that a machine is, whose name (`mcpu`) is a guess and whose features are `on`.
+
+    Virtual machines pass on the model number of an older processor with a newer one's instructions;
+    how many units and how much cache it has, follows from what it can do.
+    """
+    table, own = _processors(target), {*implied(target)}
+    newer = [c for c, f in table.items() if own < {*f} <= {*on} and c not in LEVELS]
+    return max(newer, key=lambda c: len(table[c]), default=target.mcpu)
 
 
 def features_of(target: Target) -> frozenset[str]:
