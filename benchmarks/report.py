@@ -9,8 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from smelt.codegen.llvm import host_cpu
+from smelt.codegen.llvm import resolve
 from smelt.runtime.native import cores
+from smelt.target import Target
 
 Results = dict[str, Any]
 
@@ -66,7 +67,7 @@ def _cpu() -> str:
         for line in info.read_text().splitlines():
             if line.startswith("model name"):
                 name = line.partition(":")[2].strip()
-    return f"{name} ({host_cpu()[0]})"
+    return f"{name} ({resolve(Target('llvm -mcpu=native')).attrs['mcpu']})"
 
 
 def write(name: str, results: Results, whole: bool = True) -> None:

@@ -4,6 +4,7 @@
     built     candidates that are built, and measured, in a second
     search    measurements until a search is near the best of a space that was measured whole
     learned   how well the order of candidates is predicted, of kernels that were never seen
+    equal     kernels beside themselves: what is found to be faster there is not
     models    what tuning makes of models, in one minute and in five
     tvm       the same beside apache-tvm, 17 minutes for each
     formulas  the same for programs by themselves, against their loops as written
@@ -23,7 +24,15 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
-from benchmarks import models, tune_formulas, tune_killed, tune_models, tune_peer, tune_tables
+from benchmarks import (
+    models,
+    tune_equal,
+    tune_formulas,
+    tune_killed,
+    tune_models,
+    tune_peer,
+    tune_tables,
+)
 from benchmarks.options import arguments, report
 from benchmarks.regret import CLASSES
 from benchmarks.report import Results, table
@@ -230,6 +239,7 @@ PARTS: dict[str, tuple[str, Callable[[Sequence[Results]], str]]] = {
     "built": ("Candidates built and measured in a second", built_text),
     "search": ("Measurements until near the best", tune_tables.search_text),
     "learned": ("Predictions for kernels never seen", tune_tables.learned_text),
+    "equal": ("Kernels beside themselves", tune_equal.section),
     "models": ("Models", tune_models.section),
     "tvm": ("Beside another tuner", tune_peer.section),
     "formulas": ("Programs by themselves", tune_formulas.section),
@@ -251,6 +261,9 @@ def measure(
         "built": lambda: [built_row(n, quick) for n in KERNELS],
         "search": lambda: tune_tables.search_rows(tables, quick),
         "learned": lambda: tune_tables.learned_rows(tables, quick),
+        "equal": lambda: tune_equal.measure(
+            folder or models.zoo(names=tune_equal.names(quick)), threads, quick
+        ),
         "models": lambda: tune_models.measure(
             folder or models.zoo(names=tune_models.names(quick)), threads, known, quick
         ),

@@ -22,7 +22,7 @@ from smelt.search.database import (
     copy_records,
 )
 from smelt.search.json_database import JSONDatabase
-from smelt.search.record import ErrorCode, Workload
+from smelt.search.record import REFUTED, ErrorCode, Workload
 from smelt.search.record_text import read_lines, to_lines
 from smelt.search.sql_database import SQLDatabase
 from smelt.search.stores import open_database
@@ -105,6 +105,20 @@ def test_the_best_one(db: Database, confirmed: bool) -> None:
 def test_the_best_of_records_without_comparison_is_none(db: Database) -> None:
     db.put(W, [record(confirmed=True), record(relative=0.5)])
     assert db.best(W.key, "m1") is None
+
+
+def test_what_was_refuted_is_not_the_best(db: Database) -> None:
+    first = record(decision="a", relative=0.5, confirmed=True)
+    second = record(decision="b", relative=0.7, confirmed=True)
+    db.put(W, [first, second, record(machine="m2", decision="b", source=REFUTED, relative=1.1)])
+    assert db.best(W.key, "m1") == first
+    taken_back = record(decision="a", source=REFUTED, relative=1.1)
+    db.put(W, [taken_back])
+    assert db.best(W.key, "m1") == second
+    assert db.best(W.key, "m1", confirmed=False) == first
+    db.prune(0)
+    assert taken_back in db.records()
+    assert db.best(W.key, "m1") == second
 
 
 def test_pruning_keeps_the_fastest_and_the_confirmed(db: Database) -> None:

@@ -12,11 +12,12 @@ from smelt.codegen.frames import pack
 from smelt.codegen.llvm import object_code
 from smelt.codegen.worker_process import WorkerProcess
 from smelt.pipeline import LOWER
+from smelt.runtime import native
 from smelt.search.build import BuildJob, BuiltCandidate, Operand, build_candidate
 from smelt.search.record import ErrorCode
 from smelt.search.runner import Attempt, LocalRunner
 from smelt.search.space import Candidate, RuleSpace
-from smelt.search.timing import Protocol, ratio_interval
+from smelt.search.timing import Protocol, _data, _Memory, ratio_interval
 
 from .programs import HERE, spec
 
@@ -95,6 +96,38 @@ def test_candidates_run_on_as_many_threads_as_they_may(runner: LocalRunner) -> N
     assert pickle.loads(process.receive(60)) == ("ok", 2)
     process.kill()
     process.bury()
+
+
+def test_constants_of_both_sides_lie_apart() -> None:
+    """Of two candidates in turns the second must not find in the caches what the first has read;
+    together the copies are what a model reads between two calls."""
+    operands = (Operand("input", "float32", 400), Operand("constant", "float32", 1000),
+                Operand("output", "float32", 400))  # fmt: skip
+    memory = _Memory()
+    one, other = [memory.places(operands, 10_000, side) for side in (0, 1)]
+    assert [places[0] for places in one] == [places[0] for places in other] == [one[0][0]] * 5
+    assert [places[2] for places in one] == [places[2] for places in other]
+    copies = [places[1] for places in (*one, *other)]
+    assert len(copies) == 10
+    assert min(np.diff(sorted(copies))) >= 1000
+    assert memory.places(operands, 10_000, 1) == other
+    assert len(memory.places(operands, 0, 0)) == 1
+
+
+def test_indices_are_where_they_may_be() -> None:
+    below = _data("int64", 8 * 1000, 0, 7).view(np.int64)
+    assert {*below} == {*range(7)}
+    assert not _data("int64", 80, 0).any()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_touched_memory_holds_what_it_held(threads: int) -> None:
+    host = native.host_of(threads)
+    for size in (1, 63, 4096, 100_001):
+        memory = np.random.default_rng(size).integers(0, 255, size).astype(np.uint8)
+        before = memory.copy()
+        native.touch(host, memory.ctypes.data, size, threads)
+        assert np.array_equal(memory, before)
 
 
 def test_the_interval_of_a_ratio() -> None:

@@ -93,6 +93,43 @@ def test_a_session_goes_on_where_the_last_one_stopped() -> None:
     assert t.confirmed < 1
 
 
+def test_what_was_fast_elsewhere_is_tried_first() -> None:
+    """A record of another machine is a starting point, and no truth."""
+    _, db = run([task()], Scripted(chunks_matter), trials=64)
+    elsewhere = MemoryDatabase()
+    fast = sorted([r for r in db.records() if r.relative and r.relative < 1 and not r.confirmed],
+                  key=lambda r: r.relative or 1.0)  # fmt: skip
+    for r in fast[::3]:
+        elsewhere.put(db.workloads()[0], [replace(r, machine="another", confirmed=True)])
+    runner = Scripted(lambda c: 1.0)
+    run([t := task()], runner, elsewhere, trials=16)
+    known = {r.decision: r.relative or 1.0 for r in fast[::3]}
+    limit = sorted(known.values())[min(8, len(known)) - 1]
+    assert t.default is not None
+    tried = [text for text in runner.calls if text != t.default.text]
+    assert max([known.get(text, 1.0) for text in tried[: min(8, len(known))]]) <= limit
+    assert t.winner is None
+
+
+def test_a_winner_that_is_refuted_is_not_found_again() -> None:
+    session = Session([t := task()], MemoryDatabase(), Settings(trials=64), LOWER,
+                      Scripted(chunks_matter))  # fmt: skip
+    for _ in session.run():
+        pass
+    winners = []
+    while t.winner is not None:
+        winners.append(t.winner.text)
+        session.refute(t, 1.2)
+    assert winners
+    assert len(set(winners)) == len(winners)
+    assert (t.confirmed, t.trace) == (1.0, "")
+    assert t.note == "what was faster by itself is no faster in the model"
+    again = task()
+    run([again], runner := Scripted(lambda c: 1.0), session.database, trials=16)
+    assert not {*winners} & {*runner.calls}
+    assert again.winner is None
+
+
 def test_the_same_seed_tries_the_same() -> None:
     runners = [Scripted(chunks_matter) for _ in range(3)]
     for runner, seed in zip(runners, (1, 1, 2), strict=True):

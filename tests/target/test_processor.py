@@ -20,6 +20,7 @@ from smelt.target.processor import (
     lacks,
     needed_features,
     pointer_bytes,
+    told_by_features,
 )
 
 TRIPLES = {
@@ -169,3 +170,23 @@ def test_what_a_hypervisor_hides_is_off(monkeypatch: pytest.MonkeyPatch) -> None
     assert hidden not in needed_features(resolved)
     monkeypatch.undo()
     assert missing_features(needed_features(resolve(Target("llvm -mcpu=native")))) == []
+
+
+@pytest.mark.parametrize(
+    ("guess", "lacks", "cpu"),
+    [
+        ("rocketlake", "amx-fp16", "sapphirerapids"),
+        ("rocketlake", "", "graniterapids"),
+        ("sapphirerapids", "amx-fp16", "sapphirerapids"),
+        ("znver3", "avx512f", "znver3"),
+        ("haswell", "avx512f", "haswell"),
+    ],
+)
+def test_a_machine_is_what_its_features_say(guess: str, lacks: str, cpu: str) -> None:
+    """Virtual machines pass on the model number of an older processor."""
+    target = Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={guess}")
+    new = implied(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=graniterapids"))
+    on = {*new, *implied(target)} - {lacks}
+    if lacks == "avx512f":
+        on = {*implied(target)}
+    assert told_by_features(target, tuple(on)) == cpu

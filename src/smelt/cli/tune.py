@@ -185,6 +185,8 @@ def _end(
         say(f"{count} {'error' if count == 1 else 'errors'} ({kind}), most often: {said}")
     say(f"kernels of a run: {gain(state.before, state.after)}; "
         f"{len(tuned)} of {len(state.tasks)} have a faster schedule than the default")  # fmt: skip
+    if state.model is not None:
+        say(f"the model with them, in turns with the default: {gain(*state.model)}")
     if file is not None:
         say(f"wrote {file}")
     use = f"; smelt compile {model} --database {kept} uses it" if tuned else ""
@@ -202,6 +204,7 @@ def _json(state: State) -> dict[str, Any]:
         "scored": state.scored,
         "before_us": 1e6 * state.before,
         "after_us": 1e6 * state.after,
+        "model_us": None if state.model is None else [1e6 * seconds for seconds in state.model],
         "errors": found,
         "tasks": [_task(t) for t in state.tasks],
     }

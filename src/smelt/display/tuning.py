@@ -54,6 +54,8 @@ def _facts(state: State, database: str) -> dict[str, str]:
     facts["tuned"] = f"{sum(t.winner is not None for t in state.tasks)} of {len(state.tasks)}"
     facts["trials"] = f"{state.trials:,} in {state.elapsed:.1f} s, {rate:.1f}/s"
     facts["decisions scored"] = f"{state.scored:,}"
+    if state.model is not None:
+        facts["the model"] = " -> ".join([f"{micro(seconds)} us" for seconds in state.model])
     if database:
         facts["kept in"] = database
     return facts
