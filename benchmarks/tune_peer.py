@@ -22,7 +22,7 @@ from smelt.tuning import tune
 MODEL, MINUTES, PACE = "resnet18", 17.0, Pace(12.0, 11)
 TVM, TUNED = "tvm", "smelt tuned"
 MANY = 1000
-"""Trials of apache-tvm: it writes its first records when all of its tasks have had 64, or when these
+"""Trials of apache-tvm: it writes its first records when all its tasks have had 64, or when these
 are used up, which has to be within the time."""
 WANTED = "0.5"
 

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from smelt import te
 from smelt.choices import default_schedule
+from smelt.ir.build import maximum, minimum, select
 from smelt.ir.errors import CompileError
 from smelt.pipeline import LOWER, lower_program
 from smelt.rules.sketch import Decision, Domain
@@ -161,3 +163,26 @@ def test_a_space_of_traces() -> None:
         assert script(sch.func) == script(source.func)
     assert space.find("design=1 ()") is None
     assert space.find("design=0 (__import__('os'),)") is None
+
+
+@pytest.mark.parametrize(
+    ("index", "below"),
+    [
+        (lambda i: i, 50),
+        (lambda i: maximum(minimum(select(i < 0, i + 50, i), 49), 0), 50),
+        (lambda i: i * 2, 0),
+        (lambda i: i % 50, 0),
+    ],
+)
+def test_indices_are_bounded_where_they_are_elements(index: Any, below: int) -> None:
+    """Operands that are indices get legal ones at random; where elements are more than that, zeros
+    are."""
+    table = te.placeholder((50, 8), name="T")
+    which = te.placeholder((30,), "int64", name="W")
+    rows = te.compute((30, 8), lambda i, j: table[index(which[i]), j], name="R")
+    func = te.create_prim_func([table, which, rows], "gather")
+    space = RuleSpace(spec(func))
+    made = build_candidate(
+        BuildJob(space.source(space.default()), HERE, tuple(LOWER), 1, compare=True)
+    )
+    assert [o.below for o in made.operands] == [o.below for o in made.logical] == [0, below, 0]

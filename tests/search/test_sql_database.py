@@ -304,3 +304,20 @@ def test_tables_of_another_version_on_a_server(postgres: str) -> None:
     with SQLDatabase(plain) as db:
         db.put(W, [record()])
         assert db.records() == [record()]
+
+
+def test_a_file_that_cannot_be_written_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "read only.db"
+    proved = record(relative=0.5, confirmed=True)
+    with SQLDatabase(path) as db:
+        db.put(W, [proved])
+    monkeypatch.setattr("smelt.search.sql_database.os.access", lambda *_: False)
+    with SQLDatabase(path, make=False) as db:
+        assert db.best(W.key, "m1") == proved
+        assert "cannot be written" in message(DatabaseError, lambda: db.put(W, [proved]))
+    log = path.with_name("read only.db-wal")
+    log.write_bytes(b"x")
+    text = f"{path}: cannot be read where it cannot be written, while {log.name} lies beside it"
+    assert message(DatabaseError, lambda: SQLDatabase(path, make=False)).startswith(text)

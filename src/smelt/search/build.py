@@ -31,6 +31,7 @@ from smelt.rules.cpu.analysis import guess
 from smelt.runtime.native import cores
 from smelt.target import Target
 from smelt.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, walk
+from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
 
 from .genes import ScheduledProgram
@@ -164,15 +165,19 @@ def applied(
 
 
 def _index_bounds(plain: PrimFunc) -> dict[int, int]:
-    """Of operands whose elements are indices as they are: by position the least extent."""
+    """Of operands whose elements are indices as they are, and of nothing else: by position the
+    least extent."""
     found: dict[int, int] = {}
-    for load in walk(plain.body):
-        if isinstance(load, BufferLoad | BufferStore):
-            for index, extent in zip(load.indices, load.buffer.shape, strict=True):
-                for n, b in enumerate(plain.buffers):
-                    if _is_element(index, b):
-                        found[n] = min(found.get(n, guess(extent)), guess(extent))
-    return found
+    others: set[int] = set()
+    stored = [(s.buffer, s.indices) for s in walk(plain.body) if isinstance(s, BufferStore)]
+    for buffer, indices in [*stored, *[(x.buffer, x.indices) for x in loads(plain.body)]]:
+        for index, extent in zip(indices, buffer.shape, strict=True):
+            read = {x.buffer for x in loads(index)}
+            for n, b in enumerate(plain.buffers):
+                if b in read:
+                    found[n] = min(found.get(n, guess(extent)), guess(extent))
+                    others.update([] if _is_element(index, b) else [n])
+    return {n: limit for n, limit in found.items() if n not in others}
 
 
 def _is_element(index: Expr, b: Buffer) -> bool:

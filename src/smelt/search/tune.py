@@ -322,20 +322,17 @@ class Session:
     def _recall_task(self, t: Task) -> None:
         """What earlier sessions have found of a task: what was measured on this machine by this
         version of smelt is known, what was fast elsewhere is tried first."""
-        every = [r for r in self.database.records(t.space.workload.key) if r.source != "default"]
-        known = [r for r in every if r.machine == t.machine and r.version == VERSION]
-        others = sorted(
-            [
-                (r.relative, r.decision)
-                for r in every
-                if r not in known and not r.error and r.relative and r.relative < 1
-            ]
-        )
-        t.hints = list(dict.fromkeys([decision for _, decision in others]))[:_HINTS]
+        known, elsewhere = [], []
+        for r in self.database.records(t.space.workload.key):
+            if r.machine == t.machine and r.version == VERSION:
+                known.append(r)
+            elif r.relative and r.relative < 1 and not r.error:
+                elsewhere.append((r.relative, r.decision))
+        t.hints = list(dict.fromkeys([decision for _, decision in sorted(elsewhere)]))[:_HINTS]
         refuted = {r.decision for r in known if r.source == REFUTED}
         for r in known:
             c = t.space.find(r.decision)
-            if c is None:
+            if c is None or r.source == "default":
                 continue
             good = r.relative is not None and not r.error and r.decision not in refuted
             relative = r.relative if good and r.relative is not None else float("inf")
