@@ -57,7 +57,7 @@ ends = [[helper.make_tensor_value_info(k, TensorProto.FLOAT, (16, w))]
         for k, w in (("y0", widths[0]), ("y3", widths[-1]))]
 model = helper.make_model(helper.make_graph(nodes, "mlp", *ends, weights),
                           opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
-settings = Settings(seconds=600, batch=2, cold=0, seed=width, patience=1 << 20)
+settings = Settings(seconds=600, batch=2, seed=width, patience=1 << 20)
 smelt.tune(model, Telling(sys.argv[1]), options=smelt.Options(threads=2), settings=settings)
 """
 

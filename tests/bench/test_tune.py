@@ -112,7 +112,7 @@ def test_algorithms_are_chosen_by_name() -> None:
     _, space = small()
     found = tune.wanted_ones(space, "", 20)
     assert len(found) == 20
-    assert len({c.text for c in found}) == space.size
+    assert len({c.text for c in found}) == min(20, space.size)
     assert found[0].text == space.default().text
     assert not tune.wanted_ones(space, "winograd", 4)
 
