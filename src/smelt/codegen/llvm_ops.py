@@ -226,7 +226,10 @@ class ScalarOps(InstructionOps):
             return self.assign(f"{test} {a} {value}, {zero(source)}")
         if from_float and to_float:
             return self.float_conversion(value, source, target)
-        if from_float and lanes > 1 and dt.bits(source) >= 32 and _in_vectors(target):
+        if from_float and dt.bits(source) < 32:  # AVX512-FP16's own conversion makes NaN -32768
+            single = dt.vector("float32", lanes)
+            return self.convert(self.float_conversion(value, source, single), single, target)
+        if from_float and lanes > 1 and _in_vectors(target):
             return self.to_integers(value, source, target)
         if from_float:
             name = f"llvm.fpto{'s' if dt.kind(target) == 'int' else 'u'}i.sat"
