@@ -16,11 +16,10 @@ from smelt.pipeline import LOWER
 from smelt.search.build import BuildJob, BuiltCandidate, LocalExecutor, build_all
 from smelt.search.runner import Attempt, LocalRunner
 from smelt.search.timing import Protocol
-from smelt.search.tune import Task
+from smelt.search.tune import Task, beats
 from smelt.tuning import extract_tasks
 
 MODELS, QUICK = ("resnet18", "mobilenet_v2"), ("mlp",)
-WORTH = 0.98
 
 
 def names(quick: bool) -> Sequence[str]:
@@ -41,7 +40,7 @@ def ratio(t: Task, runner: LocalRunner) -> tuple[float, bool] | None:
     protocol = Protocol(t.cores, t.cold, rounds=60, least=7, seconds=1.0, decide=True)
     timed = runner.run(Attempt(default, built), other, protocol).timed
     assert timed is not None
-    return timed.relative, timed.interval()[1] < 1.0 and timed.relative < WORTH
+    return timed.relative, beats(timed)
 
 
 def measure(folder: Path, threads: Sequence[int], quick: bool = False) -> list[Results]:

@@ -534,7 +534,7 @@ class Session:
         outcome = self.runner.run(reference, attempt, protocol)
         record = self._record(t, c, attempt.built, outcome, t.source)
         timed = outcome.timed
-        wins = timed is not None and not outcome.error and _beats(timed)
+        wins = timed is not None and not outcome.error and beats(timed)
         if outcome.error:
             t.errors += 1
             t.failures[outcome.error, outcome.message] += 1
@@ -555,7 +555,7 @@ _GAIN = 0.98
 """What is gained has to be worth another schedule."""
 
 
-def _beats(timed: Timed) -> bool:
+def beats(timed: Timed) -> bool:
     """Whether a candidate is faster for sure."""
     if len(timed.seconds) < 3:  # of a runner that runs nothing
         return timed.relative < _GAIN
