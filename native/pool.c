@@ -1,21 +1,25 @@
 /* pool.c: the thread pool. It runs several launches at once, each in a slot of its own.
  *
- * A launch's state is one 64-bit word: helpers | count | next. Whoever raises `next` from i to i + 1
- * while i < count owns index i of the launch that is in the slot at that moment. `helpers` is how
- * many more workers may join; a worker joins by a compare-and-swap that takes one helper and one
- * index at once, and takes its further indices by plain adds. This is why it is right:
+ * The indices of a launch are divided into seats, a range for each thread. Who joins takes the seat
+ * that is its own in every launch, from the front, and then from the back of what others have left:
+ * kernels that divide their work alike find in a core's cache what this core has written there.
+ *
+ * A launch's state is one 64-bit word: helpers | working. `helpers` is how many more workers may join,
+ * and `working` how many have joined and not yet left. A worker joins by a compare-and-swap that moves
+ * one from helpers to working. This is why it is right:
  *
  * - The word says all that joining depends on. A worker that comes late (it looked at an older launch
  *   of this slot) fails its compare-and-swap, or finds the same word again and does useful work for
  *   the new launch, of which it is then a counted helper. So no word needs a generation.
- * - The fields of a launch are read only after an index was won. The launch cannot end, and neither
- *   the fields nor the slot's owner can change, until that index is reported in `pending`. An add
- *   happens before the report of the index that stands behind it, so it meets no later launch.
- * - A slot belongs to the thread that set `taken`, until it has seen `pending` at 0. It works on its
- *   own launch only, and waits only for indices that were won, never for threads. An index that is
- *   won is run by a thread that waits for nothing, or for a launch that began later: a task may
- *   launch again, and nobody waits in a circle.
- * - After its report a worker touches only `waiting` of the slot, which at worst wakes the caller of a
+ * - The fields of a launch are read by its caller and by workers that have joined. When the caller has
+ *   found no index left it takes the helpers out of the word, and the launch ends when nobody is
+ *   working: neither the fields nor the slot's owner can change before.
+ * - An index is taken by an atomic operation on its seat's word, by one who works on the launch.
+ * - A slot belongs to the thread that set `taken`, until nobody works on its launch. It works on its
+ *   own launch only, and waits only for workers that have joined, which run tasks or are about to
+ *   leave. Such a task waits for nothing, or for a launch that began later: a task may launch again,
+ *   and nobody waits in a circle.
+ * - When it has left a worker touches only `waiting` of the slot, which at worst wakes the caller of a
  *   later launch once too often. Workers outlive all slots, as smelt_pool_destroy joins them first.
  * - The child of a fork has the forking thread alone. All slots are empty there; a task that forks
  *   must not make threads that launch before it returns.
@@ -39,12 +43,12 @@
 #define SHORT_STAY_NS 1000000 /* between two moves of a worker off the caller's CPU */
 #define LONG_STAY_NS 10000000000 /* after which the next stay is a short one again */
 
-#define NEXT_BITS 24
-#define COUNT_BITS 24
-/* `next` may pass `count` by one for each thread; the margin keeps it inside of its bits. */
-#define MAX_COUNT (((int64_t)1 << COUNT_BITS) - 65536)
+#define SEATS 16 /* more threads than that share them */
+/* The front of a seat may pass its end by one for each thread; the margin keeps both inside of 32 bits. */
+#define MAX_COUNT ((int64_t)1 << 30)
 #define MAX_LIMIT 65535
-#define ONE_HELPER ((uint64_t)1 << (COUNT_BITS + NEXT_BITS))
+#define ONE_HELPER ((uint64_t)1 << 32)
+#define ONE_BACK ((uint64_t)1 << 32)
 
 enum { IDLE, ASLEEP, WORKING };
 
@@ -55,18 +59,22 @@ typedef struct worker {
     smelt_pool *pool;
 } worker;
 
+typedef struct seat {
+    _Alignas(LINE) _Atomic uint64_t range; /* end | front */
+} seat;
+
 typedef struct launch {
-    /* Written by the caller, read by every worker. */
+    /* Changed by everybody who joins and leaves. */
     _Alignas(LINE) _Atomic uint64_t state;
-    smelt_task task;
-    void *closure;
-    int64_t first; /* index of task 0 of this segment */
-    /* The result: written by everybody. */
-    _Alignas(LINE) _Atomic int64_t pending;
     _Atomic int32_t status;
     _Atomic uint32_t waiting; /* 1 while the caller sleeps */
-    /* Of callers alone. */
-    _Alignas(LINE) _Atomic int32_t taken;
+    /* Written by the caller, read by workers. */
+    _Alignas(LINE) smelt_task task;
+    void *closure;
+    int64_t first; /* index of task 0 of this segment */
+    int seat_count;
+    _Atomic int32_t taken; /* of callers alone */
+    seat seats[SEATS];
 } launch;
 
 struct smelt_pool {
@@ -86,11 +94,7 @@ static smelt_pool *all_pools;
 static pthread_mutex_t all_pools_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
-static inline int64_t state_next(uint64_t s) { return (int64_t)(s & ((1u << NEXT_BITS) - 1)); }
-static inline int64_t state_count(uint64_t s) {
-    return (int64_t)(s >> NEXT_BITS & ((1u << COUNT_BITS) - 1));
-}
-static inline int state_helpers(uint64_t s) { return (int)(s >> (COUNT_BITS + NEXT_BITS)); }
+static inline uint32_t state_helpers(uint64_t s) { return (uint32_t)(s >> 32); }
 
 /* ---- waiting ----------------------------------------------------------------------------------- */
 
@@ -112,40 +116,48 @@ static inline int64_t spin(patience *p) {
 
 /* ---- working ----------------------------------------------------------------------------------- */
 
-/* Runs index `next` and all that can be won after it, then reports them done. */
-static void work(launch *l, int64_t next) {
-    smelt_task task = l->task;
-    void *closure = l->closure;
-    int64_t first = l->first;
-    int64_t done = 0;
-    uint64_t s;
-    do {
-        /* After a failure the rest is claimed but not run. */
-        if (atomic_load_explicit(&l->status, memory_order_relaxed) == 0) {
-            int32_t status = task(closure, first + next);
+/* Takes the first index of a seat that is left; -1: none is. */
+static inline int64_t take_front(seat *s) {
+    uint64_t range = atomic_fetch_add_explicit(&s->range, 1, memory_order_relaxed);
+    return (uint32_t)range < range >> 32 ? (int64_t)(uint32_t)range : -1;
+}
+
+/* Takes the last index of a seat that is left; -1: none is. */
+static inline int64_t take_back(seat *s) {
+    uint64_t range = atomic_load_explicit(&s->range, memory_order_relaxed);
+    while ((uint32_t)range < range >> 32)
+        if (atomic_compare_exchange_weak_explicit(&s->range, &range, range - ONE_BACK,
+                                                  memory_order_relaxed, memory_order_relaxed))
+            return (int64_t)(range >> 32) - 1;
+    return -1;
+}
+
+/* Runs all indices that can be had: those of a seat, then those that other seats have left. */
+static void work(launch *l, int own) {
+    int count = l->seat_count;
+    for (int k = 0; k < count; k++) {
+        seat *s = &l->seats[(own + k) % count];
+        int64_t index;
+        while ((index = k == 0 ? take_front(s) : take_back(s)) >= 0) {
+            /* After a failure the rest is taken but not run. */
+            if (atomic_load_explicit(&l->status, memory_order_relaxed) != 0)
+                continue;
+            int32_t status = l->task(l->closure, l->first + index);
             int32_t none = 0;
             if (status != 0)
                 atomic_compare_exchange_strong(&l->status, &none, status);
         }
-        done++;
-        /* Our index is not reported yet, so the launch is still current: a plain add is enough. */
-        s = atomic_fetch_add_explicit(&l->state, 1, memory_order_acq_rel);
-        next = state_next(s);
-    } while (next < state_count(s));
-    if (atomic_fetch_sub(&l->pending, done) == done && atomic_load(&l->waiting) &&
-        atomic_exchange(&l->waiting, 0))
-        smelt_wake(&l->waiting);
+    }
 }
 
-/* The launch with the most indices left among those that a worker may join, and its state. */
+/* The launch that the most workers may still join, and its state. */
 static launch *find_launch(smelt_pool *pool, uint64_t *state) {
     launch *best = NULL;
-    int64_t most = 0;
+    uint32_t most = 0;
     for (launch *l = pool->slots; l < pool->slots + SLOTS; l++) {
         uint64_t s = atomic_load(&l->state);
-        int64_t left = state_count(s) - state_next(s);
-        if (left > most && state_helpers(s) > 0) {
-            most = left;
+        if (state_helpers(s) > most) {
+            most = state_helpers(s);
             best = l;
             *state = s;
         }
@@ -153,18 +165,26 @@ static launch *find_launch(smelt_pool *pool, uint64_t *state) {
     return best;
 }
 
-/* Wins one index of some launch. */
-static launch *join_launch(smelt_pool *pool, int64_t *next) {
+/* Joins some launch; *seat: the worker's own one or, where there are not so many, that of those who
+ * may still join. */
+static launch *join_launch(smelt_pool *pool, int worker, int *own) {
     uint64_t s;
     launch *l;
     while ((l = find_launch(pool, &s)) != NULL) {
-        if (atomic_compare_exchange_strong_explicit(&l->state, &s, s + 1 - ONE_HELPER,
+        if (atomic_compare_exchange_strong_explicit(&l->state, &s, s - ONE_HELPER + 1,
                                                     memory_order_acq_rel, memory_order_relaxed)) {
-            *next = state_next(s);
+            *own = (worker < l->seat_count ? worker : (int)state_helpers(s)) % l->seat_count;
             break;
         }
     }
     return l;
+}
+
+/* The last one to leave wakes a caller that sleeps. */
+static void leave_launch(launch *l) {
+    if (atomic_fetch_sub(&l->state, 1) == 1 && atomic_load(&l->waiting) &&
+        atomic_exchange(&l->waiting, 0))
+        smelt_wake(&l->waiting);
 }
 
 static int wake(worker *w) {
@@ -227,9 +247,9 @@ static void *worker_main(void *argument) {
     smelt_pool *pool = self->pool;
     patience p = {0};
     while (!atomic_load_explicit(&pool->stop, memory_order_relaxed)) {
-        int64_t next;
+        int own;
         uint64_t s;
-        launch *l = join_launch(pool, &next);
+        launch *l = join_launch(pool, (int)(self - pool->workers) + 1, &own);
         if (l != NULL) {
             atomic_store_explicit(&self->doing, WORKING, memory_order_relaxed);
             /* Waking many one by one is slow, and two callers may have counted on one worker: who
@@ -237,7 +257,8 @@ static void *worker_main(void *argument) {
             if (atomic_load_explicit(&pool->sleepers, memory_order_relaxed) > 0 &&
                 find_launch(pool, &s) != NULL)
                 wake_workers(pool, state_helpers(s) < 2 ? 1 : 2);
-            work(l, next);
+            work(l, own);
+            leave_launch(l);
             atomic_store_explicit(&self->doing, IDLE, memory_order_relaxed);
             p = (patience){0};
         } else if (spin(&p) > WORKER_NS) {
@@ -283,29 +304,36 @@ int32_t smelt_serial_for(void *unused, smelt_task task, void *closure, int64_t c
     return 0;
 }
 
-/* Waits for what others won: the last of them wakes a caller that sleeps. */
-static void wait_for(launch *l) {
+/* Lets nobody join any more, and waits for those who have. */
+static void end_segment(launch *l) {
     patience p = {0};
-    while (atomic_load_explicit(&l->pending, memory_order_acquire) > 0) {
+    atomic_fetch_and(&l->state, ONE_HELPER - 1);
+    while (atomic_load_explicit(&l->state, memory_order_acquire) > 0) {
         if (spin(&p) < CALLER_NS)
             continue;
         atomic_store(&l->waiting, 1);
-        if (atomic_load(&l->pending) > 0)
+        if (atomic_load(&l->state) > 0)
             smelt_sleep_while(&l->waiting, 1);
         atomic_store(&l->waiting, 0);
     }
 }
 
 static void run_segment(smelt_pool *pool, launch *l, int64_t first, int64_t count, int limit) {
-    int helpers = (int)(count < limit ? count : limit) - 1;
+    int threads = (int)(count < limit ? count : limit);
+    int seats = threads < SEATS ? threads : SEATS;
+    int64_t each = count / seats, more = count % seats, end = 0;
+    for (int i = 0; i < seats; i++) {
+        uint64_t front = (uint64_t)end;
+        end += each + (i < more); /* the caller begins first, and has one that is left over */
+        atomic_store_explicit(&l->seats[i].range, (uint64_t)end << 32 | front, memory_order_relaxed);
+    }
     l->first = first;
-    atomic_store_explicit(&l->pending, count, memory_order_relaxed);
-    /* Index 0 is the caller's: it is won before anybody can see the launch. */
-    atomic_store(&l->state, ONE_HELPER * (uint64_t)helpers | (uint64_t)count << NEXT_BITS | 1);
+    l->seat_count = seats;
+    atomic_store(&l->state, ONE_HELPER * (uint64_t)(threads - 1));
     if (atomic_load(&pool->sleepers) > 0)
-        wake_workers(pool, helpers);
+        wake_workers(pool, threads - 1);
     work(l, 0);
-    wait_for(l);
+    end_segment(l);
 }
 
 /* Tells the workers which CPU is ours. Beside other callers, or inside of a task of theirs, there is no
@@ -372,7 +400,6 @@ static void after_fork_in_child(void) {
     for (smelt_pool *pool = all_pools; pool != NULL; pool = pool->next_pool) {
         for (launch *l = pool->slots; l < pool->slots + SLOTS; l++) {
             atomic_store(&l->state, 0);
-            atomic_store(&l->pending, 0);
             atomic_store(&l->waiting, 0);
             atomic_store(&l->taken, 0);
         }
