@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from smelt.runtime import NativeExecutable, num_threads
-from smelt.runtime.linking import find_compiler
+from smelt.runtime.compilers import find_compiler
 from smelt.runtime.native import library, source_folder
 
 SOURCE = """

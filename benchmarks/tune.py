@@ -6,11 +6,12 @@
     learned   how well the order of candidates is predicted, of kernels that were never seen
     equal     kernels beside themselves: what is found to be faster there is not
     models    what tuning makes of models, in one minute and in five
-    tvm       the same beside apache-tvm, 17 minutes for each
+    tvm       a model after 17 minutes beside apache-tvm's first round
     formulas  the same for programs by themselves, against their loops as written
     killed    whether records survive a session that is killed
 
-What `search` and `learned` measure is kept in build/tune: a run that was stopped goes on there.
+What `search` and `learned` measure, and what apache-tvm finds, is kept in build/tune: a run that
+was stopped goes on there.
 """
 
 import random
@@ -268,7 +269,7 @@ def measure(
             folder or models.zoo(names=tune_models.names(quick)), threads, known, quick
         ),
         "tvm": lambda: tune_peer.measure(
-            folder or models.zoo(names=[tune_peer.MODEL]), threads, quick
+            folder or models.zoo(names=[tune_peer.MODEL]), threads, tables, quick
         ),
         "formulas": lambda: tune_formulas.measure(threads, quick),
         "killed": lambda: tune_killed.measure(quick),

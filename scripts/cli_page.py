@@ -127,7 +127,9 @@ EXAMPLES = {
 }
 
 MORE = {
-    "compile": "`.so` and `.tar` need a C compiler, `.o` does not: [artifacts](artifacts.md). A "
+    "compile": "`.so` and `.tar` need a C compiler, `.o` does not: [artifacts](artifacts.md). "
+    "For another machine it is one that makes code for it, and `--runner` writes the program that "
+    "runs the library there: [models for other machines](devices.md). A "
     "model that decides while it runs may be called `.vm`, too: [programs that decide](vm.md). "
     "[Models in C](c.md) says what the header is for.",
     "check": "Each output is compared by itself. Without `--tolerance` its largest error may be as "

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What the tests of other processors need: emulators, and zig, which compiles C for all of them.
+# What the tests of other processors need: emulators, cross compilers with the libraries of their
+# systems, and zig, which compiles C for all of them.
 #
 #     scripts/setup-edge.sh [PYTHON]      PYTHON: whose environment gets the package ziglang
 #
@@ -8,8 +9,11 @@
 set -u
 python=${1:-python3}
 
-qemu_user=(qemu-aarch64 qemu-riscv64)
+qemu_user=(qemu-aarch64 qemu-arm qemu-riscv64)
 qemu_system=(qemu-system-arm)
+cross=(aarch64-linux-gnu-gcc arm-linux-gnueabihf-gcc riscv64-linux-gnu-gcc)
+cross_packages=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf
+                libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross)
 
 lacking() {                       # the commands among the arguments that are not there
     local command
@@ -33,6 +37,7 @@ install_packages() {              # with apt, as root or through sudo without a 
 packages=()
 [ -z "$(lacking "${qemu_user[@]}")" ] || packages+=(qemu-user)
 [ -z "$(lacking "${qemu_system[@]}")" ] || packages+=(qemu-system-arm)
+[ -z "$(lacking "${cross[@]}")" ] || packages+=("${cross_packages[@]}")
 if [ ${#packages[@]} -gt 0 ]; then
     echo "setup-edge: installing ${packages[*]}"
     install_packages "${packages[@]}" || echo "setup-edge: apt could not install them"
@@ -42,7 +47,7 @@ if ! "$python" -c 'import ziglang' 2>/dev/null; then
     timeout 300 "$python" -m pip install --quiet ziglang || echo "setup-edge: pip could not install it"
 fi
 
-missing=$(lacking "${qemu_user[@]}" "${qemu_system[@]}")
+missing=$(lacking "${qemu_user[@]}" "${qemu_system[@]}" "${cross[@]}")
 "$python" -c 'import ziglang' 2>/dev/null || missing+=" ziglang"
 if [ -n "$missing" ]; then
     echo "setup-edge: not there:" $missing "(tests that need them are skipped)"

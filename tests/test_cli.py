@@ -65,7 +65,7 @@ class Doubler:
     def __call__(self, *inputs: Any) -> Any:
         return self.Value(2 * inputs[0])
 
-    def export_library(self, path: str, header: bool = False) -> None:
+    def export_library(self, path: str, cc: str | None = None, header: bool = False) -> None:
         Path(path).write_bytes(b"library")
 
     def profile(self, *inputs: Any) -> Any:

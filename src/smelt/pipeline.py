@@ -76,6 +76,7 @@ from smelt.runtime.program import Module
 from smelt.runtime.signature import TensorInfo, known_shape
 from smelt.runtime.state import owning
 from smelt.runtime.vm import VMExecutable
+from smelt.runtime.vm_program import Program
 from smelt.search.lookup import known_schedule, with_tunings
 from smelt.search.space import ProgramSpec
 from smelt.target import Target
@@ -258,32 +259,34 @@ def compile(
 
 
 def _compiled(
-    mod: IRModule,
-    outputs: Sequence[str],
-    target: Target,
-    context: PassContext,
-    progress: Progress | None,
-    sizes: Mapping[str, Size],
-    state: Mapping[str, updates.Kept] | None,
-) -> Executable:
+    mod: IRModule, outputs: Sequence[str], target: Target, context: PassContext,
+    progress: Progress | None, sizes: Mapping[str, Size], state: Mapping[str, updates.Kept] | None,
+) -> Executable:  # fmt: skip
     """A module, which may decide while it runs.
 
     outputs  the names of its results, if known; sizes, state: what its user declared of them
     """
     if "main" not in mod.functions:
         raise CompileError(f"no function 'main' to compile; it has: {', '.join(mod.functions)}")
+    outputs = updates.result_names(mod["main"], outputs)
+    mod = updates.declare_states(mod, state, outputs)
+    if not _decides(mod, sizes):
+        return owning(load(_whole(mod, target, context, progress, sizes)))
+    return owning(compile_program(mod, target, context, ("main",), outputs, progress))
+
+
+def _decides(mod: IRModule, sizes: Mapping[str, Size] | None) -> bool:
+    """Whether a model decides while it runs, which nothing may be declared of the sizes of."""
     main = mod["main"]
     grouped = isinstance(main, Function) and bool(main.attrs.get("output_groups"))
-    mod = updates.declare_states(mod, state, outputs := updates.result_names(main, outputs))
-    if not grouped and vm_construct(mod) is None:
-        return owning(load(_whole(mod, target, context, progress, sizes)))
-    if sizes:
+    found = grouped or vm_construct(mod) is not None
+    if found and sizes:
         raise CompileError(
             f"shapes declares {', '.join(map(repr, sizes.values()))}, and the model decides while "
             "it runs: only models that run straight through have ranges and variants; give the "
             "sizes' names instead"
         )
-    return owning(compile_program(mod, target, context, ("main",), outputs, progress))
+    return found
 
 
 def compile_artifact(
@@ -298,10 +301,9 @@ def compile_artifact(
 ) -> Artifact:
     """A trained model as machine code, constants and a description; nothing of it is loaded.
 
-    The target may be another machine than this one: `artifact.write("model.o")`. The arguments are
-    those of `compile`; without options, another machine has as many processors as the target's
-    -num-cores says, or 4. Raises what `compile` does, and CompileError for a model that decides
-    while it runs.
+    The target may be another machine than this one: `artifact.export_library("model.so")`. The
+    arguments are those of `compile`; without options, another machine has as many processors as the
+    target's -num-cores says, or 4. Raises what `compile` does.
     """
     plain, sizes = plain_shapes(shapes)
     resolved = resolve(as_target(target))
@@ -309,6 +311,9 @@ def compile_artifact(
         options = replace(Options(), threads=int(resolved.attrs.get("num-cores", 4)))
     context = checked_context("smelt.compile_artifact", options, values=keywords)
     mod = updates.declare_states(import_model(model, plain), state)
+    if _decides(mod, sizes):
+        outputs = updates.result_names(mod["main"], ())
+        return _program(mod, resolved, context, ("main",), outputs, progress)[0]
     return _whole(mod, resolved, context, progress, sizes, text=True)
 
 
@@ -389,6 +394,14 @@ def compile_program(
     outputs  the names of main's results
     """
     check_native(target, ELSEWHERE)
+    return load_program(*_program(mod, target, context, entries, outputs, progress))
+
+
+def _program(
+    mod: IRModule, target: Target, context: PassContext, entries: Sequence[str],
+    outputs: Sequence[str], progress: Progress | None,
+) -> tuple[Artifact, Program]:  # fmt: skip
+    """As of `compile_program`, for any machine."""
     segments: list[Straight] = []
 
     def straight(one: IRModule) -> None:
@@ -399,8 +412,7 @@ def compile_program(
         mod = run_steps(VM, mod, context)
     program = compile_vm(mod, straight, entries, outputs)
     name = str(mod.attrs.get("name", "main"))
-    made = link_program(program, segments, name, target, context.options, LOWER, mod)
-    return load_program(made, program)
+    return link_program(program, segments, name, target, context.options, LOWER, mod), program
 
 
 def lower(

@@ -14,7 +14,7 @@ import smelt
 from smelt import te
 from smelt.contrib import cc, ndk, tar, utils
 from smelt.runtime import ExportError, LoadError, load_module
-from smelt.runtime.linking import find_compiler
+from smelt.runtime.compilers import find_compiler
 
 Array = np.ndarray[Any, Any]
 

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import smelt
 from smelt import byoc, relay, te
 from smelt.runtime import linking
-from smelt.runtime.linking import find_compiler
+from smelt.runtime.compilers import find_compiler
 from tests.byoc.support import NAME, affine, registered
 
 from .artifact_child import BACK_END, external_loader

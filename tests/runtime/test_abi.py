@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from smelt.runtime import abi, native, native_program, vm_file
-from smelt.runtime.linking import FOOTER, find_compiler
+from smelt.runtime.compilers import find_compiler
+from smelt.runtime.linking import FOOTER
 from smelt.runtime.native import source_folder
 
 ZIG = ("arm-freestanding-eabihf", "thumb-freestanding-eabi", "riscv32-freestanding",

@@ -1,5 +1,7 @@
 """Tuning sessions: what is tried, kept and reported."""
 
+import os
+import signal
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -7,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from distributed import Client, LocalCluster
 
 from smelt.ir.errors import CompileError
 from smelt.pipeline import LOWER
@@ -200,6 +203,21 @@ def test_any_executor_builds() -> None:
     assert t.trials == 6
     assert not t.errors
     assert np.isfinite(t.default_seconds)
+
+
+def test_a_cluster_builds() -> None:
+    """Dask's: its client is an executor. Of a worker that is killed nothing is lost."""
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        settings = Settings(trials=12, batch=4)
+        session = Session([t := task()], MemoryDatabase(), settings, LOWER, executor=client)
+        for n, _ in enumerate(session.run()):
+            if n == 2:
+                os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+    assert t.trials == 12
+    assert not t.errors
 
 
 def test_a_build_that_fails_costs_one_candidate() -> None:

@@ -58,8 +58,8 @@ def test_another_machines_code_is_not_loaded() -> None:
         artifacts.load(made)
     assert str(caught.value) == (
         "code for aarch64-linux-gnu cannot run on this machine; "
-        'smelt.compile_artifact(...).write("model.o"), or smelt compile -o model.o, writes it, '
-        'smelt.show(..., "asm") prints it'
+        'smelt.compile_artifact(...).export_library("model.so"), or smelt compile -o model.so, '
+        'writes a library for it, smelt.show(..., "asm") prints it'
     )
 
 
@@ -116,7 +116,7 @@ def test_what_cannot_be_written_says_why(tmp_path: Path) -> None:
         made.write("mlp.so")
     assert str(caught.value) == (
         "cannot write mlp.so: .so files cannot be written; legal: model.o; "
-        "smelt.compile(...).export_library(...) writes libraries to load here"
+        "export_library(...) writes libraries"
     )
     with pytest.raises(ExportError, match="nowhere does not exist"):
         made.write(tmp_path / "nowhere" / "mlp.o")

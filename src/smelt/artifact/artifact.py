@@ -1,7 +1,7 @@
 """A compiled model that is not loaded: made for any machine, then loaded here or written.
 
 artifact = smelt.compile_artifact("resnet18.onnx", "llvm -mtriple=aarch64-linux-gnu")
-artifact.write("resnet18.o")
+artifact.export_library("resnet18.so")
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from smelt.codegen.workers import default_pool
 from smelt.ir.errors import CompileError
 from smelt.ir.options import Options
 from smelt.lowering.instrument import check_wanted, dump_folder
-from smelt.runtime.files import check_target, write_file
-from smelt.runtime.linking import c_name
+from smelt.runtime.archive import export
+from smelt.runtime.errors import ExportError
+from smelt.runtime.files import LIBRARY, check_target, write_file
+from smelt.runtime.linking import Linker, c_name
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.target import Target
 
@@ -33,15 +35,15 @@ from .host import ENTRY, PLAN
 T = TypeVar("T")
 _OBJECT = "smelt.codegen.llvm:object_code"
 _ONE_OBJECT = "smelt.codegen.llvm:one_object"
-OBJECT = (".o",), "model.o; smelt.compile(...).export_library(...) writes libraries to load here"
+OBJECT = (".o",), "model.o; export_library(...) writes libraries"
 """What an artifact is written as."""
 
 _MARK = 32
 """Bytes of a mark in an object file at which data are put in."""
 
 ELSEWHERE = (
-    '; smelt.compile_artifact(...).write("model.o"), or smelt compile -o model.o, writes it, '
-    'smelt.show(..., "asm") prints it'
+    '; smelt.compile_artifact(...).export_library("model.so"), or smelt compile -o model.so, '
+    'writes a library for it, smelt.show(..., "asm") prints it'
 )
 """What to do with a model for another machine."""
 
@@ -80,9 +82,12 @@ class Artifact:
         """
         file = Path(path)
         check_target(file, *OBJECT)
-        if not self.texts or self.objects:
-            names = ", ".join(k["name"] for k in self.metadata["kernels"] if k.get("compiler"))
-            raise CompileError(f"{file}: {names or 'a part'} has code of this machine only")
+        self._check_portable(file)
+        if not self.texts:
+            raise ExportError(
+                f"cannot write {file}: the model decides while it runs; legal: "
+                'export_library("model.so")'
+            )
         header = file.with_suffix(".h")
         check_target(file)
         data = {
@@ -99,6 +104,44 @@ class Artifact:
         write_file(file, lambda out: out.write(made))
         write_file(header, lambda out: out.write(self.header().encode()))
         return file, header
+
+    def export_library(
+        self,
+        path: str | os.PathLike[str],
+        fcompile: Linker | None = None,
+        *,
+        cc: str | Sequence[str] | None = None,
+        header: bool = False,
+    ) -> None:
+        """Write a shared library for the target's machine, with the runtime in it.
+
+        path      "x.so", or "x.tar" with objects that are linked where they are loaded
+        fcompile  what links or packs in place of the C compiler, see smelt.contrib.cc
+        cc        the C compiler for that machine, e.g. "aarch64-linux-gnu-gcc"; a .tar is then
+                  linked already; None: one that is installed
+        header    also write the C header beside it
+
+        Raises ExportError where it cannot be written, or without a C compiler for that machine, and
+        CompileError for external functions, whose code is this machine's.
+        """
+        check_target(path, *LIBRARY)
+        if not is_native(self.target):
+            self._check_portable(Path(path))
+        made = [*self.objects, *objects_of(self.texts, self.target, self.options)]
+        triple = "" if is_native(self.target) else self.target.mtriple
+        name = str(self.metadata["name"])
+        decides = self.metadata.get("kind") == "vm"
+        linkable = _Linkable(self.metadata, name, triple, made, self.weights, not decides)
+        export(linkable, path, cc=cc, fcompile=fcompile, header=header)
+
+    def _check_portable(self, file: Path) -> None:
+        """Raise a CompileError where a part of it is for this machine, or in Python."""
+        segments = self.metadata.get("segments", (self.metadata,))
+        kernels = [k["name"] for s in segments for k in s["kernels"] if k.get("compiler")]
+        parts = ", ".join(kernels or self.metadata.get("python", ()))
+        if parts:
+            where = "has code of this machine only" if kernels else "runs in Python on this machine"
+            raise CompileError(f"{file}: {parts} {where}")
 
     def header(self) -> str:
         """The C header of the object file."""
@@ -157,6 +200,18 @@ int32_t {name}_plan(const int64_t *sizes, int64_t *extents, int64_t *workspace_b
 
 #endif
 """
+
+
+@dataclass(frozen=True)
+class _Linkable:
+    """An artifact with its object code."""
+
+    metadata: Mapping[str, Any]
+    name: str
+    triple: str
+    objects: Sequence[bytes]
+    weights: np.ndarray
+    has_plan: bool
 
 
 def check_native(target: Target, instead: str = "") -> None:

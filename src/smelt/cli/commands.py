@@ -15,7 +15,7 @@ import smelt
 COMMANDS = {
     "compile": (
         "compile:compile_model",
-        "Compile a model, and write it as a shared library or an object file.",
+        "Compile a model, for this machine or another one, and write it as a library.",
     ),
     "run": ("run:run", "Run a model once."),
     "check": (

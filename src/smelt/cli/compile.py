@@ -1,52 +1,99 @@
 """The command `compile`."""
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import smelt
-from smelt.cli.console import UsageError, megabytes, progress, say, say_json
+from smelt.cli.console import UsageError, megabytes, notice, progress, say, say_json
 from smelt.cli.results import memory_bytes
+from smelt.codegen.llvm import is_native
 from smelt.runtime.files import LIBRARY, check_target, is_special
+from smelt.runtime.linking import export_runner
 
 from . import options
 
 _ENDINGS = (".so", ".tar", ".vm", ".o")
+_PORTABLE = (".so", ".tar", ".o")
+
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        show_default=False,
+        help="Write a shared library here (.so, .tar; .vm if the model decides while it runs), "
+        "or code and constants alone (.o, and a header beside it).",
+    ),
+]
+Header = Annotated[bool, typer.Option("--header", help="Write a C header beside the library, too.")]
+Compiler = Annotated[
+    str | None,
+    typer.Option(
+        show_default=False,
+        help="The C compiler that links the library, e.g. aarch64-linux-gnu-gcc; by default one "
+        "that is installed, for another machine its cross compiler, or ziglang.",
+    ),
+]
+Runner = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        show_default=False,
+        help="Write the program smelt-run, too, which runs libraries on the target's machine "
+        "without Python.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Written:
+    """What the command is asked to write."""
+
+    output: Output = None
+    header: Header = False
+    cc: Compiler = None
+    runner: Runner = None
+
+    def check(self) -> None:
+        """Refuse what cannot be written, or would not be."""
+        if self.output is not None:
+            legal = f"{LIBRARY[1]}, or code and constants alone, model.o"
+            check_target(self.output, _ENDINGS, legal)
+            if self.cc and self.output.endswith(".o"):
+                raise UsageError(
+                    f"--cc links a library, and {self.output} is none; legal: .so, .tar"
+                )
+        elif self.header or (self.cc and self.runner is None):
+            asked = "--header writes a header beside" if self.header else "--cc links"
+            raise UsageError(f"{asked} the library: give -o FILE.so too")
+
+    def write_runner(self, target: smelt.Target) -> None:
+        """Write smelt-run, if it is asked for."""
+        if self.runner is not None:
+            export_runner(self.runner, "" if is_native(target) else target.mtriple, self.cc)
+            run = Path(self.runner).name
+            notice(f"wrote smelt-run to {self.runner}: ./{run} MODEL.so runs a library")
 
 
 def compile_model(
-    model: options.Model,
-    build: options.Build,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            show_default=False,
-            help="Write a shared library here (.so, .tar; .vm if the model decides while it runs), "
-            "or code and constants for any target (.o, and a header beside it).",
-        ),
-    ] = None,
-    header: Annotated[
-        bool, typer.Option("--header", help="Write a C header beside the library, too.")
-    ] = False,
-    json: options.Json = False,
+    model: options.Model, build: options.Build, written: Written, json: options.Json = False
 ) -> None:
-    """Compile a model, and write it as a shared library or an object file."""
+    """Compile a model, for this machine or another one, and write it as a library."""
     options.needs_source(model)
-    if output is not None:
-        check_target(output, _ENDINGS, f"{LIBRARY[1]}, or code for any target, model.o")
-    elif header:
-        raise UsageError("--header writes a header beside the library: give -o FILE.so too")
-    start = time.perf_counter()
-    if output is not None and output.endswith(".o"):
-        _write_object(model, build, output, json)
+    written.check()
+    target, output = build.resolved(), written.output
+    written.write_runner(target)
+    if output is not None and (output.endswith(".o") or not is_native(target)):
+        _write_artifact(model, build, written, output, json)
         return
+    start = time.perf_counter()
     exe = build.load(model)
     if output is not None:
-        exe.export_library(output, header=header)
+        exe.export_library(output, cc=written.cc, header=written.header)
     if output is not None and is_special(output):
         return  # standard output may be what was written to
     seconds, memory = time.perf_counter() - start, exe.memory
@@ -61,12 +108,16 @@ def compile_model(
     if output is None:
         say(f"nothing written: -o {Path(model).stem}.so writes a library, which smelt run takes")
         return
-    beside = f" and {Path(output).with_suffix('.h')}" if header else ""
+    beside = f" and {Path(output).with_suffix('.h')}" if written.header else ""
     say(f"written to {output}{beside}; smelt run {output} runs it")
 
 
-def _write_object(model: str, build: options.Build, output: str, json: bool) -> None:
-    """Compile a model for any target, and write its code and constants."""
+def _write_artifact(
+    model: str, build: options.Build, written: Written, output: str, json: bool
+) -> None:
+    """Compile a model for any target, and write its code and constants, as a library or not."""
+    if not is_special(output):
+        check_target(output, _PORTABLE, "model.so, model.tar or model.o for another machine")
     start = time.perf_counter()
     said = any(v is not None for v in (build.threads, build.opt_level, build.database))
     with progress() as report:
@@ -78,13 +129,21 @@ def _write_object(model: str, build: options.Build, output: str, json: bool) -> 
             options=build.options() if said else None,
             progress=report,
         )
-    file, header = made.write(output)
+    beside: Path | None = Path(output).with_suffix(".h")
+    if output.endswith(".o"):
+        made.write(output)
+    else:
+        made.export_library(output, cc=written.cc, header=written.header)
+        beside = beside if written.header else None
+    if is_special(output):
+        return
     seconds, machine = time.perf_counter() - start, made.target.mtriple
     if json:
-        say_json({"model": model, "seconds": seconds, "target": machine, "output": str(file),
-                  "header": str(header)})  # fmt: skip
+        say_json({"model": model, "seconds": seconds, "target": machine, "output": output,
+                  "header": None if beside is None else str(beside)})  # fmt: skip
         return
+    declared = "" if beside is None else f", declared in {beside}"
     say(
         f"{model}: compiled for {machine} in {seconds:.2f} s; "
-        f"weights {megabytes(made.weights.nbytes)}\nwritten to {file}, declared in {header}"
+        f"weights {megabytes(made.weights.nbytes)}\nwritten to {output}{declared}"
     )

@@ -11,7 +11,9 @@ from smelt.cli.console import UsageError, progress
 from smelt.cli.inputs import given_inputs
 from smelt.cli.results import Array
 from smelt.cli.sizes import Shapes, SizeOptions
+from smelt.codegen.llvm import resolve
 from smelt.frontend.source import load_model
+from smelt.pipeline import as_target
 from smelt.runtime import Executable
 
 Model = Annotated[str, typer.Argument(help="A model file (.onnx, .tflite).", show_default=False)]
@@ -125,6 +127,10 @@ class Build:
                 raise UsageError(f"--state {text}: an input and an output, once each: past=present")
             found[name] = output
         return found
+
+    def resolved(self) -> smelt.Target:
+        """What is compiled for."""
+        return resolve(as_target(self.target))
 
     def load(self, model: str) -> Executable:
         """A compiled model: what was compiled before is loaded, anything else is compiled."""

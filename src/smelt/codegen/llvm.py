@@ -89,6 +89,14 @@ def is_native(target: Target) -> bool:
     return _machine_of(target.mtriple) == _machine_of(llvm.get_process_triple())
 
 
+def _with_vendor(triple: str) -> str:
+    """A triple as LLVM reads it. Of "armv7-linux-gnueabihf" it would take Linux for the vendor and
+    know no ABI, and pass floats in other registers than the system's libraries do."""
+    arch, *rest = triple.split("-")
+    without = len(rest) == 2 and rest[0] in ("linux", "none", "windows")
+    return "-".join([arch, "unknown", *rest]) if without else triple
+
+
 def _machine_of(triple: str) -> str:
     return triple.split("-")[0].replace("arm64", "aarch64")
 
@@ -115,7 +123,7 @@ class ObjectCompiler:
             _initialize()
         else:
             _initialize_all()
-        self.triple = triple
+        self.triple = _with_vendor(triple)
         self._target = target
         # half of LLVM's time goes into a search for induction variables. The text has them; other
         # processors' loads take an index or an offset, not both, and need more
@@ -128,7 +136,7 @@ class ObjectCompiler:
         if not 0 <= self._level <= 3:
             raise TargetError(f"opt-level is {self._level}; legal: 0 (our own text) to 3")
         try:
-            self._machine: Any = llvm.Target.from_triple(triple).create_target_machine(
+            self._machine: Any = llvm.Target.from_triple(self.triple).create_target_machine(
                 cpu=target.mcpu,
                 features=",".join(target.mattr),
                 opt=0 if quick else 2,

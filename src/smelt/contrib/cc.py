@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from smelt.runtime.compilers import find_compiler, run_compiler
 from smelt.runtime.errors import ExportError
-from smelt.runtime.linking import find_compiler, run_compiler
 
 
 def get_cc() -> str | None:

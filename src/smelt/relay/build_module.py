@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from smelt import pipeline
-from smelt.artifact.artifact import ELSEWHERE, check_native, load
+from smelt.artifact.artifact import Artifact, load
 from smelt.artifact.vm_construct import refuse_control
-from smelt.codegen.llvm import resolve
+from smelt.codegen.llvm import is_native, resolve
 from smelt.ir.errors import CompileError, TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
@@ -51,6 +51,8 @@ def build(
     params    parameters of "main" that become constants, by name
     mod_name  the name in lib["..."] ("default" works too)
 
+    What is compiled for another machine cannot be run here; `export_library` writes it.
+
     `with smelt.transform.PassContext(...)` around the call says how; without it smelt's own
     defaults hold.
     """
@@ -64,12 +66,6 @@ def build(
     plain = bind_params(plain, params or {})
     refuse_control(plain, f"the {form.name} executor")
     resolved = resolve(made)
-    machine = resolved.mtriple.split("-")[0]
-    check_native(
-        resolved,
-        f"{ELSEWHERE}\n  a library of it needs a C compiler for {machine} "
-        f"({machine}-linux-gnu-gcc) and the runtime compiled with it",
-    )
     fused = _optimized(plain, context)
 
     declared = pipeline.declared_sizes(plain, fused, context, lambda m: _optimized(m, context))
@@ -77,8 +73,12 @@ def build(
     def compiled(**options: Any) -> NativeExecutable:
         return load(pipeline.assemble(fused, resolved, context, declared=declared, **options))
 
-    lib = compiled()
-    lib.debug_variant = partial(compiled, keep=True)
+    lib: NativeExecutable | Artifact
+    if is_native(resolved):
+        lib = compiled()
+        lib.debug_variant = partial(compiled, keep=True)
+    else:
+        lib = pipeline.assemble(fused, resolved, context, declared=declared, text=True)
     if form.name == "aot":
         return AOTExecutorFactoryModule(lib, ir_mod, fused, made, mod_name, form)
     return GraphExecutorFactoryModule(lib, ir_mod, fused, made, mod_name)

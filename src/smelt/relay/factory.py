@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+from smelt.artifact.artifact import Artifact, check_native, load
 from smelt.artifact.graph import GraphPlan, plan_graph
 from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
@@ -22,7 +23,7 @@ from .graph_json import graph_json, graph_params
 class _FactoryModule:
     """A compiled model: `lib["default"](smelt.cpu(0))` makes it ready to run.
 
-    lib, module   the executable
+    lib, module   the executable; an error where it is for another machine
     ir_mod        what was compiled
     target        for what
     libmod_name   the name in lib["..."]
@@ -33,7 +34,7 @@ class _FactoryModule:
 
     def __init__(
         self,
-        lib: NativeExecutable,
+        lib: NativeExecutable | Artifact,
         ir_mod: IRModule,
         fused: IRModule,
         target: Target,
@@ -41,7 +42,7 @@ class _FactoryModule:
         executor: Executor | None = None,
     ) -> None:
         """For relay.build. fused: the graph after its passes."""
-        self.lib = self.module = lib
+        self._code = lib
         self.executor = Executor(self.kind) if executor is None else executor
         self.ir_mod, self.target, self.libmod_name = ir_mod, target, libmod_name
         self._fused = fused
@@ -61,6 +62,19 @@ class _FactoryModule:
         """The function that makes the model ready on a device."""
         return self.lib[name]
 
+    @property
+    def lib(self) -> NativeExecutable:
+        """The executable. Raises CompileError where it is for another machine."""
+        if isinstance(self._code, Artifact):
+            check_native(
+                self._code.target,
+                '; lib.export_library("model.tar", cc=...) writes it for that machine',
+            )
+            return load(self._code)
+        return self._code
+
+    module = lib
+
     def get_params(self) -> dict[str, NDArray]:
         """The constants that the JSON names, after the graph passes.
 
@@ -75,7 +89,7 @@ class _FactoryModule:
     @property
     def function_metadata(self) -> dict[str, Any]:
         """What is known of each kernel, by the name of its launch."""
-        return {k["name"]: k for k in self.lib.metadata["kernels"]}
+        return {k["name"]: k for k in self._code.metadata["kernels"]}
 
     def export_library(
         self,
@@ -90,14 +104,15 @@ class _FactoryModule:
         file_name  "x.tar" holds objects, linked where they are loaded; other names are shared
                    libraries with the runtime in them
         fcompile   what links or packs in place of the C compiler: contrib.cc, contrib.tar
-        cc         the C compiler to link with; a .tar is then linked already
+        cc         the C compiler to link with; a .tar is then linked already; None: one for the
+                   target's machine that is installed
         """
         if addons:
             raise CompileError("export_library: addons cannot be given; a library holds one model")
-        self.lib.export_library(file_name, fcompile, cc=cc)
+        self._code.export_library(file_name, fcompile, cc=cc)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.lib!r})"
+        return f"{type(self).__name__}({self._code!r})"
 
 
 class GraphExecutorFactoryModule(_FactoryModule):

@@ -32,6 +32,29 @@ _MEMBERS = re.compile(
 )
 
 
+def export(
+    exe: linking.Exportable,
+    path: str | os.PathLike[str],
+    *,
+    cc: str | Sequence[str] | None = None,
+    fcompile: linking.Linker | None = None,
+    header: bool = False,
+) -> None:
+    """Writes a model as a .tar file or a shared library.
+
+    cc        the C compiler to link with; a .tar is then linked already
+    fcompile  what links or packs instead
+    header    also write the C header beside it
+    """
+    if fcompile is not None and cc is not None:
+        raise ExportError(f"{exe.name}: give cc or fcompile to export_library, not both")
+    stem, suffix = os.path.splitext(os.fspath(path))
+    write = export_archive if suffix == ".tar" else linking.export_library
+    write(exe, path, cc=cc, fcompile=fcompile)
+    if header:
+        linking.write_header(exe, stem + ".h")
+
+
 def export_archive(
     exe: linking.Exportable,
     path: str | os.PathLike[str],

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 import re
 import shlex
-import shutil
 import string
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from smelt.runtime import abi
+from smelt.runtime.compilers import find_compiler, machine_of, run_compiler
 from smelt.runtime.dtypes import C_DTYPES
 from smelt.runtime.errors import ExportError
 from smelt.runtime.files import check_target, is_special, write_file
@@ -43,16 +41,35 @@ _INSIDE = ("smelt_entry", "smelt_plan", "smelt_kernel", "smelt_program_code", "*
 
 
 class Exportable(Protocol):
-    """What linking needs of an executable."""
+    """What linking needs of a model.
+
+    triple    of the machine it is for; "": this one
+    has_plan  whether its code has the function `smelt_plan`
+    """
 
     @property
     def metadata(self) -> Mapping[str, Any]:
         """The model's description."""
 
-    name: str
-    objects: list[bytes]
-    plan_address: int | None
-    weights: npt.NDArray[Any] | None
+    @property
+    def name(self) -> str:
+        """As in the description."""
+
+    @property
+    def triple(self) -> str:
+        """See the class."""
+
+    @property
+    def has_plan(self) -> bool:
+        """See the class."""
+
+    @property
+    def objects(self) -> Sequence[bytes]:
+        """Its object files."""
+
+    @property
+    def weights(self) -> npt.NDArray[Any] | None:
+        """Its constants."""
 
 
 def c_name(name: str) -> str:
@@ -192,36 +209,7 @@ static inline smelt_model *{name}_open(void) {{ return smelt_model_open(&{name}_
 """
 
 
-# ---- the compiler ------------------------------------------------------------------------------
-
-
-def find_compiler(cc: str | Sequence[str] | None) -> list[str]:
-    """The command of the C compiler: as given, $CC, a usual name, or the ziglang package."""
-    if cc is not None:
-        return _command("cc", cc)
-    if os.environ.get("CC"):
-        return _command("$CC", os.environ["CC"])
-    for name in ("cc", "gcc", "clang"):
-        if found := shutil.which(name):
-            return [found]
-    if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "cc"]
-    raise ExportError(
-        "a C compiler is needed, and none was found\n"
-        "  tried: $CC, cc, gcc, clang, the Python package ziglang\n"
-        "  install one of them (pip install ziglang needs no system package), or pass cc=..."
-    )
-
-
-def _command(who: str, given: object) -> list[str]:
-    """A command's words. Raises ExportError where there are none."""
-    try:
-        words = shlex.split(given) if isinstance(given, str) else [str(w) for w in given]  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        words = []
-    if not words:
-        raise ExportError(f"{who} is {given!r}; legal: the command of a C compiler, e.g. 'gcc'")
-    return words
+# ---- linking ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -232,6 +220,7 @@ class Parts:
     objects   the model's code
     metadata  the description as JSON
     weights   the constants
+    triple    of the machine; "": this one
     """
 
     name: str
@@ -239,6 +228,7 @@ class Parts:
     objects: Sequence[bytes]
     metadata: bytes
     weights: memoryview
+    triple: str = ""
 
     def write(self, folder: Path) -> list[Path]:
         """The source and the objects as files."""
@@ -263,8 +253,8 @@ def parts_of(exe: Exportable) -> Parts:
         content.update(data)
     described = {**exe.metadata, "weights_bytes": len(weights), "content": content.hexdigest()}
     metadata = json.dumps(described, sort_keys=True).encode()
-    source = descriptor(described, exe.plan_address is not None, digest_of(metadata))
-    return Parts(exe.name, source, exe.objects, metadata, weights)
+    source = descriptor(described, exe.has_plan, digest_of(metadata))
+    return Parts(exe.name, source, exe.objects, metadata, weights, exe.triple)
 
 
 def _link(parts: Parts, command: list[str], fcompile: Linker | None, folder: Path) -> Path:
@@ -274,13 +264,15 @@ def _link(parts: Parts, command: list[str], fcompile: Linker | None, folder: Pat
     flags = ["-shared", "-std=c11", "-O2", "-fPIC", "-fvisibility=hidden"]
     flags.append(f"-I{source_folder()}")
     libraries = []
-    if sys.platform == "linux" and "macos" not in " ".join(command):
+    machine = machine_of(parts.triple or f"this-{sys.platform}")
+    if machine.system == "linux":
         # Several exported models in one program must not see each other's functions.
         script = folder / "exports"
         shown, inside = f"smelt_*; {c_name(parts.name)}_info", "; ".join(_INSIDE)
         script.write_text(f"{{ global: {shown}; local: {inside}; }};\n")
         flags += [f"-Wl,--version-script={script}", "-Wl,-z,noexecstack"]
-        libraries = ["-lm", "-lpthread", "-ldl"]
+        threads = [] if machine.environment.startswith("android") else ["-lpthread"]
+        libraries = ["-lm", *threads, "-ldl"]
     files = [str(f) for f in [*parts.write(folder), *sources]]
     if fcompile is None:
         run_compiler(command, [*flags, *files, "-o", str(result), *libraries])
@@ -291,20 +283,6 @@ def _link(parts: Parts, command: list[str], fcompile: Linker | None, folder: Pat
     if not result.exists():
         raise ExportError(f"{who} wrote no file {result.name}")
     return result
-
-
-def run_compiler(command: Sequence[str], arguments: Sequence[str]) -> None:
-    """Runs the C compiler; what it says of a failure is the error."""
-    try:
-        done = subprocess.run(
-            [*command, *arguments], capture_output=True, text=True, errors="replace"
-        )
-    except OSError as error:
-        raise ExportError(f"the C compiler cannot be run: {command[0]}: {error.strerror}") from None
-    if done.returncode != 0:
-        said = done.stderr.strip().splitlines()[:20] or [f"it gave exit code {done.returncode}"]
-        text = "\n".join(f"  {line}" for line in said)
-        raise ExportError(f"the C compiler failed: {shlex.join(command)}\n{text}")
 
 
 def compile_source(text: str, name: str, flags: Sequence[str] = ()) -> bytes:
@@ -370,7 +348,7 @@ def link_parts(
     fcompile: Linker | None = None,
 ) -> None:
     """Links a library and writes it; `cc` and `fcompile` as of `export_library`."""
-    command = find_compiler(cc) if fcompile is None else []
+    command = find_compiler(cc, parts.triple) if fcompile is None else []
     aside = len(parts.weights) > _SIDECAR_BYTES
     if aside and is_special(target):
         raise ExportError(
@@ -383,6 +361,25 @@ def link_parts(
         sidecar = target.with_name(target.name + ".weights")
         write_file(sidecar, lambda file: _write_library(file, parts, b"", b"", False))
     write_file(target, lambda file: _write_library(file, parts, code, parts.metadata, aside), 0o777)
+
+
+def export_runner(
+    path: str | os.PathLike[str], triple: str = "", cc: str | Sequence[str] | None = None
+) -> None:
+    """Writes the program `smelt-run`, which runs exported libraries on a machine without Python.
+
+    triple  of that machine; "": this one
+    cc      the C compiler for it; None: one that is installed
+
+    Raises ExportError.
+    """
+    command = find_compiler(cc, triple)
+    with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
+        made = Path(folder, "smelt-run")
+        source = source_folder() / "tools" / "smelt_run.c"
+        run_compiler(command, ["-std=c11", "-O2", "-s", str(source), "-o", str(made), "-ldl"])
+        data = made.read_bytes()
+    write_file(path, lambda file: file.write(data), 0o777)
 
 
 def write_header(exe: Exportable, path: str | os.PathLike[str]) -> None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from smelt.runtime import abi, signals
 from smelt.runtime.abi import ABI_VERSION
-from smelt.runtime.archive import export_archive
+from smelt.runtime.archive import export
 from smelt.runtime.bound import BoundCall, Frame, Plan
 from smelt.runtime.device import Device, cpu
 from smelt.runtime.dtypes import numpy_dtype
@@ -26,7 +26,7 @@ from smelt.runtime.executable import Executable, Metadata, Results
 from smelt.runtime.expression import evaluate
 from smelt.runtime.external import Externals
 from smelt.runtime.files import LIBRARY, check_target
-from smelt.runtime.linking import Linker, export_library, header_text, write_header
+from smelt.runtime.linking import Linker, header_text, write_header
 from smelt.runtime.ndarray import Memory, NDArray, wrapped
 from smelt.runtime.profiler import Probe, profiled
 from smelt.runtime.report import BenchmarkResult, CallMemory, MemoryInfo, ProfileReport
@@ -45,6 +45,8 @@ _PLAN_TYPE = ctypes.CFUNCTYPE(
 
 class NativeExecutable(Executable, Timed):
     """A model that runs straight through, in one native call."""
+
+    triple = ""
 
     def __init__(
         self,
@@ -74,6 +76,7 @@ class NativeExecutable(Executable, Timed):
         self.weights = _aligned(weights)
         self.threads = threads
         self.plan_address = plan_address or None
+        self.has_plan = self.plan_address is not None
         self._plan_function = _PLAN_TYPE(plan_address) if plan_address else None
         self._entry = entry_address
         self._keepalive = keepalive
@@ -489,16 +492,8 @@ class NativeExecutable(Executable, Timed):
         packs instead, see smelt.contrib.cc; header: also write the C header beside it.
         Raises ExportError where it cannot be written.
         """
-        if fcompile is not None and cc is not None:
-            raise errors.ExportError(
-                f"{self.name}: give cc or fcompile to export_library, not both"
-            )
         check_target(path, *LIBRARY)
-        suffix = os.path.splitext(os.fspath(path))[1]
-        write = export_archive if suffix == ".tar" else export_library
-        write(self, path, cc=cc, fcompile=fcompile)
-        if header:
-            self.export_header(os.path.splitext(os.fspath(path))[0] + ".h")
+        export(self, path, cc=cc, fcompile=fcompile, header=header)
 
     def export_header(self, path: str | os.PathLike[str]) -> None:
         """Writes the C header for the exported library."""

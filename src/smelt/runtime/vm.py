@@ -21,7 +21,7 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from smelt.runtime import vm_strings  # noqa: F401  (enters its operators)
-from smelt.runtime.archive import export_archive
+from smelt.runtime.archive import export
 from smelt.runtime.container import ADT, Closure
 from smelt.runtime.device import Device, cpu
 from smelt.runtime.evaluator import timed_runs, wall_clock
@@ -29,7 +29,7 @@ from smelt.runtime.executable import Executable as AnyExecutable
 from smelt.runtime.executable import Metadata, Results
 from smelt.runtime.files import PROGRAM, check_target
 from smelt.runtime.kernel_times import ControlTimes, ProfiledRun
-from smelt.runtime.linking import export_library, parts_of, write_header
+from smelt.runtime.linking import parts_of
 from smelt.runtime.native_program import NativeProgram
 from smelt.runtime.ndarray import NDArray, array
 from smelt.runtime.profiler import Probe, Trace, measured, report
@@ -47,6 +47,8 @@ class VMExecutable(AnyExecutable):
     native   main in native code, where it has that form: a call is one native call then
     objects  object code, for export_library
     """
+
+    triple, has_plan = "", False
 
     def __init__(
         self,
@@ -66,7 +68,6 @@ class VMExecutable(AnyExecutable):
         kernels = [k for e in program.segments for k in e.metadata.get("kernels", ())]
         self.metadata = cast(Metadata, {**metadata, "kernels": kernels})
         self.weights, self.objects, self.keepalive = weights, list(objects), keepalive
-        self.plan_address: int | None = None
         self.native: NativeProgram | None = None
         self._names = [o.name for o in self.outputs]
         self._groups = program.groups or (-1,) * len(self.outputs)
@@ -253,11 +254,7 @@ class VMExecutable(AnyExecutable):
                 "it has no header"
             )
         check_target(path, *PROGRAM)
-        suffix = os.path.splitext(os.fspath(path))[1]
-        write = export_archive if suffix == ".tar" else export_library
-        write(self, path, cc=cc)
-        if header:
-            write_header(self, os.path.splitext(os.fspath(path))[0] + ".h")
+        export(self, path, cc=cc, header=header)
 
 
 def _symbolic(key: str, value: Any) -> bool:

@@ -12,7 +12,8 @@ _LISTS = frozenset({"keys", "libs", "mattr"})
 _NUMBERS = frozenset({
     "num-cores", "opt-level", "vector-width", "max_num_threads", "thread_warp_size",
     "max_threads_per_block", "max_shared_memory_per_block", "registers_per_block",
-    "max_local_memory_per_block", "vtcm-capacity", "workspace-byte-alignment",
+    "max_local_memory_per_block", "l2_cache_size_bytes", "vtcm-capacity",
+    "workspace-byte-alignment",
     "constants-byte-alignment", "from_device", "target_device_type",
 })  # fmt: skip
 FLAGS = frozenset({
@@ -28,7 +29,8 @@ _C = (*_CODE, "num-cores", "workspace-byte-alignment", "constants-byte-alignment
 _GPU = (
     "arch", "mcpu", "mattr", "mtriple", "max_num_threads", "thread_warp_size",
     "max_shared_memory_per_block", "max_threads_per_block", "max_local_memory_per_block",
-    "registers_per_block", "supports_float16", "supports_int8", "supports_int64", "system-lib",
+    "registers_per_block", "l2_cache_size_bytes", "supports_float16", "supports_int8",
+    "supports_int64", "system-lib",
 )  # fmt: skip
 
 

@@ -208,7 +208,8 @@ def _tagged(text: str) -> dict[str, Any]:
     name, *rest = text.split(maxsplit=1)
     if name not in TAGS:
         raise TargetError(
-            f"unknown target tag {name!r}{nearest(name, TAGS)}; tags: {', '.join(TAGS)}"
+            f"unknown target tag {name!r}{nearest(name, TAGS)}; there are {len(TAGS)}, which "
+            "smelt.target.list_tags() lists"
         )
     more = _parse(f"{TAGS[name]['kind']} {rest[0]}") if rest else {}
     return {**TAGS[name], "tag": name, **more}

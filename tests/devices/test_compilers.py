@@ -1,0 +1,102 @@
+"""Which C compiler makes code for which machine, and what is said where there is none."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+import smelt
+from smelt.runtime import compilers
+from smelt.runtime.compilers import find_compiler, machine_of
+from smelt.runtime.errors import ExportError
+from tests.models import conv_nets
+
+ZIG = [sys.executable, "-m", "ziglang", "cc", "-target"]
+
+
+@pytest.mark.parametrize(
+    ("triple", "gnu", "zig"),
+    [
+        ("aarch64-linux-gnu", "aarch64-linux-gnu", "aarch64-linux-gnu"),
+        ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu", "aarch64-linux-gnu"),
+        ("arm64-unknown-linux-musl", "aarch64-linux-musl", "aarch64-linux-musl"),
+        ("armv7-linux-gnueabihf", "arm-linux-gnueabihf", "arm-linux-gnueabihf"),
+        ("armv7l-unknown-linux-gnueabihf", "arm-linux-gnueabihf", "arm-linux-gnueabihf"),
+        ("armv8-linux", "arm-linux-gnueabihf", "arm-linux-gnueabihf"),
+        ("riscv64-unknown-linux-gnu", "riscv64-linux-gnu", "riscv64-linux-gnu"),
+        ("x86_64-pc-linux-gnu", "x86_64-linux-gnu", "x86_64-linux-gnu"),
+        ("arm64-apple-darwin23.1", "aarch64-macos-", "aarch64-macos"),
+        ("x86_64-pc-windows-gnu", "x86_64-windows-gnu", "x86_64-windows-gnu"),
+    ],
+)
+def test_what_a_triple_is_called(triple: str, gnu: str, zig: str) -> None:
+    assert (machine_of(triple).gnu, machine_of(triple).zig) == (gnu, zig)
+
+
+@pytest.fixture
+def nothing(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A machine without compilers."""
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(compilers, "_has_zig", lambda: False)
+    monkeypatch.delenv("TVM_NDK_CC", raising=False)
+    return monkeypatch
+
+
+def test_the_cross_compiler_comes_first_then_zig(nothing: pytest.MonkeyPatch) -> None:
+    nothing.setattr(compilers, "_has_zig", lambda: True)
+    assert find_compiler(None, "armv7-linux-gnueabihf") == [*ZIG, "arm-linux-gnueabihf"]
+    nothing.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert find_compiler(None, "armv7-linux-gnueabihf") == ["/usr/bin/arm-linux-gnueabihf-gcc"]
+    assert find_compiler(None, "aarch64-apple-macos") == [*ZIG, "aarch64-macos"]
+    assert find_compiler("mine -O1", "armv7-linux-gnueabihf") == ["mine", "-O1"]
+
+
+@pytest.mark.parametrize(
+    ("triple", "said"),
+    [
+        (
+            "aarch64-unknown-linux-gnu",
+            "a C compiler for aarch64-unknown-linux-gnu is needed, and none was found\n"
+            "  tried: aarch64-linux-gnu-gcc (Debian, Ubuntu: apt install gcc-aarch64-linux-gnu), "
+            "the Python package ziglang\n"
+            "  install one of them (pip install 'smelt[cross]' needs no system package), or pass "
+            "cc=...",
+        ),
+        (
+            "aarch64-apple-macos",
+            "a C compiler for aarch64-apple-macos is needed, and none was found\n"
+            "  tried: the Python package ziglang\n"
+            "  install one of them (pip install 'smelt[cross]' needs no system package), or pass "
+            "cc=...",
+        ),
+        (
+            "aarch64-linux-android28",
+            "a C compiler for aarch64-linux-android28 is needed: that of the Android NDK\n"
+            "  the environment variable TVM_NDK_CC names it, e.g. "
+            ".../bin/aarch64-linux-android28-clang, or pass cc=...",
+        ),
+        (
+            "thumbv7em-none-eabihf",
+            "there are no shared libraries for thumbv7em-none-eabihf, which names no operating "
+            "system that has them; legal: Linux, macOS, Windows, or an object file, model.o",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("nothing")
+def test_no_compiler(triple: str, said: str) -> None:
+    with pytest.raises(ExportError) as caught:
+        find_compiler(None, triple)
+    assert str(caught.value) == said
+
+
+@pytest.mark.usefixtures("nothing")
+def test_nothing_is_written_without_a_compiler(tmp_path: Path) -> None:
+    made = smelt.compile_artifact(conv_nets.mlp(2), "llvm -mtriple=aarch64-linux-gnu")
+    with pytest.raises(ExportError, match="a C compiler for aarch64-linux-gnu is needed"):
+        made.export_library(tmp_path / "m.so", header=True)
+    with pytest.raises(ExportError, match="the C compiler cannot be run: nowhere"):
+        made.export_library(tmp_path / "m.tar", cc="nowhere")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,163 @@
+"""Models for other machines: one library for each, run there by a program without Python."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+import smelt
+from tests.models.net import Array, Net
+
+from .crossed import CROSS, Runner
+
+OPTIONS = smelt.Options(threads=2, cache_dir="")
+
+
+@pytest.fixture(scope="module", params=CROSS)
+def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    """smelt-run for every machine."""
+    machine = CROSS[request.param]
+    machine.need()
+    return Runner(machine, tmp_path_factory.mktemp(request.param))
+
+
+def network() -> onnx.ModelProto:
+    """Convolutions of several kinds, a residual connection and a classifier."""
+    net = Net(3)
+    h = net.op("Relu", net.conv(net.input("x", (1, 3, 24, 24)), (3, 16), 3, 2, pads=[1] * 4))
+    d = net.op("Relu", net.conv(h, (16, 16), 3, pads=[1] * 4))
+    d = net.op("Relu", net.op("Add", net.conv(d, (16, 16), 3, pads=[1] * 4), h))
+    d = net.op("Relu", net.conv(d, (16, 16), 3, pads=[1] * 4, groups=16))
+    d = net.op("Flatten", net.op("GlobalAveragePool", net.conv(d, (16, 24), 1)))
+    return net.model(net.op("Softmax", net.dense(d, (24, 10))))
+
+
+def rows() -> onnx.ModelProto:
+    """A product of any number of rows, with functions of the C library."""
+    return onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        rows (float[n, 40] x) => (float[n, 40] y, float[n, 1] s) {
+            t = Transpose<perm=[1, 0]>(x)
+            a = MatMul(x, t)
+            b = Softmax(a)
+            c = MatMul(b, x)
+            y = Erf(c)
+            axes = Constant<value_ints = [1]>()
+            s = ReduceLogSumExp(c, axes)
+        }""")
+
+
+def loop() -> onnx.ModelProto:
+    """A loop that ends when its values say so, with a branch inside."""
+    return onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        decides (float[3, 4] x) => (float[3, 4] y) {
+            n = Constant<value_int = 20>()
+            yes = Constant<value = bool {1}>()
+            y = Loop(n, yes, x) <body = step (int64 i, bool c, float[3, 4] a)
+                => (bool again, float[3, 4] b) {
+                two = Constant<value_float = 1.5>()
+                limit = Constant<value_float = 40.0>()
+                sum = ReduceSum<keepdims = 0>(a)
+                even = Less(sum, limit)
+                b = If(even) <then_branch = grow () => (float[3, 4] g) { g = Mul(a, two) },
+                              else_branch = stay () => (float[3, 4] h) { h = Tanh(a) }>
+                again = Less(sum, limit)
+            }>
+        }""")
+
+
+CASES: dict[str, tuple[Callable[[], onnx.ModelProto], dict[str, tuple[int, ...]]]] = {
+    "network": (network, {"x": (1, 3, 24, 24)}),
+    "rows": (rows, {"x": (7, 40)}),
+    "loop": (loop, {"x": (3, 4)}),
+}
+
+
+def numbers(shapes: dict[str, tuple[int, ...]]) -> dict[str, Array]:
+    rng = np.random.default_rng(1)
+    return {k: rng.random(s, np.float32) for k, s in shapes.items()}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_library_for_another_machine(runner: Runner, case: str, tmp_path: Path) -> None:
+    make, shapes = CASES[case]
+    model, given = make(), numbers(shapes)
+    artifact = smelt.compile_artifact(model, runner.machine.target, options=OPTIONS)
+    artifact.export_library(tmp_path / "m.so")
+    found = runner(tmp_path / "m.so", given)
+    wanted = smelt.compile(model, options=OPTIONS)(**given)
+    for a, b in zip(found, wanted if len(found) > 1 else [wanted], strict=True):
+        np.testing.assert_allclose(a, b.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_bytes_are_exact(runner: Runner, tmp_path: Path) -> None:
+    """In bytes the results are the same on every machine, to the last bit."""
+    samples = np.random.default_rng(1).standard_normal((8, 1, 3, 24, 24)).astype("float32")
+    made = smelt.quantize(network(), samples, activations="int8", options=OPTIONS).mod
+    artifact = smelt.compile_artifact(made, runner.machine.target, options=OPTIONS)
+    artifact.export_library(tmp_path / "m.so")
+    (found,) = runner(tmp_path / "m.so", {"x": samples[3]})
+    np.testing.assert_array_equal(found, smelt.compile(made, options=OPTIONS)(samples[3]).numpy())
+
+
+CHOSEN = {
+    "aarch64": r"\tfmla\t.*v[0-9]+\.4s",
+    "dotprod": r"\tsdot\t",
+    "armv7": r"\tvmla\.f32\t.*q[0-9]+",
+    "riscv64": r"\tfmadd\.s\t",
+    "rvv": r"\tvfma(cc|dd)\.v[vf]\t",
+}
+"""Instructions that kernels for a machine are made of."""
+
+
+@pytest.mark.parametrize("name", CROSS)
+def test_the_library_has_the_instructions_of_its_machine(name: str, tmp_path: Path) -> None:
+    machine = CROSS[name]
+    machine.need()
+    model: onnx.ModelProto | smelt.IRModule = network()
+    if name == "dotprod":
+        samples = np.random.default_rng(1).standard_normal((4, 1, 3, 24, 24)).astype("float32")
+        model = smelt.quantize(model, samples, activations="int8", options=OPTIONS).mod
+    artifact = smelt.compile_artifact(model, machine.target, options=OPTIONS)
+    artifact.export_library(tmp_path / "m.so")
+    done = subprocess.run([f"{machine.gnu}-objdump", "-d", "--no-show-raw-insn", tmp_path / "m.so"],
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    assert re.search(CHOSEN[name], done.stdout)
+
+
+def test_a_library_is_refused_by_a_processor_that_lacks_its_instructions(tmp_path: Path) -> None:
+    """No SIGILL, and no result."""
+    made, lesser = CROSS["dotprod"], CROSS["aarch64"]
+    made.need()
+    artifact = smelt.compile_artifact(network(), made.target, options=OPTIONS)
+    artifact.export_library(tmp_path / "m.so")
+    run = Runner(lesser, tmp_path)
+    said = lesser.run([run.path, tmp_path / "m.so"], code=1)
+    assert said == (
+        "smelt-run: main was compiled for a CPU with dotprod, fullfp16, rcpc, ssbs, which this one "
+        "lacks\n"
+    )
+
+
+def test_a_classic_program_for_an_arm_board(tmp_path: Path) -> None:
+    """relay.build, and export_library with the compiler's path."""
+    CROSS["aarch64"].need()
+    x = smelt.relay.var("x", shape=(1, 64), dtype="float32")
+    w = smelt.relay.var("w", shape=(10, 64), dtype="float32")
+    y = smelt.relay.nn.softmax(smelt.relay.nn.dense(x, w))
+    mod = smelt.IRModule.from_expr(y)
+    target = smelt.target.Target("llvm -mtriple=aarch64-linux-gnu -mattr=+neon")
+    with smelt.transform.PassContext(opt_level=3):
+        lib = smelt.relay.build(mod, target=target)
+    lib.export_library(tmp_path / "tiny.so", cc=shutil.which("aarch64-linux-gnu-gcc"))
+    given = numbers({"x": (1, 64), "w": (10, 64)})
+    (found,) = Runner(CROSS["aarch64"], tmp_path)(tmp_path / "tiny.so", given)
+    wanted = smelt.compile(mod, options=OPTIONS)(**given).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
