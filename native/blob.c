@@ -80,6 +80,8 @@ static int32_t map_file(int file, const char *path, const footer *f, int64_t exp
     return SMELT_OK;
 }
 
+void smelt_unmap_weights(void *mapping, size_t length) { munmap(mapping, length); }
+
 static int32_t map_sidecar(const char *library, const smelt_model_info *info, const void **weights,
                            void **mapping, size_t *length) {
     char path[4096];

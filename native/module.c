@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* What one running call owns; kept for the next one. */
 typedef struct frame {
@@ -121,7 +120,7 @@ void smelt_model_close(smelt_model *model) {
         free_frame(f);
     }
     if (model->mapping != NULL)
-        munmap(model->mapping, model->mapping_length);
+        smelt_unmap_weights(model->mapping, model->mapping_length);
     pthread_mutex_destroy(&model->lock);
     free(model);
 }

@@ -20,9 +20,9 @@
 #include <mach-o/dyld.h>
 #endif
 
-#define OWNER_SYMBOL "smelt_process_pool_v2"
+#define OWNER_SYMBOL "smelt_process_pool_v3"
 
-SMELT_API smelt_pool *smelt_process_pool_v2(int32_t threads);
+SMELT_API smelt_pool *smelt_process_pool_v3(int32_t threads);
 
 static smelt_pool *own_pool;   /* of this copy, if it is the owner */
 static smelt_pool *found_pool; /* whoever the owner is */
@@ -56,7 +56,7 @@ static void make_own_pool(void) {
 #endif
 }
 
-smelt_pool *smelt_process_pool_v2(int32_t threads) {
+smelt_pool *smelt_process_pool_v3(int32_t threads) {
     static _Atomic int32_t first = 1;
     if (atomic_exchange(&first, 0))
         wanted_threads = threads;
@@ -145,7 +145,7 @@ static void find_pool(void) {
         free(list.names[i]);
     free(list.names);
     if (found_pool == NULL)
-        found_pool = smelt_process_pool_v2(wanted_threads);
+        found_pool = smelt_process_pool_v3(wanted_threads);
 }
 
 smelt_pool *smelt_pool_default(int32_t threads) {

@@ -28,7 +28,9 @@ from smelt.runtime.errors import ExportError
 from smelt.runtime.files import LIBRARY, check_target, write_file
 from smelt.runtime.linking import Linker, c_name
 from smelt.runtime.native_executable import NativeExecutable
+from smelt.runtime.web import export_package
 from smelt.target import Target
+from smelt.target.processor import architecture
 
 from .host import ENTRY, PLAN
 
@@ -127,12 +129,32 @@ class Artifact:
         check_target(path, *LIBRARY)
         if not is_native(self.target):
             self._check_portable(Path(path))
+        export(self._linkable(), path, cc=cc, fcompile=fcompile, header=header)
+
+    def export_package(
+        self, folder: str | os.PathLike[str], *, cc: str | Sequence[str] | None = None
+    ) -> None:
+        """Write a model for WebAssembly as a package of JavaScript, which npm can publish.
+
+        folder  is made; index.mjs has `load`, package.json names the model
+        cc      the C compiler; None: that of the package ziglang
+
+        Raises ExportError where it cannot be written, for another target, or without a compiler.
+        """
+        if architecture(self.target) != "wasm":
+            raise ExportError(
+                f"{self.metadata['name']}: it is compiled for {self.target.mtriple}; packages are "
+                'of models for WebAssembly: smelt.compile_artifact(model, "wasm")'
+            )
+        self._check_portable(Path(folder))
+        export_package(self._linkable(), folder, cc)
+
+    def _linkable(self) -> _Linkable:
         made = [*self.objects, *objects_of(self.texts, self.target, self.options)]
         triple = "" if is_native(self.target) else self.target.mtriple
-        name = str(self.metadata["name"])
         decides = self.metadata.get("kind") == "vm"
-        linkable = _Linkable(self.metadata, name, triple, made, self.weights, not decides)
-        export(linkable, path, cc=cc, fcompile=fcompile, header=header)
+        name = str(self.metadata["name"])
+        return _Linkable(self.metadata, name, triple, made, self.weights, not decides)
 
     def _check_portable(self, file: Path) -> None:
         """Raise a CompileError where a part of it is for this machine, or in Python."""

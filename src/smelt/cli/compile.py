@@ -13,11 +13,13 @@ from smelt.cli.results import memory_bytes
 from smelt.codegen.llvm import is_native
 from smelt.runtime.files import LIBRARY, check_target, is_special
 from smelt.runtime.linking import export_runner
+from smelt.target.processor import architecture
 
 from . import options
 
 _ENDINGS = (".so", ".tar", ".vm", ".o")
 _PORTABLE = (".so", ".tar", ".o")
+_WEB = "wasm"
 
 Output = Annotated[
     str | None,
@@ -26,7 +28,8 @@ Output = Annotated[
         "-o",
         show_default=False,
         help="Write a shared library here (.so, .tar; .vm if the model decides while it runs), "
-        "or code and constants alone (.o, and a header beside it).",
+        "or code and constants alone (.o, and a header beside it); for WebAssembly the folder of a "
+        "package of JavaScript.",
     ),
 ]
 Header = Annotated[bool, typer.Option("--header", help="Write a C header beside the library, too.")]
@@ -58,8 +61,10 @@ class Written:
     cc: Compiler = None
     runner: Runner = None
 
-    def check(self) -> None:
+    def check(self, target: smelt.Target) -> None:
         """Refuse what cannot be written, or would not be."""
+        if self.output is not None and architecture(target) == _WEB:
+            return  # a folder; what is in its way says export_package
         if self.output is not None:
             legal = f"{LIBRARY[1]}, or code and constants alone, model.o"
             check_target(self.output, _ENDINGS, legal)
@@ -84,8 +89,8 @@ def compile_model(
 ) -> None:
     """Compile a model, for this machine or another one, and write it as a library."""
     options.needs_source(model)
-    written.check()
     target, output = build.resolved(), written.output
+    written.check(target)
     written.write_runner(target)
     if output is not None and (output.endswith(".o") or not is_native(target)):
         _write_artifact(model, build, written, output, json)
@@ -116,7 +121,8 @@ def _write_artifact(
     model: str, build: options.Build, written: Written, output: str, json: bool
 ) -> None:
     """Compile a model for any target, and write its code and constants, as a library or not."""
-    if not is_special(output):
+    web = architecture(build.resolved()) == _WEB and not output.endswith(".o")
+    if not is_special(output) and not web:
         check_target(output, _PORTABLE, "model.so, model.tar or model.o for another machine")
     start = time.perf_counter()
     said = any(v is not None for v in (build.threads, build.opt_level, build.database))
@@ -132,6 +138,9 @@ def _write_artifact(
     beside: Path | None = Path(output).with_suffix(".h")
     if output.endswith(".o"):
         made.write(output)
+    elif web:
+        made.export_package(output, cc=written.cc)
+        beside = None
     else:
         made.export_library(output, cc=written.cc, header=written.header)
         beside = beside if written.header else None

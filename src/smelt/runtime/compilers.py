@@ -115,6 +115,22 @@ def _cross_compiler(machine: Machine, triple: str) -> list[str]:
     )
 
 
+def find_web_compiler(cc: str | Sequence[str] | None = None) -> list[str]:
+    """The command of a C compiler that makes WebAssembly, with a C library: as given, or ziglang's.
+
+    Raises ExportError where it is not installed.
+    """
+    if cc is not None:
+        return _command("cc", cc)
+    if _has_zig():
+        return [sys.executable, "-m", "ziglang", "cc", "-target", "wasm32-wasi"]
+    raise ExportError(
+        "a C compiler for WebAssembly is needed, and none was found\n"
+        "  install the Python package ziglang (pip install 'smelt[cross]'), or pass cc=... of a "
+        "wasi-sdk"
+    )
+
+
 def _has_zig() -> bool:
     return importlib.util.find_spec("ziglang") is not None
 

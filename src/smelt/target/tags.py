@@ -147,5 +147,7 @@ TAGS: dict[str, dict[str, Any]] = {
     "nvidia/geforce-rtx-4090": _nvidia("sm_89", l2_cache_size_bytes=75497472),
     "nvidia/nvidia-a100": _nvidia("sm_80", l2_cache_size_bytes=41943040),
     "nvidia/nvidia-h100": _nvidia("sm_90a", l2_cache_size_bytes=52428800),
+    "wasm": {"kind": "llvm", "mtriple": "wasm32-unknown-unknown", "num-cores": 1,
+             "mattr": ("+simd128", "+bulk-memory", "+nontrapping-fptoint", "+sign-ext")},
     "qualcomm/hexagon-v68": {"kind": "hexagon", "mcpu": "v68"},
 }  # fmt: skip

@@ -200,7 +200,8 @@ def _attributes(spec: object) -> dict[str, Any]:
         raise TargetError('the target is empty; e.g. "llvm -mcpu=native"')
     if text.startswith("{"):
         return _json(text)
-    return _tagged(text) if "/" in text.split()[0] else _parse(text)
+    first = text.split()[0]
+    return _tagged(text) if "/" in first or first in TAGS else _parse(text)
 
 
 def _tagged(text: str) -> dict[str, Any]:

@@ -1,0 +1,70 @@
+/* host.c: smelt's runtime in WebAssembly: no threads, no files, and a few functions for index.mjs.
+ *
+ * The constants come from a file that JavaScript reads. smelt_tensor's layout is known there.
+ */
+#include "../internal.h"
+
+#include <stddef.h>
+
+#define EXPORT(name) __attribute__((export_name(name)))
+
+extern const smelt_model_info smelt_model_descriptor;
+
+_Static_assert(sizeof(smelt_tensor) == 24 && offsetof(smelt_tensor, rank) == 8 &&
+                   offsetof(smelt_tensor, shape) == 16 && offsetof(smelt_tensor, dtype) == 20,
+               "index.mjs writes smelt_tensor");
+
+/* ---- what other systems do otherwise ------------------------------------------------------------ */
+
+void smelt_host_init(smelt_host *host, smelt_pool_view *view, int32_t threads) {
+    (void)view;
+    (void)threads;
+    *host = (smelt_host){.parallel_for = smelt_serial_for, .services = &smelt_all_services};
+}
+
+int32_t smelt_serial_for(void *unused, smelt_task task, void *closure, int64_t count) {
+    (void)unused;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t status = task(closure, i);
+        if (status != 0)
+            return status;
+    }
+    return 0;
+}
+
+int32_t smelt_map_weights(const smelt_model_info *info, const void **weights, void **mapping,
+                          size_t *length) {
+    (void)weights;
+    (void)mapping;
+    (void)length;
+    return smelt_fail(SMELT_BAD_FILE, "%s: the constants are in a file of their own", info->name);
+}
+
+void smelt_unmap_weights(void *mapping, size_t length) {
+    (void)mapping;
+    (void)length;
+}
+
+/* ---- for index.mjs ------------------------------------------------------------------------------ */
+
+EXPORT("allocate") void *web_allocate(int32_t bytes) { return smelt_alloc(bytes); }
+EXPORT("free") void web_free(void *memory) { smelt_free(memory); }
+EXPORT("error") const char *web_error(void) { return smelt_last_error(); }
+
+/* weights: NULL where the model has none */
+EXPORT("open") smelt_model *web_open(const void *weights) {
+    return smelt_model_open_with_weights(&smelt_model_descriptor, weights);
+}
+
+/* Nonzero: the results' sizes are known after a run only, which gives their memory. */
+EXPORT("decides") int32_t web_decides(void) { return smelt_model_descriptor.program != NULL; }
+
+EXPORT("shapes")
+int32_t web_shapes(smelt_model *model, const smelt_tensor *inputs, int64_t *extents) {
+    return smelt_model_output_shapes(model, inputs, extents);
+}
+
+EXPORT("run")
+int32_t web_run(smelt_model *model, const smelt_tensor *inputs, smelt_tensor *outputs) {
+    return smelt_model_run(model, inputs, outputs);
+}

@@ -1,0 +1,151 @@
+"""Models in WebAssembly: packages that node runs."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from sklearn.datasets import load_digits
+
+import smelt
+from smelt.runtime import compilers
+from smelt.runtime.errors import ExportError
+from tests.models import conv_nets
+from tests.models.net import Array
+
+from .test_cross import CASES, OPTIONS, network, numbers
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+SMALL = 150_000
+"""Bytes of code and JavaScript beside the constants."""
+
+
+@pytest.fixture
+def node() -> str:
+    """The command of node."""
+    found = shutil.which("node")
+    if found is None or importlib.util.find_spec("ziglang") is None:
+        missing = "node" if found is None else "the package ziglang"
+        pytest.skip(f"{missing} is missing: make setup-edge")
+    return found
+
+
+def run(node: str, package: Path, feeds: dict[str, Array], fixed: bool = False) -> dict[str, Any]:
+    """What node prints of a package's results."""
+    given = {k: {"dtype": str(a.dtype), "data": base64.b64encode(a.tobytes()).decode(),
+                 "dims": None if fixed else a.shape} for k, a in feeds.items()}  # fmt: skip
+    (package.parent / "feeds.json").write_text(json.dumps(given))
+    done = subprocess.run(
+        [node, HERE / "web_run.mjs", package, package.parent / "feeds.json"],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def arrays(said: dict[str, Any]) -> list[Array]:
+    return [np.frombuffer(base64.b64decode(f["data"]), f["dtype"]).reshape(f["dims"])
+            for f in said["found"]]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_package_gives_what_this_machine_does(node: str, case: str, tmp_path: Path) -> None:
+    make, shapes = CASES[case]
+    model, given = make(), numbers(shapes)
+    smelt.compile_artifact(model, "wasm", options=OPTIONS).export_package(tmp_path / "net")
+    found = arrays(run(node, tmp_path / "net", given, fixed=case == "network"))
+    wanted = smelt.compile(model, options=OPTIONS)(**given)
+    for a, b in zip(found, wanted if len(found) > 1 else [wanted], strict=True):
+        np.testing.assert_allclose(a, b.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_bytes_are_exact_and_the_package_is_small(node: str, tmp_path: Path) -> None:
+    samples = np.random.default_rng(1).standard_normal((8, 1, 3, 24, 24)).astype("float32")
+    made = smelt.quantize(network(), samples, activations="int8", options=OPTIONS).mod
+    smelt.compile_artifact(made, "wasm", options=OPTIONS).export_package(tmp_path / "net")
+    (found,) = arrays(run(node, tmp_path / "net", {"x": samples[3]}))
+    np.testing.assert_array_equal(found, smelt.compile(made, options=OPTIONS)(samples[3]).numpy())
+    files = {f.name: f.stat().st_size for f in (tmp_path / "net").iterdir()}
+    assert sorted(files) == ["index.d.mts", "index.mjs", "model.bin", "model.mjs", "model.wasm",
+                             "package.json"]  # fmt: skip
+    assert sum(files.values()) - files["model.bin"] < SMALL
+
+
+@pytest.mark.parametrize(
+    ("feeds", "fixed", "said"),
+    [
+        ({"x": np.ones((7, 40), "float32")}, True,
+         "rows: input x, float32[n, 40]: give { data, dims }, its sizes differ"),
+        ({"x": np.ones((7, 41), "float32")}, False,
+         "rows: input 'x': dimension 1 is 41, it must be 40"),
+        ({"x": np.ones((7, 40), "int8")}, False,
+         "rows: input x is a Int8Array; float32[n, 40] takes a Float32Array"),
+        ({"y": np.ones((7, 40), "float32")}, False, "rows: no input y; it has: x"),
+        ({}, False, "rows: input x, float32[n, 40], is missing"),
+    ],
+)  # fmt: skip
+def test_wrong_inputs(
+    node: str, package: Path, feeds: dict[str, Array], fixed: bool, said: str
+) -> None:
+    assert run(node, package, feeds, fixed)["error"] == said
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model of any number of rows."""
+    folder = tmp_path_factory.mktemp("web") / "rows"
+    if importlib.util.find_spec("ziglang") is None:
+        pytest.skip("the package ziglang is missing: make setup-edge")
+    smelt.compile_artifact(CASES["rows"][0](), "wasm", options=OPTIONS).export_package(folder)
+    return folder
+
+
+def test_what_cannot_be_packed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    model = conv_nets.mlp(2)
+    other = smelt.compile_artifact(model, "llvm -mtriple=aarch64-linux-gnu", options=OPTIONS)
+    with pytest.raises(ExportError, match="packages are of models for WebAssembly"):
+        other.export_package(tmp_path / "net")
+    made = smelt.compile_artifact(model, "wasm", options=OPTIONS)
+    with pytest.raises(
+        ExportError, match=r"cannot write .*net.so: a package is a folder, e.g. net"
+    ):
+        made.export_package(tmp_path / "net.so")
+    monkeypatch.setattr(compilers, "_has_zig", lambda: False)
+    with pytest.raises(ExportError, match="a C compiler for WebAssembly is needed"):
+        made.export_package(tmp_path / "net")
+    with pytest.raises(ExportError, match=r"there are no shared libraries for wasm32"):
+        made.export_library(tmp_path / "net.so")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_of_what_javascript_has_no_arrays_for(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        net (float8e4m3fn[4] x) => (float[4] y) { y = Cast<to = 1>(x) }""")
+    made = smelt.compile_artifact(model, "wasm", options=OPTIONS)
+    with pytest.raises(ExportError, match="'x' is float8_e4m3fn, which JavaScript has no arrays"):
+        made.export_package(tmp_path / "net")
+
+
+def test_the_example_tells_digits(node: str, tmp_path: Path) -> None:
+    """What the page does with a drawing, of the data's own images."""
+    example = ROOT / "examples" / "web"
+    subprocess.run([sys.executable, example / "make.py", tmp_path / "digits"], check=True,
+                   capture_output=True)  # fmt: skip
+    images, digits = load_digits(return_X_y=True)
+    drawings = (images[:200].reshape(-1, 8, 8) / 16).tolist()
+    (tmp_path / "drawings.json").write_text(json.dumps(drawings))
+    done = subprocess.run(
+        [node, HERE / "digits_run.mjs", example, tmp_path / "digits", tmp_path / "drawings.json"],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    assert np.mean(np.array(json.loads(done.stdout)) == digits[:200]) > 0.9
