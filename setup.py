@@ -67,7 +67,9 @@ class BuildPython(build_py):
         if self.editable_mode:
             return  # the runtime finds native/ in the source tree
         folder = Path(self.build_lib) / "smelt/runtime/native_src"
-        for source in [f for end in ("c", "h", "mjs", "mts") for f in NATIVE.rglob(f"*.{end}")]:
+        for source in [
+            f for end in ("c", "h", "hpp", "mjs", "mts") for f in NATIVE.rglob(f"*.{end}")
+        ]:
             target = folder / source.relative_to(NATIVE)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)

@@ -165,8 +165,8 @@ static launch *find_launch(smelt_pool *pool, uint64_t *state) {
     return best;
 }
 
-/* Joins some launch; *seat: the worker's own one or, where there are not so many, that of those who
- * may still join. */
+/* Joins some launch; *own: the seat of the worker or, where there are not so many, one by the number of
+ * those who may still join. */
 static launch *join_launch(smelt_pool *pool, int worker, int *own) {
     uint64_t s;
     launch *l;

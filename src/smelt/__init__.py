@@ -90,6 +90,8 @@ _ROOMS = (
     "relay",
     "autotvm",
     "contrib",
+    "rpc",
+    "exec",
     "transform",
     "instrument",
     "nd",

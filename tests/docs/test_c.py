@@ -12,6 +12,7 @@ import pytest
 from .pages import DOCS, ROOT, blocks
 
 CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+CXX = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
 EXAMPLE = ROOT / "examples" / "run_from_c"
 PAGE = (DOCS / "c.md").read_text(encoding="utf-8")
 PRINTED = "0.422 0.155 0.422\n0.844 0.042 0.114\n"
@@ -52,6 +53,75 @@ def test_the_example_runs(folder: Path) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(PRINTED)
+
+
+CPP = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsanitize=address,undefined"]
+DECIDES = """
+import onnx.parser, smelt
+model = onnx.parser.parse_model('''<ir_version: 8, opset_import: ["": 17]>
+    decides (float[n] x) => (int64[1, m] y, float[k] z) {
+        y = NonZero(x)
+        z = Relu(x)
+    }''')
+smelt.compile(model).export_library("decides.so", header=True)
+"""
+USER = r"""#include "net.h"
+#include "decides.h"
+#include <cstdio>
+
+int main() {
+    const float x[] = {0, 1, -2, 0, 3};
+    smelt::model decides(decides_info), net(net_info);
+    decides.set_threads(1);
+    std::vector<smelt::array> found = decides.run({smelt::array::of({5}, x)});
+    const smelt::array shared = found[0];
+    for (int64_t i = 0; i < shared.size(); i++)
+        std::printf("%d ", (int)shared.data<int64_t>()[i]);
+    std::printf("of %d x %d\n", (int)shared.shape()[0], (int)shared.shape()[1]);
+    try {
+        net.run({smelt::array(SMELT_FLOAT32, {2, 5})});
+    } catch (const smelt::error &e) {
+        std::printf("%s %d\n", e.what(), (int)e.status());
+    }
+    try {
+        net.run({});
+    } catch (const smelt::error &e) {
+        std::printf("%s\n", e.what());
+    }
+    try {
+        found[1].data<double>();
+    } catch (const smelt::error &e) {
+        std::printf("%s\n", e.what());
+    }
+}
+"""
+
+
+@pytest.mark.skipif(CXX is None, reason="no C++ compiler")
+def test_the_example_in_cpp_runs(folder: Path) -> None:
+    (code,) = [b.code for b in blocks(PAGE) if b.language == "cpp"]
+    assert code == (EXAMPLE / "main.cpp").read_text().strip()
+    assert cpp(folder, "main.cpp", "net.so") == PRINTED
+
+
+@pytest.mark.skipif(CXX is None, reason="no C++ compiler")
+def test_models_that_decide_and_mistakes_in_cpp(folder: Path) -> None:
+    subprocess.run([sys.executable, "-c", DECIDES], cwd=folder, check=True)
+    (folder / "user.cpp").write_text(USER)
+    assert cpp(folder, "user.cpp", "net.so", "decides.so") == (
+        "1 2 4 of 1 x 3\n"
+        "net: input 'x': dimension 1 is 5, it must be 4 3\n"
+        "net: 0 inputs, it has 1\n"
+        "the elements of this array are float32\n"
+    )
+
+
+def cpp(folder: Path, source: str, *libraries: str) -> str:
+    """What a program in C++ prints, with the sanitizers' checks."""
+    command = [CXX or "c++", *CPP, source, *libraries, "-Wl,-rpath,$ORIGIN", "-o", "program"]
+    subprocess.run(command, cwd=folder, check=True)
+    return subprocess.run(["./program"], cwd=folder, check=True, capture_output=True,
+                          text=True).stdout  # fmt: skip
 
 
 def test_what_the_page_shows_besides_compiles(folder: Path) -> None:

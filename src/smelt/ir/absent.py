@@ -12,8 +12,6 @@ class AbsentModule(Unsupported, ImportError):
     """A module of the classic stack that smelt does not have; the text says what there is."""
 
 
-_REMOTE = ("programs cannot be run on other machines yet; export_library writes a file to copy "
-           "there, and smelt.runtime.load_module loads it")  # fmt: skip
 _MICRO = "code for microcontrollers cannot be made yet; relay.build makes code for hosts"
 
 _COMPILERS = ("arm_compute_lib", "bnns", "clml", "cmsisnn", "coreml", "cublas", "cudnn", "cutlass",
@@ -22,8 +20,6 @@ _BACK_ENDS = ("relay.op.contrib.dnnl has a pattern table; register_pattern_table
               "smelt.byoc.register_codegen add one and what compiles its functions")  # fmt: skip
 
 ABSENT_MODULES: Mapping[str, str] = {
-    "rpc": _REMOTE,
-    "exec": _REMOTE,
     "micro": _MICRO,
     "driver": "there is no tvmc; the command `smelt` compiles, shows and measures models",
     "relay.collage": "MergeComposite, AnnotateTarget, MergeCompilerRegions and PartitionGraph "

@@ -20,6 +20,7 @@ from smelt.runtime.evaluator import evaluate_times, wall_clock
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.ndarray import NDArray, array, empty
 from smelt.runtime.profiler import Probe
+from smelt.runtime.remote import RemoteLibrary
 from smelt.runtime.report import TimeEvaluation
 from smelt.runtime.signature import TensorInfo, listing
 
@@ -29,6 +30,12 @@ class AotModule:
 
     module  the executable
     """
+
+    def __new__(cls, module: Any = None, *args: Any) -> Any:
+        """One on the machine where the library is."""
+        if isinstance(module, RemoteLibrary):
+            return module.make(cls.__name__, *args)
+        return super().__new__(cls)
 
     def __init__(self, module: NativeExecutable) -> None:
         """module: lib["default"](device)."""

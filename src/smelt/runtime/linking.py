@@ -183,7 +183,7 @@ def header_text(exe: Exportable) -> str:
     lines += [f" * input {i} may become output {o} in place: give both the same data"
               for i, o in exe.metadata.get("updates", ())]  # fmt: skip
     rows = "\n".join(lines)
-    text = (source_folder() / "smelt.h").read_text()
+    text, classes = [(source_folder() / f).read_text() for f in ("smelt.h", "smelt.hpp")]
     return f"""{text}
 /* Model {_comment(exe.name)}, compiled by smelt.
  *
@@ -206,7 +206,8 @@ static inline smelt_model *{name}_open(void) {{ return smelt_model_open(&{name}_
 #endif
 
 #endif
-"""
+
+{classes}"""
 
 
 # ---- linking ----------------------------------------------------------------------------------

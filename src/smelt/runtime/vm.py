@@ -33,6 +33,7 @@ from smelt.runtime.linking import parts_of
 from smelt.runtime.native_program import NativeProgram
 from smelt.runtime.ndarray import NDArray, array
 from smelt.runtime.profiler import Probe, Trace, measured, report
+from smelt.runtime.remote import RemoteLibrary
 from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
 from smelt.runtime.signature import Interface, TensorInfo
 from smelt.runtime.vm_host import HOST_OPS
@@ -286,6 +287,12 @@ class VirtualMachine:
 
     NAIVE_ALLOCATOR = 1
     POOLED_ALLOCATOR = 2
+
+    def __new__(cls, exe: Any = None, *args: Any, **named: Any) -> Any:
+        """One on the machine where the executable is."""
+        if isinstance(exe, RemoteLibrary):
+            return exe.make(cls.__name__, *args, *named.values())
+        return super().__new__(cls)
 
     def __init__(
         self,

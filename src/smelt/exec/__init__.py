@@ -1,0 +1,1 @@
+"""Programs of the classic stack: `python -m smelt.exec.rpc_server`."""

@@ -1,0 +1,393 @@
+"""Sessions on other machines: `connect`, and `connect_tracker` to be given one.
+
+remote = rpc.connect("192.168.0.7", 9090)
+remote.upload("model.tar")
+lib = remote.load_module("model.tar")
+module = graph_executor.GraphModule(lib["default"](remote.cpu(0)))
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from smelt.runtime import Device, cpu
+from smelt.runtime.device import device
+from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFailure
+from smelt.runtime.remote import RemoteLibrary
+
+from .session import ServedSession
+from .values import Decoder, Encoder
+from .wire import Link, Message, RPCError, RPCSessionTimeoutError, Security, call
+
+T = TypeVar("T")
+_KINDS: dict[str, type[Exception]] = {
+    c.__name__: c
+    for c in (ExportError, InputError, LoadError, RPCSessionTimeoutError, RuntimeFailure)
+}
+_PIECE = 8 << 20
+_NAMES = {"__call__", "__getitem__", "__str__"}
+
+
+def security_of_environment() -> Security:
+    """SMELT_RPC_TOKEN is the token, SMELT_RPC_CA a file with certificates to trust (TLS)."""
+    return Security(
+        os.environ.get("SMELT_RPC_TOKEN", ""), None, os.environ.get("SMELT_RPC_CA") or None
+    )
+
+
+class RPCSession:
+    """A session on another machine. One thread at a time may use it.
+
+    about  what the machine says of itself
+    """
+
+    def __init__(self, link: Link) -> None:
+        """For connect."""
+        self._link, self._lock = link, threading.Lock()
+        self._forgotten: list[int] = []
+        made, _ = self._answer(*link.receive())
+        self.about: Mapping[str, Any] = made["value"]
+
+    # ---- files --------------------------------------------------------------------------------
+
+    def upload(
+        self, data: bytes | bytearray | str | os.PathLike[str], target: str | None = None
+    ) -> str:
+        """Send a file, or bytes with a name; gives the name."""
+        if isinstance(data, bytes | bytearray):
+            if not target:
+                raise RPCError("upload: bytes need a name: upload(data, target='model.so')")
+            view = memoryview(data)
+            for at in range(0, max(1, len(view)), _PIECE):
+                self._ask(
+                    {"do": "upload", "path": target, "more": at > 0}, [view[at : at + _PIECE]]
+                )
+            return target
+        path, target = Path(data), target or Path(data).name
+        try:
+            with open(path, "rb") as file:
+                piece, more = file.read(_PIECE), False
+                while piece or not more:
+                    self._ask({"do": "upload", "path": target, "more": more}, [piece])
+                    piece, more = file.read(_PIECE), True
+        except OSError as e:
+            raise RPCError(f"upload: {path}: {e.strerror}") from None
+        return target
+
+    def download(self, path: str) -> bytearray:
+        """The bytes of a file."""
+        found = bytearray()
+        while True:
+            message = {"do": "download", "path": path, "start": len(found), "count": _PIECE}
+            made, piece = self._ask(message)
+            found += piece
+            if not piece or len(found) >= made["value"]:
+                return found
+
+    def remove(self, path: str) -> None:
+        """Delete a file."""
+        self._ask({"do": "remove", "path": path})
+
+    def listdir(self, path: str = "") -> list[str]:
+        """The names of the session's files, which are in one folder."""
+        return list(self._ask({"do": "list"})[0]["value"])
+
+    # ---- libraries ----------------------------------------------------------------------------
+
+    def load_module(self, path: str) -> RemoteObject:
+        """A library that was uploaded, ready to be used there."""
+        found = self.value({"do": "load", "path": path})
+        assert isinstance(found, RemoteObject)
+        return found
+
+    def get_function(self, name: str) -> Any:
+        """Refused: a session has files and libraries."""
+        raise RPCError(
+            f"get_function({name!r}): a session has no functions of its own; load_module gives a "
+            "library, whose functions are library[name]"
+        )
+
+    def system_lib(self) -> Any:
+        """Refused: see `get_function`."""
+        raise RPCError("system_lib: servers hold no library of their own; upload one")
+
+    def device(self, dev_type: str, dev_id: int = 0) -> Device:
+        """A device of the machine: the CPU. Arrays stay here and are sent with a call."""
+        return device(dev_type, dev_id)
+
+    def cpu(self, dev_id: int = 0) -> Device:
+        """The machine's CPU."""
+        return cpu(dev_id)
+
+    # ---- asking -------------------------------------------------------------------------------
+
+    def value(self, message: Message, data: list[Any] | None = None) -> Any:
+        """The value that is the answer to a message. Raises what is the answer, too."""
+        made, found = self._ask(message, data or [])
+        return Decoder(found, self._object).decode(made["value"])
+
+    def call(self, number: int, name: str, args: tuple[Any, ...], named: Mapping[str, Any],
+             writes: bool) -> Any:  # fmt: skip
+        """Call a method of an object there. writes: it may change arrays that it is given."""
+        encoder = Encoder(_handle)
+        message = {"do": "call", "object": _numbered(number), "name": name,
+                   "args": [encoder.encode(a) for a in args], "writes": writes,
+                   "named": encoder.encode(dict(named))}  # fmt: skip
+        made, found = self._ask(message, encoder.data)
+        decoder = Decoder(found, self._object)
+        result = decoder.decode(made["value"])
+        for given, new in zip(args, made.get("written", ()), strict=False):
+            if new is not None:
+                decoder.decode(new).copyto(given)
+        return result
+
+    def forget(self, number: int) -> None:
+        """An object is not used here any more; said with the next message."""
+        self._forgotten.append(number)
+
+    def _object(self, handle: Mapping[str, Any]) -> RemoteObject:
+        return RemoteObject(self, handle)
+
+    def _ask(self, message: Message, data: list[Any] | None = None) -> tuple[Message, bytearray]:
+        with self._lock:
+            while self._forgotten:
+                self._link.send({"do": "forget", "number": self._forgotten.pop()})
+                self._link.receive()
+            self._link.send(message, data or [])
+            return self._answer(*self._link.receive())
+
+    def _answer(self, made: Message, data: bytearray) -> tuple[Message, bytearray]:
+        if "error" in made:
+            raise _KINDS.get(str(made.get("kind")), RPCError)(str(made["error"]))
+        return made, data
+
+    def close(self) -> None:
+        """End the session; its files and libraries are gone then."""
+        self._link.close()
+
+    def __enter__(self) -> RPCSession:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self._link.close()
+
+
+class RemoteObject(RemoteLibrary):
+    """Something in a session: a library, an executor, a function. Its methods run there."""
+
+    def __init__(self, session: RPCSession, handle: Mapping[str, Any]) -> None:
+        """For RPCSession."""
+        self._session, self._handle = session, handle
+        self._number, self._kind = int(handle["number"]), str(handle["kind"])
+        self._methods, self._facts = set(handle["methods"]), set(handle["facts"])
+
+    @property
+    def handle(self) -> Message:
+        """What stands for it in messages."""
+        return _numbered(self._number)
+
+    def make(self, kind: str, *args: Any) -> RemoteObject:
+        """See RemoteLibrary."""
+        encoder = Encoder(_handle)
+        given = [encoder.encode(a) for a in (self, *args)]
+        found = self._session.value({"do": "make", "kind": kind, "args": given}, encoder.data)
+        assert isinstance(found, RemoteObject)
+        return found
+
+    def _called(self, name: str, *args: Any, **named: Any) -> Any:
+        if name not in self._methods:
+            known = ", ".join(sorted(self._methods - _NAMES)) or "none"
+            raise RPCError(f"a {self._kind} on another machine has no {name}; methods: {known}")
+        writes = self._kind in ("TensorFunction", "Module") and name == "__call__"
+        return self._session.call(self._number, name, args, named, writes)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Call it. Raises what it raises there, and RPCError."""
+        return self._called("__call__", *args, **named)
+
+    def __getitem__(self, name: Any) -> Any:
+        """What a library has under a name."""
+        return self._called("__getitem__", name)
+
+    def __str__(self) -> str:
+        return str(self._called("__str__")) if "__str__" in self._methods else repr(self)
+
+    def __repr__(self) -> str:
+        return f"RemoteObject({self._kind} {self._number})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in self._facts:
+            return self._session.value({"do": "read", "object": self.handle, "name": name})
+        return lambda *args, **named: self._called(name, *args, **named)
+
+    def __del__(self) -> None:
+        self._session.forget(self._number)
+
+
+def _numbered(number: int) -> Message:
+    return {"$": "object", "number": number}
+
+
+def _handle(value: Any) -> Message:
+    if isinstance(value, RemoteObject):
+        return value.handle
+    raise RPCError(f"a {type(value).__name__} cannot be sent to another machine")
+
+
+# ------------------------------------------------------------------------------------ whom to call
+
+
+def connect(
+    url: str,
+    port: int,
+    key: str = "",
+    session_timeout: float = 0,
+    session_constructor_args: Any = None,
+    enable_logging: bool = False,
+    *,
+    security: Security | None = None,
+) -> RPCSession:
+    """A session of a server.
+
+    key              of a server that belongs to a tracker: what the tracker has given for it
+    session_timeout  seconds after which the server ends the session; 0: none
+    security         None: that of the environment, SMELT_RPC_TOKEN and SMELT_RPC_CA
+
+    Raises RPCError.
+    """
+    if session_constructor_args:
+        raise RPCError("connect: session_constructor_args: sessions of sessions are not there")
+    if session_timeout < 0:
+        raise RPCError(f"connect: session_timeout is {session_timeout}; legal: 0 or more")
+    about = {"match": key, "limit": session_timeout}
+    link = call(url, port, "server", security or security_of_environment(), about)
+    return RPCSession(link)
+
+
+class LocalSession(RPCSession):
+    """A session in a process of its own on this machine, without a server."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        served = ServedSession(Link(theirs, "this program"))
+        served.link.send({"value": {"host": "localhost"}})
+        threading.Thread(target=served.serve, daemon=True).start()
+        super().__init__(Link(ours, "the session"))
+
+
+class PopenSession(LocalSession):
+    """The same: libraries run in a process that this program has started."""
+
+    def __init__(self, binary: str | None = None) -> None:
+        """binary: refused, as there are no servers in one file yet."""
+        if binary is not None:
+            raise RPCError(f"PopenSession({binary!r}): there are no servers in one file yet")
+        super().__init__()
+
+
+class TrackerSession:
+    """A connection with a tracker, which gives servers by their key."""
+
+    def __init__(self, addr: tuple[str, int], security: Security | None = None) -> None:
+        """addr: its host and port. Raises RPCError."""
+        self._address, self._security = addr, security or security_of_environment()
+        self._lock = threading.Lock()
+        self._link = call(*addr, "tracker", self._security)
+
+    def _ask(self, message: Message) -> Any:
+        """What the tracker answers; while it says that one has to wait, it is told that we do."""
+        with self._lock:
+            self._link.send(message)
+            while True:
+                made, _ = self._link.receive(most_data=0)
+                if "wait" not in made:
+                    break
+                self._link.send({"do": "here"})
+        if "error" in made:
+            raise RPCError(f"{self._link.peer}: {made['error']}")
+        return made["value"]
+
+    def _again(self) -> None:
+        self._link.close()
+        self._link = call(*self._address, "tracker", self._security)
+
+    def request(
+        self,
+        key: str,
+        priority: int = 1,
+        session_timeout: float = 0,
+        max_retry: int = 5,
+        session_constructor_args: Any = None,
+    ) -> RPCSession:
+        """Wait until a server of a key is free; a session of it. Raises RPCError.
+
+        priority  who waits with a higher one comes first
+        """
+        if session_constructor_args:
+            raise RPCError("request: session_constructor_args: sessions of sessions are not there")
+        error: RPCError | None = None
+        for tried in range(max(1, max_retry)):
+            try:
+                if tried:
+                    time.sleep(min(1.0, 0.1 * 2**tried))
+                    self._again()
+                given = self._ask({"do": "request", "key": key, "priority": priority})
+                return connect(given["address"], given["port"], given["match"], session_timeout,
+                               security=self._security)  # fmt: skip
+            except RPCSessionTimeoutError:
+                raise
+            except RPCError as e:
+                error = e
+        raise RPCError(f"no server {key!r} after {max(1, max_retry)} tries: {error}")
+
+    def request_and_run(
+        self, key: str, func: Callable[[RPCSession], T], priority: int = 1,
+        session_timeout: float = 0, max_retry: int = 2,
+    ) -> T:  # fmt: skip
+        """Call a function with a session, again where a server is lost. Raises RPCError."""
+        error: RPCError | None = None
+        for _ in range(max(1, max_retry)):
+            try:
+                with self.request(key, priority, session_timeout) as session:
+                    return func(session)
+            except RPCSessionTimeoutError:
+                raise
+            except RPCError as e:
+                error = e
+        raise RPCError(f"{key!r}: it did not work {max(1, max_retry)} times: {error}")
+
+    def summary(self) -> dict[str, Any]:
+        """Which servers there are, and who waits."""
+        return dict(self._ask({"do": "summary"}))
+
+    def text_summary(self) -> str:
+        """The same as a table."""
+        found = self.summary()
+        lines = ["Server List", "-" * 40, "server-address           key", "-" * 40]
+        for s in found["server_info"]:
+            where = f"{s['addr'][0]}:{s['addr'][1]}"
+            lines.append(f"{where:<24} {s['key']}{'' if s['free'] else '  (in use)'}")
+        lines += ["-" * 40, "", "Queue Status", "-" * 40, f"{'key':<16}total  free  pending"]
+        for key, q in found["queue_info"].items():
+            lines.append(f"{key:<16}{q['total']:<7}{q['free']:<6}{q['pending']}")
+        return "\n".join([*lines, "-" * 40])
+
+    def close(self) -> None:
+        """End the connection."""
+        self._link.close()
+
+
+def connect_tracker(url: str, port: int, *, security: Security | None = None) -> TrackerSession:
+    """A connection with a tracker. Raises RPCError."""
+    return TrackerSession((url, port), security)

@@ -1,0 +1,191 @@
+"""A tracker: knows which servers there are, and gives each to one program at a time.
+
+with Tracker(port=9190) as tracker: ...          or python -m smelt.exec.rpc_tracker
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from .server import Acceptor, Say, listen
+from .wire import PATIENCE, Link, Message, RPCError, Security
+
+
+@dataclass(eq=False)
+class _Place:
+    """A server that has told us of itself.
+
+    match     what who is sent there has to say; "": it is not free
+    given     the last one that somebody was told, and when
+    """
+
+    key: str
+    address: str
+    port: int
+    about: dict[str, Any]
+    match: str = ""
+    given: str = ""
+    given_at: float = 0.0
+
+
+@dataclass(eq=False)
+class _Request:
+    """Somebody who waits for a server of a key."""
+
+    key: str
+    priority: int
+    number: int
+    given: threading.Event = field(default_factory=threading.Event)
+    place: tuple[str, int, str] | None = None
+
+
+class Tracker:
+    """Matches servers and programs. Of those who wait, the highest priority is first, then the one
+    who has waited longest."""
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 9190,
+        port_end: int = 9199,
+        *,
+        security: Security | None = None,
+        say: Say = lambda text: None,
+    ) -> None:
+        """The arguments are those of Server. Raises RPCError where it cannot be there."""
+        self.security = security or Security()
+        self.security.check(host)
+        self.host, self.say = host, say
+        self._places: list[_Place] = []
+        self._requests: list[_Request] = []
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        end = listen(host, port, port_end)
+        self.port = int(end.getsockname()[1])
+        self._acceptor = Acceptor("tracker", end, self.security, self._met, say)
+
+    def __enter__(self) -> Tracker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.terminate()
+
+    def terminate(self) -> None:
+        """End it. Servers look for it again and again, programs that wait get an error."""
+        self._acceptor.stop()
+
+    def wait(self) -> None:
+        """Return when it has ended."""
+        self._acceptor.thread.join()
+
+    # ---- who has called -----------------------------------------------------------------------
+
+    def _met(self, link: Link, said: Message) -> None:
+        own: list[_Place] = []
+        try:
+            while True:
+                message, _ = link.receive(most_data=0)
+                link.send(self._answer(link, message, own))
+        finally:
+            with self._lock:
+                for place in own:
+                    self._places.remove(place)
+                    self.say(f"{place.key} at {place.address}:{place.port} is gone")
+
+    def _answer(self, link: Link, message: Message, own: list[_Place]) -> Message:
+        match message.get("do"):
+            case "put" | "busy":
+                self._put(link, message, own)
+                return {"value": None}
+            case "here":
+                self._seen(own, bool(message.get("busy")))
+                return {"value": None}
+            case "summary":
+                with self._lock:
+                    return {"value": self._summary()}
+            case "request":
+                return self._requested(link, message)
+        return {"error": f"nobody knows how to do {message.get('do')!r}", "kind": "RPCError"}
+
+    def _put(self, link: Link, message: Message, own: list[_Place]) -> None:
+        """A server is there, and free if it says so."""
+        address = str(message.get("address") or link.peer.rpartition(":")[0])
+        with self._lock:
+            if not own:
+                key, port = str(message.get("key")), int(message.get("port") or 0)
+                place = _Place(key, address, port, dict(message.get("about") or {}))
+                own.append(place)
+                self._places.append(place)
+                self.say(f"{key} at {address}:{port} is there")
+            own[0].match, own[0].given = str(message.get("match") or ""), ""
+            self._match()
+
+    def _requested(self, link: Link, message: Message) -> Message:
+        """Wait for a server; the one who waits is asked from time to time whether it still does."""
+        key, priority = str(message.get("key")), int(message.get("priority") or 0)
+        request = _Request(key, priority, next(self._numbers))
+        with self._lock:
+            self._requests.append(request)
+            self._match()
+        try:
+            while not request.given.wait(1.0) and not self._acceptor.stopped:
+                link.send({"wait": True})
+                link.receive(most_data=0)
+        except RPCError:
+            with self._lock:
+                self._give_back(request)
+            raise
+        finally:
+            with self._lock:
+                if request in self._requests:
+                    self._requests.remove(request)
+        if request.place is None:
+            return {"error": "the tracker has ended", "kind": "RPCError"}
+        address, port, match = request.place
+        return {"value": {"address": address, "port": port, "match": match}}
+
+    def _seen(self, own: list[_Place], busy: bool) -> None:
+        """A server that was given to somebody who has not come is free again."""
+        with self._lock:
+            for place in own:
+                if busy:
+                    place.given = ""
+                elif place.given and time.monotonic() - place.given_at > PATIENCE:
+                    place.match, place.given = place.given, ""
+                    self._match()
+
+    def _give_back(self, request: _Request) -> None:
+        """Who was given a server is gone: it is free again."""
+        for place in self._places:
+            if request.place is not None and place.given == request.place[2]:
+                place.match, place.given = place.given, ""
+        self._match()
+
+    def _match(self) -> None:
+        for request in sorted(self._requests, key=lambda r: (-r.priority, r.number)):
+            free = [p for p in self._places if p.match and p.key == request.key]
+            if free:
+                place = free[0]
+                request.place = place.address, place.port, place.match
+                place.given, place.given_at, place.match = place.match, time.monotonic(), ""
+                self._requests.remove(request)
+                request.given.set()
+
+    def _summary(self) -> dict[str, Any]:
+        keys = sorted({*[p.key for p in self._places], *[r.key for r in self._requests]})
+        queue = {}
+        for key in keys:
+            places = [p for p in self._places if p.key == key]
+            queue[key] = {"free": sum([bool(p.match) for p in places]), "total": len(places),
+                          "pending": sum([r.key == key for r in self._requests])}  # fmt: skip
+        servers = [{"key": p.key, "addr": [p.address, p.port], "free": bool(p.match), **p.about}
+                   for p in self._places]  # fmt: skip
+        return {"queue_info": queue, "server_info": servers}

@@ -1,0 +1,164 @@
+"""The process of a session in which libraries run: a crash there is an error to who has called.
+
+It answers messages of its server over a pair of sockets, one after another. What cannot be sent
+stays here, and gets a number. Of what stays, only what is listed in `_OPEN` can be called.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from smelt.contrib.debug_executor import GraphModuleDebug
+from smelt.contrib.graph_executor import GraphModule
+from smelt.runtime import (
+    AotModule,
+    Module,
+    NativeExecutable,
+    ProfileReport,
+    SmeltError,
+    TensorFunction,
+    load_module,
+)
+from smelt.runtime.vm import VirtualMachine, VMExecutable
+
+from .values import Decoder, Encoder
+from .wire import Link, Message, RPCError
+
+_EXECUTABLE = ("__call__", "__getitem__", "benchmark", "get_function", "profile", "run",
+               "time_evaluator")  # fmt: skip
+_GRAPH = ("benchmark", "get_input", "get_input_index", "get_input_info", "get_input_name",
+          "get_num_inputs", "get_num_outputs", "get_output", "get_output_index", "get_output_name",
+          "load_params", "run", "set_input", "__getitem__", "debug_get_output",
+          "debug_get_outputs", "kernel_names")  # fmt: skip
+_FACTS = ("name", "inputs", "outputs")
+_OPEN: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    NativeExecutable: (_EXECUTABLE, _FACTS),
+    VMExecutable: (_EXECUTABLE, _FACTS),
+    TensorFunction: (("__call__", "time_evaluator", "get_source"), ("name",)),
+    Module: (("__call__", "__getitem__", "get_function", "time_evaluator"), ("entry_name",)),
+    AotModule: (_GRAPH, ("module",)),
+    GraphModule: (_GRAPH, ("module",)),
+    GraphModuleDebug: ((*_GRAPH, "profile", "run_individual", "run_individual_node"), ("module",)),
+    VirtualMachine: (("benchmark", "get_outputs", "invoke", "invoke_stateful", "run", "set_input",
+                      "set_one_input", "time_evaluator"), ()),
+    ProfileReport: (("table", "csv", "json", "__str__"), ("total_ms",)),
+}  # fmt: skip
+"""What may be called from afar, and what may be read."""
+
+MADE: dict[str, Callable[..., Any]] = {
+    c.__name__: c for c in (AotModule, GraphModule, GraphModuleDebug, VirtualMachine)
+}
+"""What is made around a library."""
+
+
+class Session:
+    """The objects of a session, and what is asked of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.objects = folder, dict[int, Any]()
+        self._handles: Counter[int] = Counter()
+        # numbers of a process that has crashed mean nothing in the next one
+        self._next = int.from_bytes(os.urandom(4), "little") << 16
+
+    def hold(self, value: Any) -> dict[str, Any]:
+        """A handle of a value: its number, and what may be asked of it."""
+        methods, facts = self._open(value)
+        found = next((n for n, o in self.objects.items() if o is value), self._next)
+        if found == self._next:
+            self.objects[found] = value
+            self._next += 1
+        self._handles[found] += 1
+        there = [m for m in methods if hasattr(type(value), m)]
+        return {"$": "object", "number": found, "kind": type(value).__name__, "methods": there,
+                "facts": list(facts)}  # fmt: skip
+
+    def _open(self, value: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        for kind in type(value).__mro__:
+            if kind in _OPEN:
+                return _OPEN[kind]
+        if callable(value):
+            return ("__call__",), ()
+        raise RPCError(f"a {type(value).__name__} cannot be used from another machine")
+
+    def held(self, handle: Mapping[str, Any]) -> Any:
+        """The value of a handle."""
+        number = handle.get("number")
+        if handle["$"] != "object" or number not in self.objects:
+            raise RPCError(f"there is no object {number} in this session")
+        return self.objects[number]
+
+    def answer(self, message: Message, data: bytearray) -> tuple[Message, list[Any]]:
+        """Do what a message asks for."""
+        decoder, encoder = Decoder(data, self.held, plain=True), Encoder(self.hold)
+        match message.get("do"):
+            case "load":
+                found = load_module(self.folder / Path(str(message["path"])).name)
+                return {"value": encoder.encode(found)}, []
+            case "make":
+                args = decoder.decode(message["args"])
+                made = MADE[str(message["kind"])](*args)
+                return {"value": encoder.encode(made)}, []
+            case "call":
+                return self._called(message, decoder, encoder)
+            case "read":
+                found = self.held(message["object"])
+                if message["name"] not in self._open(found)[1]:
+                    raise RPCError(f"{message['name']} cannot be read from another machine")
+                return {"value": encoder.encode(getattr(found, message["name"]))}, encoder.data
+            case "forget":
+                self._forget(int(message["number"]))
+                return {"value": None}, []
+        raise RPCError(f"nobody knows how to do {message.get('do')!r}")
+
+    def _forget(self, number: int) -> None:
+        self._handles[number] -= 1
+        if self._handles[number] <= 0:
+            self.objects.pop(number, None)
+            self._handles.pop(number, None)
+
+    def _called(
+        self, message: Message, decoder: Decoder, encoder: Encoder
+    ) -> tuple[Message, list[Any]]:
+        found, name = self.held(message["object"]), str(message["name"])
+        if name not in self._open(found)[0]:
+            raise RPCError(f"{name} of a {type(found).__name__} cannot be called from afar")
+        args, named = decoder.decode(message["args"]), decoder.decode(message["named"])
+        result = getattr(found, name)(*args, **named)
+        made: Message = {"value": encoder.encode(result)}
+        if message.get("writes"):  # functions on tensors have their results among the arguments
+            made["written"] = [encoder.encode(a) if isinstance(a, np.ndarray) else None
+                               for a in args]  # fmt: skip
+        return made, encoder.data
+
+
+def serve(link: Link, folder: Path) -> None:
+    """Answer until the server is gone."""
+    session = Session(folder)
+    while True:
+        try:
+            message, data = link.receive()
+        except RPCError:
+            return
+        try:
+            made, more = session.answer(message, data)
+        except SmeltError as e:
+            made, more = {"error": str(e), "kind": type(e).__name__}, []
+        except Exception as e:  # a mistake in what was sent, or in us: the session goes on
+            made, more = {"error": f"{type(e).__name__}: {e}", "kind": "RPCError"}, []
+        link.send(made, more)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server
+    with socket.socket(fileno=int(sys.argv[1])) as end:
+        os.set_inheritable(end.fileno(), False)
+        serve(Link(end, "the server"), Path(sys.argv[2]))
