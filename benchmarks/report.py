@@ -33,6 +33,7 @@ SECTIONS = {
     "kernels": "Kernels, as shares of the machine's limits",
     "regret": "Chosen schedules, beside others of their spaces",
     "tune": "Tuned schedules, and how they are found",
+    "devices": "Other machines",
     "intrinsics": "Instructions against plain code",
     "tensor_level": "Schedules by hand, and the scheduler's speed",
     "graph_level": "Relay programs: passes, patterns, levels",

@@ -185,11 +185,10 @@ typedef struct {
 
 static int32_t touch_share(void *closure, int64_t index) {
     const touched *all = closure;
-    for (int64_t at = index * TURN; at < all->bytes; at += all->shares * TURN) {
-        const int64_t end = at + TURN < all->bytes ? at + TURN : all->bytes;
-        for (int64_t k = at; k < end; k += LINE)
-            all->memory[k] = all->memory[k];
-    }
+    const int64_t each = (all->bytes + all->shares - 1) / all->shares, start = index * each;
+    const int64_t end = start + each < all->bytes ? start + each : all->bytes;
+    for (int64_t k = start; k < end; k += LINE)
+        all->memory[k] = all->memory[k];
     return 0;
 }
 

@@ -134,7 +134,7 @@ FACE: Any = auto_scheduler
         (lambda: auto_scheduler.TuningOptions(-1), "num_measure_trials is -1"),
         (lambda: auto_scheduler.TuningOptions(1, runner="rpc"), "runner is 'rpc'"),
         (lambda: FACE.TuningOptions(1, measure_callbacks=[print]), "no MeasureCallback"),
-        (lambda: auto_scheduler.RPCRunner("key", "host", 9190), "on this machine only"),
+        (lambda: auto_scheduler.RPCRunner("key", "host", 9190, repeat=0), "repeat is 0"),
         (lambda: auto_scheduler.LocalRunner(timeout=0), "timeout is 0"),
         (lambda: auto_scheduler.LocalBuilder(build_func="ndk"), "build_func is 'ndk'"),
         (lambda: FACE.SketchPolicy(square(16), "xgb"), "program_cost_model is 'xgb'"),

@@ -41,7 +41,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "runner": lambda: autotvm.measure_option("local", "remote"),
     "builder": lambda: autotvm.measure_option(None, "local"),
     "build_func": lambda: autotvm.LocalBuilder(build_func="ndk"),
-    "rpc": lambda: autotvm.RPCRunner("rpi", "0.0.0.0", 9190),
+    "rpc": lambda: autotvm.RPCRunner("rpi", "0.0.0.0", 9190, repeat=0),
     "range": lambda: autotvm.tuner.RandomTuner(made(""), range_idx=(3, 99)),
     "tuner_option": lambda: autotvm.tuner.GATuner(made(""), popsize=3),
     "loss": lambda: autotvm.tuner.XGBTuner(made(""), loss_type="rnak"),

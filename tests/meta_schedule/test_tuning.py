@@ -197,9 +197,12 @@ def test_what_cannot_be_tuned_is_said(tmp_path: Path) -> None:
         tuned(doubled(), space=lambda sch: sch.get_block("Z"))
     with pytest.raises(CompileError, match="no kind 'fast'"):
         tuned(doubled(), strategy="fast")
-    runner = ms.runner.RPCRunner(ms.runner.RPCConfig("host", 9190, "board"))
-    with pytest.raises(CompileError, match=r"RPCRunner to host:9190, board: .*other machines"):
-        tuned(doubled(), runner=runner)
+    with pytest.raises(CompileError, match="tracker_key is not given"):
+        tuned(doubled(), runner=ms.runner.RPCRunner(ms.runner.RPCConfig("host", 9190)))
+    with pytest.raises(CompileError, match="tracker_port is 'x'; legal: a number"):
+        tuned(doubled(), runner=ms.runner.RPCRunner(ms.runner.RPCConfig("host", "x", "board")))
+    with pytest.raises(CompileError, match="f_cleanup; legal: None"):
+        ms.runner.RPCRunner(f_cleanup=print)
     with pytest.raises(CompileError, match="the search is the engine's"):
         ms.TuneContext(doubled(), target=NATIVE).pre_tuning(4)
     with pytest.raises(CompileError, match="legal: XGBModel"):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any
 
+from smelt import rpc
 from smelt.ir.errors import CompileError
 from smelt.search.build import LocalExecutor
 from smelt.search.classic_codes import CODES
@@ -167,13 +168,39 @@ class LocalRPCMeasureContext:
         self.runner = LocalRunner(timeout, *args, **others)
 
 
-class RPCRunner(ProgramRunner):
-    """Runs candidates on other machines: refused."""
+class RPCRunner(LocalRunner):
+    """Runs candidates on a machine that a tracker gives."""
 
-    def __init__(self, *args: object, **others: object) -> Never:
-        """Raise."""
-        raise CompileError("RPCRunner: candidates are measured on this machine only; legal: "
-                           "LocalRunner(), or LocalRPCMeasureContext().runner")  # fmt: skip
+    def __init__(
+        self,
+        key: str,
+        host: str,
+        port: int,
+        priority: int = 1,
+        n_parallel: int = 1,
+        timeout: float = 10,
+        number: int = 3,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        cooldown_interval: float = 0.0,
+        enable_cpu_cache_flush: bool = False,
+        device: int = 0,
+    ) -> None:
+        """key, host, port  of the machines, and of the tracker
+
+        n_parallel  accepted: one candidate runs at a time
+
+        The others are those of LocalRunner.
+        """
+        super().__init__(timeout, number, repeat, 1, cooldown_interval, enable_cpu_cache_flush,
+                         device)  # fmt: skip
+        self.key, self.host, self.port, self.priority = key, host, port, priority
+        self.cooldown = cooldown_interval
+
+    def runner(self) -> Runner:
+        """The engine's."""
+        return rpc.RPCRunner(self.key, self.host, self.port, priority=self.priority,
+                             timeout=self.timeout, cooldown=self.cooldown)  # fmt: skip
 
 
 class ProgramMeasurer:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from smelt import rpc
 from smelt.ir.errors import CompileError, Unsupported
 from smelt.search.build import BuildExecutor, BuildFuture, LocalExecutor
 from smelt.search.classic_codes import CODES as CODES
@@ -109,7 +110,7 @@ class LocalRunner(Runner):
             )
         self.timeout, self.number, self.repeat = timeout, number, repeat
         self.min_repeat_ms, self.cooldown_interval = min_repeat_ms, cooldown_interval
-        self._runner = ProcessRunner(timeout)
+        self._runner: Runner = ProcessRunner(timeout)
 
     def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:
         """Time a candidate in turns with a reference."""
@@ -125,15 +126,35 @@ class LocalRunner(Runner):
         self._runner.close()
 
 
-class RPCRunner:
-    """Runs candidates on another machine: not there yet."""
+class RPCRunner(LocalRunner):
+    """Runs candidates on a machine that a tracker gives."""
 
-    def __init__(self, key: str = "", host: str = "", port: int = 0, *args: Any, **kw: Any) -> None:
-        """Raises Unsupported."""
-        raise Unsupported(
-            f"RPCRunner({key!r}, {host!r}, {port!r}): nothing can be measured on other machines "
-            "yet; legal: autotvm.LocalRunner(), on the machine itself"
-        )
+    name = "rpc"
+
+    def __init__(
+        self,
+        key: str,
+        host: str,
+        port: int,
+        priority: int = 1,
+        timeout: float = 10,
+        n_parallel: int | None = None,
+        number: int = 4,
+        repeat: int = 3,
+        min_repeat_ms: int = 0,
+        cooldown_interval: float = 0.1,
+        enable_cpu_cache_flush: bool = False,
+        module_loader: Any = None,
+    ) -> None:
+        """key, host, port  of the machines, and of the tracker
+
+        n_parallel  accepted: one candidate runs at a time
+
+        The others are those of LocalRunner.
+        """
+        super().__init__(timeout, number, repeat, min_repeat_ms, cooldown_interval,
+                         enable_cpu_cache_flush, module_loader)  # fmt: skip
+        self._runner = rpc.RPCRunner(key, host, port, priority=priority, timeout=timeout)
 
 
 def measure_option(builder: Any, runner: Any) -> dict[str, Any]:

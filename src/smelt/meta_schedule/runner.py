@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Never, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from smelt import rpc
 from smelt.ir.errors import CompileError, SmeltError
 from smelt.runtime import cpu
 from smelt.runtime.module import load_module
@@ -188,7 +190,10 @@ class LocalRunner(Runner):
 
 @dataclass
 class RPCConfig:
-    """Where a tracker of other machines is."""
+    """Where a tracker of other machines is.
+
+    tracker_host, tracker_port, tracker_key  None: what TVM_TRACKER_HOST and its like say
+    """
 
     tracker_host: str | None = None
     tracker_port: int | str | None = None
@@ -196,26 +201,50 @@ class RPCConfig:
     session_priority: int = 1
     session_timeout_sec: int = 10
 
-    def connect_tracker(self) -> Never:
-        """Refused."""
-        raise _no_rpc("RPCConfig.connect_tracker")
+    def _known(self, name: str, given: object) -> str:
+        found = given if given is not None else os.environ.get(f"TVM_TRACKER_{name.upper()}")
+        if found is None:
+            raise CompileError(f"RPCConfig: tracker_{name} is not given, and the environment "
+                               f"variable TVM_TRACKER_{name.upper()} is not set")  # fmt: skip
+        return str(found)
 
-    def connect_server(self) -> Never:
-        """Refused."""
-        raise _no_rpc("RPCConfig.connect_server")
+    @property
+    def address(self) -> tuple[str, int]:
+        """The tracker's host and port. Raises CompileError where they are not known."""
+        port = self._known("port", self.tracker_port)
+        if not port.isdigit():
+            raise CompileError(f"RPCConfig: tracker_port is {port!r}; legal: a number")
+        return self._known("host", self.tracker_host), int(port)
 
-    def count_num_servers(self, allow_missing: bool = True) -> Never:
-        """Refused."""
-        raise _no_rpc("RPCConfig.count_num_servers")
+    @property
+    def key(self) -> str:
+        """The machines' key. Raises CompileError where it is not known."""
+        return self._known("key", self.tracker_key)
 
+    def connect_tracker(self) -> rpc.TrackerSession:
+        """A connection with the tracker. Raises RPCError."""
+        return rpc.connect_tracker(*self.address)
 
-def _no_rpc(who: str) -> CompileError:
-    return CompileError(f"{who}: programs cannot be run on other machines yet; legal: "
-                        "LocalRunner(), or a PyRunner of your own that reaches them")  # fmt: skip
+    def connect_server(self) -> rpc.RPCSession:
+        """A session of a machine. Raises RPCError."""
+        return self.connect_tracker().request(
+            self.key, self.session_priority, self.session_timeout_sec
+        )
+
+    def count_num_servers(self, allow_missing: bool = True) -> int:
+        """How many machines of the key the tracker knows. Raises RPCError."""
+        found = self.connect_tracker().summary()["queue_info"].get(self.key, {"total": 0})
+        if not found["total"] and not allow_missing:
+            raise rpc.RPCError(f"the tracker knows no machine {self.key!r}")
+        return int(found["total"])
 
 
 class RPCRunner(Runner):
-    """A runner on other machines: it can be described, and refuses to run."""
+    """Runs on machines that a tracker gives.
+
+    In a session without functions of one's own the engine measures, in turns with the default
+    schedule; evaluator_config is then the engine's to decide. `run` itself runs libraries.
+    """
 
     def __init__(
         self,
@@ -223,21 +252,52 @@ class RPCRunner(Runner):
         evaluator_config: EvaluatorConfig | None = None,
         cooldown_sec: float = 0.0,
         alloc_repeat: int = 1,
-        f_create_session: Any = None,
+        f_create_session: Callable[[RPCConfig], rpc.RPCSession] | None = None,
         f_upload_module: Any = None,
-        f_alloc_argument: Any = None,
-        f_run_evaluator: Any = None,
+        f_alloc_argument: Callable[..., Any] | None = None,
+        f_run_evaluator: Callable[..., Any] | None = None,
         f_cleanup: Any = None,
         max_workers: int | None = None,
         initializer: Callable[[], None] | None = None,
     ) -> None:
-        """rpc_config: where the machines are asked for; max_workers: how many at once."""
+        """rpc_config: where the machines are asked for; max_workers: one candidate runs at a time.
+
+        Raises CompileError for f_upload_module and f_cleanup, which sessions need not.
+        """
+        for name, given in (("f_upload_module", f_upload_module), ("f_cleanup", f_cleanup)):
+            if given is not None:
+                raise CompileError(f"RPCRunner: {name}; legal: None, a session has a folder that "
+                                   "ends with it")  # fmt: skip
         self.rpc_config = rpc_config or RPCConfig()
         self.evaluator_config = evaluator_config or EvaluatorConfig()
         self.cooldown_sec, self.alloc_repeat = cooldown_sec, alloc_repeat
         self.max_workers = max_workers
+        self.f_create_session = f_create_session or RPCConfig.connect_server
+        self.f_alloc_argument = f_alloc_argument or default_alloc_argument
+        self.f_run_evaluator = f_run_evaluator or default_run_evaluator
+        self.plain = f_alloc_argument is None and f_run_evaluator is None
+        if initializer is not None:
+            initializer()
 
-    def run(self, runner_inputs: Sequence[RunnerInput]) -> Never:
-        """Refused."""
+    def engine(self) -> rpc.RPCRunner:
+        """The engine's runner. Raises CompileError where the tracker is not known."""
         c = self.rpc_config
-        raise _no_rpc(f"RPCRunner to {c.tracker_host}:{c.tracker_port}, {c.tracker_key}")
+        return rpc.RPCRunner(
+            c.key, *c.address, priority=c.session_priority, timeout=c.session_timeout_sec,
+            cooldown=self.cooldown_sec,
+        )  # fmt: skip
+
+    def run(self, runner_inputs: Sequence[RunnerInput]) -> list[LocalRunnerFuture]:
+        """Run libraries one after the other, each in a session of its own."""
+        return [self._one(i) for i in runner_inputs]
+
+    def _one(self, given: RunnerInput) -> LocalRunnerFuture:
+        try:
+            with self.f_create_session(self.rpc_config) as session:
+                args = self.f_alloc_argument(session.cpu(0), given.args_info, self.alloc_repeat)
+                made = session.load_module(session.upload(given.artifact_path))
+                seconds = self.f_run_evaluator(made, session.cpu(0), self.evaluator_config, args)
+            time.sleep(self.cooldown_sec)
+            return LocalRunnerFuture([float(s) for s in seconds])
+        except (SmeltError, OSError) as e:
+            return LocalRunnerFuture(None, "\n".join(str(e).splitlines()[:4]))

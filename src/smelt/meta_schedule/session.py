@@ -26,7 +26,7 @@ from smelt.tir.schedule import Schedule
 from .builder import Builder, BuilderInput
 from .cost_model import CostModel, RandomModel, XGBModel, scores_of
 from .database import MeasureCandidate, StoredDatabase, TuningRecord
-from .runner import Runner, RunnerInput
+from .runner import RPCRunner, Runner, RunnerInput
 from .tune_context import TuneContext
 from .utils import median_of, remove_build_dir
 
@@ -210,6 +210,8 @@ def own_runner(builder: Any, runner: Any, remove: bool) -> engine_runner.Runner 
     for name, value, kinds in (("builder", builder, Builder), ("runner", runner, Runner)):
         if not isinstance(value, kinds):
             raise CompileError(f"{name} is {value!r:.60}; legal: 'local', or a {kinds.__name__}")
+    if isinstance(runner, RPCRunner) and runner.plain and getattr(builder, "plain", False):
+        return runner.engine()
     if getattr(builder, "plain", False) and getattr(runner, "plain", False):
         return engine_runner.LocalRunner(runner.timeout_sec)
     return FaceRunner(builder, runner, remove)

@@ -19,7 +19,7 @@ from .cost_model import CostModel, XGBModel
 from .database import Database, TuningRecord
 from .measure_callback import MeasureCallback, RemoveBuildArtifact, UpdateCostModel
 from .profiler import timed
-from .runner import RPCRunner, RunnerResult
+from .runner import RunnerResult
 from .session import FaceSession, Ledger, Measured, TaskSpace, own_runner
 from .tune_context import TuneContext
 from .utils import SOURCE, chosen, of_kinds
@@ -66,8 +66,6 @@ class TaskScheduler:
             if not is_native(task.target) and runner in ("local", None):
                 raise CompileError(f"{task.task_name}: nothing can be measured here for "
                                    f"{task.target}; legal: this machine's CPU")  # fmt: skip
-        if isinstance(runner, RPCRunner):
-            runner.run([])  # says why not
         remove = any(isinstance(c, RemoveBuildArtifact) for c in self.measure_callbacks)
         batch = max(1, min(num_trials_per_iter, max(8, max_trials_global // 4), max_trials_global))
         model = self.cost_model

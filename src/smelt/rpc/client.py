@@ -127,6 +127,10 @@ class RPCSession:
 
     # ---- asking -------------------------------------------------------------------------------
 
+    def wait(self, seconds: float | None) -> None:
+        """How long answers are waited for from now on; None: for ever. After that, an RPCError."""
+        self._link.end.settimeout(seconds)
+
     def value(self, message: Message, data: list[Any] | None = None) -> Any:
         """The value that is the answer to a message. Raises what is the answer, too."""
         made, found = self._ask(message, data or [])

@@ -34,12 +34,17 @@ class SessionProcess:
         return self._link is not None
 
     def ask(self, message: Message, data: bytearray) -> tuple[Message, bytearray]:
-        """What the process answers. Raises RPCError where it has ended."""
-        link = self._link or self._started()
+        """What the process answers. Raises RPCError where it has ended, or takes longer than the
+        message's limit."""
+        link, limit = self._link or self._started(), float(message.get("limit") or 0)
         try:
             link.send(message, [data])
+            link.end.settimeout(limit or None)
             return link.receive()
-        except RPCError:
+        except RPCError as e:
+            if limit and isinstance(e.__context__, TimeoutError):
+                self.end()
+                raise RPCError(f"the candidate does not answer after {limit:g} s") from None
             how = self._ended()
             raise RPCError(
                 f"the process of this session {how}; what was loaded in it is gone, the next load "
@@ -107,6 +112,9 @@ class ServedSession:
                     made, more = {"error": str(e), "kind": type(e).__name__}, bytearray()
                 except OSError as e:
                     made, more = {"error": f"{e.strerror}", "kind": "RPCError"}, bytearray()
+                except (KeyError, TypeError, ValueError, OverflowError) as e:
+                    said = f"a message that asks for nothing: {e!r}"
+                    made, more = {"error": said, "kind": "RPCError"}, bytearray()
                 self.link.send(made, [more])
         except RPCError:
             return  # gone, or ended by the server

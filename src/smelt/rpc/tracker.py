@@ -93,7 +93,11 @@ class Tracker:
         try:
             while True:
                 message, _ = link.receive(most_data=0)
-                link.send(self._answer(link, message, own))
+                try:
+                    made = self._answer(link, message, own)
+                except (KeyError, TypeError, ValueError, OverflowError) as e:
+                    made = {"error": f"a message that asks for nothing: {e!r}", "kind": "RPCError"}
+                link.send(made)
         finally:
             with self._lock:
                 for place in own:

@@ -6,7 +6,9 @@ stays here, and gets a number. Of what stays, only what is listed in `_OPEN` can
 
 from __future__ import annotations
 
+import importlib
 import os
+import pickle
 import signal
 import socket
 import sys
@@ -114,6 +116,11 @@ class Session:
                 if message["name"] not in self._open(found)[1]:
                     raise RPCError(f"{message['name']} cannot be read from another machine")
                 return {"value": encoder.encode(getattr(found, message["name"]))}, encoder.data
+            case "ready":
+                _timing()
+                return {"value": None}, []
+            case "measure":
+                return {"value": encoder.encode(_measured(data))}, encoder.data
             case "forget":
                 self._forget(int(message["number"]))
                 return {"value": None}, []
@@ -138,6 +145,20 @@ class Session:
             made["written"] = [encoder.encode(a) if isinstance(a, np.ndarray) else None
                                for a in args]  # fmt: skip
         return made, encoder.data
+
+
+def _timing() -> Any:
+    """What measures candidates; it needs LLVM, which libraries do not."""
+    return importlib.import_module("smelt.search.timing")
+
+
+def _measured(data: bytearray) -> tuple[list[float], list[float], float | None]:
+    """The times of a candidate and of its reference, and how far their results are apart.
+
+    Candidates are code that runs here: who has a session may send it, as a pickle, too.
+    """
+    timed = _timing().time_candidate(*pickle.loads(data))
+    return list(timed.seconds), list(timed.reference), timed.difference
 
 
 def serve(link: Link, folder: Path) -> None:

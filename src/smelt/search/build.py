@@ -14,7 +14,6 @@ from smelt.artifact.constants import (
     Preparation,
     build_constants,
     preparations,
-    this_machine,
 )
 from smelt.artifact.group import in_place
 from smelt.artifact.kernel import KernelSpec, Tuned, plain_program, replayed
@@ -105,7 +104,7 @@ def build_candidate(job: BuildJob) -> BuiltCandidate:
     found = _scheduled(job)
     flat = lower(found.func.with_attrs(name=_SYMBOL), job.steps)
     text = emit_module([flat], job.target)
-    made = tuple([(w, build_constants(w, this_machine(), job.cores, job.steps))
+    made = tuple([(w, build_constants(w, job.target, job.cores, job.steps))
                   for w in found.wanted if job.compare])  # fmt: skip
     below = _index_bounds(found.plain)
     digest = hashlib.blake2b(f"{text}\n{found.wanted}".encode(), digest_size=16).hexdigest()

@@ -1,0 +1,215 @@
+"""Tuning on other machines: the engine's runner, and those of the three faces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import smelt
+from smelt import auto_scheduler, autotvm, relay, te
+from smelt import meta_schedule as ms
+from smelt.codegen.llvm import object_code, resolve
+from smelt.pipeline import LOWER
+from smelt.rpc import RPCError, RPCRunner, Server, Tracker
+from smelt.search.build import BuildJob, BuiltCandidate, build_candidate
+from smelt.search.database import MemoryDatabase
+from smelt.search.record import ErrorCode
+from smelt.search.runner import Attempt
+from smelt.search.space import RuleSpace
+from smelt.search.timing import Protocol
+from smelt.search.tune import Session, Settings, Task
+from smelt.target import Target
+from tests.search.programs import product, spec
+
+PROTOCOL = Protocol(cores=1, cold=1 << 16)
+
+
+@pytest.fixture
+def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
+    """A tracker with a board."""
+    monkeypatch.delenv("SMELT_RPC_TOKEN", raising=False)
+    with (
+        Tracker(port=0) as tracker,
+        Server(port=0, key="board", tracker_addr=("127.0.0.1", tracker.port)),
+    ):
+        yield "127.0.0.1", tracker.port
+
+
+def attempts(count: int = 2) -> list[Attempt]:
+    """The default of a product, and others, built."""
+    space = RuleSpace(spec(product()), "product")
+    algorithm = space.algorithms[0]
+    rows = range(count - 1)
+    candidates = [
+        space.default(),
+        *[algorithm.candidate([n, *algorithm.cheapest[1:]]) for n in rows],
+    ]
+    return [Attempt(c, build_candidate(BuildJob(space.source(c), space.target, LOWER, 1, True)))
+            for c in candidates]  # fmt: skip
+
+
+def test_candidates_are_timed_and_compared_there(address: tuple[str, int]) -> None:
+    first, *others = attempts(3)
+    with RPCRunner("board", *address) as runner:
+        for attempt in others:
+            found = runner.run(first, attempt, PROTOCOL)
+            assert not found.error, found.message
+            assert found.timed is not None
+            assert min(found.timed.seconds) > 0
+            assert found.timed.difference is None or found.timed.difference < 1e-3
+
+
+def test_a_candidate_that_crashes_or_hangs_costs_that_candidate(address: tuple[str, int]) -> None:
+    first, second = attempts()
+    assert second.built is not None
+    broken = Attempt(second.candidate, with_code(second.built, "call void @abort()"))
+    hangs = Attempt(second.candidate, with_code(second.built, "br label %again"))
+    with RPCRunner("board", *address, timeout=3.0) as runner:
+        found = runner.run(first, broken, PROTOCOL)
+        assert found.error == ErrorCode.CRASH
+        assert "the process of this session was ended by SIGABRT" in found.message
+        assert not runner.run(first, second, PROTOCOL).error
+        assert runner.run(first, hangs, PROTOCOL).error == ErrorCode.TIMEOUT
+        assert not runner.run(first, second, PROTOCOL).error
+
+
+def with_code(built: BuiltCandidate, code: str) -> BuiltCandidate:
+    """A candidate that does something else."""
+    target = resolve(Target("llvm -mcpu=native"))
+    end = "" if code.startswith("br") else "ret i32 0"
+    text = f"""declare void @abort()
+    define i32 @{built.symbol}() {{
+    entry:
+      br label %again
+    again:
+      {code}
+      {end}
+    }}"""
+    code_of = object_code(target, text, built.symbol)
+    return replace(built, object=code_of, digest=code, compared=False)
+
+
+def test_a_board_that_is_lost_costs_one_candidate() -> None:
+    with Tracker(port=0) as tracker:
+        place = "127.0.0.1", tracker.port
+        boards = [Server(port=0, key="board", tracker_addr=place) for _ in range(2)]
+        task = Task(lambda: RuleSpace(spec(product()), "product"), "product")
+        session = Session([task], db := MemoryDatabase(), Settings(trials=12, batch=4), LOWER,
+                          RPCRunner("board", *place))  # fmt: skip
+        for n, _ in enumerate(session.run()):
+            if n == 1:
+                for board in boards:
+                    if board._sessions:
+                        board.terminate()
+        assert task.trials == 12
+        assert task.errors <= 1
+        assert len(db.records()) >= 10
+        for board in boards:
+            board.terminate()
+
+
+def test_nobody_is_there() -> None:
+    first, second = attempts()
+    with pytest.raises(RPCError, match=r"the tracker at 127\.0\.0\.1:1 cannot be reached"):
+        RPCRunner("board", "127.0.0.1", 1).run(first, second, PROTOCOL)
+
+
+def test_a_model_is_tuned_there(address: tuple[str, int], tmp_path: Path) -> None:
+    x = relay.var("x", shape=(16, 64), dtype="float32")
+    w = relay.const(np.ones((48, 64), "float32"))
+    mod = smelt.IRModule.from_expr(relay.nn.relu(relay.nn.dense(x, w)))
+    state = smelt.tune(mod, str(tmp_path / "t.db"), trials=6, runner=RPCRunner("board", *address))
+    assert state.trials == 6
+    assert not sum([t.errors for t in state.tasks])
+
+
+@autotvm.template("test/rpc_sum")
+def rows(n: int) -> Any:
+    """Sums of rows, split."""
+    a = te.placeholder((n, n), name="a")
+    k = te.reduce_axis((0, n), name="k")
+    b = te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="b")
+    s = te.create_schedule(b.op)
+    cfg = autotvm.get_config()
+    cfg.define_split("tile", b.op.axis[0], num_outputs=2)
+    outer, inner = cfg["tile"].apply(s, b, b.op.axis[0])
+    s[b].reorder(outer, k, inner)
+    return s, [a, b]
+
+
+def test_autotvm(address: tuple[str, int], tmp_path: Path) -> None:
+    task = autotvm.task.create("test/rpc_sum", args=(32,), target="llvm")
+    tuner = autotvm.tuner.RandomTuner(task)
+    log = tmp_path / "log.json"
+    option = autotvm.measure_option(
+        autotvm.LocalBuilder(),
+        autotvm.RPCRunner("board", *address, number=1, repeat=1, cooldown_interval=0),
+    )
+    tuner.tune(n_trial=4, measure_option=option,
+               callbacks=[autotvm.callback.log_to_file(str(log))])  # fmt: skip
+    results = [r for _, r in autotvm.record.load_from_file(str(log))]
+    assert len(results) >= 3
+    assert all(r.error_no == 0 for r in results)
+
+
+@auto_scheduler.register_workload
+def square(n: int) -> list[te.Tensor]:
+    a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    k = te.reduce_axis((0, n), name="k")
+    return [a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")]
+
+
+def test_auto_scheduler(address: tuple[str, int], tmp_path: Path) -> None:
+    task = auto_scheduler.SearchTask(func=square, args=(32,), target="llvm -mcpu=native")
+    log = str(tmp_path / "log.json")
+    task.tune(auto_scheduler.TuningOptions(
+        num_measure_trials=4, runner=auto_scheduler.RPCRunner("board", *address),
+        measure_callbacks=[auto_scheduler.RecordToFile(log)], verbose=0,
+    ))  # fmt: skip
+    sch, args = task.apply_best(log)
+    assert smelt.build(sch, args)
+
+
+def test_meta_schedule(address: tuple[str, int], tmp_path: Path) -> None:
+    """The document's program, with fewer trials."""
+    x = relay.var("x", shape=(1, 64), dtype="float32")
+    w = relay.const(np.ones((10, 64), "float32"))
+    mod = smelt.IRModule.from_expr(relay.nn.softmax(relay.nn.dense(x, w)))
+    host, port = address
+    database = ms.tune_tvm(
+        mod=mod,
+        target=smelt.target.Target("llvm -mcpu=native -num-cores=1"),
+        config=ms.TuneConfig(
+            strategy="evolutionary", num_trials_per_iter=4, max_trials_per_task=4
+        ),
+        runner=ms.runner.RPCRunner(
+            rpc_config=ms.runner.RPCConfig(tracker_host=host, tracker_port=port,
+                                           tracker_key="board", session_timeout_sec=60),
+            max_workers=1,
+        ),
+        work_dir=tmp_path / "tune_rpi4",
+    )  # fmt: skip
+    assert len(database) >= 1
+    assert (tmp_path / "tune_rpi4").is_dir()
+
+
+def test_libraries_run_by_the_runner_itself(address: tuple[str, int], libraries: Path) -> None:
+    host, port = address
+    config = ms.runner.RPCConfig(host, port, "board")
+    assert config.count_num_servers() == 1
+    runner = ms.runner.RPCRunner(config)
+    info = [ms.arg_info.TensorInfo("float32", (8,)) for _ in range(3)]
+    good, bad = (
+        f.result() for f in runner.run([
+            ms.runner.RunnerInput(str(libraries / "add.so"), "cpu", info),
+            ms.runner.RunnerInput(str(libraries / "none.so"), "cpu", info),
+        ])
+    )  # fmt: skip
+    assert good.run_secs
+    assert bad.run_secs is None
+    assert "No such file" in str(bad.error_msg)
