@@ -88,6 +88,22 @@ def flows(moved: float, machine: Machine) -> tuple[float, ...]:
     return tuple([moved * (n == 0 or moved > size) for n, size in enumerate(shares(machine))])
 
 
+def own_cache(machine: Machine) -> int:
+    """The farthest cache that cores have for themselves; -1: there is none."""
+    return max([n for n, c in enumerate(machine.caches) if c.cores <= 1], default=-1)
+
+
+def from_others(machine: Machine, tasks: Counts, by_rows: Array, readers: Counts = 1) -> Array:
+    """How often bytes that kernels before have written come from another core's caches. Each core
+    has written some rows, and reads the same ones again where tasks are rows, too.
+
+    readers  cores that read all rows, where tasks are something else
+    """
+    # what one core reads alone it reads so by any sketch: it decides nothing
+    apart = readers * (1 - 1 / machine.cores)
+    return np.where((np.asarray(tasks) > 1) & ~by_rows, apart, 0.0)
+
+
 def page_cycles(steps: Iterable[tuple[int, int]], machine: Machine) -> float:
     """Cycles to find the page of an element, on average, of an operand that is read in steps.
 

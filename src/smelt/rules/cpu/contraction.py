@@ -22,7 +22,16 @@ import numpy as np
 
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr
-from smelt.rules.cost import Array, Cost, page_cycles, seconds, shares, tile_cycles
+from smelt.rules.cost import (
+    Array,
+    Cost,
+    from_others,
+    own_cache,
+    page_cycles,
+    seconds,
+    shares,
+    tile_cycles,
+)
 from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
 from smelt.target import Machine
 from smelt.tir.nodes import IterVar
@@ -334,7 +343,8 @@ class ContractionSpace(Space):
         tasks = self._tasks(columns, -(-need // v))
         alone, shared = (self._packing(copied, t) for t in (False, True))
         first = np.where(columns["chunks"] > 0, shared, alone) * (packed == "kernel")
-        return Cost(total, self._traffic(columns, rows * every, copied), tasks, others=first)
+        traffic = self._traffic(columns, rows * every, copied, tasks)
+        return Cost(total, traffic, tasks, others=first)
 
     def _blocks(self, columns: Columns) -> tuple[Array, Array]:
         """Steps of the reduction that are walked at a time, and how often."""
@@ -395,7 +405,9 @@ class ContractionSpace(Space):
         tasks = -(-steps // PACK_STEPS) if shared else 1
         return float(seconds(Cost(cycles, moved, tasks), machine))
 
-    def _traffic(self, columns: Columns, rows: Array, b_bytes: float) -> tuple[Array, ...]:
+    def _traffic(
+        self, columns: Columns, rows: Array, b_bytes: float, tasks: Array
+    ) -> tuple[Array, ...]:
         """Bytes from beyond each cache: B again for each row tile where what is read of it between
         two of them does not stay, A likewise for each column tile, the result once.
 
@@ -448,6 +460,9 @@ class ContractionSpace(Space):
             inside = a_bytes + c_bytes > size
             cold = 1.0 if roles.b.buffer.name in self.site.cold or b_bytes > size else 0.0
             found.append(of_b * np.where(stays, cold, 1.0) + (of_a + of_c) * inside)
+            if level == own_cache(machine):  # every core reads all rows for its columns
+                others = from_others(machine, tasks, by_rows, machine.cores)
+                found[level] = found[level] + np.where(inside, 0.0, a_bytes * others)
         return tuple([np.asarray(x, float) for x in found])
 
     # ---- the schedule ---------------------------------------------------------------------------

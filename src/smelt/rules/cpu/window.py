@@ -20,7 +20,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.walk import free_vars
-from smelt.rules.cost import Array, Cost, shares
+from smelt.rules.cost import Array, Cost, from_others, own_cache, shares
 from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Space
 from smelt.tir.schedule import Schedule
 
@@ -98,6 +98,9 @@ class WindowSpace(Space):
         )
         self.taps = roles.tap.size if roles.tap is not None else 1
         self.weights = len(nest.accesses) > 2
+        read = [k for k, x in enumerate(nest.accesses) if k and x.buffer.name not in site.constants]
+        # where only channels can be divided among cores nothing is decided by it
+        self.given = float(sum(map(nest.bytes_of, read))) * (len(self._orders()) > 1)
         self.loads = max([_loads(roles, k, self.lanes, site.constants)
                           for k in range(len(nest.accesses))])  # fmt: skip
         self.jumps = self.loads == self.lanes > 1
@@ -162,6 +165,9 @@ class WindowSpace(Space):
             read = np.where(_ROOM * tile <= share, read, np.maximum(of_tiles, n))
             apart = np.where(by_image & (level > 0), _APART, 1.0)
             found.append(np.where(nest.moved > share, read * lines * apart, n))
+            if level == own_cache(machine):  # each core takes some channels of all rows
+                others = from_others(machine, columns["tasks"], ~by_image)
+                found[level] = found[level] + self.given * others
         return tuple(found)
 
     def _read(self, wide: Array, columns: Array) -> tuple[Array, Array]:
