@@ -110,11 +110,17 @@ def test_bytes_are_exact(runner: Runner, tmp_path: Path) -> None:
 CHOSEN = {
     "aarch64": r"\tfmla\t.*v[0-9]+\.4s",
     "dotprod": r"\tsdot\t",
-    "armv7": r"\tvmla\.f32\t.*q[0-9]+",
+    "armv7": r"\tvfma\.f32\t.*q[0-9]+",
     "riscv64": r"\tfmadd\.s\t",
-    "rvv": r"\tvfma(cc|dd)\.v[vf]\t",
 }
 """Instructions that kernels for a machine are made of."""
+
+
+def multiplies_vectors(text: str) -> bool:
+    """Whether a disassembly has vfmadd or vfmacc of RISC-V, which objdump shows as numbers; source:
+    the specification of its vectors 1.0, chapter 10 (OP-V, and the upper 6 bits)."""
+    numbers = [int(n, 16) for n in re.findall(r"\t\.4byte\t(0x[0-9a-f]+)", text)]
+    return any(n & 0x7F == 0x57 and n >> 26 in (0b101000, 0b101100) for n in numbers)
 
 
 @pytest.mark.parametrize("name", CROSS)
@@ -129,7 +135,10 @@ def test_the_library_has_the_instructions_of_its_machine(name: str, tmp_path: Pa
     artifact.export_library(tmp_path / "m.so")
     done = subprocess.run([f"{machine.gnu}-objdump", "-d", "--no-show-raw-insn", tmp_path / "m.so"],
                           capture_output=True, text=True, check=True)  # fmt: skip
-    assert re.search(CHOSEN[name], done.stdout)
+    if name == "rvv":
+        assert multiplies_vectors(done.stdout)
+    else:
+        assert re.search(CHOSEN[name], done.stdout)
 
 
 def test_a_library_is_refused_by_a_processor_that_lacks_its_instructions(tmp_path: Path) -> None:
@@ -141,8 +150,7 @@ def test_a_library_is_refused_by_a_processor_that_lacks_its_instructions(tmp_pat
     run = Runner(lesser, tmp_path)
     said = lesser.run([run.path, tmp_path / "m.so"], code=1)
     assert said == (
-        "smelt-run: main was compiled for a CPU with dotprod, fullfp16, rcpc, ssbs, which this one "
-        "lacks\n"
+        "smelt-run: net was compiled for a CPU with fullfp16, dotprod, which this one lacks\n"
     )
 
 

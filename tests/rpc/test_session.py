@@ -79,7 +79,7 @@ def test_other_executors_and_calls(remote: RPCSession, libraries: Path) -> None:
 
 def test_a_program_that_decides(remote: RPCSession, libraries: Path) -> None:
     remote.upload(libraries / "loop.so")
-    lib = remote.load_module("loop.so")
+    lib: Any = remote.load_module("loop.so")
     x = np.full((3, 4), 0.5, "float32")
     wanted = load_module(libraries / "loop.so")(x).numpy()
     machine = VirtualMachine(lib, remote.cpu(0))
@@ -112,7 +112,7 @@ def test_what_fails_there_is_the_same_error_here(remote: RPCSession, libraries: 
         remote.load_module("text.so")
     remote.upload(libraries / "net.so")
     lib = remote.load_module("net.so")
-    with pytest.raises(InputError, match="input 'x': dimension 1 is 5, it must be 4"):
+    with pytest.raises(InputError, match=r"input 'x': shape \[2, 5\]: dimension 1 is 5, 4 needed"):
         lib(np.ones((2, 5), "float32"))
     with pytest.raises(RPCError, match="has no export_library; methods: benchmark, get_function"):
         lib.export_library("somewhere.so")
@@ -147,7 +147,7 @@ def test_a_crash_is_an_error_and_the_session_goes_on(
 
 
 def test_a_session_that_takes_too_long_is_ended(server: Server, libraries: Path) -> None:
-    remote = connect("127.0.0.1", server.port, session_timeout=0.5, security=SECRET)
+    remote = connect("127.0.0.1", server.port, session_timeout=8, security=SECRET)
     remote.upload(libraries / "add.so")
     add = remote.load_module("add.so").time_evaluator(
         "add", smelt.cpu(0), number=10**7, repeat=1000

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,9 +39,12 @@ def test_the_token_has_to_be_the_same(server: Server) -> None:
 def test_the_token_is_never_sent(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
     sent: list[bytes] = []
     real = socket.socket.sendall
-    monkeypatch.setattr(
-        socket.socket, "sendall", lambda self, data: (sent.append(bytes(data)), real(self, data))[1]
-    )
+
+    def noted(self: socket.socket, data: bytes) -> None:
+        sent.append(bytes(data))
+        real(self, data)
+
+    monkeypatch.setattr(socket.socket, "sendall", noted)
     connect("127.0.0.1", server.port, security=SECRET).close()
     assert len(sent) >= 3
     assert SECRET.token.encode() not in b"".join(sent)
@@ -136,7 +140,7 @@ def test_garbage_does_no_harm(server: Server) -> None:
 def test_messages_of_known_clients_that_mean_nothing(server: Server) -> None:
     rng = random.Random(2)
     session = connect("127.0.0.1", server.port, security=SECRET)
-    values = [
+    values: list[Any] = [
         None, -1, 1 << 70, "x" * 100, [], {}, {"$": 5}, {"$": "object", "number": 3},
         {"$": "array", "dtype": "float32", "shape": [9]}, {"$": "device", "type": 7, "number": 0},
         {"$": "record", "name": "TensorInfo", "fields": {}},

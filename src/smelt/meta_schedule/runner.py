@@ -201,8 +201,8 @@ class RPCConfig:
     session_priority: int = 1
     session_timeout_sec: int = 10
 
-    def _known(self, name: str, given: object) -> str:
-        found = given if given is not None else os.environ.get(f"TVM_TRACKER_{name.upper()}")
+    def _known(self, name: str, given: object, usual: str | None) -> str:
+        found = given if given is not None else usual
         if found is None:
             raise CompileError(f"RPCConfig: tracker_{name} is not given, and the environment "
                                f"variable TVM_TRACKER_{name.upper()} is not set")  # fmt: skip
@@ -211,15 +211,16 @@ class RPCConfig:
     @property
     def address(self) -> tuple[str, int]:
         """The tracker's host and port. Raises CompileError where they are not known."""
-        port = self._known("port", self.tracker_port)
+        port = self._known("port", self.tracker_port, os.environ.get("TVM_TRACKER_PORT"))
         if not port.isdigit():
             raise CompileError(f"RPCConfig: tracker_port is {port!r}; legal: a number")
-        return self._known("host", self.tracker_host), int(port)
+        host = self._known("host", self.tracker_host, os.environ.get("TVM_TRACKER_HOST"))
+        return host, int(port)
 
     @property
     def key(self) -> str:
         """The machines' key. Raises CompileError where it is not known."""
-        return self._known("key", self.tracker_key)
+        return self._known("key", self.tracker_key, os.environ.get("TVM_TRACKER_KEY"))
 
     def connect_tracker(self) -> rpc.TrackerSession:
         """A connection with the tracker. Raises RPCError."""

@@ -182,7 +182,8 @@ class RPCSession:
         self.close()
 
     def __del__(self) -> None:
-        self._link.close()
+        if hasattr(self, "_link"):  # it was made
+            self._link.close()
 
 
 class RemoteObject(RemoteLibrary):

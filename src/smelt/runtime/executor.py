@@ -31,10 +31,10 @@ class AotModule:
     module  the executable
     """
 
-    def __new__(cls, module: Any = None, *args: Any) -> Any:
+    def __new__(cls, module: Any = None, *args: Any, **named: Any) -> Any:
         """One on the machine where the library is."""
         if isinstance(module, RemoteLibrary):
-            return module.make(cls.__name__, *args)
+            return module.make(cls.__name__, *args, *named.values())
         return super().__new__(cls)
 
     def __init__(self, module: NativeExecutable) -> None:
