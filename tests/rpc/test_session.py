@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,29 @@ def test_a_session_that_takes_too_long_is_ended(server: Server, libraries: Path)
     a = np.ones(8, "float32")
     with pytest.raises(RPCSessionTimeoutError, match="took longer than it was given"):
         add(a, a, a.copy())
+
+
+def test_who_goes_in_the_middle_of_a_call_frees_all(server: Server, libraries: Path) -> None:
+    remote = connect("127.0.0.1", server.port, security=SECRET)
+    remote.upload(libraries / "add.so")
+    lib = remote.load_module("add.so")
+    add = lib.time_evaluator("add", smelt.cpu(0), number=10**8, repeat=1000)
+    (session,) = server._sessions
+    process = session.process._process
+    assert process is not None
+    a = np.ones(8, "float32")
+
+    def call() -> None:
+        with pytest.raises(RPCError):
+            add(a, a, a.copy())
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    time.sleep(0.5)
+    remote.close()
+    assert process.wait(15) < 0
+    calling.join(15)
+    assert not calling.is_alive()
 
 
 def test_nothing_is_left_behind(server: Server, libraries: Path) -> None:

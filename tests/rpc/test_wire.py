@@ -27,6 +27,15 @@ def test_a_server_for_others_needs_a_token() -> None:
         assert connect("127.0.0.1", server.port, security=SECRET).about["cores"] > 0
 
 
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [("127.0.0.1", True), ("127.8.9.1", True), ("::1", True), ("localhost", True),
+     ("0.0.0.0", False), ("127.example.com", False), ("192.168.0.7", False), ("::", False)],
+)  # fmt: skip
+def test_which_addresses_are_of_this_machine_alone(host: str, here: bool) -> None:
+    assert wire.is_here(host) == here
+
+
 def test_the_token_has_to_be_the_same(server: Server) -> None:
     with pytest.raises(RPCError, match="wants a token: set SMELT_RPC_TOKEN"):
         connect("127.0.0.1", server.port, security=Security())

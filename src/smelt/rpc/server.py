@@ -134,6 +134,8 @@ class Server:
         self.security.check(host)
         self.host, self.key, self.say = host, key, say
         self._library = None if load_library is None else Path(load_library)
+        if self._library is not None and not self._library.is_file():
+            raise RPCError(f"load_library: there is no file {load_library}")
         self._tracker, self._address = tracker_addr, custom_addr
         self._match, self._free = "", threading.Event()
         self._sessions: set[ServedSession] = set()
@@ -173,7 +175,15 @@ class Server:
                 self._match = match
                 link.send({"error": "this server is the tracker's to give: ask the tracker for it"})
                 return
-        limit = float(said.get("limit") or 0)
+        try:
+            self._serve(link, float(said.get("limit") or 0))
+        except (TypeError, ValueError, OSError) as e:
+            link.send({"error": f"no session can be begun: {e}"})
+        finally:
+            self._free.set()
+
+    def _serve(self, link: Link, limit: float) -> None:
+        """A session, of so many seconds at most."""
         session = ServedSession(link, self._library)
         self._sessions.add(session)
         self.say(f"{link.peer}: a session")
@@ -189,7 +199,6 @@ class Server:
             session.close()
             self._sessions.discard(session)
             self.say(f"{link.peer}: the session has ended")
-            self._free.set()
 
     def _overrun(self, link: Link, session: ServedSession) -> None:
         with suppress(RPCError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import socket
@@ -20,6 +21,23 @@ _ENDS = 5.0
 """Seconds that a process has to end by itself."""
 
 
+class _Gone(Exception):
+    """Who has asked is not there any more."""
+
+
+def _wait(answer: Link, asker: Link, limit: float) -> None:
+    """Return when an answer begins. Raises TimeoutError after so many seconds (0: never), and
+    _Gone: who waits for an answer says nothing, but for its end."""
+    poll = select.poll()
+    for link in (answer, asker):
+        poll.register(link.end, select.POLLIN)
+    ready = [number for number, _ in poll.poll(limit * 1000 if limit else None)]
+    if not ready:
+        raise TimeoutError
+    if answer.end.fileno() not in ready:
+        raise _Gone
+
+
 class SessionProcess:
     """The process of a session. It is started when it is needed first, and again after a crash."""
 
@@ -33,18 +51,21 @@ class SessionProcess:
         """Whether it is there."""
         return self._link is not None
 
-    def ask(self, message: Message, data: bytearray) -> tuple[Message, bytearray]:
-        """What the process answers. Raises RPCError where it has ended, or takes longer than the
-        message's limit."""
+    def ask(self, message: Message, data: bytearray, asker: Link) -> tuple[Message, bytearray]:
+        """What the process answers. Raises RPCError where it has ended, takes longer than the
+        message's limit, or who has asked is gone meanwhile: the process is ended then."""
         link, limit = self._link or self._started(), float(message.get("limit") or 0)
         try:
             link.send(message, [data])
-            link.end.settimeout(limit or None)
+            _wait(link, asker, limit)
             return link.receive()
-        except RPCError as e:
-            if limit and isinstance(e.__context__, TimeoutError):
-                self.end()
-                raise RPCError(f"the candidate does not answer after {limit:g} s") from None
+        except TimeoutError:
+            self.end()
+            raise RPCError(f"the candidate does not answer after {limit:g} s") from None
+        except _Gone:
+            self.end()
+            raise RPCError(f"{asker.peer} has gone") from None
+        except RPCError:
             how = self._ended()
             raise RPCError(
                 f"the process of this session {how}; what was loaded in it is gone, the next load "
@@ -142,7 +163,7 @@ class ServedSession:
                 return {"value": sorted(f.name for f in self.folder.iterdir())}, bytearray()
             case "forget" if not self.process.runs:
                 return {"value": None}, bytearray()
-        return self.process.ask(message, data)
+        return self.process.ask(message, data, self.link)
 
     def _piece(self, message: Message) -> tuple[Message, bytearray]:
         with open(self._path(message), "rb") as file:

@@ -10,6 +10,7 @@ numbers), and gets the other side's. The token itself is never sent.
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import json
 import secrets
 import socket
@@ -88,7 +89,10 @@ class Security:
 
 def is_here(host: str) -> bool:
     """Whether an address is this machine's alone."""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Link:
