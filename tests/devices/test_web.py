@@ -120,6 +120,10 @@ def test_what_cannot_be_packed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         ExportError, match=r"cannot write .*net.so: a package is a folder, e.g. net"
     ):
         made.export_package(tmp_path / "net.so")
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(ExportError, match="taken: it is a file, and a package is a folder"):
+        made.export_package(tmp_path / "taken")
+    (tmp_path / "taken").unlink()
     monkeypatch.setattr(compilers, "_has_zig", lambda: False)
     with pytest.raises(ExportError, match="a C compiler for WebAssembly is needed"):
         made.export_package(tmp_path / "net")

@@ -59,7 +59,7 @@ def test_another_machines_code_is_not_loaded() -> None:
     assert str(caught.value) == (
         "code for aarch64-linux-gnu cannot run on this machine; "
         'smelt.compile_artifact(...).export_library("model.so"), or smelt compile -o model.so, '
-        'writes a library for it, smelt.show(..., "asm") prints it'
+        'writes a library for it (of wasm a package, -o FOLDER), smelt.show(..., "asm") prints it'
     )
 
 

@@ -45,7 +45,7 @@ _MARK = 32
 
 ELSEWHERE = (
     '; smelt.compile_artifact(...).export_library("model.so"), or smelt compile -o model.so, '
-    'writes a library for it, smelt.show(..., "asm") prints it'
+    'writes a library for it (of wasm a package, -o FOLDER), smelt.show(..., "asm") prints it'
 )
 """What to do with a model for another machine."""
 

@@ -13,13 +13,13 @@ from smelt.cli.results import memory_bytes
 from smelt.codegen.llvm import is_native
 from smelt.runtime.files import LIBRARY, check_target, is_special
 from smelt.runtime.linking import export_runner
+from smelt.runtime.web import check_folder
 from smelt.target.processor import architecture
 
 from . import options
 
 _ENDINGS = (".so", ".tar", ".vm", ".o")
 _PORTABLE = (".so", ".tar", ".o")
-_WEB = "wasm"
 
 Output = Annotated[
     str | None,
@@ -63,8 +63,9 @@ class Written:
 
     def check(self, target: smelt.Target) -> None:
         """Refuse what cannot be written, or would not be."""
-        if self.output is not None and architecture(target) == _WEB:
-            return  # a folder; what is in its way says export_package
+        if self.output is not None and is_package(self.output, target):
+            check_folder(Path(self.output))
+            return
         if self.output is not None:
             legal = f"{LIBRARY[1]}, or code and constants alone, model.o"
             check_target(self.output, _ENDINGS, legal)
@@ -82,6 +83,11 @@ class Written:
             export_runner(self.runner, "" if is_native(target) else target.mtriple, self.cc)
             run = Path(self.runner).name
             notice(f"wrote smelt-run to {self.runner}: ./{run} MODEL.so runs a library")
+
+
+def is_package(output: str, target: smelt.Target) -> bool:
+    """Whether what is written is a package for WebAssembly, which is a folder."""
+    return architecture(target) == "wasm" and not output.endswith(".o")
 
 
 def compile_model(
@@ -121,7 +127,7 @@ def _write_artifact(
     model: str, build: options.Build, written: Written, output: str, json: bool
 ) -> None:
     """Compile a model for any target, and write its code and constants, as a library or not."""
-    web = architecture(build.resolved()) == _WEB and not output.endswith(".o")
+    web = is_package(output, build.resolved())
     if not is_special(output) and not web:
         check_target(output, _PORTABLE, "model.so, model.tar or model.o for another machine")
     start = time.perf_counter()

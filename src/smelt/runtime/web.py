@@ -36,8 +36,7 @@ def export_package(
 ) -> None:
     """Write the package of a model whose objects are WebAssembly. Raises ExportError."""
     place = Path(folder)
-    if place.suffix in (".so", ".tar", ".o", ".vm", ".wasm"):
-        raise ExportError(f"cannot write {place}: a package is a folder, e.g. {place.stem}")
+    check_folder(place)
     described = _description(exe)
     command = find_web_compiler(cc)
     parts = parts_of(exe)
@@ -56,10 +55,18 @@ def export_package(
             "model.bin": bytes(parts.weights),
             "package.json": _package(exe.name).encode(),
         }
-    check_target(place / "model.wasm" if place.is_dir() else place)
     place.mkdir(exist_ok=True)
     for name, data in files_of.items():
         write_file(place / name, lambda out, data=data: out.write(data))  # type: ignore[misc]
+
+
+def check_folder(place: Path) -> None:
+    """Raise an ExportError where no package can be written."""
+    if place.suffix in (".so", ".tar", ".o", ".vm", ".wasm"):
+        raise ExportError(f"cannot write {place}: a package is a folder, e.g. {place.stem}")
+    if place.exists() and not place.is_dir():
+        raise ExportError(f"cannot write {place}: it is a file, and a package is a folder")
+    check_target(place / "model.wasm" if place.is_dir() else place)
 
 
 def _description(exe: Exportable) -> str:
