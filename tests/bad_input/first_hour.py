@@ -407,15 +407,15 @@ COMMAND_LINE: dict[str, str] = {
     ),
     "compile good.onnx -o m": (
         "cannot write m: files without an ending cannot be written; legal: a shared"
-        " library, e.g. model.so, or model.tar, or code for any target, model.o"
+        " library, e.g. model.so, or model.tar, or code and constants alone, model.o"
     ),
     "compile good.onnx -o m.dll": (
         "cannot write m.dll: .dll files cannot be written; legal: a shared library, e.g."
-        " model.so, or model.tar, or code for any target, model.o"
+        " model.so, or model.tar, or code and constants alone, model.o"
     ),
     "compile good.onnx -o m.onnx": (
         "cannot write m.onnx: .onnx files cannot be written; legal: a shared library,"
-        " e.g. model.so, or model.tar, or code for any target, model.o"
+        " e.g. model.so, or model.tar, or code and constants alone, model.o"
     ),
     "compile good.onnx -o nowhere/m.so": (
         "cannot write nowhere/m.so: the folder nowhere does not exist"

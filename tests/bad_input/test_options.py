@@ -59,7 +59,8 @@ def test_targets_of_other_machines() -> None:
     arm = "llvm -mtriple=aarch64-linux-gnu"
     assert message(CompileError, lambda: compile_for(arm)) == (
         "code for aarch64-linux-gnu cannot run on this machine; "
-        'smelt.compile_artifact(...).write("model.o"), or smelt compile -o model.o, writes it, '
+        'smelt.compile_artifact(...).export_library("model.so"), or smelt compile -o model.so, '
+        "writes a library for it (of wasm a package, -o FOLDER), "
         'smelt.show(..., "asm") prints it'
     )
     assert "fadd" in smelt.stage_text(tiny(), "asm", target=arm)
