@@ -78,7 +78,7 @@ def web_rows(folder: Path) -> list[Results]:
         )
     rows = []
     for name in WEB:
-        model = folder / f"{name}.onnx"
+        model = (folder / f"{name}.onnx").resolve()
         with tempfile.TemporaryDirectory(prefix="smelt-web-") as made:
             package = Path(made, "net")
             smelt.compile_artifact(str(model), "wasm").export_package(package)

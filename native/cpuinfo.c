@@ -2,6 +2,7 @@
  *
  * A feature counts only if the operating system saves its registers (XGETBV).
  */
+#define _GNU_SOURCE
 #include "internal.h"
 
 #include <string.h>

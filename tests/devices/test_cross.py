@@ -169,3 +169,15 @@ def test_a_classic_program_for_an_arm_board(tmp_path: Path) -> None:
     (found,) = Runner(CROSS["aarch64"], tmp_path)(tmp_path / "tiny.so", given)
     wanted = smelt.compile(mod, options=OPTIONS)(**given).numpy()
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_the_shortest_target_for_linux_on_riscv_has_its_libraries_abi(tmp_path: Path) -> None:
+    machine = CROSS["riscv64"]
+    machine.need()
+    artifact = smelt.compile_artifact(network(), "llvm -mtriple=riscv64-linux-gnu", options=OPTIONS)
+    assert artifact.target.attrs["mabi"] == "lp64d"
+    artifact.export_library(tmp_path / "m.so")
+    given = numbers({"x": (1, 3, 24, 24)})
+    (found,) = Runner(machine, tmp_path)(tmp_path / "m.so", given)
+    wanted = smelt.compile(network(), options=OPTIONS)(**given).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)

@@ -58,7 +58,18 @@ def resolve(target: Target) -> Target:
         return target.with_attrs(mcpu=name, mattr=(*own, *target.mattr), mtriple=triple)
     cpu = target.mcpu or ("x86-64" if triple.startswith("x86_64") else "generic")
     _check_cpu(cpu, full)
-    return target.with_attrs(mcpu=cpu, mtriple=triple)
+    return _with_system(target.with_attrs(mcpu=cpu, mtriple=triple))
+
+
+def _with_system(target: Target) -> Target:
+    """A target with what its system takes for granted: libraries of Linux on RISC-V are those of
+    RV64GC, and code that passes floats otherwise cannot be linked with them."""
+    given = target.attrs
+    if not target.mtriple.startswith("riscv64") or "linux" not in target.mtriple or "mabi" in given:
+        return target
+    named = [f.lstrip("+-") for f in target.mattr]
+    usual = [f"+{f}" for f in "mafdc" if f not in named and target.mcpu.startswith("generic")]
+    return target.with_attrs(mabi="lp64d", mattr=(*usual, *target.mattr))
 
 
 def _check_cpu(cpu: str, target: Target) -> None:
