@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from typing import Self
 
 from .session import ServedSession, describe
 from .wire import Link, Message, RPCError, Security, call, welcome
@@ -104,7 +104,27 @@ class Acceptor:
             link.close()
 
 
-class Server:
+class Serving:
+    """What a server and a tracker have in common: they are there until they are terminated."""
+
+    _acceptor: Acceptor
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.terminate()
+
+    def terminate(self) -> None:
+        """End it."""
+        self._acceptor.stop()
+
+    def wait(self) -> None:
+        """Return when it has ended."""
+        self._acceptor.thread.join()
+
+
+class Server(Serving):
     """Runs libraries that it is sent.
 
     host, port, port_end  where it listens: at the first free port of these
@@ -146,25 +166,12 @@ class Server:
             self._free.set()
             threading.Thread(target=self._register, daemon=True).start()
 
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
-        self.terminate()
-
     def terminate(self) -> None:
         """End it, and all of its sessions."""
-        self._acceptor.stop()
+        super().terminate()
         self._free.set()
         for session in list(self._sessions):
             session.close()
-
-    def wait(self) -> None:
-        """Return when it has ended."""
-        self._acceptor.thread.join()
 
     # ---- sessions -----------------------------------------------------------------------------
 

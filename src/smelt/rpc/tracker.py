@@ -9,10 +9,9 @@ import itertools
 import threading
 import time
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
-from .server import Acceptor, Say, listen
+from .server import Acceptor, Say, Serving, listen
 from .wire import PATIENCE, Link, Message, RPCError, Security
 
 
@@ -44,7 +43,7 @@ class _Request:
     place: tuple[str, int, str] | None = None
 
 
-class Tracker:
+class Tracker(Serving):
     """Matches servers and programs. Of those who wait, the highest priority is first, then the one
     who has waited longest."""
 
@@ -68,23 +67,6 @@ class Tracker:
         end = listen(host, port, port_end)
         self.port = int(end.getsockname()[1])
         self._acceptor = Acceptor("tracker", end, self.security, self._met, say)
-
-    def __enter__(self) -> Tracker:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
-        self.terminate()
-
-    def terminate(self) -> None:
-        """End it. Servers look for it again and again, programs that wait get an error."""
-        self._acceptor.stop()
-
-    def wait(self) -> None:
-        """Return when it has ended."""
-        self._acceptor.thread.join()
 
     # ---- who has called -----------------------------------------------------------------------
 
