@@ -176,7 +176,7 @@ void smelt_host_init(smelt_host *host, smelt_pool_view *view, int32_t threads) {
     }
 }
 
-enum { LINE = 64, TURN = 4096 };
+enum { LINE = 64 };
 
 typedef struct {
     volatile char *memory;

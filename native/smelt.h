@@ -310,7 +310,7 @@ typedef struct smelt_pool_view {
 /* Fills host and view for at most this many threads (0: all) of the default pool. */
 SMELT_API void smelt_host_init(smelt_host *host, smelt_pool_view *view, int32_t threads);
 
-/* Has `shares` of a host's threads write what memory holds, in turns of 4 KiB: it lies in their
+/* Has `shares` of a host's threads write what memory holds, a part each: it lies in their
  * caches then, as the results of another kernel would. */
 SMELT_API int32_t smelt_host_touch(const smelt_host *host, void *memory, int64_t bytes,
                                    int64_t shares);

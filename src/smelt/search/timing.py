@@ -3,7 +3,7 @@
 A candidate is timed in turns with a reference, which is the default schedule: what disturbs the
 machine disturbs both, and their ratio is what counts. Caches are as the rest of a model leaves
 them. Constants: each call reads another copy, and together the copies are as large as what a model
-reads between two calls. All else was written by all threads in turns, small pieces each.
+reads between two calls. All else was written by all threads, a part each.
 """
 
 from __future__ import annotations
