@@ -4,9 +4,11 @@ import argparse
 import os
 import secrets
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from smelt.rpc.wire import Security, is_here
+from smelt.rpc import RPCError, Security, Server, Tracker
+from smelt.rpc.wire import is_here
 
 
 def parser(about: str) -> argparse.ArgumentParser:
@@ -45,6 +47,22 @@ def security(asked: argparse.Namespace) -> Security:
         print(f"SMELT_RPC_TOKEN={token}  (made for this run: programs that come have to set it)")
     pair = tuple(asked.tls) if asked.tls else None
     return Security(token, pair, os.environ.get("SMELT_RPC_CA") or None)
+
+
+def serve(name: str, what: str, host: str, make: Callable[[], Server | Tracker]) -> None:
+    """Serve until Ctrl-C.
+
+    name, what  of the program, and of what it makes, for messages
+    """
+    try:
+        made = make()
+    except RPCError as e:
+        sys.exit(f"{name}: {e}")
+    print(f"the {what} is at {host}:{made.port}", flush=True)
+    try:
+        made.wait()
+    except KeyboardInterrupt:
+        made.terminate()
 
 
 def place(text: str) -> tuple[str, int]:

@@ -1,12 +1,10 @@
 """A server: `python -m smelt.exec.rpc_server --tracker=HOST:9190 --key=rpi4 --port=9090`."""
 
 import argparse
-import sys
 from functools import partial
 
 from smelt.exec import common
 from smelt.rpc.server import Server
-from smelt.rpc.wire import RPCError
 
 
 def main() -> None:
@@ -33,19 +31,11 @@ def main() -> None:
     asked = options.parse_args()
     if asked.tracker and not asked.key:
         options.error("--tracker needs --key, by which programs ask for this server")
-    try:
-        server = Server(
-            asked.host, asked.port, asked.port_end, key=asked.key, tracker_addr=asked.tracker,
-            security=common.security(asked), custom_addr=asked.custom_addr,
-            load_library=asked.load_library, say=partial(common.say, asked),
-        )  # fmt: skip
-    except RPCError as e:
-        sys.exit(f"rpc_server: {e}")
-    print(f"the server is at {asked.host}:{server.port}", flush=True)
-    try:
-        server.wait()
-    except KeyboardInterrupt:
-        server.terminate()
+    common.serve("rpc_server", "server", asked.host, lambda: Server(
+        asked.host, asked.port, asked.port_end, key=asked.key, tracker_addr=asked.tracker,
+        security=common.security(asked), custom_addr=asked.custom_addr,
+        load_library=asked.load_library, say=partial(common.say, asked),
+    ))  # fmt: skip
 
 
 if __name__ == "__main__":

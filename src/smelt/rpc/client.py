@@ -8,13 +8,14 @@ module = graph_executor.GraphModule(lib["default"](remote.cpu(0)))
 
 from __future__ import annotations
 
+import io
 import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from smelt.runtime import Device, cpu
 from smelt.runtime.device import device
@@ -63,22 +64,22 @@ class RPCSession:
         if isinstance(data, bytes | bytearray):
             if not target:
                 raise RPCError("upload: bytes need a name: upload(data, target='model.so')")
-            view = memoryview(data)
-            for at in range(0, max(1, len(view)), _PIECE):
-                self._ask(
-                    {"do": "upload", "path": target, "more": at > 0}, [view[at : at + _PIECE]]
-                )
+            self._upload(io.BytesIO(data), target)
             return target
         path, target = Path(data), target or Path(data).name
         try:
             with open(path, "rb") as file:
-                piece, more = file.read(_PIECE), False
-                while piece or not more:
-                    self._ask({"do": "upload", "path": target, "more": more}, [piece])
-                    piece, more = file.read(_PIECE), True
+                self._upload(file, target)
         except OSError as e:
             raise RPCError(f"upload: {path}: {e.strerror}") from None
         return target
+
+    def _upload(self, file: BinaryIO, target: str) -> None:
+        """Send what a file holds, in pieces; an empty one is one, too."""
+        piece, more = file.read(_PIECE), False
+        while piece or not more:
+            self._ask({"do": "upload", "path": target, "more": more}, [piece])
+            piece, more = file.read(_PIECE), True
 
     def download(self, path: str) -> bytearray:
         """The bytes of a file."""
@@ -191,7 +192,7 @@ class RemoteObject(RemoteLibrary):
 
     def __init__(self, session: RPCSession, handle: Mapping[str, Any]) -> None:
         """For RPCSession."""
-        self._session, self._handle = session, handle
+        self._session = session
         self._number, self._kind = int(handle["number"]), str(handle["kind"])
         self._methods, self._facts = set(handle["methods"]), set(handle["facts"])
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from .session import ServedSession, describe
-from .wire import Link, Message, RPCError, Security, call, welcome
+from .wire import PATIENCE, Link, Message, RPCError, Security, call, welcome
 
 _AGAIN = 1.0
 """Seconds between two tries to reach a tracker."""
@@ -74,7 +74,7 @@ class Acceptor:
             threading.Thread(target=self._meet, args=(accepted, address), daemon=True).start()
 
     def _meet(self, accepted: socket.socket, address: tuple[str, int]) -> None:
-        accepted.settimeout(10.0)
+        accepted.settimeout(PATIENCE)
         try:
             link = Link(self.security.served(accepted), f"{address[0]}:{address[1]}")
         except OSError as e:
