@@ -1,5 +1,15 @@
-/* bind.c: prepared calls and probes. */
+/* bind.c: prepared calls, loops without threads, probes. */
 #include "internal.h"
+
+int32_t smelt_serial_for(void *unused, smelt_task task, void *closure, int64_t count) {
+    (void)unused;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t status = task(closure, i);
+        if (status != 0)
+            return status;
+    }
+    return 0;
+}
 
 int32_t smelt_bound_run(const smelt_bound *b) {
     return b->entry(b->host, b->tensors, b->sizes, b->weights, b->workspace);

@@ -294,16 +294,6 @@ static void start_workers(smelt_pool *pool) {
 
 /* ---- launching --------------------------------------------------------------------------------- */
 
-int32_t smelt_serial_for(void *unused, smelt_task task, void *closure, int64_t count) {
-    (void)unused;
-    for (int64_t i = 0; i < count; i++) {
-        int32_t status = task(closure, i);
-        if (status != 0)
-            return status;
-    }
-    return 0;
-}
-
 /* Lets nobody join any more, and waits for those who have. */
 static void end_segment(launch *l) {
     patience p = {0};

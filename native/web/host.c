@@ -22,16 +22,6 @@ void smelt_host_init(smelt_host *host, smelt_pool_view *view, int32_t threads) {
     *host = (smelt_host){.parallel_for = smelt_serial_for, .services = &smelt_all_services};
 }
 
-int32_t smelt_serial_for(void *unused, smelt_task task, void *closure, int64_t count) {
-    (void)unused;
-    for (int64_t i = 0; i < count; i++) {
-        int32_t status = task(closure, i);
-        if (status != 0)
-            return status;
-    }
-    return 0;
-}
-
 int32_t smelt_map_weights(const smelt_model_info *info, const void **weights, void **mapping,
                           size_t *length) {
     (void)weights;

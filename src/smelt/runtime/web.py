@@ -24,7 +24,7 @@ from smelt.runtime.linking import Exportable, parts_of
 from smelt.runtime.metadata import c_tensors
 from smelt.runtime.native import source_folder
 
-_RUNTIME = ("web/host.c", "error.c", "module.c", "program.c", "system.c", "cpuinfo.c")
+_RUNTIME = ("web/host.c", "bind.c", "error.c", "module.c", "program.c", "system.c", "cpuinfo.c")
 _FILES = ("index.mjs", "index.d.mts")
 _DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
            "float16", "bfloat16", "float32", "float64")  # fmt: skip
