@@ -59,24 +59,27 @@ static int32_t read_footer(int file, const char *path, footer *f) {
     return SMELT_OK;
 }
 
-static int32_t map_file(int file, const char *path, const footer *f, int64_t expected,
+/* Of a library for several CPUs only the constants of the one that was picked are mapped. */
+static int32_t map_file(int file, const char *path, const footer *f, const smelt_model_info *info,
                         const void **weights, void **mapping, size_t *length) {
-    if (f->weights_bytes != (uint64_t)expected)
-        return smelt_fail(SMELT_BAD_FILE, "%s: %llu bytes of constants, the model has %lld", path,
-                          (unsigned long long)f->weights_bytes, (long long)expected);
     /* Differences, since a sum of such numbers may wrap; file_bytes is the size of the file. */
-    uint64_t most = f->file_bytes - sizeof *f;
+    uint64_t most = f->file_bytes - sizeof *f, bytes = (uint64_t)info->weights_bytes;
+    uint64_t offset = (uint64_t)info->weights_offset;
+    int ends = info->lesser == NULL && f->weights_bytes - offset != bytes;
+    if (f->weights_bytes < offset || f->weights_bytes - offset < bytes || ends)
+        return smelt_fail(SMELT_BAD_FILE, "%s: %llu bytes of constants, the model has %llu", path,
+                          (unsigned long long)f->weights_bytes, (unsigned long long)(offset + bytes));
     if (f->weights_bytes > most || f->weights_offset > most - f->weights_bytes ||
         (size_t)f->weights_bytes != f->weights_bytes)
         return smelt_fail(SMELT_BAD_FILE, "%s: damaged footer", path);
-    void *base = mmap(NULL, (size_t)f->weights_bytes, PROT_READ, MAP_PRIVATE, file,
-                      (off_t)f->weights_offset);
+    void *base = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, file,
+                      (off_t)(f->weights_offset + offset));
     if (base == MAP_FAILED)
         return smelt_fail(SMELT_BAD_FILE, "%s: cannot map %llu bytes: %s", path,
-                          (unsigned long long)f->weights_bytes, strerror(errno));
+                          (unsigned long long)bytes, strerror(errno));
     *weights = base;
     *mapping = base;
-    *length = (size_t)f->weights_bytes;
+    *length = (size_t)bytes;
     return SMELT_OK;
 }
 
@@ -96,21 +99,30 @@ static int32_t map_sidecar(const char *library, const smelt_model_info *info, co
     if (status == SMELT_OK && (f.id != info->id || f.flags != 0))
         status = smelt_fail(SMELT_BAD_FILE, "%s belongs to another export of %s", path, library);
     if (status == SMELT_OK)
-        status = map_file(file, path, &f, info->weights_bytes, weights, mapping, length);
+        status = map_file(file, path, &f, info, weights, mapping, length);
     close(file);
     return status;
 }
 
-int32_t smelt_map_weights(const smelt_model_info *info, const void **weights, void **mapping,
-                          size_t *length) {
+/* The file that the system's loader has the model's code from; NULL: it cannot tell. */
+static const char *file_of(const smelt_model_info *info) {
+#ifdef SMELT_ALONE
+    (void)info;
+    return NULL;
+#else
     Dl_info here;
     /* Not `info` itself: a program linked with the library may hold a copy of that. */
     void *code;
     memcpy(&code, info->entry != NULL ? (const void *)&info->entry : (const void *)&info->program->main,
            sizeof code);
-    if (!dladdr(code, &here) || here.dli_fname == NULL)
+    return dladdr(code, &here) ? here.dli_fname : NULL;
+#endif
+}
+
+int32_t smelt_map_weights(const smelt_model_info *info, const char *path, const void **weights,
+                          void **mapping, size_t *length) {
+    if (path == NULL && (path = file_of(info)) == NULL)
         return smelt_fail(SMELT_BAD_FILE, "cannot tell which file the model's code is from");
-    const char *path = here.dli_fname;
     int file = open_file(path);
     if (file < 0)
         return smelt_fail(SMELT_BAD_FILE, "%s: %s", path, strerror(errno));
@@ -123,7 +135,7 @@ int32_t smelt_map_weights(const smelt_model_info *info, const void **weights, vo
     if (status == SMELT_OK)
         status = f.flags & FLAG_SIDECAR
                      ? map_sidecar(path, info, weights, mapping, length)
-                     : map_file(file, path, &f, info->weights_bytes, weights, mapping, length);
+                     : map_file(file, path, &f, info, weights, mapping, length);
     close(file);
     return status;
 }

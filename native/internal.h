@@ -12,10 +12,10 @@
 SMELT_HIDDEN int32_t smelt_fail(int32_t status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Maps the constants at the tail of the library that holds the model's code; *mapping and *length
- * are what smelt_unmap_weights wants. */
-SMELT_HIDDEN int32_t smelt_map_weights(const smelt_model_info *info, const void **weights,
-                                       void **mapping, size_t *length);
+/* Maps the constants at the tail of a library; path: NULL where it is the one that the system's loader
+ * has the model's code from. *mapping and *length are what smelt_unmap_weights wants. */
+SMELT_HIDDEN int32_t smelt_map_weights(const smelt_model_info *info, const char *path,
+                                       const void **weights, void **mapping, size_t *length);
 SMELT_HIDDEN void smelt_unmap_weights(void *mapping, size_t length);
 
 /* The bytes of an element. */

@@ -32,6 +32,18 @@ struct smelt_model {
 
 /* ---- opening ----------------------------------------------------------------------------------- */
 
+const smelt_model_info *smelt_model_fitting(const smelt_model_info *info) {
+    for (; info != NULL && info->abi_version == SMELT_ABI_VERSION && info->lesser != NULL;
+         info = info->lesser) {
+        const char *const *f = info->features;
+        while (f != NULL && *f != NULL && smelt_cpu_has(*f))
+            f++;
+        if (f == NULL || *f == NULL)
+            break;
+    }
+    return info;
+}
+
 static int32_t check_cpu(const smelt_model_info *info) {
     char missing[256] = "";
     for (const char *const *f = info->features; f != NULL && *f != NULL; f++) {
@@ -76,16 +88,21 @@ static smelt_model *make_model(const smelt_model_info *info) {
     return model;
 }
 
-smelt_model *smelt_model_open(const smelt_model_info *info) {
+smelt_model *smelt_model_open_file(const smelt_model_info *library, const char *path) {
+    const smelt_model_info *info = smelt_model_fitting(library);
     smelt_model *model = make_model(info);
     if (model == NULL || info->weights_bytes == 0)
         return model;
-    if (smelt_map_weights(info, &model->weights, &model->mapping, &model->mapping_length) !=
+    if (smelt_map_weights(info, path, &model->weights, &model->mapping, &model->mapping_length) !=
         SMELT_OK) {
         smelt_model_close(model);
         return NULL;
     }
     return model;
+}
+
+smelt_model *smelt_model_open(const smelt_model_info *info) {
+    return smelt_model_open_file(info, NULL);
 }
 
 smelt_model *smelt_model_open_with_weights(const smelt_model_info *info, const void *weights) {

@@ -4,7 +4,8 @@
  * owns the pool. Load order is the same for all who ask, so nothing has to be published, and a
  * value inherited through exec cannot mislead. The owner is then kept loaded for ever, because its
  * code runs the workers. The symbol carries the version of the pool, because every copy works
- * on the pool's fields by its own code: other versions do not see each other.
+ * on the pool's fields by its own code: other versions do not see each other. SMELT_ALONE: this is a
+ * program that loads libraries by itself and uses nothing of them but the models (tools/library.c).
  */
 #define _GNU_SOURCE
 #include "internal.h"
@@ -48,7 +49,7 @@ static void make_own_pool(void) {
     if (threads <= 0 || threads > cpus)
         threads = cpus;
     own_pool = smelt_pool_create(threads);
-#ifdef RTLD_NODELETE
+#if defined(RTLD_NODELETE) && !defined(SMELT_ALONE)
     if (dladdr((void *)&own_pool, &here) && here.dli_fname != NULL)
         dlopen(here.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 #else
@@ -65,6 +66,12 @@ smelt_pool *smelt_process_pool_v3(int32_t threads) {
 }
 
 /* ---- finding the owner ------------------------------------------------------------------------- */
+
+#ifdef SMELT_ALONE
+
+static void find_pool(void) { found_pool = smelt_process_pool_v3(wanted_threads); }
+
+#else
 
 typedef struct name_list {
     char **names;
@@ -147,6 +154,8 @@ static void find_pool(void) {
     if (found_pool == NULL)
         found_pool = smelt_process_pool_v3(wanted_threads);
 }
+
+#endif
 
 smelt_pool *smelt_pool_default(int32_t threads) {
     static _Atomic int32_t first = 1;

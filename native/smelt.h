@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SMELT_ABI_VERSION 5
+#define SMELT_ABI_VERSION 6
 
 #if defined(__GNUC__) || defined(__clang__)
 #define SMELT_API __attribute__((visibility("default")))
@@ -212,7 +212,8 @@ typedef struct smelt_tensor_info {
     const int64_t *shape; /* >= 0: fixed; SMELT_COMPUTED_DIM: an expression; else symbol number ~d */
 } smelt_tensor_info;
 
-typedef struct smelt_model_info {
+typedef struct smelt_model_info smelt_model_info;
+struct smelt_model_info {
     int32_t abi_version;
     int32_t reserved;
     uint64_t id; /* of this export; the constants' file carries the same */
@@ -233,7 +234,11 @@ typedef struct smelt_model_info {
     const smelt_program *program;
     /* For each input what becomes of it; NULL: all are only read. */
     const int64_t *updates;
-} smelt_model_info;
+    /* Where its constants begin among those of the library. */
+    int64_t weights_offset;
+    /* The same model for a processor with fewer features; NULL: there is none. */
+    const smelt_model_info *lesser;
+};
 
 /* ---- running a model from C -------------------------------------------------------------------- */
 
@@ -247,13 +252,19 @@ typedef struct smelt_tensor {
 
 typedef struct smelt_model smelt_model;
 
-/* Checks ABI version and CPU and maps the constants; NULL on failure. */
+/* Checks ABI version and CPU, picks what this CPU can run of a library for several of them, and maps
+ * the constants; NULL on failure. */
 SMELT_API smelt_model *smelt_model_open(const smelt_model_info *info);
+/* The same where code and constants did not come to memory by the system's loader: the constants are
+ * those at the end of this file. */
+SMELT_API smelt_model *smelt_model_open_file(const smelt_model_info *info, const char *path);
 /* The same with constants in memory: info->weights_bytes of them, aligned to 64 bytes, alive as long
- * as the model. */
+ * as the model. Of a library for several CPUs `info` is what smelt_model_fitting gives. */
 SMELT_API smelt_model *smelt_model_open_with_weights(const smelt_model_info *info,
                                                      const void *weights);
 SMELT_API void smelt_model_close(smelt_model *model);
+/* The first of `info`, info->lesser, ... that this CPU has the features for, else the last. */
+SMELT_API const smelt_model_info *smelt_model_fitting(const smelt_model_info *info);
 
 SMELT_API int64_t smelt_model_input_count(const smelt_model *model);
 SMELT_API int64_t smelt_model_output_count(const smelt_model *model);

@@ -3,13 +3,11 @@
  *     smelt-run MODEL.so [INPUT.npy | NAME=INPUT.npy ...] [-o FOLDER] [-n RUNS] [-t THREADS]
  *               [-s NAME=SIZE ...] [-l]
  *
- * The library has smelt's runtime inside: this program has nothing but its arguments, its files and
- * the functions that it finds there.
+ * It is linked with the runtime, and may be a static program: it needs no libraries of the machine.
  */
 #define _GNU_SOURCE
-#include "../smelt.h"
+#include "library.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -21,15 +19,6 @@
 #define MOST_RANK 16
 #define MOST_GIVEN 256
 #define MOST_RUNS 1000000
-
-/* ---- the library ------------------------------------------------------------------------------- */
-
-#define FUNCTIONS(do)                                                                              \
-    do(smelt_model_open) do(smelt_model_close) do(smelt_model_output_shapes) do(smelt_model_run)   \
-    do(smelt_model_set_threads) do(smelt_last_error) do(smelt_dtype_name) do(smelt_free)
-
-#define POINTER(name) static __typeof__(&name) name##_;
-FUNCTIONS(POINTER)
 
 static _Noreturn void fail(const char *format, ...) {
     va_list arguments;
@@ -45,26 +34,6 @@ static void *checked(void *memory) {
     if (memory == NULL)
         fail("out of memory");
     return memory;
-}
-
-static const smelt_model_info *load(const char *path) {
-    char *own = checked(malloc(strlen(path) + 3)); /* "model.so" is looked for in system folders */
-    sprintf(own, "%s%s", strchr(path, '/') ? "" : "./", path);
-    void *library = dlopen(own, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL)
-        fail("cannot load %s: %s", path, dlerror());
-    free(own);
-    const smelt_model_info *info = dlsym(library, "smelt_model_descriptor");
-    if (info == NULL)
-        fail("%s is no library of a model: it has no smelt_model_descriptor", path);
-    if (info->abi_version != SMELT_ABI_VERSION)
-        fail("%s has ABI version %d, this program has %d", path, (int)info->abi_version,
-             SMELT_ABI_VERSION);
-#define FIND(name)                                                                                 \
-    if ((*(void **)&name##_ = dlsym(library, #name)) == NULL)                                      \
-        fail("%s is no library of a model: it has no " #name, path);
-    FUNCTIONS(FIND)
-    return info;
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------- */
@@ -95,7 +64,7 @@ static void list(const smelt_model_info *info, const char *role, const smelt_ten
                  int64_t count) {
     char text[64];
     for (int64_t i = 0; i < count; i++) {
-        printf("%s %s %s[", role, tensors[i].name, smelt_dtype_name_(tensors[i].dtype));
+        printf("%s %s %s[", role, tensors[i].name, smelt_dtype_name(tensors[i].dtype));
         for (int32_t d = 0; d < tensors[i].rank; d++)
             printf("%s%s", d ? ", " : "", size_name(info, tensors[i].shape[d], text));
         puts("]");
@@ -168,7 +137,7 @@ static void read_npy(const char *path, const smelt_tensor_info *input, smelt_ten
     int raw = descr[0] == '\'' && descr[2] == 'V' && atoi(descr + 3) == bytes_of(input->dtype);
     if (!raw && (descr[0] != '\'' || same != strlen(name) || strncmp(descr + 1, name, same) != 0))
         fail("%s holds %.*s, and input %s is %s (%s)", path, (int)same + 2, descr, input->name,
-             smelt_dtype_name_(input->dtype), name);
+             smelt_dtype_name(input->dtype), name);
     if (strncmp(field(path, header, "'fortran_order'"), "False", 5) != 0)
         fail("%s is in Fortran's order; write numpy.ascontiguousarray(x)", path);
     read_shape(path, field(path, header, "'shape'"), t);
@@ -230,7 +199,7 @@ static const char usage[] =
     "  -n RUNS        run so often, and say how long a run takes\n"
     "  -t THREADS     use at most so many threads (all)\n"
     "  -s NAME=SIZE   a symbolic size of inputs without a file\n"
-    "  -l             list inputs and outputs, and end\n"
+    "  -l             list inputs, outputs and what the code needs of a CPU, and end\n"
     "  -h             print this\n";
 
 static long number(const char *flag, const char *text, long most) {
@@ -360,8 +329,8 @@ static void make_outputs(const smelt_model_info *info, smelt_model *model,
     for (int64_t i = 0; i < info->output_count; i++)
         count += info->outputs[i].rank;
     extents = checked(calloc((size_t)count + 1, sizeof *extents));
-    if (info->program == NULL && smelt_model_output_shapes_(model, inputs, extents) != SMELT_OK)
-        fail("%s", smelt_last_error_());
+    if (info->program == NULL && smelt_model_output_shapes(model, inputs, extents) != SMELT_OK)
+        fail("%s", smelt_last_error());
     for (int64_t i = 0; i < info->output_count; i++) {
         smelt_tensor *t = &outputs[i];
         *t = (smelt_tensor){NULL, info->outputs[i].rank, extents, info->outputs[i].dtype};
@@ -378,12 +347,12 @@ static void run(const options *o, const smelt_model_info *info, smelt_model *mod
     double *times = checked(malloc(sizeof *times * (size_t)o->runs));
     for (long n = 0; n < o->runs; n++) {
         for (int64_t i = 0; info->program != NULL && i < info->output_count; i++) {
-            smelt_free_(outputs[i].data);
+            smelt_free(outputs[i].data);
             outputs[i].data = NULL;
         }
         double start = milliseconds();
-        if (smelt_model_run_(model, inputs, outputs) != SMELT_OK)
-            fail("%s", smelt_last_error_());
+        if (smelt_model_run(model, inputs, outputs) != SMELT_OK)
+            fail("%s", smelt_last_error());
         times[n] = milliseconds() - start;
     }
     if (o->runs > 1) {
@@ -396,18 +365,21 @@ static void run(const options *o, const smelt_model_info *info, smelt_model *mod
 
 int main(int argc, char **argv) {
     options o = read_options(argc, argv);
-    const smelt_model_info *info = load(o.model);
+    const smelt_model_info *info = NULL;
+    smelt_model *model = library_open(o.model, &info);
+    if (model == NULL || (o.threads && smelt_model_set_threads(model, (int32_t)o.threads)))
+        fail("%s", smelt_last_error());
     if (o.list) {
         list(info, "input", info->inputs, info->input_count);
         list(info, "output", info->outputs, info->output_count);
+        for (const char *const *f = info->features; f != NULL && *f != NULL; f++)
+            printf("%s%s", f == info->features ? "for a CPU with " : ", ", *f);
+        puts(info->features != NULL && *info->features != NULL ? "" : "for any CPU");
         return 0;
     }
     if (o.file_count > info->input_count)
         fail("%d files, and %s has %" PRId64 " inputs", o.file_count, info->name,
              info->input_count);
-    smelt_model *model = smelt_model_open_(info);
-    if (model == NULL || (o.threads && smelt_model_set_threads_(model, (int32_t)o.threads)))
-        fail("%s", smelt_last_error_());
     smelt_tensor *inputs = checked(calloc((size_t)info->input_count + 1, sizeof *inputs));
     smelt_tensor *outputs = checked(calloc((size_t)info->output_count + 1, sizeof *outputs));
     for (int64_t i = 0; i < info->input_count; i++) {
@@ -426,11 +398,11 @@ int main(int argc, char **argv) {
             write_npy(o.folder, info->outputs[i].name, i, &outputs[i]);
             continue;
         }
-        printf("%s %s[", info->outputs[i].name, smelt_dtype_name_(outputs[i].dtype));
+        printf("%s %s[", info->outputs[i].name, smelt_dtype_name(outputs[i].dtype));
         for (int64_t d = 0; d < outputs[i].rank; d++)
             printf("%s%" PRId64, d ? ", " : "", outputs[i].shape[d]);
         puts("]");
     }
-    smelt_model_close_(model);
+    smelt_model_close(model);
     return 0;
 }

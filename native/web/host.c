@@ -22,8 +22,9 @@ void smelt_host_init(smelt_host *host, smelt_pool_view *view, int32_t threads) {
     *host = (smelt_host){.parallel_for = smelt_serial_for, .services = &smelt_all_services};
 }
 
-int32_t smelt_map_weights(const smelt_model_info *info, const void **weights, void **mapping,
-                          size_t *length) {
+int32_t smelt_map_weights(const smelt_model_info *info, const char *path, const void **weights,
+                          void **mapping, size_t *length) {
+    (void)path;
     (void)weights;
     (void)mapping;
     (void)length;

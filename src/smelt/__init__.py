@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from smelt.ir.module import IRModule
     from smelt.ir.options import Options
     from smelt.ir.sizes import Size
+    from smelt.levels import compile_levels
     from smelt.pipeline import build, compile, compile_artifact, lower, optimize
     from smelt.quantization import quantize
     from smelt.runtime import NDArray, cpu, load
@@ -36,6 +37,7 @@ _NAMES = {
     # the main job
     "compile": "smelt.pipeline",
     "compile_artifact": "smelt.pipeline",
+    "compile_levels": "smelt.levels",
     "load": "smelt.runtime",
     "Executable": "smelt.runtime",
     "Results": "smelt.runtime",
@@ -109,7 +111,8 @@ _OTHER_ROOMS = {
 """Classic rooms whose names smelt keeps elsewhere."""
 
 __all__ = ["Executable", "IRModule", "NDArray", "Options", "Results", "Size", "SmeltError",
-           "Target", "__version__", "arith", "build", "byoc", "compile", "compile_artifact", "cpu",
+           "Target", "__version__", "arith", "build", "byoc", "compile", "compile_artifact",
+           "compile_levels", "cpu",
            "display", "ir", "load", "lower", "machine_limits", "op", "optimize", "quantize",
            "relax", "runtime", "show", "stage_text", "target", "te", "tir", "to_onnx", "topi",
            "tune", "why"]  # fmt: skip

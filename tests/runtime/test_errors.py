@@ -118,7 +118,7 @@ def test_binds(make: Make, inputs: Any, outputs: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"abi": 7}, "add: built for ABI version 7, this runtime has 5; compile the model again"),
+        ({"abi": 7}, "add: built for ABI version 7, this runtime has 6; compile the model again"),
         (
             {"features": ["avx10.9", "sse2"], "target": "llvm -mcpu=future"},
             "add: compiled for a CPU with avx10.9, which this CPU lacks\n"

@@ -14,7 +14,7 @@ from smelt.runtime import InputError, KernelTime, ProfileReport
 from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.kernel_times import ProfiledRun, short_nodes
 from smelt.runtime.limits import Bandwidth, MachineLimits
-from smelt.runtime.metadata import parse_metadata
+from smelt.runtime.metadata import parse_levels
 from smelt.runtime.profiler import report
 
 LEVELS = (Bandwidth("L1", 1 << 15, 400.0), Bandwidth("L2", 1 << 19, 200.0),
@@ -174,7 +174,7 @@ def test_kernels_of_other_variants_are_left_out() -> None:
 def test_nodes_in_metadata_are_a_list_of_texts(nodes: object) -> None:
     head = {"abi": ABI_VERSION, "name": "m", "inputs": [], "outputs": []}
     text = json.dumps({**head, "kernels": [{"name": "k", "nodes": ["fine", ""]}]})
-    assert parse_metadata(text.encode())["kernels"][0]["nodes"] == ["fine", ""]
+    assert parse_levels(text.encode())[0]["kernels"][0]["nodes"] == ["fine", ""]
     wrong = json.dumps({**head, "kernels": [{"name": "k", "nodes": nodes}]})
     with pytest.raises(Exception, match=r"damaged: kernels\[0\]\.nodes"):
-        parse_metadata(wrong.encode())
+        parse_levels(wrong.encode())

@@ -19,7 +19,7 @@ from smelt.relax.parser import parse
 from smelt.relax.printer import constant_names
 from smelt.relax.updates import declare_states
 from smelt.runtime import LoadError
-from smelt.runtime.metadata import constant_at, parse_metadata
+from smelt.runtime.metadata import constant_at, parse_levels
 from tests.updates import nets
 
 TOTAL = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
@@ -164,9 +164,9 @@ def test_arrays_that_do_not_fit(first: Any, message: str) -> None:
 @pytest.mark.parametrize("starts", [[[0, [2], 0]], [[1, [3], 0]], [[1, [2, 1], 0]], [[9, [], 0]]])
 def test_a_damaged_description_is_refused(starts: Any) -> None:
     data = json.loads(json.dumps(dict(total().metadata)))
-    assert parse_metadata(json.dumps(data).encode())["starts"] == [[1, [2], 0]]
+    assert parse_levels(json.dumps(data).encode())[0]["starts"] == [[1, [2], 0]]
     with pytest.raises(LoadError, match="its metadata is damaged: starts is"):
-        parse_metadata(json.dumps({**data, "starts": starts}).encode())
+        parse_levels(json.dumps({**data, "starts": starts}).encode())
 
 
 def test_an_array_behind_the_constants_is_refused() -> None:

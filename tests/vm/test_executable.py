@@ -17,7 +17,7 @@ from smelt.ir.module import IRModule
 from smelt.relay.prelude import Prelude
 from smelt.runtime import ExportError, InputError, LoadError, RuntimeFailure, load_module
 from smelt.runtime.container import ADT
-from smelt.runtime.metadata import parse_metadata
+from smelt.runtime.metadata import parse_levels
 from smelt.runtime.module import read_metadata
 from smelt.runtime.vm import VirtualMachine, VMExecutable
 from smelt.runtime.vm_file import read_program
@@ -159,10 +159,10 @@ def _call(*instruction: Any) -> Any:
 def test_damaged_programs_are_refused(saved: Path, change: Any, text: str) -> None:
     metadata = json.loads(json.dumps(read_metadata(saved)))
     weights = np.zeros(metadata["weights_bytes"], np.uint8)
-    read_program(parse_metadata(json.dumps(metadata).encode()), weights)
+    read_program(parse_levels(json.dumps(metadata).encode())[0], weights)
     change(metadata)
     with pytest.raises(LoadError) as caught:
-        read_program(parse_metadata(json.dumps(metadata).encode()), weights)
+        read_program(parse_levels(json.dumps(metadata).encode())[0], weights)
     assert text in str(caught.value)
 
 

@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ from smelt.lowering.instrument import check_wanted, dump_folder
 from smelt.runtime.archive import export
 from smelt.runtime.errors import ExportError
 from smelt.runtime.files import LIBRARY, check_target, write_file
-from smelt.runtime.linking import Linker, c_name
+from smelt.runtime.linking import Linker, c_name, level_name
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.web import export_package
 from smelt.target import Target
@@ -39,6 +39,9 @@ _OBJECT = "smelt.codegen.llvm:object_code"
 _ONE_OBJECT = "smelt.codegen.llvm:one_object"
 OBJECT = (".o",), "model.o; export_library(...) writes libraries"
 """What an artifact is written as."""
+
+HOST = "host"
+"""What the text of the host program is called."""
 
 _MARK = 32
 """Bytes of a mark in an object file at which data are put in."""
@@ -84,8 +87,8 @@ class Artifact:
         """
         file = Path(path)
         check_target(file, *OBJECT)
-        self._check_portable(file)
-        if not self.texts:
+        self.check_portable(file)
+        if self.decides:
             raise ExportError(
                 f"cannot write {file}: the model decides while it runs; legal: "
                 'export_library("model.so")'
@@ -128,8 +131,8 @@ class Artifact:
         """
         check_target(path, *LIBRARY)
         if not is_native(self.target):
-            self._check_portable(Path(path))
-        export(self._linkable(), path, cc=cc, fcompile=fcompile, header=header)
+            self.check_portable(Path(path))
+        export(self.linkable(), path, cc=cc, fcompile=fcompile, header=header)
 
     def export_package(
         self, folder: str | os.PathLike[str], *, cc: str | Sequence[str] | None = None
@@ -146,17 +149,40 @@ class Artifact:
                 f"{self.metadata['name']}: it is compiled for {self.target.mtriple}; packages are "
                 'of models for WebAssembly: smelt.compile_artifact(model, "wasm")'
             )
-        self._check_portable(Path(folder))
-        export_package(self._linkable(), folder, cc)
+        self.check_portable(Path(folder))
+        export_package(self.linkable(), folder, cc)
 
-    def _linkable(self) -> _Linkable:
-        made = [*self.objects, *objects_of(self.texts, self.target, self.options)]
-        triple = "" if is_native(self.target) else self.target.mtriple
-        decides = self.metadata.get("kind") == "vm"
-        name = str(self.metadata["name"])
-        return _Linkable(self.metadata, name, triple, made, self.weights, not decides)
+    @property
+    def decides(self) -> bool:
+        """Whether the model decides while it runs."""
+        return self.metadata.get("kind") == "vm"
 
-    def _check_portable(self, file: Path) -> None:
+    def code(self, level: int = 0, *, here: bool = False) -> list[bytes]:
+        """Its object files.
+
+        level  of several forms of a model in one library: their host programs have other names
+        here   make them in this process: see `objects_of`
+        """
+        texts = {**self.texts}
+        if level:
+            texts[HOST] = _numbered(texts[HOST], level)
+        return [*self.objects, *objects_of(texts, self.target, self.options, here=here)]
+
+    def linkable(self, lesser: Sequence[Artifact] = ()) -> Linkable:
+        """What a library of it is linked from.
+
+        lesser  the same model for processors with fewer features
+        """
+        forms = [
+            Linkable(
+                a.metadata, str(a.metadata["name"]), a.code(n), a.weights, not a.decides,
+                "" if is_native(a.target) else a.target.mtriple,
+            )
+            for n, a in enumerate((self, *lesser))
+        ]  # fmt: skip
+        return replace(forms[0], lesser=forms[1:])
+
+    def check_portable(self, file: Path) -> None:
         """Raise a CompileError where a part of it is for this machine, or in Python."""
         segments = self.metadata.get("segments", (self.metadata,))
         kernels = [k["name"] for s in segments for k in s["kernels"] if k.get("compiler")]
@@ -225,15 +251,16 @@ int32_t {name}_plan(const int64_t *sizes, int64_t *extents, int64_t *workspace_b
 
 
 @dataclass(frozen=True)
-class _Linkable:
-    """An artifact with its object code."""
+class Linkable:
+    """An artifact with its object code: see Exportable, whose fields these are."""
 
     metadata: Mapping[str, Any]
     name: str
-    triple: str
     objects: Sequence[bytes]
     weights: np.ndarray
     has_plan: bool
+    triple: str = ""
+    lesser: Sequence[Linkable] = ()
 
 
 def check_native(target: Target, instead: str = "") -> None:
@@ -248,9 +275,7 @@ def check_native(target: Target, instead: str = "") -> None:
 def load(artifact: Artifact) -> NativeExecutable:
     """An artifact linked into this process. Raises CompileError for another machine's code."""
     check_native(artifact.target, ELSEWHERE)
-    objects = [*artifact.objects]
-    if artifact.texts:
-        objects += objects_of(artifact.texts, artifact.target, artifact.options)
+    objects = artifact.code()
     addresses, alive = link_in_process(objects, [ENTRY, PLAN])
     weights, threads = artifact.weights, artifact.options.threads
     entry, plan = addresses[ENTRY], addresses[PLAN]
@@ -305,6 +330,13 @@ def cached(
 def _renamed(text: str, name: str) -> str:
     """A text in which the host program's functions are called after the model."""
     return re.sub(rf'@"({ENTRY}|{PLAN})"', lambda m: f"@{name}_{m[1].removeprefix('smelt_')}", text)
+
+
+def _numbered(text: str, level: int) -> str:
+    """The text of a host program in which all that other files see has names of its own."""
+    shown = re.findall(r'^define i32 @"([\w.]+)"|^@(\w+) = constant', text, re.M)
+    names = "|".join([re.escape(f or c) for f, c in shown])
+    return re.sub(rf'@("?)({names})\b(?!\.)', lambda m: f"@{m[1]}{level_name(m[2], level)}", text)
 
 
 def _placeholders(data: Mapping[str, tuple[bytes, int]]) -> str:

@@ -37,7 +37,7 @@ from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
 
 from . import external
-from .artifact import Artifact, cached, objects_of
+from .artifact import HOST, Artifact, cached, objects_of
 from .graph import GraphPlan, Launch, Made, Place, Storage, plan_graph
 from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
 from .kernel import CompiledKernel, KernelSpec, Tuned, build_kernel
@@ -242,7 +242,7 @@ def link_straight(
     weights, places = weights_of(made.constants(), options, lowering, by_contents=bool(made.others))
     programs = made.programs(places)
     dump_host(programs, options)
-    texts = {"host": emit_module(programs, target)}
+    texts = {HOST: emit_module(programs, target)}
     if made.text:
         texts |= {s: k.text for m in made.all for s, k in m.artifacts.items()}
     objects = [] if made.text else objects_of(texts, target, options, here=True)

@@ -21,7 +21,7 @@ from smelt.runtime.vm_program import Program
 from smelt.target import Target
 from smelt.target.processor import needed_features
 
-from .artifact import Artifact, objects_of
+from .artifact import HOST, Artifact
 from .control import MOST_RANK, PROGRAM_NAME, Functions, SegmentCode, description, python_parts
 from .graph import Storage
 from .model import Straight, dump_host
@@ -67,8 +67,7 @@ def link_program(
     dump_host(programs, options)
     text = emit_module(programs, target)
     text += "\n" + description(program, described, offsets, [*functions.texts], bool(not python))
-    objects = objects_of({"host": text}, target, options, here=True)
-    objects += {k: o for part in segments for k, o in part.objects().items()}.values()
+    objects = {k: o for part in segments for k, o in part.objects().items()}.values()
     whole = {
         "abi": ABI_VERSION,
         "kind": "vm",
@@ -85,7 +84,7 @@ def link_program(
         **starts.metadata(places),
         **program_data(program, offsets),
     }
-    return Artifact(target, whole, weights, options, tuple(objects))
+    return Artifact(target, whole, weights, options, tuple(objects), {HOST: text})
 
 
 def _constants(program: Program) -> dict[int, Storage]:
@@ -111,8 +110,9 @@ def _symbols(program: Program) -> list[str]:
 
 def load_program(artifact: Artifact, program: Program) -> VMExecutable:
     """A program linked into this process."""
-    addresses, alive = link_in_process(artifact.objects, [PROGRAM_NAME])
+    objects = artifact.code(here=True)
+    addresses, alive = link_in_process(objects, [PROGRAM_NAME])
     return executable_of(
         program, artifact.metadata, addresses[PROGRAM_NAME], artifact.weights, alive,
-        artifact.options.threads, artifact.objects,
+        artifact.options.threads, objects,
     )  # fmt: skip

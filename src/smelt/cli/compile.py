@@ -11,6 +11,7 @@ import smelt
 from smelt.cli.console import UsageError, megabytes, notice, progress, say, say_json
 from smelt.cli.results import memory_bytes
 from smelt.codegen.llvm import is_native
+from smelt.levels import Levels, is_list, level_targets
 from smelt.runtime.files import LIBRARY, check_target, is_special
 from smelt.runtime.linking import export_runner
 from smelt.runtime.web import check_folder
@@ -95,10 +96,15 @@ def compile_model(
 ) -> None:
     """Compile a model, for this machine or another one, and write it as a library."""
     options.needs_source(model)
-    target, output = build.resolved(), written.output
+    listed, output = is_list(build.target), written.output
+    target = level_targets(str(build.target))[0] if listed else build.resolved()
     written.check(target)
+    if listed and (output is None or not output.endswith(LIBRARY[0])):
+        raise UsageError(
+            f"--target {build.target}: a library for several processors: give -o, {LIBRARY[1]}"
+        )
     written.write_runner(target)
-    if output is not None and (output.endswith(".o") or not is_native(target)):
+    if output is not None and (listed or output.endswith(".o") or not is_native(target)):
         _write_artifact(model, build, written, output, json)
         return
     start = time.perf_counter()
@@ -133,26 +139,31 @@ def _write_artifact(
     start = time.perf_counter()
     said = any(v is not None for v in (build.threads, build.opt_level, build.database))
     with progress() as report:
-        made = smelt.compile_artifact(
-            model,
-            build.target,
-            shapes=build.shapes(model),
-            state=build.states(),
-            options=build.options() if said else None,
-            progress=report,
-        )
+        targets = level_targets(str(build.target)) if is_list(build.target) else [build.target]
+        made = [
+            smelt.compile_artifact(
+                model,
+                target,
+                shapes=build.shapes(model),
+                state=build.states(),
+                options=build.options() if said else None,
+                progress=report,
+            )
+            for target in targets
+        ]
     beside: Path | None = Path(output).with_suffix(".h")
     if output.endswith(".o"):
-        made.write(output)
+        made[0].write(output)
     elif web:
-        made.export_package(output, cc=written.cc)
+        made[0].export_package(output, cc=written.cc)
         beside = None
     else:
-        made.export_library(output, cc=written.cc, header=written.header)
+        Levels(tuple(made)).export_library(output, cc=written.cc, header=written.header)
         beside = beside if written.header else None
     if is_special(output):
         return
-    seconds, machine = time.perf_counter() - start, made.target.mtriple
+    seconds, machine = time.perf_counter() - start, made[0].target.mtriple
+    weights = sum([a.weights.nbytes for a in made])
     if json:
         say_json({"model": model, "seconds": seconds, "target": machine, "output": output,
                   "header": None if beside is None else str(beside)})  # fmt: skip
@@ -160,5 +171,5 @@ def _write_artifact(
     declared = "" if beside is None else f", declared in {beside}"
     say(
         f"{model}: compiled for {machine} in {seconds:.2f} s; "
-        f"weights {megabytes(made.weights.nbytes)}\nwritten to {output}{declared}"
+        f"weights {megabytes(weights)}\nwritten to {output}{declared}"
     )

@@ -74,6 +74,11 @@ def _with_system(target: Target) -> Target:
 
 def _check_cpu(cpu: str, target: Target) -> None:
     """LLVM falls back silently on names that it does not know; we do not, where they are listed."""
+    if "," in cpu:
+        raise TargetError(
+            f"-mcpu={cpu}: code is for one CPU; a library for several: smelt.compile_levels, or "
+            "smelt compile -o model.so"
+        )
     names = processor.known_cpus(target)
     if names and cpu not in names and not (is_native(target) and cpu == llvm.get_host_cpu_name()):
         listed = ", ".join(["native", *processor.LEVELS, *sorted({*names} - {*processor.LEVELS})])

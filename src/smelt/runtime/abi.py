@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 
 
 class Status(IntEnum):
@@ -176,6 +176,8 @@ MODEL_INFO = Struct(
         "workspace_bytes": "int64",
         "program": "pointer",
         "updates": "pointer",
+        "weights_offset": "int64",
+        "lesser": "pointer",
     },
 )
 FOOTER = Struct(

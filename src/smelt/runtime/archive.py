@@ -1,6 +1,6 @@
 """Models as .tar files: what a library is linked from, linked where it is loaded.
 
-model.c           the description as the code knows it
+model.c ...       the description as the code knows it, one for each processor
 model0.o ...      the model's object code
 metadata.json     the description
 weights.bin       the constants
@@ -22,13 +22,13 @@ import numpy as np
 
 from smelt.runtime.errors import ExportError, LoadError
 from smelt.runtime.files import write_file
-from smelt.runtime.metadata import open_artifact, parse_metadata
+from smelt.runtime.metadata import open_artifact, parse_levels, weights_end
 
 from . import linking
 
-_LIBRARY, _SOURCE, _WEIGHTS, _METADATA = "model.so", "model.c", "weights.bin", "metadata.json"
+_LIBRARY, _WEIGHTS, _METADATA = "model.so", "weights.bin", "metadata.json"
 _MEMBERS = re.compile(
-    r"model\.so(\.weights)?|model\.c|model[0-9]{1,6}\.o|weights\.bin|metadata\.json"
+    r"model\.so(\.weights)?|model[0-9]{0,6}\.c|model[0-9]{1,6}\.o|weights\.bin|metadata\.json"
 )
 
 
@@ -100,18 +100,19 @@ def _parts(folder: Path) -> linking.Parts:
     if not (folder / _METADATA).exists():
         raise LoadError(f"its metadata is missing or damaged: no {_METADATA}")
     text = (folder / _METADATA).read_bytes()
-    metadata = parse_metadata(text)
+    levels = parse_levels(text)
     count = len(list(folder.glob("*.o")))
     try:
         weights = np.fromfile(folder / _WEIGHTS, np.uint8)
-        source = (folder / _SOURCE).read_text(encoding="ascii")
+        sources = [(folder / f"model{n or ''}.c").read_text(encoding="ascii")
+                   for n in range(len(levels))]  # fmt: skip
         objects = [(folder / f"model{i}.o").read_bytes() for i in range(count)]
-        damaged = not count or weights.nbytes != metadata.get("weights_bytes")
+        damaged = not count or weights.nbytes != weights_end(levels)
     except (OSError, ValueError):
         damaged = True
     if damaged:
         raise LoadError("objects or constants are missing or damaged")
-    return linking.Parts(metadata["name"], source, objects, text, weights.data)
+    return linking.Parts(levels[0]["name"], sources, objects, text, weights.data)
 
 
 def _unpack(file: BinaryIO, folder: Path) -> None:

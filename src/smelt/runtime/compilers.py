@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from smelt.runtime.errors import ExportError
 
@@ -113,6 +114,26 @@ def _cross_compiler(machine: Machine, triple: str) -> list[str]:
         "  install one of them (pip install 'smelt[cross]' needs no system package), or pass "
         "cc=..."
     )
+
+
+def find_static_compiler(cc: str | Sequence[str] | None, triple: str) -> list[str]:
+    """The command of a C compiler for static programs: as given, or one that is found; ziglang's C
+    library, musl, makes smaller ones than that of gcc.
+
+    triple  of the machine, as of `find_compiler`
+
+    Raises ExportError where there is none, or the machine has no Linux.
+    """
+    machine = machine_of(triple or f"{platform.machine()}-{sys.platform}")
+    if machine.system != "linux":
+        raise ExportError(
+            f"programs for {triple or sys.platform} cannot be made: they are for Linux; link the "
+            "library with a program of your own there, from its header"
+        )
+    if cc is None and _has_zig() and machine.environment.startswith("gnu"):
+        musl = replace(machine, environment=machine.environment.replace("gnu", "musl"))
+        return [sys.executable, "-m", "ziglang", "cc", "-target", musl.zig]
+    return find_compiler(cc, triple)
 
 
 def find_web_compiler(cc: str | Sequence[str] | None = None) -> list[str]:

@@ -136,6 +136,7 @@ _METADATA: dict[str, Form] = {
     "features?": _names,
     "kernels?": [_KERNEL],
     "weights_bytes?": _count,
+    "weights_offset?": _count,
     "workspace_bytes?": _maybe(_count),
     "live_bytes?": _maybe(_count),
     "size_ranges?": {"*": [_count, _maybe(_count)]},
@@ -236,9 +237,24 @@ def constant_at(
     return view
 
 
-def parse_metadata(text: bytes) -> dict[str, Any]:
-    """The metadata of a library or archive. Raises LoadError where they have another form."""
+def parse_levels(text: bytes) -> list[dict[str, Any]]:
+    """The metadata of a library or archive: of its forms for several processors, the best first.
+
+    Raises LoadError where they have another form.
+    """
     found = parse_json(text)
+    levels = found.get("levels") if isinstance(found, dict) and "levels" in found else [found]
+    if type(levels) is not list or not levels:
+        raise LoadError("its metadata is damaged: levels is no list of descriptions")
+    return [_parse_metadata(level) for level in levels]
+
+
+def weights_end(levels: Sequence[Mapping[str, Any]]) -> int:
+    """The bytes of constants of a library: up to where those of its last form end."""
+    return int(levels[-1].get("weights_offset", 0) + levels[-1].get("weights_bytes", 0))
+
+
+def _parse_metadata(found: Any) -> dict[str, Any]:
     try:
         deciding = isinstance(found, dict) and found.get("kind") == "vm"
         _check(found, _DECIDING if deciding else _METADATA)
@@ -306,7 +322,8 @@ def check_code(metadata: Mapping[str, Any], info: ModelInfo) -> None:
     }
     said["updates"] = update_numbers(metadata)
     said["symbols"] = [_c(s) for s in symbols]
-    said["weights_bytes"] = metadata.get("weights_bytes", 0)
+    for place in ("weights_bytes", "weights_offset"):
+        said[place] = metadata.get(place, 0)
     said["workspace_bytes"] = metadata.get("workspace_bytes") or 0
     true = {
         "inputs": [_tensor(info.inputs[i]) for i in range(info.input_count)],
@@ -314,6 +331,7 @@ def check_code(metadata: Mapping[str, Any], info: ModelInfo) -> None:
         "updates": [info.updates[i] for i in range(info.input_count)] if info.updates else [],
         "symbols": [info.symbols[i] for i in range(info.symbol_count)],
         "weights_bytes": info.weights_bytes,
+        "weights_offset": info.weights_offset,
         "workspace_bytes": info.workspace_bytes,
     }
     for what, value in said.items():

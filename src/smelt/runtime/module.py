@@ -7,7 +7,7 @@ import mmap
 import os
 import platform
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +22,8 @@ from smelt.runtime.errors import LoadError
 from smelt.runtime.executable import Executable
 from smelt.runtime.foreign import foreign_file, foreign_object
 from smelt.runtime.linking import FOOTER, MAGIC, SIDECAR_FLAG, digest_of
-from smelt.runtime.metadata import check_code, open_artifact, parse_metadata
-from smelt.runtime.native import ModelInfo, check_cpu
+from smelt.runtime.metadata import check_code, open_artifact, parse_levels, weights_end
+from smelt.runtime.native import ModelInfo, check_cpu, missing_features
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.program import Module, TensorFunction
 from smelt.runtime.state import owning
@@ -85,22 +85,30 @@ def _no_library(name: str, start: bytes) -> LoadError:
     return LoadError(f"it is not a library written by smelt's export_library{more}")
 
 
-def _read_metadata(file: BinaryIO, footer: _Footer) -> dict[str, Any]:
+def _read_levels(file: BinaryIO, footer: _Footer) -> list[dict[str, Any]]:
     file.seek(footer.metadata_offset)
     text = file.read(footer.metadata_bytes)
-    metadata = parse_metadata(text)
-    if digest_of(text) != footer.id or footer.weights_bytes != metadata.get("weights_bytes"):
+    levels = parse_levels(text)
+    if digest_of(text) != footer.id or footer.weights_bytes != weights_end(levels):
         raise LoadError("its metadata is damaged: they were written for another library")
-    return metadata
+    return levels
+
+
+def _fitting(levels: Sequence[Mapping[str, Any]]) -> int:
+    """The first that this CPU can run, as smelt_model_fitting has it; else the last."""
+    fit = (n for n, m in enumerate(levels) if not missing_features([*m.get("features", ())]))
+    return next(fit, len(levels) - 1)
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What an exported .so library says about itself; no code of it is loaded.
+    """What an exported .so library says about itself; no code of it is loaded. Of one for several
+    processors it is what this one runs.
 
     Raises LoadError where it is missing or damaged.
     """
     with _opened(Path(path)) as (file, footer):
-        return _read_metadata(file, footer)
+        levels = _read_levels(file, footer)
+        return levels[_fitting(levels)]
 
 
 def _check_machine(file: BinaryIO, metadata: dict[str, Any]) -> None:
@@ -140,9 +148,12 @@ def _load_code(path: Path, footer: _Footer) -> tuple[ctypes.CDLL, ModelInfo]:
     return code, info
 
 
-def _map_weights(path: Path, file: BinaryIO, footer: _Footer) -> npt.NDArray[np.uint8] | None:
-    """The constants of a file, which is the library or lies beside it."""
-    if footer.weights_bytes == 0:
+def _map_weights(
+    path: Path, file: BinaryIO, footer: _Footer, place: tuple[int, int]
+) -> npt.NDArray[np.uint8] | None:
+    """The constants of a file, which is the library or lies beside it; place: which of them, as an
+    offset and a number of bytes."""
+    if place[1] == 0:
         return None
     if footer.flags & SIDECAR_FLAG:
         source = path.resolve()
@@ -152,10 +163,10 @@ def _map_weights(path: Path, file: BinaryIO, footer: _Footer) -> npt.NDArray[np.
         with _opened(source) as (beside, found):
             own = found.id, found.weights_bytes, found.flags
             if own == (footer.id, footer.weights_bytes, 0):
-                return _map_weights(source, beside, found)
+                return _map_weights(source, beside, found, place)
         raise LoadError(f"{source} belongs to another export")
     try:
-        size, start = footer.weights_bytes, footer.weights_offset
+        start, size = footer.weights_offset + place[0], place[1]
         mapping = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ, offset=start)
     except (OSError, ValueError) as error:
         raise LoadError(f"mapping its constants: {error}") from None
@@ -205,10 +216,14 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Executa
 
 def _load(place: Path, threads: int | None) -> Executable | Module:
     with _opened(place) as (file, footer):
-        metadata = _read_metadata(file, footer)
+        levels = _read_levels(file, footer)
+        level = _fitting(levels)
+        metadata = levels[level]
         _check_machine(file, metadata)
-        weights = _map_weights(place, file, footer)
-        code, info = _load_code(place, footer)
+        constants = metadata.get("weights_offset", 0), metadata.get("weights_bytes", 0)
+        weights = _map_weights(place, file, footer, constants)
+        code, best = _load_code(place, footer)
+        info = best.at(level)
         check_code(metadata, info)
         if metadata.get("kind") == "vm":
             program = read_program(metadata, weights)

@@ -67,6 +67,15 @@ class ModelInfo(ctypes.Structure):
         updates=POINTER(c_int64),
     )
 
+    def at(self, level: int) -> ModelInfo:
+        """The form for a lesser processor. Raises LoadError where there is none."""
+        found = self
+        for _ in range(level):
+            if not found.lesser:
+                raise LoadError("its code is for fewer processors than its metadata says")
+            found = ModelInfo.from_address(found.lesser)
+        return found
+
 
 @cache
 def library() -> ctypes.CDLL:

@@ -46,7 +46,7 @@ _PLAN_TYPE = ctypes.CFUNCTYPE(
 class NativeExecutable(Executable, Timed):
     """A model that runs straight through, in one native call."""
 
-    triple = ""
+    triple, lesser = "", ()
 
     def __init__(
         self,

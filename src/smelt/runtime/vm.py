@@ -49,7 +49,7 @@ class VMExecutable(AnyExecutable):
     objects  object code, for export_library
     """
 
-    triple, has_plan = "", False
+    triple, has_plan, lesser = "", False, ()
 
     def __init__(
         self,

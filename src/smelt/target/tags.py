@@ -149,5 +149,7 @@ TAGS: dict[str, dict[str, Any]] = {
     "nvidia/nvidia-h100": _nvidia("sm_90a", l2_cache_size_bytes=52428800),
     "wasm": {"kind": "llvm", "mtriple": "wasm32-unknown-unknown", "num-cores": 1,
              "mattr": ("+simd128", "+bulk-memory", "+nontrapping-fptoint", "+sign-ext")},
+    **{level: {"kind": "llvm", "mtriple": "x86_64-unknown-linux-gnu", "mcpu": level}
+       for level in ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")},
     "qualcomm/hexagon-v68": {"kind": "hexagon", "mcpu": "v68"},
 }  # fmt: skip
