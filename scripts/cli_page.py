@@ -84,6 +84,7 @@ EXAMPLES = {
     "compile": """\
         smelt compile model.onnx -o model.so --header
         smelt compile model.onnx --range n=1..16 --likely n=1,8 -o model.so
+        smelt compile model.onnx --target x86-64-v2,x86-64-v3 -o model.so
         smelt compile model.onnx --target "llvm -mtriple=aarch64-linux-gnu" -o model.o""",
     "run": """\
         smelt run model.onnx --at n=5
@@ -123,6 +124,10 @@ EXAMPLES = {
     "targets": """\
         smelt targets
         smelt targets --measure --json""",
+    "devices": """\
+        smelt devices add rpi4 192.168.0.7:9090
+        smelt devices
+        smelt devices remove rpi4""",
     "demo": "smelt demo --seconds 1",
 }
 
@@ -136,6 +141,7 @@ MORE = {
     "large as the roundings of its element type add up to over the depth of the model; whole "
     "numbers must be equal.",
     "bench": "With `--against onnxruntime` both are timed in turns, in this process.",
+    "devices": "[Models for other machines](devices.md#machines-by-name) says what they are for.",
     "profile": "[Looking at programs](looking.md#profiles) says what the numbers mean.",
     "show": "[Looking at programs](looking.md) describes stages and pages.",
     "convert": "[ONNX models](onnx.md#writing-onnx) says what can be written.",

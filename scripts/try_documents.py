@@ -131,8 +131,9 @@ def shell(where: str, command: str) -> None:
     """Run a command with this interpreter's programs; what it says is shown where it fails."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        command, shell=True, text=True, capture_output=True, env={**os.environ, "PATH": path}
-    )
+        command, shell=True, text=True, capture_output=True,
+        env={**os.environ, "PATH": path, "SMELT_DEVICES": "devices.json"},
+    )  # fmt: skip
     if done.returncode:
         sys.exit(f"{where}: {command}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
 

@@ -310,9 +310,10 @@ def compile_artifact(
     if options is None and not is_native(resolved):
         options = replace(Options(), threads=int(resolved.attrs.get("num-cores", 4)))
     context = checked_context("smelt.compile_artifact", options, values=keywords)
-    mod = updates.declare_states(import_model(model, plain), state)
+    mod, names = source.import_named(model, plain)
+    mod = updates.declare_states(mod, state)
     if _decides(mod, sizes):
-        outputs = updates.result_names(mod["main"], ())
+        outputs = updates.result_names(mod["main"], names)
         return _program(mod, resolved, context, ("main",), outputs, progress)[0]
     return _whole(mod, resolved, context, progress, sizes, text=True)
 

@@ -53,6 +53,7 @@ COMMANDS = {
         "machine:targets",
         "List what smelt can compile for today, and describe this machine's CPU.",
     ),
+    "devices": ("devices:devices", "Keep other machines under names, and ask them what they are."),
     "demo": (
         "demo:demo",
         "Build a ResNet-18, compile it, check it against onnxruntime, and time both.",

@@ -1,6 +1,6 @@
 """The arguments that several commands take, and what they say of a compilation."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,10 @@ from smelt.cli.sizes import Shapes, SizeOptions
 from smelt.codegen.llvm import resolve
 from smelt.frontend.source import load_model
 from smelt.pipeline import as_target
+from smelt.rpc.devices import find_device, target_for
+from smelt.rpc.executable import RemoteExecutable, send
 from smelt.runtime import Executable
+from smelt.runtime.module import read_metadata
 
 Model = Annotated[str, typer.Argument(help="A model file (.onnx, .tflite).", show_default=False)]
 Loadable = Annotated[
@@ -59,6 +62,15 @@ At = Annotated[
 ]
 Input = Annotated[
     str | None, typer.Option("--input", help="A .npy or .npz file; random inputs without one.")
+]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        show_default=False,
+        help="Another machine, which `smelt devices add` has made known: the model is compiled for "
+        "it, sent there and run there.",
+    ),
 ]
 Threads = Annotated[
     int | None, typer.Option(min=1, show_default=False, help="Cores to use; all without it.")
@@ -132,14 +144,18 @@ class Build:
         """What is compiled for."""
         return resolve(as_target(self.target))
 
+    def leaves(self, model: str) -> None:
+        """Refuse to change what was compiled before."""
+        if self.given:
+            raise UsageError(
+                f"{model} is compiled already: --target, --shape, --range, --likely, "
+                "--state, --threads, --opt-level and --database cannot change it"
+            )
+
     def load(self, model: str) -> Executable:
         """A compiled model: what was compiled before is loaded, anything else is compiled."""
         if model.endswith(COMPILED):
-            if self.given:
-                raise UsageError(
-                    f"{model} is compiled already: --target, --shape, --range, --likely, "
-                    "--state, --threads, --opt-level and --database cannot change it"
-                )
+            self.leaves(model)
             return smelt.load(model)
         shapes, states = self.shapes(model), self.states()
         with progress() as report:
@@ -155,11 +171,28 @@ class Run(Build):
 
     input_file: Input = None
     at: At = None
+    device: Device = None
 
     def ready(self, model: str) -> tuple[Executable, list[Array]]:
         """The compiled model and its inputs."""
-        exe = self.load(model)
+        exe = self.load(model) if self.device is None else self.sent(model, self.device)
         return exe, given_inputs(model, exe, self.input_file, self.at)
+
+    def sent(self, model: str, name: str) -> RemoteExecutable:
+        """The model on a device, compiled for it unless it was before."""
+        device = find_device(name)
+        session = device.open()
+        if model.endswith(COMPILED):
+            self.leaves(model)
+            return RemoteExecutable(session, model, read_metadata(model))
+        target = as_target(self.target) if self.target else target_for(device, session.about)
+        cores = self.threads or int(session.about.get("cores") or 1)
+        with progress() as report:
+            artifact = smelt.compile_artifact(
+                model, target, shapes=self.shapes(model), state=self.states(),
+                options=replace(self.options(), threads=cores), progress=report,
+            )  # fmt: skip
+        return send(session, artifact, f"{Path(model).stem}.so")
 
 
 def needs_source(model: str) -> None:

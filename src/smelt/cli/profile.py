@@ -39,7 +39,7 @@ def profile(
     for file in written:
         check_target(file)
     exe, inputs = given.ready(model)
-    report, limits = profiled(exe, inputs, given.threads)
+    report, limits = profiled(exe, inputs, given.threads, here=given.device is None)
     if html is not None:
         page = profile_page(report, limits)
         write_file(html, lambda file: file.write(page.encode()))
@@ -55,9 +55,12 @@ def profile(
 
 
 def profiled(
-    exe: Executable, inputs: Sequence[Array], threads: int | None
-) -> tuple[ProfileReport, MachineLimits]:
-    """The times of a model's kernels, and the machine's limits, measured between its runs."""
+    exe: Executable, inputs: Sequence[Array], threads: int | None, here: bool = True
+) -> tuple[ProfileReport, MachineLimits | None]:
+    """The times of a model's kernels, and the machine's limits, measured between its runs; None of
+    another machine."""
+    if not here:
+        return exe.profile(*inputs), None
     reports: list[ProfileReport] = []
     limits = smelt.machine_limits(
         threads, lambda: reports.append(exe.profile(*inputs, repeat=RUNS))

@@ -11,6 +11,7 @@ from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
 from smelt.cli.timing import Call, interleave, summary
 from smelt.frontend.tflite import is_tflite
+from smelt.runtime import Executable
 from smelt.runtime.native import cores
 
 from . import options
@@ -65,13 +66,18 @@ def bench(
             raise UsageError("--against onnxruntime: it reads no TFLite models; leave it out")
         if given.state:
             raise UsageError("--against onnxruntime: it keeps no state; leave --state out")
+    if against and given.device:
+        raise UsageError("--against: it is timed here, and --device is elsewhere; give one of them")
     exe, inputs = given.ready(model)
     calls: dict[str, Call] = {"smelt": lambda: exe(*inputs)}
     if against:
         peer = Peer(model, given.threads or cores())
         feeds = dict(zip([i.name for i in exe.inputs], inputs, strict=True))
         calls["onnxruntime"] = lambda: peer(feeds)
-    samples = interleave(list(calls.values()), seconds)
+    if given.device:
+        samples = [_times_there(exe, inputs, seconds)]
+    else:
+        samples = interleave(list(calls.values()), seconds)
     figures = {name: summary(taken) for name, taken in zip(calls, samples, strict=True)}
     ratio = None
     if against:
@@ -93,6 +99,13 @@ def bench(
         say(f"{tuned} of {len(kernels)} kernels are scheduled as {given.database} has it")
     if ratio is not None:
         say(f"smelt takes {ratio:.2f} times as long as onnxruntime")
+
+
+def _times_there(exe: Executable, inputs: list[Array], seconds: float) -> list[float]:
+    """Milliseconds of runs on another machine, as its own clock has them."""
+    once = exe.benchmark(*inputs, repeat=3, number=1).median
+    repeat = max(3, min(10_000, round(1e3 * seconds / max(once, 1e-3))))
+    return list(exe.benchmark(*inputs, repeat=repeat, number=1).results)
 
 
 def _extremes(value: Array) -> tuple[float, float, float]:

@@ -73,3 +73,13 @@ def import_model(
             raise CompileError(f"{late} are given with the model file; this is an IRModule already")
         return model
     return import_loaded(load_model(model), shapes)
+
+
+def import_named(
+    model: Any, shapes: Mapping[str, Sequence[Extent]] | None
+) -> tuple[IRModule, Sequence[str]]:
+    """The same, and the names of its results, where a file has them."""
+    if isinstance(model, IRModule | RelaxExpr):
+        return import_model(model, shapes), ()
+    loaded = load_model(model)
+    return import_loaded(loaded, shapes), loaded.graph.outputs

@@ -22,6 +22,7 @@ from smelt.runtime.device import device
 from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFailure
 from smelt.runtime.remote import RemoteLibrary
 
+from .about import describe
 from .session import ServedSession
 from .values import Decoder, Encoder
 from .wire import Link, Message, RPCError, RPCSessionTimeoutError, Security, call
@@ -287,7 +288,7 @@ class LocalSession(RPCSession):
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         served = ServedSession(Link(theirs, "this program"))
-        served.link.send({"value": {"host": "localhost"}})
+        served.link.send({"value": describe()})
         threading.Thread(target=served.serve, daemon=True).start()
         super().__init__(Link(ours, "the session"))
 

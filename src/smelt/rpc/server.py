@@ -17,7 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from .session import ServedSession, describe
+from .about import describe
+from .session import ServedSession
 from .wire import PATIENCE, Link, Message, RPCError, Security, call, welcome
 
 _AGAIN = 1.0

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from smelt.runtime.errors import SmeltError
 
@@ -179,9 +178,3 @@ class ServedSession:
                 f"{name!r} is no name of a file; sessions have one folder without others"
             )
         return self.folder / name
-
-
-def describe() -> dict[str, Any]:
-    """What a server says of its machine."""
-    name, machine = os.uname().nodename, os.uname().machine
-    return {"host": name, "machine": machine, "cores": len(os.sched_getaffinity(0))}

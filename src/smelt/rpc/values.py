@@ -14,12 +14,17 @@ import numpy as np
 from smelt.runtime import Device, NDArray, Results, array
 from smelt.runtime.device import device
 from smelt.runtime.dtypes import numpy_dtype
-from smelt.runtime.report import BenchmarkResult, TimeEvaluation
+from smelt.runtime.kernel_times import ControlTimes, KernelTime, ProfiledRun
+from smelt.runtime.report import BenchmarkResult, ProfileReport, TimeEvaluation
 from smelt.runtime.signature import TensorInfo
 
 from .wire import Data, RPCError
 
-_RECORDS = {c.__name__: c for c in (BenchmarkResult, TimeEvaluation, TensorInfo)}
+_RECORDS = {
+    c.__name__: c
+    for c in (BenchmarkResult, ControlTimes, KernelTime, ProfiledRun, ProfileReport, TensorInfo,
+              TimeEvaluation)
+}  # fmt: skip
 _MOST_DEPTH = 32
 
 

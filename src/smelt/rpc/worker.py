@@ -25,7 +25,6 @@ from smelt.runtime import (
     AotModule,
     Module,
     NativeExecutable,
-    ProfileReport,
     SmeltError,
     TensorFunction,
     load_module,
@@ -52,7 +51,6 @@ _OPEN: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {
     GraphModuleDebug: ((*_GRAPH, "profile", "run_individual", "run_individual_node"), ("module",)),
     VirtualMachine: (("benchmark", "get_outputs", "invoke", "invoke_stateful", "run", "set_input",
                       "set_one_input", "time_evaluator"), ()),
-    ProfileReport: (("table", "csv", "json", "__str__"), ("total_ms",)),
 }  # fmt: skip
 """What may be called from afar, and what may be read."""
 
