@@ -338,8 +338,9 @@ static void update_copy(const smelt_tensor *input, void **data, void *output) {
     *data = output;
 }
 
-static int32_t run_frame(const smelt_model *model, const smelt_tensor *inputs,
-                         const smelt_tensor *outputs, frame *f) {
+/* Checks the tensors of a call, and puts what the model's code is given into the frame. */
+static int32_t prepare(const smelt_model *model, const smelt_tensor *inputs,
+                       const smelt_tensor *outputs, frame *f) {
     const smelt_model_info *info = model->info;
     int64_t bytes = 0;
     int32_t status = plan(model, inputs, f, &bytes);
@@ -352,16 +353,24 @@ static int32_t run_frame(const smelt_model *model, const smelt_tensor *inputs,
                               f->tensors + info->input_count);
     if (status == SMELT_OK)
         status = reserve(model, f, bytes);
-    if (status != SMELT_OK)
-        return status;
-    for (int64_t i = 0; info->updates != NULL && i < info->input_count; i++)
+    for (int64_t i = 0; status == SMELT_OK && info->updates != NULL && i < info->input_count; i++)
         if (info->updates[i] >= 0)
             update_copy(&inputs[i], &f->tensors[i], f->tensors[info->input_count + info->updates[i]]);
-    status = info->entry(&model->host, f->tensors, f->sizes, model->weights, f->workspace);
-    return status == SMELT_OK
-               ? status
-               : smelt_fail(status, "%s: %s (status %d)", info->name, smelt_status_name(status),
-                            (int)status);
+    return status;
+}
+
+static int32_t run_failed(const smelt_model *model, int32_t status) {
+    return smelt_fail(status, "%s: %s (status %d)", model->info->name, smelt_status_name(status),
+                      (int)status);
+}
+
+static int32_t run_frame(const smelt_model *model, const smelt_tensor *inputs,
+                         const smelt_tensor *outputs, frame *f) {
+    int32_t status = prepare(model, inputs, outputs, f);
+    if (status != SMELT_OK)
+        return status;
+    status = model->info->entry(&model->host, f->tensors, f->sizes, model->weights, f->workspace);
+    return status == SMELT_OK ? status : run_failed(model, status);
 }
 
 static int32_t run_program(const smelt_model *model, const smelt_tensor *inputs,
@@ -388,6 +397,26 @@ int32_t smelt_model_run(smelt_model *model, const smelt_tensor *inputs, smelt_te
         return smelt_fail(SMELT_NO_MEMORY, "%s: no memory for a call", model->info->name);
     int32_t status = model->info->program != NULL ? run_program(model, inputs, outputs, f)
                                                   : run_frame(model, inputs, outputs, f);
+    give_frame(model, f);
+    return status;
+}
+
+int32_t smelt_model_time(smelt_model *model, const smelt_tensor *inputs, smelt_tensor *outputs,
+                         int64_t number, int64_t *nanoseconds) {
+    if (model->info->program != NULL)
+        return smelt_fail(SMELT_UNSUPPORTED, "%s: it decides while it runs: time its runs one by one",
+                          model->info->name);
+    frame *f = take_frame(model);
+    if (f == NULL)
+        return smelt_fail(SMELT_NO_MEMORY, "%s: no memory for a call", model->info->name);
+    int32_t status = prepare(model, inputs, outputs, f);
+    if (status == SMELT_OK) {
+        smelt_bound call = {&model->host, model->info->entry, f->tensors,
+                            f->sizes,     model->weights,     f->workspace};
+        status = smelt_bound_time(&call, number, nanoseconds);
+        if (status != SMELT_OK)
+            run_failed(model, status);
+    }
     give_frame(model, f);
     return status;
 }

@@ -285,6 +285,10 @@ SMELT_API int32_t smelt_model_output_shapes(smelt_model *model, const smelt_tens
  * while it runs updates in place where it can, and gives other memory where it cannot: compare. */
 SMELT_API int32_t smelt_model_run(smelt_model *model, const smelt_tensor *inputs,
                                   smelt_tensor *outputs);
+/* Checks once, runs `number` times, and writes the nanoseconds of all runs together. Not of a model
+ * that decides while it runs. */
+SMELT_API int32_t smelt_model_time(smelt_model *model, const smelt_tensor *inputs,
+                                   smelt_tensor *outputs, int64_t number, int64_t *nanoseconds);
 /* At most this many threads for later runs; 0: as many as the pool has. Not during a run. */
 SMELT_API int32_t smelt_model_set_threads(smelt_model *model, int32_t threads);
 /* Another parallel_for or probe for later runs; copied. Not during a run. */
