@@ -134,7 +134,8 @@ EXAMPLES = {
 MORE = {
     "compile": "`.so` and `.tar` need a C compiler, `.o` does not: [artifacts](artifacts.md). "
     "For another machine it is one that makes code for it, and `--runner` writes the program that "
-    "runs the library there: [models for other machines](devices.md). A "
+    "runs the library there, `--server` the one that runs libraries for programs elsewhere: "
+    "[models for other machines](devices.md), [RPC](rpc.md). A "
     "model that decides while it runs may be called `.vm`, too: [programs that decide](vm.md). "
     "[Models in C](c.md) says what the header is for.",
     "check": "Each output is compared by itself. Without `--tolerance` its largest error may be as "

@@ -1,8 +1,9 @@
-"""A model as a library, a server, a tracker."""
+"""A model as a library, servers of both kinds, a session."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +11,19 @@ import pytest
 
 import smelt
 from smelt import relay, te
-from smelt.rpc import RPCSession, Security, Server, connect
+from smelt.rpc import RPCSession
+from smelt.runtime.linking import export_server
 from tests.devices.test_cross import loop
 
-SECRET = Security("only we know")
+from .servers import Served, ServedByC, ServedByPython
+
+Serve = Callable[..., Served]
 
 
 @pytest.fixture(scope="session")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """net.so, net.tar: a product and a ReLU of two rows; add.so: a function on tensors; loop.so."""
+    """net.so, net.tar: a product and a ReLU of two rows; add.so: a function on tensors; loop.so;
+    rows.so: a product of any number of rows with two results."""
     folder = tmp_path_factory.mktemp("libraries")
     x = relay.var("x", shape=(2, 4), dtype="float32")
     w = relay.const(np.arange(12, dtype="float32").reshape(3, 4) - 5)
@@ -32,15 +37,51 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """smelt-server, for this machine."""
+    path = tmp_path_factory.mktemp("program") / "smelt-server"
+    export_server(path)
+    return path
+
+
+def serving(
+    kind: str, program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Serve]:
+    """What starts servers of a kind, whose folders are in one place; they end with the test."""
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    made: list[Served] = []
+
+    def serve(key: str = "", tracker: int | None = None) -> Served:
+        if kind == "Python":
+            made.append(ServedByPython(folder, key, tracker))
+        else:
+            made.append(ServedByC(program, folder, key, tracker))
+        return made[-1]
+
+    yield serve
+    for server in made:
+        server.terminate()
+
+
+@pytest.fixture(params=["Python", "C"])
+def serve(
+    request: pytest.FixtureRequest, program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Serve]:
+    """What starts servers, of both kinds in turn."""
+    yield from serving(request.param, program, tmp_path, monkeypatch)
+
+
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server(serve: Serve) -> Served:
     """A server of this machine."""
-    with Server(port=0, security=SECRET) as made:
-        yield made
+    return serve()
 
 
 @pytest.fixture
-def remote(server: Server) -> Iterator[RPCSession]:
+def remote(server: Served) -> Iterator[RPCSession]:
     """A session of it."""
-    with connect("127.0.0.1", server.port, security=SECRET) as session:
+    with server.connect() as session:
         yield session

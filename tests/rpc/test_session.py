@@ -14,19 +14,11 @@ import pytest
 
 import smelt
 from smelt.contrib import graph_executor
-from smelt.rpc import (
-    LocalSession,
-    PopenSession,
-    RPCError,
-    RPCSession,
-    RPCSessionTimeoutError,
-    Server,
-    connect,
-)
+from smelt.rpc import LocalSession, PopenSession, RPCError, RPCSession, RPCSessionTimeoutError
 from smelt.runtime import AotModule, InputError, LoadError, load_module
 from smelt.runtime.vm import VirtualMachine
 
-from .conftest import SECRET
+from .servers import Served, children, is_there, until
 
 X = np.arange(8, dtype="float32").reshape(2, 4) / 3
 
@@ -44,8 +36,8 @@ def test_files_come_back_as_they_went(remote: RPCSession, tmp_path: Path) -> Non
     assert remote.listdir() == ["empty", "small"]
 
 
-@pytest.mark.parametrize("name", ["net.so", "net.tar"])
-def test_a_graph_module_runs_there(remote: RPCSession, libraries: Path, name: str) -> None:
+def test_a_graph_module_runs_there(remote: RPCSession, libraries: Path) -> None:
+    name = "net.so"
     remote.upload(libraries / name)
     lib = remote.load_module(name)
     module = graph_executor.GraphModule(lib["default"](remote.cpu(0)))
@@ -73,9 +65,17 @@ def test_other_executors_and_calls(remote: RPCSession, libraries: Path) -> None:
     aot = AotModule(lib["default"](remote.cpu(0)))
     aot.run(x=X)
     np.testing.assert_array_equal(aot.get_output(0).numpy(), wanted)
-    assert [i.name for i in lib.inputs] == ["x"]
-    report = lib.profile(X, repeat=2)
-    assert "fused_matmul_relu" in report.table()
+    local = load_module(libraries / "net.so")
+    assert (lib.inputs, lib.outputs, lib.name) == (local.inputs, local.outputs, local.name)
+
+
+def test_what_only_a_server_in_python_does(libraries: Path) -> None:
+    with LocalSession() as remote:
+        remote.upload(libraries / "net.tar")
+        lib = remote.load_module("net.tar")
+        np.testing.assert_array_equal(lib(X).numpy(), load_module(libraries / "net.tar")(X).numpy())
+        report = lib.profile(X, repeat=2)
+        assert "fused_matmul_relu" in report.table()
 
 
 def test_a_program_that_decides(remote: RPCSession, libraries: Path) -> None:
@@ -86,6 +86,12 @@ def test_a_program_that_decides(remote: RPCSession, libraries: Path) -> None:
     machine = VirtualMachine(lib, remote.cpu(0))
     np.testing.assert_array_equal(machine.invoke("main", x).numpy(), wanted)
     np.testing.assert_array_equal(lib(x=x).numpy(), wanted)
+    machine.set_input("main", x)
+    np.testing.assert_array_equal(machine.run().numpy(), wanted)
+    (found,) = machine.get_outputs()
+    np.testing.assert_array_equal(found.numpy(), wanted)
+    assert len(machine.benchmark(remote.cpu(0), x, repeat=2, number=3).results) == 2
+    assert len(lib.benchmark(x, repeat=2, number=3).results) == 2
 
 
 def test_functions_on_tensors_write_into_the_arrays_here(
@@ -130,15 +136,13 @@ def test_files_of_others_cannot_be_named(remote: RPCSession, name: str) -> None:
 
 
 def test_a_crash_is_an_error_and_the_session_goes_on(
-    server: Server, remote: RPCSession, libraries: Path
+    server: Served, remote: RPCSession, libraries: Path
 ) -> None:
     remote.upload(libraries / "net.so")
     lib = remote.load_module("net.so")
     lib(X)
-    (session,) = server._sessions
-    process = session.process._process
-    assert process is not None
-    os.kill(process.pid, signal.SIGSEGV)
+    (process,) = server.workers()
+    os.kill(process, signal.SIGSEGV)
     with pytest.raises(RPCError, match="the process of this session was ended by SIGSEGV"):
         lib(X)
     again = remote.load_module("net.so")
@@ -147,8 +151,8 @@ def test_a_crash_is_an_error_and_the_session_goes_on(
     np.testing.assert_array_equal(again(X).numpy(), load_module(libraries / "net.so")(X).numpy())
 
 
-def test_a_session_that_takes_too_long_is_ended(server: Server, libraries: Path) -> None:
-    remote = connect("127.0.0.1", server.port, session_timeout=8, security=SECRET)
+def test_a_session_that_takes_too_long_is_ended(server: Served, libraries: Path) -> None:
+    remote = server.connect(session_timeout=8)
     remote.upload(libraries / "add.so")
     add = remote.load_module("add.so").time_evaluator(
         "add", smelt.cpu(0), number=10**7, repeat=1000
@@ -156,16 +160,15 @@ def test_a_session_that_takes_too_long_is_ended(server: Server, libraries: Path)
     a = np.ones(8, "float32")
     with pytest.raises(RPCSessionTimeoutError, match="took longer than it was given"):
         add(a, a, a.copy())
+    until(lambda: not server.folders() and not server.workers())
 
 
-def test_who_goes_in_the_middle_of_a_call_frees_all(server: Server, libraries: Path) -> None:
-    remote = connect("127.0.0.1", server.port, security=SECRET)
+def test_who_goes_in_the_middle_of_a_call_frees_all(server: Served, libraries: Path) -> None:
+    remote = server.connect()
     remote.upload(libraries / "add.so")
     lib = remote.load_module("add.so")
     add = lib.time_evaluator("add", smelt.cpu(0), number=10**8, repeat=1000)
-    (session,) = server._sessions
-    process = session.process._process
-    assert process is not None
+    (process,) = server.workers()
     a = np.ones(8, "float32")
 
     def call() -> None:
@@ -176,26 +179,44 @@ def test_who_goes_in_the_middle_of_a_call_frees_all(server: Server, libraries: P
     calling.start()
     time.sleep(0.5)
     remote.close()
-    assert process.wait(15) < 0
+    until(lambda: not is_there(process))
     calling.join(15)
     assert not calling.is_alive()
 
 
-def test_nothing_is_left_behind(server: Server, libraries: Path) -> None:
-    remote = connect("127.0.0.1", server.port, security=SECRET)
+def test_nothing_is_left_behind(server: Served, libraries: Path) -> None:
+    remote = server.connect()
     remote.upload(libraries / "net.so")
     lib = remote.load_module("net.so")
-    (session,) = server._sessions
-    folder, process = session.folder, session.process._process
-    assert folder.exists()
-    assert process is not None
+    (process,), (folder,) = server.workers(), server.folders()
+    assert (folder / "net.so").exists()
     del lib
     remote.close()
-    end = time.monotonic() + 10
-    while (folder.exists() or server._sessions) and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not folder.exists()
-    assert process.poll() is not None
+    until(lambda: not folder.exists() and not server.connections())
+    assert not is_there(process)
+
+
+def test_a_server_that_ends_takes_its_sessions_along(server: Served, libraries: Path) -> None:
+    remote = server.connect()
+    remote.upload(libraries / "net.so")
+    lib = remote.load_module("net.so")
+    (process,) = server.workers()
+    server.terminate()
+    until(lambda: not is_there(process) and not server.folders())
+    with pytest.raises(RPCError):
+        lib(X)
+
+
+def test_a_file_may_be_replaced_while_it_runs(remote: RPCSession, libraries: Path) -> None:
+    """Who has loaded the old library keeps it."""
+    remote.upload(libraries / "net.so", target="a.so")
+    old = remote.load_module("a.so")
+    remote.upload(libraries / "loop.so", target="a.so")
+    new = remote.load_module("a.so")
+    x = np.full((3, 4), 0.5, "float32")
+    np.testing.assert_array_equal(new(x).numpy(), load_module(libraries / "loop.so")(x).numpy())
+    np.testing.assert_array_equal(old(X).numpy(), load_module(libraries / "net.so")(X).numpy())
+    assert remote.listdir() == ["a.so"]
 
 
 def test_objects_that_are_not_used_are_freed(remote: RPCSession, libraries: Path) -> None:
@@ -217,12 +238,26 @@ def test_sessions_without_a_server(make: Any, libraries: Path) -> None:
     np.testing.assert_array_equal(found, load_module(libraries / "net.so")(X).numpy())
 
 
+def test_a_session_of_a_program_without_python(program: Path, libraries: Path) -> None:
+    with PopenSession(program) as session:
+        process = session._server
+        assert process is not None
+        assert session.about["server"] == "C"
+        session.upload(libraries / "net.so")
+        found = session.load_module("net.so")(X).numpy()
+        assert children(process.pid)
+    np.testing.assert_array_equal(found, load_module(libraries / "net.so")(X).numpy())
+    assert process.returncode == 0
+    with pytest.raises(RPCError, match="nowhere: No such file"):
+        PopenSession("/nowhere")
+    with pytest.raises(RPCError, match="/bin/true does not say where it is"):
+        PopenSession("/bin/true")
+
+
 def test_what_sessions_do_not_have(remote: RPCSession) -> None:
     with pytest.raises(RPCError, match="load_module gives a library"):
         remote.get_function("tvm.contrib.random")
     with pytest.raises(RPCError, match="servers hold no library"):
         remote.system_lib()
-    with pytest.raises(RPCError, match="there are no servers in one file yet"):
-        PopenSession("rpc_server")
     with pytest.raises(RPCError, match="bytes need a name"):
         remote.upload(b"abc")

@@ -21,7 +21,8 @@ from smelt.rpc import RPCError, Security, Server, Tracker, connect, connect_trac
 from smelt.rpc.client import TrackerSession
 from smelt.runtime import load_module
 
-from .conftest import SECRET
+from .conftest import Serve
+from .servers import SECRET, until
 
 X = np.ones((2, 4), "float32")
 
@@ -36,80 +37,69 @@ def asking(tracker: Tracker) -> TrackerSession:
     return connect_tracker("127.0.0.1", tracker.port, security=SECRET)
 
 
-def server_of(tracker: Tracker, key: str = "board") -> Server:
-    return Server(port=0, key=key, tracker_addr=("127.0.0.1", tracker.port), security=SECRET)
+def test_a_server_is_given_to_one_program_at_a_time(
+    tracker: Tracker, serve: Serve, libraries: Path
+) -> None:
+    server = serve("board", tracker.port)
+    first = asking(tracker).request("board")
+    with pytest.raises(RPCError, match="the tracker's to give"):
+        server.connect()
+    with pytest.raises(RPCError, match="the tracker's to give"):
+        server.connect(key="0" * 32)
+    found: list[Any] = []
+    waiting = threading.Thread(target=lambda: found.append(asking(tracker).request("board")))
+    waiting.start()
+    until(lambda: asking(tracker).summary()["queue_info"]["board"]["pending"] == 1)
+    assert asking(tracker).summary()["queue_info"]["board"] == {"free": 0, "total": 1, "pending": 1}
+    assert not found
+    first.close()
+    waiting.join(15)
+    (second,) = found
+    second.upload(libraries / "net.so")
+    wanted = load_module(libraries / "net.so")(X).numpy()
+    np.testing.assert_array_equal(second.load_module("net.so")(X).numpy(), wanted)
+    assert "board  (in use)" in asking(tracker).text_summary()
+    (told,) = asking(tracker).summary()["server_info"]
+    assert (told["server"], told["addr"]) == (server.kind, ["127.0.0.1", server.port])
 
 
-def until(condition: Any, seconds: float = 15.0) -> None:
-    """Wait for something."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+def test_priorities_then_the_order_of_asking(tracker: Tracker, serve: Serve) -> None:
+    serve("board", tracker.port)
+    held = asking(tracker).request("board")
+    came: list[int] = []
+
+    def ask(priority: int, number: int) -> None:
+        with asking(tracker).request("board", priority=priority):
+            came.append(number)
+
+    threads = []
+    for number, priority in enumerate((1, 1, 5)):
+        threads.append(threading.Thread(target=ask, args=(priority, number)))
+        threads[-1].start()
+        until(lambda n=number: asking(tracker).summary()["queue_info"]["board"]["pending"] == n + 1)
+    held.close()
+    for t in threads:
+        t.join(30)
+    assert came == [2, 0, 1]
 
 
-def test_a_server_is_given_to_one_program_at_a_time(tracker: Tracker, libraries: Path) -> None:
-    with server_of(tracker) as server:
-        first = asking(tracker).request("board")
-        with pytest.raises(RPCError, match="the tracker's to give"):
-            connect("127.0.0.1", server.port, security=SECRET)
-        found: list[Any] = []
-        waiting = threading.Thread(target=lambda: found.append(asking(tracker).request("board")))
-        waiting.start()
-        until(lambda: asking(tracker).summary()["queue_info"]["board"]["pending"] == 1)
-        assert asking(tracker).summary()["queue_info"]["board"] == {"free": 0, "total": 1,
-                                                                    "pending": 1}  # fmt: skip
-        assert not found
-        first.close()
-        waiting.join(15)
-        (second,) = found
-        second.upload(libraries / "net.so")
-        wanted = load_module(libraries / "net.so")(X).numpy()
-        np.testing.assert_array_equal(second.load_module("net.so")(X).numpy(), wanted)
-        assert "board  (in use)" in asking(tracker).text_summary()
-
-
-def test_priorities_then_the_order_of_asking(tracker: Tracker) -> None:
-    with server_of(tracker):
-        held = asking(tracker).request("board")
-        came: list[int] = []
-
-        def ask(priority: int, number: int) -> None:
-            with asking(tracker).request("board", priority=priority):
-                came.append(number)
-
-        threads = []
-        for number, priority in enumerate((1, 1, 5)):
-            threads.append(threading.Thread(target=ask, args=(priority, number)))
-            threads[-1].start()
-            until(
-                lambda n=number: (
-                    asking(tracker).summary()["queue_info"]["board"]["pending"] == n + 1
-                )
-            )
-        held.close()
-        for t in threads:
-            t.join(30)
-        assert came == [2, 0, 1]
-
-
-def test_several_servers_of_a_key(tracker: Tracker) -> None:
-    with server_of(tracker) as a, server_of(tracker) as b, server_of(tracker, "other"):
-        until(lambda: len(asking(tracker).summary()["server_info"]) == 3)
-        first, second = asking(tracker).request("board"), asking(tracker).request("board")
-        assert {first._link.peer.rpartition(":")[2], second._link.peer.rpartition(":")[2]} == {
-            str(a.port), str(b.port)}  # fmt: skip
+def test_several_servers_of_a_key(tracker: Tracker, serve: Serve) -> None:
+    a, b, _ = [serve(key, tracker.port) for key in ("board", "board", "other")]
+    until(lambda: len(asking(tracker).summary()["server_info"]) == 3)
+    first, second = asking(tracker).request("board"), asking(tracker).request("board")
+    assert {first._link.peer.rpartition(":")[2], second._link.peer.rpartition(":")[2]} == {
+        str(a.port), str(b.port)}  # fmt: skip
 
 
 def test_who_does_not_come_loses_the_server(
-    tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+    tracker: Tracker, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("smelt.rpc.tracker.PATIENCE", 0.5)
-    with server_of(tracker):
-        until(lambda: asking(tracker).summary()["queue_info"].get("board", {}).get("free") == 1)
-        asking(tracker)._ask({"do": "request", "key": "board", "priority": 1})
-        with asking(tracker).request("board") as session:
-            assert session.listdir() == []
+    serve("board", tracker.port)
+    until(lambda: asking(tracker).summary()["queue_info"].get("board", {}).get("free") == 1)
+    asking(tracker)._ask({"do": "request", "key": "board", "priority": 1})
+    with asking(tracker).request("board") as session:
+        assert session.listdir() == []
 
 
 def test_who_waits_and_goes_is_forgotten(tracker: Tracker) -> None:
@@ -120,34 +110,29 @@ def test_who_waits_and_goes_is_forgotten(tracker: Tracker) -> None:
     until(lambda: not asking(tracker).summary()["queue_info"])
 
 
-def test_servers_find_a_tracker_that_starts_again() -> None:
+def test_servers_find_a_tracker_that_starts_again(serve: Serve) -> None:
     first = Tracker(port=0, security=SECRET)
-    with server_of(first) as server:
-        asking(first).request("board").close()
-        first.terminate()
-        with Tracker(port=first.port, security=SECRET) as second:
-            with asking(second).request("board") as session:
-                assert session.upload(b"a", target="a") == "a"
-            assert server.port
+    serve("board", first.port)
+    asking(first).request("board").close()
+    first.terminate()
+    with Tracker(port=first.port, security=SECRET) as second:
+        with asking(second).request("board") as session:
+            assert session.upload(b"a", target="a") == "a"
 
 
-def test_a_lost_server_is_tried_again(tracker: Tracker) -> None:
-    lost, calls = server_of(tracker), []
+def test_a_lost_server_is_tried_again(tracker: Tracker, serve: Serve) -> None:
+    lost, calls = serve("board", tracker.port), []
     until(lambda: asking(tracker).summary()["server_info"])
 
     def work(session: Any) -> list[str]:
         calls.append(1)
         if len(calls) == 1:
             lost.terminate()
-            spare.append(server_of(tracker))
+            serve("board", tracker.port)
         return list(session.listdir())
 
-    spare: list[Server] = []
-    try:
-        assert asking(tracker).request_and_run("board", work, max_retry=3) == []
-        assert len(calls) == 2
-    finally:
-        spare[0].terminate()
+    assert asking(tracker).request_and_run("board", work, max_retry=3) == []
+    assert len(calls) == 2
 
 
 # ---------------------------------------------------------------------------------- the commands

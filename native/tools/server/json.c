@@ -189,19 +189,15 @@ bool json_text(const char *value, char *into, size_t room) {
         return false;
     for (const char *at = value + 1; *at != '"';) {
         int32_t code = character(&at);
-        if (code <= 0 || size + 5 > room || (code >= 0xD800 && code <= 0xDFFF &&
-                                             (code < 0xDC80 || code > 0xDCFF)))
+        bool half = code >= 0xD800 && code <= 0xDFFF;
+        int more = code < 0x80 || half ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+        if (code <= 0 || (half && (code < 0xDC80 || code > 0xDCFF)) || size + (size_t)more + 2 > room)
             return false;
-        if (code < 0x80) {
-            into[size++] = (char)code;
-        } else if (code >= 0xD800 && code <= 0xDFFF) {
-            into[size++] = (char)code; /* a byte of a file's name that is no UTF-8, see text_quote */
-        } else {
-            int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-            into[size++] = (char)(first[more] | (code >> (6 * more)));
-            while (more-- > 0)
-                into[size++] = (char)(0x80 | ((code >> (6 * more)) & 0x3F));
-        }
+        if (half) /* a byte of a file's name that is no UTF-8, see text_quote */
+            code &= 0xFF;
+        into[size++] = (char)(more == 0 ? code : first[more] | code >> (6 * more));
+        while (more-- > 0)
+            into[size++] = (char)(0x80 | ((code >> (6 * more)) & 0x3F));
     }
     into[size] = '\0';
     return true;

@@ -318,6 +318,12 @@ static bool check(const object *o, uint64_t id, const char *path) {
 
 object *load_library(const char *path) {
     uint64_t id = 0;
+    size_t length = strlen(path);
+    if (length > 4 && strcmp(path + length - 4, ".tar") == 0) {
+        fail("LoadError", "cannot load %s: it holds objects, and the server in C links none; export a "
+             "shared library: model.so", path);
+        return NULL;
+    }
     char *description = read_description(path, &id);
     if (description == NULL)
         return NULL;

@@ -300,15 +300,17 @@ static bool answer(session *s, const char *message, size_t size, uint64_t *left)
     const char *what = json_get(message, "do");
     if (json_is(what, "upload"))
         return upload(s, message, left);
-    if (json_is(what, "download"))
-        return download(s, message);
+    bool idle = json_is(what, "forget") && s->process == 0;
+    bool here = idle || json_is(what, "download") || json_is(what, "remove") || json_is(what, "list");
+    if (!here)
+        return ask(s, message, size, left);
+    bool rest = channel_skip(s->client, *left); /* none of these has data */
+    *left = 0;
+    if (!rest || json_is(what, "download"))
+        return rest && download(s, message);
     if (json_is(what, "remove"))
         return delete(s, message);
-    if (json_is(what, "list"))
-        return list(s);
-    if (json_is(what, "forget") && s->process == 0)
-        return channel_say(s->client, "{\"value\": null}");
-    return ask(s, message, size, left);
+    return idle ? channel_say(s->client, "{\"value\": null}") : list(s);
 }
 
 /* Answers one message; false: it was the last one. */

@@ -13,7 +13,7 @@ from smelt.cli.results import memory_bytes
 from smelt.codegen.llvm import is_native
 from smelt.levels import Levels, is_list, level_targets
 from smelt.runtime.files import LIBRARY, check_target, is_special
-from smelt.runtime.linking import export_runner
+from smelt.runtime.linking import export_runner, export_server
 from smelt.runtime.web import check_folder
 from smelt.target.processor import architecture
 
@@ -51,6 +51,15 @@ Runner = Annotated[
         "without Python.",
     ),
 ]
+Server = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        show_default=False,
+        help="Write the program smelt-server, too, which runs libraries on the target's machine for "
+        "programs elsewhere, without Python.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,7 @@ class Written:
     header: Header = False
     cc: Compiler = None
     runner: Runner = None
+    server: Server = None
 
     def check(self, target: smelt.Target) -> None:
         """Refuse what cannot be written, or would not be."""
@@ -74,16 +84,21 @@ class Written:
                 raise UsageError(
                     f"--cc links a library, and {self.output} is none; legal: .so, .tar"
                 )
-        elif self.header or (self.cc and self.runner is None):
+        elif self.header or (self.cc and self.runner is None and self.server is None):
             asked = "--header writes a header beside" if self.header else "--cc links"
             raise UsageError(f"{asked} the library: give -o FILE.so too")
 
-    def write_runner(self, target: smelt.Target) -> None:
-        """Write smelt-run, if it is asked for."""
+    def write_programs(self, target: smelt.Target) -> None:
+        """Write smelt-run and smelt-server, if they are asked for."""
+        triple = "" if is_native(target) else target.mtriple
         if self.runner is not None:
-            export_runner(self.runner, "" if is_native(target) else target.mtriple, self.cc)
+            export_runner(self.runner, triple, self.cc)
             run = Path(self.runner).name
             notice(f"wrote smelt-run to {self.runner}: ./{run} MODEL.so runs a library")
+        if self.server is not None:
+            export_server(self.server, triple, self.cc)
+            run = Path(self.server).name
+            notice(f"wrote smelt-server to {self.server}: ./{run} --help lists its options")
 
 
 def is_package(output: str, target: smelt.Target) -> bool:
@@ -103,7 +118,7 @@ def compile_model(
         raise UsageError(
             f"--target {build.target}: a library for several processors: give -o, {LIBRARY[1]}"
         )
-    written.write_runner(target)
+    written.write_programs(target)
     if output is not None and (listed or output.endswith(".o") or not is_native(target)):
         _write_artifact(model, build, written, output, json)
         return

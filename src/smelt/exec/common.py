@@ -3,6 +3,7 @@
 import argparse
 import os
 import secrets
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -50,10 +51,11 @@ def security(asked: argparse.Namespace) -> Security:
 
 
 def serve(name: str, what: str, host: str, make: Callable[[], Server | Tracker]) -> None:
-    """Serve until Ctrl-C.
+    """Serve until Ctrl-C, or SIGTERM.
 
     name, what  of the program, and of what it makes, for messages
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         made = make()
     except RPCError as e:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import io
 import os
+import secrets
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -185,7 +187,7 @@ class RPCSession:
 
     def __del__(self) -> None:
         if hasattr(self, "_link"):  # it was made
-            self._link.close()
+            self.close()
 
 
 class RemoteObject(RemoteLibrary):
@@ -213,7 +215,10 @@ class RemoteObject(RemoteLibrary):
     def _called(self, name: str, *args: Any, **named: Any) -> Any:
         if name not in self._methods:
             known = ", ".join(sorted(self._methods - _NAMES)) or "none"
-            raise RPCError(f"a {self._kind} on another machine has no {name}; methods: {known}")
+            server = self._session.about.get("server")
+            raise RPCError(
+                f"a {self._kind} of a server in {server} has no {name}; methods: {known}"
+            )
         writes = self._kind in ("TensorFunction", "Module") and name == "__call__"
         return self._session.call(self._number, name, args, named, writes)
 
@@ -296,11 +301,43 @@ class LocalSession(RPCSession):
 class PopenSession(LocalSession):
     """The same: libraries run in a process that this program has started."""
 
-    def __init__(self, binary: str | None = None) -> None:
-        """binary: refused, as there are no servers in one file yet."""
-        if binary is not None:
-            raise RPCError(f"PopenSession({binary!r}): there are no servers in one file yet")
-        super().__init__()
+    def __init__(self, binary: str | os.PathLike[str] | None = None) -> None:
+        """binary: the program smelt-server, which serves this session alone.
+
+        Raises RPCError where it cannot be started.
+        """
+        self._server: subprocess.Popen[str] | None = None
+        if binary is None:
+            super().__init__()
+            return
+        token = secrets.token_hex(16)
+        try:
+            self._server = subprocess.Popen(
+                [binary, "--port=0", "--silent"], stdout=subprocess.PIPE, text=True,
+                env={**os.environ, "SMELT_RPC_TOKEN": token},
+            )  # fmt: skip
+        except OSError as e:
+            raise RPCError(f"PopenSession: {binary}: {e.strerror}") from None
+        assert self._server.stdout is not None
+        port = self._server.stdout.readline().strip().rpartition(":")[2]
+        try:
+            if not port.isdigit():
+                raise RPCError(f"PopenSession: {binary} does not say where it is")
+            RPCSession.__init__(self, call("127.0.0.1", int(port), "server", Security(token)))
+        except RPCError:
+            self._end_server()
+            raise
+
+    def close(self) -> None:
+        """End the session, and the server that was started for it."""
+        super().close()
+        self._end_server()
+
+    def _end_server(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.terminate()
+            server.communicate()
 
 
 class TrackerSession:

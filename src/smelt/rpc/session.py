@@ -150,7 +150,10 @@ class ServedSession:
     def _answer(self, message: Message, data: bytearray) -> tuple[Message, bytearray]:
         match message.get("do"):
             case "upload":
-                with open(self._path(message), "ab" if message.get("more") else "wb") as file:
+                path = self._path(message)
+                if not message.get("more"):  # who has mapped the old file keeps that
+                    path.unlink(missing_ok=True)
+                with open(path, "ab") as file:
                     file.write(data)
                 return {"value": None}, bytearray()
             case "download":

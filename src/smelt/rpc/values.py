@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from smelt.runtime import Device, NDArray, Results, array
+from smelt.runtime.container import ADT
 from smelt.runtime.device import device
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.kernel_times import ControlTimes, KernelTime, ProfiledRun
@@ -60,6 +61,8 @@ class Encoder:
                 return [self.encode(v) for v in value]
             case tuple():
                 return {"$": "tuple", "items": [self.encode(v) for v in value]}
+            case ADT() if not value.name:  # a tuple of the virtual machine
+                return self.encode(value.fields)
             case Mapping() if all(isinstance(k, str) for k in value):
                 return {"$": "dict", "items": {k: self.encode(v) for k, v in value.items()}}
             case Device():

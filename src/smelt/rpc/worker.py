@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
+import shutil
 import signal
 import socket
 import sys
@@ -178,6 +179,9 @@ def serve(link: Link, folder: Path) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server
+    parent = os.getppid()
     with socket.socket(fileno=int(sys.argv[1])) as end:
         os.set_inheritable(end.fileno(), False)
         serve(Link(end, "the server"), Path(sys.argv[2]))
+    if os.getppid() != parent:  # the server was killed: nobody else removes its folder
+        shutil.rmtree(sys.argv[2], ignore_errors=True)

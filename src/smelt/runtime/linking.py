@@ -433,21 +433,33 @@ def export_runner(
 
     Raises ExportError.
     """
-    _export_program(path, "smelt-run", ("smelt_run.c", "library.c"), triple, cc)
+    _export_program(path, ["smelt_run.c"], triple, cc)
+
+
+def export_server(
+    path: str | os.PathLike[str], triple: str = "", cc: str | Sequence[str] | None = None
+) -> None:
+    """Writes the program `smelt-server`, a server of smelt.rpc for a machine without Python.
+
+    The arguments are those of `export_runner`. Raises ExportError.
+    """
+    _export_program(path, ["server/*.c"], triple, cc)
 
 
 def _export_program(
-    path: str | os.PathLike[str], name: str, sources: Sequence[str], triple: str,
+    path: str | os.PathLike[str], sources: Sequence[str], triple: str,
     cc: str | Sequence[str] | None,
 ) -> None:  # fmt: skip
+    """Writes a static program with the runtime inside; sources: patterns below native/tools."""
     command = find_static_compiler(cc, triple)
     folder = source_folder()
-    files = [*sorted(folder.glob("*.c")), *[folder / "tools" / s for s in sources]]
+    wanted = ["*.c", "tools/library.c", *[f"tools/{s}" for s in sources]]
+    files = [str(f) for pattern in wanted for f in sorted(folder.glob(pattern))]
     flags = ["-std=c11", "-Os", "-s", "-static", "-DSMELT_ALONE", f"-I{folder}",
              "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="smelt-") as made:
-        program = Path(made, name)
-        run_compiler(command, [*flags, *map(str, files), "-o", str(program), "-lm", "-lpthread"])
+        program = Path(made, "program")
+        run_compiler(command, [*flags, *files, "-o", str(program), "-lm", "-lpthread"])
         data = program.read_bytes()
     write_file(path, lambda file: file.write(data), 0o777)
 
