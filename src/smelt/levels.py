@@ -41,6 +41,11 @@ class Levels:
 
     artifacts: tuple[Artifact, ...]
 
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The description of its best form."""
+        return self.artifacts[0].metadata
+
     def export_library(
         self,
         path: str | os.PathLike[str],

@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +72,14 @@ def test_priorities_then_the_order_of_asking(tracker: Tracker, serve: Serve) -> 
         with asking(tracker).request("board", priority=priority):
             came.append(number)
 
+    def waits(count: int) -> bool:
+        return bool(asking(tracker).summary()["queue_info"]["board"]["pending"] == count)
+
     threads = []
     for number, priority in enumerate((1, 1, 5)):
         threads.append(threading.Thread(target=ask, args=(priority, number)))
         threads[-1].start()
-        until(lambda n=number: asking(tracker).summary()["queue_info"]["board"]["pending"] == n + 1)
+        until(partial(waits, number + 1))
     held.close()
     for t in threads:
         t.join(30)
@@ -115,9 +118,11 @@ def test_servers_find_a_tracker_that_starts_again(serve: Serve) -> None:
     serve("board", first.port)
     asking(first).request("board").close()
     first.terminate()
-    with Tracker(port=first.port, security=SECRET) as second:
-        with asking(second).request("board") as session:
-            assert session.upload(b"a", target="a") == "a"
+    with (
+        Tracker(port=first.port, security=SECRET) as second,
+        asking(second).request("board") as session,
+    ):
+        assert session.upload(b"a", target="a") == "a"
 
 
 def test_a_lost_server_is_tried_again(tracker: Tracker, serve: Serve) -> None:

@@ -47,6 +47,31 @@ static bool read_footer(int file, const char *path, footer *f) {
     return refused(path, "it is not a library written by smelt's export_library");
 }
 
+/* Whether this CPU can run code with such a description. */
+static bool fits(const char *description) {
+    const char *features = json_get(description, "features"), *none;
+    char name[64];
+    for (const char *m = NULL; features != NULL && (m = json_member(features, m, &none)) != NULL;)
+        if (!json_text(m, name, sizeof name) || !smelt_cpu_has(name))
+            return false;
+    return true;
+}
+
+/* Leaves of a description for several CPUs that of the code which smelt_model_fitting picks. */
+static void choose_level(char *text) {
+    const char *levels = json_get(text, "levels"), *chosen = NULL, *none;
+    for (const char *m = NULL; levels != NULL && (m = json_member(levels, m, &none)) != NULL;) {
+        chosen = m;
+        if (fits(m))
+            break;
+    }
+    if (chosen != NULL) {
+        size_t size = (size_t)(json_end(chosen) - chosen);
+        memmove(text, chosen, size);
+        text[size] = '\0';
+    }
+}
+
 char *read_description(const char *path, uint64_t *id) {
     footer f;
     char *text = NULL;
@@ -64,6 +89,8 @@ char *read_description(const char *path, uint64_t *id) {
             free(text);
             text = NULL;
             refused(path, "its metadata is damaged");
+        } else {
+            choose_level(text);
         }
         *id = f.id;
     }

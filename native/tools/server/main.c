@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -56,6 +57,39 @@ void say(const options *o, const char *format, ...) {
         return;
 }
 
+/* The processor's name as Linux has it, as a JSON string. */
+static void add_processor(text *t) {
+    static const char *const keys[] = {"model name", "Model", "uarch", "Hardware"};
+    char found[4][128] = {"", "", "", ""}, line[256];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        for (int k = 0; k < 4; k++) {
+            size_t size = strlen(keys[k]);
+            const char *colon = strchr(line, ':');
+            if (*found[k] == '\0' && colon != NULL && strncmp(line, keys[k], size) == 0 &&
+                (line[size] == '\t' || line[size] == ' ' || line[size] == ':'))
+                snprintf(found[k], sizeof *found, "%.*s", (int)strcspn(colon + 1 + strspn(colon + 1, " "), "\n"),
+                         colon + 1 + strspn(colon + 1, " "));
+        }
+    if (file != NULL)
+        fclose(file);
+    int k = 0;
+    while (k < 3 && *found[k] == '\0')
+        k++;
+    text_quote(t, found[k]);
+}
+
+/* Thousandths of a degree Celsius; false: the system does not tell. */
+static bool read_temperature(int64_t *warmth) {
+    long long found;
+    FILE *file = fopen("/sys/class/thermal/thermal_zone0/temp", "r");
+    bool told = file != NULL && fscanf(file, "%lld", &found) == 1;
+    if (file != NULL)
+        fclose(file);
+    *warmth = told ? found : 0;
+    return told;
+}
+
 void describe(text *t) {
     struct utsname system;
     if (uname(&system) < 0)
@@ -64,7 +98,21 @@ void describe(text *t) {
     text_quote(t, system.nodename);
     text_add(t, ", \"machine\": ");
     text_quote(t, system.machine);
-    text_add(t, ", \"cores\": %d}", (int)smelt_cpu_count());
+    text_add(t, ", \"version\": \"%s\", \"cores\": %d, \"cpu\": ", SMELT_VERSION, (int)smelt_cpu_count());
+    add_processor(t);
+    text_add(t, ", \"features\": [");
+    const char *between = "", *name;
+    for (int64_t i = 0; (name = smelt_cpu_feature(i)) != NULL; i++)
+        if (smelt_cpu_has(name)) {
+            text_add(t, "%s\"%s\"", between, name);
+            between = ", ";
+        }
+    int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), warmth;
+    text_add(t, "], \"memory\": %" PRId64 ", \"temperature\": ", memory);
+    if (read_temperature(&warmth))
+        text_add(t, "%.1f}", (double)warmth / 1000);
+    else
+        text_add(t, "null}");
 }
 
 /* ---- options ----------------------------------------------------------------------------------- */

@@ -56,8 +56,8 @@ Server = Annotated[
     typer.Option(
         metavar="FILE",
         show_default=False,
-        help="Write the program smelt-server, too, which runs libraries on the target's machine for "
-        "programs elsewhere, without Python.",
+        help="Write the program smelt-server, too, which runs libraries on the target's machine "
+        "for programs elsewhere, without Python.",
     ),
 ]
 

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, Self, TypeVar
 
 from smelt.runtime import Device, cpu
 from smelt.runtime.device import device
@@ -179,7 +179,7 @@ class RPCSession:
         """End the session; its files and libraries are gone then."""
         self._link.close()
 
-    def __enter__(self) -> RPCSession:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -25,6 +25,7 @@ from smelt.runtime.errors import ExportError
 from smelt.runtime.files import check_target, is_special, write_file
 from smelt.runtime.metadata import c_tensors, update_numbers
 from smelt.runtime.native import source_folder
+from smelt.version import __version__
 
 FOOTER = abi.FOOTER.packed()
 MAGIC = b"SMELTLIB"
@@ -456,6 +457,7 @@ def _export_program(
     wanted = ["*.c", "tools/library.c", *[f"tools/{s}" for s in sources]]
     files = [str(f) for pattern in wanted for f in sorted(folder.glob(pattern))]
     flags = ["-std=c11", "-Os", "-s", "-static", "-DSMELT_ALONE", f"-I{folder}",
+             f'-DSMELT_VERSION="{__version__}"',
              "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="smelt-") as made:
         program = Path(made, "program")
