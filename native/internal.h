@@ -37,6 +37,15 @@ SMELT_HIDDEN extern const smelt_services smelt_all_services;
 SMELT_HIDDEN void smelt_sleep_while(_Atomic uint32_t *word, uint32_t value);
 SMELT_HIDDEN void smelt_wake(_Atomic uint32_t *word);
 
+#ifdef __wasm__
+/* What a worker of JavaScript does, number 0 the first: it does not return. */
+SMELT_HIDDEN void smelt_pool_work(smelt_pool *pool, int32_t number);
+/* Its task has trapped: the launch fails. The worker must not work again. */
+SMELT_HIDDEN void smelt_pool_abandon(smelt_pool *pool, int32_t number);
+/* Callers spin until their launch has ended: the thread of a page may not sleep. */
+SMELT_HIDDEN void smelt_pool_stay_awake(void);
+#endif
+
 /* The CPU that runs this thread; -1 where the system does not say. */
 SMELT_HIDDEN int smelt_current_cpu(void);
 

@@ -27,19 +27,18 @@
 #define _GNU_SOURCE
 #include "internal.h"
 
-#include <limits.h>
+#include <string.h>
+
+#ifndef __wasm__
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#endif
 
 #define LINE 64
 #define SLOTS 8 /* launches at once; any more run on their callers alone */
 #define SPINS_PER_LOOK 64 /* pauses between two looks at the clock */
 #define WORKER_NS 150000 /* covers gaps of 100 us between launches, not idle time */
-#define CALLER_NS 200000 /* then asleep: who holds the last index may need this CPU */
 #define SHORT_STAY_NS 1000000 /* between two moves of a worker off the caller's CPU */
 #define LONG_STAY_NS 10000000000 /* after which the next stay is a short one again */
 
@@ -55,8 +54,11 @@ enum { IDLE, ASLEEP, WORKING };
 typedef struct worker {
     _Alignas(LINE) _Atomic uint32_t doing;
     int64_t moved_at, stay; /* for how long it stays where it moved to, nanoseconds */
+#ifndef __wasm__
     pthread_t thread;
+#endif
     smelt_pool *pool;
+    struct launch *on; /* the last one that it joined */
 } worker;
 
 typedef struct seat {
@@ -88,11 +90,8 @@ struct smelt_pool {
     smelt_pool *next_pool;
 };
 
-/* Every pool of this library, for the child of a fork. The lock is also held while workers start, so
- * that no fork sees half of them. */
-static smelt_pool *all_pools;
-static pthread_mutex_t all_pools_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+/* For how long a caller waits awake: who holds the last index may need this CPU. */
+static int64_t caller_ns = 200000;
 
 static inline uint32_t state_helpers(uint64_t s) { return (uint32_t)(s >> 32); }
 
@@ -252,6 +251,7 @@ static void *worker_main(void *argument) {
         launch *l = join_launch(pool, (int)(self - pool->workers) + 1, &own);
         if (l != NULL) {
             atomic_store_explicit(&self->doing, WORKING, memory_order_relaxed);
+            self->on = l;
             /* Waking many one by one is slow, and two callers may have counted on one worker: who
              * joins wakes two more where there is room. */
             if (atomic_load_explicit(&pool->sleepers, memory_order_relaxed) > 0 &&
@@ -270,6 +270,42 @@ static void *worker_main(void *argument) {
     }
     return NULL;
 }
+
+/* ---- threads ----------------------------------------------------------------------------------- */
+
+#ifdef __wasm__
+
+/* JavaScript has started them before the first launch, and ends them. */
+static void start_workers(smelt_pool *pool) { pool->started = pool->threads - 1; }
+
+static void enlist(smelt_pool *pool) { (void)pool; }
+
+static void end_workers(smelt_pool *pool) { (void)pool; }
+
+void smelt_pool_work(smelt_pool *pool, int32_t number) {
+    worker *self = &pool->workers[number];
+    self->pool = pool;
+    worker_main(self);
+}
+
+void smelt_pool_abandon(smelt_pool *pool, int32_t number) {
+    launch *l = pool->workers[number].on;
+    int32_t none = 0;
+    if (l == NULL)
+        return;
+    atomic_compare_exchange_strong(&l->status, &none, SMELT_FAILED);
+    leave_launch(l);
+}
+
+void smelt_pool_stay_awake(void) { caller_ns = INT64_MAX; }
+
+#else
+
+/* Every pool of this library, for the child of a fork. The lock is also held while workers start, so
+ * that no fork sees half of them. */
+static smelt_pool *all_pools;
+static pthread_mutex_t all_pools_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void start_workers(smelt_pool *pool) {
     sigset_t all, before;
@@ -292,6 +328,53 @@ static void start_workers(smelt_pool *pool) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+static void before_fork(void) { pthread_mutex_lock(&all_pools_lock); }
+
+static void after_fork_in_parent(void) { pthread_mutex_unlock(&all_pools_lock); }
+
+/* The child has none of the workers and possibly launches that nobody will end. */
+static void after_fork_in_child(void) {
+    for (smelt_pool *pool = all_pools; pool != NULL; pool = pool->next_pool) {
+        for (launch *l = pool->slots; l < pool->slots + SLOTS; l++) {
+            atomic_store(&l->state, 0);
+            atomic_store(&l->waiting, 0);
+            atomic_store(&l->taken, 0);
+        }
+        atomic_store(&pool->sleepers, 0);
+        pool->started = 0;
+    }
+    pthread_mutex_unlock(&all_pools_lock);
+}
+
+static void watch_forks(void) {
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+static void enlist(smelt_pool *pool) {
+    pthread_once(&fork_once, watch_forks);
+    pthread_mutex_lock(&all_pools_lock);
+    pool->next_pool = all_pools;
+    all_pools = pool;
+    pthread_mutex_unlock(&all_pools_lock);
+}
+
+static void end_workers(smelt_pool *pool) {
+    pthread_mutex_lock(&all_pools_lock);
+    smelt_pool **link = &all_pools;
+    while (*link != NULL && *link != pool)
+        link = &(*link)->next_pool;
+    if (*link != NULL)
+        *link = pool->next_pool;
+    pthread_mutex_unlock(&all_pools_lock);
+    atomic_store(&pool->stop, 1);
+    for (int i = 0; i < pool->started; i++) {
+        wake(&pool->workers[i]);
+        pthread_join(pool->workers[i].thread, NULL);
+    }
+}
+
+#endif
+
 /* ---- launching --------------------------------------------------------------------------------- */
 
 /* Lets nobody join any more, and waits for those who have. */
@@ -299,7 +382,7 @@ static void end_segment(launch *l) {
     patience p = {0};
     atomic_fetch_and(&l->state, ONE_HELPER - 1);
     while (atomic_load_explicit(&l->state, memory_order_acquire) > 0) {
-        if (spin(&p) < CALLER_NS)
+        if (spin(&p) < caller_ns)
             continue;
         atomic_store(&l->waiting, 1);
         if (atomic_load(&l->state) > 0)
@@ -379,29 +462,7 @@ int32_t smelt_pool_view_for(void *view, smelt_task task, void *closure, int64_t 
     return run(v->pool, task, closure, count, v->max_threads);
 }
 
-/* ---- making and forking ------------------------------------------------------------------------ */
-
-static void before_fork(void) { pthread_mutex_lock(&all_pools_lock); }
-
-static void after_fork_in_parent(void) { pthread_mutex_unlock(&all_pools_lock); }
-
-/* The child has none of the workers and possibly launches that nobody will end. */
-static void after_fork_in_child(void) {
-    for (smelt_pool *pool = all_pools; pool != NULL; pool = pool->next_pool) {
-        for (launch *l = pool->slots; l < pool->slots + SLOTS; l++) {
-            atomic_store(&l->state, 0);
-            atomic_store(&l->waiting, 0);
-            atomic_store(&l->taken, 0);
-        }
-        atomic_store(&pool->sleepers, 0);
-        pool->started = 0;
-    }
-    pthread_mutex_unlock(&all_pools_lock);
-}
-
-static void watch_forks(void) {
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
+/* ---- making ------------------------------------------------------------------------------------ */
 
 smelt_pool *smelt_pool_create(int32_t threads) {
     if (threads < 1 || threads > MAX_LIMIT) {
@@ -422,29 +483,14 @@ smelt_pool *smelt_pool_create(int32_t threads) {
     pool->workers = workers;
     pool->threads = threads;
     pool->caller_cpu = -1;
-    pthread_once(&fork_once, watch_forks);
-    pthread_mutex_lock(&all_pools_lock);
-    pool->next_pool = all_pools;
-    all_pools = pool;
-    pthread_mutex_unlock(&all_pools_lock);
+    enlist(pool);
     return pool;
 }
 
 void smelt_pool_destroy(smelt_pool *pool) {
     if (pool == NULL)
         return;
-    pthread_mutex_lock(&all_pools_lock);
-    smelt_pool **link = &all_pools;
-    while (*link != NULL && *link != pool)
-        link = &(*link)->next_pool;
-    if (*link != NULL)
-        *link = pool->next_pool;
-    pthread_mutex_unlock(&all_pools_lock);
-    atomic_store(&pool->stop, 1);
-    for (int i = 0; i < pool->started; i++) {
-        wake(&pool->workers[i]);
-        pthread_join(pool->workers[i].thread, NULL);
-    }
+    end_workers(pool);
     smelt_free(pool->workers);
     smelt_free(pool);
 }

@@ -35,6 +35,15 @@ void smelt_wake(_Atomic uint32_t *word) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
+#elif defined(__wasm_atomics__)
+
+void smelt_sleep_while(_Atomic uint32_t *word, uint32_t value) {
+    while (atomic_load(word) == value)
+        __builtin_wasm_memory_atomic_wait32((int32_t *)word, (int32_t)value, -1);
+}
+
+void smelt_wake(_Atomic uint32_t *word) { __builtin_wasm_memory_atomic_notify((int32_t *)word, 1); }
+
 #else
 
 /* One condition for all words: wake-ups are rare, since workers spin first. */
