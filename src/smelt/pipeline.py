@@ -302,14 +302,15 @@ def compile_artifact(
     """A trained model as machine code, constants and a description; nothing of it is loaded.
 
     The target may be another machine than this one: `artifact.export_library("model.so")`. The
-    arguments are those of `compile`; without options, another machine has as many processors as the
-    target's -num-cores says, or 4. Raises what `compile` does.
+    arguments are those of `compile`; where no threads are given, another machine has as many
+    processors as the target's -num-cores says, or 4. Raises what `compile` does.
     """
     plain, sizes = plain_shapes(shapes)
     resolved = resolve(as_target(target))
-    if options is None and not is_native(resolved):
-        options = replace(Options(), threads=int(resolved.attrs.get("num-cores", 4)))
     context = checked_context("smelt.compile_artifact", options, values=keywords)
+    if context.options.threads is None and not is_native(resolved):
+        cores = int(resolved.attrs.get("num-cores", 4))
+        context = PassContext.with_options(replace(context.options, threads=cores))
     mod, names = source.import_named(model, plain)
     mod = updates.declare_states(mod, state)
     if _decides(mod, sizes):
