@@ -1,19 +1,19 @@
 // Times a package of smelt and an ONNX model in onnxruntime-web, in turns:
-// node web_speed.mjs PACKAGE MODEL.onnx FEEDS.json; prints medians in ms as JSON.
+// node web_speed.mjs PACKAGE MODEL.onnx FEEDS.json THREADS; prints medians in ms as JSON.
 
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import * as ort from "onnxruntime-web";
 
-const [folder, file, given] = process.argv.slice(2);
+const [folder, file, given, threads] = process.argv.slice(2);
 const ROUNDS = 15;
 
-ort.env.wasm.numThreads = 1;
+ort.env.wasm.numThreads = Number(threads);
 const session = await ort.InferenceSession.create(readFileSync(file), {
   executionProviders: ["wasm"],
 });
 const { load } = await import(pathToFileURL(`${folder}/index.mjs`));
-const model = await load();
+const model = await load({ threads: Number(threads) });
 const kinds = { float32: Float32Array, int64: BigInt64Array };
 const theirs = {};
 const ours = {};
@@ -44,6 +44,8 @@ for (let n = 0; n < ROUNDS + 3; n++) {
   }
 }
 const median = (list) => list.slice(3).sort((a, b) => a - b)[Math.floor(ROUNDS / 2)];
+if (model.threads !== Number(threads)) throw new Error(`${model.threads} threads`);
 console.log(
   JSON.stringify({ smelt: median(times.smelt), onnxruntime: median(times.onnxruntime), apart }),
 );
+process.exit(0); // onnxruntime-web's threads would go on
