@@ -29,9 +29,20 @@ export interface Model {
   readonly name: string;
   readonly inputs: readonly TensorInfo[];
   readonly outputs: readonly TensorInfo[];
+  /** How many threads a run uses. */
+  readonly threads: number;
   /** Runs the model: values by name; a typed array alone where the sizes of an input are fixed. */
   run(feeds: Record<string, Data | Tensor>): Record<string, Tensor>;
+  /** Ends its threads, and gives up its memory. */
+  close(): void;
 }
 
-/** Loads the model; by default from the files beside this one. */
-export function load(options?: { wasm?: Source; weights?: Source }): Promise<Model>;
+/**
+ * Loads the model; by default from the files beside this one. threads: at most those that it was
+ * compiled for; by default as many as there are.
+ */
+export function load(options?: {
+  wasm?: Source;
+  weights?: Source;
+  threads?: number;
+}): Promise<Model>;

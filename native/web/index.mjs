@@ -5,7 +5,8 @@
 //     const results = model.run({ x: new Float32Array(...) });
 //     results.y.data, results.y.dims
 
-import { description } from "./model.mjs";
+import { description, parallel } from "./model.mjs";
+import { system } from "./system.mjs";
 
 const ARRAYS = {
   bool: Uint8Array,
@@ -25,42 +26,48 @@ const ARRAYS = {
 const TENSOR = 24; // bytes of a smelt_tensor: data, rank, shape, dtype; see host.c
 const EXTENT = 8;
 
-/** Loads the model: `wasm` and `weights` are URLs, Responses or bytes; by default the files beside. */
-export async function load({ wasm, weights } = {}) {
+/**
+ * Loads the model. wasm, weights: URLs, Responses or bytes; by default the files beside. threads: how
+ * many a run uses, at most those that the code was compiled for; by default as many as there are.
+ */
+export async function load({ wasm, weights, threads } = {}) {
+  const { name } = description;
+  if (threads !== undefined && !(Number.isInteger(threads) && threads > 0)) {
+    throw new Error(`${name}: threads is ${threads}; legal: 1 or more`);
+  }
   const code = await bytes(wasm ?? new URL("./model.wasm", import.meta.url));
   const constants = description.weights
     ? await bytes(weights ?? new URL("./model.bin", import.meta.url))
     : new Uint8Array(0);
   if (constants.byteLength !== description.weights) {
     throw new Error(
-      `${description.name}: ${constants.byteLength} bytes of constants; ${description.weights} are needed`,
+      `${name}: ${constants.byteLength} bytes of constants; ${description.weights} are needed`,
     );
   }
-  const loaded = { exports: undefined };
-  const { instance } = await WebAssembly.instantiate(code, { wasi_snapshot_preview1: system(loaded) });
-  loaded.exports = instance.exports;
-  instance.exports._initialize?.();
-  return new Model(instance.exports, constants);
-}
-
-/** The functions of the system: it has a clock, and no files. */
-function system(loaded) {
-  const clock_time_get = (clock, precision, at) => {
-    const time = BigInt(Math.round(performance.now() * 1e6));
-    new DataView(loaded.exports.memory.buffer).setBigUint64(at, time, true);
-    return 0;
-  };
-  const ENOSYS = 52;
-  return new Proxy({ clock_time_get }, { get: (known, name) => known[name] ?? (() => ENOSYS) });
+  const count = parallel ? Math.min(threads ?? (await parallel.available()), description.threads) : 1;
+  const memory = parallel?.sharedMemory(description, count);
+  const loaded = { memory };
+  const { module, instance } = await WebAssembly.instantiate(code, {
+    env: { memory },
+    wasi_snapshot_preview1: system(loaded),
+  });
+  const { exports } = instance;
+  loaded.memory = exports.memory;
+  exports._initialize?.();
+  const workers = count > 1 ? await parallel.start(description, module, exports, count) : [];
+  return new Model(exports, constants, workers);
 }
 
 class Model {
   #wasm;
   #model;
   #weights = 0;
+  #workers;
 
-  constructor(wasm, constants) {
+  constructor(wasm, constants, workers) {
     this.#wasm = wasm;
+    this.#workers = workers;
+    this.threads = workers.length + 1;
     this.name = description.name;
     this.inputs = description.inputs;
     this.outputs = description.outputs;
@@ -77,6 +84,7 @@ class Model {
    * are not fixed. Gives { data, dims } for each output by name.
    */
   run(feeds) {
+    if (!this.#wasm) throw new Error(`${this.name}: it is closed`);
     const held = [];
     const hold = (count) => held[held.push(this.#allocate(count)) - 1];
     try {
@@ -99,6 +107,13 @@ class Model {
     } finally {
       for (const at of held) this.#wasm.free(at);
     }
+  }
+
+  /** Ends its threads, and gives up its memory. */
+  close() {
+    for (const worker of this.#workers) worker.terminate();
+    this.#workers = [];
+    this.#wasm = undefined;
   }
 
   #results(inputs, hold) {
@@ -150,13 +165,13 @@ class Model {
   }
 
   #allocate(count) {
-    const at = this.#wasm.allocate(count);
+    const at = this.#wasm.allocate(count) >>> 0;
     if (!at) throw new Error(`${this.name}: no memory for ${count} bytes`);
     return at;
   }
 
   #failure() {
-    const text = new Uint8Array(this.#wasm.memory.buffer, this.#wasm.error());
+    const text = new Uint8Array(this.#wasm.memory.buffer, this.#wasm.error() >>> 0);
     return new Error(new TextDecoder().decode(text.slice(0, text.indexOf(0))));
   }
 }

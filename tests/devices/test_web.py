@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import importlib.util
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -23,61 +19,35 @@ from tests.models import conv_nets
 from tests.models.net import Array
 
 from .test_cross import CASES, OPTIONS, network, numbers
+from .webbed import HERE, arrays, need_node, node, run
 
-HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SMALL = 150_000
 """Bytes of code and JavaScript beside the constants."""
 
 
-@pytest.fixture
-def node() -> str:
-    """The command of node."""
-    found = shutil.which("node")
-    if found is None or importlib.util.find_spec("ziglang") is None:
-        missing = "node" if found is None else "the package ziglang"
-        pytest.skip(f"{missing} is missing: make setup-edge")
-    return found
-
-
-def run(node: str, package: Path, feeds: dict[str, Array], fixed: bool = False) -> dict[str, Any]:
-    """What node prints of a package's results."""
-    given = {k: {"dtype": str(a.dtype), "data": base64.b64encode(a.tobytes()).decode(),
-                 "dims": None if fixed else a.shape} for k, a in feeds.items()}  # fmt: skip
-    (package.parent / "feeds.json").write_text(json.dumps(given))
-    done = subprocess.run(
-        [node, HERE / "web_run.mjs", package, package.parent / "feeds.json"],
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout))
-
-
-def arrays(said: dict[str, Any]) -> list[Array]:
-    return [np.frombuffer(base64.b64decode(f["data"]), f["dtype"]).reshape(f["dims"])
-            for f in said["found"]]  # fmt: skip
-
-
 @pytest.mark.parametrize("case", CASES)
-def test_a_package_gives_what_this_machine_does(node: str, case: str, tmp_path: Path) -> None:
+def test_a_package_gives_what_this_machine_does(case: str, tmp_path: Path) -> None:
+    need_node()
     make, shapes = CASES[case]
     model, given = make(), numbers(shapes)
     smelt.compile_artifact(model, "wasm", options=OPTIONS).export_package(tmp_path / "net")
-    found = arrays(run(node, tmp_path / "net", given, fixed=case == "network"))
+    found = arrays(run(tmp_path / "net", given, fixed=case == "network"))
     wanted = smelt.compile(model, options=OPTIONS)(**given)
     for a, b in zip(found, wanted if len(found) > 1 else [wanted], strict=True):
         np.testing.assert_allclose(a, b.numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_bytes_are_exact_and_the_package_is_small(node: str, tmp_path: Path) -> None:
+def test_bytes_are_exact_and_the_package_is_small(tmp_path: Path) -> None:
+    need_node()
     samples = np.random.default_rng(1).standard_normal((8, 1, 3, 24, 24)).astype("float32")
     made = smelt.quantize(network(), samples, activations="int8", options=OPTIONS).mod
     smelt.compile_artifact(made, "wasm", options=OPTIONS).export_package(tmp_path / "net")
-    (found,) = arrays(run(node, tmp_path / "net", {"x": samples[3]}))
+    (found,) = arrays(run(tmp_path / "net", {"x": samples[3]}))
     np.testing.assert_array_equal(found, smelt.compile(made, options=OPTIONS)(samples[3]).numpy())
     files = {f.name: f.stat().st_size for f in (tmp_path / "net").iterdir()}
     assert sorted(files) == ["index.d.mts", "index.mjs", "model.bin", "model.mjs", "model.wasm",
-                             "package.json"]  # fmt: skip
+                             "package.json", "system.mjs"]  # fmt: skip
     assert sum(files.values()) - files["model.bin"] < SMALL
 
 
@@ -94,18 +64,15 @@ def test_bytes_are_exact_and_the_package_is_small(node: str, tmp_path: Path) -> 
         ({}, False, "rows: input x, float32[n, 40], is missing"),
     ],
 )  # fmt: skip
-def test_wrong_inputs(
-    node: str, package: Path, feeds: dict[str, Array], fixed: bool, said: str
-) -> None:
-    assert run(node, package, feeds, fixed)["error"] == said
+def test_wrong_inputs(package: Path, feeds: dict[str, Array], fixed: bool, said: str) -> None:
+    assert run(package, feeds, fixed=fixed)["error"] == said
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model of any number of rows."""
+    need_node()
     folder = tmp_path_factory.mktemp("web") / "rows"
-    if importlib.util.find_spec("ziglang") is None:
-        pytest.skip("the package ziglang is missing: make setup-edge")
     smelt.compile_artifact(CASES["rows"][0](), "wasm", options=OPTIONS).export_package(folder)
     return folder
 
@@ -140,16 +107,14 @@ def test_a_model_of_what_javascript_has_no_arrays_for(tmp_path: Path) -> None:
         made.export_package(tmp_path / "net")
 
 
-def test_the_example_tells_digits(node: str, tmp_path: Path) -> None:
+def test_the_example_tells_digits(tmp_path: Path) -> None:
     """What the page does with a drawing, of the data's own images."""
+    need_node()
     example = ROOT / "examples" / "web"
     subprocess.run([sys.executable, example / "make.py", tmp_path / "digits"], check=True,
                    capture_output=True)  # fmt: skip
     images, digits = load_digits(return_X_y=True)
     drawings = (images[:200].reshape(-1, 8, 8) / 16).tolist()
     (tmp_path / "drawings.json").write_text(json.dumps(drawings))
-    done = subprocess.run(
-        [node, HERE / "digits_run.mjs", example, tmp_path / "digits", tmp_path / "drawings.json"],
-        capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
-    assert np.mean(np.array(json.loads(done.stdout)) == digits[:200]) > 0.9
+    said = node(HERE / "digits_run.mjs", example, tmp_path / "digits", tmp_path / "drawings.json")
+    assert np.mean(np.array(json.loads(said)) == digits[:200]) > 0.9

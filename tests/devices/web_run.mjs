@@ -1,11 +1,11 @@
-// Runs a package on inputs: node web_run.mjs PACKAGE FEEDS.json; prints the results as JSON.
+// Runs a package on inputs: node web_run.mjs PACKAGE FEEDS.json [THREADS]; prints the results as JSON.
 
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
-const [folder, file] = process.argv.slice(2);
+const [folder, file, threads] = process.argv.slice(2);
 const { load } = await import(pathToFileURL(`${folder}/index.mjs`));
-const model = await load();
+const model = await load({ threads: threads && Number(threads) });
 const feeds = JSON.parse(readFileSync(file, "utf8"));
 const kinds = { float32: Float32Array, int64: BigInt64Array, uint8: Uint8Array, int8: Int8Array };
 for (const [name, { dtype, data, dims }] of Object.entries(feeds)) {
@@ -21,7 +21,8 @@ try {
     dtype: data.constructor.name.replace("Array", "").replace("Big", "").toLowerCase(),
     dims,
   }));
-  console.log(JSON.stringify({ found, types: model.inputs.map((i) => i.dtype) }));
+  const types = model.inputs.map((i) => i.dtype);
+  console.log(JSON.stringify({ found, types, threads: model.threads }));
 } catch (error) {
   console.log(JSON.stringify({ error: error.message }));
 }

@@ -30,7 +30,7 @@ from smelt.runtime.linking import Linker, c_name, level_name
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.web import export_package
 from smelt.target import Target
-from smelt.target.processor import architecture
+from smelt.target.processor import architecture, features_of
 
 from .host import ENTRY, PLAN
 
@@ -139,6 +139,8 @@ class Artifact:
     ) -> None:
         """Write a model for WebAssembly as a package of JavaScript, which npm can publish.
 
+        A target with several cores, "wasm -num-cores=4", makes it a package with threads.
+
         folder  is made; index.mjs has `load`, package.json names the model
         cc      the C compiler; None: that of the package ziglang
 
@@ -150,7 +152,8 @@ class Artifact:
                 'of models for WebAssembly: smelt.compile_artifact(model, "wasm")'
             )
         self.check_portable(Path(folder))
-        export_package(self.linkable(), folder, cc)
+        threads = self.options.cores if "atomics" in features_of(self.target) else 1
+        export_package(self.linkable(), folder, cc, threads)
 
     @property
     def decides(self) -> bool:

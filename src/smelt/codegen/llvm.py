@@ -63,8 +63,12 @@ def resolve(target: Target) -> Target:
 
 def _with_system(target: Target) -> Target:
     """A target with what its system takes for granted: libraries of Linux on RISC-V are those of
-    RV64GC, and code that passes floats otherwise cannot be linked with them."""
+    RV64GC, and code that passes floats otherwise cannot be linked with them; threads of WebAssembly
+    share their memory, which all code of a module has to be compiled for."""
     given = target.attrs
+    if processor.architecture(target) == "wasm" and given.get("num-cores", 1) > 1:
+        needed = ("+atomics", "+bulk-memory")
+        return target.with_attrs(mattr=tuple(dict.fromkeys((*target.mattr, *needed))))
     if not target.mtriple.startswith("riscv64") or "linux" not in target.mtriple or "mabi" in given:
         return target
     named = [f.lstrip("+-") for f in target.mattr]

@@ -136,15 +136,18 @@ def find_static_compiler(cc: str | Sequence[str] | None, triple: str) -> list[st
     return find_compiler(cc, triple)
 
 
-def find_web_compiler(cc: str | Sequence[str] | None = None) -> list[str]:
+def find_web_compiler(cc: str | Sequence[str] | None = None, threads: bool = False) -> list[str]:
     """The command of a C compiler that makes WebAssembly, with a C library: as given, or ziglang's.
+
+    threads  whether the library is to be one of modules with threads
 
     Raises ExportError where it is not installed.
     """
     if cc is not None:
         return _command("cc", cc)
     if _has_zig():
-        return [sys.executable, "-m", "ziglang", "cc", "-target", "wasm32-wasi"]
+        features = ["-mcpu=generic+atomics+bulk_memory+mutable_globals"] if threads else []
+        return [sys.executable, "-m", "ziglang", "cc", "-target", "wasm32-wasi", *features]
     raise ExportError(
         "a C compiler for WebAssembly is needed, and none was found\n"
         "  install the Python package ziglang (pip install 'smelt[cross]'), or pass cc=... of a "

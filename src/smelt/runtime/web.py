@@ -3,6 +3,8 @@
 index.mjs, index.d.mts   `load`, and its types
 model.mjs                what the model takes and gives
 model.wasm, model.bin    code with smelt's runtime, and constants
+system.mjs               the functions of WASI that the code may call
+threads.mjs, worker.mjs  of a model with threads: how they are started, and what each of them does
 package.json             for npm
 """
 
@@ -25,37 +27,56 @@ from smelt.runtime.metadata import c_tensors
 from smelt.runtime.native import source_folder
 
 _RUNTIME = ("web/host.c", "bind.c", "error.c", "module.c", "program.c", "system.c", "cpuinfo.c")
-_FILES = ("index.mjs", "index.d.mts")
+_FILES = ("index.mjs", "index.d.mts", "system.mjs")
+_THREADS = ("threads.mjs", "worker.mjs")
 _DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
            "float16", "bfloat16", "float32", "float64")  # fmt: skip
 _STACK = 1 << 20
+_PAGES, _MOST_PAGES = 256, 65535
+"""Of 64 KiB, of memory that is shared: it is made before the code is there, and grows."""
+_SHARED = ("-matomics", "-mbulk-memory", "-mmutable-globals",
+           "-Wl,--shared-memory", "-Wl,--import-memory", "-Wl,--export-memory",
+           f"-Wl,--initial-memory={_PAGES << 16}", f"-Wl,--max-memory={_MOST_PAGES << 16}",
+           "-Wl,--export=__stack_pointer", "-Wl,--export=__wasm_init_tls",
+           "-Wl,--export=__tls_size")  # fmt: skip
+"""What the compiler is told of code with threads."""
 
 
 def export_package(
-    exe: Exportable, folder: str | os.PathLike[str], cc: str | Sequence[str] | None = None
+    exe: Exportable,
+    folder: str | os.PathLike[str],
+    cc: str | Sequence[str] | None = None,
+    threads: int = 1,
 ) -> None:
-    """Write the package of a model whose objects are WebAssembly. Raises ExportError."""
+    """Write the package of a model whose objects are WebAssembly. Raises ExportError.
+
+    threads  how many its code is divided among; more than one: the objects must have atomics
+    """
     place = Path(folder)
     check_folder(place)
-    described = _description(exe)
-    command = find_web_compiler(cc)
+    described = _description(exe, threads)
+    shared = threads > 1
+    command = find_web_compiler(cc, shared)
     parts = parts_of(exe)
     with tempfile.TemporaryDirectory(prefix="smelt-") as made:
         code = Path(made, "model.wasm")
-        sources = [str(source_folder() / s) for s in _RUNTIME]
+        sources = [str(source_folder() / s) for s in (*_RUNTIME, *(("pool.c",) if shared else ()))]
         flags = ["-std=c11", "-Oz", "-mexec-model=reactor", "-fvisibility=hidden",
                  "-Wl,--strip-all", f"-Wl,-z,stack-size={_STACK}",
-                 f"-I{source_folder()}"]  # fmt: skip
+                 f"-I{source_folder()}", *(_SHARED if shared else ())]  # fmt: skip
         files = [*map(str, parts.write(Path(made))), *sources]
         run_compiler(command, [*flags, *files, "-o", str(code), "-lm"])
         files_of = {
-            **{name: (source_folder() / "web" / name).read_bytes() for name in _FILES},
-            "model.mjs": f"export const description = {described};\n".encode(),
+            **{name: (source_folder() / "web" / name).read_bytes()
+               for name in (*_FILES, *(_THREADS if shared else ()))},
+            "model.mjs": described.encode(),
             "model.wasm": code.read_bytes(),
             "model.bin": bytes(parts.weights),
             "package.json": _package(exe.name).encode(),
-        }
+        }  # fmt: skip
     place.mkdir(exist_ok=True)
+    for name in {*_THREADS} - files_of.keys():
+        (place / name).unlink(missing_ok=True)
     for name, data in files_of.items():
         write_file(place / name, lambda out, data=data: out.write(data))  # type: ignore[misc]
 
@@ -69,12 +90,17 @@ def check_folder(place: Path) -> None:
     check_target(place / "model.wasm" if place.is_dir() else place)
 
 
-def _description(exe: Exportable) -> str:
-    """What index.mjs has to know, as JSON."""
+def _description(exe: Exportable, threads: int) -> str:
+    """model.mjs: what index.mjs has to know, and what starts threads."""
     weights = 0 if exe.weights is None else exe.weights.nbytes
     roles = {role: [_tensor(exe.name, t) for t in found]
              for role, found in c_tensors(exe.metadata).items()}  # fmt: skip
-    return json.dumps({"name": exe.name, "weights": weights, **roles}, indent=1)
+    told = {"name": exe.name, "weights": weights, "threads": threads, **roles}
+    parallel = "export const parallel = undefined;"
+    if threads > 1:
+        told["memory"] = {"pages": _PAGES, "most": _MOST_PAGES, "stack": _STACK}
+        parallel = 'export * as parallel from "./threads.mjs";'
+    return f"export const description = {json.dumps(told, indent=1)};\n{parallel}\n"
 
 
 def _tensor(model: str, tensor: Mapping[str, Any]) -> dict[str, Any]:
