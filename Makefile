@@ -52,7 +52,7 @@ try: $(VENV)/.venv           ## Run the documents' commands as written, in a fre
 	build/fresh/bin/python -m pip install --quiet ".[tune]" onnxruntime torch==2.13.0 onnxscript
 	build/fresh/bin/python scripts/try_documents.py > /dev/null
 
-setup-edge: $(VENV)/.test    ## Install emulators and zig, for the tests of other processors
+setup-edge: $(VENV)/.test    ## Install emulators, zig, node, a browser: tests of other machines
 	scripts/setup-edge.sh $(BIN)/python
 
 clean:           ## Remove what was made here, the virtual environment too

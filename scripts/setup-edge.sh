@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the tests of other processors need: emulators, cross compilers with the libraries of their
-# systems, and zig, which compiles C for all of them.
+# What the tests of other machines need: emulators, cross compilers with the libraries of their
+# systems, zig, which compiles C for all of them, and for WebAssembly node and a browser.
 #
 #     scripts/setup-edge.sh [PYTHON]      PYTHON: whose environment gets the package ziglang
 #
@@ -14,12 +14,17 @@ qemu_system=(qemu-system-arm)
 cross=(aarch64-linux-gnu-gcc arm-linux-gnueabihf-gcc riscv64-linux-gnu-gcc)
 cross_packages=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf
                 libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross)
+browsers=(chromium chromium-browser google-chrome)
 
 lacking() {                       # the commands among the arguments that are not there
     local command
     for command in "$@"; do
         command -v "$command" >/dev/null || echo "$command"
     done
+}
+
+lacking_browser() {               # "chromium" where there is none of them
+    [ "$(lacking "${browsers[@]}" | wc -l)" -lt ${#browsers[@]} ] || echo chromium
 }
 
 install_packages() {              # with apt, as root or through sudo without a password
@@ -38,16 +43,21 @@ packages=()
 [ -z "$(lacking "${qemu_user[@]}")" ] || packages+=(qemu-user)
 [ -z "$(lacking "${qemu_system[@]}")" ] || packages+=(qemu-system-arm)
 [ -z "$(lacking "${cross[@]}")" ] || packages+=("${cross_packages[@]}")
+[ -z "$(lacking node)" ] || packages+=(nodejs)
 if [ ${#packages[@]} -gt 0 ]; then
     echo "setup-edge: installing ${packages[*]}"
     install_packages "${packages[@]}" || echo "setup-edge: apt could not install them"
+fi
+if [ -n "$(lacking_browser)" ]; then     # by itself: not every system has it under this name
+    echo "setup-edge: installing chromium"
+    install_packages chromium || echo "setup-edge: apt could not install it"
 fi
 if ! "$python" -c 'import ziglang' 2>/dev/null; then
     echo "setup-edge: installing ziglang"
     timeout 300 "$python" -m pip install --quiet ziglang || echo "setup-edge: pip could not install it"
 fi
 
-missing=$(lacking "${qemu_user[@]}" "${qemu_system[@]}" "${cross[@]}")
+missing=$(lacking "${qemu_user[@]}" "${qemu_system[@]}" "${cross[@]}" node; lacking_browser)
 "$python" -c 'import ziglang' 2>/dev/null || missing+=" ziglang"
 if [ -n "$missing" ]; then
     echo "setup-edge: not there:" $missing "(tests that need them are skipped)"
