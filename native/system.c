@@ -89,7 +89,8 @@ int smelt_current_cpu(void) {
 static _Atomic int64_t blocks;
 
 void *smelt_alloc(int64_t bytes) {
-    if (bytes < 0)
+    /* Less than the address space: C libraries add the alignment. */
+    if (bytes < 0 || (uint64_t)bytes > SIZE_MAX - 2 * HUGE_PAGE)
         return NULL;
     void *memory = NULL;
     size_t size = bytes > 0 ? (size_t)bytes : 1;

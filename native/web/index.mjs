@@ -165,7 +165,7 @@ class Model {
   }
 
   #allocate(count) {
-    const at = this.#wasm.allocate(count) >>> 0;
+    const at = count < 2 ** 32 ? this.#wasm.allocate(count) >>> 0 : 0;
     if (!at) throw new Error(`${this.name}: no memory for ${count} bytes`);
     return at;
   }

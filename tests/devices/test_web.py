@@ -77,6 +77,20 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_results_that_no_memory_holds(tmp_path: Path) -> None:
+    """More bytes than 32 bits count."""
+    need_node()
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        squares (float[n, 1] x) => (float[n, n] y) { t = Transpose<perm = [1, 0]>(x) y = Mul(x, t) }
+    """)
+    smelt.compile_artifact(model, "wasm", options=OPTIONS).export_package(tmp_path / "net")
+    (found,) = arrays(run(tmp_path / "net", {"x": np.ones((3, 1), "float32")}))
+    np.testing.assert_array_equal(found, np.ones((3, 3), "float32"))
+    for rows, count in ((33_000, 4_356_000_000), (40_000, 6_400_000_000)):
+        said = run(tmp_path / "net", {"x": np.ones((rows, 1), "float32")})["error"]
+        assert said == f"squares: no memory for {count} bytes"
+
+
 def test_what_cannot_be_packed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     model = conv_nets.mlp(2)
     other = smelt.compile_artifact(model, "llvm -mtriple=aarch64-linux-gnu", options=OPTIONS)
