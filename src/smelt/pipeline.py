@@ -305,17 +305,16 @@ def compile_artifact(
     arguments are those of `compile`; where no threads are given, another machine has as many
     processors as the target's -num-cores says, or 4. Raises what `compile` does.
     """
-    plain, sizes = plain_shapes(shapes)
-    resolved = resolve(as_target(target))
+    (plain, sizes), resolved = plain_shapes(shapes), resolve(as_target(target))
     context = checked_context("smelt.compile_artifact", options, values=keywords)
     if context.options.threads is None and not is_native(resolved):
         cores = int(resolved.attrs.get("num-cores", 4))
         context = PassContext.with_options(replace(context.options, threads=cores))
-    mod, names = source.import_named(model, plain)
-    mod = updates.declare_states(mod, state)
+    imported, names = source.import_named(model, plain)
+    mod = updates.declare_states(imported, state)
     if _decides(mod, sizes):
-        outputs = updates.result_names(mod["main"], names)
-        return _program(mod, resolved, context, ("main",), outputs, progress)[0]
+        names = updates.result_names(mod["main"], names)
+        return _program(mod, resolved, context, ("main",), names, progress)[0]
     return _whole(mod, resolved, context, progress, sizes, text=True)
 
 

@@ -246,6 +246,7 @@ class Meets:
     triple: str = "wasm32-unknown-unknown"
     has_plan: bool = False
     weights: npt.NDArray[Any] | None = None
+    lesser: tuple[Meets, ...] = ()
 
 
 @pytest.fixture(scope="module")
