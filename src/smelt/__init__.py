@@ -92,6 +92,7 @@ _ROOMS = (
     "relay",
     "autotvm",
     "contrib",
+    "driver",
     "rpc",
     "exec",
     "transform",

@@ -21,7 +21,6 @@ _BACK_ENDS = ("relay.op.contrib.dnnl has a pattern table; register_pattern_table
 
 ABSENT_MODULES: Mapping[str, str] = {
     "micro": _MICRO,
-    "driver": "there is no tvmc; the command `smelt` compiles, shows and measures models",
     "relay.collage": "MergeComposite, AnnotateTarget, MergeCompilerRegions and PartitionGraph "
     "split a program by patterns",
     "contrib.relay_viz": "smelt.show(model) makes a page that shows a program",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import logging
+import os
 import warnings
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -90,6 +91,19 @@ def _lost_updates(program: Any) -> list[str]:
         if len(new.users) > 1 or not (statistics or unread):
             found.append(f"its buffer {buffer!r}")
     return found
+
+
+def load_program(path: str | os.PathLike[str]) -> Any:
+    """What torch.export.save wrote. Raises ImportFailure without torch, or for another file."""
+    try:
+        import torch  # noqa: PLC0415
+    except ImportError as e:
+        raise ImportFailure("PyTorch's programs need the package torch: pip install torch") from e
+    try:
+        return torch.export.load(path)
+    except Exception as e:
+        reason = next(iter(str(e).strip().splitlines()), "")
+        raise ImportFailure(f"{path}: torch cannot read it: {type(e).__name__}: {reason}") from e
 
 
 def to_onnx(

@@ -1,0 +1,191 @@
+"""`tvmc compile`: a model as a package."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+import smelt
+from smelt import auto_scheduler, autotvm, relay
+from smelt.artifact.vm_construct import vm_construct
+from smelt.codegen.llvm import is_native, resolve
+from smelt.ir.module import IRModule
+from smelt.pipeline import GRAPH, LOWER, VM
+from smelt.relay.backend import Executor, Runtime, check_forms
+from smelt.relay.build_module import bind_params
+from smelt.relay.transform import LEVELS, ConvertLayout, FoldConstant, InferType, ToMixedPrecision
+from smelt.runtime.compilers import find_compiler
+from smelt.runtime.errors import unknown
+from smelt.runtime.files import LIBRARY, check_target, write_file
+from smelt.target import Target
+from smelt.transform import PassContext, PassPrintingInstrument, PassTimingInstrument
+
+from . import arguments
+from .model import PathLike, TVMCException, TVMCModel, TVMCPackage
+
+STAGES = {"relay": "", "tir": "lowered", "ll": "llvm", "asm": "asm"}
+"""What --dump-code knows, and what `smelt.stage_text` calls it."""
+
+LAYOUT_OPS = ("nn.conv2d", "nn.conv2d_transpose", "qnn.conv2d")
+
+
+class Transforms(TypedDict, total=False):
+    """What is done to a module before it is compiled or tuned; see the options of these names."""
+
+    desired_layout: str | Sequence[str] | None
+    desired_layout_ops: Sequence[str] | None
+    mixed_precision: bool
+    mixed_precision_calculation_type: str | None
+
+
+def compile_model(
+    tvmc_model: TVMCModel,
+    target: str | Target | None = None,
+    opt_level: int = 3,
+    executor: Executor | None = None,
+    runtime: Runtime | None = None,
+    tuning_records: PathLike | None = None,
+    package_path: PathLike | None = None,
+    cross: str | None = None,
+    cross_options: str | None = None,
+    output_format: str = "so",
+    dump_code: str | Sequence[str] | None = None,
+    target_host: str | Target | None = None,
+    disabled_pass: str | Sequence[str] | None = None,
+    pass_context_configs: Sequence[str] | None = None,
+    additional_target_options: arguments.Options | None = None,
+    use_vm: bool = False,
+    mod_name: str = "default",
+    print_pass_times: bool = False,
+    print_ir_before: str | Sequence[str] | None = None,
+    print_ir_after: str | Sequence[str] | None = None,
+    instruments: Sequence[Any] = (),
+    **transforms: Unpack[Transforms],
+) -> TVMCPackage:
+    """Compile a model, and write it as a package.
+
+    executor, runtime  as of relay.build; use_vm: for a model that decides while it runs
+    package_path       .tar or .so; None: a file that lives as long as the model
+    cross              the C compiler that links, and cross_options: its further arguments
+
+    The others are those of the command. Raises TVMCException, and what relay.build does.
+    """
+    path = package_path or tvmc_model.default_package_path()
+    dumps = _known("--dump-code", "format", dump_code, STAGES)
+    made = arguments.chosen_target(target, target_host, additional_target_options)
+    cc = _linker(path, output_format, made, cross, cross_options)
+    timing = PassTimingInstrument()
+    steps = [*LEVELS, *[n for s in (*GRAPH, *VM, *LOWER) for n in s.names]]
+    shown = [_known("--print-ir", "pass", p, steps) for p in (print_ir_before, print_ir_after)]
+    watching = [*instruments, *([PassPrintingInstrument(*shown)] if any(shown) else [])]
+    watching += [timing] if print_pass_times else []
+    config = {**context_config(made), **arguments.pass_configs(pass_context_configs)}
+    if tuning_records is not None:
+        config["relay.backend.use_auto_scheduler"] = True
+    context = partial(PassContext, opt_level, None, arguments.names(disabled_pass), config=config)
+    with _history(tuning_records):
+        with context(instruments=watching):
+            mod = transformed(tvmc_model.mod, transforms)
+            if mod_name != "default":
+                mod = IRModule(mod.functions, {**mod.attrs, "name": mod_name})
+            bound = bind_params(mod, tvmc_model.params)
+            lib = _built(bound, made, None if use_vm else executor or Executor("graph"), runtime)
+            if print_pass_times:
+                print(timing.render())
+        with context():
+            for kind in dumps:
+                _dump(f"{path}.{kind}", STAGES[kind], bound, made)
+    lib.export_library(path, cc=cc)
+    return TVMCPackage(path, model=tvmc_model)
+
+
+def context_config(target: Target) -> dict[str, Any]:
+    """The config that a target asks for: another machine's cores are those that it says, or 4."""
+    native = is_native(resolve(target))
+    return {} if native else {"smelt.threads": int(target.attrs.get("num-cores", 4))}
+
+
+def transformed(mod: IRModule, asked: Transforms) -> IRModule:
+    """A module in the layouts and types asked for. Raises TVMCException, TypeMismatch."""
+    given, ops = asked.get("desired_layout") or [], asked.get("desired_layout_ops")
+    layouts = [given] if isinstance(given, str) else [*given]
+    if layouts:
+        ops = ops or LAYOUT_OPS
+        layouts = layouts * len(ops) if len(layouts) == 1 else layouts
+        if len(layouts) != len(ops):
+            raise TVMCException(f"--desired-layout: {len(layouts)} layouts for {len(ops)} operators"
+                                "; legal: one, or one for each")  # fmt: skip
+        pairs = [f"{text}:default".split(":")[:2] for text in layouts]
+        mod = FoldConstant()(ConvertLayout(dict(zip(ops, pairs, strict=True)))(InferType()(mod)))
+    elif ops:
+        raise TVMCException("--desired-layout-ops: give --desired-layout, too")
+    narrow = asked.get("mixed_precision_calculation_type")
+    if asked.get("mixed_precision"):
+        mod = ToMixedPrecision(narrow or "float16")(InferType()(mod))
+    elif narrow:
+        raise TVMCException("--mixed-precision-calculation-type: give --mixed-precision, too")
+    return mod
+
+
+def _built(
+    mod: IRModule, target: Target, executor: Executor | None, runtime: Runtime | None
+) -> Any:
+    """What has export_library; executor: None for the virtual machine."""
+    check_forms(executor or Executor("graph"), runtime or Runtime("cpp"))
+    if executor is not None:
+        if found := vm_construct(mod):
+            raise TVMCException(f"the model decides while it runs, by {found}; give --executor vm")
+        name = str(mod.attrs.get("name", "default"))
+        return relay.build(mod, target, executor=executor, runtime=runtime, mod_name=name)
+    if is_native(resolve(target)):
+        return relay.vm.compile(mod, target)
+    return smelt.compile_artifact(mod, target, options=PassContext.current().options)
+
+
+def _history(records: PathLike | None) -> AbstractContextManager[Any]:
+    """While it lasts kernels are scheduled as the best records of a log say, of either tuner."""
+    if records is None:
+        return nullcontext()
+    text = Path(records).read_text(encoding="utf-8", errors="replace")
+    if not text.strip():
+        raise TVMCException(f"--tuning-records {records}: it is empty; tvmc tune writes records")
+    if re.match(r'\s*\{"i":', text):
+        return auto_scheduler.ApplyHistoryBest(records)
+    return autotvm.apply_history_best(records)
+
+
+def _linker(
+    path: PathLike, output_format: str, target: Target, cross: str | None, options: str | None
+) -> list[str] | None:
+    """The command that links a package; None: it holds objects."""
+    check_target(path, *LIBRARY)
+    if output_format == "so":
+        triple = "" if is_native(resolve(target)) else target.mtriple
+        return [*find_compiler(cross or None, triple), *shlex.split(options or "")]
+    if output_format != "tar":
+        raise TVMCException(f"--output-format {output_format}: {arguments.MICRO}")
+    if Path(path).suffix != ".tar" or cross or options:
+        raise TVMCException(f"--output-format tar: objects are in a .tar (--output: {path}), "
+                            "linked where they are loaded, without --cross-compiler")  # fmt: skip
+    return None
+
+
+def _known(option: str, what: str, given: str | Sequence[str] | None, known: Any) -> list[str]:
+    """Names that an option lists. Raises TVMCException for one that is not known."""
+    for name in arguments.names(given):
+        if name not in known:
+            raise TVMCException(f"{option}: {unknown(what, name, known)}")
+    return arguments.names(given)
+
+
+def _dump(path: str, stage: str, mod: IRModule, target: Target) -> None:
+    """Write a form of a model beside its package."""
+    text = (
+        smelt.stage_text(mod, stage, target=target) if stage else mod.astext(show_meta_data=False)
+    )
+    write_file(path, lambda file: file.write(text.encode()))
