@@ -32,8 +32,9 @@ MICRO = "microcontrollers are not there yet; -f so makes libraries for operating
 _POOLS = "memory is planned as one piece; smelt.load(package).memory says how much it is"
 _GPU = "kernels are for CPUs, which have no such thing; leave it out"
 _MIXED = "relay.transform.mixed_precision.register_mixed_precision_conversion says it, in Python"
+CONFIG_FILE = {"--config": "a file of arguments, one a line, is given as @FILE"}
 REFUSED = {
-    "--config": "a file of arguments, one a line, is given as @FILE",
+    **CONFIG_FILE,
     "--dump-offloads": "smelt compiles every operator; --dump-code relay shows them",
     "--mixed-precision-ops": _MIXED,
     "--mixed-precision-acc-type": _MIXED,
@@ -73,10 +74,10 @@ def option(group: Any, names: str, about: str, **how: Any) -> None:
     group.add_argument(*names.split(), help=about, **how)
 
 
-def common(parser: argparse.ArgumentParser) -> None:
+def common(parser: argparse.ArgumentParser, refused: Mapping[str, str] = REFUSED) -> None:
     """What every command takes, and refuses."""
     option(parser, "-v --verbose", "say what is done", action="count", default=argparse.SUPPRESS)
-    for name, why in REFUSED.items():
+    for name, why in refused.items():
         option(parser, name, argparse.SUPPRESS, action=_Refuse, nargs="?", const=why,
                default=argparse.SUPPRESS)  # fmt: skip
 

@@ -18,7 +18,7 @@ from smelt.target import Target
 from smelt.transform import PassContext
 
 from . import arguments
-from .compiler import Transforms, context_config, transformed
+from .compiler import Transforms, context_config, face_of, transformed
 from .model import PathLike, TVMCException, TVMCModel
 
 _PLAIN = {"ga": tuners.GATuner, "gridsearch": tuners.GridSearchTuner, "random": tuners.RandomTuner}
@@ -63,16 +63,21 @@ def tune_model(
     _check(made, hostname, rpc_key, enable_autoscheduler, tuner, any(extra))
     log = os.fspath(tuning_records or tvmc_model.default_tuning_records_path())
     check_target(log)
-    held = Path(log).is_file() and Path(log).stat().st_size
+    held = log if Path(log).is_file() and Path(log).stat().st_size else None
     face: Any = auto_scheduler if enable_autoscheduler else autotvm
+    if others := [p for p in (prior_records, held) if p and face_of(p) is not face]:
+        raise TVMCException(
+            f"{others[0]}: its records are the other tuner's: --enable-autoscheduler"
+        )
     how = {"timeout": timeout, "number": number, "repeat": repeat, "min_repeat_ms": min_repeat_ms}
     remote = (rpc_key or "", hostname, port)
     runner = face.LocalRunner(**how) if hostname is None else face.RPCRunner(*remote, **how)
     with PassContext(3, config=context_config(made)):
         mod = transformed(tvmc_model.mod, transforms)
-        job = _Job(mod, tvmc_model.params, made, log, prior_records or (log if held else None),
-                   trials, early_stopping, face.LocalBuilder(n_parallel=parallel), runner,
-                   tasks_filter)  # fmt: skip
+        job = _Job(
+            mod, tvmc_model.params, made, log, prior_records or held, trials, early_stopping,
+            face.LocalBuilder(n_parallel=parallel), runner, tasks_filter,
+        )  # fmt: skip
         if enable_autoscheduler:
             _schedule(job, *extra)
         else:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -20,7 +19,7 @@ from smelt.relay.backend import Executor, Runtime, check_forms
 from smelt.relay.build_module import bind_params
 from smelt.relay.transform import LEVELS, ConvertLayout, FoldConstant, InferType, ToMixedPrecision
 from smelt.runtime.compilers import find_compiler
-from smelt.runtime.errors import unknown
+from smelt.runtime.errors import nearest
 from smelt.runtime.files import LIBRARY, check_target, write_file
 from smelt.target import Target
 from smelt.transform import PassContext, PassPrintingInstrument, PassTimingInstrument
@@ -80,15 +79,16 @@ def compile_model(
     made = arguments.chosen_target(target, target_host, additional_target_options)
     cc = _linker(path, output_format, made, cross, cross_options)
     timing = PassTimingInstrument()
-    steps = [*LEVELS, *[n for s in (*GRAPH, *VM, *LOWER) for n in s.names]]
+    steps = dict.fromkeys([*LEVELS, *[n for s in (*GRAPH, *VM, *LOWER) for n in s.names]])
     shown = [_known("--print-ir", "pass", p, steps) for p in (print_ir_before, print_ir_after)]
     watching = [*instruments, *([PassPrintingInstrument(*shown)] if any(shown) else [])]
     watching += [timing] if print_pass_times else []
     config = {**context_config(made), **arguments.pass_configs(pass_context_configs)}
-    if tuning_records is not None:
+    if tuning_records:
         config["relay.backend.use_auto_scheduler"] = True
     context = partial(PassContext, opt_level, None, arguments.names(disabled_pass), config=config)
-    with _history(tuning_records):
+    history = face_of(tuning_records).ApplyHistoryBest if tuning_records else nullcontext
+    with history(tuning_records):
         with context(instruments=watching):
             mod = transformed(tvmc_model.mod, transforms)
             if mod_name != "default":
@@ -147,16 +147,12 @@ def _built(
     return smelt.compile_artifact(mod, target, options=PassContext.current().options)
 
 
-def _history(records: PathLike | None) -> AbstractContextManager[Any]:
-    """While it lasts kernels are scheduled as the best records of a log say, of either tuner."""
-    if records is None:
-        return nullcontext()
-    text = Path(records).read_text(encoding="utf-8", errors="replace")
-    if not text.strip():
+def face_of(records: PathLike) -> Any:
+    """The tuner that wrote a log: autotvm or auto_scheduler. Raises OSError, TVMCException."""
+    text = Path(records).read_text(encoding="utf-8", errors="replace").lstrip()
+    if not text:
         raise TVMCException(f"--tuning-records {records}: it is empty; tvmc tune writes records")
-    if re.match(r'\s*\{"i":', text):
-        return auto_scheduler.ApplyHistoryBest(records)
-    return autotvm.apply_history_best(records)
+    return auto_scheduler if text.startswith('{"i":') else autotvm
 
 
 def _linker(
@@ -179,7 +175,8 @@ def _known(option: str, what: str, given: str | Sequence[str] | None, known: Any
     """Names that an option lists. Raises TVMCException for one that is not known."""
     for name in arguments.names(given):
         if name not in known:
-            raise TVMCException(f"{option}: {unknown(what, name, known)}")
+            raise TVMCException(f"{option} {name}: no such {what}{nearest(name, known)}; legal: "
+                                f"{', '.join(known)}")  # fmt: skip
     return arguments.names(given)
 
 

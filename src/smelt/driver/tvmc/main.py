@@ -83,9 +83,9 @@ def refuse_micro(asked: Asked) -> None:
 def parser() -> arguments.Parser:
     """All commands and their options."""
     made = arguments.Parser(prog="tvmc", description="Compiles, runs and tunes models.",
-                            fromfile_prefix_chars="@")  # fmt: skip
+                            fromfile_prefix_chars="@", allow_abbrev=False)  # fmt: skip
     made.add_argument("--version", action="version", version=smelt.__version__)
-    arguments.common(made)
+    arguments.common(made, arguments.CONFIG_FILE)
     commands = made.add_subparsers(title="commands", parser_class=arguments.Parser)
     rows: list[tuple[str, str, Callable[[Asked], None], list[Callable[[Any], object]]]] = [
         ("compile", "compile a model", drive_compile,

@@ -51,7 +51,8 @@ def run_module(
     Raises TVMCException, LoadError, InputError, RuntimeFailure, RPCError.
     """
     if device != "cpu":
-        raise TVMCException(f"--device {device}: {MICRO if device == 'micro' else 'legal: cpu'}")
+        why = MICRO if device == "micro" else "packages run on CPUs; legal: cpu"
+        raise TVMCException(f"--device {device}: {why}")
     if not isinstance(tvmc_package, TVMCPackage):
         raise TVMCException(
             f"tvmc.run takes what tvmc.compile gives, not a {type(tvmc_package).__name__}"
@@ -122,8 +123,8 @@ def read_inputs(path: str) -> dict[str, Array]:
             return {name: found[name] for name in found.files}
     except FileNotFoundError:
         raise
-    except Exception as e:  # numpy has many for files that are none
-        raise TVMCException(f"--inputs {path}: no .npz file of numbers, as numpy.savez writes: {e}"
+    except Exception:  # numpy has many for files that are none
+        raise TVMCException(f"--inputs {path}: no .npz file of numbers, as numpy.savez writes it"
                             ) from None  # fmt: skip
 
 
