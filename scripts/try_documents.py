@@ -3,7 +3,8 @@
     python scripts/try_documents.py [PAGE ...]
 
 Every page begins in an empty folder with the files of FILES. Blocks of Python run in one program;
-of shell blocks, the lines that call smelt are run as they are written. Stops at the first failure.
+of shell blocks, the lines that call smelt or tvmc are run as they are written. Stops at the first
+failure.
 """
 
 import importlib
@@ -82,6 +83,7 @@ FILES = {
     "docs/artifacts.md": layer,
     "docs/onnx.md": layer,
     "docs/cli.md": layer,
+    "docs/tvmc.md": image,
     "docs/quantization.md": pictures,
 }
 """The pages that are tried, and what a reader of each has already."""
@@ -123,7 +125,7 @@ def run(page: str) -> None:
             exec(compile("\n" * line + found["code"], page, "exec"), scope)
             continue
         for command in found["code"].splitlines():
-            if command.startswith("smelt "):
+            if command.startswith(("smelt ", "python -m smelt.driver.tvmc ")):
                 shell(f"{page}:{line + 1}", command)
 
 

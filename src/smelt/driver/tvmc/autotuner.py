@@ -39,7 +39,7 @@ def tune_model(
     min_repeat_ms: int = 0,
     early_stopping: int | None = None,
     timeout: float = 10,
-    repeat: int = 1,
+    repeat: int = 7,
     number: int = 10,
     parallel: int | None = None,
     hardware_params: auto_scheduler.HardwareParams | None = None,
@@ -172,7 +172,7 @@ def filtered(tasks: Sequence[Any], expression: str) -> list[int]:
         match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
         numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else ()
         if not numbers or numbers[-1] >= len(tasks):
-            raise TVMCException(f"--tasks {expression}: {part!r} is none of the {len(tasks)} tasks"
-                                "; legal: all, list, or numbers: 0,2,5-7")  # fmt: skip
+            raise TVMCException(f"--tasks {expression}: {part!r} names no task; legal: all, list, "
+                                f"or numbers up to {len(tasks) - 1}, as in 0,2,5-7")  # fmt: skip
         found += numbers
     return [*dict.fromkeys(found)]

@@ -80,7 +80,8 @@ def compile_model(
     cc = _linker(path, output_format, made, cross, cross_options)
     timing = PassTimingInstrument()
     steps = dict.fromkeys([*LEVELS, *[n for s in (*GRAPH, *VM, *LOWER) for n in s.names]])
-    shown = [_known("--print-ir", "pass", p, steps) for p in (print_ir_before, print_ir_after)]
+    shown = [_known(f"--print-ir-{when}", "pass", p, steps)
+             for when, p in (("before", print_ir_before), ("after", print_ir_after))]  # fmt: skip
     watching = [*instruments, *([PassPrintingInstrument(*shown)] if any(shown) else [])]
     watching += [timing] if print_pass_times else []
     config = {**context_config(made), **arguments.pass_configs(pass_context_configs)}
