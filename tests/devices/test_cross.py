@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,6 +15,10 @@ import onnx.parser
 import pytest
 
 import smelt
+from benchmarks.rpc_servers import Process
+from smelt.contrib.graph_executor import GraphModule
+from smelt.runtime import LoadError
+from smelt.runtime.linking import export_server
 from tests.models.net import Array, Net
 
 from .crossed import CROSS, Runner
@@ -181,3 +186,30 @@ def test_the_shortest_target_for_linux_on_riscv_has_its_libraries_abi(tmp_path: 
     (found,) = Runner(machine, tmp_path)(tmp_path / "m.so", given)
     wanted = smelt.compile(network(), options=OPTIONS)(**given).numpy()
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_server_on_another_machine(tmp_path: Path) -> None:
+    """It is compiled for that machine, and takes models from here."""
+    machine = CROSS["aarch64"]
+    machine.need()
+    export_server(tmp_path / "smelt-server", machine.triple)
+    model, given = network(), numbers({"x": (1, 3, 24, 24)})
+    artifact = smelt.compile_artifact(model, machine.target, options=OPTIONS)
+    artifact.export_library(tmp_path / "m.so")
+    wanted = smelt.compile(model, options=OPTIONS)(**given).numpy()
+    command = [*machine.emulator, "-L", f"/usr/{machine.gnu}", tmp_path / "smelt-server"]
+    with Process(command, tmp_path) as server, server.connect() as session:
+        assert session.about["machine"] == "aarch64"
+        session.upload(tmp_path / "m.so")
+        lib = session.load_module("m.so")
+        np.testing.assert_allclose(lib(**given).numpy(), wanted, rtol=1e-5, atol=1e-6)
+        module: Any = GraphModule(lib["default"](session.cpu(0)))
+        module.set_input("x", given["x"])
+        module.run()
+        np.testing.assert_allclose(module.get_output(0).numpy(), wanted, rtol=1e-5, atol=1e-6)
+        assert len(module.benchmark(session.cpu(0), repeat=2, number=1).results) == 2
+        with pytest.raises(LoadError, match=r"m86\.so"):  # for this machine, and not for that one
+            smelt.compile(model, options=OPTIONS).export_library(tmp_path / "m86.so")
+            session.upload(tmp_path / "m86.so")
+            session.load_module("m86.so")
+    assert not list(tmp_path.glob("smelt-rpc-*"))

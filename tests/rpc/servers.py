@@ -11,9 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from smelt.rpc import RPCSession, Security, Server, connect
-
-SECRET = Security("only we know")
+from benchmarks.rpc_servers import SECRET, Known, children, stat
+from smelt.rpc import RPCSession, Server, connect
 
 
 def until(condition: Callable[[], Any], seconds: float = 15.0) -> None:
@@ -36,7 +35,7 @@ class Served(ABC):
     port: int
 
     @abstractmethod
-    def workers(self) -> list[int]:
+    def workers(self) -> list[Known]:
         """The processes in which libraries run."""
 
     @abstractmethod
@@ -67,10 +66,10 @@ class ServedByPython(Served):
         self.server = Server(port=0, security=SECRET, key=key, tracker_addr=place)
         self.port = self.server.port
 
-    def workers(self) -> list[int]:
+    def workers(self) -> list[Known]:
         """The processes in which libraries run."""
         found = [s.process._process for s in list(self.server._sessions)]
-        return [p.pid for p in found if p is not None]
+        return [(p.pid, stat(p.pid)[19]) for p in found if p is not None]
 
     def connections(self) -> int:
         """How many are connected with it."""
@@ -99,13 +98,13 @@ class ServedByC(Served):
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline().rpartition(":")[2])
 
-    def _own(self) -> list[int]:
+    def _own(self) -> list[Known]:
         """The processes of its connections; that of the tracker began before them."""
         return children(self.process.pid)[self.has_tracker :]
 
-    def workers(self) -> list[int]:
+    def workers(self) -> list[Known]:
         """The processes in which libraries run."""
-        return [pid for c in self._own() for pid in children(c)]
+        return [worker for n, _ in self._own() for worker in children(n)]
 
     def connections(self) -> int:
         """How many are connected with it."""
@@ -117,23 +116,3 @@ class ServedByC(Served):
             self.process.send_signal(signal.SIGTERM)
             assert self.process.wait(15) == 0
             self.process.communicate()
-
-
-def _stat(pid: int | str) -> list[str]:
-    """What Linux says of a process, from its state on (proc_pid_stat(5)); it is gone: nothing."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-
-
-def children(pid: int) -> list[int]:
-    """The children of a process, in the order in which they began."""
-    there = [(_stat(p.name), int(p.name)) for p in Path("/proc").glob("[0-9]*")]
-    mine = [(int(s[19]), n) for s, n in there if s and int(s[1]) == pid and s[0] != "Z"]
-    return [n for _, n in sorted(mine)]
-
-
-def is_there(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be reaped does not."""
-    return _stat(pid)[:1] not in ([], ["Z"])

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 import smelt
+from benchmarks.rpc_servers import children, is_there
 from smelt.contrib import graph_executor
 from smelt.rpc import LocalSession, PopenSession, RPCError, RPCSession, RPCSessionTimeoutError
 from smelt.runtime import AotModule, InputError, LoadError, load_module
 from smelt.runtime.vm import VirtualMachine
 
-from .servers import Served, children, is_there, until
+from .servers import Served, until
 
 X = np.arange(8, dtype="float32").reshape(2, 4) / 3
 
@@ -142,7 +143,7 @@ def test_a_crash_is_an_error_and_the_session_goes_on(
     lib = remote.load_module("net.so")
     lib(X)
     (process,) = server.workers()
-    os.kill(process, signal.SIGSEGV)
+    os.kill(process[0], signal.SIGSEGV)
     with pytest.raises(RPCError, match="the process of this session was ended by SIGSEGV"):
         lib(X)
     again = remote.load_module("net.so")

@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.rpc_servers import SECRET
 from smelt.rpc import RPCError, Security, Server, Tracker, connect, connect_tracker
 from smelt.rpc.client import TrackerSession
 from smelt.runtime import load_module
 
 from .conftest import Serve
-from .servers import SECRET, until
+from .servers import until
 
 X = np.ones((2, 4), "float32")
 

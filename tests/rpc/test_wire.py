@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.rpc_servers import SECRET
 from smelt.rpc import RPCError, Security, Server, Tracker, connect, connect_tracker, wire
 
-from .servers import SECRET, Served, until
+from .servers import Served, until
 
 
 def test_a_server_for_others_needs_a_token() -> None:

@@ -120,8 +120,10 @@ static const kind creator = {"method", (const method[]){{"default", on_device}, 
 static bool item(object *self, call *c) {
     const value *name = take(c, "name");
     object *library = library_of(self);
-    if (name == NULL || !all_taken(c, "__getitem__"))
-        return name != NULL || fail("InputError", "a name is needed");
+    if (!all_taken(c, "__getitem__"))
+        return false;
+    if (name == NULL)
+        return fail("InputError", "a name is needed");
     if (!json_is(name->at, "default") && !json_is(name->at, library->info->name))
         return self == library ? no_function(library, name) : add_method(c, self->target, name);
     object *made = object_new(&bound_method, self);
@@ -275,8 +277,10 @@ static const kind function = {
 
 static bool function_of(object *self, call *c) {
     const value *name = take(c, "name");
-    if (name == NULL || !all_taken(c, "get_function"))
-        return name != NULL || fail("InputError", "a name is needed");
+    if (!all_taken(c, "get_function"))
+        return false;
+    if (name == NULL)
+        return fail("InputError", "a name is needed");
     if (!json_is(name->at, "default") && !json_is(name->at, self->info->name))
         return no_function(self, name);
     return add_object(c, object_new(&function, self));

@@ -441,7 +441,8 @@ int main(int argc, char **argv) {
         sigaction(signals[i], &action, NULL);
     }
     sigprocmask(SIG_BLOCK, &blocked, NULL);
-    signal(SIGPIPE, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN); /* these two are errors of what is written */
+    signal(SIGXFSZ, SIG_IGN);
     printf("the server is at %s:%d\n", s.o.host, s.o.port);
     fflush(stdout);
     serve(&s);

@@ -26,7 +26,7 @@
 #include <sys/prctl.h>
 #endif
 
-#define ENDS 5.0 /* seconds that a process has to end by itself */
+#define ENDS 1.0 /* seconds that a process has to end by itself */
 #define PIECE ((size_t)256 << 10)
 
 typedef struct session {
@@ -96,7 +96,7 @@ static bool end(session *s, bool force) {
         return false;
     close(s->worker.end);
     for (int64_t last = after(ENDS); !force && waitpid(s->process, &how, WNOHANG) == 0;) {
-        struct timespec shortly = {0, 10000000};
+        struct timespec shortly = {0, 1000000};
         nanosleep(&shortly, NULL);
         force = now() > last;
     }
@@ -362,7 +362,7 @@ void serve_session(channel *client, const options *o, const hello *said, char *f
     else
         while (serve_one(&s))
             continue;
-    end(&s, true);
+    end(&s, false);
     if (client->over == LATE && !s.midway) {
         fail("RPCSessionTimeoutError", "the session took longer than it was given");
         client->deadline = after(1.0);

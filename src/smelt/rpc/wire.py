@@ -173,7 +173,13 @@ class Link:
 
 
 def _proof(token: str, who: str, server: str, client: str) -> str:
-    return hmac.new(token.encode(), f"{who} {server} {client}".encode(), "sha256").hexdigest()
+    said = f"{who} {server} {client}".encode(errors="replace")
+    return hmac.new(token.encode(), said, "sha256").hexdigest()
+
+
+def _same(proof: str, given: object) -> bool:
+    """Whether a proof is given, in a time that does not tell where it is another one."""
+    return hmac.compare_digest(proof.encode(), str(given).encode(errors="replace"))
 
 
 def welcome(link: Link, security: Security, role: str) -> Message:
@@ -188,7 +194,7 @@ def welcome(link: Link, security: Security, role: str) -> Message:
         raise RPCError(f"{link.peer}: {what}")
     number = str(said.get("number"))
     wanted = _proof(security.token, "client", own, number)
-    if security.token and not hmac.compare_digest(wanted, str(said.get("proof"))):
+    if security.token and not _same(wanted, said.get("proof")):
         link.send({"error": "the token is another one"})
         raise RPCError(f"{link.peer}: the token is another one")
     link.send({"ok": True, "proof": _proof(security.token, "server", own, number)})
@@ -238,5 +244,5 @@ def _greet(link: Link, role: str, security: Security, about: Message) -> None:
     if "error" in answer:
         raise RPCError(f"{link.peer}: {answer['error']}")
     wanted = _proof(security.token, "server", theirs, own)
-    if security.token and not hmac.compare_digest(wanted, str(answer.get("proof"))):
+    if security.token and not _same(wanted, answer.get("proof")):
         raise RPCError(f"{link.peer} does not know the token")

@@ -15,6 +15,7 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -163,25 +164,24 @@ def _measured(data: bytearray) -> tuple[list[float], list[float], float | None]:
 def serve(link: Link, folder: Path) -> None:
     """Answer until the server is gone."""
     session = Session(folder)
-    while True:
-        try:
-            message, data = link.receive()
-        except RPCError:
-            return
-        try:
-            made, more = session.answer(message, data)
-        except SmeltError as e:
-            made, more = {"error": str(e), "kind": type(e).__name__}, []
-        except Exception as e:  # a mistake in what was sent, or in us: the session goes on
-            made, more = {"error": f"{type(e).__name__}: {e}", "kind": "RPCError"}, []
-        link.send(made, more)
+    with suppress(RPCError):
+        while True:
+            link.send(*_answered(session, *link.receive()))
+
+
+def _answered(session: Session, message: Message, data: bytearray) -> tuple[Message, list[Any]]:
+    try:
+        return session.answer(message, data)
+    except SmeltError as e:
+        return {"error": str(e), "kind": type(e).__name__}, []
+    except Exception as e:  # a mistake in what was sent, or in us: the session goes on
+        return {"error": f"{type(e).__name__}: {e}", "kind": "RPCError"}, []
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server
-    parent = os.getppid()
     with socket.socket(fileno=int(sys.argv[1])) as end:
         os.set_inheritable(end.fileno(), False)
         serve(Link(end, "the server"), Path(sys.argv[2]))
-    if os.getppid() != parent:  # the server was killed: nobody else removes its folder
+    if os.getppid() != int(sys.argv[3]):  # the server was killed: nobody else removes its folder
         shutil.rmtree(sys.argv[2], ignore_errors=True)
