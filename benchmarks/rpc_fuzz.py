@@ -20,9 +20,9 @@ _DO = ("load", "make", "call", "read", "forget", "download", "remove", "list", "
        "none", "here", "put", "busy", "summary", None, 7)  # fmt: skip
 _FIELDS = ("path", "object", "name", "args", "named", "kind", "number", "start", "count", "more",
            "writes", "limit", "key", "port", "match", "about", "address", "priority")  # fmt: skip
-_NAMES = ("__call__", "__getitem__", "get_function", "benchmark", "time_evaluator", "name", "inputs",
-          "outputs", "module", "entry_name", "set_input", "run", "invoke", "invoke_stateful",
-          "get_input", "get_output", "get_outputs", "get_input_info", "get_input_name",
+_NAMES = ("__call__", "__getitem__", "get_function", "benchmark", "time_evaluator", "name",
+          "inputs", "outputs", "module", "entry_name", "set_input", "run", "invoke",
+          "invoke_stateful", "get_input", "get_output", "get_outputs", "get_input_info", "get_input_name",
           "get_input_index", "get_num_inputs", "get_output_name", "get_output_index", "profile",
           "default", "x", "a", "main", "net.so", "loop.so", "add.so", "../up", "", "GraphModule",
           "AotModule", "VirtualMachine", "y\0z", "\ud800", "\udc80", "\u00e9\u4e2d\U0001f600",
@@ -47,7 +47,8 @@ def _value(rng: random.Random, known: list[dict[str, Any]], depth: int = 0) -> A
         case 3 | 4:
             shape = rng.choice([[2, 4], [2, 4], [8], [3, 4], [], [0], [2, -4], [1 << 40, 1 << 40],
                                 [1] * 20, ["n"], 3])  # fmt: skip
-            return {"$": "array", "dtype": rng.choice(_DTYPES[: rng.choice([1, 9])]), "shape": shape}
+            dtype = rng.choice(_DTYPES[: rng.choice([1, 9])])
+            return {"$": "array", "dtype": dtype, "shape": shape}
         case 5:
             return {"$": "device", "type": rng.choice([1, 1, 2]), "number": rng.choice([0, 0, 1])}
         case 6:
@@ -55,8 +56,8 @@ def _value(rng: random.Random, known: list[dict[str, Any]], depth: int = 0) -> A
                     "items": _value(rng, known, depth + 1), "number": rng.choice(_NUMBERS),
                     "count": rng.choice(_NUMBERS), "name": "TensorInfo", "fields": {}}  # fmt: skip
         case 7 | 8:
-            items = {rng.choice(_NAMES): _value(rng, known, depth + 1) for _ in range(rng.randrange(3))}
-            return {"$": "dict", "items": items}
+            names = rng.sample(_NAMES, rng.randrange(3))
+            return {"$": "dict", "items": {n: _value(rng, known, depth + 1) for n in names}}
         case _:
             return [_value(rng, known, depth + 1) for _ in range(rng.randrange(4))]
 
@@ -100,8 +101,8 @@ def _stranger(rng: random.Random) -> bytes:
     text = json.dumps({
         "version": rng.choice([1, 1, 1, 0, "1", None, 1.0, 1 << 70]),
         "number": rng.choice(["1", "x" * rng.randrange(300), 5, None, "\ud800"]),
-        "proof": rng.choice(["x", "0" * 64, "0" * 65, "\u00e9" * 64, None]), "match": rng.choice(_NAMES),
-        "limit": rng.choice(_NUMBERS),
+        "proof": rng.choice(["x", "0" * 64, "0" * 65, "\u00e9" * 64, None]),
+        "match": rng.choice(_NAMES), "limit": rng.choice(_NUMBERS),
     }).encode()  # fmt: skip
     if rng.random() < 0.5:
         return _HEAD.pack(b"SMRP", len(text), 0) + text

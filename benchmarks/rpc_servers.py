@@ -1,4 +1,4 @@
-"""Servers and trackers of RPC as processes of their own, started and ended as often as one likes."""
+"""Servers and trackers of RPC as processes, which are started and ended as often as one likes."""
 
 from __future__ import annotations
 

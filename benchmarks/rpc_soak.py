@@ -14,15 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.rpc_servers import (
-    SECRET,
-    TRACKER,
-    Process,
-    children,
-    descendants,
-    is_there,
-    stat,
-)
+from benchmarks.rpc_servers import SECRET, TRACKER, Process, children, descendants, is_there, stat
 from smelt.contrib.graph_executor import GraphModule
 from smelt.rpc import RPCError, RPCSession, connect, connect_tracker
 from smelt.runtime import load

@@ -197,7 +197,7 @@ def test_a_server_on_another_machine(tmp_path: Path) -> None:
     artifact = smelt.compile_artifact(model, machine.target, options=OPTIONS)
     artifact.export_library(tmp_path / "m.so")
     wanted = smelt.compile(model, options=OPTIONS)(**given).numpy()
-    command = [*machine.emulator, "-L", f"/usr/{machine.gnu}", tmp_path / "smelt-server"]
+    command = [*machine.emulator, "-L", f"/usr/{machine.gnu}", str(tmp_path / "smelt-server")]
     with Process(command, tmp_path) as server, server.connect() as session:
         assert session.about["machine"] == "aarch64"
         session.upload(tmp_path / "m.so")
@@ -208,8 +208,8 @@ def test_a_server_on_another_machine(tmp_path: Path) -> None:
         module.run()
         np.testing.assert_allclose(module.get_output(0).numpy(), wanted, rtol=1e-5, atol=1e-6)
         assert len(module.benchmark(session.cpu(0), repeat=2, number=1).results) == 2
-        with pytest.raises(LoadError, match=r"m86\.so"):  # for this machine, and not for that one
-            smelt.compile(model, options=OPTIONS).export_library(tmp_path / "m86.so")
-            session.upload(tmp_path / "m86.so")
-            session.load_module("m86.so")
+        smelt.compile(model, options=OPTIONS).export_library(tmp_path / "here.so")
+        session.upload(tmp_path / "here.so")
+        with pytest.raises(LoadError, match=r"cannot load .*/here\.so"):
+            session.load_module("here.so")
     assert not list(tmp_path.glob("smelt-rpc-*"))

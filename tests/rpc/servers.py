@@ -89,7 +89,7 @@ class ServedByC(Served):
         self, program: Path, folder: Path, key: str = "", tracker: int | None = None,
         **environment: str,
     ) -> None:  # fmt: skip
-        command: list[str | Path] = [program, "--port=0", "--silent"]
+        command = [str(program), "--port=0", "--silent"]
         if tracker is not None:
             command += [f"--tracker=127.0.0.1:{tracker}", f"--key={key}"]
         env = {**os.environ, "SMELT_RPC_TOKEN": SECRET.token, "TMPDIR": str(folder), **environment}

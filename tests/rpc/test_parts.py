@@ -49,7 +49,8 @@ def test_digests_are_the_published_ones(parts: Path) -> None:
         ("hmac", "Jefe", "what do ya want for nothing?"),
         ("hmac", b"\xaa" * 131, "Test Using Larger Than Block-Size Key - Hash Key First"),
         ("hmac", b"\xaa" * 131, "This is a test using a larger than block-size key and a larger "
-         "than block-size data. The key needs to be hashed before being used by the HMAC algorithm."),
+         "than block-size data. The key needs to be hashed before being used by the "
+         "HMAC algorithm."),
     )  # fmt: skip
     assert found == [
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
@@ -112,7 +113,8 @@ def test_json_is_read_as_python_does(parts: Path) -> None:
         cut = bytearray(rng.choice(KNOWN))
         for _ in range(rng.randrange(1, 4)):
             at = rng.randrange(len(cut) + 1)
-            cut[at : at + rng.randrange(2)] = bytes([rng.choice(b'{}[]",:\\u0019-+.eE tfn\x80\xc3')])
+            other = rng.choice(b'{}[]",:\\u0019-+.eE tfn\x80\xc3')
+            cut[at : at + rng.randrange(2)] = bytes([other])
         texts.append(bytes(cut))
     texts = [t for t in texts if not t.startswith((b" ", b"\t"))]  # messages begin at once
     for text, said in zip(texts, asked(parts, *[("json", t) for t in texts]), strict=True):

@@ -16,14 +16,7 @@ import numpy as np
 import pytest
 
 from benchmarks.rpc_fuzz import Found, begin_session, send_known, send_strangers
-from benchmarks.rpc_servers import (
-    SECRET,
-    Process,
-    children,
-    is_there,
-    sanitized_server,
-    stat,
-)
+from benchmarks.rpc_servers import SECRET, Process, children, is_there, sanitized_server, stat
 from benchmarks.rpc_soak import soak
 from smelt.contrib.graph_executor import GraphModule
 from smelt.rpc import RPCError, Server, Tracker, connect
@@ -62,7 +55,7 @@ def plain(program: Path, tmp_path: Path) -> Iterator[Process]:
         yield process
 
 
-# ---------------------------------------------------------------------------------------- its options
+# -------------------------------------------------------------------------------------- its options
 
 
 def said(program: Path, *options: str, **environment: str) -> tuple[int, str]:
@@ -109,7 +102,7 @@ def test_it_says_that_it_has_no_tls(program: Path) -> None:
 def test_the_next_free_port_and_a_token_in_a_file(program: Path, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(f"  {SECRET.token}\n")
     with Server(port=0) as other:
-        command = [program, "--host=0.0.0.0", f"--port={other.port}",
+        command = [str(program), "--host=0.0.0.0", f"--port={other.port}",
                    f"--port-end={min(other.port + 20, 65535)}", "--token-file",
                    str(tmp_path / "token")]  # fmt: skip
         started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -126,14 +119,19 @@ def test_the_next_free_port_and_a_token_in_a_file(program: Path, tmp_path: Path)
 
 def test_the_address_for_others(program: Path, tmp_path: Path) -> None:
     with Tracker(port=0, security=SECRET) as tracker:
-        command = [program, f"--tracker=127.0.0.1:{tracker.port}", "--key=a", "--custom-addr=board"]
+        command = [
+            str(program),
+            f"--tracker=127.0.0.1:{tracker.port}",
+            "--key=a",
+            "--custom-addr=board",
+        ]
         with Process(command, tmp_path) as process:
             until(lambda: tracker._places)
             assert (tracker._places[0].address, tracker._places[0].port) == ("board", process.port)
         until(lambda: not tracker._places)
 
 
-# -------------------------------------------------------------------------------------- its processes
+# ------------------------------------------------------------------------------------ its processes
 
 
 def test_it_sleeps_while_nobody_asks(plain: Process) -> None:
@@ -201,7 +199,7 @@ def test_what_is_killed_takes_its_children_along(
 
 def test_a_session_without_room_for_a_file(program: Path, tmp_path: Path) -> None:
     """The error is the system's, and the session goes on."""
-    command = ["prlimit", "--fsize=1000000", program]
+    command = ["prlimit", "--fsize=1000000", str(program)]
     with Process(command, tmp_path) as process, process.connect() as session:
         with pytest.raises(RPCError, match="File too large"):
             session.upload(bytes(3_000_000), target="large")
@@ -210,7 +208,7 @@ def test_a_session_without_room_for_a_file(program: Path, tmp_path: Path) -> Non
 
 
 def test_a_message_that_memory_cannot_hold(program: Path, libraries: Path, tmp_path: Path) -> None:
-    command = ["prlimit", "--as=300000000", program]
+    command = ["prlimit", "--as=300000000", str(program)]
     with Process(command, tmp_path) as process, process.connect() as session:
         session.upload(libraries / "add.so")
         add = session.load_module("add.so")
@@ -221,7 +219,7 @@ def test_a_message_that_memory_cannot_hold(program: Path, libraries: Path, tmp_p
         np.testing.assert_array_equal(c, a + a)
 
 
-# -------------------------------------------------------------------------------------- its libraries
+# ------------------------------------------------------------------------------------ its libraries
 
 
 def test_values_of_all_kinds(checked: Process, libraries: Path) -> None:
@@ -229,7 +227,7 @@ def test_values_of_all_kinds(checked: Process, libraries: Path) -> None:
     with checked.connect() as session:
         for name in ("net.so", "loop.so", "add.so"):
             session.upload(libraries / name)
-        lib = session.load_module("net.so")
+        lib: Any = session.load_module("net.so")
         wanted = load_module(libraries / "net.so")(X).numpy()
         module: Any = GraphModule(lib["default"](session.cpu(0)))
         with pytest.raises(InputError, match="get_output before run"):
@@ -279,7 +277,7 @@ def test_what_it_cannot_do(plain: Process, libraries: Path) -> None:
             session.load_module("loop.so").make("GraphModule")
 
 
-# ------------------------------------------------------------------------- messages that mean nothing
+# ----------------------------------------------------------------------- messages that mean nothing
 
 
 def test_garbage_of_strangers(checked: Process) -> None:

@@ -241,6 +241,7 @@ def test_sessions_without_a_server(make: Any, libraries: Path) -> None:
 
 def test_a_session_of_a_program_without_python(program: Path, libraries: Path) -> None:
     with PopenSession(program) as session:
+        assert isinstance(session, PopenSession)
         process = session._server
         assert process is not None
         assert session.about["server"] == "C"

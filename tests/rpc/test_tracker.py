@@ -73,14 +73,14 @@ def test_priorities_then_the_order_of_asking(tracker: Tracker, serve: Serve) -> 
         with asking(tracker).request("board", priority=priority):
             came.append(number)
 
-    def waits(count: int) -> bool:
-        return bool(asking(tracker).summary()["queue_info"]["board"]["pending"] == count)
+    def pending() -> int:
+        return int(asking(tracker).summary()["queue_info"]["board"]["pending"])
 
-    threads = []
+    threads: list[threading.Thread] = []
     for number, priority in enumerate((1, 1, 5)):
         threads.append(threading.Thread(target=ask, args=(priority, number)))
         threads[-1].start()
-        until(partial(waits, number + 1))
+        until(lambda: pending() == len(threads))
     held.close()
     for t in threads:
         t.join(30)

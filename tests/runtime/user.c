@@ -110,6 +110,9 @@ int main(void) {
            (int)found[1]);
     for (int i = 0; i < 8; i++)
         printf("%g%s", z[i], i < 7 ? " " : "\n");
+    int64_t nanoseconds = -1;
+    EXPECT(smelt_model_time(model, inputs, &output, 3, &nanoseconds) == SMELT_OK);
+    EXPECT(nanoseconds >= 0);
     EXPECT(smelt_model_set_threads(model, 1) == SMELT_OK);
     EXPECT(smelt_model_run(model, inputs, &output) == SMELT_OK);
     if (check_errors(model, inputs, &output) || check_nothing(model) || check_features() ||

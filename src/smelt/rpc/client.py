@@ -215,10 +215,8 @@ class RemoteObject(RemoteLibrary):
     def _called(self, name: str, *args: Any, **named: Any) -> Any:
         if name not in self._methods:
             known = ", ".join(sorted(self._methods - _NAMES)) or "none"
-            server = self._session.about.get("server")
-            raise RPCError(
-                f"a {self._kind} of a server in {server} has no {name}; methods: {known}"
-            )
+            where = f"a server in {self._session.about.get('server')}"
+            raise RPCError(f"a {self._kind} of {where} has no {name}; methods: {known}")
         writes = self._kind in ("TensorFunction", "Module") and name == "__call__"
         return self._session.call(self._number, name, args, named, writes)
 

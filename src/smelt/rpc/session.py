@@ -76,8 +76,8 @@ class SessionProcess:
         with theirs:
             command = [sys.executable, "-m", "smelt.rpc.worker", str(theirs.fileno())]
             self._process = subprocess.Popen(
-                [*command, str(self.folder), str(os.getpid())], pass_fds=(theirs.fileno(),), cwd=self.folder,
-                stdin=subprocess.DEVNULL,
+                [*command, str(self.folder), str(os.getpid())], pass_fds=(theirs.fileno(),),
+                cwd=self.folder, stdin=subprocess.DEVNULL,
             )  # fmt: skip
         self._link = Link(ours, "the process of this session")
         return self._link
