@@ -22,8 +22,8 @@ _FIELDS = ("path", "object", "name", "args", "named", "kind", "number", "start",
            "writes", "limit", "key", "port", "match", "about", "address", "priority")  # fmt: skip
 _NAMES = ("__call__", "__getitem__", "get_function", "benchmark", "time_evaluator", "name",
           "inputs", "outputs", "module", "entry_name", "set_input", "run", "invoke",
-          "invoke_stateful", "get_input", "get_output", "get_outputs", "get_input_info", "get_input_name",
-          "get_input_index", "get_num_inputs", "get_output_name", "get_output_index", "profile",
+          "invoke_stateful", "get_input", "get_output", "get_outputs", "get_input_info",
+          "get_input_name", "get_input_index", "get_num_inputs", "get_output_name", "get_output_index", "profile",
           "default", "x", "a", "main", "net.so", "loop.so", "add.so", "../up", "", "GraphModule",
           "AotModule", "VirtualMachine", "y\0z", "\ud800", "\udc80", "\u00e9\u4e2d\U0001f600",
           "repeat", "func_name", "device", "min_repeat_ms", "end_to_end")  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import smelt
+from benchmarks.rpc_servers import SECRET
 from smelt.cli.commands import app
 from smelt.codegen.llvm import host_cpu
 from smelt.rpc import RPCError, Server, Tracker
@@ -26,7 +27,7 @@ from smelt.rpc.executable import send
 from smelt.target.processor import features_of
 from tests.devices.test_cross import CASES, OPTIONS, network, numbers
 
-from .servers import SECRET, Served
+from .servers import Served
 
 
 @pytest.fixture(autouse=True)

@@ -456,7 +456,9 @@ def _export_program(
     folder = source_folder()
     wanted = ["*.c", "tools/library.c", *[f"tools/{s}" for s in sources]]
     files = [str(f) for pattern in wanted for f in sorted(folder.glob(pattern))]
-    flags = ["-std=c11", "-Os", "-s", "-static", "-DSMELT_ALONE", f"-I{folder}",
+    # sanitizers, which a cc may ask for, need shared libraries
+    static = [] if any(w.startswith("-fsanitize") for w in command) else ["-s", "-static"]
+    flags = ["-std=c11", "-Os", *static, "-DSMELT_ALONE", f"-I{folder}",
              f'-DSMELT_VERSION="{__version__}"',
              "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="smelt-") as made:
