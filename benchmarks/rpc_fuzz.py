@@ -24,10 +24,10 @@ _NAMES = ("__call__", "__getitem__", "get_function", "benchmark", "time_evaluato
           "inputs", "outputs", "module", "entry_name", "set_input", "run", "invoke",
           "invoke_stateful", "get_input", "get_output", "get_outputs", "get_input_info",
           "get_input_name", "get_input_index", "get_num_inputs", "get_output_name",
-          "get_output_index", "profile",
-          "default", "x", "a", "main", "net.so", "loop.so", "add.so", "../up", "", "GraphModule",
-          "AotModule", "VirtualMachine", "y\0z", "\ud800", "\udc80", "\u00e9\u4e2d\U0001f600",
-          "repeat", "func_name", "device", "min_repeat_ms", "end_to_end")  # fmt: skip
+          "get_output_index", "profile", "default", "x", "a", "main", "net.so", "loop.so",
+          "add.so", "../up", "", "GraphModule", "AotModule", "VirtualMachine", "y\0z",
+          "\ud800", "\udc80", "\u00e9\u4e2d\U0001f600", "repeat", "func_name", "device",
+          "min_repeat_ms", "end_to_end")  # fmt: skip
 _NUMBERS = (0, 1, 2, 3, -1, 1 << 63, -(1 << 63), 1 << 70, 0.5, -0.0, 1e-9, float("nan"),
             float("-inf"), True, False)  # fmt: skip
 _DTYPES = ("float32", "float64", "int64", "bool", "bfloat16", "float16", "int4", "object", ">f4")

@@ -202,7 +202,7 @@ static bool call_function(object *self, call *c) {
 
 /* ---- timing ------------------------------------------------------------------------------------ */
 
-static const kind attached_kind;
+static const kind attached_kind, module;
 
 static bool evaluate(object *self, call *c) {
     object *library = library_of(self);
@@ -215,8 +215,8 @@ static bool evaluate(object *self, call *c) {
         if ((f = call_frame(c, library)) == NULL)
             return false;
         f->lends = true;
-        bool model = library->kind->methods->run == call_model;
-        if (!(model ? frame_borrow(f, c) : borrow_parameters(f, c, false)) ||
+        bool tensors = library->kind == &module;
+        if (!(tensors ? borrow_parameters(f, c, false) : frame_borrow(f, c)) ||
             !all_taken(c, library->info->name))
             return false;
     }

@@ -32,6 +32,7 @@
 #define ENDS 5.0   /* seconds that children have to end by themselves */
 
 static volatile sig_atomic_t stopped;
+static shared *common;
 
 static _Noreturn void refuse(const char *format, ...) {
     va_list arguments;
@@ -292,6 +293,8 @@ pid_t split(void) {
     return made;
 }
 
+void leave_shared(void) { munmap(common, sizeof *common); }
+
 /* In a child: what it must not keep open. */
 static void leave(server *s) {
     close(s->listening);
@@ -424,8 +427,9 @@ int main(int argc, char **argv) {
     if (*s.o.token == '\0' && !is_here(s.o.host))
         refuse("a server on %s can be reached from other machines: it needs a token; "
                "SMELT_RPC_TOKEN is one, or --token-file names a file with one", s.o.host);
-    s.all = mmap(NULL, sizeof *s.all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (s.all == MAP_FAILED || pipe(s.stop) != 0 || pipe(s.wake) != 0)
+    common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    s.all = common;
+    if (common == MAP_FAILED || pipe(s.stop) != 0 || pipe(s.wake) != 0)
         refuse("%s", strerror(errno));
     fcntl(s.wake[0], F_SETFL, O_NONBLOCK);
     fcntl(s.wake[1], F_SETFL, O_NONBLOCK);
@@ -437,8 +441,11 @@ int main(int argc, char **argv) {
     sigemptyset(&blocked);
     for (int i = 0; i < 4; i++) { /* they come while pselect waits, and never between */
         static const int signals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
+        struct sigaction before;
         sigaddset(&blocked, signals[i]);
-        sigaction(signals[i], &action, NULL);
+        sigaction(signals[i], &action, &before);
+        if (i > 0 && before.sa_handler == SIG_IGN) /* by nohup, say */
+            signal(signals[i], SIG_IGN);
     }
     sigprocmask(SIG_BLOCK, &blocked, NULL);
     signal(SIGPIPE, SIG_IGN); /* these two are errors of what is written */
@@ -447,6 +454,6 @@ int main(int argc, char **argv) {
     fflush(stdout);
     serve(&s);
     end_children(&s);
-    munmap(s.all, sizeof *s.all);
+    leave_shared();
     return 0;
 }

@@ -158,6 +158,8 @@ void say(const options *o, const char *format, ...) __attribute__((format(printf
 void describe(text *t);
 /* A process of its own, which SIGINT and the like do not end; its number, 0 in it. */
 pid_t split(void);
+/* Gives up what the processes share, which libraries have nothing to do with. */
+void leave_shared(void);
 
 /* ---- the processes ----------------------------------------------------------------------------- */
 

@@ -69,6 +69,9 @@ static bool start(session *s) {
         close(s->client->end);
         close(s->client->stop);
         close(s->files);
+        char folder[FOLDER_ROOM];
+        strcpy(folder, s->folder);
+        leave_shared();
         fcntl(ends[1], F_SETFD, FD_CLOEXEC);
         signal(SIGTERM, SIG_DFL);
 #ifdef __linux__
@@ -76,7 +79,7 @@ static bool start(session *s) {
 #endif
         if (getppid() != parent)
             _exit(0);
-        serve_worker(ends[1], s->folder);
+        serve_worker(ends[1], folder);
     }
     close(ends[1]);
     s->worker = (channel){.end = ends[0], .stop = s->client->stop, .asker = -1,
