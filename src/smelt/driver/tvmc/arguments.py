@@ -144,7 +144,7 @@ def tune_options(parser: argparse.ArgumentParser) -> None:
     o("--include-simple-tasks", "elementwise kernels, too", action="store_true")
     o("--log-estimated-latency", "write total_latency.tsv", action="store_true")
     for name in ("num-cores", "vector-unit-bytes", "cache-line-bytes"):
-        o(f"--{name}", "of the machine", type=int)
+        o(f"--{name}", "of the machine", type=count)
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:

@@ -79,10 +79,7 @@ def compile_model(
     made = arguments.chosen_target(target, target_host, additional_target_options)
     cc = _linker(path, output_format, made, cross, cross_options)
     timing = PassTimingInstrument()
-    steps = dict.fromkeys([*LEVELS, *[n for s in (*GRAPH, *VM, *LOWER) for n in s.names]])
-    shown = [_known(f"--print-ir-{when}", "pass", p, steps)
-             for when, p in (("before", print_ir_before), ("after", print_ir_after))]  # fmt: skip
-    watching = [*instruments, *([PassPrintingInstrument(*shown)] if any(shown) else [])]
+    watching = [*instruments, *_printing(print_ir_before, print_ir_after)]
     watching += [timing] if print_pass_times else []
     config = {**context_config(made), **arguments.pass_configs(pass_context_configs)}
     if tuning_records:
@@ -103,6 +100,14 @@ def compile_model(
                 _dump(f"{path}.{kind}", STAGES[kind], bound, made)
     lib.export_library(path, cc=cc)
     return TVMCPackage(path, model=tvmc_model)
+
+
+def _printing(*given: str | Sequence[str] | None) -> list[PassPrintingInstrument]:
+    """What prints modules before and after some passes, where there are any."""
+    steps = dict.fromkeys([*LEVELS, *[n for s in (*GRAPH, *VM, *LOWER) for n in s.names]])
+    both = [_known(f"--print-ir-{when}", "pass", names, steps)
+            for when, names in zip(("before", "after"), given, strict=True)]  # fmt: skip
+    return [PassPrintingInstrument(*both)] if any(both) else []
 
 
 def context_config(target: Target) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def parser() -> arguments.Parser:
         ("micro", "refused", refuse_micro, [lambda p: p.add_argument("rest", nargs="...")]),
     ]  # fmt: skip
     for name, about, command, parts in rows:
-        one = commands.add_parser(name, help=about, description=about, fromfile_prefix_chars="@")
+        one = commands.add_parser(name, help=about, description=about)
         for add in [*parts, arguments.common]:
             add(one)
         one.set_defaults(command=command)
