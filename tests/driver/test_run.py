@@ -113,6 +113,27 @@ def test_open_sizes_are_not_filled(tvmc: Command, folder: Path) -> None:
     tvmc("run open.so -i abc.npz")
 
 
+LIST = """<ir_version: 8, opset_import: ["": 17]>
+    pieces (float[4, 3] x, string[2] s) => (seq(float[n, 3]) y, string[2] t) {
+        y = SplitToSequence <axis = 0> (x)
+        t = Identity(s)
+    }"""
+
+
+def test_what_is_no_array_of_numbers(tvmc: Command, folder: Path) -> None:
+    onnx.save(onnx.parser.parse_model(LIST), "list.onnx")
+    tvmc("compile list.onnx -o list.so --executor vm")
+    said = tvmc("run list.so", code=1)
+    assert said == "Error: --fill-mode: s string[2] is no tensor of numbers; tvmc.run takes it\n"
+    texts = np.array(["a", "b"], object)
+    result = api.run(TVMCPackage("list.so"), inputs={"s": texts}, fill_mode="ones")
+    assert [a.shape for a in result.get_output("output_0")] == [(1, 3)] * 4
+    assert result.get_output("output_1").tolist() == ["a", "b"]
+    with pytest.raises(api.TVMCException, match="output_0 is no array of numbers, and cannot"):
+        result.save("out.npz")
+    assert not Path("out.npz").exists()
+
+
 # -------------------------------------------------------------------------------- another machine
 
 

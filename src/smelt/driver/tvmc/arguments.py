@@ -129,14 +129,14 @@ def tune_options(parser: argparse.ArgumentParser) -> None:
     o = partial(option, parser)
     o("-o --output", "the log of what was measured", dest="tuning_records", required=True)
     o("--tuning-records", "an earlier log to go on from", dest="prior_records", metavar="PATH")
-    o("--trials", "measurements of the whole model (1000)", type=int, default=1000)
-    o("--early-stopping", "end a task after so many without a gain", type=int)
+    o("--trials", "measurements of the whole model (1000)", type=count, default=1000)
+    o("--early-stopping", "end a task after so many without a gain", type=count)
     o("--tasks", "all, list, or numbers: 0,2,5-7 (all)", dest="tasks_filter", default="all")
     o("--min-repeat-ms", "the least time of a sample", type=int, default=0)
-    o("--number", "runs of a sample, where they are short (10)", type=int, default=10)
-    o("--repeat", "samples of a candidate, in turns with the default (7)", type=int, default=7)
+    o("--number", "runs of a sample, where they are short (10)", type=count, default=10)
+    o("--repeat", "samples of a candidate, in turns with the default (7)", type=count, default=7)
     o("--timeout", "seconds of a candidate (10)", type=float, default=10.0)
-    o("--parallel", "candidates that are built at the same time", type=int)
+    o("--parallel", "candidates that are built at the same time", type=count)
     remote_options(parser)
     option(parser.add_argument_group("AutoTVM"), "--tuner", "(xgb)", choices=TUNERS)
     o = partial(option, parser.add_argument_group("AutoScheduler"))
@@ -156,10 +156,10 @@ def run_options(parser: argparse.ArgumentParser) -> None:
       default="random")  # fmt: skip
     o("-i --inputs", "a .npz file with inputs by name", metavar="FILE")
     o("-o --outputs", "a .npz file to write", metavar="FILE")
-    o("--print-top", "print index and value of the N largest elements", type=int, metavar="N")
+    o("--print-top", "print index and value of the N largest elements", type=count, metavar="N")
     o("--print-time", "time runs, and print how long they take", action="store_true")
-    o("--repeat", "of --print-time: measurements (1)", type=int)
-    o("--number", "of --print-time: runs of a measurement (1)", type=int)
+    o("--repeat", "of --print-time: samples (1)", type=count)
+    o("--number", "of --print-time: runs of a sample (1)", type=count)
     o("--end-to-end", "of --print-time: copies in and out count", action="store_true")
     o("--profile", "print the time of every kernel", action="store_true")
     remote_options(parser)
@@ -183,6 +183,13 @@ def _kinds(parser: Any, what: str, kinds: Mapping[str, Iterable[str]], dest: str
 
 
 # -------------------------------------------------------------------------------------- their texts
+
+
+def count(text: str) -> int:
+    """A whole number from 1. Raises argparse.ArgumentTypeError."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return int(text)
 
 
 def address(text: str) -> tuple[str, int]:

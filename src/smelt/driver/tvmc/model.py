@@ -145,8 +145,12 @@ class TVMCResult:
     def save(self, output_path: PathLike) -> None:
         """Write the outputs to a .npz file."""
         check_target(output_path, (".npz",), "outputs.npz")
-        arrays = {n: np.asarray(a) for n, a in self.outputs.items()}
-        write_file(output_path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+        for name, a in self.outputs.items():
+            if not isinstance(a, np.ndarray) or a.dtype.hasobject:
+                raise TVMCException(
+                    f"{output_path}: {name} is no array of numbers, and cannot be in it"
+                )
+        write_file(output_path, lambda f: np.savez(f, allow_pickle=False, **self.outputs))
 
     def __str__(self) -> str:
         return f"{self.format_times()}\n\nOutput Names:\n {list(self.outputs)}"

@@ -69,8 +69,8 @@ def run_module(
         elif benchmark:
             found = exe.benchmark(*ordered, repeat=repeat, number=number)
             times = TimeEvaluation(tuple([ms / 1e3 for ms in found.results]))
-        outputs = [np.asarray(value) for value in exe.run(None, feeds)]
-    return TVMCResult({f"output_{n}": value for n, value in enumerate(outputs)}, times)
+        outputs = exe.run(None, feeds)
+    return TVMCResult({f"output_{n}": _plain(value) for n, value in enumerate(outputs)}, times)
 
 
 @contextmanager
@@ -106,7 +106,9 @@ def make_inputs(tensors: Sequence[TensorInfo], given: Inputs, fill_mode: str) ->
     if wrong := [n for n in given if n not in known]:
         raise TVMCException(f"--inputs: the model has {unknown('input', wrong[0], known)}")
     for t in left:
-        if t.kind != "tensor" or not all(isinstance(e, int) for e in t.shape):
+        if t.kind != "tensor" or t.dtype in ("", "string"):
+            raise TVMCException(f"--fill-mode: {t} is no tensor of numbers; tvmc.run takes it")
+        if not all(isinstance(e, int) for e in t.shape):
             raise TVMCException(f"--fill-mode: the size of {t} is open; give it with --inputs, or "
                                 "compile with --input-shapes")  # fmt: skip
     full = [
@@ -128,10 +130,16 @@ def read_inputs(path: str) -> dict[str, Array]:
                             ) from None  # fmt: skip
 
 
-def top_text(output: Array, count: int) -> str:
+def _plain(value: Any) -> Any:
+    """An output as numpy has it; a sequence, or an absent value, as it is."""
+    return value if value is None or isinstance(value, list) else np.asarray(value)
+
+
+def top_text(output: Any, count: int) -> str:
     """The largest elements: a row of their indices, and one of their values."""
+    if not isinstance(output, np.ndarray) or output.dtype.hasobject:
+        raise TVMCException("--print-top: output_0 is no array of numbers")
     flat = output.reshape(-1)
     order = np.argsort(-flat.astype(np.float64), kind="stable")[:count]
-    cells = [(str(n), f"{float(flat[n]):.6g}") for n in order]
-    rows = zip(("index", "value"), zip(*cells, strict=True), strict=True)
-    return "\n".join([head + "".join([f"{cell:>13}" for cell in row]) for head, row in rows])
+    indices, values = [f"{n:13}" for n in order], [f"{float(flat[n]):13.6g}" for n in order]
+    return f"index{''.join(indices)}\nvalue{''.join(values)}"
