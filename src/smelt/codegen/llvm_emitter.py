@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import Call, Expr, Var
+from smelt.ir.expr import Call, Expr, Shuffle, Var
 from smelt.target import Target, machine_of
 from smelt.target.processor import architecture, lacks, pointer_bytes
 from smelt.tir import nodes as tir
@@ -30,6 +30,8 @@ class ModuleText:
         self.lacks = () if target is None else lacks(target)
         self.arch = "" if target is None else architecture(target)
         self.vector_bytes = _WIDEST if target is None else machine_of(target).vector_bytes
+        # of vectors, where instructions multiply by one lane of a vector
+        self.picking_registers = 32 if self.arch == "aarch64" else 0
         self.functions: list[str] = []
         self.defined: set[str] = set()  # what need not be declared
         self.declared: dict[str, str] = {}  # by the names that are used
@@ -78,6 +80,7 @@ class Emitter:
 
     value: Callable[[Expr], str]
     pointer: Callable[[tir.BufferLoad], str]
+    repeated_word: Callable[[Shuffle], str | None]
 
     def __init__(
         self,

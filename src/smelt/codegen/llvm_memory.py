@@ -8,7 +8,7 @@ from typing import Any
 from smelt.ir import dtype as dt
 from smelt.ir.build import is_const
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import INDEX, Add, Broadcast, Expr, IntImm, Mul, Ramp, cast, const
+from smelt.ir.expr import INDEX, Add, Broadcast, Expr, IntImm, Mul, Ramp, Shuffle, cast, const
 from smelt.tir.nodes import Buffer, BufferLoad, BufferStore
 
 from .lane_steps import steps_of
@@ -165,6 +165,23 @@ class MemoryOps(ScalarOps):
         if scalar == "bool":
             return self.assign(f"trunc {memory} {loaded} to <{lanes} x i1>")
         return loaded
+
+    def repeated_word(self, e: Shuffle) -> str | None:
+        """32 bits of memory again and again: as a number in all lanes, which all processors have
+        instructions for. None: it is something else."""
+        index = _flat(e.a.indices) if isinstance(e.a, BufferLoad) else None
+        if not isinstance(index, Ramp) or not is_const(index.stride, 1) or self.guard_lanes > 1:
+            return None
+        lanes, size = index.lanes, dt.bits(e.dtype)
+        times = len(e.indices) // lanes
+        if lanes == 1 or lanes * size != 32 or e.indices != (*range(lanes),) * times:
+            return None
+        assert isinstance(e.a, BufferLoad)
+        pointer = self._guarded(self.address(e.a.buffer, index.base), None)
+        word = self.assign(f"load i32, ptr {pointer}, align {size // 8}")
+        return self.assign(
+            f"bitcast <{times} x i32> {self.splat(word, 'int32', times)} to {llvm_type(e.dtype)}"
+        )
 
     def _near(self, buffer: Buffer, index: Expr, scalar: str) -> str | None:
         """Lanes that stand at known distances close together: one load and a shuffle.

@@ -315,6 +315,8 @@ class ScalarOps(InstructionOps):
     def shuffle(self, e: expr.Shuffle) -> str:
         """Lanes picked from two vectors."""
         t = llvm_type(e.a.dtype)
+        if (made := self.repeated_word(e)) is not None:
+            return made
         mask = ", ".join(f"i32 {i}" for i in e.indices)
         return self.assign(
             f"shufflevector {t} {self.value(e.a)}, {t} {self.value(e.b)}, "

@@ -8,7 +8,6 @@ steps, outermost loop first, with the constant last, where it folds into the ins
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from math import prod
 
@@ -31,10 +30,11 @@ from smelt.runtime.abi import HOST, SERVICES, Status, Struct
 from smelt.target import Target
 from smelt.tir import nodes as tir
 from smelt.tir.named_calls import NAMED_CALLS
-from smelt.tir.script_ops import EXTERN, PREFETCH, locality, place_of, stored
+from smelt.tir.script_ops import EXTERN, PREFETCH, locality, place_of
 
 from .llvm_emitter import LoopScope, ModuleText
 from .llvm_memory import MemoryOps
+from .llvm_turns import is_straight, turns_of, written, written_out
 from .llvm_types import float_literal, llvm_type, mem_type
 
 _CHAIN = 80
@@ -200,7 +200,8 @@ class FunctionText(MemoryOps):
         moving  what changes from turn to turn: its name, where it starts, how far it goes; the
                 loop's variable first
         """
-        kind, once = llvm_type(s.var.type), _turns(s, body)
+        kind, registers = llvm_type(s.var.type), self.module.picking_registers
+        once = turns_of(s, body, registers)
         high = self.value(s.min + s.extent)
         sign = "u" if dt.kind(s.var.type) == "uint" else "s"
         pre, head, latch, done = self.labels(4)
@@ -221,11 +222,7 @@ class FunctionText(MemoryOps):
             up, less = "", "ne"
         parent += [f"{head}:"]
         parent += [f"{x} = phi {kind} [ {at}, %{pre} ], [ {x}.n, %{latch} ]" for x, at, _ in moving]
-        parent += body
-        for turn in range(1, once):
-            names = {x: f"{x}.t{turn}" for x, _, _ in moving}
-            parent += [f"{names[x]} = add {kind} {x}, {turn * size}" for x, _, size in moving]
-            parent += _renamed(body, names, f".t{turn}")
+        parent += written_out(body, moving, kind, once, registers)
         parent += [f"br label %{latch}", f"{latch}:"]
         parent += [f"{x}.n = add {kind} {x}, {once * size}" for x, _, size in moving[1:]]
         parent += [
@@ -238,7 +235,7 @@ class FunctionText(MemoryOps):
     def _steps(self, s: tir.For, scope: LoopScope) -> list[tuple[str, str, int]]:
         """Multiples of an innermost loop's variable, which move with it instead of being computed:
         their names, where they start, how far they go each time."""
-        if not _is_straight(scope.lines):
+        if not is_straight(scope.lines):
             return []
         found = []
         for e, name in scope.values.items():
@@ -258,7 +255,7 @@ class FunctionText(MemoryOps):
 
     def _after(self, body: tir.Stmt) -> None:
         """Forget loads of what a nested statement wrote."""
-        for buffer in _written(body):
+        for buffer in written(body):
             self._forget(buffer)
 
     def branch(self, s: tir.IfThenElse) -> None:
@@ -440,39 +437,6 @@ class FunctionText(MemoryOps):
             self.succeed(self.assign(f"call i32 {hook}(ptr {sink}, i64 {kernel}, i32 {end})"))
 
 
-def _is_straight(lines: Sequence[str]) -> bool:
-    """Whether instructions follow one another without a branch."""
-    return not any(line.endswith(":") for line in lines)
-
-
-def _turns(s: tir.For, lines: Sequence[str]) -> int:
-    """How many turns of a loop are written out one after another: several of one that adds up in
-    registers, since counting and jumping take a part of what the processor can start."""
-    if not isinstance(s.min, IntImm) or not isinstance(s.extent, IntImm):
-        return 1
-    if s.extent.value < _LONG or len(lines) > _MANY or not _is_straight(lines):
-        return 1
-    fits = [n for n in _TURNS if s.extent.value % n == 0]
-    return fits[0] if fits and {b.scope for b in _written(s.body)} == {"local"} else 1
-
-
-def _written(body: tir.Stmt) -> set[tir.Buffer]:
-    """The buffers that a statement and those inside of it store into."""
-    return {b for x in tir.walk(body) for b in stored(x)}
-
-
-def _renamed(lines: Sequence[str], names: dict[str, str], end: str) -> list[str]:
-    """Instructions once more: some names are replaced, and what they define gets new names."""
-    own = {line.split(" = ")[0] for line in lines if line.startswith("%")}
-    new = {**{x: x + end for x in own}, **names}
-    return [_NAME.sub(lambda m: new.get(m[0], m[0]), line) for line in lines]
-
-
-_NAME = re.compile(r"%[\w.]+")
-_TURNS = (4, 3, 2)
-"""How many turns of a loop are written out, if they are a divisor of all."""
-_LONG, _MANY = 32, 150
-"""Turns of a loop below which none are written out, and lines of one above which none are."""
 _SCALES = (1, 2, 4, 8)
 """What an address may multiply an index by."""
 _OWN_BLOCK = 'call void asm sideeffect "", ""()'
