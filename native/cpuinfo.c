@@ -154,8 +154,9 @@ static int has(const feature *f) {
 #include <unistd.h>
 #endif
 
-/* Where a feature's bit stands: AT_HWCAP, AT_HWCAP2, or what the system call riscv_hwprobe says. */
-enum word { CAP = 16, CAP2 = 26, PROBE = 258 };
+/* Where a feature's bit stands: AT_HWCAP, AT_HWCAP2, or what the system call riscv_hwprobe says.
+ * LENGTH: its number is not that of a bit, but of the bits in a vector register, at least. */
+enum word { LENGTH, CAP = 16, CAP2 = 26, PROBE = 258 };
 
 typedef struct feature {
     const char *name;
@@ -183,11 +184,18 @@ static const feature features[] = {
     {"a", CAP, 0},         {"c", CAP, 2},         {"d", CAP, 3},         {"f", CAP, 5},
     {"m", CAP, 12},        {"v", CAP, 21},        {"zba", PROBE, 3},     {"zbb", PROBE, 4},
     {"zbs", PROBE, 5},     {"zfh", PROBE, 27},    {"zfhmin", PROBE, 28}, {"zvfh", PROBE, 30},
+    {"zvl256b", LENGTH, 256}, {"zvl512b", LENGTH, 512}, {"zvl1024b", LENGTH, 1024},
 #endif
 };
 
 static int has(const feature *f) {
 #if defined(__riscv)
+    if (f->word == LENGTH) {
+        unsigned long bytes = 0;
+        if (getauxval(CAP) >> 21 & 1) /* else there is no such register */
+            __asm__("csrr %0, 0xc22" : "=r"(bytes)); /* vlenb */
+        return bytes * 8 >= (unsigned long)f->bit;
+    }
     if (f->word == PROBE) {
         struct {
             int64_t key;

@@ -126,11 +126,18 @@ _OTHERS = {
             "sse", "sse2", "cx8", "cx16", "fxsr", "sahf", "aes", "pclmul", "sha", "adx", "crc32"),
     "aarch64": ("strict-align", "outline-atomics"),
     "arm": ("dsp", "d32", "strict-align", "thumb-mode", "thumb2", "vfp2", "vfp4d16sp"),
-    "riscv": ("relax", "zve32x", "zve32f", "zve64d", "zvl128b", "zvl256b", "zicsr", "zifencei"),
+    "riscv": ("relax", "zve32x", "zve32f", "zve64d", "zvl128b", "zicsr", "zifencei"),
     "wasm": ("simd128", "relaxed-simd", "bulk-memory", "nontrapping-fptoint", "sign-ext",
              "atomics", "fp16", "multivalue", "mutable-globals", "tail-call"),
 }  # fmt: skip
 """Features that a loader need not ask the CPU for: how to use it, and what no kernel holds."""
+
+
+def _scheduled(target: Target) -> tuple[str, ...]:
+    """The feature by which LLVM orders instructions of 32-bit Arm so that they need few registers:
+    its usual way for these loads all of a loop's operands first, and then has no place for them."""
+    arm = processor.architecture(target) == "arm" and "neon" in processor.features_of(target)
+    return ("+use-misched",) if arm else ()
 
 
 class ObjectCompiler:
@@ -158,7 +165,7 @@ class ObjectCompiler:
         try:
             self._machine: Any = llvm.Target.from_triple(self.triple).create_target_machine(
                 cpu=target.mcpu,
-                features=",".join(target.mattr),
+                features=",".join([*target.mattr, *_scheduled(target)]),
                 opt=0 if quick else 2,
                 reloc="static" if processor.architecture(target) == "wasm" else "pic",
                 codemodel="default",

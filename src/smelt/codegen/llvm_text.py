@@ -201,7 +201,8 @@ class FunctionText(MemoryOps):
                 loop's variable first
         """
         kind, registers = llvm_type(s.var.type), self.module.picking_registers
-        once = turns_of(s, body, registers)
+        scalars = self.module.vector_bytes <= _SCALAR  # whose registers are few, and soon full
+        once = 1 if scalars else turns_of(s, body, registers)
         high = self.value(s.min + s.extent)
         sign = "u" if dt.kind(s.var.type) == "uint" else "s"
         pre, head, latch, done = self.labels(4)
@@ -437,6 +438,8 @@ class FunctionText(MemoryOps):
             self.succeed(self.assign(f"call i32 {hook}(ptr {sink}, i64 {kernel}, i32 {end})"))
 
 
+_SCALAR = 4
+"""Bytes of a register of a processor without vectors."""
 _SCALES = (1, 2, 4, 8)
 """What an address may multiply an index by."""
 _OWN_BLOCK = 'call void asm sideeffect "", ""()'

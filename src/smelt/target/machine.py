@@ -7,6 +7,7 @@ Figures of processors stand in `figures`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -160,6 +161,8 @@ _AVX512 = {"avx512f", "avx512vl", "avx512bw", "avx512dq"}
 _SCOPES = {"hexagon": ("global", "vtcm")}
 _VECTORS = {"arm": {"neon", "mve"}, "riscv": {"v"}, "wasm": {"simd128"}}
 """Where vectors are optional: what brings them."""
+_LENGTH = re.compile(r"zvl\d+b")
+"""Of RISC-V: how many bits a register of vectors has at least, where it is more than 128."""
 _VECTOR_DOT = ("avx512vnni", "avxvnni", "avxvnniint8", "dotprod", "i8mm", "dsp", "mve")
 _PAIRS = ("sse4.1", "avx2", "avx512bw", "avx512vl")
 """What brings instructions that sum products of 16-bit words as fast as others multiply floats."""
@@ -239,7 +242,7 @@ def _vectors(family: str, on: frozenset[str]) -> tuple[int, int]:
     if family == "hexagon":
         return 128, 32
     if family == "aarch64" or "v" in on:
-        return 16, 32
+        return max([16, *[int(f[3:-1]) // 8 for f in on if _LENGTH.fullmatch(f)]]), 32
     if on.issuperset(_AVX512):
         return 64, 32
     if "mve" in on:

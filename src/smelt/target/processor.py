@@ -126,9 +126,10 @@ _CPUS: dict[str, tuple[tuple[str, str], ...]] = {
         (f"{_GC} zba zbb zbs", "veyron-v1 xiangshan-nanhu"),
         (f"{_GC} zba zbb zbs zfhmin", "sifive-p450"),
         (_P670, "sifive-p470 sifive-p670"),
-        (f"{_P670} zfh zvfh", "sifive-p870 sifive-x390 spacemit-x60 tt-ascalon-d8"),
-        (f"{_P670} zfh zvfh", "xiangshan-kunminghu"),
-        (f"{_GC} v zfhmin zba zbb zfh zvfh", "sifive-x280"),
+        (f"{_P670} zfh zvfh", "sifive-p870 xiangshan-kunminghu"),
+        (f"{_P670} zfh zvfh zvl256b", "spacemit-x60 tt-ascalon-d8"),
+        (f"{_P670} zfh zvfh zvl1024b", "sifive-x390"),
+        (f"{_GC} v zfhmin zba zbb zfh zvfh zvl512b", "sifive-x280"),
     ),
 }
 """By family: features, and the processors that have them."""
@@ -151,7 +152,8 @@ INSTRUCTIONS: dict[str, tuple[str, ...]] = {
         "neon", "vfp3", "vfp4", "fp-armv8", "fp16", "fullfp16", "hwdiv", "hwdiv-arm", "aes", "crc",
         "dotprod", "bf16", "i8mm", "mve", "mve.fp",
     ),
-    "riscv": ("m", "a", "f", "d", "c", "v", "zfh", "zfhmin", "zvfh", "zba", "zbb", "zbs"),
+    "riscv": ("m", "a", "f", "d", "c", "v", "zvl256b", "zvl512b", "zvl1024b", "zfh", "zfhmin",
+              "zvfh", "zba", "zbb", "zbs"),
     "wasm": (),
 }  # fmt: skip
 """Features whose instructions code for a target that has them may hold, by family."""

@@ -20,6 +20,7 @@ from math import gcd, prod
 
 import numpy as np
 
+from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr
 from smelt.rules.cost import (
@@ -182,6 +183,13 @@ class ContractionSpace(Space):
         return bool(rows) and guarded(self.roles.info, {rows[-1].var})
 
     @property
+    def _registers(self) -> int:
+        """Registers for a tile: integers that are no vectors share theirs with addresses."""
+        store, machine = self.roles.info.store, self.site.machine
+        shared = store is not None and dt.is_int(store.buffer.type) and machine.lanes(4) == 1
+        return machine.vector_registers // (2 if shared else 1)
+
+    @property
     def _fetches(self) -> bool:
         """Whether there are caches to fetch into, the steps of the reduction are in order, and B
         is more than what these caches hold anyway."""
@@ -250,7 +258,7 @@ class ContractionSpace(Space):
     def legal(self, columns: Columns) -> Array:
         """Accumulators, a row of B and a broadcast element fit into the registers."""
         r, v = columns["rows"], columns["vectors"]
-        registers = self.site.machine.vector_registers
+        registers = self._registers
         fits = (r * v <= max(1, registers - 4)) & (r * v + v + 1 <= registers - (r > 1))
         fits |= (r == 1) & (v == 1)
         rows, chunks = self._rows(columns), np.maximum(1, columns["chunks"])
@@ -328,10 +336,10 @@ class ContractionSpace(Space):
             total *= np.where(r > near.ways, 1.1, 1.0)
         # of equals, about eight rows: few passes over B, and few enough streams of A; the last
         # registers are those that addresses and masks are wanted for
-        held = r * v - machine.vector_registers / 2
-        most = held - machine.vector_registers / 4
+        held = r * v - self._registers / 2
+        most = held - self._registers / 4
         total *= 1 + 0.002 * abs(r - 8) + 0.005 * np.maximum(0, held) + 0.02 * np.maximum(0, most)
-        spilled = r * v + v + 1 + self._shared_pixels > machine.vector_registers
+        spilled = r * v + v + 1 + self._shared_pixels > self._registers
         total *= np.where(spilled & (r > 1), _SPILLED, 1.0)
         total = total * every * outside
         copied = (
