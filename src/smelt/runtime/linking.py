@@ -38,8 +38,6 @@ _TAKEN = ("dbm", "malloc", "mq", "sem", "shm")  # mq_open and the like are other
 _PAGE = 65536  # the largest page of the systems we know: an offset that any can map
 _SIDECAR_BYTES = 2 << 30
 _CODE, _INFO = ("smelt_entry", "smelt_plan", "smelt_program_code"), "smelt_model_descriptor"
-# A library shows what smelt.h declares as SMELT_API; the model's own functions stay inside.
-_INSIDE = (*_CODE, *[f"{n}_*" for n in (*_CODE, _INFO)], "smelt_kernel", "*")
 
 
 class Exportable(Protocol):
@@ -316,6 +314,13 @@ def _joined(all_weights: Sequence[npt.NDArray[Any] | None]) -> tuple[memoryview,
     return whole.data, offsets
 
 
+def _exported(name: str) -> list[str]:
+    """What a model's library shows: what the runtime declares as SMELT_API, and the model."""
+    text = "".join([f.read_text() for f in sorted(source_folder().glob("*.[ch]"))])
+    found = set(re.findall(r"^SMELT_API [^;{]*?(smelt_\w+)\(", text, re.MULTILINE))
+    return [*sorted(found), _INFO, f"{c_name(name)}_info"]
+
+
 def _link(parts: Parts, command: list[str], fcompile: Linker | None, folder: Path) -> Path:
     """Compiles the description and the runtime and links them with the model's objects."""
     sources = sorted(source_folder().glob("*.c"))
@@ -327,8 +332,7 @@ def _link(parts: Parts, command: list[str], fcompile: Linker | None, folder: Pat
     if machine.system == "linux":
         # Several exported models in one program must not see each other's functions.
         script = folder / "exports"
-        shown, inside = f"smelt_*; {c_name(parts.name)}_info", "; ".join(_INSIDE)
-        script.write_text(f"{{ global: {shown}; local: {inside}; }};\n")
+        script.write_text(f"{{ global: {'; '.join(_exported(parts.name))}; local: *; }};\n")
         flags += [f"-Wl,--version-script={script}", "-Wl,-z,noexecstack", "-Wl,--hash-style=gnu"]
         threads = [] if machine.environment.startswith("android") else ["-lpthread"]
         libraries = ["-lm", *threads, "-ldl"]
