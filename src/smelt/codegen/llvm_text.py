@@ -201,8 +201,10 @@ class FunctionText(MemoryOps):
                 loop's variable first
         """
         kind, registers = llvm_type(s.var.type), self.module.picking_registers
-        scalars = self.module.vector_bytes <= _SCALAR  # whose registers are few, and soon full
-        once = 1 if scalars else turns_of(s, body, registers)
+        # Where registers are few, or endless to LLVM (WebAssembly: it puts what belongs to one
+        # accumulator side by side, and engines keep that order), operands of several turns do not fit.
+        crowded = self.module.vector_bytes <= _SCALAR or self.module.arch == "wasm"
+        once = 1 if crowded else turns_of(s, body, registers)
         high = self.value(s.min + s.extent)
         sign = "u" if dt.kind(s.var.type) == "uint" else "s"
         pre, head, latch, done = self.labels(4)
