@@ -1,11 +1,13 @@
 """Other machines: RPC on this one, packages of WebAssembly beside onnxruntime-web in node, sizes:
 `python -m benchmarks.devices [FOLDER] --only PART`.
 
-    rpc    round trips, uploads, of servers in Python and in C
-    web    a model in node; onnxruntime-web is installed by npm
-    sizes  of what is written for other machines
-    fuzz   messages that mean nothing, for a tracker and both servers, that in C with sanitizers
-    soak   clients of servers that are killed again and again
+    rpc            round trips, uploads, of servers in Python and in C
+    web            a model in node; onnxruntime-web is installed by npm
+    sizes          of what is written for other machines
+    fuzz           messages that mean nothing, for a tracker and both servers, that in C with sanitizers
+    soak           clients of servers that are killed again and again
+    architectures  networks of every kind on other processors, under emulators
+    instructions   of the inner loops of products there
 """
 
 import json
@@ -21,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import smelt
-from benchmarks import models
+from benchmarks import architectures, models
 from benchmarks.options import arguments, report
 from benchmarks.report import Results, table
 from benchmarks.rpc_fuzz import Found, begin_session, send_known, send_strangers
@@ -200,12 +202,14 @@ def soak_rows(seconds: float) -> list[Results]:
     return [{"what": "servers in C and Python", "found": {n: getattr(found, n) for n in SOAKED}}]
 
 
-PARTS = ("rpc", "web", "sizes", "fuzz", "soak")
+PARTS = ("rpc", "web", "sizes", "fuzz", "soak", "architectures", "instructions")
 
 
 def measure(folder: Path | None, only: Sequence[str] = (), quick: bool = False) -> Results:
     """Some parts, by default all."""
     run: dict[str, Callable[[], list[Results]]] = {
+        "architectures": lambda: architectures.model_rows(quick),
+        "instructions": lambda: architectures.instruction_rows(quick),
         "rpc": rpc_rows,
         "web": lambda: web_rows(folder or models.zoo(names=WEB)),
         "sizes": size_rows,
@@ -242,7 +246,11 @@ def section(results: Results) -> str:
         heading = ["machine", "code of the smallest library with the runtime, KB",
                    "smelt-run, KB", "smelt-server, KB"]  # fmt: skip
         parts.append("### Sizes\n\n" + table(heading, lines)
-                     + "\n\nPrograms have the C library beside them.")  # fmt: skip
+                     + "\n\nPrograms are static.")  # fmt: skip
+    if rows := results.get("architectures"):
+        parts.append(architectures.model_section(rows))
+    if rows := results.get("instructions"):
+        parts.append(architectures.instruction_section(rows))
     parts += _harm(results)
     return "\n\n".join(parts)
 

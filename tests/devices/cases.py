@@ -1,52 +1,33 @@
-"""Models for other machines: networks of every kind, small and in the sizes of their originals."""
+"""Models for other machines: small networks of every kind, and builders of larger ones."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from smelt.cli.resnet import resnet18
 from smelt.frontend.tflite import load
 from tests.models.control_nets import CONTROL
 from tests.models.conv_nets import mobilenet
-from tests.models.image_nets import FULL as IMAGES
 from tests.models.image_nets import deeplab, unet
-from tests.models.language_nets import FULL as WORDS
 from tests.models.language_nets import gru, lstm
-from tests.models.net import Array, Feeds, Net, floats, merged, words
+from tests.models.net import Array, Dim, Feeds, Net, floats, merged, words
 from tests.models.transformers import attend, bert, heads, tanh_gelu
 from tests.updates.nets import row_added
 
 ROOT = Path(__file__).parents[2]
 TRAINED = Path(os.environ.get("SMELT_MODELS", ROOT / "build" / "models"))
-ZOO = ROOT / "build" / "zoo"
 HALF = 2e-3
-"""A number in float16 has 11 bits: where sums round otherwise, results are two of its steps apart."""
-
+"""Numbers of float16 have 11 bits: where sums round otherwise, results are two steps apart."""
 Model = onnx.ModelProto | Path
-
-
-@dataclass(frozen=True)
-class Case:
-    """A model and inputs for it.
-
-    make    it; raises FileNotFoundError where it is not on this machine
-    inputs  of one run each
-    bound   how far results may lie apart, in parts of the largest of a result; 0: not at all
-    state   by input the output that it is in the next run
-    """
-
-    make: Callable[[], Model]
-    inputs: Callable[[Model], Sequence[Feeds]]
-    bound: float = 1e-5
-    state: tuple[tuple[str, str], ...] = ()
+Results = list[list[Array]]
+"""Of each run."""
 
 
 # ---- builders -------------------------------------------------------------------------------
@@ -64,9 +45,9 @@ def in_halves(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def of_any_size(batch: str = "n") -> onnx.ModelProto:
-    """ResNet-18 for images of any number and size."""
-    model = resnet18(batch=batch, image=40, width=16, classes=10)
+def of_any_size(make: Callable[[Dim], onnx.ModelProto] = mobilenet) -> onnx.ModelProto:
+    """A network for images of any number and size."""
+    model = make("n")
     dims = model.graph.input[0].type.tensor_type.shape.dim
     dims[2].dim_param, dims[3].dim_param = "h", "w"
     return model
@@ -95,8 +76,8 @@ def of_few_bits(width: int = 64, layers: int = 2, block: int = 32) -> onnx.Model
 def decoder(
     width: int = 32, count: int = 4, layers: int = 2, rows: int = 16, vocabulary: int = 50
 ) -> onnx.ModelProto:
-    """Radford et al. 2019, one word a call: keys and values of the words before are inputs, and with
-    this word's outputs (past_k0 -> present_k0, ...)."""
+    """Radford et al. 2019, one word a call: keys and values of the words before are inputs, those
+    with this word's results."""
     net, depth = Net(71), width // count
     table = net.normal((vocabulary, width), 0.5)
     word, at = net.input("word", [1, 1], np.int64), net.input("at", [1], np.int64)
@@ -121,17 +102,6 @@ def decoder(
     return net.model(logits, *kept)
 
 
-def from_file(path: Path) -> Callable[[], Model]:
-    """A model of a file."""
-
-    def make() -> Model:
-        if not path.exists():
-            raise FileNotFoundError(path)
-        return path
-
-    return make
-
-
 # ---- inputs ---------------------------------------------------------------------------------
 
 
@@ -140,32 +110,24 @@ def given(*feeds: Feeds) -> Callable[[Model], Sequence[Feeds]]:
     return lambda _: feeds
 
 
-def beside(model: Model) -> Sequence[Feeds]:
-    """What the zoo has beside a model."""
-    assert isinstance(model, Path)
-    with np.load(model.with_suffix(".inputs.npz")) as found:
-        return [{n: found[n] for n in found.files}]
-
-
 def random_input(model: Model) -> Sequence[Feeds]:
     """Numbers for the only input of a TFLite model."""
     value = load(model).graph.inputs[0]
-    random = np.random.default_rng(1)
-    shape = tuple(value.shape)
+    random, shape = np.random.default_rng(1), [d for d in value.shape or () if isinstance(d, int)]
     if value.dtype == "float32":
         return [{value.name: random.normal(size=shape).astype("float32")}]
     return [{value.name: random.integers(-128, 128, shape).astype(value.dtype)}]
 
 
 def told(batch: int, tokens: int) -> Feeds:
-    """Words of which the last are padding."""
+    """Words, of which the last row ends in padding."""
     mask = np.ones((batch, tokens), np.int64)
     mask[-1, tokens // 2 :] = 0
     return merged(words("input_ids", 50, batch, tokens), {"attention_mask": mask})
 
 
-def of_turns(model: Model) -> Sequence[Feeds]:
-    """Three words after another, behind an empty cache."""
+def turns(model: Model) -> Sequence[Feeds]:
+    """Three words one after another, behind empty caches."""
     assert isinstance(model, onnx.ModelProto)
     sizes = {i.name: [d.dim_value for d in i.type.tensor_type.shape.dim] for i in model.graph.input}
     empty = {n: np.zeros(s, np.float32) for n, s in sizes.items() if n.startswith("past")}
@@ -173,6 +135,86 @@ def of_turns(model: Model) -> Sequence[Feeds]:
     return [merged(first, empty), *others]
 
 
-def halves(**shapes: tuple[int, ...]) -> Feeds:
-    """Floats of 16 bits."""
-    return {n: floats(n, *s)[n].astype(np.float16) for n, s in shapes.items()}
+# ---- the models -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model and inputs for it.
+
+    make    it
+    inputs  of one run each
+    bound   how far results may lie apart, in parts of the largest of a result; 0: not at all
+    state   inputs that are a result of the run before, by the result's number
+    """
+
+    make: Callable[[], Model]
+    inputs: Callable[[Model], Sequence[Feeds]]
+    bound: float = 1e-5
+    state: Mapping[str, int] = field(default_factory=dict)
+
+
+def trained(name: str, bound: float = 0.0) -> Case:
+    """A TFLite model of a file."""
+    return Case(lambda: TRAINED / f"{name}.tflite", random_input, bound)
+
+
+def deciding(name: str) -> Case:
+    """A model that decides while it runs, on inputs of which no two take the same way."""
+    make, inputs = CONTROL[name]
+    return Case(make, lambda _: inputs())
+
+
+def caches(layers: int) -> dict[str, int]:
+    """Those of `decoder`, by the results that they are."""
+    names = [f"past_{c}{n}" for n in range(layers) for c in "kv"]
+    return {name: n + 1 for n, name in enumerate(names)}
+
+
+def in_float16(*shape: int) -> Feeds:
+    return {"x": floats("x", *shape)["x"].astype(np.float16)}
+
+
+CASES = {
+    "keywords": trained("kws_f32", 1e-5),
+    "keywords, int8": trained("kws_int8"),
+    "bert, 2 layers": Case(lambda: bert("n", "tokens"), given(told(2, 12), told(3, 9))),
+    "lstm": Case(lambda: lstm("n"), given(words("input_ids", 50, 2, 9))),
+    "gru": Case(lambda: gru("n"), given(words("input_ids", 50, 3, 9))),
+    "branch": deciding("branch"),
+    "loop": deciding("loop"),
+    "decoder in a loop": deciding("decoder"),
+    "any image": Case(of_any_size, given(floats("x", 2, 3, 33, 33), floats("x", 1, 3, 40, 27))),
+    "unet": Case(lambda: unet(1), given(floats("x", 1, 3, 32, 32))),
+    "deeplab": Case(lambda: deeplab(1), given(floats("x", 1, 3, 33, 33))),
+    "float16": Case(lambda: in_halves(mobilenet(1)), given(in_float16(1, 3, 33, 33)), HALF),
+    "4 bits": Case(of_few_bits, given(floats("x", 1, 64), floats("x", 7, 64))),
+    "decoder": Case(decoder, turns, state=caches(2)),
+}
+"""Small ones, of every kind."""
+
+
+def chained(case: Case, feeds: Sequence[Feeds], run: Callable[[Feeds], list[Array]]) -> Results:
+    """What the runs give, each with the state that the one before has left."""
+    kept: Feeds = {}
+    found = []
+    for f in feeds:
+        found.append(run({**f, **kept}))
+        kept = {name: found[-1][n] for name, n in case.state.items()}
+    return found
+
+
+def apart(found: Results, wanted: Results) -> float:
+    """The largest difference, in parts of the largest element of its result; infinite where shapes
+    or types differ, or a number is none."""
+    pairs = zip(chain(*found), chain(*wanted), strict=True)
+    return max([_apart(a, b) for a, b in pairs])
+
+
+def _apart(a: Array, b: Array) -> float:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return np.inf
+    if np.array_equal(a, b):
+        return 0.0
+    far = np.abs(a.astype(np.float64) - b.astype(np.float64)).max()
+    return float(far / np.abs(b.astype(np.float64)).max()) if np.isfinite(far) else np.inf

@@ -53,33 +53,43 @@ class CrossMachine:
         return done.stderr if code else done.stdout
 
 
+def _arm(cpu: str, emulated: str = "") -> CrossMachine:
+    """A processor of 64 bits."""
+    target = f"llvm -mtriple=aarch64-linux-gnu -mcpu={cpu}"
+    return CrossMachine("aarch64-linux-gnu", ("qemu-aarch64", "-cpu", emulated or cpu), target)
+
+
+def _riscv(vectors: int = 0, more: str = "") -> CrossMachine:
+    """One of 64 bits, with vectors of so many bits, if any."""
+    length = f",v=true,vlen={vectors},vext_spec=v1.0" if vectors else ""
+    features = "+m,+a,+f,+d,+c" + ",+v" * bool(vectors) + more
+    return CrossMachine(
+        "riscv64-linux-gnu",
+        ("qemu-riscv64", "-cpu", f"rv64{length}"),
+        f"llvm -mtriple=riscv64-linux-gnu -mcpu=generic-rv64 -mabi=lp64d -mattr={features}",
+    )
+
+
 CROSS = {
-    "aarch64": CrossMachine(
-        "aarch64-linux-gnu",
-        ("qemu-aarch64", "-cpu", "cortex-a72"),
-        "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72",
-    ),
-    "dotprod": CrossMachine(
-        "aarch64-linux-gnu",
-        ("qemu-aarch64", "-cpu", "cortex-a76"),
-        "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76",
-    ),
+    "aarch64": _arm("cortex-a72"),
+    "dotprod": _arm("cortex-a76"),
     "armv7": CrossMachine(
         "arm-linux-gnueabihf",
         ("qemu-arm", "-cpu", "cortex-a15"),
         "llvm -mtriple=armv7-linux-gnueabihf -mcpu=cortex-a15 -mattr=+neon",
     ),
-    "riscv64": CrossMachine(
-        "riscv64-linux-gnu",
-        ("qemu-riscv64", "-cpu", "rv64"),
-        "llvm -mtriple=riscv64-linux-gnu -mcpu=generic-rv64 -mabi=lp64d -mattr=+m,+a,+f,+d,+c",
-    ),
-    "rvv": CrossMachine(
-        "riscv64-linux-gnu",
-        ("qemu-riscv64", "-cpu", "rv64,v=true,vlen=256,vext_spec=v1.0"),
-        "llvm -mtriple=riscv64-linux-gnu -mcpu=generic-rv64 -mabi=lp64d -mattr=+m,+a,+f,+d,+c,+v",
-    ),
+    "riscv64": _riscv(),
+    "rvv": _riscv(256),
 }
+MACHINES = CROSS | {
+    "i8mm": _arm("neoverse-n2", "max"),
+    "sve": _arm("neoverse-v1", "max,sve256=on"),
+    "a64fx": _arm("a64fx"),
+    "rvv128": _riscv(128),
+    "rvv256": _riscv(256, ",+zvl256b"),
+}
+"""More of them: processors with SVE, vectors of RISC-V that are shorter than a register, and that
+are whole ones."""
 
 
 class Runner:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import sys
 from pathlib import Path
 
@@ -100,3 +101,16 @@ def test_nothing_is_written_without_a_compiler(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="the C compiler cannot be run: nowhere"):
         made.export_library(tmp_path / "m.tar", cc="nowhere")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("triple", "machine"), [("aarch64-linux-android", 183), ("x86_64-linux-android", 62)]
+)
+def test_objects_for_android(triple: str, machine: int, tmp_path: Path) -> None:
+    """Code alone needs no compiler of the NDK. Source: elf.h, EM_AARCH64 and EM_X86_64."""
+    artifact = smelt.compile_artifact(conv_nets.mlp(1), f"llvm -mtriple={triple}")
+    artifact.write(tmp_path / "m.o")
+    head = (tmp_path / "m.o").read_bytes()[:20]
+    magic, bits, order = head[:4], head[4], head[5]
+    assert (magic, bits, order) == (b"\x7fELF", 2, 1)
+    assert struct.unpack("<HH", head[16:]) == (1, machine)  # relocatable
