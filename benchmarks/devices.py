@@ -4,7 +4,7 @@
     rpc            round trips, uploads, of servers in Python and in C
     web            a model in node; onnxruntime-web is installed by npm
     sizes          of what is written for other machines
-    fuzz           messages that mean nothing, for a tracker and both servers, that in C with sanitizers
+    fuzz           messages that mean nothing, for a tracker and both servers (C: with sanitizers)
     soak           clients of servers that are killed again and again
     architectures  networks of every kind on other processors, under emulators
     instructions   of the inner loops of products there

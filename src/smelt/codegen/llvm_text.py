@@ -202,7 +202,7 @@ class FunctionText(MemoryOps):
         """
         kind, registers = llvm_type(s.var.type), self.module.picking_registers
         # Where registers are few, or endless to LLVM (WebAssembly: it puts what belongs to one
-        # accumulator side by side, and engines keep that order), operands of several turns do not fit.
+        # accumulator side by side, and engines keep that), operands of several turns do not fit.
         crowded = self.module.vector_bytes <= _SCALAR or self.module.arch == "wasm"
         once = 1 if crowded else turns_of(s, body, registers)
         high = self.value(s.min + s.extent)
