@@ -7,12 +7,14 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from benchmarks.rpc_fuzz import Found, begin_session, send_known, send_strangers
@@ -21,6 +23,7 @@ from benchmarks.rpc_soak import soak
 from smelt.contrib.graph_executor import GraphModule
 from smelt.rpc import RPCError, Server, Tracker, connect
 from smelt.runtime import ExportError, InputError, LoadError, RuntimeFailure, load_module
+from tests.devices.test_cross import network
 
 from .servers import until
 
@@ -97,6 +100,19 @@ def test_it_says_that_it_has_no_tls(program: Path) -> None:
     options = ("--host", "--port", "--port-end", "--tracker", "--key", "--custom-addr",
                "--token-file", "--silent")  # fmt: skip
     assert all(f"\n  {o}" in text for o in options)
+
+
+def test_the_command_writes_it(tmp_path: Path) -> None:
+    onnx.save(network(), tmp_path / "net.onnx")
+    command = [sys.executable, "-m", "smelt.cli.main", "compile", str(tmp_path / "net.onnx"), "-o",
+               str(tmp_path / "net.so"), "--server", str(tmp_path / "board-server")]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert f"wrote smelt-server to {tmp_path / 'board-server'}" in done.stderr
+    x = np.random.default_rng(1).random((1, 3, 24, 24), np.float32)
+    with Process([tmp_path / "board-server"], tmp_path) as server, server.connect() as session:
+        session.upload(tmp_path / "net.so")
+        found = session.load_module("net.so")(x).numpy()
+    np.testing.assert_array_equal(found, load_module(tmp_path / "net.so")(x).numpy())
 
 
 def test_the_next_free_port_and_a_token_in_a_file(program: Path, tmp_path: Path) -> None:
