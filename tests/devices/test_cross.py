@@ -21,7 +21,7 @@ from smelt.runtime import LoadError
 from smelt.runtime.linking import export_server
 from tests.models.net import Array, Net
 
-from .crossed import CROSS, Runner
+from .crossed import CROSS, MACHINES, Runner
 
 OPTIONS = smelt.Options(threads=2, cache_dir="")
 
@@ -213,3 +213,13 @@ def test_a_server_on_another_machine(tmp_path: Path) -> None:
         with pytest.raises(LoadError, match=r"cannot load .*/here\.so"):
             session.load_module("here.so")
     assert not list(tmp_path.glob("smelt-rpc-*"))
+
+
+def test_a_library_is_refused_by_a_processor_whose_vectors_are_shorter(tmp_path: Path) -> None:
+    """No wrong result: code for 256 bits would leave half of every vector out."""
+    made, lesser = MACHINES["rvv256"], MACHINES["rvv128"]
+    made.need()
+    artifact = smelt.compile_artifact(network(), made.target, options=OPTIONS)
+    artifact.export_library(tmp_path / "m.so")
+    said = lesser.run([Runner(lesser, tmp_path).path, tmp_path / "m.so"], code=1)
+    assert said == ("smelt-run: net was compiled for a CPU with zvl256b, which this one lacks\n")

@@ -15,7 +15,7 @@ from smelt.codegen.llvm import resolve
 from smelt.ir.errors import TargetError
 from smelt.target import Machine, Target, machine_of, machine_text
 from smelt.target.figures import _TABLES
-from smelt.target.processor import architecture, features_of, known_cpus
+from smelt.target.processor import architecture, features_of, known_cpus, needed_features
 
 TRIPLES = ("x86_64-linux-gnu", "aarch64-linux-gnu", "armv7-linux-gnueabihf", "riscv64-linux-gnu",
            "riscv32-unknown-elf")  # fmt: skip
@@ -70,7 +70,7 @@ def test_every_processor_has_one_row() -> None:
         ("aarch64-linux-gnu neoverse-v1", 4, 4, 4, 2, (64, 1024, 32768)),
         ("arm64-apple-macos apple-m1", 4, 4, 4, 4, (128, 12288)),
         ("armv7-linux-gnueabihf cortex-a7", 0.25, 0.25, 0, 4, (32, 512)),
-        ("riscv64-linux-gnu spacemit-x60", 2, 2, 0, 5, (32, 512)),
+        ("riscv64-linux-gnu spacemit-x60", 1, 1, 0, 5, (32, 512)),
         ("thumbv6m-none-eabi cortex-m0", 0.02, 0.02, 0, 50, ()),
         ("thumbv8.1m.main-none-eabihf cortex-m55", 0.5, 0.5, 0.5, 2, (32,)),
     ],
@@ -285,3 +285,24 @@ def test_only_code_for_llvm_can_ask_for_it() -> None:
 def test_it_survives_resolving() -> None:
     assert resolve(Target("llvm -mcpu=native -measured")).attrs["measured"] is True
     assert architecture(Target("hexagon -mcpu=v68 -mtriple=hexagon")) == "hexagon"
+
+
+@pytest.mark.parametrize(
+    ("words", "size"),
+    [
+        ("generic-rv64 -mattr=+v", 16),
+        ("generic-rv64 -mattr=+v,+zvl256b", 32),
+        ("generic-rv64 -mattr=+v,+zvl256b,+zvl512b", 64),
+        ("spacemit-x60", 32),
+        ("sifive-x280", 64),
+        ("sifive-p870", 16),
+    ],
+)
+def test_vectors_of_riscv_are_as_long_as_is_promised(words: str, size: int) -> None:
+    """Longer registers do not make units faster, and code for them asks the processor."""
+    target = Target(f"llvm -mtriple=riscv64-linux-gnu -mcpu={words}")
+    m = machine_of(target)
+    assert (m.vector_bytes, m.lanes(4)) == (size, size // 4)
+    assert m.flops == pytest.approx(m.clock * 2 * m.multiply_adds * m.lanes(4))
+    asked = [f for f in needed_features(target) if f.startswith("zvl")]
+    assert bool(asked) == (size > 16)

@@ -269,15 +269,19 @@ _HAVE: dict[str, dict[str, tuple[str, ...]]] = {
             "roundeven": ("fp-armv8",)},
     "riscv": {"fma": ("f", "d", "v"), "float16": ("zfh", "zfhmin")},
     "wasm": {"fma": (), "float16": ()},
-    "hexagon": {"fma": ()},
+    "hexagon": {"fma": (), "roundeven": ()},
+    "aarch64": {},
 }  # fmt: skip
 """What may be lacking, and the features of which one brings it."""
+_UNKNOWN: dict[str, tuple[str, ...]] = {"roundeven": ()}
+"""Of other families: not all of their C libraries have that function (musl has none)."""
 
 
 def lacks(target: Target) -> tuple[str, ...]:
     """What a target has no instructions for: "fma", "float16" (conversions), "roundeven"."""
     on = features_of(target)
-    lacking = [w for w, any_of in _HAVE.get(architecture(target), {}).items() if not on & {*any_of}]
+    have = _HAVE.get(architecture(target), _UNKNOWN)
+    lacking = [w for w, any_of in have.items() if not on & {*any_of}]
     if {"v", "zfhmin"} <= on and not on & {"zvfh", "zvfhmin"}:
         lacking.append("float16")  # scalars have it, vectors do not
     return tuple(lacking)
