@@ -244,7 +244,7 @@ def instruction_rows(quick: bool = False) -> list[Results]:
             count = counted(Runner(machine, Path(folder)), library, feeds, plugin)
             tile = tile_of(model, machine.target)
             rows.append({"product": name, "rows": tile[0], "vectors": tile[1], "steps": k.steps,
-                         "found": count / (np.prod(size) / k.adds)})  # fmt: skip
+                         "found": float(count / (np.prod(size) / k.adds))})  # fmt: skip
             print(name, rows[-1], flush=True)
     return rows
 

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import smelt
-from smelt.codegen.llvm import object_code, resolve
+from smelt.codegen.llvm import is_native, object_code, resolve
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.workers import default_pool
 from smelt.lowering.lower import for_target
@@ -243,3 +243,27 @@ def test_a_model_in_float16_runs_without_instructions_for_it(tmp_path: Path) -> 
         for cpu in ("x86-64", "x86-64-v3")
     ]
     np.testing.assert_allclose(found[0], found[1], rtol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("triple", "native"),
+    [
+        ("x86_64-unknown-linux-gnu", True),
+        ("x86_64-pc-linux-gnu", True),
+        ("x86_64-linux-gnu", True),
+        ("x86_64", True),
+        ("x86_64-linux-android", False),
+        ("x86_64-linux-musl", False),
+        ("x86_64-windows-gnu", False),
+        ("x86_64-apple-macos", False),
+        ("aarch64-linux-gnu", False),
+    ],
+)
+def test_a_machine_is_more_than_its_processor(
+    triple: str, native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Libraries for another system must not be linked by this one's compiler."""
+    monkeypatch.setattr(
+        "smelt.codegen.llvm.llvm.get_process_triple", lambda: "x86_64-unknown-linux-gnu"
+    )
+    assert is_native(Target(f"llvm -mtriple={triple}")) == native

@@ -13,6 +13,7 @@ import smelt
 from smelt.runtime import compilers
 from smelt.runtime.compilers import find_compiler, machine_of
 from smelt.runtime.errors import ExportError
+from smelt.runtime.linking import export_runner
 from tests.models import conv_nets
 
 ZIG = [sys.executable, "-m", "ziglang", "cc", "-target"]
@@ -82,7 +83,7 @@ def test_the_cross_compiler_comes_first_then_zig(nothing: pytest.MonkeyPatch) ->
         (
             "thumbv7em-none-eabihf",
             "there are no shared libraries for thumbv7em-none-eabihf, which names no operating "
-            "system that has them; legal: Linux, macOS, Windows, or an object file, model.o",
+            "system that has them; legal: Linux, macOS, or an object file, model.o",
         ),
     ],
 )
@@ -114,3 +115,25 @@ def test_objects_for_android(triple: str, machine: int, tmp_path: Path) -> None:
     magic, bits, order = head[:4], head[4], head[5]
     assert (magic, bits, order) == (b"\x7fELF", 2, 1)
     assert struct.unpack("<HH", head[16:]) == (1, machine)  # relocatable
+
+
+def test_no_library_for_windows(tmp_path: Path) -> None:
+    """Objects are made; the runtime has no form for that system."""
+    artifact = smelt.compile_artifact(conv_nets.mlp(1), "llvm -mtriple=x86_64-windows-gnu")
+    said = "there are no libraries for x86_64-windows-gnu yet"
+    with pytest.raises(ExportError, match=said):
+        artifact.export_library(tmp_path / "m.so")
+    with pytest.raises(ExportError, match="programs for x86_64-windows-gnu cannot be made"):
+        export_runner(tmp_path / "smelt-run", "x86_64-windows-gnu")
+    assert not list(tmp_path.iterdir())
+    artifact.write(tmp_path / "m.o")
+    assert (tmp_path / "m.o").read_bytes()[:2] == b"\x64\x86"  # IMAGE_FILE_MACHINE_AMD64
+
+
+@pytest.mark.parametrize("triple", ["aarch64-macos", "aarch64-apple-macos", "arm64-darwin"])
+def test_objects_for_macos(triple: str, tmp_path: Path) -> None:
+    """Source: mach-o/loader.h, MH_MAGIC_64 and CPU_TYPE_ARM64."""
+    artifact = smelt.compile_artifact(conv_nets.mlp(1), f"llvm -mtriple={triple}")
+    artifact.write(tmp_path / "m.o")
+    head = (tmp_path / "m.o").read_bytes()[:8]
+    assert struct.unpack("<II", head) == (0xFEEDFACF, 0x0100000C)

@@ -16,7 +16,6 @@ import onnx
 import pytest
 
 import smelt
-from smelt.runtime.linking import export_runner
 from smelt.runtime.native import source_folder
 
 from .crossed import CROSS, Runner
@@ -55,8 +54,6 @@ def test_a_library_for_macos(make: Callable[[], onnx.ModelProto], tmp_path: Path
     # Source: mach-o/loader.h: MH_MAGIC_64, CPU_TYPE_ARM64, MH_DYLIB
     assert struct.unpack("<IIxxxxI", data[:16]) == (0xFEEDFACF, 0x0100000C, 6)
     assert data.endswith(struct.pack("<Q", len(data)))  # the footer, behind the constants
-    export_runner(tmp_path / "smelt-run", "aarch64-apple-macos")
-    assert struct.unpack("<I", (tmp_path / "smelt-run").read_bytes()[:4]) == (0xFEEDFACF,)
 
 
 def hexagon(model: onnx.ModelProto | smelt.IRModule, x: np.ndarray, folder: Path) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from smelt.ir.errors import CompileError, InternalError, TargetError
+from smelt.runtime.compilers import machine_of
 from smelt.runtime.errors import nearest
 from smelt.target import Target, processor
 
@@ -105,20 +106,20 @@ def _check_features(target: Target) -> None:
 
 
 def is_native(target: Target) -> bool:
-    """Whether code for a (resolved) target is code for this kind of machine."""
-    return _machine_of(target.mtriple) == _machine_of(llvm.get_process_triple())
+    """Whether code for a (resolved) target is code for this kind of machine and its system."""
+    own = machine_of(llvm.get_process_triple())
+    made = machine_of(target.mtriple)
+    return made == own or (made.arch == own.arch and not made.system)
 
 
 def _with_vendor(triple: str) -> str:
     """A triple as LLVM reads it. Of "armv7-linux-gnueabihf" it would take Linux for the vendor and
     know no ABI, and pass floats in other registers than the system's libraries do."""
     arch, *rest = triple.split("-")
+    if len(rest) == 1 and rest[0].startswith(("macos", "darwin")):  # else objects would be Linux's
+        return "-".join([arch, "apple", *rest])
     without = len(rest) == 2 and rest[0] in ("linux", "none", "windows")
     return "-".join([arch, "unknown", *rest]) if without else triple
-
-
-def _machine_of(triple: str) -> str:
-    return triple.split("-")[0].replace("arm64", "aarch64")
 
 
 _OTHERS = {

@@ -411,6 +411,7 @@ def link_parts(
     fcompile: Linker | None = None,
 ) -> None:
     """Links a library and writes it; `cc` and `fcompile` as of `export_library`."""
+    _check_system(parts.triple)
     command = find_compiler(cc, parts.triple) if fcompile is None else []
     aside = len(parts.weights) > _SIDECAR_BYTES
     if aside and is_special(target):
@@ -424,6 +425,16 @@ def link_parts(
         sidecar = target.with_name(target.name + ".weights")
         write_file(sidecar, lambda file: _write_library(file, parts, b"", b"", False))
     write_file(target, lambda file: _write_library(file, parts, code, parts.metadata, aside), 0o777)
+
+
+def _check_system(triple: str) -> None:
+    """Refuses systems that the runtime does not know."""
+    if machine_of(triple).system == "windows":
+        raise ExportError(
+            f"there are no libraries for {triple} yet: smelt's runtime needs calls of "
+            "POSIX (dlfcn.h, mmap), which Windows lacks; legal: Linux, macOS, or an object file, "
+            "model.o"
+        )
 
 
 def export_runner(
