@@ -192,8 +192,10 @@ static int has(const feature *f) {
 #if defined(__riscv)
     if (f->word == LENGTH) {
         unsigned long bytes = 0;
+#ifdef __riscv_xlen /* tests compile this for other processors, too */
         if (getauxval(CAP) >> 21 & 1) /* else there is no such register */
             __asm__("csrr %0, 0xc22" : "=r"(bytes)); /* vlenb */
+#endif
         return bytes * 8 >= (unsigned long)f->bit;
     }
     if (f->word == PROBE) {

@@ -155,7 +155,7 @@ def test_layouts_of_the_host_follow_the_pointer() -> None:
 
 
 def test_turns_of_a_sum_are_written_out_where_registers_are_given_by_llvm() -> None:
-    """Engines of WebAssembly give them, in the order of the code."""
+    """Engines of WebAssembly give them, in the order of the code; scalars soon fill them."""
     func = parse(
         'def main(A: T.Buffer((64,), "float32"), B: T.Buffer((1,), "float32")):\n'
         '    sum = T.alloc_buffer((1,), "float32", scope="local")\n'
@@ -168,7 +168,7 @@ def test_turns_of_a_sum_are_written_out_where_registers_are_given_by_llvm() -> N
         machine: emit_module([lower(func)], Target(TARGETS[machine][0])).count(" = fadd ")
         for machine in TARGETS
     }
-    assert turns == {"aarch64": 4, "armv7": 4, "riscv64": 4, "wasm32": 1}
+    assert turns == {"aarch64": 4, "armv7": 4, "riscv64": 1, "wasm32": 1}
 
 
 def test_products_and_sums_are_fused_where_that_is_one_instruction() -> None:

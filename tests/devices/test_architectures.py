@@ -22,6 +22,7 @@ OPTIONS = smelt.Options(threads=2, cache_dir="")
 PAIRS = {
     "keywords": ["aarch64"],
     "keywords, int8": ["i8mm", "riscv64"],
+    "bert, 2 layers": ["dotprod"],
     "lstm": ["rvv"],
     "gru": ["rvv256"],
     "branch": ["rvv128"],

@@ -312,7 +312,7 @@ class PopenSession(LocalSession):
         try:
             self._server = subprocess.Popen(
                 [binary, "--port=0", "--silent"], stdout=subprocess.PIPE, text=True,
-                env={**os.environ, "SMELT_RPC_TOKEN": token},
+                env=dict(os.environ) | {"SMELT_RPC_TOKEN": token},
             )  # fmt: skip
         except OSError as e:
             raise RPCError(f"PopenSession: {binary}: {e.strerror}") from None

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -25,7 +26,6 @@ from smelt.runtime.errors import ExportError
 from smelt.runtime.files import check_target, is_special, write_file
 from smelt.runtime.metadata import c_tensors, update_numbers
 from smelt.runtime.native import source_folder
-from smelt.version import __version__
 
 FOOTER = abi.FOOTER.packed()
 MAGIC = b"SMELTLIB"
@@ -474,7 +474,7 @@ def _export_program(
     # sanitizers, which a cc may ask for, need shared libraries
     static = [] if any(w.startswith("-fsanitize") for w in command) else ["-s", "-static"]
     flags = ["-std=c11", "-Os", *static, "-DSMELT_ALONE", f"-I{folder}",
-             f'-DSMELT_VERSION="{__version__}"',
+             f'-DSMELT_VERSION="{version("smelt")}"',
              "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="smelt-") as made:
         program = Path(made, "program")
