@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from typer.testing import CliRunner
 
 import smelt
+from smelt.cli.commands import app
 from smelt.ir.errors import SmeltError, TargetError
 from smelt.levels import is_list, level_targets
 from smelt.runtime.errors import LoadError
@@ -153,3 +155,13 @@ def test_targets_that_do_not_belong_together(case: str) -> None:
 def test_lists_are_for_libraries() -> None:
     with pytest.raises(TargetError, match="compile_levels"):
         smelt.compile(network(), "llvm -mcpu=x86-64-v2,x86-64-v3", options=OPTIONS)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    onnx.save(network(), tmp_path / "net.onnx")
+    made = tmp_path / "net.so"
+    words = ["compile", str(tmp_path / "net.onnx"), "--target", "x86-64,x86-64-v2", "-o", str(made)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert smelt.load(made).metadata["target"].startswith("llvm ")
+    done = CliRunner().invoke(app, words[:-2])
+    assert "a library for several processors: give -o" in str(done.exception)

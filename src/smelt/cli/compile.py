@@ -148,7 +148,7 @@ def _write_artifact(
     model: str, build: options.Build, written: Written, output: str, json: bool
 ) -> None:
     """Compile a model for any target, and write its code and constants, as a library or not."""
-    web = is_package(output, build.resolved())
+    web = not is_list(build.target) and is_package(output, build.resolved())
     if not is_special(output) and not web:
         check_target(output, _PORTABLE, "model.so, model.tar or model.o for another machine")
     start = time.perf_counter()
