@@ -433,3 +433,17 @@ class TrackerSession:
 def connect_tracker(url: str, port: int, *, security: Security | None = None) -> TrackerSession:
     """A connection with a tracker. Raises RPCError."""
     return TrackerSession((url, port), security)
+
+
+def open_session(
+    host: str, port: int, key: str = "", priority: int = 1, security: Security | None = None
+) -> RPCSession:
+    """A session of the server at host and port; with a key: of one that the tracker there gives, for
+    which one waits. Raises RPCError."""
+    if not key:
+        return connect(host, port, security=security)
+    tracker = connect_tracker(host, port, security=security)
+    try:
+        return tracker.request(key, priority)
+    finally:
+        tracker.close()

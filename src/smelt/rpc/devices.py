@@ -20,7 +20,7 @@ from smelt.runtime.files import write_file
 from smelt.target import Target
 from smelt.target.processor import INSTRUCTIONS, architecture, implied, told_by_features
 
-from .client import RPCSession, connect, connect_tracker
+from .client import RPCSession, open_session
 from .wire import RPCError
 
 _TRIPLES = {"armv7l": "armv7-linux-gnueabihf", "armv8l": "armv7-linux-gnueabihf"}
@@ -50,13 +50,7 @@ class KnownDevice:
 
     def open(self) -> RPCSession:
         """A session; at a tracker it is waited for. Raises RPCError."""
-        if not self.key:
-            return connect(self.host, self.port)
-        tracker = connect_tracker(self.host, self.port)
-        try:
-            return tracker.request(self.key)
-        finally:
-            tracker.close()
+        return open_session(self.host, self.port, self.key)
 
 
 def devices_file() -> Path:

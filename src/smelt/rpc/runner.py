@@ -12,7 +12,7 @@ from smelt.search.record import ErrorCode
 from smelt.search.runner import Attempt, Outcome, Runner, judged
 from smelt.search.timing import Protocol, Timed
 
-from .client import RPCSession, connect, connect_tracker
+from .client import RPCSession, open_session
 from .wire import RPCError, Security
 
 _MARGIN = 10.0
@@ -55,13 +55,7 @@ class RPCRunner(Runner):
         """A session; who waits for a machine waits here. Raises RPCError."""
         if self._given is not None:
             return self._given()
-        if not self.key:
-            return connect(self.host, self.port, security=self.security)
-        tracker = connect_tracker(self.host, self.port, security=self.security)
-        try:
-            return tracker.request(self.key, self.priority)
-        finally:
-            tracker.close()
+        return open_session(self.host, self.port, self.key, self.priority, self.security)
 
     def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:
         """Time a candidate in turns with a reference. Raises RPCError where no machine is there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import smelt
-from smelt import rpc
+from smelt.rpc.client import open_session
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import unknown
 from smelt.runtime.evaluator import evaluate_times, wall_clock
@@ -81,14 +81,7 @@ def _loaded(path: Path, hostname: str | None, port: int, key: str | None) -> Ite
             raise TVMCException(f"--rpc-key {key}: give --rpc-tracker HOST:PORT, too")
         yield smelt.load(path)
         return
-    with ExitStack() as stack:
-        if key is None:
-            session = rpc.connect(hostname, port)
-        else:
-            tracker = rpc.connect_tracker(hostname, port)
-            stack.callback(tracker.close)
-            session = tracker.request(key)
-        stack.enter_context(session)
+    with open_session(hostname, port, key or "") as session:
         for file in (path, path.with_name(path.name + ".weights")):
             if file.exists():
                 session.upload(file)
