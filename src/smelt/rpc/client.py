@@ -438,8 +438,10 @@ def connect_tracker(url: str, port: int, *, security: Security | None = None) ->
 def open_session(
     host: str, port: int, key: str = "", priority: int = 1, security: Security | None = None
 ) -> RPCSession:
-    """A session of the server at host and port; with a key: of one that the tracker there gives, for
-    which one waits. Raises RPCError."""
+    """A session of the server at host and port; with a key, of one that the tracker there gives.
+
+    Raises RPCError.
+    """
     if not key:
         return connect(host, port, security=security)
     tracker = connect_tracker(host, port, security=security)
