@@ -184,24 +184,3 @@ void smelt_host_init(smelt_host *host, smelt_pool_view *view, int32_t threads) {
         host->parallel_for = smelt_pool_view_for;
     }
 }
-
-enum { LINE = 64 };
-
-typedef struct {
-    volatile char *memory;
-    int64_t bytes, shares;
-} touched;
-
-static int32_t touch_share(void *closure, int64_t index) {
-    const touched *all = closure;
-    const int64_t each = (all->bytes + all->shares - 1) / all->shares, start = index * each;
-    const int64_t end = start + each < all->bytes ? start + each : all->bytes;
-    for (int64_t k = start; k < end; k += LINE)
-        all->memory[k] = all->memory[k];
-    return 0;
-}
-
-int32_t smelt_host_touch(const smelt_host *host, void *memory, int64_t bytes, int64_t shares) {
-    touched all = {memory, bytes, shares};
-    return host->parallel_for(host->pool, touch_share, &all, shares);
-}

@@ -325,10 +325,22 @@ typedef struct smelt_pool_view {
 /* Fills host and view for at most this many threads (0: all) of the default pool. */
 SMELT_API void smelt_host_init(smelt_host *host, smelt_pool_view *view, int32_t threads);
 
-/* Has `shares` of a host's threads write what memory holds, a part each: it lies in their
- * caches then, as the results of another kernel would. */
-SMELT_API int32_t smelt_host_touch(const smelt_host *host, void *memory, int64_t bytes,
-                                   int64_t shares);
+/* ---- timing candidates ------------------------------------------------------------------------- */
+
+/* Where an operand lies: copies of it, `stride` bytes apart, of which each call takes the next one.
+ * touched: 1 to 3: before each call the host's threads write what it holds, each a part, so that it
+ * lies in their caches as the results of another kernel would; lower numbers first. 0: they do not. */
+typedef struct smelt_operand {
+    void *memory;
+    int64_t bytes, stride, copies, touched;
+} smelt_operand;
+
+/* Calls an entry, without weights and workspace, so many times; turn: which copies the first call
+ * takes. shares: threads that touch operands. nanoseconds: of the calls alone, together. */
+SMELT_API int32_t smelt_entry_time(smelt_entry_function entry, const smelt_host *host,
+                                   const smelt_operand *operands, int64_t count,
+                                   const int64_t *sizes, int64_t turn, int64_t calls, int64_t shares,
+                                   int64_t *nanoseconds);
 
 /* ---- prepared calls ---------------------------------------------------------------------------- */
 

@@ -269,7 +269,9 @@ static int protect(const image *m) {
 
 /* ---- loading ----------------------------------------------------------------------------------- */
 
-static int load(image *m, int file, const smelt_model_info **info) {
+/* Loads a library, and finds a symbol of it; NULL: the last error says why. */
+static const void *load(image *m, int file, const char *wanted) {
+    const void *found = NULL;
     int status = read_segments(m, file);
     if (status == SMELT_OK)
         status = read_dynamic(m);
@@ -277,30 +279,62 @@ static int load(image *m, int file, const smelt_model_info **info) {
         status = relocate(m, m->relocations, m->relocation_bytes);
     if (status == SMELT_OK)
         status = relocate(m, m->calls, m->call_bytes);
-    if (status == SMELT_OK && (*info = find(m, "smelt_model_descriptor")) == NULL)
-        status = fail(m, "it is no library of a model: it has no smelt_model_descriptor");
-    return status == SMELT_OK ? protect(m) : status;
+    if (status == SMELT_OK && (found = find(m, wanted)) == NULL)
+        status = smelt_fail(SMELT_BAD_FILE, "%s: it is no library of a model: it has no %s", m->path,
+                            wanted);
+    if (status == SMELT_OK)
+        status = protect(m);
+    if (status == SMELT_OK)
+        return found;
+    if (m->base != NULL)
+        munmap(m->base, m->size);
+    m->base = NULL;
+    return NULL;
 }
 
-static const smelt_model_info *load_file(const char *path, int file) {
+/* The same of a file, of whatever it is; m: the path. */
+static const void *load_file(image *m, int file, const char *wanted) {
     ElfW(Ehdr) head = {0};
     segment segments[32];
-    image m = {.path = path, .segments = segments};
-    const smelt_model_info *info = NULL;
     if (!read_all(file, &head, sizeof head, 0))
         memset(&head, 0, sizeof head); /* shorter than any library */
-    if (check_header(&m, &head) != SMELT_OK)
+    if (check_header(m, &head) != SMELT_OK)
         return NULL;
-    m.count = head.e_phnum;
-    if (m.count > 32 || !read_all(file, segments, (size_t)m.count * sizeof *segments, head.e_phoff)) {
-        fail(&m, "it is cut off");
-        return NULL;
-    }
-    if (load(&m, file, &info) == SMELT_OK)
-        return info;
-    if (m.base != NULL)
-        munmap(m.base, m.size);
+    m->segments = segments;
+    m->count = head.e_phnum;
+    if (m->count <= 32 && read_all(file, segments, (size_t)m->count * sizeof *segments, head.e_phoff))
+        return load(m, file, wanted);
+    fail(m, "it is cut off");
     return NULL;
+}
+
+struct smelt_kernel {
+    smelt_entry_function entry;
+    char *base;
+    address size;
+};
+
+smelt_kernel *kernel_open(const char *name, int file) {
+    image m = {.path = name};
+    const void *entry = load_file(&m, file, "smelt_entry");
+    smelt_kernel *made = entry == NULL ? NULL : malloc(sizeof *made);
+    if (made != NULL) {
+        made->base = m.base;
+        made->size = m.size;
+        memcpy(&made->entry, &entry, sizeof entry);
+    } else if (entry != NULL) {
+        munmap(m.base, m.size);
+        smelt_fail(SMELT_NO_MEMORY, "%s: no memory for it", name);
+    }
+    return made;
+}
+
+smelt_entry_function kernel_entry(const smelt_kernel *kernel) { return kernel->entry; }
+
+void kernel_close(smelt_kernel *kernel) {
+    if (kernel != NULL)
+        munmap(kernel->base, kernel->size);
+    free(kernel);
 }
 
 smelt_model *library_open(const char *path, const smelt_model_info **info) {
@@ -312,7 +346,8 @@ smelt_model *library_open(const char *path, const smelt_model_info **info) {
             close(file);
         return NULL;
     }
-    const smelt_model_info *found = load_file(path, file);
+    image m = {.path = path};
+    const smelt_model_info *found = load_file(&m, file, "smelt_model_descriptor");
     close(file);
     *info = smelt_model_fitting(found);
     return found == NULL ? NULL : smelt_model_open_file(found, path);

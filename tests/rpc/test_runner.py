@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import numpy as np
 import pytest
 
 import smelt
+from benchmarks.rpc_servers import SECRET
 from smelt import auto_scheduler, autotvm, relay, te
 from smelt import meta_schedule as ms
 from smelt.codegen.llvm import object_code, resolve
 from smelt.pipeline import LOWER
-from smelt.rpc import RPCError, RPCRunner, Server, Tracker
+from smelt.rpc import RPCError, RPCRunner, Tracker
 from smelt.search.build import BuildJob, BuiltCandidate, build_candidate
 from smelt.search.database import MemoryDatabase
 from smelt.search.record import ErrorCode
@@ -27,18 +29,25 @@ from smelt.search.tune import Session, Settings, Task
 from smelt.target import Target
 from tests.search.programs import product, spec
 
+from .conftest import Serve
+from .servers import Served
+
 PROTOCOL = Protocol(cores=1, cold=1 << 16)
 
 
 @pytest.fixture
-def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
-    """A tracker with a board."""
-    monkeypatch.delenv("SMELT_RPC_TOKEN", raising=False)
-    with (
-        Tracker(port=0) as tracker,
-        Server(port=0, key="board", tracker_addr=("127.0.0.1", tracker.port)),
-    ):
-        yield "127.0.0.1", tracker.port
+def tracker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tracker]:
+    """A tracker; programs have its token."""
+    monkeypatch.setenv("SMELT_RPC_TOKEN", SECRET.token)
+    with Tracker(port=0, security=SECRET) as made:
+        yield made
+
+
+@pytest.fixture
+def address(tracker: Tracker, serve: Serve) -> tuple[str, int]:
+    """A tracker with a board, whose server is in Python, or in C."""
+    serve("board", tracker.port)
+    return "127.0.0.1", tracker.port
 
 
 def attempts(count: int = 2) -> list[Attempt]:
@@ -84,34 +93,60 @@ def with_code(built: BuiltCandidate, code: str) -> BuiltCandidate:
     target = resolve(Target("llvm -mcpu=native"))
     end = "" if code.startswith("br") else "ret i32 0"
     text = f"""declare void @abort()
-    define i32 @{built.symbol}() {{
+    define i32 @smelt_entry() {{
     entry:
       br label %again
     again:
       {code}
       {end}
     }}"""
-    code_of = object_code(target, text, built.symbol)
+    code_of = object_code(target, text, "a candidate")
     return replace(built, object=code_of, digest=code, compared=False)
 
 
-def test_a_board_that_is_lost_costs_one_candidate() -> None:
-    with Tracker(port=0) as tracker:
-        place = "127.0.0.1", tracker.port
-        boards = [Server(port=0, key="board", tracker_addr=place) for _ in range(2)]
-        task = Task(lambda: RuleSpace(spec(product()), "product"), "product")
-        session = Session([task], db := MemoryDatabase(), Settings(trials=12, batch=4), LOWER,
-                          RPCRunner("board", *place))  # fmt: skip
-        for n, _ in enumerate(session.run()):
-            if n == 1:
-                for board in boards:
-                    if board._sessions:
-                        board.terminate()
-        assert task.trials == 12
-        assert task.errors <= 1
-        assert len(db.records()) >= 10
-        for board in boards:
-            board.terminate()
+def tuned(runner: RPCRunner, after: Callable[[int], object]) -> Task:
+    """The task of a session with twelve trials of a product; after: is told of every batch."""
+    task = Task(lambda: RuleSpace(spec(product()), "product"), "product")
+    settings = Settings(trials=12, batch=4)
+    for n, _ in enumerate(Session([task], MemoryDatabase(), settings, LOWER, runner).run()):
+        after(n)
+    assert task.trials == 12
+    return task
+
+
+def end_one(boards: Sequence[Served], n: int) -> None:
+    """After the first batch end a server that has a session."""
+    if n == 1:
+        next(b for b in boards if b.workers()).terminate()
+
+
+def test_a_board_that_is_lost_costs_one_candidate(tracker: Tracker, serve: Serve) -> None:
+    boards = [serve("board", tracker.port) for _ in range(2)]
+    task = tuned(RPCRunner("board", "127.0.0.1", tracker.port), partial(end_one, boards))
+    assert task.errors <= 1
+    assert len(task.measured) >= 10
+
+
+def test_boards_of_a_key_measure_at_a_time(tracker: Tracker, serve: Serve) -> None:
+    boards = [serve("board", tracker.port) for _ in range(2)]
+    runner = RPCRunner("board", "127.0.0.1", tracker.port, parallel=2)
+    busy: list[int] = []
+    task = tuned(runner, lambda n: busy.append(sum([len(b.workers()) for b in boards])))
+    assert (task.errors, max(busy), runner.parallel) == (0, 2, 2)
+
+
+def test_one_of_them_is_lost(tracker: Tracker, serve: Serve) -> None:
+    boards = [serve("board", tracker.port) for _ in range(2)]
+    runner = RPCRunner("board", "127.0.0.1", tracker.port, parallel=2)
+    with pytest.warns(UserWarning, match="no further machine 'board': 1 measure at a time"):
+        task = tuned(runner, partial(end_one, boards))
+    assert task.errors <= 1
+    assert runner.parallel == 1
+
+
+def test_more_than_one_at_a_time_are_of_a_key() -> None:
+    with pytest.raises(RPCError, match="parallel=2; legal: 1, or more of a key at a tracker"):
+        RPCRunner("", "127.0.0.1", 9091, parallel=2)
 
 
 def test_nobody_is_there() -> None:

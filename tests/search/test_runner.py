@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from smelt.codegen.frames import pack
-from smelt.codegen.llvm import object_code
+from smelt.codegen.llvm import link_in_process, object_code
+from smelt.codegen.llvm_text import entry_text
 from smelt.codegen.worker_process import WorkerProcess
 from smelt.pipeline import LOWER
 from smelt.runtime import native
@@ -17,7 +18,8 @@ from smelt.search.build import BuildJob, BuiltCandidate, Operand, build_candidat
 from smelt.search.record import ErrorCode
 from smelt.search.runner import Attempt, LocalRunner
 from smelt.search.space import Candidate, RuleSpace
-from smelt.search.timing import Protocol, _data, _Memory, ratio_interval
+from smelt.search.timer import Here, _Memory, pattern
+from smelt.search.timing import Protocol, ratio_interval
 
 from .programs import HERE, spec
 
@@ -28,6 +30,7 @@ QUICK = Protocol(seconds=0.005)
 def by_hand(body: str, digest: str) -> Attempt:
     """A candidate whose function is written in LLVM's words."""
     text = f"define i32 @candidate(ptr %host, ptr %a, ptr %b) {{\n{body}\n}}\n"
+    text += entry_text("candidate", ["ptr", "ptr"])
     code = object_code(HERE, text, "candidate")
     built = BuiltCandidate(code, OPERANDS, (), "", "", digest, True, OPERANDS)
     return Attempt(Candidate(digest, 1.0, np.zeros(1), None), built)
@@ -103,31 +106,45 @@ def test_constants_of_both_sides_lie_apart() -> None:
     together the copies are what a model reads between two calls."""
     operands = (Operand("input", "float32", 400), Operand("constant", "float32", 1000),
                 Operand("output", "float32", 400))  # fmt: skip
-    memory = _Memory()
+    memory = _Memory(Here())
     one, other = [memory.places(operands, 10_000, side) for side in (0, 1)]
-    assert [places[0] for places in one] == [places[0] for places in other] == [one[0][0]] * 5
-    assert [places[2] for places in one] == [places[2] for places in other]
-    copies = [places[1] for places in (*one, *other)]
-    assert len(copies) == 10
-    assert min(np.diff(sorted(copies))) >= 1000
-    assert memory.places(operands, 10_000, 1) == other
-    assert len(memory.places(operands, 0, 0)) == 1
+    assert [p.memory is q.memory for p, q in zip(one, other, strict=True)] == [True, False, True]
+    for p in (one[1], other[1]):
+        assert (p.bytes, p.stride, p.copies, p.memory.size) == (1000, 1024, 5, 5 * 1024)
+    assert [p.copies for p in (one[0], one[2])] == [1, 1]
+    assert [p.touched for p in one] == [3, 0, 2]
+    again = memory.places(operands, 10_000, 1)
+    assert all(p.memory is q.memory for p, q in zip(again, other, strict=True))
+    assert memory.places(operands, 0, 0)[1].copies == 1
 
 
 def test_indices_are_where_they_may_be() -> None:
-    below = _data("int64", 8 * 1000, 0, 7).view(np.int64)
+    below = pattern("int64", 8 * 1000, 0, 7).view(np.int64)
     assert {*below} == {*range(7)}
-    assert not _data("int64", 80, 0).any()
+    assert not pattern("int64", 80, 0).any()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_touched_memory_holds_what_it_held(threads: int) -> None:
-    host = native.host_of(threads)
-    for size in (1, 63, 4096, 100_001):
+    """Calls take copies in turns; what is touched before them is not changed."""
+    text = """define i32 @candidate(ptr %host, ptr %count, ptr %other) {
+    %old = load i64, ptr %count
+    %new = add i64 %old, 1
+    store i64 %new, ptr %count
+    ret i32 0 }"""
+    code = object_code(HERE, text + entry_text("candidate", ["ptr", "ptr"]), "candidate")
+    addresses, alive = link_in_process([code], ["smelt_entry"])
+    for size in (8, 63, 4096, 100_001):
+        counts = np.zeros(3 * 16, np.int64)
         memory = np.random.default_rng(size).integers(0, 255, size).astype(np.uint8)
         before = memory.copy()
-        native.touch(host, memory.ctypes.data, size, threads)
+        operands = [native.Operand(counts.ctypes.data, 8, 128, 3, 1),
+                    native.Operand(memory.ctypes.data, size, 0, 1, 2)]  # fmt: skip
+        seconds = native.time_entry(addresses["smelt_entry"], operands, (), 1, 7, threads)
+        assert seconds > 0
+        assert [*counts[::16]] == [2, 3, 2]
         assert np.array_equal(memory, before)
+    del alive
 
 
 def test_the_interval_of_a_ratio() -> None:

@@ -1,8 +1,6 @@
 /* libraries.c: what a library can do: models, programs that decide, functions on tensors. */
 #include "worker.h"
 
-#include "../library.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,7 +177,7 @@ static bool borrow_parameters(frame *f, call *c, bool write) {
                 return false;
             bool out = false;
             for (const char *w = NULL; pass == 2 && written && (w = json_member(written, w, &none));)
-                out |= input >= 0 && json_is(w, info->inputs[input].name);
+                out |= v->object == NULL && input >= 0 && json_is(w, info->inputs[input].name);
             if (pass == 2)
                 text_add(&c->written, "%s%s", v == c->values ? "[" : ", ", out ? "" : "null");
             if (out)

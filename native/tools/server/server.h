@@ -5,7 +5,8 @@
  *   hello.c        who is at the other end
  *   session.c      files of a session, and the process in which its libraries run
  *   worker.c       that process: objects, and what is asked of them
- *   executors.c    what libraries and executors can do
+ *   libraries.c, executors.c    what libraries and executors can do
+ *   arrays.c, kernels.c         arrays that stay here, candidates of tuning
  *   values.c       values in messages
  *   description.c  what a library's file says of itself
  *   channel.c      messages; json.c and sha256.c: what they are made of

@@ -31,21 +31,27 @@ static bool senseless(const char *why) {
     return fail("RPCError", "a message that holds no value: %s", why);
 }
 
-static bool decode_array(call *c, value *v, const char *at) {
+bool describe_tensor(const char *at, smelt_tensor *t, int64_t shape[MOST_RANK]) {
     char name[32];
-    const char *shape = json_get(at, "shape"), *none;
-    v->is_array = true;
-    v->tensor = (smelt_tensor){.shape = v->shape};
-    if (!json_text(json_get(at, "dtype"), name, sizeof name) || shape == NULL || *shape != '[')
+    const char *extents = json_get(at, "shape"), *none;
+    *t = (smelt_tensor){.shape = shape};
+    if (!json_text(json_get(at, "dtype"), name, sizeof name) || extents == NULL || *extents != '[')
         return senseless("an array without a dtype or a shape");
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
         if (strcmp(smelt_dtype_name(dtypes[i]), name) == 0)
-            v->tensor.dtype = dtypes[i];
-    if (v->tensor.dtype == 0)
+            t->dtype = dtypes[i];
+    if (t->dtype == 0)
         return fail("RPCError", "unknown dtype '%s'", name);
-    for (const char *m = NULL; (m = json_member(shape, m, &none)) != NULL;)
-        if (v->tensor.rank == MOST_RANK || !json_whole(m, &v->shape[v->tensor.rank++]))
+    for (const char *m = NULL; (m = json_member(extents, m, &none)) != NULL;)
+        if (t->rank == MOST_RANK || !json_whole(m, &shape[t->rank++]))
             return senseless("a shape that is none");
+    return true;
+}
+
+static bool decode_array(call *c, value *v, const char *at) {
+    v->is_array = true;
+    if (!describe_tensor(at, &v->tensor, v->shape))
+        return false;
     int64_t bytes = bytes_of(&v->tensor);
     if (bytes < 0 || (uint64_t)bytes > c->left)
         return fail("RPCError", "a message that holds no value: an array of %" PRId64
@@ -75,8 +81,13 @@ static bool decode(call *c, value *v, const char *at) {
                 json_whole(json_get(at, "number"), &v->number)) ||
                senseless("a device that is none");
     }
-    if (json_is(tag, "object"))
-        return (v->object = object_find(at)) != NULL;
+    if (json_is(tag, "object")) {
+        v->object = object_find(at);
+        v->is_array = v->object != NULL && is_array(v->object);
+        if (v->is_array)
+            v->tensor = v->object->tensor;
+        return v->object != NULL;
+    }
     return tag == NULL || senseless("a value that the server in C does not take");
 }
 

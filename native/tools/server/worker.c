@@ -37,6 +37,8 @@ void object_release(object *o) {
     frame_free(&o->frame);
     frame_free(&o->last);
     object_release(o->target);
+    smelt_free(o->tensor.data);
+    kernel_close(o->kernel);
     smelt_model_close(o->model);
     free(o->description);
     free(o);
@@ -150,9 +152,19 @@ static bool answer(call *c, const char *message, const char *folder) {
         text_add(&c->made, "null");
         return true;
     }
-    if (json_is(what, "ready") || json_is(what, "measure"))
-        return fail("RPCError", "measuring candidates of tuning: the server in C has none of it; it "
-                    "needs smelt on that machine");
+    if (json_is(what, "array"))
+        return add_object(c, array_new(message));
+    if (json_is(what, "fill")) {
+        const char *on = json_get(message, "array");
+        object *o = on == NULL ? NULL : object_find(on);
+        text_add(&c->made, "null");
+        return on == NULL ? fail("RPCError", "a message that asks for nothing: no array")
+                          : o != NULL && array_fill(o, c);
+    }
+    if (json_is(what, "kernel"))
+        return add_object(c, kernel_new(message, c));
+    if (json_is(what, "time"))
+        return kernel_time(c, message);
     return fail("RPCError", "nobody knows how to do %s", json_shown(what));
 }
 

@@ -4,6 +4,8 @@
 
 #include "server.h"
 
+#include "../library.h"
+
 #define MOST_RANK 16
 #define MOST_VALUES 4096
 
@@ -51,6 +53,8 @@ void add_array(call *c, text *into, const smelt_tensor *t);
 void add_shape(text *t, int64_t rank, const int64_t *shape);
 /* A value as an input; what the model says of it is checked. */
 bool fit(const smelt_model_info *info, int64_t input, value *v, smelt_tensor *into);
+/* The element type and the shape of an array in a message. */
+bool describe_tensor(const char *at, smelt_tensor *t, int64_t shape[MOST_RANK]);
 
 /* ---- description.c ----------------------------------------------------------------------------- */
 
@@ -102,6 +106,9 @@ struct object {
     frame frame, last; /* of an executor, and of its last call */
     bool ran;
     timing timing;
+    smelt_tensor tensor; /* of an array that stays here */
+    int64_t shape[MOST_RANK];
+    smelt_kernel *kernel;
 };
 
 object *object_new(const kind *kind, object *target);
@@ -133,6 +140,18 @@ bool add_evaluation(call *c, const timing *how, timed run, void *what);
 bool add_benchmark(call *c, int64_t repeat, int64_t number, timed run, void *what);
 /* The arguments of time_evaluator from `number` on. */
 bool take_timing(call *c, timing *how);
+
+/* ---- arrays.c, kernels.c ------------------------------------------------------------------------ */
+
+/* An array of zeros that stays here, from the message that asks for it. */
+object *array_new(const char *message);
+bool is_array(const object *o);
+/* Fills an array with the data of a call, again and again. */
+bool array_fill(object *o, const call *c);
+/* A candidate of tuning, from a library that is the data of a call. */
+object *kernel_new(const char *message, const call *c);
+/* Adds the seconds of calls of a candidate. */
+bool kernel_time(call *c, const char *message);
 
 /* ---- libraries.c, executors.c -------------------------------------------------------------------- */
 

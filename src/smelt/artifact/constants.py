@@ -114,20 +114,23 @@ def _layout_program(kernel: str, relaid: Relaid, b: Buffer) -> PrimFunc:
 
 
 def build_constants(
-    program: ConstantProgram, target: Target, cores: int, steps: Sequence[Step], check: bool = False
-) -> ConstantCode:
+    program: ConstantProgram, target: Target, cores: int, steps: Sequence[Step],
+    check: bool = False, entry: bool = False,
+) -> ConstantCode:  # fmt: skip
     """Schedule a program by the rules for kernels, lower and compile it.
 
     target  this machine
     cores   processors to divide the work among
     steps   the passes to flat loops
     check   whether the interpreter judges every lowering pass
+    entry   whether it can be called as `smelt_entry`, too
     """
     func = for_target(parse(program.text).with_attrs(name=program.symbol), target)
     if all(_bytes(b) for b in func.buffers):  # rules divide by extents
         func = schedule(func, machine_of(target, cores)).func
     flat = lower(func, steps, Check(func) if check else None)
-    code = object_code(target, emit_module([flat], target), program.symbol, quick=True)
+    text = emit_module([flat], target, entry)
+    code = object_code(target, text, program.symbol, quick=True)
     return ConstantCode(code, tuple(map(_bytes, flat.buffers[len(func.buffers) :])))
 
 

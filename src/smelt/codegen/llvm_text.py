@@ -44,19 +44,49 @@ _EXPANSION = 30
 """Levels of a function that is written out as arithmetic."""
 
 
+ENTRY = "smelt_entry"
+"""The function that smelt.h calls a model's entry."""
+
 REUSE = 64
 """Loaded values remembered at a time: more would not stay in registers anyway."""
 
 
-def emit_module(funcs: Iterable[tir.PrimFunc], target: Target | None = None) -> str:
+def emit_module(
+    funcs: Iterable[tir.PrimFunc], target: Target | None = None, entry: bool = False
+) -> str:
     """The IR text of a module holding some flat programs, one exported function each.
 
     target  whose pointers and instructions to count on; None: a 64-bit machine that lacks none
+    entry   whether the first one can be called as smelt.h has a model's entry, too: ENTRY
     """
     module = ModuleText(target)
-    for f in funcs:
+    for n, f in enumerate(funcs):
         FunctionText(module, f.name, f.params).finish(f.body, plain=bool(f.attrs.get("plain")))
+        if entry and n == 0:
+            kinds = ["ptr" if isinstance(p, tir.Buffer) else llvm_type(p.dtype) for p in f.params]
+            module.functions.append(entry_text(f.name, kinds))
     return module.text()
+
+
+def entry_text(name: str, kinds: Sequence[str]) -> str:
+    """ENTRY as a call of a function, whose parameters have these types behind the host:
+    pointers are the tensors, integers the sizes, both in order."""
+    lines, arguments, count = [], ["ptr %host"], {"tensors": 0, "sizes": 0}
+    for n, kind in enumerate(kinds):
+        table, item = ("tensors", "ptr") if kind == "ptr" else ("sizes", "i64")
+        lines += [f"%at{n} = getelementptr {item}, ptr %{table}, i64 {count[table]}",
+                  f"%whole{n} = load {item}, ptr %at{n}"]  # fmt: skip
+        count[table] += 1
+        narrow = kind not in ("ptr", "i64")
+        if narrow:
+            lines.append(f"%narrow{n} = trunc i64 %whole{n} to {kind}")
+        arguments.append(f"{kind} %{'narrow' if narrow else 'whole'}{n}")
+    body = "\n".join(lines)
+    return f"""define i32 @{ENTRY}(ptr %host, ptr %tensors, ptr %sizes, ptr %weights, ptr %space) {{
+{body}
+%status = call i32 @"{name}"({", ".join(arguments)}) noinline
+ret i32 %status
+}}"""
 
 
 class FunctionText(MemoryOps):

@@ -16,13 +16,19 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeVar
 
-from smelt.runtime import Device, cpu
+import numpy as np
+
+from smelt.runtime import Device, array, empty
 from smelt.runtime.device import device
+from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFailure
-from smelt.runtime.remote import RemoteLibrary
+from smelt.runtime.ndarray import wrapped
+from smelt.runtime.remote import RemoteDevice, RemoteLibrary
 
 from .about import describe
 from .session import ServedSession
@@ -121,13 +127,14 @@ class RPCSession:
         """Refused: see `get_function`."""
         raise RPCError("system_lib: servers hold no library of their own; upload one")
 
-    def device(self, dev_type: str, dev_id: int = 0) -> Device:
-        """A device of the machine: the CPU. Arrays stay here and are sent with a call."""
-        return device(dev_type, dev_id)
+    def device(self, dev_type: str, dev_id: int = 0) -> RPCDevice:
+        """A device of the machine. Arrays that are made on it stay there."""
+        named = device(dev_type, dev_id)
+        return RPCDevice(named.kind, named.index, self)
 
-    def cpu(self, dev_id: int = 0) -> Device:
+    def cpu(self, dev_id: int = 0) -> RPCDevice:
         """The machine's CPU."""
-        return cpu(dev_id)
+        return self.device("cpu", dev_id)
 
     # ---- asking -------------------------------------------------------------------------------
 
@@ -160,7 +167,8 @@ class RPCSession:
         self._forgotten.append(number)
 
     def _object(self, handle: Mapping[str, Any]) -> RemoteObject:
-        return RemoteObject(self, handle)
+        kind = RemoteArray if handle.get("kind") == "NDArray" else RemoteObject
+        return kind(self, handle)
 
     def _ask(self, message: Message, data: list[Any] | None = None) -> tuple[Message, bytearray]:
         with self._lock:
@@ -238,11 +246,80 @@ class RemoteObject(RemoteLibrary):
         if name.startswith("_"):
             raise AttributeError(name)
         if name in self._facts:
-            return self._session.value({"do": "read", "object": self.handle, "name": name})
+            return self._read(name)
         return lambda *args, **named: self._called(name, *args, **named)
+
+    def _read(self, name: str) -> Any:
+        return self._session.value({"do": "read", "object": self.handle, "name": name})
 
     def __del__(self) -> None:
         self._session.forget(self._number)
+
+
+class RemoteArray(RemoteObject):
+    """An array on another machine: `smelt.nd.array(x, remote.cpu(0))`. Calls there use its memory,
+    and write into it; nothing of it is sent but by these methods."""
+
+    @property
+    def device(self) -> RPCDevice:
+        """Where it is."""
+        return self._session.cpu(0)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents."""
+        return tuple(self._read("shape"))
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of its elements."""
+        return numpy_dtype(str(self._read("dtype")))
+
+    def numpy(self) -> np.ndarray:
+        """Its elements here, a copy."""
+        found: np.ndarray = self._called("numpy").numpy()
+        return found
+
+    asnumpy = numpy
+
+    def copyfrom(self, source_array: Any) -> Self:
+        """Write elements of the same shape into it; they are cast as NDArray.copyfrom does."""
+        values = source_array
+        if not isinstance(values, RemoteArray):
+            values = empty(self.shape, self.dtype).copyfrom(values)
+        self._called("copyfrom", values)
+        return self
+
+    def copyto(self, target: Any) -> Any:
+        """Copy its elements into an array here or there, or to a device."""
+        if isinstance(target, Device):
+            return array(self.numpy(), target)
+        if isinstance(target, RemoteArray) and target._session is self._session:
+            return target.copyfrom(self)
+        return wrapped(self.numpy()).copyto(target)
+
+    def __repr__(self) -> str:
+        return f"RemoteArray({self.dtype}{list(self.shape)} on {self.device})"
+
+
+@dataclass(frozen=True, slots=True)
+class RPCDevice(RemoteDevice):
+    """A device of the machine of a session."""
+
+    session: RPCSession | None = None
+
+    def __str__(self) -> str:
+        where = "" if self.session is None else f" of {self.session.about.get('host')}"
+        return f"{self.kind}({self.index}){where}"
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> RemoteArray:
+        """An array of zeros there. Raises RPCError."""
+        assert self.session is not None
+        if (self.kind, self.index) != ("cpu", 0):
+            raise RPCError(f"there is no device {self}; legal: cpu(0)")
+        found = self.session.value({"do": "array", "shape": list(shape), "dtype": dtype})
+        assert isinstance(found, RemoteArray)
+        return found
 
 
 def _numbered(number: int) -> Message:

@@ -6,17 +6,17 @@ stays here, and gets a number. Of what stays, only what is listed in `_OPEN` can
 
 from __future__ import annotations
 
-import importlib
+import ctypes
 import os
-import pickle
 import shutil
 import signal
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -25,16 +25,49 @@ from smelt.contrib.debug_executor import GraphModuleDebug
 from smelt.contrib.graph_executor import GraphModule
 from smelt.runtime import (
     AotModule,
+    LoadError,
     Module,
     NativeExecutable,
+    NDArray,
     SmeltError,
     TensorFunction,
+    empty,
     load_module,
 )
+from smelt.runtime.native import Operand, check_cpu, time_entry
 from smelt.runtime.vm import VirtualMachine, VMExecutable
 
 from .values import Decoder, Encoder
 from .wire import Link, Message, RPCError
+
+_libc = ctypes.CDLL(None)
+_libc.dlclose.argtypes = [ctypes.c_void_p]
+
+
+class Kernel:
+    """A candidate of tuning: a library with one entry, gone when nobody needs it.
+
+    entry  its address
+    """
+
+    def __init__(self, folder: Path, library: bytearray, features: Sequence[str]) -> None:
+        """features: what it needs of the processor. Raises LoadError."""
+        check_cpu({"features": features}, "a candidate, ")
+        with NamedTemporaryFile(dir=folder, suffix=".so") as file:
+            file.write(library)
+            file.flush()
+            try:
+                self._library = ctypes.CDLL(file.name)
+                address = ctypes.cast(self._library.smelt_entry, ctypes.c_void_p).value
+            except (OSError, AttributeError) as e:
+                raise LoadError(f"cannot load a candidate: {e}") from None
+        assert address
+        self.entry = address
+
+    def __del__(self) -> None:
+        if hasattr(self, "entry"):
+            _libc.dlclose(self._library._handle)
+
 
 _EXECUTABLE = ("__call__", "__getitem__", "benchmark", "get_function", "profile", "run",
                "time_evaluator")  # fmt: skip
@@ -53,6 +86,8 @@ _OPEN: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {
     GraphModuleDebug: ((*_GRAPH, "profile", "run_individual", "run_individual_node"), ("module",)),
     VirtualMachine: (("benchmark", "get_outputs", "invoke", "invoke_stateful", "run", "set_input",
                       "set_one_input", "time_evaluator"), ()),
+    NDArray: (("numpy", "copyfrom"), ("shape", "dtype")),
+    Kernel: ((), ()),
 }  # fmt: skip
 """What may be called from afar, and what may be read."""
 
@@ -98,9 +133,14 @@ class Session:
             raise RPCError(f"there is no object {number} in this session")
         return self.objects[number]
 
+    def _given(self, handle: Mapping[str, Any]) -> Any:
+        """The value of a handle as an argument: of an array its memory."""
+        found = self.held(handle)
+        return found.numpy() if isinstance(found, NDArray) else found
+
     def answer(self, message: Message, data: bytearray) -> tuple[Message, list[Any]]:
         """Do what a message asks for."""
-        decoder, encoder = Decoder(data, self.held, plain=True), Encoder(self.hold)
+        decoder, encoder = Decoder(data, self._given, plain=True), Encoder(self.hold)
         match message.get("do"):
             case "load":
                 found = load_module(self.folder / Path(str(message["path"])).name)
@@ -116,15 +156,45 @@ class Session:
                 if message["name"] not in self._open(found)[1]:
                     raise RPCError(f"{message['name']} cannot be read from another machine")
                 return {"value": encoder.encode(getattr(found, message["name"]))}, encoder.data
-            case "ready":
-                _timing()
+            case "array":
+                made = empty(tuple(message["shape"]), str(message["dtype"]))
+                made.numpy()[...] = 0
+                return {"value": self.hold(made)}, []
+            case "fill":
+                self._array(message["array"])[:] = np.resize(
+                    np.frombuffer(data, np.uint8), self._array(message["array"]).size
+                )
                 return {"value": None}, []
-            case "measure":
-                return {"value": encoder.encode(_measured(data))}, encoder.data
+            case "kernel":
+                return {"value": self.hold(Kernel(self.folder, data, message["features"]))}, []
+            case "time":
+                return {"value": self._time(message)}, []
             case "forget":
                 self._forget(int(message["number"]))
                 return {"value": None}, []
         raise RPCError(f"nobody knows how to do {message.get('do')!r}")
+
+    def _array(self, handle: Mapping[str, Any]) -> np.ndarray:
+        """The bytes of an array that stays here."""
+        found = self.held(handle)
+        if not isinstance(found, NDArray):
+            raise RPCError(f"a {type(found).__name__} is no array")
+        return found.numpy().reshape(-1).view(np.uint8)
+
+    def _time(self, message: Message) -> float:
+        """Seconds of calls of a candidate; an operand is [the array, bytes, stride, copies,
+        touched], the last ones as in smelt.h."""
+        kernel = self.held(message["kernel"])
+        operands = []
+        for handle, size, stride, copies, touched in message["operands"]:
+            memory = self._array(handle)
+            if min(size, stride, copies - 1) < 0 or (copies - 1) * stride + size > memory.size:
+                raise RPCError("an operand lies outside of its array")
+            operands.append(Operand(memory.ctypes.data, size, stride, copies, touched))
+        turn, calls, threads = [int(message[n]) for n in ("turn", "calls", "threads")]
+        if not isinstance(kernel, Kernel) or turn < 0 or calls < 1 or threads < 1:
+            raise RPCError("a message that asks for nothing: kernel, turn, calls or threads")
+        return time_entry(kernel.entry, operands, message["sizes"], turn, calls, threads)
 
     def _forget(self, number: int) -> None:
         self._handles[number] -= 1
@@ -142,23 +212,10 @@ class Session:
         result = getattr(found, name)(*args, **named)
         made: Message = {"value": encoder.encode(result)}
         if message.get("writes"):  # functions on tensors have their results among the arguments
-            made["written"] = [encoder.encode(a) if isinstance(a, np.ndarray) else None
-                               for a in args]  # fmt: skip
+            sent = [not (isinstance(m, dict) and m["$"] == "object") for m in message["args"]]
+            made["written"] = [encoder.encode(a) if isinstance(a, np.ndarray) and s else None
+                               for a, s in zip(args, sent, strict=True)]  # fmt: skip
         return made, encoder.data
-
-
-def _timing() -> Any:
-    """What measures candidates; it needs LLVM, which libraries do not."""
-    return importlib.import_module("smelt.search.timing")
-
-
-def _measured(data: bytearray) -> tuple[list[float], list[float], float | None]:
-    """The times of a candidate and of its reference, and how far their results are apart.
-
-    Candidates are code that runs here: who has a session may send it, as a pickle, too.
-    """
-    timed = _timing().time_candidate(*pickle.loads(data))
-    return list(timed.seconds), list(timed.reference), timed.difference
 
 
 def serve(link: Link, folder: Path) -> None:

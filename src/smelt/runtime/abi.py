@@ -144,6 +144,10 @@ PROGRAM_MEMORY = Struct(
     "smelt_program_memory", dict.fromkeys(("allocations", "most_bytes"), "int64")
 )
 VIEW = Struct("smelt_pool_view", {"pool": "pointer", "max_threads": "int32"})
+OPERAND = Struct(
+    "smelt_operand",
+    {"memory": "pointer", **dict.fromkeys(("bytes", "stride", "copies", "touched"), "int64")},
+)
 BOUND = Struct(
     "smelt_bound",
     dict.fromkeys(("host", "entry", "tensors", "sizes", "weights", "workspace"), "pointer"),
@@ -192,6 +196,6 @@ FOOTER = Struct(
 )
 """The end of a library's file (native/blob.c)."""
 STRUCTS = (
-    HOST, SERVICES, SEGMENT, CONSTANT, PROGRAM, TENSOR, PROGRAM_CALL, PROGRAM_MEMORY, VIEW, BOUND,
-    PROFILE, WATCH, TRACE, TENSOR_INFO, MODEL_INFO, FOOTER,
+    HOST, SERVICES, SEGMENT, CONSTANT, PROGRAM, TENSOR, PROGRAM_CALL, PROGRAM_MEMORY, VIEW, OPERAND,
+    BOUND, PROFILE, WATCH, TRACE, TENSOR_INFO, MODEL_INFO, FOOTER,
 )  # fmt: skip

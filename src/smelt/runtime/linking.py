@@ -348,6 +348,18 @@ def _link(parts: Parts, command: list[str], fcompile: Linker | None, folder: Pat
     return result
 
 
+def link_kernel(code: bytes, triple: str = "") -> bytes:
+    """Object code as a shared library by itself, without the runtime: what it needs is smelt_host
+    and the C library. triple: of the machine; "": this one. Raises ExportError."""
+    command = find_compiler(None, triple)
+    with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
+        source, result = Path(folder, "kernel.o"), Path(folder, "kernel.so")
+        source.write_bytes(code)
+        flags = ["-shared", "-Wl,-z,noexecstack", "-Wl,--hash-style=gnu"]
+        run_compiler(command, [*flags, str(source), "-o", str(result), "-lm"])
+        return result.read_bytes()
+
+
 def compile_source(text: str, name: str, flags: Sequence[str] = ()) -> bytes:
     """Object code of a C source, position-independent; `name` stands in the compiler's messages."""
     command = find_compiler(None)

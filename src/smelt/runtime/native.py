@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -30,6 +30,12 @@ class PoolView(ctypes.Structure):
     """smelt_pool_view of smelt.h."""
 
     _fields_ = abi.VIEW.ctypes()
+
+
+class Operand(ctypes.Structure):
+    """smelt_operand of smelt.h: where an operand of a candidate lies."""
+
+    _fields_ = abi.OPERAND.ctypes()
 
 
 class Bound(ctypes.Structure):
@@ -103,7 +109,21 @@ def library() -> ctypes.CDLL:
         ("smelt_last_error", c_char_p, []),
         ("smelt_blocks", c_int64, []),
         ("smelt_host_init", None, [c_void_p, c_void_p, c_int32]),
-        ("smelt_host_touch", c_int32, [c_void_p, c_void_p, c_int64, c_int64]),
+        (
+            "smelt_entry_time",
+            c_int32,
+            [
+                c_void_p,
+                c_void_p,
+                c_void_p,
+                c_int64,
+                c_void_p,
+                c_int64,
+                c_int64,
+                c_int64,
+                POINTER(c_int64),
+            ],
+        ),
         ("smelt_pool_default", c_void_p, [c_int32]),
         ("smelt_pool_threads", c_int32, [c_void_p]),
         ("smelt_alloc", c_void_p, [c_int64]),
@@ -207,10 +227,24 @@ def host_of(threads: int) -> Host:
     return host
 
 
-def touch(host: Host, address: int, size: int, threads: int) -> None:
-    """Have a host's threads write what some memory holds, so many bytes, each its share of it: it
-    lies in their caches then as the results of another kernel would."""
-    library().smelt_host_touch(ctypes.addressof(host), address, size, threads)
+def time_entry(
+    entry: int, operands: Sequence[Operand], sizes: Sequence[int], turn: int, calls: int,
+    threads: int,
+) -> float:  # fmt: skip
+    """Seconds of so many calls of the smelt_entry at an address, on so many threads; see smelt.h.
+
+    Raises RuntimeFailure.
+    """
+    host = host_of(threads)
+    rows = (Operand * len(operands))(*operands)
+    values = (c_int64 * len(sizes))(*sizes)
+    spent = c_int64()
+    status = library().smelt_entry_time(
+        entry, ctypes.addressof(host), rows, len(operands), values, turn, calls, threads, spent
+    )
+    if status:
+        raise RuntimeFailure(f"the kernel returned the status {status}")
+    return spent.value * 1e-9
 
 
 def listening(host: Host, probe: str, sink: ctypes.Structure, *kept: object) -> Host:

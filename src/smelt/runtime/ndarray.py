@@ -14,6 +14,7 @@ from smelt.runtime.device import Device, cpu, present
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import InputError, RuntimeFailure
 from smelt.runtime.native import library
+from smelt.runtime.remote import RemoteDevice
 
 AnyArray = npt.NDArray[Any]
 
@@ -287,24 +288,25 @@ def wrapped(array: AnyArray) -> NDArray:
 def empty(
     shape: int | tuple[int, ...], dtype: npt.DTypeLike = "float32", device: Device | None = None
 ) -> NDArray:
-    """An array of unset elements."""
+    """An array of unset elements. On a device of another machine it stays there."""
     sizes = (shape,) if isinstance(shape, int) else tuple(int(d) for d in shape)
     kind = numpy_dtype(dtype) if isinstance(dtype, str) else np.dtype(dtype)
     if kind.hasobject:
         raise InputError("an NDArray cannot hold Python objects (dtype object)")
     if any(d < 0 for d in sizes):
         raise InputError(f"empty: shape {list(sizes)} has a negative dimension")
+    if isinstance(device, RemoteDevice):
+        found: NDArray = device.empty(sizes, str(kind))
+        return found
     place = cpu(0) if device is None else present(device, "an NDArray")
     return NDArray(sizes, kind, Memory(math.prod(sizes) * kind.itemsize), place)
 
 
 def array(arr: npt.ArrayLike | NDArray, device: Device | None = None) -> NDArray:
-    """A copy of an array, in memory aligned for models."""
+    """A copy of an array, in memory aligned for models; on a device of another machine, there."""
     source = np.asarray(arr)
     native = source.dtype.newbyteorder("=") if not source.dtype.isnative else source.dtype
-    result = empty(source.shape, native, device)
-    np.copyto(result.numpy(), source)
-    return result
+    return empty(source.shape, native, device).copyfrom(source)
 
 
 def from_dlpack(dltensor: Any) -> NDArray:

@@ -1,9 +1,11 @@
-"""What stands for a library on another machine; smelt.rpc makes it."""
+"""What stands for things on another machine; smelt.rpc makes them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import Any
+
+from smelt.runtime.device import Device
 
 
 class RemoteLibrary(ABC):
@@ -12,3 +14,16 @@ class RemoteLibrary(ABC):
     @abstractmethod
     def make(self, kind: str, *args: Any) -> Any:
         """An executor around it, by the name of its class; it is used as one here."""
+
+
+class RemoteDevice(Device):
+    """A device of another machine: arrays that are made on it stay there."""
+
+    __slots__ = ()
+
+    def sync(self) -> None:
+        """Nothing: whoever is answered knows that it has finished."""
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """An array of zeros there."""
+        raise NotImplementedError

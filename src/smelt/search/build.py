@@ -17,7 +17,7 @@ from smelt.artifact.constants import (
 )
 from smelt.artifact.group import in_place
 from smelt.artifact.kernel import KernelSpec, Tuned, plain_program, replayed
-from smelt.codegen.llvm import object_code
+from smelt.codegen.llvm import is_native, object_code
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.workers import WorkerPool, default_pool
 from smelt.ir import dtype as dt
@@ -29,6 +29,7 @@ from smelt.rules.cpu import Plan
 from smelt.rules.cpu.analysis import guess
 from smelt.runtime.native import cores
 from smelt.target import Target
+from smelt.target.processor import needed_features
 from smelt.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, walk
 from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
@@ -56,27 +57,29 @@ class Operand:
 
 @dataclass(frozen=True)
 class BuiltCandidate:
-    """A candidate as object code.
+    """A candidate as object code, which is called as `smelt_entry` of smelt.h.
 
-    operands  in the order of the call, behind the host; scalars: sizes, by position in the call
+    operands  the tensors; sizes: those that are symbolic, in order
     trace     the schedule, replayable; body: as of Record
     digest    equal for candidates that are the same code
     compared  whether its results can be compared with those of others: it has what is needed to run
               on the same values
     logical   the operands of the program without a schedule
     made      what makes constants in the candidate's layout from those
+    triple    of the machine it is for; "": this one; features: what it needs of a processor
     """
 
     object: bytes
     operands: tuple[Operand, ...]
-    scalars: tuple[tuple[int, int], ...]
+    sizes: tuple[int, ...]
     trace: str
     body: str
     digest: str
     compared: bool = False
     logical: tuple[Operand, ...] = ()
     made: tuple[tuple[ConstantProgram, ConstantCode], ...] = ()
-    symbol: str = _SYMBOL
+    triple: str = ""
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,15 +106,16 @@ def build_candidate(job: BuildJob) -> BuiltCandidate:
     """
     found = _scheduled(job)
     flat = lower(found.func.with_attrs(name=_SYMBOL), job.steps)
-    text = emit_module([flat], job.target)
-    made = tuple([(w, build_constants(w, job.target, job.cores, job.steps))
+    text = emit_module([flat], job.target, entry=True)
+    made = tuple([(w, build_constants(w, job.target, job.cores, job.steps, entry=True))
                   for w in found.wanted if job.compare])  # fmt: skip
     below = _index_bounds(found.plain)
     digest = hashlib.blake2b(f"{text}\n{found.wanted}".encode(), digest_size=16).hexdigest()
     return BuiltCandidate(
         object_code(job.target, text, _SYMBOL), _operands(flat, found.constants, below),
-        _scalars(flat), found.trace, found.body, digest, job.compare,
+        _sizes(flat), found.trace, found.body, digest, job.compare,
         _operands(found.plain, found.constants, below), made,
+        "" if is_native(job.target) else job.target.mtriple, tuple(needed_features(job.target)),
     )  # fmt: skip
 
 
@@ -210,8 +214,8 @@ def _operands(
     return tuple(found)
 
 
-def _scalars(func: PrimFunc) -> tuple[tuple[int, int], ...]:
-    return tuple([(n, guess(p)) for n, p in enumerate(func.params) if not isinstance(p, Buffer)])
+def _sizes(func: PrimFunc) -> tuple[int, ...]:
+    return tuple([guess(p) for p in func.params if not isinstance(p, Buffer)])
 
 
 # --------------------------------------------------------------------------------------- builders

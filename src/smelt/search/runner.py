@@ -16,8 +16,8 @@ from .record import ErrorCode
 from .space import Candidate
 from .timing import Protocol, Timed, allowed
 
-_TIME = "smelt.search.timing:time_candidate"
-_READY = "smelt.search.timing:ready"
+_TIME = "smelt.search.timer:time_candidate"
+_READY = "smelt.search.timer:ready"
 _START = 120.0
 """Seconds in which a process has to start, on the busiest machine."""
 
@@ -43,11 +43,13 @@ class Outcome:
 
 
 class Runner(ABC):
-    """Measures candidates, one at a time."""
+    """Measures candidates."""
 
     name = "runner"
     needs_build = True
     """Whether it runs object code."""
+    parallel = 1
+    """How many candidates it may be asked for at a time, each by a thread."""
 
     @abstractmethod
     def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:

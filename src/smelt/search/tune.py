@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log
@@ -401,11 +402,36 @@ class Session:
     def measure(self, t: Task, candidates: Sequence[Candidate]) -> None:
         """Build candidates of a task that was begun, measure them until the trials or the time are
         used up, and learn of it."""
-        for c, attempt in zip(candidates, self._attempts(t, candidates), strict=True):
-            self._measure(t, c, attempt)
+        left = [*zip(candidates, self._attempts(t, candidates), strict=True)]
+        while left:
+            now, left = left[: self.runner.parallel], left[self.runner.parallel :]
+            for (c, attempt), outcome in zip(now, self._run(t, [a for _, a in now]), strict=True):
+                self.state.trials += 1
+                t.trials += 1
+                if isinstance(outcome, float):
+                    t.measured[c.text] = c, outcome
+                else:
+                    self._keep(t, c, attempt, outcome, t.source)
             if self._spent():
                 break
         self.learn(t)
+
+    def _run(self, t: Task, attempts: Sequence[Attempt | Outcome]) -> list[Outcome | float]:
+        """How measurements end, as many at a time as the runner takes; what is the same code as
+        another candidate takes what that does over the default's."""
+
+        def run(attempt: Attempt | Outcome) -> Outcome | float:
+            assert t.reference is not None
+            if isinstance(attempt, Outcome):
+                return attempt
+            if attempt.built is not None and attempt.built.digest in t.built:
+                return t.built[attempt.built.digest]
+            return self.runner.run(t.reference, attempt, self._protocol(t))
+
+        if len(attempts) == 1:
+            return [run(attempts[0])]
+        with ThreadPoolExecutor(len(attempts)) as threads:
+            return [*threads.map(run, attempts)]
 
     def _score(self, prior: Any, seen: Any) -> Any:
         return prior + self.model.predict(seen) if self.settings.learned else prior
@@ -428,20 +454,6 @@ class Session:
             else:
                 found.append(Outcome(None, *error_of(b)))
         return found
-
-    def _measure(self, t: Task, c: Candidate, attempt: Attempt | Outcome) -> None:
-        assert t.reference is not None
-        self.state.trials += 1
-        t.trials += 1
-        if isinstance(attempt, Outcome):
-            outcome = attempt
-        elif attempt.built is not None and attempt.built.digest in t.built:
-            ratio = t.built[attempt.built.digest]  # the same code as another candidate's
-            t.measured[c.text] = c, ratio
-            return
-        else:
-            outcome = self.runner.run(t.reference, attempt, self._protocol(t))
-        self._keep(t, c, attempt, outcome, t.source)
 
     def _keep(
         self, t: Task, c: Candidate, attempt: Attempt | Outcome, outcome: Outcome, source: str
