@@ -13,13 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.rpc_servers import SECRET
+from smelt.codegen.llvm import object_code, resolve
+from smelt.codegen.llvm_text import entry_text
 from smelt.rpc import RPCError, wire
+from smelt.runtime.linking import link_kernel
+from smelt.target import Target
 
 _HEAD = struct.Struct("<4sIQ")
-_DO = ("load", "make", "call", "read", "forget", "download", "remove", "list", "upload", "ready",
-       "none", "here", "put", "busy", "summary", None, 7)  # fmt: skip
+_DO = ("load", "make", "call", "read", "forget", "download", "remove", "list", "upload", "array",
+       "fill", "kernel", "time", "none", "here", "put", "busy", "summary", None, 7)  # fmt: skip
 _FIELDS = ("path", "object", "name", "args", "named", "kind", "number", "start", "count", "more",
-           "writes", "limit", "key", "port", "match", "about", "address", "priority")  # fmt: skip
+           "writes", "limit", "key", "port", "match", "about", "address", "priority", "dtype",
+           "shape", "array", "features", "kernel", "operands", "sizes", "turn",
+           "threads")  # fmt: skip
 _NAMES = ("__call__", "__getitem__", "get_function", "benchmark", "time_evaluator", "name",
           "inputs", "outputs", "module", "entry_name", "set_input", "run", "invoke",
           "invoke_stateful", "get_input", "get_output", "get_outputs", "get_input_info",
@@ -74,10 +80,27 @@ def _message(rng: random.Random, known: list[dict[str, Any]]) -> dict[str, Any]:
                 "named": {"$": "dict", "items": {}}}  # fmt: skip
         if made["name"] in thing["facts"]:
             made["do"] = "read"
+    elif rng.random() < 0.3 and known:
+        made = _timed(rng, [{"$": "object", "number": k["number"]} for k in known])
     for name in _FIELDS:
         if rng.random() < (0.05 if len(made) > 1 else 0.5):
             made[name] = _value(rng, known)
     return made
+
+
+def _timed(rng: random.Random, handles: list[dict[str, Any]]) -> dict[str, Any]:
+    """What is asked of arrays and candidates; both are the last ones of begin_session."""
+    few = (0, 1, 2, 8, 32, 33, -1, 1 << 62, 0.5)
+    array, kernel = [rng.choice([h, h, rng.choice(handles)]) for h in handles[6:8] or handles[:2]]
+    operands = [[array, *rng.choices(few, k=4)] for _ in range(rng.randrange(4))]
+    return rng.choice([
+        {"do": "array", "dtype": rng.choice(_DTYPES), "shape": rng.choice([[2, 4], [], [0], [-1]])},
+        {"do": "fill", "array": array},
+        {"do": "kernel", "features": rng.choice([[], ["sse2"], ["none"], 7])},
+        {"do": "time", "kernel": kernel, "operands": operands, "sizes": rng.choices(few, k=2),
+         "turn": rng.choice(few), "calls": rng.choice([1, 2, 3, 0, -1, 0.5]),
+         "threads": rng.choice(few)},
+    ])  # fmt: skip
 
 
 def _frame(rng: random.Random, known: list[dict[str, Any]], broken: bool, data: bool) -> bytes:
@@ -185,7 +208,10 @@ def _note(answer: dict[str, Any], known: list[dict[str, Any]], found: Found) -> 
 
 
 def begin_session(libraries: Path) -> Callable[[wire.Link], list[dict[str, Any]]]:
-    """Sends net.so, loop.so and add.so of a folder, loads them, and makes executors of them."""
+    """Sends net.so, loop.so and add.so of a folder, loads them, and makes executors of them; an
+    array of 32 bytes, and a candidate of tuning that does nothing."""
+    text = entry_text("nothing", []) + "define i32 @nothing(ptr %host) { ret i32 0 }"
+    kernel = link_kernel(object_code(resolve(Target("llvm")), text, "nothing"))
 
     def begin(link: wire.Link) -> list[dict[str, Any]]:
         link.receive()
@@ -198,6 +224,12 @@ def begin_session(libraries: Path) -> Callable[[wire.Link], list[dict[str, Any]]
         for kind, number in (("GraphModule", 0), ("AotModule", 0), ("VirtualMachine", 1)):
             handle = {"$": "object", "number": known[number]["number"]}
             link.send({"do": "make", "kind": kind, "args": [handle]})
+            known.append(link.receive()[0]["value"])
+        for message, data in (
+            ({"do": "array", "dtype": "float32", "shape": [2, 4]}, b""),
+            ({"do": "kernel", "features": []}, kernel),
+        ):
+            link.send(message, [data])
             known.append(link.receive()[0]["value"])
         return known
 

@@ -1,6 +1,7 @@
 """The document on edge devices: cross-compiling, and a model on another machine by RPC."""
 
 import os
+import subprocess
 import tarfile
 
 import numpy as np
@@ -8,8 +9,10 @@ import onnx
 import pytest
 import tvm
 from tvm import autotvm, relay, rpc  # noqa: F401
+from tvm import meta_schedule as ms
 from tvm.contrib import graph_executor, ndk, utils  # noqa: F401
 
+from smelt.runtime.linking import export_server
 from tests.devices.crossed import CROSS, Runner
 from tests.devices.test_cross import network
 from tests.programs.models import X
@@ -88,3 +91,45 @@ def test_remote_benchmark(address, tmp_path, monkeypatch):
     assert prof_res.shape == (10,)
     assert np.mean(prof_res) > 0
     remote.close()
+
+
+@pytest.fixture
+def emulated(tmp_path, monkeypatch):
+    """A tracker, and a server in C on an emulated Cortex-A72 that it calls rpi4."""
+    machine = CROSS["aarch64"]
+    machine.need()
+    monkeypatch.setenv("SMELT_RPC_TOKEN", "what we agreed on")
+    export_server(tmp_path / "smelt-server", machine.triple)
+    with rpc.Tracker(port=0, security=rpc.Security("what we agreed on")) as made:
+        command = [*machine.emulator, tmp_path / "smelt-server", "--port=0", "--key=rpi4",
+                   f"--tracker=127.0.0.1:{made.port}"]  # fmt: skip
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+            yield "127.0.0.1", made.port
+            server.terminate()
+
+
+@pytest.mark.parametrize("server", ["address", "emulated"])
+def test_remote_tuning(server, request, tmp_path, monkeypatch):
+    host, port = request.getfixturevalue(server)
+    monkeypatch.chdir(tmp_path)
+    x = relay.var("x", shape=(1, 64), dtype="float32")
+    w = relay.const(np.ones((10, 64), "float32"))
+    mod = tvm.IRModule.from_expr(relay.nn.softmax(relay.nn.dense(x, w)))
+    there = CROSS["aarch64"].target if server == "emulated" else "llvm -mcpu=native"
+    target_rpi4 = tvm.target.Target(f"{there} -num-cores=1")
+    database = ms.tune_tvm(
+        mod=mod,
+        target=target_rpi4,
+        config=ms.TuneConfig(strategy="evolutionary", num_trials_per_iter=4, max_trials_per_task=8),
+        runner=ms.runner.RPCRunner(
+            rpc_config=ms.runner.RPCConfig(
+                tracker_host=host, tracker_port=port, tracker_key="rpi4", session_timeout_sec=60
+            ),
+            max_workers=1,
+        ),
+        work_dir="./tune_rpi4",
+    )
+    records = database.get_all_tuning_records()
+    assert len(records) >= 2
+    assert all(min(map(float, r.run_secs)) > 0 for r in records)
+    assert all(("aarch64" in str(r.target)) == (server == "emulated") for r in records)

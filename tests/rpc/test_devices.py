@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from typer.testing import CliRunner
 
@@ -148,6 +149,14 @@ def test_commands(server: Served, here: KnownDevice, tmp_path: Path) -> None:
     assert "processor" in said("devices", "describe", "here")
 
 
+def test_tuning(here: KnownDevice, tmp_path: Path) -> None:
+    onnx.save(network(), tmp_path / "net.onnx")
+    found = json.loads(said("tune", tmp_path / "net.onnx", "--device", "here", "--trials", "6",
+                            "--database", tmp_path / "net.db", "--json"))  # fmt: skip
+    assert (found["trials"], found["errors"]) == (6, [])
+    assert any(t["default_us"] for t in found["tasks"])
+
+
 def test_devices_of_a_tracker() -> None:
     with Tracker(port=0) as tracker:
         where = f"127.0.0.1:{tracker.port}"
@@ -173,6 +182,7 @@ WRONG = {
     "place": (["devices", "add", "a", "host"], "devices add: 'host' is no HOST:PORT"),
     "remove": (["devices", "remove"], "devices remove: give the device's name"),
     "key": (["devices", "ping", "--key", "a"], "HOST:PORT, --key and --target belong to add"),
+    "parallel": (["tune", "net.onnx", "--parallel", "2"], "--parallel: this machine measures one"),
 }
 
 

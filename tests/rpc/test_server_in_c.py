@@ -21,9 +21,15 @@ from benchmarks.rpc_fuzz import Found, begin_session, send_known, send_strangers
 from benchmarks.rpc_servers import SECRET, Process, children, is_there, sanitized_server, stat
 from benchmarks.rpc_soak import soak
 from smelt.contrib.graph_executor import GraphModule
-from smelt.rpc import RPCError, Server, Tracker, connect
+from smelt.pipeline import LOWER
+from smelt.rpc import RPCError, RPCRunner, Server, Tracker, connect
 from smelt.runtime import ExportError, InputError, LoadError, RuntimeFailure, load_module
+from smelt.search.build import BuildJob, build_candidate
+from smelt.search.runner import Attempt
+from smelt.search.space import RuleSpace
+from smelt.search.timing import Protocol
 from tests.devices.test_cross import network
+from tests.search.programs import spec
 
 from .servers import until
 
@@ -287,13 +293,24 @@ def test_what_it_cannot_do(plain: Process, libraries: Path) -> None:
             session.value(message)
         with pytest.raises(RPCError, match="GraphModuleDebug: the server in C has none"):
             lib.make("GraphModuleDebug")
-        with pytest.raises(RPCError, match="the server in C has none of it"):
-            session.value({"do": "ready"})
         with pytest.raises(InputError, match="a GraphModule is not made around a VMExecutable"):
             session.load_module("loop.so").make("GraphModule")
 
 
 # ----------------------------------------------------------------------- messages that mean nothing
+
+
+def test_candidates_and_arrays(checked: Process) -> None:
+    """The session of tuning, under sanitizers: candidates come and go."""
+    space = RuleSpace(spec(constants=(False, True, False)))
+    pool = space.pool(np.random.default_rng(0), [], lambda prior, _: prior)
+    every = [space.default(), *[pool.candidate(n) for n in range(0, len(pool), len(pool) // 6 + 1)]]
+    jobs = [BuildJob(space.source(c), space.target, LOWER, 2, True) for c in every]
+    first, *others = [Attempt(c, build_candidate(j)) for c, j in zip(every, jobs, strict=True)]
+    with RPCRunner("", "127.0.0.1", checked.port, security=SECRET) as runner:
+        for other in others:
+            found = runner.run(first, other, Protocol(cores=2, cold=1 << 16))
+            assert not found.error, found.message
 
 
 def test_garbage_of_strangers(checked: Process) -> None:

@@ -169,7 +169,7 @@ class LocalRPCMeasureContext:
 
 
 class RPCRunner(LocalRunner):
-    """Runs candidates on a machine that a tracker gives."""
+    """Runs candidates on machines that a tracker gives."""
 
     def __init__(
         self,
@@ -188,19 +188,20 @@ class RPCRunner(LocalRunner):
     ) -> None:
         """key, host, port  of the machines, and of the tracker
 
-        n_parallel  accepted: one candidate runs at a time
+        n_parallel  how many of them measure at a time
 
         The others are those of LocalRunner.
         """
         super().__init__(timeout, number, repeat, 1, cooldown_interval, enable_cpu_cache_flush,
                          device)  # fmt: skip
         self.key, self.host, self.port, self.priority = key, host, port, priority
-        self.cooldown = cooldown_interval
+        self.cooldown, self.n_parallel = cooldown_interval, n_parallel
 
     def runner(self) -> Runner:
         """The engine's."""
         return rpc.RPCRunner(self.key, self.host, self.port, priority=self.priority,
-                             timeout=self.timeout, cooldown=self.cooldown)  # fmt: skip
+                             timeout=self.timeout, cooldown=self.cooldown,
+                             parallel=self.n_parallel)  # fmt: skip
 
 
 class ProgramMeasurer:

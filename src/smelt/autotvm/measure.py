@@ -112,6 +112,11 @@ class LocalRunner(Runner):
         self.min_repeat_ms, self.cooldown_interval = min_repeat_ms, cooldown_interval
         self._runner: Runner = ProcessRunner(timeout)
 
+    @property
+    def parallel(self) -> int:  # type: ignore[override]
+        """How many candidates are measured at a time."""
+        return self._runner.parallel
+
     def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:
         """Time a candidate in turns with a reference."""
         time.sleep(self.cooldown_interval)
@@ -127,7 +132,7 @@ class LocalRunner(Runner):
 
 
 class RPCRunner(LocalRunner):
-    """Runs candidates on a machine that a tracker gives."""
+    """Runs candidates on machines that a tracker gives."""
 
     name = "rpc"
 
@@ -148,13 +153,14 @@ class RPCRunner(LocalRunner):
     ) -> None:
         """key, host, port  of the machines, and of the tracker
 
-        n_parallel  accepted: one candidate runs at a time
+        n_parallel  how many of them measure at a time; None: one
 
         The others are those of LocalRunner.
         """
         super().__init__(timeout, number, repeat, min_repeat_ms, cooldown_interval,
                          enable_cpu_cache_flush, module_loader)  # fmt: skip
-        self._runner = rpc.RPCRunner(key, host, port, priority=priority, timeout=timeout)
+        self._runner = rpc.RPCRunner(key, host, port, priority=priority, timeout=timeout,
+                                     parallel=n_parallel or 1)  # fmt: skip
 
 
 def measure_option(builder: Any, runner: Any) -> dict[str, Any]:

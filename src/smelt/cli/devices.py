@@ -57,7 +57,7 @@ def devices(
 
     add NAME HOST:PORT: a machine where a server runs (python -m smelt.exec.rpc_server, or
     smelt-server). list: those that are known. ping: how long an answer takes. describe: processor,
-    memory, target. run, bench and profile take --device NAME.
+    memory, target. run, bench, profile and tune take --device NAME.
     """
     if action not in _ACTIONS:
         raise UsageError(unknown("action", action, _ACTIONS))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,12 +15,25 @@ from smelt.cli.console import UsageError, err, notice, out, say, say_json
 from smelt.cli.live_page import served
 from smelt.cli.watch import Told, errors, gain, rate, watched
 from smelt.display.tuning import tuning_page
+from smelt.ir.options import Options
+from smelt.rpc import RPCRunner
+from smelt.rpc.devices import find_device, target_for
 from smelt.runtime.errors import ExportError
 from smelt.runtime.files import check_target, write_file
 from smelt.search.tune import FAILED, Settings, State, Task
+from smelt.target import Target
 
 from . import options
 
+Device = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        show_default=False,
+        help="Measure on another machine, which `smelt devices add` has made known; schedules are "
+        "for its processor.",
+    ),
+]
 _USUAL = Settings(trials=1)
 _MINUTES = 5.0
 """Without --trials and --minutes."""
@@ -56,6 +69,10 @@ class How:
         float, typer.Option(min=0.1, help="Seconds of one measurement after which it has failed.")
     ] = _USUAL.timeout
 
+    parallel: Annotated[
+        int, typer.Option(min=1, help="With --device: machines of its key that measure at a time.")
+    ] = 1
+
     def settings(self) -> Settings:
         """The settings of the session."""
         minutes = _MINUTES if self.trials is None and self.minutes is None else self.minutes
@@ -82,6 +99,7 @@ def tune(
     state: options.State = None,
     threads: options.Threads = None,
     opt_level: options.OptLevel = None,
+    device: Device = None,
     page: Annotated[
         str | None,
         typer.Option(
@@ -106,20 +124,47 @@ def tune(
     if file is not None:
         check_target(file, (".html",), "a page, report.html")
     build = options.Build(target, shape, range_, likely, state, threads, opt_level)
-    shapes, compiled = build.shapes(model), build.options()
-    states: list[State] = []
+    where = _here(build, how) if device is None else _there(build, how, device)
+    shapes, states = build.shapes(model), list[State]()
     interrupted = False
     try:
         with _told(states, model, kept, page == "", json) as progress:
-            tuning.tune(model, kept, target, shapes=shapes, state=build.states(),
-                        options=compiled, settings=how.settings(), kernel=how.kernel,
-                        progress=progress)  # fmt: skip
+            tuning.tune(model, kept, where.target, shapes=shapes, state=build.states(),
+                        options=where.options, settings=how.settings(), kernel=how.kernel,
+                        runner=where.runner, progress=progress)  # fmt: skip
     except KeyboardInterrupt:
         interrupted = True
     if states:
         _end(model, kept, file, states[-1], json, interrupted)
     if interrupted:
         raise KeyboardInterrupt
+
+
+@dataclass(frozen=True)
+class _Where:
+    """What is measured on, and what code is made for; runner: None: this machine."""
+
+    target: str | Target | None
+    options: Options
+    runner: RPCRunner | None = None
+
+
+def _here(build: options.Build, how: How) -> _Where:
+    if how.parallel > 1:
+        raise UsageError("--parallel: this machine measures one candidate at a time; give --device")
+    return _Where(build.target, build.options())
+
+
+def _there(build: options.Build, how: How, name: str) -> _Where:
+    """A machine that has a name here. Raises RPCError where it does not answer."""
+    known = find_device(name)
+    with known.open() as session:
+        about = session.about
+    cores = build.threads or int(about.get("cores") or 1)
+    made = replace(build.options(), threads=cores)
+    runner = RPCRunner(known.key, known.host, known.port, timeout=how.timeout,
+                       parallel=how.parallel)  # fmt: skip
+    return _Where(build.target or target_for(known, about), made, runner)
 
 
 def _check_database(database: str) -> None:

@@ -261,7 +261,8 @@ class RPCRunner(Runner):
         max_workers: int | None = None,
         initializer: Callable[[], None] | None = None,
     ) -> None:
-        """rpc_config: where the machines are asked for; max_workers: one candidate runs at a time.
+        """rpc_config: where the machines are asked for; max_workers: how many of them measure at a
+        time; None: one.
 
         Raises CompileError for f_upload_module and f_cleanup, which sessions need not.
         """
@@ -285,7 +286,7 @@ class RPCRunner(Runner):
         c = self.rpc_config
         return rpc.RPCRunner(
             c.key, *c.address, priority=c.session_priority, timeout=c.session_timeout_sec,
-            cooldown=self.cooldown_sec,
+            cooldown=self.cooldown_sec, parallel=self.max_workers or 1,
         )  # fmt: skip
 
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[LocalRunnerFuture]:

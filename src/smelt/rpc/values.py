@@ -47,6 +47,8 @@ class Encoder:
                 return value
             case np.integer() | np.floating() | np.bool_():
                 return value.item()
+            case np.dtype():
+                return str(value)
             case NDArray():
                 return self._array(value.numpy())
             case np.ndarray():

@@ -136,7 +136,11 @@ def tune_options(parser: argparse.ArgumentParser) -> None:
     o("--number", "runs of a sample, where they are short (10)", type=count, default=10)
     o("--repeat", "samples of a candidate, in turns with the default (7)", type=count, default=7)
     o("--timeout", "seconds of a candidate (10)", type=float, default=10.0)
-    o("--parallel", "candidates that are built at the same time", type=count)
+    o(
+        "--parallel",
+        "candidates that are built, and machines of --rpc-key that measure, at a time",
+        type=count,
+    )
     remote_options(parser)
     option(parser.add_argument_group("AutoTVM"), "--tuner", "(xgb)", choices=TUNERS)
     o = partial(option, parser.add_argument_group("AutoScheduler"))

@@ -55,6 +55,7 @@ def tune_model(
                     again. None: one that lives as long as the model
     prior_records   a log to go on from instead
     hostname, port  of a tracker, where there is rpc_key, else of a server; None: measure here
+    parallel        candidates that are built at a time, and with rpc_key machines that measure
 
     The others are those of the command. Raises TVMCException, CompileError, RPCError.
     """
@@ -71,7 +72,10 @@ def tune_model(
         )
     how = {"timeout": timeout, "number": number, "repeat": repeat, "min_repeat_ms": min_repeat_ms}
     remote = (rpc_key or "", hostname, port)
-    runner = face.LocalRunner(**how) if hostname is None else face.RPCRunner(*remote, **how)
+    at_once = {"n_parallel": parallel or 1} if rpc_key else {}
+    runner = (
+        face.LocalRunner(**how) if hostname is None else face.RPCRunner(*remote, **how, **at_once)
+    )
     with PassContext(3, config=context_config(made)):
         mod = transformed(tvmc_model.mod, transforms)
         job = _Job(
