@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 SOURCE := pyproject.toml setup.py $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h native/*/*/*.c native/*/*/*.h)
 
-.PHONY: help demo test check format docs pictures bench bench-tune fuzz try clean setup-edge
+.PHONY: help demo test check format docs pictures bench bench-tune fuzz try wheels clean setup-edge
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -52,6 +52,9 @@ try: $(VENV)/.venv           ## Run the documents' commands as written, in a fre
 	build/fresh/bin/python -m pip install --quiet ".[tune]" onnxruntime torch==2.13.0 onnxscript
 	build/fresh/bin/python scripts/try_documents.py > /dev/null
 
+wheels: $(VENV)/.wheels      ## Build Python wheels for Linux on x86-64 and ARM, in dist
+	$(BIN)/python scripts/wheels.py
+
 setup-edge: $(VENV)/.test    ## Install emulators, zig, node, a browser: tests of other machines
 	scripts/setup-edge.sh $(BIN)/python
 
@@ -76,6 +79,10 @@ $(VENV)/.docs: $(VENV)/.test
 
 $(VENV)/.pictures: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet -e '.[pictures]'
+	@touch $@
+
+$(VENV)/.wheels: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet -e '.[wheels]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test

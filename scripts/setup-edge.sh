@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What the tests of other machines need: emulators, cross compilers with the libraries of their
-# systems, zig, which compiles C for all of them, and for WebAssembly node and a browser.
+# systems, zig, which compiles C for all of them, a Python for 64-bit ARM, and for WebAssembly node
+# and a browser.
 #
 #     scripts/setup-edge.sh [PYTHON]      PYTHON: whose environment gets the package ziglang
 #
@@ -56,6 +57,7 @@ if ! "$python" -c 'import ziglang' 2>/dev/null; then
     echo "setup-edge: installing ziglang"
     timeout 300 "$python" -m pip install --quiet ziglang || echo "setup-edge: pip could not install it"
 fi
+"$(dirname "${BASH_SOURCE[0]}")/arm64_python.sh" "$python"
 
 missing=$(lacking "${qemu_user[@]}" "${qemu_system[@]}" "${cross[@]}" node; lacking_browser)
 "$python" -c 'import ziglang' 2>/dev/null || missing+=" ziglang"
