@@ -124,8 +124,8 @@ def test_a_model_there_is_called_as_one_here(server: Served, here: KnownDevice, 
             np.testing.assert_array_equal(a.numpy(), b.numpy())
         times = there.benchmark(*given.values(), repeat=4, number=2)
         assert len(times.results) == 4
-        if server.kind == "C":
-            return  # it takes no profiles
+        if server.kind == "C" and artifact.metadata.get("kind") == "vm":
+            return  # it takes no profiles of programs
         report = there.profile(*given.values(), repeat=2)
         names = [k.name for k in exe.profile(*given.values(), repeat=1).kernels]
         assert [k.name for k in report.kernels] == names
@@ -141,8 +141,7 @@ def test_commands(server: Served, here: KnownDevice, tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"))
     bench = json.loads(said("bench", *given, "--device", "here", "--seconds", "0.05", "--json"))
     assert bench["smelt"]["calls"] >= 3
-    if server.kind == "Python":
-        assert "conv2d" in said("profile", *given, "--device", "here")
+    assert "conv2d" in said("profile", *given, "--device", "here")
     assert "here: answers in" in said("devices", "ping")
     about = json.loads(said("devices", "describe", "here", "--json"))
     assert about["target"].startswith("llvm ")

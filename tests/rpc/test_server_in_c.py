@@ -285,11 +285,11 @@ def test_what_it_cannot_do(plain: Process, libraries: Path) -> None:
             session.upload(libraries / name)
         with pytest.raises(LoadError, match="it holds objects, and the server in C links none"):
             session.load_module("net.tar")
-        lib = session.load_module("net.so")
+        lib, loop = session.load_module("net.so"), session.load_module("loop.so")
         with pytest.raises(RPCError, match="of a server in C has no profile; methods: benchmark"):
-            lib.profile(X)
-        message = {"do": "call", "object": lib.handle, "name": "profile", "args": [], "named": {}}
-        with pytest.raises(RPCError, match='"profile" of a NativeExecutable: the server in C has'):
+            loop.profile(X)
+        message = {"do": "call", "object": loop.handle, "name": "profile", "args": [], "named": {}}
+        with pytest.raises(RPCError, match='"profile" of a VMExecutable: the server in C has'):
             session.value(message)
         with pytest.raises(RPCError, match="GraphModuleDebug: the server in C has none"):
             lib.make("GraphModuleDebug")

@@ -104,6 +104,16 @@ static bool benchmark(object *self, call *c) {
            add_benchmark(c, repeat, number, frame_time, f);
 }
 
+static bool profile(object *self, call *c) {
+    int64_t repeat = 10;
+    frame *f = call_frame(c, library_of(self));
+    if (f == NULL)
+        return false;
+    f->lends = true;
+    return frame_borrow(f, c) && take_whole(c, "profile", "repeat", 1, &repeat) &&
+           all_taken(c, "profile") && add_profile(c, f, repeat);
+}
+
 /* lib["default"](device) is the library itself. */
 static bool on_device(object *self, call *c) {
     if (!take_device(c, "device") || !all_taken(c, "default"))
@@ -262,6 +272,7 @@ static const method facts[] = {
     {"name", read_name}, {"inputs", read_inputs}, {"outputs", read_outputs}, {NULL, NULL}};
 static const method model_methods[] = {{"__call__", call_model},   {"__getitem__", item},
                                        {"benchmark", benchmark},   {"get_function", item},
+                                       {"profile", profile},
                                        {"time_evaluator", time_evaluator}, {NULL, NULL}};
 static const kind model = {"NativeExecutable", model_methods, facts};
 static const kind attached_kind = {"NativeExecutable", model_methods, facts};

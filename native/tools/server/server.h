@@ -6,6 +6,7 @@
  *   session.c      files of a session, and the process in which its libraries run
  *   worker.c       that process: objects, and what is asked of them
  *   libraries.c, executors.c    what libraries and executors can do
+ *   profile.c      times of kernels
  *   arrays.c, kernels.c         arrays that stay here, candidates of tuning
  *   values.c       values in messages
  *   description.c  what a library's file says of itself

@@ -141,6 +141,11 @@ bool add_benchmark(call *c, int64_t repeat, int64_t number, timed run, void *wha
 /* The arguments of time_evaluator from `number` on. */
 bool take_timing(call *c, timing *how);
 
+/* ---- profile.c --------------------------------------------------------------------------------- */
+
+/* Adds the times of a model's kernels in some runs. */
+bool add_profile(call *c, frame *f, int64_t repeat);
+
 /* ---- arrays.c, kernels.c ------------------------------------------------------------------------ */
 
 /* An array of zeros that stays here, from the message that asks for it. */

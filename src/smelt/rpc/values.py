@@ -16,6 +16,7 @@ from smelt.runtime.container import ADT
 from smelt.runtime.device import device
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.kernel_times import ControlTimes, KernelTime, ProfiledRun
+from smelt.runtime.profiler import report
 from smelt.runtime.report import BenchmarkResult, ProfileReport, TimeEvaluation
 from smelt.runtime.signature import TensorInfo
 
@@ -128,6 +129,11 @@ class Decoder:
                 return {str(k): self.decode(m, depth + 1) for k, m in made["items"].items()}
             case "device":
                 return device({1: "cpu"}[int(made["type"])], int(made["number"]))
+            case "profile":
+                runs = [ProfiledRun(m, tuple(spent), tuple(starts))
+                        for m, spent, starts in made["runs"]]  # fmt: skip
+                sizes, calls = made["sizes"], made["calls"]
+                return report(str(made["model"]), made["kernels"], sizes, calls, runs)
             case "record":
                 own = {k: self.decode(m, depth + 1) for k, m in made["fields"].items()}
                 return _RECORDS[made["name"]](**own)
