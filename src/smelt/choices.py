@@ -162,7 +162,7 @@ def default_schedule(
     Raises CompileError for a schedule of the database that does not fit the program (any more).
     """
     resolved = resolve(as_target(target))
-    context = checked_context("smelt.default_schedule", options)
+    context = checked_context("smelt.default_schedule", options, resolved)
     cores = context.options.cores
     known = tuple([b.name in constants for b in func.buffers])
     if found := known_schedule(context, ProgramSpec(func, resolved, cores, known)):

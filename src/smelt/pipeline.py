@@ -234,7 +234,6 @@ def compile(
     check_native(resolved, ELSEWHERE)
     context = checked_context("smelt.compile", options, values=keywords)
     plain, sizes = plain_shapes(shapes)
-
     compiled = partial(_compiled, target=resolved, context=context, progress=progress, sizes=sizes,
                        state=state)  # fmt: skip
     if isinstance(model, IRModule | RelaxExpr):
@@ -306,10 +305,7 @@ def compile_artifact(
     processors as the target's -num-cores says, or 4. Raises what `compile` does.
     """
     (plain, sizes), resolved = plain_shapes(shapes), resolve(as_target(target))
-    context = checked_context("smelt.compile_artifact", options, values=keywords)
-    if context.options.threads is None and not is_native(resolved):
-        cores = int(resolved.attrs.get("num-cores", 4))
-        context = PassContext.with_options(replace(context.options, threads=cores))
+    context = checked_context("smelt.compile_artifact", options, resolved, values=keywords)
     imported, names = source.import_named(model, plain)
     mod = updates.declare_states(imported, state)
     if _decides(mod, sizes):
@@ -331,7 +327,6 @@ def _whole(
     sizes  what its user declared of its sizes; None: nothing may be, they may be 0
     text   whether to stop at LLVM text
     """
-
     start = time.perf_counter()
     mod, declared = fuse(imported, context, progress, sizes)
     made = assemble(mod, target, context, progress, declared=declared, text=text)
@@ -521,6 +516,7 @@ def as_target(target: str | Target | None) -> Target:
 def checked_context(
     who: str,
     options: Options | None = None,
+    target: Target | None = None,
     others: Collection[str] = (),
     follows: Sequence[str] = (),
     values: Mapping[str, object] | None = None,
@@ -528,6 +524,7 @@ def checked_context(
     """The PassContext around a call, read once. Its names have to be those of passes.
 
     options  of the call; None: the context's
+    target   resolved; threads that are not said are the processors of that machine
     others   further names that it may use; follows: further config keys that the call follows
     values   options of the call one by one
     """
@@ -537,6 +534,9 @@ def checked_context(
             "options themselves as keywords: threads=1"
         )
     context = with_tunings(PassContext.with_options(options), who, values or {})
+    if target is not None and context.options.threads is None and not is_native(target):
+        cores = int(target.attrs.get("num-cores", 4))
+        context = PassContext.with_options(replace(context.options, threads=cores))
     check_names(context, (GRAPH, VM, LOWER), who, others)
     context.refuse("tir.usmp", who, 'relay.build with Executor("aot")', follows)
     return context

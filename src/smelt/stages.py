@@ -85,13 +85,13 @@ def stage_module(
     mod = import_model(model, shapes)
     if stage == "graph":
         return mod
-    context = checked_context("smelt.show", options)
+    resolved = resolve(as_target(target))
+    context = checked_context("smelt.show", options, resolved)
     if stage == "fused":
         return run_graph(mod, context, steps=GRAPH[:-1])
     mod = run_graph(mod, context)
     if stage == "layout":
         return mod
-    resolved = resolve(as_target(target))
     specs = _named(mod, kernel, resolved, context)
     return IRModule({n: _program(s, stage, n) for n, s in specs.items()})
 
@@ -108,7 +108,7 @@ def kernels_of(
 
     target  a resolved one; who asks, for messages. Raises CompileError for a kernel there is not.
     """
-    context = checked_context(who, options)
+    context = checked_context(who, options, target)
     return _named(run_graph(import_model(model, shapes), context), kernel, target, context)
 
 

@@ -51,8 +51,8 @@ def extract_tasks(
     Sizes that are likely make tasks of their own, named after them. The arguments are those of
     `compile`. Kernels with the user's own schedule rules are left out. Raises what `compile` does.
     """
-    context = checked_context("smelt.tune", options)
     resolved = resolve(as_target(target))
+    context = checked_context("smelt.tune", options, resolved)
     plain, sizes = plain_shapes(shapes)
     imported = declare_states(import_model(model, plain), state)
     mod, declared = fuse(imported, context, None, sizes)

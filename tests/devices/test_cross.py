@@ -16,9 +16,14 @@ import pytest
 
 import smelt
 from benchmarks.rpc_servers import Process
+from smelt import relay
+from smelt.codegen.llvm import resolve
 from smelt.contrib.graph_executor import GraphModule
 from smelt.runtime import LoadError
 from smelt.runtime.linking import export_server
+from smelt.stages import kernels_of, stage_text
+from smelt.target import Target
+from smelt.tuning import extract_tasks
 from tests.models.net import Array, Net
 
 from .crossed import CROSS, MACHINES, Runner
@@ -223,3 +228,21 @@ def test_a_library_is_refused_by_a_processor_whose_vectors_are_shorter(tmp_path:
     artifact.export_library(tmp_path / "m.so")
     said = lesser.run([Runner(lesser, tmp_path).path, tmp_path / "m.so"], code=1)
     assert said == ("smelt-run: net was compiled for a CPU with zvl256b, which this one lacks\n")
+
+
+def test_code_for_another_machine_has_as_many_threads_as_that() -> None:
+    """Every way to compile asks the target, unless it is told."""
+    x = relay.var("x", shape=(256, 512), dtype="float32")
+    w = relay.const(np.ones((512, 512), "float32"))
+    mod = smelt.IRModule.from_expr(relay.nn.dense(x, w))
+    plain = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"
+    for words, cores in ((plain, 4), (f"{plain} -num-cores=1", 1), (f"{plain} -num-cores=2", 2)):
+        assert {t.cores for t in extract_tasks(mod, words)} == {cores}
+        specs = kernels_of(mod, None, resolve(Target(words)), None, None, "a test")
+        assert {s.cores for s in specs.values()} == {cores}
+        assert ("T.parallel" in stage_text(mod, "scheduled", target=words)) == (cores > 1)
+        made: list[Any] = [smelt.compile_artifact(mod, words), relay.build(mod, words)._code]
+        assert [m.options.threads for m in made] == [cores, cores]
+        with smelt.transform.PassContext(config={"smelt.threads": 3}):
+            told: Any = relay.build(mod, words)._code
+        assert told.options.threads == 3

@@ -94,11 +94,12 @@ def model_page(
         note = note or "This model decides while it runs: it has no kernels to show."
         write_page(path, _document(title, note, imported_network(mod), [], [], measured, mod))
         return
-    context = checked_context("smelt.display.model_page", options)
+    resolved = resolve(as_target(target))
+    context = checked_context("smelt.display.model_page", options, resolved)
     fused = run_graph(mod, context)
     plan = plan_graph(fused)
     launches, network = plan.launches, kernel_network(fused, plan.launches)
-    own = kernel_specs(plan, resolve(as_target(target)), context.options)
+    own = kernel_specs(plan, resolved, context.options)
     unique = {s.symbol: s for s in own if s is not None}
     numbers = {symbol: n for n, symbol in enumerate(unique)}
     nodes = {b.launch: b.nodes for b in network.every() if b.launch is not None}

@@ -57,15 +57,15 @@ def build(
     defaults hold.
     """
     form = _forms(executor, runtime, workspace_memory_pools, constant_memory_pools)
-    context = _context("relay.build", form)
     made = target_of(target, target_host)
+    resolved = resolve(made)
+    context = _context("relay.build", resolved, form)
     ir_mod = _with_main("relay.build", ir_mod)
     plain = IRModule(ir_mod.functions, ir_mod.attrs)
     if mod_name != "default":
         plain.attrs["name"] = mod_name
     plain = bind_params(plain, params or {})
     refuse_control(plain, f"the {form.name} executor")
-    resolved = resolve(made)
     fused = _optimized(plain, context)
 
     declared = pipeline.declared_sizes(plain, fused, context, lambda m: _optimized(m, context))
@@ -91,8 +91,7 @@ def optimize(
 
     The arguments are those of `build`; the result prints, and can be built.
     """
-    context = _context("relay.optimize")
-    target_of(target, None)
+    context = _context("relay.optimize", resolve(target_of(target, None)))
     made = _with_main("relay.optimize", mod)
     plain = bind_params(IRModule(made.functions, made.attrs), params or {})
     return _optimized(plain, context), {}
@@ -143,9 +142,9 @@ def _on_demand(name: str) -> Pass:
     return made
 
 
-def _context(who: str, form: Executor | None = None) -> PassContext:
+def _context(who: str, target: Target, form: Executor | None = None) -> PassContext:
     """The context around a call, with names and keys that the call follows."""
-    context = pipeline.checked_context(who, others=LEVELS, follows=_MEMORY)
+    context = pipeline.checked_context(who, target=target, others=LEVELS, follows=_MEMORY)
     _check_config(context, form or Executor("graph"))
     return context
 

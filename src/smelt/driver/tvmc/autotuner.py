@@ -18,7 +18,7 @@ from smelt.target import Target
 from smelt.transform import PassContext
 
 from . import arguments
-from .compiler import Transforms, context_config, face_of, transformed
+from .compiler import Transforms, face_of, transformed
 from .model import PathLike, TVMCException, TVMCModel
 
 _PLAIN = {"ga": tuners.GATuner, "gridsearch": tuners.GridSearchTuner, "random": tuners.RandomTuner}
@@ -71,12 +71,8 @@ def tune_model(
             f"{others[0]}: its records are the other tuner's: --enable-autoscheduler"
         )
     how = {"timeout": timeout, "number": number, "repeat": repeat, "min_repeat_ms": min_repeat_ms}
-    remote = (rpc_key or "", hostname, port)
-    at_once = {"n_parallel": parallel or 1} if rpc_key else {}
-    runner = (
-        face.LocalRunner(**how) if hostname is None else face.RPCRunner(*remote, **how, **at_once)
-    )
-    with PassContext(3, config=context_config(made)):
+    runner = _runner(face, hostname, port, rpc_key, parallel, how)
+    with PassContext(3):
         mod = transformed(tvmc_model.mod, transforms)
         job = _Job(
             mod, tvmc_model.params, made, log, prior_records or held, trials, early_stopping,
@@ -87,6 +83,17 @@ def tune_model(
         else:
             _tune(job, tuner or "xgb")
     return log
+
+
+def _runner(
+    face: Any, host: str | None, port: int, key: str | None, parallel: int | None,
+    how: Mapping[str, Any],
+) -> Any:  # fmt: skip
+    """What measures; host: None: this machine."""
+    if host is None:
+        return face.LocalRunner(**how)
+    return face.RPCRunner(key or "", host, port, n_parallel=parallel if key and parallel else 1,
+                          **how)  # fmt: skip
 
 
 def _check(

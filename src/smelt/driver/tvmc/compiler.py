@@ -81,7 +81,7 @@ def compile_model(
     timing = PassTimingInstrument()
     watching = [*instruments, *_printing(print_ir_before, print_ir_after)]
     watching += [timing] if print_pass_times else []
-    config = {**context_config(made), **arguments.pass_configs(pass_context_configs)}
+    config = arguments.pass_configs(pass_context_configs)
     if tuning_records:
         config["relay.backend.use_auto_scheduler"] = True
     context = partial(PassContext, opt_level, None, arguments.names(disabled_pass), config=config)
@@ -108,12 +108,6 @@ def _printing(*given: str | Sequence[str] | None) -> list[PassPrintingInstrument
     both = [_known(f"--print-ir-{when}", "pass", names, steps)
             for when, names in zip(("before", "after"), given, strict=True)]  # fmt: skip
     return [PassPrintingInstrument(*both)] if any(both) else []
-
-
-def context_config(target: Target) -> dict[str, Any]:
-    """The config that a target asks for: another machine's cores are those that it says, or 4."""
-    native = is_native(resolve(target))
-    return {} if native else {"smelt.threads": int(target.attrs.get("num-cores", 4))}
 
 
 def transformed(mod: IRModule, asked: Transforms) -> IRModule:
