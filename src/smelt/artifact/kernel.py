@@ -17,15 +17,20 @@ from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
 from smelt.lowering.instrument import Check, StageWriter
 from smelt.lowering.lower import PLAIN, for_target, lower
+from smelt.lowering.narrow import narrow_indices
+from smelt.lowering.workspace import ON_STACK
 from smelt.relax.nodes import Function
 from smelt.relax.transform.to_programs import OWN, other_bodies, update_bodies
 from smelt.relax.views import View
+from smelt.rules import micro
 from smelt.rules.cpu import UNTILED, Plan, Scheduled, apply, plan
 from smelt.runtime.errors import ExportError
 from smelt.runtime.linking import compile_source
 from smelt.target import Target, machine_of
 from smelt.tir.extern import EXTERNS, ExternFunction
+from smelt.tir.interpret_lanes import scalarize
 from smelt.tir.nodes import Buffer, PrimFunc
+from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule, Trace
 
 from .arithmetic import flops
@@ -90,7 +95,7 @@ class CompiledKernel:
     constants   programs that make its parameters from the model's constants
     flops       arithmetic on elements in one run, as the program says it; a multiply-add counts two
     trace       the schedule, replayable
-    text        its LLVM text, where there is no object
+    text        its LLVM text, where there is no object; for C the lowered program as script
     externs     object code of the external functions that it calls, by name
     sketches    the algorithm, where it is not the operators' own; what was chosen for each part of
                 the program, with its decisions
@@ -156,6 +161,9 @@ def plans(spec: KernelSpec, plain: PrimFunc | None = None) -> list[Plan]:
     func = for_target(plain_program(spec) if plain is None else plain, spec.target)
     names = frozenset([p.name for p, c in zip(func.buffers, spec.constants, strict=False) if c])
     machine = machine_of(spec.target, spec.cores)
+    if spec.target.kind.name == "c":
+        one_lane = machine.replace(vector_bytes=1, unit_bytes=1)
+        return [plan(func, one_lane, sketches=micro.SKETCHES)]
     if spec.opt_level == 0:
         return [plan(func, machine.replace(vector_registers=_FEW_REGISTERS), sketches=UNTILED)]
     found = [plan(func, machine, names)]
@@ -232,6 +240,18 @@ def _by_rules(spec: KernelSpec, plain: PrimFunc | None) -> Scheduled:
     return Scheduled(Schedule(for_target(func, spec.target)), ())
 
 
+_C_STACK = 256
+"""Bytes of a buffer on the stack of a microcontroller, at most."""
+
+
+def _text_of(flat: PrimFunc, target: Target) -> str:
+    """A lowered program as LLVM text; for C as script, scalar and with indices of 32 bits, since
+    the functions of a model share a source."""
+    if target.kind.name == "c":
+        return script(narrow_indices(scalarize(flat), 32))
+    return emit_module([flat], target)
+
+
 def build_kernel(
     spec: KernelSpec,
     steps: Sequence[Step],
@@ -264,10 +284,12 @@ def build_kernel(
             writer("constants", w.func)
         writer("scheduled", func)
     watcher = as_one(writer if dump else None, Check(func) if check else None)
+    if spec.target.kind.name == "c":
+        func = func.with_attrs(**{ON_STACK: _C_STACK})
     flat = lower(func, steps, watcher, context)
-    ir = emit_module([flat], spec.target)
+    ir = _text_of(flat, spec.target)
     if dump:
-        writer.text("llvm", ir)
+        writer.text("llvm" if spec.target.kind.name == "llvm" else "lowered", ir)
     code = b"" if text else object_code(spec.target, ir, spec.symbol)
     scratch = int(flat.attrs.get("workspaces", 0))
     behind = flat.params[len(flat.params) - scratch :]

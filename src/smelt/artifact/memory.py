@@ -14,6 +14,8 @@ from .graph import Storage
 
 ALIGNMENT = 64
 """Bytes; a cache line and the widest vector."""
+C_ALIGNMENT = 8
+"""Of C for microcontrollers, whose memory is precious: that of its widest type."""
 
 
 @dataclass
@@ -29,22 +31,26 @@ class MemoryPlan:
     live: int | None
 
 
-def plan_memory(storages: Sequence[Storage], symbols: Sequence[Var]) -> MemoryPlan:
-    """Place temporaries, the largest first at the lowest free offset; symbolic ones share slots."""
+def plan_memory(
+    storages: Sequence[Storage], symbols: Sequence[Var], alignment: int = ALIGNMENT
+) -> MemoryPlan:
+    """Place temporaries, the largest first at the lowest free offset; symbolic ones share slots.
+
+    alignment  of those with fixed sizes, in bytes
+    """
     if all(isinstance(s.bytes, IntImm) for s in storages):
-        return _fixed(storages)
+        return _fixed(storages, alignment)
     return _symbolic(storages, symbols)
 
 
-def _round(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+def _fixed(storages: Sequence[Storage], alignment: int) -> MemoryPlan:
+    def rounded(s: Storage) -> int:
+        return -(-s.fixed_bytes // alignment) * alignment
 
-
-def _fixed(storages: Sequence[Storage]) -> MemoryPlan:
     placed: list[tuple[Storage, int, int]] = []
     order = sorted(storages, key=lambda s: (-s.fixed_bytes, s.first))
     for s in order:
-        size = _round(s.fixed_bytes)
+        size = rounded(s)
         at = 0
         for _, begin, end in sorted(
             (x for x in placed if x[0].first <= s.last and s.first <= x[0].last), key=lambda x: x[1]
@@ -55,8 +61,7 @@ def _fixed(storages: Sequence[Storage]) -> MemoryPlan:
         placed.append((s, at, at + size))
     steps = sorted({s.first for s in storages})
     live = max(
-        (sum(_round(s.fixed_bytes) for s in storages if s.first <= n <= s.last) for n in steps),
-        default=0,
+        (sum(rounded(s) for s in storages if s.first <= n <= s.last) for n in steps), default=0
     )
     total = max([end for _, _, end in placed], default=0)
     return MemoryPlan({s: const(at) for s, at, _ in placed}, const(total), live)

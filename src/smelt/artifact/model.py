@@ -41,7 +41,7 @@ from .artifact import HOST, Artifact, cached, objects_of
 from .graph import GraphPlan, Launch, Made, Place, Storage, plan_graph
 from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
 from .kernel import CompiledKernel, KernelSpec, Tuned, build_kernel
-from .memory import MemoryPlan, plan_memory
+from .memory import ALIGNMENT, C_ALIGNMENT, MemoryPlan, plan_memory
 from .reader import read
 from .user_ops import Prepared, prepare, prepared_program, user_ops
 from .variants import Declared, code_data, shapes_of, tensor_data, workspace_of
@@ -291,7 +291,8 @@ def compile_graph(
         for s in temporaries:
             s.first, s.last = 0, len(plan.launches)
     scratch = [w for c in calls for w in c.workspaces]
-    memory = plan_memory([*temporaries, *scratch], plan.symbols)
+    alignment = C_ALIGNMENT if target.kind.name == "c" else ALIGNMENT
+    memory = plan_memory([*temporaries, *scratch], plan.symbols, alignment)
     return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside)
 
 

@@ -61,9 +61,10 @@ from smelt.tir.op import address_of
 from smelt.tir.parser_values import row_major
 from smelt.tir.printer import script
 from smelt.tir.rewrite import loads
-from smelt.tir.script_ops import EXTERN, PREFETCH, locality, shape_vars
+from smelt.tir.script_ops import EXTERN, PREFETCH, expressions, locality, shape_vars
 
 from .c_helpers import C_TYPE, MATH, NARROW, STORED, Helpers, extern_source, suffix
+from .c_values import Ranges, shared
 from .features import require
 
 _STACK_BYTES = 16 << 10
@@ -98,11 +99,7 @@ _LEVELS: dict[type[Expr], int] = {
 }
 _SYMBOLS: dict[type[Expr], str] = {And: "&&", Or: "||", TruncDiv: "/", TruncMod: "%"}
 """Where C writes operators otherwise than Python."""
-_BITS = {
-    "bitwise_and": ("&", _BIT_AND),
-    "bitwise_or": ("|", _BIT_OR),
-    "bitwise_xor": ("^", _BIT_XOR),
-}
+_BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _Text = tuple[str, int]
 _DIRECT = "smelt.instruction"
 
@@ -112,24 +109,40 @@ def c_source(funcs: tir.PrimFunc | Sequence[tir.PrimFunc], target: Target | None
 
     target  the processor whose instructions may be used; None: portable C
     """
-    helpers = Helpers()
     several = [funcs] if isinstance(funcs, tir.PrimFunc) else funcs
-    functions = [_CPrinter(f, target, helpers).function() for f in several]
-    names = ["math.h", "stdint.h", "stdlib.h", "string.h", *helpers.headers]
+    head, *functions = c_functions(several, target)
+    return "\n".join([p for p in (head, *functions) if p])
+
+
+def c_functions(
+    funcs: Sequence[tir.PrimFunc], target: Target | None = None, local: bool = False
+) -> list[str]:
+    """What a source begins with, then flat programs as functions.
+
+    local  whether they are static, and may take no memory from the heap
+    """
+    helpers = Helpers()
+    functions = [_CPrinter(f, target, helpers, local).function() for f in funcs]
+    names = ["math.h", "stdint.h", *["stdlib.h"] * (not local), "string.h", *helpers.headers]
     head = "".join([f"#include <{h}>\n" for h in names])
-    return "\n".join([p for p in (head, "".join(helpers.texts.values()), *functions) if p])
+    return ["\n".join([p for p in (head, "".join(helpers.texts.values())) if p]), *functions]
 
 
 class _CPrinter:
     """Prints one program."""
 
-    def __init__(self, func: tir.PrimFunc, target: Target | None, helpers: Helpers) -> None:
-        self.target, self.kernel, self.helpers = target, func.name, helpers
+    def __init__(
+        self, func: tir.PrimFunc, target: Target | None, helpers: Helpers, local: bool = False
+    ) -> None:
+        self.target, self.kernel, self.helpers, self.local = target, func.name, helpers, local
         self.func = scalarize(func, None if target is None else self.instruction)
         self.names: dict[Var | tir.Buffer, str] = {}
         self.taken = set(_KEYWORDS) | {func.name}
         self.heap: list[str] = []
         self.at: tir.Stmt = func.body
+        self.ranges = Ranges()
+        self.written = _written(self.func)
+        self.temporaries: dict[Expr, str] = {}
 
     def fail(self, message: str) -> CompileError:
         """An error that shows the statement."""
@@ -159,12 +172,16 @@ class _CPrinter:
         params = []
         for p in self.func.params:
             if isinstance(p, tir.Buffer):
-                params.append(f"{self.kind(p.type, STORED)} *restrict {self.name(p)}")
+                fixed = "const " * (p not in self.written)
+                params.append(f"{fixed}{self.kind(p.type, STORED)} *restrict {self.name(p)}")
             else:
                 params.append(f"{self.kind(p.type)} {self.name(p)}".replace("* ", "*"))
         body = "".join([f"    {line}\n" for line in self.stmt(self.func.body)])
+        names = [self.names.get(p, p.name) for p in self.func.params]
+        unused = [n for n in names if not re.search(rf"\b{n}\b", body)]
+        body += "".join([f"    (void){n};\n" for n in unused])
         signature = f"int32_t {self.func.name}({', '.join(params) or 'void'})"
-        return f"{signature} {{\n{body}    return 0;\n}}\n"
+        return f"{'static ' * self.local}{signature} {{\n{body}    return 0;\n}}\n"
 
     # -------------------------------------------------------------------------- statements
 
@@ -184,8 +201,10 @@ class _CPrinter:
                 for x in stmts:
                     yield from self.stmt(x)
             case tir.BufferStore(buffer, value, indices):
+                yield from self.named([*indices, value])
                 text = self.helpers.narrow("store", buffer.type, self.text(value))
                 yield f"{self.element(buffer, indices)} = {text};"
+                self.temporaries.clear()
             case tir.For():
                 yield from self.loop(s)
             case tir.While(condition, body):
@@ -227,6 +246,8 @@ class _CPrinter:
         else:
             high = self.text(s.extent if low == "0" else s.min + s.extent)
             head = f"{kind} {i} = {low}; {i} < {high}; ++{i}"
+        least, most = self.ranges.of(s.min)[0], self.ranges.of(s.min + s.extent)[1] - 1
+        self.ranges.loops[s.var] = least, max(least, most)
         yield from self.braces(f"for ({head})", s.body, *first)
 
     def frees(self) -> str:
@@ -241,6 +262,8 @@ class _CPrinter:
         if small:
             yield from self.braces("", body, f"{kind} {name}[{max(1, int(count))}];")
             return
+        if self.local:
+            raise self.fail(f"{b.name} has {count} elements, more than a stack may hold")
         got = f"{kind} *{name} = malloc((size_t)({count}) * sizeof({kind}) + 1);"
         failed = f"if (!{name}) {{ {self.frees()}return -2; }}"
         self.heap.append(name)
@@ -289,8 +312,17 @@ class _CPrinter:
 
     # ------------------------------------------------------------------------- expressions
 
+    def named(self, values: Sequence[Expr]) -> Iterator[str]:
+        """Names for what some values have in common: lines before the statement that uses them."""
+        for e in shared(values):
+            name = unique_name("t", self.taken)
+            yield f"const {self.kind(e.dtype)} {name} = {self.text(e)};"
+            self.temporaries[e] = name
+
     def text(self, e: Expr, level: int = 0) -> str:
         """An expression, in parentheses where it binds less tightly than `level`."""
+        if e in self.temporaries:
+            return self.temporaries[e]
         text, own = self.expr(e)
         return text if own >= level else f"({text})"
 
@@ -344,7 +376,10 @@ class _CPrinter:
         """A[i * 64 + j]."""
         steps = zip(indices, b.strides or row_major(b.shape), strict=True)
         terms = [i * step for i, step in steps] or [const(0)]
-        return f"{self.name(b)}[{self.text(functools.reduce(operator.add, terms))}]"
+        at = functools.reduce(operator.add, terms)
+        if isinstance(at, Cast) and dt.is_int(at.value.dtype):
+            at = at.value  # C widens it by itself
+        return f"{self.name(b)}[{self.text(at)}]"
 
     def address(self, b: tir.Buffer, indices: tuple[Expr, ...]) -> _Text:
         """Where an element is."""
@@ -371,7 +406,7 @@ class _CPrinter:
         wraps = isinstance(e, Add | Sub | Mul) and (
             dtype == "int32" or (dtype == "int64" and loads(e))
         )
-        if wraps:
+        if wraps and not self.ranges.fits(e):
             kind = C_TYPE[dtype]
             a, b = (f"(u{kind}){self.text(x, _UNARY)}" for x in (e.a, e.b))
             return f"({kind})({a} {symbol} {b})", _UNARY
@@ -391,6 +426,14 @@ class _CPrinter:
         if not dt.is_signed(dtype):
             text = f"{self.text(e.a, _PRODUCT)} {'/' if division else '%'} {self.text(e.b, _UNARY)}"
             return self.rounded(text, _PRODUCT, dtype)
+        by = e.b.value if isinstance(e.b, IntImm) else 0
+        if by > 0 and self.ranges.of(e.a)[0] >= 0:
+            text = f"{self.text(e.a, _PRODUCT)} {'/' if division else '%'} {self.text(e.b)}"
+            return self.rounded(text, _PRODUCT, dtype)
+        if by > 0 and by & by - 1 == 0:
+            given = f"{self.text(e.a, _UNARY)} >> {by.bit_length() - 1}"
+            masked = f"({self.text(e.a, _EQUAL)} & {self.integer(dtype, by - 1)[0]})", _ATOM
+            return self.rounded(given, _SHIFT, dtype) if division else self.rounded(*masked, dtype)
         self.helpers.fixed("floor")
         text = self.two("smelt_floordiv" if division else "smelt_floormod", e.a, e.b)[0]
         return (text, _ATOM) if dtype == "int64" else (f"({C_TYPE[dtype]}){text}", _UNARY)
@@ -413,8 +456,8 @@ class _CPrinter:
         if dt.is_float(source) and e.op in MATH:
             return self.rounded(f"{MATH[e.op]}{suffix(dtype)}({', '.join(args)})", _ATOM, dtype)
         if e.op in _BITS:
-            symbol, level = _BITS[e.op]
-            a, b = self.text(e.args[0], level), self.text(e.args[1], level + 1)
+            symbol = _BITS[e.op]
+            a, b = [self.text(x, _UNARY) for x in e.args]
             return f"({a} {symbol} {b})", _ATOM
         kind = self.kind(dtype)
         match e.op:
@@ -457,3 +500,12 @@ class _CPrinter:
 
 def _c_text(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _written(func: tir.PrimFunc) -> set[tir.Buffer]:
+    """The buffers that a program may change: all but those that are only loaded from."""
+    found = {s.buffer for s in tir.walk(func.body) if isinstance(s, tir.BufferStore)}
+    for e in expressions(*tir.walk(func.body)):
+        if isinstance(e, Call) and e.op == tir.ADDRESS:
+            found |= {x.buffer for x in e.args if isinstance(x, tir.BufferLoad)}
+    return found

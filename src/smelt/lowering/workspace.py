@@ -14,13 +14,18 @@ STACK_BYTES = 48 << 10
 """Larger buffers do not go on the stack (worker threads have small ones)."""
 
 
-def _is_large(b: Buffer) -> bool:
+ON_STACK = "stack_bytes"
+"""The attribute of a program that says how large a buffer on its stack may be, if less."""
+
+
+def _is_large(b: Buffer, most: int) -> bool:
     size = b.shape[0]
-    return not isinstance(size, IntImm) or size.value * dt.bytes_of(b.type) > STACK_BYTES
+    return not isinstance(size, IntImm) or size.value * dt.bytes_of(b.type) > most
 
 
 class _Lift(Moved):
-    def __init__(self, scalars: list[Var]) -> None:
+    def __init__(self, scalars: list[Var], most: int) -> None:
+        self.most = most
         self.places: dict[Buffer, tuple[Buffer, Expr]] = {}
         super().__init__(self.places)
         self.scalars = set(scalars)
@@ -36,7 +41,7 @@ class _Lift(Moved):
         return new
 
     def visit_Allocate(self, s: Allocate) -> Stmt:
-        if not _is_large(s.buffer):
+        if not _is_large(s.buffer, self.most):
             return super().visit_Allocate(s)
         size = s.buffer.shape[0]
         offset: Expr = const(0, INDEX)
@@ -58,9 +63,10 @@ class _Lift(Moved):
 
 def lift_workspaces(func: PrimFunc) -> PrimFunc:
     """Large intermediate buffers become parameters at the end, counted by attrs["workspaces"]."""
-    if not any(isinstance(s, Allocate) and _is_large(s.buffer) for s in walk(func.body)):
+    most = int(func.attrs.get(ON_STACK, STACK_BYTES))
+    if not any(isinstance(s, Allocate) and _is_large(s.buffer, most) for s in walk(func.body)):
         return func
-    lift = _Lift([p for p in func.params if isinstance(p, Var)])
+    lift = _Lift([p for p in func.params if isinstance(p, Var)], most)
     body = lift.stmt(func.body)
     return func.replace(params=(*func.params, *lift.workspaces), body=body).with_attrs(
         workspaces=len(lift.workspaces)

@@ -70,6 +70,8 @@ def window_sums(
     if extents(x)[1] != groups:
         wide = call("sum", reshaped(wide, (n, groups, c // groups, *image)), axes=(2,),
                     keepdims=False)  # fmt: skip
+    if extents(x)[2:] == kernel and not any(a["pads"]):  # one window, which is the image
+        return call("sum", wide, axes=tuple(range(2, 2 + len(kernel))), keepdims=True)
     ones = constant(np.ones((groups, 1, *kernel), "int32"))
     return _convolution(wide, ones, groups, {**a, "border": border})
 

@@ -102,8 +102,8 @@ class Groups:
         return kind == "opaque" and its in ("elementwise", "broadcast") and _in_rows(arg, consumer)
 
     def widened(self, arg: nodes.Call, consumer: nodes.Call) -> bool:
-        """Whether bytes become wider numbers only for an operator on rows, which takes that work:
-        bytes are what is handed on then."""
+        """Whether bytes become wider numbers only for an operator on rows, or a reduction, which take
+        that work: bytes are what is handed on then."""
         if _width(arg) != 1 or _width(consumer) == 1:
             return False
         last, users = consumer, self.users[consumer]
@@ -111,6 +111,8 @@ class Groups:
             kind = self.kind.get(id(user), "none")
             if kind == "opaque":
                 return _in_rows(last, user)
+            if kind == "reduce":
+                return True
             if kind not in ("elementwise", "broadcast") or _width(user) == 1:
                 return False
             last, users = user, self.users[user]

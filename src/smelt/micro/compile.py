@@ -1,0 +1,88 @@
+"""From a model to C for a microcontroller, or for anything that has a C compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Unpack
+
+from smelt.artifact.model import Progress, build_kernels, compile_graph
+from smelt.artifact.weights import weights_of
+from smelt.frontend.source import ModelSource, import_model
+from smelt.ir.errors import CompileError, TargetError
+from smelt.ir.module import IRModule
+from smelt.ir.options import Options, OptionValues
+from smelt.ir.sizes import Extent, plain_shapes
+from smelt.ir.transform import PassContext
+from smelt.pipeline import LOWER, checked_context, fuse
+from smelt.relax.nodes import Function
+from smelt.target import Target
+from smelt.target.processor import known_cpus
+
+from .source import CSource, c_model
+
+_STEPS = tuple([s for s in LOWER if "LoopPartition" not in s.names])
+"""From a scheduled program to flat loops: each loop once, since code is precious."""
+
+
+def c_target(target: str | Target) -> Target:
+    """A target of the kind "c", checked: "c", "c -mcpu=cortex-m4". Raises TargetError."""
+    made = Target(target)
+    if made.kind.name != "c":
+        raise TargetError(f'{made} makes no C; legal: "c", "c -mcpu=cortex-m4"')
+    known = known_cpus(made)
+    if made.mcpu and made.mcpu not in known:
+        legal = ", ".join(known) if known else "names of processors that -mtriple or -march tell of"
+        raise TargetError(f"-mcpu={made.mcpu} is not known; legal: {legal}")
+    if int(made.attrs.get("num-cores", 1)) > 1:
+        raise TargetError(f"{made}: C runs on one core; legal: -num-cores=1")
+    return made
+
+
+def compile_c(
+    model: ModelSource,
+    target: str | Target = "c",
+    *,
+    shapes: Mapping[str, Sequence[Extent]] | None = None,
+    options: Options | None = None,
+    progress: Progress | None = None,
+    **keywords: Unpack[OptionValues],
+) -> CSource:
+    """A trained model as C99: kernels, weights and a function that runs it, without a heap.
+
+    model    as for `compile`; it has to run straight through, with sizes that are known
+    target   "c", or with a processor: "c -mcpu=cortex-m4"
+    shapes, options, progress, keywords  as for `compile`
+
+    Raises what `compile` does, TargetError, and CompileError for what C cannot express yet.
+    """
+    resolved, (plain, sizes) = c_target(target), plain_shapes(shapes)
+    context = checked_context("smelt.compile_c", options, values=keywords)
+    one = PassContext.with_options(replace(context.options, threads=1))
+    imported = import_model(model, plain)
+    _check(imported)
+    fused, declared = fuse(imported, one, progress, sizes)
+    kernels = partial(build_kernels, context=one, lowering=_STEPS, text=True, progress=progress)
+    if any(isinstance(f, Function) and "Compiler" in f.attrs for f in fused.functions.values()):
+        raise CompileError("C source has no parts of other back ends: compile it without")
+    made = compile_graph(fused, resolved, one.options, kernels)
+    if made.plan.symbols or declared.variants:
+        names = ", ".join([v.name for v in made.plan.symbols])
+        raise CompileError(
+            f"C source needs sizes that are numbers, and the model has {names}: give shapes={{...}}"
+        )
+    if made.plan.updates:
+        raise CompileError("C source keeps nothing from call to call, and the model has a state")
+    weights, places = weights_of(made.constants(), one.options, LOWER, by_contents=True)
+    return c_model(made, weights, places)
+
+
+def _check(mod: IRModule) -> None:
+    """Refuse programs that decide while they run."""
+    main = mod.functions.get("main")
+    if not isinstance(main, Function) or len(mod.functions) > 1:
+        raise CompileError(
+            "C source is for models that run straight through, and this one has functions, loops "
+            "or branches; smelt compile -o model.so takes it"
+        )

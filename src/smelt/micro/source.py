@@ -1,0 +1,285 @@
+"""A compiled graph as a C99 source and its header: kernels, constants, and what runs it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from smelt.artifact.graph import Place, Storage
+from smelt.artifact.host import KernelCall
+from smelt.artifact.memory import C_ALIGNMENT
+from smelt.artifact.model import ModelCode
+from smelt.codegen.c import c_functions
+from smelt.codegen.c_helpers import STORED
+from smelt.ir import dtype as dt
+from smelt.ir.expr import IntImm
+from smelt.ir.types import TensorType
+from smelt.relax.nodes import tensor_type_of
+from smelt.runtime.errors import ExportError
+from smelt.runtime.files import check_target, write_file
+from smelt.runtime.linking import c_name
+from smelt.tir.names import unique_name
+from smelt.tir.parser import parse
+
+_ROW = 96
+"""Characters of a line of constants."""
+
+
+@dataclass(frozen=True)
+class CSource:
+    """A model as C.
+
+    source, header    the texts; the source includes the header under the name NAME.h
+    workspace_bytes   what a run needs besides inputs and outputs
+    constant_bytes    of weights and the like, which are read only
+    kernels           the names of its functions, in the order of a run
+    """
+
+    name: str
+    source: str
+    header: str
+    workspace_bytes: int
+    constant_bytes: int
+    kernels: tuple[str, ...]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the source, model.c, and beside it the header, model.h. Raises ExportError."""
+        target = Path(path)
+        check_target(target, (".c",), "model.c")
+        header = target.with_suffix(".h")
+        if target.stem != c_name(target.stem):
+            raise ExportError(f"cannot write {target}: {target.stem} is no name for C")
+        text = self.source.replace(f'#include "{self.name}.h"', f'#include "{header.name}"', 1)
+        write_file(header, lambda file: file.write(self.header.encode()))
+        write_file(target, lambda file: file.write(text.encode()))
+
+
+class _Writer:
+    """Writes one model."""
+
+    def __init__(
+        self, model: ModelCode, weights: np.ndarray, places: Mapping[Storage, int]
+    ) -> None:
+        self.model, self.weights, self.places = model, weights, places
+        self.name = c_name(str(model.mod.attrs.get("name", "model")))
+        self.taken = {self.name}
+        self.constants: dict[tuple[int, str], str] = {}
+        self.functions: dict[str, str] = {}
+        main = model.mod["main"]
+        names = main.attrs.get("output_names") or ()
+        results = main.results()
+        if len(names) != len(results):
+            names = [f"output{n}" for n in range(len(results))]
+        self.inputs = self._fields([p.name for p in main.params])
+        self.outputs = self._fields(names)
+        self.types = [*map(tensor_type_of, main.params)], [*map(tensor_type_of, results)]
+
+    @staticmethod
+    def _fields(names: Sequence[str]) -> list[str]:
+        taken: set[str] = set()
+        return [unique_name(re.sub(r"\W", "_", n) or "x", taken) for n in map(c_field, names)]
+
+    # ---- names ------------------------------------------------------------------------------
+
+    def function(self, call: KernelCall) -> str:
+        """The name of a kernel's function."""
+        if call.symbol not in self.functions:
+            own = re.sub(r"\W", "_", call.launch.name)[:60]
+            self.functions[call.symbol] = unique_name(f"{self.name}_{own}", self.taken)
+        return self.functions[call.symbol]
+
+    def constant(self, s: Storage) -> str:
+        """The name of the array that holds a constant."""
+        key = self.places[s], s.dtype
+        if key not in self.constants:
+            own = re.sub(r"\W", "_", s.name or "constant")[:40]
+            self.constants[key] = unique_name(f"{self.name}_{own}", self.taken)
+        return self.constants[key]
+
+    # ---- pieces -----------------------------------------------------------------------------
+
+    def pointer(self, p: Place) -> str:
+        """An operand of a call."""
+        s, offset = p.storage, _number(p.view.offset)
+        if s.kind == "temporary":
+            at = _number(self.model.memory.offsets[s]) + offset * dt.bytes_of(s.dtype)
+            return f"({STORED[s.dtype]} *)(workspace + {at})"
+        if s.kind == "constant":
+            base = self.constant(s)
+        else:
+            field = (self.inputs if s.kind == "input" else self.outputs)[s.index]
+            base = f"{s.kind}s->{field}"
+        return f"{base} + {offset}" if offset else base
+
+    def call(self, c: KernelCall) -> str:
+        """One line of the function that runs the model."""
+        scratch = [
+            f"(void *)(workspace + {_number(self.model.memory.offsets[w])})" for w in c.workspaces
+        ]
+        given = ", ".join([*map(self.pointer, c.places), *scratch])
+        return f"    if ((status = {self.function(c)}({given})) != 0) return status;\n"
+
+    def arrays(self) -> Iterator[str]:
+        """The constants, as they are read."""
+        sizes = {(self.places[s], s.dtype): s for s in self.model.constants()}
+        for key, name in self.constants.items():
+            s = sizes[key]
+            data = self.weights[key[0] : key[0] + s.fixed_bytes]
+            yield array_text(name, s.dtype, data)
+
+    def runner(self, calls: str) -> str:
+        """The function that runs the model."""
+        used = "workspace" in calls
+        ignored = "" if used else "    (void)space;\n"
+        space = "    uint8_t *const workspace = space;\n" if used else ""
+        return (
+            f"{self.signature()} {{\n{space}{ignored}    int32_t status = 0;\n{calls}"
+            "    return status;\n}\n"
+        )
+
+    def signature(self) -> str:
+        """Of that function."""
+        return (
+            f"int32_t {self.name}_run(const struct {self.name}_inputs *inputs, "
+            f"const struct {self.name}_outputs *outputs,\n    void *space)"
+        )
+
+    def header(self, workspace: int, constants: int) -> str:
+        """The header."""
+        upper = self.name.upper()
+        fields = [
+            "".join([f"    {const}{STORED[t.dtype]} *{f}; /* {_shape(t)} */\n"
+                     for f, t in zip(names, types, strict=True)])
+            for const, names, types in (("const ", self.inputs, self.types[0]),
+                                        ("", self.outputs, self.types[1]))
+        ]  # fmt: skip
+        return f"""/* {self.name}: generated by smelt. */
+#ifndef {upper}_H
+#define {upper}_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+/* Bytes that a run works in, aligned to {C_ALIGNMENT}. Constants, which are read only, have
+ * {constants}. */
+#define {upper}_WORKSPACE_BYTES {workspace}
+
+struct {self.name}_inputs {{
+{fields[0]}}};
+
+struct {self.name}_outputs {{
+{fields[1]}}};
+
+/* Runs the model once; 0 on success. Arrays are row-major. space: {upper}_WORKSPACE_BYTES.
+ * Nothing is kept from call to call. */
+{self.signature()};
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+    def write(self) -> CSource:
+        """All of it."""
+        model = self.model
+        calls = "".join([self.call(c) for c in model.calls])
+        texts = {c.symbol: model.artifacts[c.symbol].text for c in model.calls}
+        programs = [
+            parse(texts[symbol]).with_attrs(name=name) for symbol, name in self.functions.items()
+        ]
+        head, *functions = c_functions(programs, local=True)
+        described = {self.functions[c.symbol]: _described(c) for c in reversed(model.calls)}
+        kernels = [f"/* {described[f.name]} */\n{text}"
+                   for f, text in zip(programs, functions, strict=True)]  # fmt: skip
+        arrays = [*self.arrays()]
+        constants = sum([s.fixed_bytes for s in {(self.places[s], s.dtype): s
+                         for s in model.constants()}.values()])  # fmt: skip
+        workspace = _number(model.memory.total)
+        parts = [f'/* {self.name}: generated by smelt. */\n#include "{self.name}.h"\n\n{head}',
+                 *arrays, *kernels, self.runner(calls)]  # fmt: skip
+        return CSource(self.name, "\n".join(parts), self.header(workspace, constants), workspace,
+                       constants, tuple([self.function(c) for c in model.calls]))  # fmt: skip
+
+
+def c_field(name: str) -> str:
+    """A name as a member of a C structure."""
+    return c_name(name.rpartition("/")[2] or name)
+
+
+def _number(e: object) -> int:
+    assert isinstance(e, IntImm)
+    return e.value
+
+
+def _shape(t: TensorType) -> str:
+    return f"{t.dtype}[{', '.join(map(str, t.shape))}]"
+
+
+def _described(c: KernelCall) -> str:
+    """What a kernel works on, and which of the model's nodes it is."""
+    shown = [
+        [f"{p.storage.dtype}[{', '.join(map(str, p.view.shape))}]" for p in places]
+        for places in (c.launch.inputs, c.launch.own_outputs)
+    ]
+    text = f"{c.launch.name}: {', '.join(shown[0])} -> {', '.join(shown[1])}"
+    nodes = ", ".join(c.launch.nodes[:4])
+    whole = f"{text}\n * {nodes}" if nodes else text
+    return re.sub(r"[^\w .,:;=+<>()\[\]*/\n-]|(?<=\*)/|(?<=/)\*", "_", whole)
+
+
+def array_text(name: str, dtype: str, data: np.ndarray) -> str:
+    """A constant as a C array; data: its bytes."""
+    kind = dt.to_numpy(dtype)
+    values = np.ascontiguousarray(data).view(kind)
+    if dtype in ("float16", "bfloat16") or values.dtype == bool:
+        values = values.view(np.uint16 if values.itemsize == 2 else np.uint8)
+    words = (
+        [_float_word(v, dtype) for v in values.tolist()]
+        if values.dtype.kind == "f"
+        else [_integer_word(v, dtype) for v in values.tolist()]
+    )
+    rows, row = [], ""
+    for w in words:
+        if len(row) + len(w) + 2 > _ROW:
+            rows.append(row)
+            row = ""
+        row += f"{w}, " if row else f"    {w}, "
+    rows.append(row)
+    body = "\n".join([r.rstrip() for r in rows])
+    return f"static const {STORED[dtype]} {name}[{max(1, len(words))}] = {{\n{body}\n}};\n"
+
+
+def _integer_word(value: int, dtype: str) -> str:
+    if dtype in ("int32", "int64") and value == -(1 << (dt.bits(dtype) - 1)):
+        return f"INT{dt.bits(dtype)}_MIN"
+    return f"{value}{ {'uint32': 'u', 'uint64': 'ull', 'int64': 'll'}.get(dtype, '') }"
+
+
+def _float_word(value: float, dtype: str) -> str:
+    mark = "f" if dtype == "float32" else ""
+    if value != value:
+        return "NAN"
+    if value in (float("inf"), float("-inf")):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    if dtype == "float32":
+        short = np.format_float_scientific(np.float32(value), unique=True, trim="0")
+        return f"{short}{mark}"
+    return f"{value!r}" if "e" in repr(value) or "." in repr(value) else f"{value}.0"
+
+
+def c_model(model: ModelCode, weights: np.ndarray, places: Mapping[Storage, int]) -> CSource:
+    """A compiled graph as C.
+
+    weights, places  its constants, and where each of them begins, in bytes
+    """
+    return _Writer(model, weights, places).write()
