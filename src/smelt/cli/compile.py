@@ -12,6 +12,7 @@ from smelt.cli.console import UsageError, megabytes, notice, progress, say, say_
 from smelt.cli.results import memory_bytes
 from smelt.codegen.llvm import is_native
 from smelt.levels import Levels, is_list, level_targets
+from smelt.micro import c_target, compile_c, is_c
 from smelt.runtime.files import LIBRARY, check_target, is_special
 from smelt.runtime.linking import export_runner, export_server
 from smelt.runtime.web import check_folder
@@ -29,8 +30,8 @@ Output = Annotated[
         "-o",
         show_default=False,
         help="Write a shared library here (.so, .tar; .vm if the model decides while it runs), "
-        "or code and constants alone (.o, and a header beside it); for WebAssembly the folder of a "
-        "package of JavaScript.",
+        "or code and constants alone (.o, and a header beside it); for --target c a source (.c); "
+        "for WebAssembly the folder of a package of JavaScript.",
     ),
 ]
 Header = Annotated[bool, typer.Option("--header", help="Write a C header beside the library, too.")]
@@ -112,6 +113,9 @@ def compile_model(
     """Compile a model, for this machine or another one, and write it as a library."""
     options.needs_source(model)
     listed, output = is_list(build.target), written.output
+    if not listed and is_c(build.target):
+        _write_c(model, build, written, json)
+        return
     target = level_targets(str(build.target))[0] if listed else build.resolved()
     written.check(target)
     if listed and (output is None or not output.endswith(LIBRARY[0])):
@@ -142,6 +146,39 @@ def compile_model(
         return
     beside = f" and {Path(output).with_suffix('.h')}" if written.header else ""
     say(f"written to {output}{beside}; smelt run {output} runs it")
+
+
+def _write_c(model: str, build: options.Build, written: Written, json: bool) -> None:
+    """Compile a model to C, for a microcontroller or any other C compiler."""
+    output, target = written.output, c_target(str(build.target))
+    for name, given in (("--cc", written.cc), ("--runner", written.runner),
+                        ("--server", written.server), ("--header", written.header),
+                        ("--state", build.state), ("--database", build.database)):  # fmt: skip
+        if given:
+            raise UsageError(f"{name}: C is a source and a header beside it, and nothing more; "
+                             "leave it out")  # fmt: skip
+    if build.threads not in (None, 1):
+        raise UsageError(f"--threads {build.threads}: C runs on one core; leave it out")
+    if output is not None:
+        check_target(output, (".c",), "C, model.c")
+    start = time.perf_counter()
+    with progress() as report:
+        made = compile_c(model, target, shapes=build.shapes(model), options=build.options(),
+                         progress=report)  # fmt: skip
+    if output is not None:
+        made.save(output)
+    seconds, header = time.perf_counter() - start, output and str(Path(output).with_suffix(".h"))
+    if json:
+        say_json({"model": model, "seconds": seconds, "output": output, "header": header,
+                  "workspace_bytes": made.workspace_bytes,
+                  "constant_bytes": made.constant_bytes})  # fmt: skip
+        return
+    say(
+        f"{model}: C for {target.mcpu or 'any processor'} in {seconds:.2f} s; constants "
+        f"{made.constant_bytes:,} bytes, workspace {made.workspace_bytes:,} bytes"
+    )
+    say("nothing written: -o model.c writes it" if output is None else
+        f"written to {output}, declared in {header}")  # fmt: skip
 
 
 def _write_artifact(

@@ -104,6 +104,16 @@ _Text = tuple[str, int]
 _DIRECT = "smelt.instruction"
 
 
+_FUNCTIONS = "|".join(sorted({*MATH.values(), "ldexp", "frexp", "nearbyint", "fmin", "fmax"}))
+_HEADERS = {
+    "math.h": f"({_FUNCTIONS})f?|NAN|INFINITY|isnan|isinf|isfinite|signbit",
+    "stdint.h": "u?int[0-9]+_t",
+    "stdlib.h": "malloc|free|abs",
+    "string.h": "mem[a-z]+",
+}
+"""The headers of C, and what they are needed for."""
+
+
 def c_source(funcs: tir.PrimFunc | Sequence[tir.PrimFunc], target: Target | None = None) -> str:
     """The C99 source of flat programs, each as `int32_t NAME(params...)`.
 
@@ -123,9 +133,11 @@ def c_functions(
     """
     helpers = Helpers()
     functions = [_CPrinter(f, target, helpers, local).function() for f in funcs]
-    names = ["math.h", "stdint.h", *["stdlib.h"] * (not local), "string.h", *helpers.headers]
-    head = "".join([f"#include <{h}>\n" for h in names])
-    return ["\n".join([p for p in (head, "".join(helpers.texts.values())) if p]), *functions]
+    texts = "".join(helpers.texts.values())
+    every = "".join([texts, *functions])
+    used = [h for h, words in _HEADERS.items() if re.search(rf"\b({words})\b", every)]
+    head = "".join([f"#include <{h}>\n" for h in [*used, *helpers.headers]])
+    return ["\n".join([p for p in (head, texts) if p]), *functions]
 
 
 class _CPrinter:

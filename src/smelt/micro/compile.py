@@ -26,6 +26,11 @@ _STEPS = tuple([s for s in LOWER if "LoopPartition" not in s.names])
 """From a scheduled program to flat loops: each loop once, since code is precious."""
 
 
+def is_c(target: str | Target | None) -> bool:
+    """Whether a target asks for C. Raises TargetError for what is no target."""
+    return target is not None and Target(target).kind.name == "c"
+
+
 def c_target(target: str | Target) -> Target:
     """A target of the kind "c", checked: "c", "c -mcpu=cortex-m4". Raises TargetError."""
     made = Target(target)
@@ -33,8 +38,8 @@ def c_target(target: str | Target) -> Target:
         raise TargetError(f'{made} makes no C; legal: "c", "c -mcpu=cortex-m4"')
     known = known_cpus(made)
     if made.mcpu and made.mcpu not in known:
-        legal = ", ".join(known) if known else "names of processors that -mtriple or -march tell of"
-        raise TargetError(f"-mcpu={made.mcpu} is not known; legal: {legal}")
+        usual = [c for c in known_cpus(Target("c -march=armv7e-m")) if c.startswith("cortex-m")]
+        raise TargetError(f"-mcpu={made.mcpu} is not known; legal: {', '.join(known or usual)}")
     if int(made.attrs.get("num-cores", 1)) > 1:
         raise TargetError(f"{made}: C runs on one core; legal: -num-cores=1")
     return made

@@ -102,8 +102,8 @@ class Groups:
         return kind == "opaque" and its in ("elementwise", "broadcast") and _in_rows(arg, consumer)
 
     def widened(self, arg: nodes.Call, consumer: nodes.Call) -> bool:
-        """Whether bytes become wider numbers only for an operator on rows, or a reduction, which take
-        that work: bytes are what is handed on then."""
+        """Whether bytes become wider numbers only for an operator on rows, or a reduction, which
+        take that work: bytes are what is handed on then."""
         if _width(arg) != 1 or _width(consumer) == 1:
             return False
         last, users = consumer, self.users[consumer]
