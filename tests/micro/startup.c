@@ -1,4 +1,4 @@
-/* startup.c: the beginning of a program on the boards mps2-an386 and mps3-an547 that QEMU emulates,
+/* startup.c: the beginning of a program on the boards mps2-an386 and mps2-an500 that QEMU emulates,
  * with output on the first serial line and an end by semihosting. */
 #include <stddef.h>
 #include <stdint.h>
@@ -62,3 +62,9 @@ void reset(void) {
 
 __attribute__((section(".vectors"), used)) static const void *const vectors[16] = {
     &stack_top, (const void *)reset};
+
+float rintf(float x);
+float rintf(float x) {
+    volatile float shifted = x < 0 ? x - 8388608.0f : x + 8388608.0f;
+    return x < 0 ? shifted + 8388608.0f : shifted - 8388608.0f;
+}

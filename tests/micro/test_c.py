@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +19,6 @@ import smelt
 from smelt.ir.errors import CompileError, TargetError
 from smelt.micro import CSource, compile_c
 from smelt.runtime import ExportError
-from tests.devices.cases import CASES
 from tests.models import conv_nets
 from tests.models.net import floats
 
@@ -28,8 +26,6 @@ WARNINGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werro
 OPTIONS = smelt.Options(threads=1, cache_dir="")
 TINY = Path(os.environ.get("SMELT_MODELS", "build/models"))
 TRAINED = ("ad_int8", "ic_int8", "kws_int8", "vww_int8", "sww_int8", "kws_f32", "ad_f32", "ic_f32")
-C_TYPES = {"int8_t": "int8", "uint8_t": "uint8", "int32_t": "int32", "int64_t": "int64",
-           "float": "float32", "int16_t": "int16", "double": "float64"}  # fmt: skip
 Array = np.ndarray[Any, Any]
 
 
@@ -81,9 +77,6 @@ def numbers(exe: Any, seed: int = 0) -> list[Array]:
         value = rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, i.shape) if whole else None
         found.append((rng.standard_normal(i.shape) if value is None else value).astype(kind))
     return found
-
-
-STRAIGHT = [c for c in CASES if c not in ("decides", "loop", "if")]
 
 
 @pytest.mark.parametrize("name", ["dscnn", "mlp"])
@@ -180,14 +173,3 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="my-net is no name for C"):
         made.save(tmp_path / "my-net.c")
     assert not list(tmp_path.iterdir())
-
-
-def test_microcontrollers_compile_it(tmp_path: Path) -> None:
-    pytest.importorskip("ziglang", reason="ziglang is missing: make setup-edge")
-    assert shutil.which("gcc")
-    made = compile_c(conv_nets.dscnn(1), "c -mcpu=cortex-m4", options=OPTIONS)
-    made.save(tmp_path / "net.c")
-    for name in ("stdint.h", "string.h"):
-        assert f"#include <{name}>" in made.source
-    assert made.kernels
-    assert made.workspace_bytes < 100_000

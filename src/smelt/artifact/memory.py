@@ -11,6 +11,7 @@ from smelt.ir.expr import Expr, IntImm, Var, const
 from smelt.tir.facts import analyzer_of
 
 from .graph import Storage
+from .placing import BY_SIZE, Lifetime, place
 
 ALIGNMENT = 64
 """Bytes; a cache line and the widest vector."""
@@ -32,39 +33,24 @@ class MemoryPlan:
 
 
 def plan_memory(
-    storages: Sequence[Storage], symbols: Sequence[Var], alignment: int = ALIGNMENT
+    storages: Sequence[Storage],
+    symbols: Sequence[Var],
+    alignment: int = ALIGNMENT,
+    algorithm: str = BY_SIZE,
 ) -> MemoryPlan:
-    """Place temporaries, the largest first at the lowest free offset; symbolic ones share slots.
+    """Place temporaries; those of symbolic sizes share slots.
 
-    alignment  of those with fixed sizes, in bytes
+    alignment, algorithm  of those with fixed sizes; bytes, and one of MEMORY_ALGORITHMS
     """
-    if all(isinstance(s.bytes, IntImm) for s in storages):
-        return _fixed(storages, alignment)
-    return _symbolic(storages, symbols)
-
-
-def _fixed(storages: Sequence[Storage], alignment: int) -> MemoryPlan:
-    def rounded(s: Storage) -> int:
-        return -(-s.fixed_bytes // alignment) * alignment
-
-    placed: list[tuple[Storage, int, int]] = []
-    order = sorted(storages, key=lambda s: (-s.fixed_bytes, s.first))
-    for s in order:
-        size = rounded(s)
-        at = 0
-        for _, begin, end in sorted(
-            (x for x in placed if x[0].first <= s.last and s.first <= x[0].last), key=lambda x: x[1]
-        ):
-            if at + size <= begin:
-                break
-            at = max(at, end)
-        placed.append((s, at, at + size))
-    steps = sorted({s.first for s in storages})
-    live = max(
-        (sum(rounded(s) for s in storages if s.first <= n <= s.last) for n in steps), default=0
-    )
-    total = max([end for _, _, end in placed], default=0)
-    return MemoryPlan({s: const(at) for s, at, _ in placed}, const(total), live)
+    if not all(isinstance(s.bytes, IntImm) for s in storages):
+        return _symbolic(storages, symbols)
+    blocks = [Lifetime(-(-s.fixed_bytes // alignment) * alignment, s.first, s.last)
+              for s in storages]  # fmt: skip
+    placed = place(blocks, algorithm)
+    offsets: dict[Storage, Expr] = {
+        s: const(at) for s, at in zip(storages, placed.offsets, strict=True)
+    }
+    return MemoryPlan(offsets, const(placed.total), placed.live)
 
 
 def _symbolic(storages: Sequence[Storage], symbols: Sequence[Var]) -> MemoryPlan:

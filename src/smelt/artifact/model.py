@@ -42,6 +42,7 @@ from .graph import GraphPlan, Launch, Made, Place, Storage, plan_graph
 from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
 from .kernel import CompiledKernel, KernelSpec, Tuned, build_kernel
 from .memory import ALIGNMENT, C_ALIGNMENT, MemoryPlan, plan_memory
+from .placing import BY_SIZE
 from .reader import read
 from .user_ops import Prepared, prepare, prepared_program, user_ops
 from .variants import Declared, code_data, shapes_of, tensor_data, workspace_of
@@ -212,6 +213,7 @@ def compile_straight(
     keep: bool = False,
     text: bool = False,
     declared: Declared | None = None,
+    placing: str = BY_SIZE,
 ) -> Straight:
     """Compile the kernels of a fused graph for a (resolved) target, which may be another machine.
 
@@ -220,16 +222,16 @@ def compile_straight(
     keep       give every result memory of its own, so that it can be read after a run
     text       stop at LLVM text; without it, objects are made
     declared   ranges of sizes, and fused graphs for sizes that are likely
+    placing    as of `compile_graph`
     """
     declared = declared or Declared()
     kernels = partial(
         build_kernels, context=context, lowering=lowering, text=text, progress=progress
     )
-    model = compile_graph(mod, target, context.options, kernels, externals, keep=keep)
-    others = [
-        compile_graph(v.mod, target, context.options, kernels, when=v.sizes)
-        for v in declared.variants
-    ]
+    compiled = partial(compile_graph, target=target, options=context.options, kernels=kernels,
+                       placing=placing)  # fmt: skip
+    model = compiled(mod, externals=externals, keep=keep)
+    others = [compiled(v.mod, when=v.sizes) for v in declared.variants]
     main = mod["main"]
     shapes = shapes_of(main, declared.variants)
     return Straight(main, model, others, declared, shapes, Starts(main), keep, text)
@@ -266,10 +268,12 @@ def compile_graph(
     *,
     keep: bool = False,
     when: Mapping[str, Expr] | None = None,
+    placing: str = BY_SIZE,
 ) -> ModelCode:
     """All kernels of a fused graph compiled, memory planned; `keep` as of `compile_straight`.
 
-    when  the sizes that it is a variant for
+    when     the sizes that it is a variant for
+    placing  the algorithm that plans memory of fixed sizes
     """
     plan = plan_graph(mod, keep)
     symbols = {v.name: v for v in plan.symbols}
@@ -292,7 +296,7 @@ def compile_graph(
             s.first, s.last = 0, len(plan.launches)
     scratch = [w for c in calls for w in c.workspaces]
     alignment = C_ALIGNMENT if target.kind.name == "c" else ALIGNMENT
-    memory = plan_memory([*temporaries, *scratch], plan.symbols, alignment)
+    memory = plan_memory([*temporaries, *scratch], plan.symbols, alignment, placing)
     return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside)
 
 

@@ -60,7 +60,9 @@ def _is_added(v: object) -> bool:
     return len(pairs) == len(v) and all(n in (0, 1, 2, 3) and callable(p) for n, p in pairs)
 
 
-MEMORY_ALGORITHMS = ("greedy_by_size", "greedy_by_conflicts", "hill_climb")
+MEMORY_ALGORITHMS = (
+    "greedy_by_size", "greedy_by_conflicts", "linear_scan", "hill_climb", "best",
+)  # fmt: skip
 """The classic names of ways to place results in memory."""
 
 OPTIONS: Mapping[str, str] = {

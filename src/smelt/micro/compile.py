@@ -8,8 +8,10 @@ from functools import partial
 from typing import Unpack
 
 from smelt.artifact.model import Progress, build_kernels, compile_graph
+from smelt.artifact.placing import BEST
 from smelt.artifact.weights import weights_of
 from smelt.frontend.source import ModelSource, import_model
+from smelt.ir.config import MEMORY_ALGORITHMS
 from smelt.ir.errors import CompileError, TargetError
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options, OptionValues
@@ -24,6 +26,9 @@ from .source import CSource, c_model
 
 _STEPS = tuple([s for s in LOWER if "LoopPartition" not in s.names])
 """From a scheduled program to flat loops: each loop once, since code is precious."""
+
+
+_MEMORY = ("tir.usmp.enable", "tir.usmp.algorithm")
 
 
 def is_c(target: str | Target | None) -> bool:
@@ -50,6 +55,9 @@ def compile_c(
     target: str | Target = "c",
     *,
     shapes: Mapping[str, Sequence[Extent]] | None = None,
+    placing: str | None = None,
+    name: str = "",
+    packed: bool = False,
     options: Options | None = None,
     progress: Progress | None = None,
     **keywords: Unpack[OptionValues],
@@ -58,12 +66,19 @@ def compile_c(
 
     model    as for `compile`; it has to run straight through, with sizes that are known
     target   "c", or with a processor: "c -mcpu=cortex-m4"
+    placing  how memory is planned: greedy_by_size, greedy_by_conflicts, linear_scan, hill_climb, or
+             the best of them; None: what the PassContext's tir.usmp.algorithm says, or the best
+    name     what its functions begin with; "": the model's name
+    packed   whether there is a function that takes one table of all tensors, too
     shapes, options, progress, keywords  as for `compile`
 
     Raises what `compile` does, TargetError, and CompileError for what C cannot express yet.
     """
     resolved, (plain, sizes) = c_target(target), plain_shapes(shapes)
-    context = checked_context("smelt.compile_c", options, values=keywords)
+    context = checked_context("smelt.compile_c", options, follows=_MEMORY, values=keywords)
+    placing = placing or str(context.config.get("tir.usmp.algorithm", BEST))
+    if placing not in MEMORY_ALGORITHMS:
+        raise CompileError(f"placing is {placing!r}; legal: {', '.join(MEMORY_ALGORITHMS)}")
     one = PassContext.with_options(replace(context.options, threads=1))
     imported = import_model(model, plain)
     _check(imported)
@@ -71,7 +86,7 @@ def compile_c(
     kernels = partial(build_kernels, context=one, lowering=_STEPS, text=True, progress=progress)
     if any(isinstance(f, Function) and "Compiler" in f.attrs for f in fused.functions.values()):
         raise CompileError("C source has no parts of other back ends: compile it without")
-    made = compile_graph(fused, resolved, one.options, kernels)
+    made = compile_graph(fused, resolved, one.options, kernels, placing=placing)
     if made.plan.symbols or declared.variants:
         names = ", ".join([v.name for v in made.plan.symbols])
         raise CompileError(
@@ -80,7 +95,7 @@ def compile_c(
     if made.plan.updates:
         raise CompileError("C source keeps nothing from call to call, and the model has a state")
     weights, places = weights_of(made.constants(), one.options, LOWER, by_contents=True)
-    return c_model(made, weights, places)
+    return c_model(made, weights, places, name, packed)
 
 
 def _check(mod: IRModule) -> None:

@@ -90,8 +90,8 @@ class Runtime(_Choice):
     known = _RUNTIMES
 
 
-def check_forms(executor: Executor, runtime: Runtime) -> None:
-    """Refuse what no runtime could run, and what cannot be built yet.
+def check_forms(executor: Executor, runtime: Runtime, kind: str = "llvm") -> None:
+    """Refuse what no runtime could run, and what cannot be built yet; kind: of the target.
 
     The interface of an AOT model belongs to its runtime: "cpp" calls packed functions, "crt" plain
     C functions, or packed ones through the packed interface.
@@ -110,10 +110,13 @@ def check_forms(executor: Executor, runtime: Runtime) -> None:
                 f"relay.build: Executor('aot') with {given} does not fit Runtime('crt')\n"
                 "  legal: unpacked-api=True, or unpacked-api=False with interface-api='packed'"
             )
-    if runtime.name != "cpp":
+    if runtime.name == "crt" and kind != "c":
         raise CompileError(
-            f"relay.build: Runtime({runtime.name!r}) cannot be built yet; today: cpp"
+            f"relay.build: Runtime('crt') runs C, and the target makes {kind} code; legal: "
+            "a target such as \"c -mcpu=cortex-m4\", or Runtime('cpp')"
         )
+    if kind == "c":
+        return
     if runtime.get("system-lib"):
         raise CompileError(
             "relay.build: Runtime('cpp') with system-lib=True: code is linked into libraries; "

@@ -11,11 +11,13 @@ import numpy as np
 
 from smelt import pipeline
 from smelt.artifact.artifact import Artifact, load
+from smelt.artifact.placing import BY_SIZE
 from smelt.artifact.vm_construct import refuse_control
 from smelt.codegen.llvm import is_native, resolve
 from smelt.ir.errors import CompileError, TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
+from smelt.micro import c_target, compile_c, is_c
 from smelt.relax import nodes as relax
 from smelt.relax.graph import bind
 from smelt.runtime.dtypes import numpy_dtype
@@ -26,7 +28,7 @@ from smelt.transform import Pass, PassContext
 
 from . import transform
 from .backend import Executor, Runtime, check_forms
-from .factory import AOTExecutorFactoryModule, GraphExecutorFactoryModule
+from .factory import AOTExecutorFactoryModule, CSourceFactoryModule, GraphExecutorFactoryModule
 from .printer import type_text
 from .transform.passes import LEVELS
 
@@ -56,8 +58,8 @@ def build(
     `with smelt.transform.PassContext(...)` around the call says how; without it smelt's own
     defaults hold.
     """
-    form = _forms(executor, runtime, workspace_memory_pools, constant_memory_pools)
     made = target_of(target, target_host)
+    form = _forms(made, executor, runtime, workspace_memory_pools, constant_memory_pools)
     resolved = resolve(made)
     context = _context("relay.build", resolved, form)
     ir_mod = _with_main("relay.build", ir_mod)
@@ -66,19 +68,26 @@ def build(
         plain.attrs["name"] = mod_name
     plain = bind_params(plain, params or {})
     refuse_control(plain, f"the {form.name} executor")
+    if made.kind.name == "c":
+        packed = form.get("interface-api", "packed") == "packed"
+        code = compile_c(with_required(plain, context), made, packed=packed,
+                         name=f"tvmgen_{mod_name}", options=context.options)  # fmt: skip
+        return CSourceFactoryModule(code, ir_mod, made, mod_name, form)
     fused = _optimized(plain, context)
-
+    placing = str(context.config.get("tir.usmp.algorithm", BY_SIZE))
     declared = pipeline.declared_sizes(plain, fused, context, lambda m: _optimized(m, context))
 
     def compiled(**options: Any) -> NativeExecutable:
-        return load(pipeline.assemble(fused, resolved, context, declared=declared, **options))
+        return load(pipeline.assemble(fused, resolved, context, declared=declared,
+                                      placing=placing, **options))  # fmt: skip
 
     lib: NativeExecutable | Artifact
     if is_native(resolved):
         lib = compiled()
         lib.debug_variant = partial(compiled, keep=True)
     else:
-        lib = pipeline.assemble(fused, resolved, context, declared=declared, text=True)
+        lib = pipeline.assemble(fused, resolved, context, declared=declared, text=True,
+                                placing=placing)  # fmt: skip
     if form.name == "aot":
         return AOTExecutorFactoryModule(lib, ir_mod, fused, made, mod_name, form)
     return GraphExecutorFactoryModule(lib, ir_mod, fused, made, mod_name)
@@ -150,8 +159,6 @@ def _context(who: str, target: Target, form: Executor | None = None) -> PassCont
 
 
 _MEMORY = ("tir.usmp.enable", "tir.usmp.algorithm")
-_PLACING = "greedy_by_size"
-"""What lowering.memory does: the largest first, at the lowest free place."""
 
 
 def _check_config(context: PassContext, form: Executor) -> None:
@@ -162,22 +169,16 @@ def _check_config(context: PassContext, form: Executor) -> None:
             f"relay.build: config {given[0]!r} belongs to programs compiled ahead of time; add "
             f'executor=relay.backend.Executor("aot"), or leave it out for Executor({form.name!r})'
         )
-    algorithm = context.config.get("tir.usmp.algorithm", _PLACING)
-    if algorithm != _PLACING:
-        raise CompileError(
-            f"relay.build: config 'tir.usmp.algorithm' is {algorithm!r}, which is not there yet; "
-            f"legal today: {_PLACING!r}"
-        )
 
 
-def _forms(executor: Any, runtime: Any, *pools: object) -> Executor:
+def _forms(target: Target, executor: Any, runtime: Any, *pools: object) -> Executor:
     """The form of executable that is asked for."""
     form = Executor(executor) if isinstance(executor, str) else executor or Executor("graph")
     system = Runtime(runtime) if isinstance(runtime, str) else runtime or Runtime("cpp")
     if not isinstance(form, Executor) or not isinstance(system, Runtime):
         raise CompileError("relay.build: executor is a relay.backend.Executor, runtime a "
                            "relay.backend.Runtime")  # fmt: skip
-    check_forms(form, system)
+    check_forms(form, system, target.kind.name)
     if any(p is not None for p in pools):
         raise CompileError("relay.build: memory pools cannot be given yet; leave them out")
     return form
@@ -194,7 +195,7 @@ def target_of(target: Any, host: Any) -> Target:
         target = target[0]
     if target is None:
         target = Target.current()
-    made = pipeline.as_target(target)
+    made = c_target(target) if is_c(target) else pipeline.as_target(target)
     return made if host is None else Target(made, host=host)
 
 

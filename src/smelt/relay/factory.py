@@ -11,6 +11,7 @@ from smelt.artifact.artifact import Artifact, check_native, load
 from smelt.artifact.graph import GraphPlan, plan_graph
 from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
+from smelt.micro import CSource
 from smelt.runtime import NativeExecutable, NDArray
 from smelt.runtime.errors import not_picklable
 from smelt.runtime.linking import Linker
@@ -146,3 +147,54 @@ class AOTExecutorFactoryModule(_FactoryModule):
     def __iter__(self) -> Iterator[Any]:
         """Old programs write `_, lib, params = relay.build(...)`."""
         return iter((None, self.lib, self.get_params()))
+
+
+class CSourceFactoryModule:
+    """A model as C source, for a target of the kind "c".
+
+    code         the texts, and what they need: see smelt.micro.CSource
+    ir_mod       what was compiled
+    target       for what
+    libmod_name  the name in lib["..."]
+    executor     how it runs, with which options
+    """
+
+    def __init__(
+        self, code: CSource, ir_mod: IRModule, target: Target, libmod_name: str, executor: Executor
+    ) -> None:
+        """For relay.build."""
+        self.code, self.ir_mod, self.target = code, ir_mod, target
+        self.libmod_name, self.executor = libmod_name, executor
+
+    def get_source(self, fmt: str = "c") -> str:
+        """The source; fmt: "c", or "h" for the header."""
+        texts = {"c": self.code.source, "h": self.code.header}
+        if fmt not in texts:
+            raise CompileError(f"get_source: fmt is {fmt!r}; legal: 'c', 'h'")
+        return texts[fmt]
+
+    def save(self, file_name: str | os.PathLike[str], fmt: str = "c") -> None:
+        """Write the source, model.c, and the header beside it. Raises ExportError."""
+        if fmt != "c":
+            raise CompileError(f"save: fmt is {fmt!r}; legal: 'c'")
+        self.code.save(file_name)
+
+    def get_params(self) -> dict[str, NDArray]:
+        """Nothing: the constants are in the source."""
+        return {}
+
+    def __getitem__(self, name: str) -> Any:
+        """Refused: it runs where its source is compiled."""
+        raise CompileError(
+            f'lib[{name!r}]: C source cannot run here; lib.save("model.c") writes it'
+        )
+
+    def export_library(self, file_name: str | os.PathLike[str], *args: Any, **others: Any) -> None:
+        """Refused: there is no library of C source."""
+        raise CompileError(
+            f"export_library({str(file_name)!r}): the target is C, of which there is a source: "
+            'lib.save("model.c")'
+        )
+
+    def __repr__(self) -> str:
+        return f"CSourceFactoryModule({self.code.name}, {self.code.workspace_bytes} bytes)"
