@@ -49,6 +49,10 @@ COMMANDS = {
         "records:records",
         "List the records of tuning, or carry them from one database to another.",
     ),
+    "memory": (
+        "memory:memory",
+        "Print the memory that a model needs as C: step by step, its peak, its constants.",
+    ),
     "targets": (
         "machine:targets",
         "List what smelt can compile for today, and describe this machine's CPU.",

@@ -26,6 +26,8 @@ from smelt.runtime.linking import c_name
 from smelt.tir.names import unique_name
 from smelt.tir.parser import parse
 
+from .memory import Block, MemoryReport, Step, live_at
+
 _ROW = 96
 """Characters of a line of constants."""
 
@@ -38,6 +40,7 @@ class CSource:
     workspace_bytes   what a run needs besides inputs and outputs
     constant_bytes    of weights and the like, which are read only
     kernels           the names of its functions, in the order of a run
+    memory            where results stand, and when
     """
 
     name: str
@@ -46,6 +49,7 @@ class CSource:
     workspace_bytes: int
     constant_bytes: int
     kernels: tuple[str, ...]
+    memory: MemoryReport
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the source, model.c, and beside it the header, model.h. Raises ExportError."""
@@ -236,7 +240,23 @@ struct {self.name}_outputs {{
                  *arrays, *kernels, self.runner(calls)]  # fmt: skip
         parts[-1] += self.table_runner() if self.packed else ""
         return CSource(self.name, "\n".join(parts), self.header(workspace, constants), workspace,
-                       constants, tuple([self.function(c) for c in model.calls]))  # fmt: skip
+                       constants, tuple([self.function(c) for c in model.calls]),
+                       self.report(workspace, constants))  # fmt: skip
+
+    def report(self, workspace: int, constants: int) -> MemoryReport:
+        """What stands where, and when."""
+        offsets = self.model.memory.offsets
+        blocks = [Block(s.name or "result", _number(at), s.fixed_bytes, s.first, s.last)
+                  for s, at in offsets.items()]  # fmt: skip
+        steps = []
+        for n, c in enumerate(self.model.calls):
+            read = {p.storage for p in c.places if p.storage.kind == "constant"}
+            known = sum([s.fixed_bytes for s in read])
+            steps.append(Step(c.launch.name, live_at(blocks, n), known))
+        both = [sum([_number(t.bytes()) for t in types]) for types in self.types]
+        least = self.model.memory.live or 0
+        return MemoryReport(self.name, tuple(steps), tuple(blocks), workspace, least, constants,
+                            *both)  # fmt: skip
 
 
 def c_field(name: str) -> str:

@@ -1,0 +1,88 @@
+"""What a model needs of a microcontroller's memory, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from smelt.ir.errors import CompileError
+
+
+@dataclass(frozen=True)
+class Block:
+    """A result that stands in the workspace.
+
+    offset, size  bytes
+    first, last   the steps that write it first and read it last
+    """
+
+    name: str
+    offset: int
+    size: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """A kernel of a run.
+
+    live       bytes of the workspace that hold something meanwhile
+    constants  bytes of the constants that it reads
+    """
+
+    kernel: str
+    live: int
+    constants: int
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """The plan of a model's memory.
+
+    workspace  bytes of all results that are alive at different times
+    least      bytes that are alive at one time: no plan with these kernels in this order takes less
+    constants  bytes that are read only; inputs, outputs: bytes of the caller's
+    """
+
+    model: str
+    steps: tuple[Step, ...]
+    blocks: tuple[Block, ...]
+    workspace: int
+    least: int
+    constants: int
+    inputs: int
+    outputs: int
+
+    @property
+    def peaks(self) -> list[int]:
+        """The steps that need most."""
+        return [n for n, s in enumerate(self.steps) if s.live == self.least]
+
+    def check(self, ram: int | None = None, flash: int | None = None) -> None:
+        """Raise a CompileError where the model does not fit.
+
+        ram    bytes for workspace, inputs and outputs; flash: for constants, code not counted
+        """
+        needed = self.workspace + self.inputs + self.outputs
+        if ram is not None and needed > ram:
+            names = ", ".join([f"{n} {self.steps[n].kernel}" for n in self.peaks[:3]])
+            raise CompileError(
+                f"{self.model} needs {needed:,} bytes of RAM, {needed - ram:,} more than the "
+                f"{ram:,} given: workspace {self.workspace:,}, inputs {self.inputs:,}, outputs "
+                f"{self.outputs:,}\n  most of it in step {names}\n  a smaller image, fewer "
+                "channels there, or bytes in place of floats (smelt quantize) need less"
+            )
+        if flash is not None and self.constants > flash:
+            large = max(self.steps, key=lambda s: s.constants)
+            raise CompileError(
+                f"{self.model} has {self.constants:,} bytes of constants, "
+                f"{self.constants - flash:,} more than the {flash:,} bytes of flash given\n  most "
+                f"of them in {large.kernel}: {large.constants:,}\n  weights of 8 bits (smelt "
+                "quantize) take a quarter of those in float32"
+            )
+
+
+def live_at(blocks: Sequence[Block], step: int) -> int:
+    """Bytes that are alive in a step."""
+    return sum([b.size for b in blocks if b.first <= step <= b.last])
