@@ -1,6 +1,6 @@
 /* blob.c: the constants at the tail of a library file.
  *
- * library file:  ELF | zeros to a 64 KiB boundary | constants | metadata (JSON) | footer
+ * library file:  ELF, Mach-O or PE | zeros to a 64 KiB boundary | constants | metadata (JSON) | footer
  * With a sidecar file (constants over 2 GB) the constants stand at the start of FILE.weights,
  * which ends with a footer of the same id. All numbers are little-endian.
  *
@@ -8,18 +8,10 @@
  * numbers, or that ends before them, is refused: what is mapped is what the code expects. The file
  * must not be made shorter afterwards (replace it by another one of its name instead).
  */
-#define _GNU_SOURCE
-#define _FILE_OFFSET_BITS 64
 #include "internal.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define FOOTER_MAGIC "SMELTLIB"
 #define FLAG_SIDECAR 1u
@@ -34,17 +26,12 @@ typedef struct footer {
     uint64_t file_bytes;
 } footer;
 
-/* Without waiting for somebody at the other end of a pipe. */
-static int open_file(const char *path) { return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); }
-
-static int32_t read_footer(int file, const char *path, footer *f) {
-    struct stat info;
-    if (fstat(file, &info) != 0)
-        return smelt_fail(SMELT_BAD_FILE, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(info.st_mode))
-        return smelt_fail(SMELT_BAD_FILE, "%s: no regular file", path);
-    off_t at = info.st_size - (off_t)sizeof *f;
-    if (at < 0 || pread(file, f, sizeof *f, at) != (ssize_t)sizeof *f ||
+static int32_t read_footer(smelt_file file, const char *path, footer *f) {
+    int64_t bytes, length = (int64_t)sizeof *f;
+    const char *wrong = smelt_file_size(file, &bytes);
+    if (wrong != NULL)
+        return smelt_fail(SMELT_BAD_FILE, "%s: %s", path, wrong);
+    if (bytes < length || !smelt_file_read(file, bytes - length, f, sizeof *f) ||
         memcmp(f->magic, FOOTER_MAGIC, sizeof f->magic) != 0)
         return smelt_fail(SMELT_BAD_FILE,
                           "%s: the model's constants are missing at the end of the file "
@@ -53,15 +40,16 @@ static int32_t read_footer(int file, const char *path, footer *f) {
     if (f->abi_version != SMELT_ABI_VERSION)
         return smelt_fail(SMELT_BAD_ABI, "%s: ABI version %u, this runtime has %d", path,
                           (unsigned)f->abi_version, SMELT_ABI_VERSION);
-    if (f->file_bytes != (uint64_t)info.st_size)
+    if (f->file_bytes != (uint64_t)bytes)
         return smelt_fail(SMELT_BAD_FILE, "%s: %lld bytes, %llu expected (truncated?)", path,
-                          (long long)info.st_size, (unsigned long long)f->file_bytes);
+                          (long long)bytes, (unsigned long long)f->file_bytes);
     return SMELT_OK;
 }
 
 /* Of a library for several CPUs only the constants of the one that was picked are mapped. */
-static int32_t map_file(int file, const char *path, const footer *f, const smelt_model_info *info,
-                        const void **weights, void **mapping, size_t *length) {
+static int32_t map_file(smelt_file file, const char *path, const footer *f,
+                        const smelt_model_info *info, const void **weights, void **mapping,
+                        size_t *length) {
     /* Differences, since a sum of such numbers may wrap; file_bytes is the size of the file. */
     uint64_t most = f->file_bytes - sizeof *f, bytes = (uint64_t)info->weights_bytes;
     uint64_t offset = (uint64_t)info->weights_offset;
@@ -72,60 +60,60 @@ static int32_t map_file(int file, const char *path, const footer *f, const smelt
     if (f->weights_bytes > most || f->weights_offset > most - f->weights_bytes ||
         (size_t)f->weights_bytes != f->weights_bytes)
         return smelt_fail(SMELT_BAD_FILE, "%s: damaged footer", path);
-    void *base = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, file,
-                      (off_t)(f->weights_offset + offset));
-    if (base == MAP_FAILED)
+    const char *wrong =
+        smelt_file_map(file, (int64_t)(f->weights_offset + offset), (size_t)bytes, mapping);
+    if (wrong != NULL)
         return smelt_fail(SMELT_BAD_FILE, "%s: cannot map %llu bytes: %s", path,
-                          (unsigned long long)bytes, strerror(errno));
-    *weights = base;
-    *mapping = base;
+                          (unsigned long long)bytes, wrong);
+    *weights = *mapping;
     *length = (size_t)bytes;
     return SMELT_OK;
 }
 
-void smelt_unmap_weights(void *mapping, size_t length) { munmap(mapping, length); }
+void smelt_unmap_weights(void *mapping, size_t length) { smelt_file_unmap(mapping, length); }
 
 static int32_t map_sidecar(const char *library, const smelt_model_info *info, const void **weights,
                            void **mapping, size_t *length) {
     char path[4096];
     if (snprintf(path, sizeof path, "%s.weights", library) >= (int)sizeof path)
         return smelt_fail(SMELT_BAD_FILE, "%s: the path is too long", library);
-    int file = open_file(path);
-    if (file < 0)
-        return smelt_fail(SMELT_BAD_FILE, "%s: %s (it must lie beside the library)", path,
-                          strerror(errno));
+    smelt_file file;
+    const char *wrong = smelt_file_open(path, &file);
+    if (wrong != NULL)
+        return smelt_fail(SMELT_BAD_FILE, "%s: %s (it must lie beside the library)", path, wrong);
     footer f;
     int32_t status = read_footer(file, path, &f);
     if (status == SMELT_OK && (f.id != info->id || f.flags != 0))
         status = smelt_fail(SMELT_BAD_FILE, "%s belongs to another export of %s", path, library);
     if (status == SMELT_OK)
         status = map_file(file, path, &f, info, weights, mapping, length);
-    close(file);
+    smelt_file_close(file);
     return status;
 }
 
 /* The file that the system's loader has the model's code from; NULL: it cannot tell. */
-static const char *file_of(const smelt_model_info *info) {
+static const char *file_of(const smelt_model_info *info, char *room, size_t size) {
 #ifdef SMELT_ALONE
-    (void)info;
+    (void)info, (void)room, (void)size;
     return NULL;
 #else
-    Dl_info here;
     /* Not `info` itself: a program linked with the library may hold a copy of that. */
     void *code;
     memcpy(&code, info->entry != NULL ? (const void *)&info->entry : (const void *)&info->program->main,
            sizeof code);
-    return dladdr(code, &here) ? here.dli_fname : NULL;
+    return smelt_library_of(code, room, size);
 #endif
 }
 
 int32_t smelt_map_weights(const smelt_model_info *info, const char *path, const void **weights,
                           void **mapping, size_t *length) {
-    if (path == NULL && (path = file_of(info)) == NULL)
+    char room[4096];
+    if (path == NULL && (path = file_of(info, room, sizeof room)) == NULL)
         return smelt_fail(SMELT_BAD_FILE, "cannot tell which file the model's code is from");
-    int file = open_file(path);
-    if (file < 0)
-        return smelt_fail(SMELT_BAD_FILE, "%s: %s", path, strerror(errno));
+    smelt_file file;
+    const char *wrong = smelt_file_open(path, &file);
+    if (wrong != NULL)
+        return smelt_fail(SMELT_BAD_FILE, "%s: %s", path, wrong);
     footer f;
     int32_t status = read_footer(file, path, &f);
     if (status == SMELT_OK && f.id != info->id)
@@ -136,6 +124,6 @@ int32_t smelt_map_weights(const smelt_model_info *info, const char *path, const 
         status = f.flags & FLAG_SIDECAR
                      ? map_sidecar(path, info, weights, mapping, length)
                      : map_file(file, path, &f, info, weights, mapping, length);
-    close(file);
+    smelt_file_close(file);
     return status;
 }

@@ -241,6 +241,24 @@ static int has(const feature *f) {
     return f->key == NULL || (sysctlbyname(f->key, &value, &size, NULL, 0) == 0 && value != 0);
 }
 
+#elif defined(_WIN32) && defined(__aarch64__)
+
+#include <windows.h>
+
+typedef struct feature {
+    const char *name;
+    DWORD number; /* of IsProcessorFeaturePresent; 0: every ARM CPU of Windows has it */
+} feature;
+
+/* Source: winnt.h, PF_ARM_..., whose newer names not every one has. */
+static const feature features[] = {
+    {"fp-armv8", 0}, {"neon", 0}, {"aes", 30}, {"sha2", 30}, {"crc", 31}, {"lse", 34}, {"dotprod", 43},
+};
+
+static int has(const feature *f) {
+    return f->number == 0 || IsProcessorFeaturePresent(f->number) != 0;
+}
+
 #else
 
 typedef struct feature {

@@ -5,13 +5,12 @@
 #define _GNU_SOURCE
 #include "internal.h"
 
+#ifdef __linux__
+
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-#ifdef __linux__
 
 /* Reads up to two numbers from a file; how many there are. */
 static int read_numbers(const char *folder, const char *name, long long *a, long long *b) {
@@ -120,8 +119,7 @@ int32_t smelt_cpu_count(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         return smelt_count_cpus("", &set);
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count > 0 ? (int32_t)count : 1;
+    return smelt_system_cpus();
 }
 
 #else
@@ -131,9 +129,6 @@ int32_t smelt_count_cpus(const char *root, const void *cpus) {
     return smelt_cpu_count();
 }
 
-int32_t smelt_cpu_count(void) {
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count > 0 ? (int32_t)count : 1;
-}
+int32_t smelt_cpu_count(void) { return smelt_system_cpus(); }
 
 #endif

@@ -6,7 +6,11 @@
 
 #include <stdatomic.h>
 
+#ifdef _WIN32
+#define SMELT_HIDDEN /* as all is that is not SMELT_API */
+#else
 #define SMELT_HIDDEN __attribute__((visibility("hidden")))
+#endif
 
 /* Keeps the text for smelt_last_error and returns `status`. */
 SMELT_HIDDEN int32_t smelt_fail(int32_t status, const char *format, ...)
@@ -48,6 +52,42 @@ SMELT_HIDDEN void smelt_pool_stay_awake(void);
 
 /* The CPU that runs this thread; -1 where the system does not say. */
 SMELT_HIDDEN int smelt_current_cpu(void);
+
+/* ---- posix.c and windows.c ---------------------------------------------------------------------- */
+
+/* A file that is open for reading. What fails gives the system's text, alive until the next failure of
+ * this thread; NULL: it went well. */
+typedef intptr_t smelt_file;
+
+/* Without waiting for somebody at the other end of a pipe. */
+SMELT_HIDDEN const char *smelt_file_open(const char *path, smelt_file *file);
+SMELT_HIDDEN void smelt_file_close(smelt_file file);
+/* Only of a regular file. */
+SMELT_HIDDEN const char *smelt_file_size(smelt_file file, int64_t *bytes);
+/* Whether all of these bytes could be read. */
+SMELT_HIDDEN int smelt_file_read(smelt_file file, int64_t at, void *data, size_t bytes);
+SMELT_HIDDEN const char *smelt_file_map(smelt_file file, int64_t at, size_t bytes, void **mapping);
+SMELT_HIDDEN void smelt_file_unmap(void *mapping, size_t bytes);
+
+/* How many CPUs the system knows, or as many of them as it says that this process may use. */
+SMELT_HIDDEN int32_t smelt_system_cpus(void);
+
+/* Calls it while this thread gets no signals: the threads that it makes will get none. */
+SMELT_HIDDEN void smelt_without_signals(void (*call)(smelt_pool *pool), smelt_pool *pool);
+/* What is to be called around every fork, and in its child. */
+SMELT_HIDDEN void smelt_watch_forks(void (*before)(void), void (*in_parent)(void),
+                                    void (*in_child)(void));
+
+#ifndef SMELT_ALONE
+/* The file of the library that this code is in, which may be in `room`; NULL: the system's loader
+ * cannot tell. */
+SMELT_HIDDEN const char *smelt_library_of(const void *code, char *room, size_t size);
+/* Keeps the library that has this address loaded for ever. */
+SMELT_HIDDEN void smelt_keep_library(const void *address);
+/* What the function of this name gives, of the first library in load order that has one and gives
+ * something; NULL: none does. */
+SMELT_HIDDEN smelt_pool *smelt_ask_libraries(const char *function, int32_t threads);
+#endif
 
 static inline void smelt_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)

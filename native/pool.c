@@ -32,7 +32,6 @@
 #ifndef __wasm__
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #endif
 
 #define LINE 64
@@ -307,11 +306,7 @@ static smelt_pool *all_pools;
 static pthread_mutex_t all_pools_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
-static void start_workers(smelt_pool *pool) {
-    sigset_t all, before;
-    /* Signals are for the host program's own threads. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+static void make_workers(smelt_pool *pool) {
     pthread_mutex_lock(&all_pools_lock);
     for (int i = pool->started; i < pool->threads - 1; i++) {
         worker *w = &pool->workers[i];
@@ -325,8 +320,10 @@ static void start_workers(smelt_pool *pool) {
         pool->started = i + 1;
     }
     pthread_mutex_unlock(&all_pools_lock);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
+
+/* Signals are for the host program's own threads. */
+static void start_workers(smelt_pool *pool) { smelt_without_signals(make_workers, pool); }
 
 static void before_fork(void) { pthread_mutex_lock(&all_pools_lock); }
 
@@ -347,7 +344,7 @@ static void after_fork_in_child(void) {
 }
 
 static void watch_forks(void) {
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    smelt_watch_forks(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 static void enlist(smelt_pool *pool) {

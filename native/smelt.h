@@ -13,7 +13,9 @@
 
 #define SMELT_ABI_VERSION 6
 
-#if defined(__GNUC__) || defined(__clang__)
+#ifdef _WIN32
+#define SMELT_API __declspec(dllexport)
+#elif defined(__GNUC__) || defined(__clang__)
 #define SMELT_API __attribute__((visibility("default")))
 #else
 #define SMELT_API
@@ -256,7 +258,7 @@ typedef struct smelt_model smelt_model;
  * the constants; NULL on failure. */
 SMELT_API smelt_model *smelt_model_open(const smelt_model_info *info);
 /* The same where code and constants did not come to memory by the system's loader: the constants are
- * those at the end of this file. */
+ * those at the end of this file. Its name is in UTF-8 on Windows. */
 SMELT_API smelt_model *smelt_model_open_file(const smelt_model_info *info, const char *path);
 /* The same with constants in memory: info->weights_bytes of them, aligned to 64 bytes, alive as long
  * as the model. Of a library for several CPUs `info` is what smelt_model_fitting gives. */

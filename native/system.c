@@ -1,5 +1,8 @@
 /* system.c: the few calls that differ between systems: time, sleeping, the CPU, memory. */
 #define _GNU_SOURCE
+#if defined(_WIN32) && !defined(_WIN32_WINNT)
+#define _WIN32_WINNT 0x0602 /* Windows 8, the first with WaitOnAddress */
+#endif
 #include "internal.h"
 
 #include <pthread.h>
@@ -12,6 +15,9 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(_WIN32)
+#include <malloc.h>
+#include <windows.h>
 #endif
 
 /* ---- time -------------------------------------------------------------------------------------- */
@@ -34,6 +40,15 @@ void smelt_sleep_while(_Atomic uint32_t *word, uint32_t value) {
 void smelt_wake(_Atomic uint32_t *word) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
+
+#elif defined(_WIN32)
+
+void smelt_sleep_while(_Atomic uint32_t *word, uint32_t value) {
+    while (atomic_load(word) == value)
+        WaitOnAddress(word, &value, sizeof value, INFINITE);
+}
+
+void smelt_wake(_Atomic uint32_t *word) { WakeByAddressSingle(word); }
 
 #elif defined(__wasm_atomics__)
 
@@ -88,15 +103,32 @@ int smelt_current_cpu(void) {
 
 static _Atomic int64_t blocks;
 
+#ifdef _WIN32
+
+static void *take(size_t alignment, size_t size) { return _aligned_malloc(size, alignment); }
+
+static void give(void *memory) { _aligned_free(memory); }
+
+#else
+
+static void *take(size_t alignment, size_t size) {
+    void *memory = NULL;
+    return posix_memalign(&memory, alignment, size) == 0 ? memory : NULL;
+}
+
+static void give(void *memory) { free(memory); }
+
+#endif
+
 void *smelt_alloc(int64_t bytes) {
     /* Less than the address space: C libraries add the alignment. */
     if (bytes < 0 || (uint64_t)bytes > SIZE_MAX - 2 * HUGE_PAGE)
         return NULL;
-    void *memory = NULL;
     size_t size = bytes > 0 ? (size_t)bytes : 1;
     /* Large arenas on huge pages: fewer page faults and TLB misses. */
     int large = size >= 2 * HUGE_PAGE;
-    if (posix_memalign(&memory, large ? HUGE_PAGE : 64, size) != 0)
+    void *memory = take(large ? HUGE_PAGE : 64, size);
+    if (memory == NULL)
         return NULL;
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     if (large)
@@ -109,7 +141,7 @@ void *smelt_alloc(int64_t bytes) {
 void smelt_free(void *memory) {
     if (memory != NULL)
         atomic_fetch_sub_explicit(&blocks, 1, memory_order_relaxed);
-    free(memory);
+    give(memory);
 }
 
 int64_t smelt_blocks(void) { return atomic_load(&blocks); }

@@ -23,7 +23,7 @@ from smelt.frontend.source import ModelSource
 from smelt.ir.errors import TargetError
 from smelt.pipeline import as_target, compile_artifact
 from smelt.runtime.archive import export
-from smelt.runtime.files import LIBRARY, check_target
+from smelt.runtime.files import check_library
 from smelt.runtime.linking import Linker
 from smelt.target import Target
 from smelt.target.processor import architecture, needed_features
@@ -55,9 +55,10 @@ class Levels:
         header: bool = False,
     ) -> None:
         """Write one library with the code for all of them, as `Artifact.export_library` does."""
-        check_target(path, *LIBRARY)
         best, *lesser = self.artifacts
-        if not is_native(best.target):
+        native = is_native(best.target)
+        check_library(path, "" if native else best.target.mtriple)
+        if not native:
             best.check_portable(Path(path))
         export(best.linkable(lesser), path, cc=cc, fcompile=fcompile, header=header)
 

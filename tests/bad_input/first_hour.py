@@ -312,7 +312,7 @@ PYTHON: dict[str, str] = {
     ),
     "smelt.load('m.dll')": (
         "cannot load m.dll: it is not a library written by smelt's export_library, but a"
-        " library of another system; smelt's are for Linux"
+        " library of another system; smelt loads those of Linux"
     ),
     "smelt.load('empty')": "cannot load empty: Is a directory",
     "smelt.load(tiny())": (
@@ -330,8 +330,8 @@ PYTHON: dict[str, str] = {
         " e.g. model.so, or model.tar"
     ),
     "exe.export_library('m.dll')": (
-        "cannot write m.dll: .dll files cannot be written; legal: a shared library, e.g."
-        " model.so, or model.tar"
+        "cannot write m.dll: .dll files are libraries of Windows, and the model is"
+        " compiled for this machine; legal: a shared library, e.g. model.so, or model.tar"
     ),
     "exe.export_library('m.zip')": (
         "cannot write m.zip: .zip files cannot be written; legal: a shared library, e.g."
@@ -411,8 +411,9 @@ COMMAND_LINE: dict[str, str] = {
         " library, e.g. model.so, or model.tar, or code and constants alone, model.o"
     ),
     "compile good.onnx -o m.dll": (
-        "cannot write m.dll: .dll files cannot be written; legal: a shared library, e.g."
-        " model.so, or model.tar, or code and constants alone, model.o"
+        "cannot write m.dll: .dll files are libraries of Windows, and the model is"
+        " compiled for this machine; legal: a shared library, e.g. model.so, or model.tar,"
+        " or code and constants alone, model.o"
     ),
     "compile good.onnx -o m.onnx": (
         "cannot write m.onnx: .onnx files cannot be written; legal: a shared library,"

@@ -83,7 +83,7 @@ def test_the_cross_compiler_comes_first_then_zig(nothing: pytest.MonkeyPatch) ->
         (
             "thumbv7em-none-eabihf",
             "there are no shared libraries for thumbv7em-none-eabihf, which names no operating "
-            "system that has them; legal: Linux, macOS, or an object file, model.o",
+            "system that has them; legal: Linux, macOS, Windows, or an object file, model.o",
         ),
     ],
 )
@@ -117,17 +117,57 @@ def test_objects_for_android(triple: str, machine: int, tmp_path: Path) -> None:
     assert struct.unpack("<HH", head[16:]) == (1, machine)  # relocatable
 
 
-def test_no_library_for_windows(tmp_path: Path) -> None:
-    """Objects are made; the runtime has no form for that system."""
+def test_objects_for_windows(tmp_path: Path) -> None:
+    """Programs that run libraries are for Linux."""
     artifact = smelt.compile_artifact(conv_nets.mlp(1), "llvm -mtriple=x86_64-windows-gnu")
-    said = "there are no libraries for x86_64-windows-gnu yet"
-    with pytest.raises(ExportError, match=said):
-        artifact.export_library(tmp_path / "m.so")
     with pytest.raises(ExportError, match="programs for x86_64-windows-gnu cannot be made"):
         export_runner(tmp_path / "smelt-run", "x86_64-windows-gnu")
     assert not list(tmp_path.iterdir())
     artifact.write(tmp_path / "m.o")
     assert (tmp_path / "m.o").read_bytes()[:2] == b"\x64\x86"  # IMAGE_FILE_MACHINE_AMD64
+
+
+OF_LINUX = "a shared library, e.g. model.so, or model.tar"
+OF_WINDOWS = "a shared library of Windows, e.g. model.dll, or model.tar"
+
+
+@pytest.mark.parametrize(
+    ("triple", "name", "said"),
+    [
+        (
+            "aarch64-linux-gnu",
+            "m.dll",
+            "cannot write m.dll: .dll files are libraries of Windows, and the model is compiled "
+            f"for aarch64-linux-gnu; legal: {OF_LINUX}",
+        ),
+        (
+            "x86_64-windows-gnu",
+            "m.so",
+            "cannot write m.so: .so files are libraries of Linux and macOS, and the model is "
+            f"compiled for x86_64-windows-gnu; legal: {OF_WINDOWS}",
+        ),
+        (
+            "x86_64-windows-gnu",
+            "m.zip",
+            f"cannot write m.zip: .zip files cannot be written; legal: {OF_WINDOWS}",
+        ),
+        (
+            "x86_64-windows-msvc",
+            "m.dll",
+            "there are no libraries for x86_64-windows-msvc; legal, of Windows: "
+            "x86_64-windows-gnu, aarch64-windows-gnu, or an object file, model.o",
+        ),
+    ],
+)
+def test_a_library_has_the_ending_of_its_system(
+    triple: str, name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    artifact = smelt.compile_artifact(conv_nets.mlp(1), f"llvm -mtriple={triple}")
+    with pytest.raises(ExportError) as caught:
+        artifact.export_library(name)
+    assert str(caught.value) == said
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("triple", ["aarch64-macos", "aarch64-apple-macos", "arm64-darwin"])

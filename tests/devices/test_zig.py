@@ -16,7 +16,10 @@ import onnx
 import pytest
 
 import smelt
+from smelt.codegen.llvm import object_code, resolve
+from smelt.runtime.errors import LoadError
 from smelt.runtime.native import source_folder
+from smelt.target import Target
 
 from .crossed import CROSS, Runner
 from .test_cross import OPTIONS, loop, network, numbers
@@ -54,6 +57,81 @@ def test_a_library_for_macos(make: Callable[[], onnx.ModelProto], tmp_path: Path
     # Source: mach-o/loader.h: MH_MAGIC_64, CPU_TYPE_ARM64, MH_DYLIB
     assert struct.unpack("<IIxxxxI", data[:16]) == (0xFEEDFACF, 0x0100000C, 6)
     assert data.endswith(struct.pack("<Q", len(data)))  # the footer, behind the constants
+
+
+def shown(library: bytes) -> tuple[str, set[str]]:
+    """What a library of Windows calls itself and what it exports.
+
+    Source: PE Format (Microsoft), COFF file header, optional header, export directory table.
+    """
+    (head,) = struct.unpack_from("<I", library, 0x3C)
+    assert (library[:2], library[head : head + 4]) == (b"MZ", b"PE\0\0")
+    machine, sections, _, _, _, size, flags = struct.unpack_from("<HHIIIHH", library, head + 4)
+    assert machine == 0x8664  # IMAGE_FILE_MACHINE_AMD64
+    assert flags & 0x2000  # IMAGE_FILE_DLL
+    optional = head + 24
+    assert struct.unpack_from("<H", library, optional) == (0x20B,)  # PE32+
+    rows = [struct.unpack_from("<8xIIII", library, optional + size + 40 * i)
+            for i in range(sections)]  # fmt: skip
+
+    def at(address: int) -> int:
+        (found,) = (row for row in rows if row[1] <= address < row[1] + row[0])
+        return address - int(found[1]) + int(found[3])
+
+    def text(address: int) -> str:
+        return library[at(address) : library.index(0, at(address))].decode()
+
+    directory = at(*struct.unpack_from("<I", library, optional + 112))
+    name, _, _, count, _, names = struct.unpack_from("<12xIIIIII", library, directory)
+    return text(name), {text(a) for a in struct.unpack_from(f"<{count}I", library, at(names))}
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_runtime_compiles_for_windows(machine: str, tmp_path: Path) -> None:
+    for source in sorted(source_folder().glob("*.c")):
+        flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-c", str(source)]
+        made = tmp_path / f"{source.stem}.o"
+        subprocess.run([*ZIG, f"{machine}-windows-gnu", *flags, "-o", str(made)], check=True)
+
+
+def test_large_frames_for_windows(tmp_path: Path) -> None:
+    """Code that takes many pages of the stack has a function touch them one after another."""
+    text = """declare void @use(ptr)
+        define i32 @taken() {
+          %a = alloca [100000 x i8], align 64
+          call void @use(ptr %a)
+          ret i32 0
+        }"""
+    code = object_code(resolve(Target("llvm -mtriple=x86_64-windows-gnu")), text, "taken")
+    assert b"___chkstk_ms" in code
+    (tmp_path / "taken.o").write_bytes(code)
+    (tmp_path / "use.c").write_text("__declspec(dllexport) void use(void *p) { *(char *)p = 1; }")
+    files = [str(tmp_path / f) for f in ("taken.o", "use.c")]
+    flags = ["-shared", "-o", str(tmp_path / "m.dll")]
+    subprocess.run([*ZIG, "x86_64-windows-gnu", *files, *flags], check=True)
+
+
+@pytest.mark.parametrize("make", [network, loop])
+def test_a_library_for_windows(make: Callable[[], onnx.ModelProto], tmp_path: Path) -> None:
+    """It is linked with the runtime; there is no Windows here that runs it."""
+    artifact = smelt.compile_artifact(make(), "llvm -mtriple=x86_64-windows-gnu", options=OPTIONS)
+    artifact.export_library(tmp_path / "m.dll", header=True)
+    data = (tmp_path / "m.dll").read_bytes()
+    name, functions = shown(data)
+    wanted = {"smelt_model_descriptor", f"{artifact.name}_info", "smelt_process_pool_v3"}
+    assert name == "m.dll"
+    assert functions >= {*wanted, "smelt_model_open", "smelt_model_run", "smelt_free"}
+    assert all(f.startswith("smelt_") for f in functions - wanted)
+    assert data.endswith(struct.pack("<Q", len(data)))  # the footer, behind the constants
+    with pytest.raises(LoadError, match="compiled for another system, this machine has Linux"):
+        smelt.load(tmp_path / "m.dll")
+    code = f'#include "m.h"\nint main(void) {{ return {artifact.name}_open() == NULL; }}\n'
+    (tmp_path / "main.c").write_text(code)
+    files = [str(tmp_path / f) for f in ("main.c", "m.dll")]
+    program = tmp_path / "main.exe"
+    flags = ["-Wall", "-Wextra", "-Werror", "-o", str(program)]
+    subprocess.run([*ZIG, "x86_64-windows-gnu", *files, *flags], check=True)
+    assert b"m.dll\0" in program.read_bytes()
 
 
 def hexagon(model: onnx.ModelProto | smelt.IRModule, x: np.ndarray, folder: Path) -> bytes:

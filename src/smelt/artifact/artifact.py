@@ -25,7 +25,7 @@ from smelt.ir.options import Options
 from smelt.lowering.instrument import check_wanted, dump_folder
 from smelt.runtime.archive import export
 from smelt.runtime.errors import ExportError
-from smelt.runtime.files import LIBRARY, check_target, write_file
+from smelt.runtime.files import check_library, check_target, write_file
 from smelt.runtime.linking import Linker, c_name, level_name
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.web import export_package
@@ -120,7 +120,8 @@ class Artifact:
     ) -> None:
         """Write a shared library for the target's machine, with the runtime in it.
 
-        path      "x.so", or "x.tar" with objects that are linked where they are loaded
+        path      "x.so", for Windows "x.dll", or "x.tar" with objects that are linked where they
+                  are loaded
         fcompile  what links or packs in place of the C compiler, see smelt.contrib.cc
         cc        the C compiler for that machine, e.g. "aarch64-linux-gnu-gcc"; a .tar is then
                   linked already; None: one that is installed
@@ -129,7 +130,7 @@ class Artifact:
         Raises ExportError where it cannot be written, or without a C compiler for that machine, and
         CompileError for external functions, whose code is this machine's.
         """
-        check_target(path, *LIBRARY)
+        check_library(path, "" if is_native(self.target) else self.target.mtriple)
         if not is_native(self.target):
             self.check_portable(Path(path))
         export(self.linkable(), path, cc=cc, fcompile=fcompile, header=header)

@@ -13,15 +13,12 @@ from smelt.cli.results import memory_bytes
 from smelt.codegen.llvm import is_native
 from smelt.levels import Levels, is_list, level_targets
 from smelt.micro import c_target, compile_c, is_c
-from smelt.runtime.files import LIBRARY, check_target, is_special
+from smelt.runtime.files import check_library, check_target, is_special, library_kind
 from smelt.runtime.linking import export_runner, export_server
 from smelt.runtime.web import check_folder
 from smelt.target.processor import architecture
 
 from . import options
-
-_ENDINGS = (".so", ".tar", ".vm", ".o")
-_PORTABLE = (".so", ".tar", ".o")
 
 Output = Annotated[
     str | None,
@@ -29,9 +26,9 @@ Output = Annotated[
         "--output",
         "-o",
         show_default=False,
-        help="Write a shared library here (.so, .tar; .vm if the model decides while it runs), "
-        "or code and constants alone (.o, and a header beside it); for --target c a source (.c); "
-        "for WebAssembly the folder of a package of JavaScript.",
+        help="Write a shared library here (.so, .dll for Windows, .tar; .vm if the model decides "
+        "while it runs), or code and constants alone (.o, and a header beside it); for --target c "
+        "a source (.c); for WebAssembly the folder of a package of JavaScript.",
     ),
 ]
 Header = Annotated[bool, typer.Option("--header", help="Write a C header beside the library, too.")]
@@ -79,12 +76,12 @@ class Written:
             check_folder(Path(self.output))
             return
         if self.output is not None:
-            legal = f"{LIBRARY[1]}, or code and constants alone, model.o"
-            check_target(self.output, _ENDINGS, legal)
+            native = is_native(target)
+            triple = "" if native else target.mtriple
+            check_library(self.output, triple, code=True, vm=native)
             if self.cc and self.output.endswith(".o"):
-                raise UsageError(
-                    f"--cc links a library, and {self.output} is none; legal: .so, .tar"
-                )
+                legal = ", ".join(library_kind(triple)[0])
+                raise UsageError(f"--cc links a library, and {self.output} is none; legal: {legal}")
         elif self.header or (self.cc and self.runner is None and self.server is None):
             asked = "--header writes a header beside" if self.header else "--cc links"
             raise UsageError(f"{asked} the library: give -o FILE.so too")
@@ -118,9 +115,10 @@ def compile_model(
         return
     target = level_targets(str(build.target))[0] if listed else build.resolved()
     written.check(target)
-    if listed and (output is None or not output.endswith(LIBRARY[0])):
+    endings, legal = library_kind(target.mtriple)
+    if listed and (output is None or not output.endswith(endings)):
         raise UsageError(
-            f"--target {build.target}: a library for several processors: give -o, {LIBRARY[1]}"
+            f"--target {build.target}: a library for several processors: give -o, {legal}"
         )
     written.write_programs(target)
     if output is not None and (listed or output.endswith(".o") or not is_native(target)):
@@ -186,8 +184,6 @@ def _write_artifact(
 ) -> None:
     """Compile a model for any target, and write its code and constants, as a library or not."""
     web = not is_list(build.target) and is_package(output, build.resolved())
-    if not is_special(output) and not web:
-        check_target(output, _PORTABLE, "model.so, model.tar or model.o for another machine")
     start = time.perf_counter()
     said = any(v is not None for v in (build.threads, build.opt_level, build.database))
     with progress() as report:

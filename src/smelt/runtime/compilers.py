@@ -104,7 +104,7 @@ def _cross_compiler(machine: Machine, triple: str) -> list[str]:
     if not machine.system:
         raise ExportError(
             f"there are no shared libraries for {triple}, which names no operating system that "
-            "has them; legal: Linux, macOS, or an object file, model.o"
+            "has them; legal: Linux, macOS, Windows, or an object file, model.o"
         )
     package = _GCC.get(machine.gnu)
     gcc = f" {name} (Debian, Ubuntu: apt install {package})," if package else ""

@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from smelt.runtime.compilers import machine_of
 from smelt.runtime.errors import ExportError
 
-LIBRARY = (".so", ".tar"), "a shared library, e.g. model.so, or model.tar"
-"""What a model is written as: the endings, and what an error says of them."""
+_LIBRARY = (".so", ".tar"), "a shared library, e.g. model.so, or model.tar"
+_OF_WINDOWS = (".dll", ".tar"), "a shared library of Windows, e.g. model.dll, or model.tar"
+_CODE = (".o",), "code and constants alone, model.o"
 
 PROGRAM = (".so", ".vm", ".tar"), "a program for load_module, e.g. model.so, model.vm or model.tar"
 """What a program for the virtual machine is written as."""
@@ -53,6 +55,31 @@ def check_target(path: object, endings: Sequence[str] = (), legal: str = "") -> 
         raise ExportError(f"cannot write {target}: the folder {target.parent} does not exist")
     if not os.access(target.parent, os.W_OK):
         raise ExportError(f"cannot write {target}: the folder {target.parent} is not writable")
+
+
+def library_kind(triple: str = "") -> tuple[tuple[str, ...], str]:
+    """What a model is written as for the machine of a triple ("": this one): the endings, and
+    what an error says of them."""
+    return _OF_WINDOWS if machine_of(triple).system == "windows" else _LIBRARY
+
+
+def check_library(path: object, triple: str = "", *, code: bool = False, vm: bool = False) -> None:
+    """`check_target` of a model for the machine of a triple; "": for this one.
+
+    code  whether it may be an object file, too; vm: or a program for the virtual machine
+    """
+    endings, legal = library_kind(triple)
+    if code:
+        endings, legal = (*endings, *_CODE[0]), f"{legal}, or {_CODE[1]}"
+    given = isinstance(path, str | os.PathLike) and not is_special(path)
+    suffix = os.path.splitext(str(path))[1] if given else ""
+    if suffix in {".so", ".dll"} - {*endings}:
+        whose = "Windows" if suffix == ".dll" else "Linux and macOS"
+        raise ExportError(
+            f"cannot write {path}: {suffix} files are libraries of {whose}, and the model is "
+            f"compiled for {triple or 'this machine'}; legal: {legal}"
+        )
+    check_target(path, (*endings, ".vm") if vm else endings, legal)
 
 
 def write_file(

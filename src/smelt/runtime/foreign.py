@@ -48,7 +48,7 @@ _FORMATS = (
     _Format("an array", "it may be an input of a model", (".npy", ".npz"), rb"\x93NUMPY"),
     _Format("a Git LFS pointer", "git lfs pull fetches the file", (), rb"version https://git-lfs"),
     _Format("a web page", "fetch the file itself", (".html",), rb"\s*<(?i:!doctype|html)"),
-    _Format("a library of another system", "smelt's are for Linux", (".dll", ".dylib"),
+    _Format("a library of another system", "smelt loads those of Linux", (".dll", ".dylib"),
             rb"MZ|\xcf\xfa\xed\xfe"),
     _Format("a text file", "smelt takes .onnx and .tflite files",
             (".json", ".txt", ".md", ".py", ".xml", ".yaml", ".yml")),

@@ -37,6 +37,7 @@ _NAME = 100  # characters of a model's name in identifiers
 _TAKEN = ("dbm", "malloc", "mq", "sem", "shm")  # mq_open and the like are other functions
 _PAGE = 65536  # the largest page of the systems we know: an offset that any can map
 _SIDECAR_BYTES = 2 << 30
+_WINDOWS = ("x86_64-windows-gnu", "aarch64-windows-gnu")
 _CODE, _INFO = ("smelt_entry", "smelt_plan", "smelt_program_code"), "smelt_model_descriptor"
 
 
@@ -321,14 +322,24 @@ def _exported(name: str) -> list[str]:
     return [*sorted(found), _INFO, f"{c_name(name)}_info"]
 
 
-def _link(parts: Parts, command: list[str], fcompile: Linker | None, folder: Path) -> Path:
-    """Compiles the description and the runtime and links them with the model's objects."""
+def _link(
+    parts: Parts, command: list[str], fcompile: Linker | None, folder: Path, name: str
+) -> Path:
+    """Compiles the description and the runtime and links them with the model's objects.
+
+    name  what the library will be called
+    """
     sources = sorted(source_folder().glob("*.c"))
+    machine = machine_of(parts.triple or f"this-{sys.platform}")
     result = folder / "library.so"
     flags = ["-shared", "-std=c11", "-O2", "-fPIC", "-fvisibility=hidden"]
     flags.append(f"-I{source_folder()}")
     libraries = []
-    machine = machine_of(parts.triple or f"this-{sys.platform}")
+    if machine.system == "windows":
+        # It shows what is dllexport, and says by which name programs linked with it look for it.
+        result = folder / (name if name.endswith(".dll") else "library.dll")
+        flags.append("-s")
+        libraries = ["-lm", "-lpthread", "-lapi-ms-win-core-synch-l1-2-0"]
     if machine.system == "linux":
         # Several exported models in one program must not see each other's functions.
         script = folder / "exports"
@@ -432,7 +443,7 @@ def link_parts(
             "beside it"
         )
     with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
-        code = _link(parts, command, fcompile, Path(folder)).read_bytes()
+        code = _link(parts, command, fcompile, Path(folder), target.name).read_bytes()
     if aside:
         sidecar = target.with_name(target.name + ".weights")
         write_file(sidecar, lambda file: _write_library(file, parts, b"", b"", False))
@@ -441,11 +452,11 @@ def link_parts(
 
 def _check_system(triple: str) -> None:
     """Refuses systems that the runtime does not know."""
-    if machine_of(triple).system == "windows":
+    machine = machine_of(triple)
+    if machine.system == "windows" and machine.zig not in _WINDOWS:
         raise ExportError(
-            f"there are no libraries for {triple} yet: smelt's runtime needs calls of "
-            "POSIX (dlfcn.h, mmap), which Windows lacks; legal: Linux, macOS, or an object file, "
-            "model.o"
+            f"there are no libraries for {triple}; legal, of Windows: {', '.join(_WINDOWS)}, or an "
+            "object file, model.o"
         )
 
 

@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import os
 import platform
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from smelt.runtime.vm_file import executable_of, read_program
 
 # ELF e_machine by platform.machine(); source: elf.h
 _MACHINES = {"x86_64": 62, "aarch64": 183, "i686": 3, "armv7l": 40, "riscv64": 243, "ppc64le": 21}
+_OTHERS = b"MZ", b"\xcf\xfa\xed\xfe"  # what libraries of Windows and macOS begin with
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ def _check_machine(file: BinaryIO, metadata: dict[str, Any]) -> None:
     head = file.read(20)
     machine = int.from_bytes(head[18:20], "little")
     here = platform.machine()
+    if sys.platform == "linux" and head.startswith(_OTHERS):
+        raise LoadError("compiled for another system, this machine has Linux")
     if head.startswith(b"\x7fELF") and machine != _MACHINES.get(here, machine):
         names = {number: name for name, number in _MACHINES.items()}
         raise LoadError(

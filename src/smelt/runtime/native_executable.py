@@ -25,7 +25,7 @@ from smelt.runtime.evaluator import Timed, timed_runs
 from smelt.runtime.executable import Executable, Metadata, Results
 from smelt.runtime.expression import evaluate
 from smelt.runtime.external import Externals
-from smelt.runtime.files import LIBRARY, check_target
+from smelt.runtime.files import check_library
 from smelt.runtime.linking import Linker, header_text, write_header
 from smelt.runtime.ndarray import Memory, NDArray, wrapped
 from smelt.runtime.profiler import Probe, profiled
@@ -492,7 +492,7 @@ class NativeExecutable(Executable, Timed):
         packs instead, see smelt.contrib.cc; header: also write the C header beside it.
         Raises ExportError where it cannot be written.
         """
-        check_target(path, *LIBRARY)
+        check_library(path)
         export(self, path, cc=cc, fcompile=fcompile, header=header)
 
     def export_header(self, path: str | os.PathLike[str]) -> None:

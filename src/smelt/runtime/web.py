@@ -83,7 +83,7 @@ def export_package(
 
 def check_folder(place: Path) -> None:
     """Raise an ExportError where no package can be written."""
-    if place.suffix in (".so", ".tar", ".o", ".vm", ".wasm"):
+    if place.suffix in (".so", ".dll", ".tar", ".o", ".vm", ".wasm"):
         raise ExportError(f"cannot write {place}: a package is a folder, e.g. {place.stem}")
     if place.exists() and not place.is_dir():
         raise ExportError(f"cannot write {place}: it is a file, and a package is a folder")

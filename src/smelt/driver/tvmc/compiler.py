@@ -20,7 +20,7 @@ from smelt.relay.build_module import bind_params
 from smelt.relay.transform import LEVELS, ConvertLayout, FoldConstant, InferType, ToMixedPrecision
 from smelt.runtime.compilers import find_compiler
 from smelt.runtime.errors import nearest
-from smelt.runtime.files import LIBRARY, check_target, write_file
+from smelt.runtime.files import check_library, write_file
 from smelt.target import Target
 from smelt.transform import PassContext, PassPrintingInstrument, PassTimingInstrument
 
@@ -69,7 +69,7 @@ def compile_model(
     """Compile a model, and write it as a package.
 
     executor, runtime  as of relay.build; use_vm: for a model that decides while it runs
-    package_path       .tar or .so; None: a file that lives as long as the model
+    package_path       .tar, .so or .dll; None: a file that lives as long as the model
     cross              the C compiler that links, and cross_options: its further arguments
 
     The others are those of the command. Raises TVMCException, and what relay.build does.
@@ -159,9 +159,9 @@ def _linker(
     path: PathLike, output_format: str, target: Target, cross: str | None, options: str | None
 ) -> list[str] | None:
     """The command that links a package; None: it holds objects."""
-    check_target(path, *LIBRARY)
+    triple = "" if is_native(resolve(target)) else target.mtriple
+    check_library(path, triple)
     if output_format == "so":
-        triple = "" if is_native(resolve(target)) else target.mtriple
         return [*find_compiler(cross or None, triple), *shlex.split(options or "")]
     if output_format != "tar":
         raise TVMCException(f"--output-format {output_format}: {arguments.MICRO}")
