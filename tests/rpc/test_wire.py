@@ -6,7 +6,6 @@ import json
 import random
 import socket
 import struct
-import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -76,19 +75,6 @@ def test_connections_are_encrypted(certificate: tuple[str, str]) -> None:
             connect("localhost", server.port, security=SECRET)
         with pytest.raises(RPCError, match="cannot be reached"):  # whose certificate nobody knows
             connect("localhost", server.port, security=Security(SECRET.token, None, __file__))
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A certificate for localhost that signs itself, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    pair = str(folder / "cert.pem"), str(folder / "key.pem")
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
-         "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-out", pair[0], "-keyout",
-         pair[1]], check=True, capture_output=True,
-    )  # fmt: skip
-    return pair
 
 
 def test_versions_have_to_be_the_same(monkeypatch: pytest.MonkeyPatch, server: Served) -> None:

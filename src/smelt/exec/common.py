@@ -8,14 +8,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from smelt.rpc import RPCError, Security, Server, Tracker
+from smelt.rpc import RPCError, Security
+from smelt.rpc.server import Serving
 from smelt.rpc.wire import is_here
 
 
-def parser(about: str) -> argparse.ArgumentParser:
+def parser(about: str, port: int) -> argparse.ArgumentParser:
     """With --host and --port, and what keeps strangers out."""
     made = argparse.ArgumentParser(description=about)
     made.add_argument("--host", default="127.0.0.1", help="the address to listen at (%(default)s)")
+    made.add_argument("--port", type=int, default=port, help="the first port (%(default)s)")
+    made.add_argument("--port-end", type=int, default=9199, help="the last one (%(default)s)")
     made.add_argument("--silent", action="store_true", help="say nothing of who comes and goes")
     made.add_argument(
         "--token-file",
@@ -33,8 +36,18 @@ def parser(about: str) -> argparse.ArgumentParser:
     return made
 
 
-def security(asked: argparse.Namespace) -> Security:
-    """What the options say of it. A token that is made is printed."""
+def add_tracker(options: argparse.ArgumentParser, what: str) -> None:
+    """With --tracker, and where it sends programs. what: --tracker does."""
+    options.add_argument("--tracker", type=place, metavar="HOST:PORT", help=what)
+    options.add_argument(
+        "--custom-addr",
+        metavar="HOST",
+        help="the address that the tracker tells, where it is another one",
+    )
+
+
+def security(asked: argparse.Namespace, makes: bool = True) -> Security:
+    """What the options say of it. A token that is made is printed; makes: whether one may be."""
     token = os.environ.get("SMELT_RPC_TOKEN", "")
     if asked.token_file is not None:
         try:
@@ -43,14 +56,14 @@ def security(asked: argparse.Namespace) -> Security:
             sys.exit(f"--token-file {asked.token_file}: {e.strerror}")
         if not token:
             sys.exit(f"--token-file {asked.token_file}: it is empty")
-    elif not token and not is_here(asked.host):
+    elif makes and not token and not is_here(asked.host):
         token = secrets.token_urlsafe(24)
         print(f"SMELT_RPC_TOKEN={token}  (made for this run: programs that come have to set it)")
     pair = tuple(asked.tls) if asked.tls else None
     return Security(token, pair, os.environ.get("SMELT_RPC_CA") or None)
 
 
-def serve(name: str, what: str, host: str, make: Callable[[], Server | Tracker]) -> None:
+def serve(name: str, what: str, host: str, make: Callable[[], Serving]) -> None:
     """Serve until Ctrl-C, or SIGTERM.
 
     name, what  of the program, and of what it makes, for messages

@@ -8,9 +8,7 @@ from smelt.rpc.tracker import Tracker
 
 def main() -> None:
     """Serve until Ctrl-C."""
-    options = common.parser("Gives servers to programs that ask for them by key.")
-    options.add_argument("--port", type=int, default=9190, help="the first port (%(default)s)")
-    options.add_argument("--port-end", type=int, default=9199, help="the last one (%(default)s)")
+    options = common.parser("Gives servers to programs that ask for them by key.", 9190)
     asked = options.parse_args()
     common.serve("rpc_tracker", "tracker", asked.host, lambda: Tracker(
         asked.host, asked.port, asked.port_end, security=common.security(asked),

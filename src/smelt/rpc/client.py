@@ -343,12 +343,15 @@ def connect(
     session_constructor_args: Any = None,
     enable_logging: bool = False,
     *,
+    priority: int = 1,
     security: Security | None = None,
 ) -> RPCSession:
     """A session of a server.
 
-    key              of a server that belongs to a tracker: what the tracker has given for it
+    key              at a proxy: that of a server; of a server that belongs to a tracker: what the
+                     tracker has given for it
     session_timeout  seconds after which the server ends the session; 0: none
+    priority         at a proxy: who waits with a higher one comes first
     security         None: that of the environment, SMELT_RPC_TOKEN and SMELT_RPC_CA
 
     Raises RPCError.
@@ -357,7 +360,7 @@ def connect(
         raise RPCError("connect: session_constructor_args: sessions of sessions are not there")
     if session_timeout < 0:
         raise RPCError(f"connect: session_timeout is {session_timeout}; legal: 0 or more")
-    about = {"match": key, "limit": session_timeout}
+    about = {"match": key, "limit": session_timeout, "priority": priority}
     link = call(url, port, "server", security or security_of_environment(), about)
     return RPCSession(link)
 

@@ -3,7 +3,8 @@
     with Server(port=9090) as server: ...          or python -m smelt.exec.rpc_server
 
 Every session has a folder and a process of its own. A server that belongs to a tracker has one
-session at a time, with whom the tracker has sent.
+session at a time, with whom the tracker has sent; one behind a proxy calls the proxy, and has one
+session at a time with whom the proxy has.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ from __future__ import annotations
 import secrets
 import socket
 import threading
-import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from .about import describe
 from .session import ServedSession
 from .wire import PATIENCE, Link, Message, RPCError, Security, call, welcome
 
 _AGAIN = 1.0
-"""Seconds between two tries to reach a tracker."""
+"""Seconds between two tries to reach a tracker or a proxy."""
 _WAITING = 64
 """Connections that wait to be accepted."""
 
@@ -48,7 +49,47 @@ def listen(host: str, port: int, port_end: int) -> socket.socket:
     raise RPCError(f"no port of {host} from {port} to {port_end} can be listened at: {why}")
 
 
-class Acceptor:
+class Connections:
+    """A thread, and the connections that it is there for."""
+
+    def __init__(self, run: Callable[[], None], say: Say) -> None:
+        """run: what the thread does."""
+        self.say = say
+        self.links: set[Link] = set()
+        self.lock = threading.Lock()
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=run, daemon=True)
+        self.thread.start()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it has been stopped."""
+        return self.over.is_set()
+
+    @contextmanager
+    def kept(self, link: Link) -> Iterator[Link]:
+        """A connection that is closed in the end, or when all of them are."""
+        with self.lock:
+            self.links.add(link)
+        try:
+            if self.stopped:  # before it was known
+                link.close()
+            yield link
+        finally:
+            link.close()
+            with self.lock:
+                self.links.discard(link)
+
+    def stop(self) -> None:
+        """Close all of them; there are no new ones."""
+        self.over.set()
+        with self.lock:
+            links = list(self.links)
+        for link in links:
+            link.close()
+
+
+class Acceptor(Connections):
     """A thread that accepts connections, and one for each of them.
 
     Who does not say who they are soon, or not rightly, is sent away.
@@ -59,12 +100,8 @@ class Acceptor:
         met: Callable[[Link, Message], None], say: Say,
     ) -> None:  # fmt: skip
         """met: called in a thread of its own for everybody who is known."""
-        self.role, self.end, self.security, self.met, self.say = role, end, security, met, say
-        self.links: set[Link] = set()
-        self.lock = threading.Lock()
-        self.stopped = False
-        self.thread = threading.Thread(target=self._accept, daemon=True)
-        self.thread.start()
+        self.role, self.end, self.security, self.met = role, end, security, met
+        super().__init__(self._accept, say)
 
     def _accept(self) -> None:
         while not self.stopped:
@@ -82,33 +119,111 @@ class Acceptor:
             self.say(f"{address[0]}: {e}")
             accepted.close()
             return
-        with self.lock:
-            self.links.add(link)
-        try:
-            self.met(link, welcome(link, self.security, self.role))
-        except RPCError as e:
-            self.say(str(e))
-        finally:
-            link.close()
-            with self.lock:
-                self.links.discard(link)
+        with self.kept(link):
+            try:
+                self.met(link, welcome(link, self.security, self.role))
+            except (RPCError, OSError) as e:
+                self.say(str(e))
 
     def stop(self) -> None:
         """Accept nobody any more, and send away who is there."""
-        self.stopped = True
+        self.over.set()
         with suppress(OSError):
             self.end.shutdown(socket.SHUT_RDWR)
         self.end.close()
-        with self.lock:
-            links = list(self.links)
-        for link in links:
-            link.close()
+        super().stop()
+
+
+class Caller(Connections):
+    """A thread that calls a tracker or a proxy, and again whenever that connection has ended."""
+
+    def __init__(
+        self, place: tuple[str, int], role: str, security: Security, about: Message,
+        met: Callable[[Link], None], say: Say,
+    ) -> None:  # fmt: skip
+        """about: what is said of ourselves; met: what is done with a connection."""
+        self._call = partial(call, *place, role, security, about)
+        self._met = met
+        super().__init__(self._run, say)
+
+    def _run(self) -> None:
+        while not self.stopped:
+            try:
+                with self.kept(self._call()) as link:
+                    self._met(link)
+            except (RPCError, OSError) as e:
+                if not self.stopped:
+                    self.say(f"{e}; trying again")
+                self.over.wait(_AGAIN)
+
+
+class Offer(Caller):
+    """Tells a tracker of a server, and each time that it is free, as long as it is there.
+
+    busy  whether somebody has taken it
+    """
+
+    def __init__(
+        self, tracker: tuple[str, int], place: Message, about: Callable[[], Message],
+        security: Security, say: Say,
+    ) -> None:  # fmt: skip
+        """place: its key, its port, and its address or None; about: what it says of itself."""
+        self._place, self._about = place, about
+        self._match, self.busy = "", False
+        self._free, self._lock = threading.Event(), threading.Lock()
+        super().__init__(tracker, "tracker", security, {}, self._stay, say)
+
+    def take(self, match: object) -> bool:
+        """Whether this is what the tracker has told who comes now: it is theirs then."""
+        with self._lock:
+            if not self._match or match != self._match:
+                return False
+            self._match, self.busy = "", True
+            self._free.clear()
+            return True
+
+    def give(self) -> None:
+        """It is free again."""
+        with self._lock:
+            self.busy = False
+            self._free.set()
+
+    def stop(self) -> None:
+        """The tracker forgets it."""
+        super().stop()
+        self._free.set()
+
+    def _stay(self, link: Link) -> None:
+        told = False
+        with self._lock:
+            if not self.busy:
+                self._free.set()  # what an earlier tracker knew is forgotten
+        while not self.stopped:
+            with self._lock:
+                free = self._free.is_set()
+                message: Message = {"do": "here", "busy": self.busy}
+                if free:
+                    self._free.clear()
+                    self._match = secrets.token_hex(16)
+                    message = self._place | {"do": "put", "match": self._match}
+                elif not told:
+                    message = self._place | {"do": "busy"}
+            if free or not told:
+                message["about"] = self._about()
+            told = True
+            link.send(message)
+            link.receive()
+            self._free.wait(_AGAIN)
 
 
 class Serving:
-    """What a server and a tracker have in common: they are there until they are terminated."""
+    """What servers, trackers and proxies have in common: they are there until they are terminated.
 
-    _acceptor: Acceptor
+    port  where it is
+    """
+
+    port: int
+    _acceptor: Acceptor | Caller
 
     def __enter__(self) -> Self:
         return self
@@ -129,7 +244,8 @@ class Server(Serving):
     """Runs libraries that it is sent.
 
     host, port, port_end  where it listens: at the first free port of these
-    key                   what it is called at a tracker, e.g. "rpi4"
+    is_proxy              it does not listen: host and port are a proxy's, which it calls
+    key                   what it is called at a tracker or a proxy, e.g. "rpi4"
     tracker_addr          a tracker's (host, port): it has one session at a time then
     security              the token, TLS
     custom_addr           the address that the tracker tells of it, where it is another one
@@ -142,6 +258,7 @@ class Server(Serving):
         host: str = "127.0.0.1",
         port: int = 9091,
         port_end: int = 9199,
+        is_proxy: bool = False,
         *,
         key: str = "",
         tracker_addr: tuple[str, int] | None = None,
@@ -157,47 +274,66 @@ class Server(Serving):
         self._library = None if load_library is None else Path(load_library)
         if self._library is not None and not self._library.is_file():
             raise RPCError(f"load_library: there is no file {load_library}")
-        self._tracker, self._address = tracker_addr, custom_addr
-        self._match, self._free = "", threading.Event()
         self._sessions: set[ServedSession] = set()
+        self.port = port
+        self._offer: Offer | None = None
+        if is_proxy:
+            if not key or tracker_addr or custom_addr:
+                raise RPCError("a server behind a proxy has a key; the proxy may have a tracker")
+            about = {"serves": key}
+            self._acceptor = Caller((host, port), "proxy", self.security, about, self._behind, say)
+            return
         end = listen(host, port, port_end)
         self.port = int(end.getsockname()[1])
-        self._acceptor = Acceptor("server", end, self.security, self._met, say)
         if tracker_addr is not None:
-            self._free.set()
-            threading.Thread(target=self._register, daemon=True).start()
+            place = {"key": key, "port": self.port, "address": custom_addr}
+            self._offer = Offer(tracker_addr, place, describe, self.security, say)
+        self._acceptor = Acceptor("server", end, self.security, self._met, say)
 
     def terminate(self) -> None:
         """End it, and all of its sessions."""
         super().terminate()
-        self._free.set()
+        if self._offer is not None:
+            self._offer.stop()
         for session in list(self._sessions):
             session.close()
 
     # ---- sessions -----------------------------------------------------------------------------
 
     def _met(self, link: Link, said: Message) -> None:
-        if self._tracker is not None:
-            match, self._match = self._match, ""
-            if not match or said.get("match") != match:
-                self._match = match
-                link.send({"error": "this server is the tracker's to give: ask the tracker for it"})
-                return
+        if self._offer is None:
+            self._serve(link, said.get("limit"))
+        elif self._offer.take(said.get("match")):
+            try:
+                self._serve(link, said.get("limit"))
+            finally:
+                self._offer.give()
+        else:
+            link.send({"error": "this server is the tracker's to give: ask the tracker for it"})
+
+    def _behind(self, link: Link) -> None:
+        """Wait at a proxy, which asks from time to time whether we still do; then a session."""
+        link.end.settimeout(PATIENCE)
+        link.send({"about": describe()})
+        asked: Message = {}
+        while "serve" not in asked:
+            asked, _ = link.receive(most_data=0)
+            link.send({"do": "here"})
+        link.end.settimeout(None)
+        self._serve(link, asked["serve"])
+
+    def _serve(self, link: Link, limit: Any) -> None:
+        """A session, of so many seconds at most; 0 or None: of any length."""
         try:
-            self._serve(link, float(said.get("limit") or 0))
+            seconds, session = float(limit or 0), ServedSession(link, self._library)
         except (TypeError, ValueError, OSError) as e:
             link.send({"error": f"no session can be begun: {e}"})
-        finally:
-            self._free.set()
-
-    def _serve(self, link: Link, limit: float) -> None:
-        """A session, of so many seconds at most."""
-        session = ServedSession(link, self._library)
+            return
         self._sessions.add(session)
         self.say(f"{link.peer}: a session")
-        ending = threading.Timer(limit, self._overrun, (link, session))
+        ending = threading.Timer(seconds, self._overrun, (link, session))
         ending.daemon = True
-        if limit > 0:
+        if seconds > 0:
             ending.start()
         try:
             link.send({"value": describe()})
@@ -213,42 +349,3 @@ class Server(Serving):
             link.send({"error": "the session took longer than it was given",
                        "kind": "RPCSessionTimeoutError"})  # fmt: skip
         session.close()
-
-    # ---- the tracker --------------------------------------------------------------------------
-
-    def _register(self) -> None:
-        """Keep a connection with the tracker, and tell it each time that the server is free."""
-        assert self._tracker is not None
-        while not self._acceptor.stopped:
-            try:
-                with_tracker = call(*self._tracker, "tracker", self.security)
-            except RPCError as e:
-                self.say(f"{e}; trying again")
-                time.sleep(_AGAIN)
-                continue
-            try:
-                self._stay(with_tracker)
-            except RPCError as e:
-                self.say(f"{e}; trying again")
-                time.sleep(_AGAIN)
-            finally:
-                with_tracker.close()
-
-    def _stay(self, link: Link) -> None:
-        told = False
-        if not self._sessions:
-            self._free.set()  # what an earlier tracker knew is forgotten
-        while not self._acceptor.stopped:
-            if self._free.is_set() and not self._sessions:
-                self._free.clear()
-                self._match = secrets.token_hex(16)
-                told = True
-                link.send({"do": "put", "key": self.key, "port": self.port, "match": self._match,
-                           "address": self._address, "about": describe()})  # fmt: skip
-            elif not told:
-                link.send({"do": "busy", "key": self.key, "port": self.port, "about": describe()})
-                told = True
-            else:
-                link.send({"do": "here", "busy": bool(self._sessions)})
-            link.receive()
-            self._free.wait(_AGAIN)

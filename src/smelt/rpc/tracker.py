@@ -8,11 +8,44 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from .server import Acceptor, Say, Serving, listen
 from .wire import PATIENCE, Link, Message, RPCError, Security
+
+
+@dataclass(eq=False)
+class Request:
+    """Somebody who waits for a server of a key.
+
+    priority  who has a higher one comes first
+    number    of those who have the same the smallest comes first
+    """
+
+    key: str
+    priority: int
+    number: int
+
+
+R = TypeVar("R", bound=Request)
+_R = TypeVar("_R", bound=Request, contravariant=True)
+
+
+class Place(Protocol[_R]):
+    """A server."""
+
+    def take(self, request: _R) -> bool:
+        """Give it to somebody; whether it is free, and what they want."""
+        ...
+
+
+def give_out(requests: list[R], places: Sequence[Place[R]]) -> None:
+    """Give servers that are free to those who wait, who do not wait any more then."""
+    for request in sorted(requests, key=lambda r: (-r.priority, r.number)):
+        if any(place.take(request) for place in places):
+            requests.remove(request)
 
 
 @dataclass(eq=False)
@@ -31,14 +64,20 @@ class _Place:
     given: str = ""
     given_at: float = 0.0
 
+    def take(self, request: _Request) -> bool:
+        """Give it to somebody; whether it is free, and what they want."""
+        if not self.match or self.key != request.key:
+            return False
+        request.place = self.address, self.port, self.match
+        self.given, self.given_at, self.match = self.match, time.monotonic(), ""
+        request.given.set()
+        return True
+
 
 @dataclass(eq=False)
-class _Request:
-    """Somebody who waits for a server of a key."""
+class _Request(Request):
+    """The same, and what it is given."""
 
-    key: str
-    priority: int
-    number: int
     given: threading.Event = field(default_factory=threading.Event)
     place: tuple[str, int, str] | None = None
 
@@ -112,7 +151,7 @@ class Tracker(Serving):
                 self._places.append(place)
                 self.say(f"{key} at {address}:{port} is there")
             own[0].match, own[0].given = str(message.get("match") or ""), ""
-            self._match()
+            give_out(self._requests, self._places)
 
     def _requested(self, link: Link, message: Message) -> Message:
         """Wait for a server; the one who waits is asked from time to time whether it still does."""
@@ -120,7 +159,7 @@ class Tracker(Serving):
         request = _Request(key, priority, next(self._numbers))
         with self._lock:
             self._requests.append(request)
-            self._match()
+            give_out(self._requests, self._places)
         try:
             while not request.given.wait(1.0) and not self._acceptor.stopped:
                 link.send({"wait": True})
@@ -146,24 +185,14 @@ class Tracker(Serving):
                     place.given = ""
                 elif place.given and time.monotonic() - place.given_at > PATIENCE:
                     place.match, place.given = place.given, ""
-                    self._match()
+                    give_out(self._requests, self._places)
 
     def _give_back(self, request: _Request) -> None:
         """Who was given a server is gone: it is free again."""
         for place in self._places:
             if request.place is not None and place.given == request.place[2]:
                 place.match, place.given = place.given, ""
-        self._match()
-
-    def _match(self) -> None:
-        for request in sorted(self._requests, key=lambda r: (-r.priority, r.number)):
-            free = [p for p in self._places if p.match and p.key == request.key]
-            if free:
-                place = free[0]
-                request.place = place.address, place.port, place.match
-                place.given, place.given_at, place.match = place.match, time.monotonic(), ""
-                self._requests.remove(request)
-                request.given.set()
+        give_out(self._requests, self._places)
 
     def _summary(self) -> dict[str, Any]:
         keys = sorted({*[p.key for p in self._places], *[r.key for r in self._requests]})

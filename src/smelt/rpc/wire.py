@@ -33,6 +33,13 @@ FIRST_TEXT = 4096
 PATIENCE = 10.0
 """Seconds that somebody whom we do not know yet has for an answer."""
 
+_ALIVE = [
+    (getattr(socket, name), value)
+    for name, value in {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}.items()
+    if hasattr(socket, name)
+]
+"""Options by which a machine that was switched off is noticed after a minute."""
+
 _HEAD = struct.Struct("<4sIQ")
 _MAGIC = b"SMRP"
 Message = dict[str, Any]
@@ -103,6 +110,9 @@ class Link:
         self.end, self.peer, self._sending = end, peer, threading.Lock()
         if end.family in (socket.AF_INET, socket.AF_INET6):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in _ALIVE:
+                end.setsockopt(socket.IPPROTO_TCP, option, value)
 
     def send(self, message: Message, data: Sequence[Data] = ()) -> None:
         """Raises RPCError where the peer is gone."""
@@ -203,9 +213,9 @@ def welcome(link: Link, security: Security, role: str) -> Message:
 
 
 def call(host: str, port: int, role: str, security: Security, about: Message | None = None) -> Link:
-    """A connection with a server or a tracker. Raises RPCError.
+    """A connection with a server, a tracker or a proxy. Raises RPCError.
 
-    role   whom we want to meet: "server" or "tracker"
+    role   whom we want to meet: "server" (which may be behind a proxy), "tracker" or "proxy"
     about  what is said of ourselves
     """
     peer = f"the {role} at {host}:{port}"
@@ -226,7 +236,9 @@ def call(host: str, port: int, role: str, security: Security, about: Message | N
 
 def _greet(link: Link, role: str, security: Security, about: Message) -> None:
     hello, _ = link.receive(FIRST_TEXT, 0)
-    if hello.get("smelt") != role:
+    if (role, hello.get("smelt")) == ("server", "proxy"):
+        link.peer = f"the server behind the proxy{link.peer.removeprefix('the server')}"
+    elif hello.get("smelt") != role:
         raise RPCError(f"{link.peer} is none: it is a {hello.get('smelt')}")
     if hello.get("version") != VERSION:
         raise RPCError(
