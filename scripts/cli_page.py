@@ -121,6 +121,9 @@ EXAMPLES = {
         smelt records model.smelt.db export records.jsonl
         smelt records other.db merge model.smelt.db
         smelt records model.smelt.db prune --keep 100""",
+    "memory": """\
+        smelt memory model.onnx
+        smelt memory model.onnx --ram 65536 --page memory.html""",
     "targets": """\
         smelt targets
         smelt targets --measure --json""",
@@ -150,6 +153,7 @@ MORE = {
     "page has the same over time, how predictions compare with measurements, and of each winner "
     "the schedule and the program beside the default's.",
     "why": "[Schedules](schedules.md) says what sketches and their decisions are.",
+    "memory": "[Microcontrollers](micro.md) says what the numbers mean.",
     "targets": "[Machines](machine.md) says what the figures mean, and what they are for.",
 }
 
