@@ -7,8 +7,8 @@ import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +41,12 @@ def fixture_cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smelt:
     real = tuning.tune
 
     def run(*arguments: str, runner: Runner | None = None) -> int:
-        monkeypatch.setattr(tuning, "tune", partial(real, runner=runner or MadeUp()))
+        used = runner or MadeUp()
+
+        def tune(*given: Any, **more: Any) -> Any:
+            return real(*given, **{**more, "runner": used})
+
+        monkeypatch.setattr(tuning, "tune", tune)
         monkeypatch.setattr(sys, "argv", ["smelt", *arguments])
         with pytest.raises(SystemExit) as done:
             command_line.main()
