@@ -19,7 +19,7 @@ import smelt
 from smelt.ir.errors import CompileError, TargetError
 from smelt.micro import CSource, compile_c
 from smelt.runtime import ExportError
-from tests.models import conv_nets
+from tests.models import control_nets, conv_nets
 from tests.models.net import floats
 
 WARNINGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror")
@@ -167,6 +167,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
            "{ y = Relu(x) }"  # fmt: skip
     with pytest.raises(CompileError, match="sizes that are numbers, and the model has n: give sh"):
         compile_c(onnx.parser.parse_model(text), options=OPTIONS)
+    with pytest.raises(CompileError, match="run straight through; found a branch on a value"):
+        compile_c(control_nets.branch(24, 8, 3), options=OPTIONS)
     made = compile_c(onnx.parser.parse_model(text), shapes={"x": (2, 3)}, options=OPTIONS)
     with pytest.raises(ExportError, match=r"legal: model\.c"):
         made.save(tmp_path / "net.cc")

@@ -259,7 +259,7 @@ class _CPrinter:
             high = self.text(s.extent if low == "0" else s.min + s.extent)
             head = f"{kind} {i} = {low}; {i} < {high}; ++{i}"
         least, most = self.ranges.of(s.min)[0], self.ranges.of(s.min + s.extent)[1] - 1
-        self.ranges.loops[s.var] = least, max(least, most)
+        self.ranges.enter(s.var, least, max(least, most))
         yield from self.braces(f"for ({head})", s.body, *first)
 
     def frees(self) -> str:

@@ -51,6 +51,12 @@ class Ranges:
         self.loops: dict[Var, Range] = {}
         self._found: dict[Expr, Range] = {}
 
+    def enter(self, var: Var, least: int, most: int) -> None:
+        """A loop begins, whose variable has these values."""
+        if self.loops.get(var, (least, most)) != (least, most):
+            self._found.clear()  # another loop has had the same variable
+        self.loops[var] = least, most
+
     def fits(self, e: Expr) -> bool:
         """Whether the result of an operator certainly has its type, before it wraps."""
         low, high = limits(e.dtype)

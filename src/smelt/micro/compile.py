@@ -9,11 +9,11 @@ from typing import Unpack
 
 from smelt.artifact.model import Progress, build_kernels, compile_graph
 from smelt.artifact.placing import BEST
+from smelt.artifact.vm_construct import vm_construct
 from smelt.artifact.weights import weights_of
 from smelt.frontend.source import ModelSource, import_model
 from smelt.ir.config import MEMORY_ALGORITHMS
 from smelt.ir.errors import CompileError, TargetError
-from smelt.ir.module import IRModule
 from smelt.ir.options import Options, OptionValues
 from smelt.ir.sizes import Extent, plain_shapes
 from smelt.ir.transform import PassContext
@@ -81,7 +81,12 @@ def compile_c(
         raise CompileError(f"placing is {placing!r}; legal: {', '.join(MEMORY_ALGORITHMS)}")
     one = PassContext.with_options(replace(context.options, threads=1))
     imported = import_model(model, plain)
-    _check(imported)
+    found = vm_construct(imported)
+    if found is not None:
+        raise CompileError(
+            f"C source is for models that run straight through; found {found}\n  smelt compile -o "
+            "model.so takes it"
+        )
     fused, declared = fuse(imported, one, progress, sizes)
     kernels = partial(build_kernels, context=one, lowering=_STEPS, text=True, progress=progress)
     if any(isinstance(f, Function) and "Compiler" in f.attrs for f in fused.functions.values()):
@@ -96,13 +101,3 @@ def compile_c(
         raise CompileError("C source keeps nothing from call to call, and the model has a state")
     weights, places = weights_of(made.constants(), one.options, LOWER, by_contents=True)
     return c_model(made, weights, places, name, packed)
-
-
-def _check(mod: IRModule) -> None:
-    """Refuse programs that decide while they run."""
-    main = mod.functions.get("main")
-    if not isinstance(main, Function) or len(mod.functions) > 1:
-        raise CompileError(
-            "C source is for models that run straight through, and this one has functions, loops "
-            "or branches; smelt compile -o model.so takes it"
-        )
