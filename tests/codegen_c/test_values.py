@@ -12,9 +12,11 @@ from smelt.ir.expr import Add, Call, Cast, Expr, FloorDiv, FloorMod, Max, Min, M
 from smelt.tir.nodes import Buffer, BufferLoad
 
 ROW, COLUMN = Var("i", "int32"), Var("j", "int32")
-BYTES, WORDS = Buffer("b", (8,), "int8"), Buffer("w", (8,), "int32")
-LEAVES = [ROW, COLUMN, Cast("int32", BufferLoad(BYTES, (ROW,))), BufferLoad(WORDS, (COLUMN,)), const(7, "int32"),
-          const(-3, "int32")]  # fmt: skip
+BYTES, WORDS = Buffer("b", (const(8),), "int8"), Buffer("w", (const(8),), "int32")
+LEAVES = [
+    ROW, COLUMN, Cast("int32", BufferLoad(BYTES, (ROW,))), BufferLoad(WORDS, (COLUMN,)),
+    const(7, "int32"), const(-3, "int32"),
+]  # fmt: skip
 VALUES = {ROW: (0, 9), COLUMN: (-4, 1000)}
 
 
@@ -57,7 +59,7 @@ def test_ranges_hold_every_value(e: Expr, data: Any) -> None:
     ranges = Ranges()
     for v, (low, high) in VALUES.items():
         ranges.enter(v, low, high)
-    known = {v: data.draw(st.integers(*r)) for v, r in VALUES.items()}
+    known: dict[Expr, int] = {v: data.draw(st.integers(*r)) for v, r in VALUES.items()}
     known |= {LEAVES[2]: data.draw(st.integers(*limits("int8"))),
               LEAVES[3]: data.draw(st.integers(*limits("int32")))}  # fmt: skip
     low, high = ranges.of(e)

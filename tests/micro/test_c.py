@@ -16,11 +16,13 @@ import onnx.parser
 import pytest
 
 import smelt
+from smelt.artifact.in_place import read_where_written
 from smelt.ir.errors import CompileError, TargetError
 from smelt.micro import CSource, compile_c
 from smelt.runtime import ExportError
+from smelt.tir.parser import parse
 from tests.models import control_nets, conv_nets
-from tests.models.net import floats
+from tests.models.net import Net, floats
 
 WARNINGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror")
 OPTIONS = smelt.Options(threads=1, cache_dir="")
@@ -122,6 +124,49 @@ def test_operators(name: str, tmp_path: Path) -> None:
     exe = smelt.compile(model, options=OPTIONS)
     given = [(x % 1000 if x.dtype.kind == "i" else x) for x in numbers(exe)]
     agrees(model, given, tmp_path)
+
+
+def test_a_sum_takes_the_place_of_its_shortcut(tmp_path: Path) -> None:
+    """Two images are alive where without that three would be."""
+    net = Net()
+    x = net.op("Relu", net.conv_norm(net.input("x", [1, 4, 12, 12]), (4, 8), 3, 1))
+    for _ in range(2):
+        inner = net.op("Relu", net.conv_norm(x, (8, 8), 3, 1))
+        x = net.op("Relu", net.op("Add", net.conv_norm(inner, (8, 8), 3, 1), x))
+    model = net.model(net.op("Softmax", net.head(x, 8, 5)))
+    made = agrees(model, [floats("x", 1, 4, 12, 12)["x"]], tmp_path)
+    image = 8 * 12 * 12 * 4
+    assert 2 * image <= made.workspace_bytes < 3 * image
+    assert re.search(r"const float \*p\d, .*float \*\w+\) {", made.source)
+
+
+def flat(body: str) -> Any:
+    """A program of 8 elements."""
+    return parse(f"""
+@T.prim_func
+def f(x: T.Buffer((8,), "float32"), w: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+{body}
+""")
+
+
+@pytest.mark.parametrize(
+    ("body", "takes"),
+    [
+        ("    for i in range(8):\n        y[i] = x[i] + w[i]", True),
+        ("    for i in range(4):\n        y[i * 2] = x[i * 2]\n"
+         "        y[i * 2 + 1] = x[i * 2 + 1]", True),
+        ("    for i in range(8):\n        y[i] = x[7 - i]", False),
+        ("    for i in range(8):\n        y[i] = x[i] + x[0]", False),
+        ("    for i in range(8):\n        y[i] = w[i]", False),
+        ("    for k in range(2):\n        for i in range(8):\n"
+         "            y[i] = x[i] + w[i]", False),
+        ("    for i in range(8):\n        w[i] = x[i]\n        y[i] = x[i]", False),
+    ],
+)  # fmt: skip
+def test_what_may_take_the_place_of_an_operand(body: str, takes: bool) -> None:
+    func = flat(body)
+    x, _, y = func.buffers
+    assert read_where_written(func, x, y) == takes
 
 
 def test_sanitizers_find_nothing(tmp_path: Path) -> None:

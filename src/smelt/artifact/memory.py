@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -37,20 +37,36 @@ def plan_memory(
     symbols: Sequence[Var],
     alignment: int = ALIGNMENT,
     algorithm: str = BY_SIZE,
+    joined: Mapping[Storage, Storage] | None = None,
 ) -> MemoryPlan:
     """Place temporaries; those of symbolic sizes share slots.
 
     alignment, algorithm  of those with fixed sizes; bytes, and one of MEMORY_ALGORITHMS
+    joined                those of fixed sizes that take the memory of another one
     """
     if not all(isinstance(s.bytes, IntImm) for s in storages):
         return _symbolic(storages, symbols)
-    blocks = [Lifetime(-(-s.fixed_bytes // alignment) * alignment, s.first, s.last)
-              for s in storages]  # fmt: skip
+    groups: dict[Storage, list[Storage]] = {}
+    for s in storages:
+        groups.setdefault(_root(s, joined or {}), []).append(s)
+    blocks = [
+        Lifetime(-(-root.fixed_bytes // alignment) * alignment, min([s.first for s in own]),
+                 max([s.last for s in own]))
+        for root, own in groups.items()
+    ]  # fmt: skip
     placed = place(blocks, algorithm)
     offsets: dict[Storage, Expr] = {
-        s: const(at) for s, at in zip(storages, placed.offsets, strict=True)
-    }
+        s: const(at)
+        for own, at in zip(groups.values(), placed.offsets, strict=True) for s in own
+    }  # fmt: skip
     return MemoryPlan(offsets, const(placed.total), placed.live)
+
+
+def _root(s: Storage, joined: Mapping[Storage, Storage]) -> Storage:
+    """Whose memory it is."""
+    while s in joined:
+        s = joined[s]
+    return s
 
 
 def _symbolic(storages: Sequence[Storage], symbols: Sequence[Var]) -> MemoryPlan:

@@ -34,14 +34,16 @@ from smelt.relax.updates import STATES, updated_operand
 from smelt.relax.views import dense
 from smelt.target import Target, machine_of
 from smelt.tir.nodes import PrimFunc
+from smelt.tir.parser import parse
 from smelt.tir.printer import script
 
 from . import external
 from .artifact import HOST, Artifact, cached, objects_of
 from .graph import GraphPlan, Launch, Made, Place, Storage, plan_graph
 from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
+from .in_place import joined_storages
 from .kernel import CompiledKernel, KernelSpec, Tuned, build_kernel
-from .memory import ALIGNMENT, C_ALIGNMENT, MemoryPlan, plan_memory
+from .memory import C_ALIGNMENT, MemoryPlan, plan_memory
 from .placing import BY_SIZE
 from .reader import read
 from .user_ops import Prepared, prepare, prepared_program, user_ops
@@ -68,11 +70,13 @@ class ModelCode(Body):
     """Everything that compiling a graph gave, before it is linked.
 
     externals  what back ends made of external functions, by symbol, and their constants
+    in_place   the kernels whose result may stand where an operand does
     """
 
     mod: IRModule
     artifacts: dict[str, CompiledKernel]
     externals: dict[str, tuple[external.External, list[Storage]]]
+    in_place: frozenset[str] = frozenset()
 
     def constants(self) -> list[Storage]:
         """The constants that kernels and external functions read."""
@@ -295,9 +299,14 @@ def compile_graph(
         for s in temporaries:
             s.first, s.last = 0, len(plan.launches)
     scratch = [w for c in calls for w in c.workspaces]
-    alignment = C_ALIGNMENT if target.kind.name == "c" else ALIGNMENT
-    memory = plan_memory([*temporaries, *scratch], plan.symbols, alignment, placing)
-    return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside)
+    planned = partial(plan_memory, [*temporaries, *scratch], plan.symbols)
+    if target.kind.name != "c":
+        memory = planned(algorithm=placing)
+        return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside)
+    joined = joined_storages(calls, {s: parse(k.text) for s, k in artifacts.items()})
+    shares = frozenset([c.symbol for c in calls if c.places and c.places[-1].storage in joined])
+    memory = planned(C_ALIGNMENT, placing, joined)
+    return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside, shares)
 
 
 def _externals(

@@ -67,6 +67,8 @@ from .c_helpers import C_TYPE, MATH, NARROW, STORED, Helpers, extern_source, suf
 from .c_values import Ranges, shared
 from .features import require
 
+SHARES = "shares_memory"
+"""The attribute of a program whose parameters may have memory in common."""
 _STACK_BYTES = 16 << 10
 """Larger buffers of a program are taken from the heap."""
 
@@ -185,7 +187,8 @@ class _CPrinter:
         for p in self.func.params:
             if isinstance(p, tir.Buffer):
                 fixed = "const " * (p not in self.written)
-                params.append(f"{fixed}{self.kind(p.type, STORED)} *restrict {self.name(p)}")
+                alone = "" if self.func.attrs.get(SHARES) else "restrict "
+                params.append(f"{fixed}{self.kind(p.type, STORED)} *{alone}{self.name(p)}")
             else:
                 params.append(f"{self.kind(p.type)} {self.name(p)}".replace("* ", "*"))
         body = "".join([f"    {line}\n" for line in self.stmt(self.func.body)])

@@ -84,5 +84,6 @@ class MemoryReport:
 
 
 def live_at(blocks: Sequence[Block], step: int) -> int:
-    """Bytes that are alive in a step."""
-    return sum([b.size for b in blocks if b.first <= step <= b.last])
+    """Bytes that are alive in a step; a result that takes an operand's place counts once."""
+    alive = {b.offset: b.size for b in blocks if b.first <= step <= b.last}
+    return sum(alive.values())

@@ -14,7 +14,7 @@ from smelt.artifact.graph import Place, Storage
 from smelt.artifact.host import KernelCall
 from smelt.artifact.memory import C_ALIGNMENT
 from smelt.artifact.model import ModelCode
-from smelt.codegen.c import c_functions
+from smelt.codegen.c import SHARES, c_functions
 from smelt.codegen.c_helpers import STORED
 from smelt.ir import dtype as dt
 from smelt.ir.expr import IntImm
@@ -226,7 +226,8 @@ struct {self.name}_outputs {{
         calls = "".join([self.call(c) for c in model.calls])
         texts = {c.symbol: model.artifacts[c.symbol].text for c in model.calls}
         programs = [
-            parse(texts[symbol]).with_attrs(name=name) for symbol, name in self.functions.items()
+            parse(texts[symbol]).with_attrs(name=name, **{SHARES: symbol in model.in_place})
+            for symbol, name in self.functions.items()
         ]
         head, *functions = c_functions(programs, local=True)
         described = {self.functions[c.symbol]: _described(c) for c in reversed(model.calls)}

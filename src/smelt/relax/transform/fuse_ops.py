@@ -47,6 +47,7 @@ class Groups:
             [*self.values, main], lambda v: main.results() if v is main else parts_of(v)
         )
         self.kind = {id(c): _kind(c, views) for c in self.order}
+        self.position = {id(c): n for n, c in enumerate(self.order)}
         self.leader = Leaders({id(c): id(c) for c in self.order})
         self.size: dict[int, int] = {id(c): 1 for c in self.order}
         self.anchored: dict[int, str] = dict(self.kind)
@@ -102,8 +103,8 @@ class Groups:
         return kind == "opaque" and its in ("elementwise", "broadcast") and _in_rows(arg, consumer)
 
     def widened(self, arg: nodes.Call, consumer: nodes.Call) -> bool:
-        """Whether bytes become wider numbers only for an operator on rows, or a reduction, which
-        take that work: bytes are what is handed on then."""
+        """Whether bytes become wider numbers only for an operator on rows, a reduction, or the work
+        after another anchor, which take that work: bytes are what is handed on then."""
         if _width(arg) != 1 or _width(consumer) == 1:
             return False
         last, users = consumer, self.users[consumer]
@@ -113,10 +114,27 @@ class Groups:
                 return _in_rows(last, user)
             if kind == "reduce":
                 return True
+            if kind in ("elementwise", "broadcast") and self.is_taken(user, last):
+                return True
             if kind not in ("elementwise", "broadcast") or _width(user) == 1:
                 return False
             last, users = user, self.users[user]
         return False
+
+    def is_taken(self, user: nodes.Call, arg: nodes.Call) -> bool:
+        """Whether an operator belongs to what another operand of it ends, computed after `arg`."""
+        at = self.position[id(arg)]
+        others = [a for a in user.args if isinstance(a, nodes.Call)]
+        return any(self.position.get(id(a), -1) > at and self.is_behind(a) for a in others)
+
+    def is_behind(self, v: nodes.Call) -> bool:
+        """Whether a value is an anchor's, or the elementwise work after one."""
+        while (kind := self.kind.get(id(v), "none")) in ("elementwise", "broadcast"):
+            operands = [a for a in v.args if isinstance(a, nodes.Call)]
+            if not operands or self.users[operands[-1]] != [v]:
+                return False
+            v = operands[-1]
+        return kind in _EXPENSIVE
 
 
 def _in_rows(arg: nodes.Call, consumer: nodes.Call) -> bool:
