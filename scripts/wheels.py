@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.metadata
 import importlib.util
 import io
 import os
@@ -30,6 +31,8 @@ SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "native", "src"
 MADE = shutil.ignore_patterns("__pycache__", "*.so", "*.o", "*.egg-info", "native_src")
 NEEDED = {"ziglang": "ziglang", "elftools": "pyelftools", "setuptools": "setuptools", "pip": "pip"}
 """Module -> the package that has it."""
+OLDEST_SETUPTOOLS = 77
+"""pyproject.toml's own bound, which a build without isolation does not look at."""
 LIBRARIES = re.compile(r"(libc|libm)\.so\.6|libpthread\.so\.0|libdl\.so\.2|ld-linux[\w.-]*\.so\.\d")
 """What glibc itself is made of."""
 PATIENCE = 600
@@ -128,12 +131,18 @@ def check(wheel: Path) -> None:
 
 
 def need_packages() -> None:
-    """Raise a WheelError that names the packages which are missing."""
+    """Raise a WheelError that names the packages which are missing, or too old."""
     missing = [p for module, p in NEEDED.items() if importlib.util.find_spec(module) is None]
     if missing:
         raise WheelError(
             f"wheels are built with {' and '.join(missing)}, not installed here: "
             f"pip install {' '.join(missing)}, or pip install 'smelt[wheels]'"
+        )
+    found = importlib.metadata.version("setuptools")
+    if int(found.split(".")[0]) < OLDEST_SETUPTOOLS:
+        raise WheelError(
+            f"wheels are built with setuptools {OLDEST_SETUPTOOLS} or newer, and {found} is "
+            f"installed here: pip install 'setuptools>={OLDEST_SETUPTOOLS}'"
         )
 
 

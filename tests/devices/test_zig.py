@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import struct
 import subprocess
@@ -19,6 +20,7 @@ import smelt
 from smelt.codegen.llvm import object_code, resolve
 from smelt.runtime.errors import LoadError
 from smelt.runtime.native import source_folder
+from smelt.stages import stage_text
 from smelt.target import Target
 
 from .crossed import CROSS, Runner
@@ -134,11 +136,16 @@ def test_a_library_for_windows(make: Callable[[], onnx.ModelProto], tmp_path: Pa
     assert b"m.dll\0" in program.read_bytes()
 
 
-def hexagon(model: onnx.ModelProto | smelt.IRModule, x: np.ndarray, folder: Path) -> bytes:
+HEXAGON = "llvm -mtriple=hexagon-unknown-linux-musl -mcpu=hexagonv67"
+HVX = f"{HEXAGON} -mattr=+hvxv67,+hvx-length128b"
+
+
+def hexagon(
+    model: onnx.ModelProto | smelt.IRModule, x: np.ndarray, folder: Path, target: str
+) -> bytes:
     """What a model gives on Hexagon: a program that holds it, run by the emulator."""
     if shutil.which("qemu-hexagon") is None:
         pytest.skip("qemu-hexagon is missing: make setup-edge")
-    target = "llvm -mtriple=hexagon-unknown-linux-musl -mcpu=hexagonv67"
     artifact = smelt.compile_artifact(model, target, options=OPTIONS)
     artifact.export_library(folder / "net.tar", header=True)
     with tarfile.open(folder / "net.tar") as archive:
@@ -162,13 +169,16 @@ def hexagon(model: onnx.ModelProto | smelt.IRModule, x: np.ndarray, folder: Path
     return (folder / "y").read_bytes()
 
 
-def test_a_program_for_hexagon(tmp_path: Path) -> None:
-    """In floats, and in bytes, to the last bit."""
+@pytest.mark.parametrize("target", [HEXAGON, HVX], ids=["scalar", "HVX"])
+def test_a_program_for_hexagon(target: str, tmp_path: Path) -> None:
+    """In floats, and in bytes, to the last bit; with vectors of 128 bytes, too."""
     x = numbers({"x": (1, 3, 24, 24)})["x"]
-    found = np.frombuffer(hexagon(network(), x, tmp_path), np.float32)
+    found = np.frombuffer(hexagon(network(), x, tmp_path, target), np.float32)
     wanted = smelt.compile(network(), options=OPTIONS)(x).numpy()
     np.testing.assert_allclose(found[None], wanted, rtol=1e-5, atol=1e-6)
     samples = np.random.default_rng(1).standard_normal((8, 1, 3, 24, 24)).astype("float32")
     made = smelt.quantize(network(), samples, activations="int8", options=OPTIONS).mod
-    exact = np.frombuffer(hexagon(made, samples[3], tmp_path), np.float32)
+    exact = np.frombuffer(hexagon(made, samples[3], tmp_path, target), np.float32)
     np.testing.assert_array_equal(exact[None], smelt.compile(made, options=OPTIONS)(samples[3]))
+    written = re.findall(r"\bv\d+(?::\d+)?(?:\.\w+)? = ", stage_text(made, "asm", target=target))
+    assert bool(written) == (target == HVX)

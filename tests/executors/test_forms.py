@@ -94,7 +94,7 @@ CHOICES: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: (Executor("aot", {"interface-api": "c", "unpacked-api": True}), Runtime("crt")),
-        "Runtime('crt') cannot be built yet",
+        "Runtime('crt') runs C, and the target makes llvm code",
     ),
     (lambda: (Executor("graph"), Runtime("cpp", {"system-lib": True})), "system-lib=True: code is"),
     (

@@ -170,10 +170,7 @@ def test_c_text_of_an_instruction() -> None:
 
 
 C_TEXT = """\
-#include <math.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <immintrin.h>
 
 static inline void smelt_x86_avx512_vpdpbusd(const int32_t *c, const uint8_t *a, const int8_t *b, \

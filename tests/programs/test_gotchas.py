@@ -94,14 +94,12 @@ def test_memory_planning_belongs_to_aot():
         relay.build(network(), "llvm", params=WEIGHTS, executor=relay.backend.Executor("aot"))
     with tvm.transform.PassContext(config={"tir.usmp.enable": False}):
         relay.build(network(), "llvm", params=WEIGHTS)
-    config["tir.usmp.algorithm"] = "hill_climb"
-    with tvm.transform.PassContext(config=config):
-        refused(
-            lambda: relay.build(network(), "llvm", executor=relay.backend.Executor("aot")),
-            "'hill_climb', which is not there yet",
-        )
+    for algorithm in ("greedy_by_conflicts", "hill_climb"):
+        config["tir.usmp.algorithm"] = algorithm
+        with tvm.transform.PassContext(opt_level=3, config=config):
+            relay.build(network(), "llvm", params=WEIGHTS, executor=relay.backend.Executor("aot"))
     refused(
-        lambda: tvm.transform.PassContext(config={"tir.usmp.algorithm": "linear_scan"}),
+        lambda: tvm.transform.PassContext(config={"tir.usmp.algorithm": "first_fit"}),
         "legal: one of greedy_by_size",
     )
 

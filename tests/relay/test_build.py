@@ -194,7 +194,8 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (
         lambda: relay.build(small(), runtime="crt"),
         CompileError,
-        "relay.build: Runtime('crt') cannot be built yet; today: cpp",
+        "relay.build: Runtime('crt') runs C, and the target makes llvm code; legal: a target "
+        "such as \"c -mcpu=cortex-m4\", or Runtime('cpp')",
     ),
     (
         lambda: relay.backend.Executor("graph", {"link-param": True}),
