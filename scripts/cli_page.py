@@ -122,8 +122,8 @@ EXAMPLES = {
         smelt records other.db merge model.smelt.db
         smelt records model.smelt.db prune --keep 100""",
     "memory": """\
-        smelt memory model.onnx
-        smelt memory model.onnx --ram 65536 --page memory.html""",
+        smelt memory model.onnx --shape x=1,64
+        smelt memory model.onnx --shape x=1,64 --ram 65536 --page memory.html""",
     "targets": """\
         smelt targets
         smelt targets --measure --json""",
