@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smelt.codegen.c_values import Ranges, limits, shared
+from smelt.codegen.c_values import Ranges, shared
+from smelt.ir.dtype import limits
 from smelt.ir.expr import Add, Call, Cast, Expr, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var, const
 from smelt.tir.nodes import Buffer, BufferLoad
 

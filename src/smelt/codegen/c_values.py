@@ -30,18 +30,11 @@ Range = tuple[int, int]
 _LAZY = "if_then_else"
 
 
-def limits(kind: str) -> Range:
-    """The least and the largest integer of a type."""
-    if kind == "bool":
-        return 0, 1
-    bits = dt.bits(kind)
-    if not dt.is_signed(kind):
-        return 0, (1 << bits) - 1
-    return -(1 << bits - 1), (1 << bits - 1) - 1
-
-
 class Ranges:
     """What values integer expressions may have, by their types and by the loops around them.
+
+    Not smelt.arith's bounds: those take int32 and int64 for unbounded, and here it is asked
+    whether they wrap.
 
     loops  the least and the largest value of loop variables that are known
     """
@@ -59,14 +52,14 @@ class Ranges:
 
     def fits(self, e: Expr) -> bool:
         """Whether the result of an operator certainly has its type, before it wraps."""
-        low, high = limits(e.dtype)
+        low, high = dt.limits(e.dtype)
         least, most = self._raw(e)
         return low <= least and most <= high
 
     def of(self, e: Expr) -> Range:
         """The least and the largest value that an integer may have."""
         if e not in self._found:
-            self._found[e] = self._raw(e) if self.fits(e) else limits(e.dtype)
+            self._found[e] = self._raw(e) if self.fits(e) else dt.limits(e.dtype)
         return self._found[e]
 
     def _raw(self, e: Expr) -> Range:
@@ -74,7 +67,7 @@ class Ranges:
             case IntImm(value=value):
                 return value, value
             case Var():
-                return self.loops.get(e) or limits(e.dtype)
+                return self.loops.get(e) or dt.limits(e.dtype)
             case Cast(value=value) if dt.is_int(value.dtype) or value.dtype == "bool":
                 return self.of(value)
             case Add(a, b):
@@ -98,7 +91,7 @@ class Ranges:
                 return p // by, q // by
             case FloorMod(_, IntImm(value=by)) if by > 0:
                 return 0, by - 1
-        return limits(e.dtype)
+        return dt.limits(e.dtype)
 
 
 def shared(roots: Sequence[Expr]) -> list[Expr]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from smelt.codegen.c import SHARES, c_functions
 from smelt.codegen.c_helpers import STORED
 from smelt.ir import dtype as dt
 from smelt.ir.expr import IntImm
-from smelt.ir.types import TensorType
 from smelt.relax.nodes import tensor_type_of
 from smelt.runtime.errors import ExportError
 from smelt.runtime.files import check_target, write_file
@@ -184,7 +183,7 @@ class _Writer:
             else ""
         )
         fields = [
-            "".join([f"    {const}{STORED[t.dtype]} *{f}; /* {_shape(t)} */\n"
+            "".join([f"    {const}{STORED[t.dtype]} *{f}; /* {_shape(t.dtype, t.shape)} */\n"
                      for f, t in zip(names, types, strict=True)])
             for const, names, types in (("const ", self.inputs, self.types[0]),
                                         ("", self.outputs, self.types[1]))
@@ -270,14 +269,14 @@ def _number(e: object) -> int:
     return e.value
 
 
-def _shape(t: TensorType) -> str:
-    return f"{t.dtype}[{', '.join(map(str, t.shape))}]"
+def _shape(dtype: str, shape: Iterable[object]) -> str:
+    return f"{dtype}[{', '.join(map(str, shape))}]"
 
 
 def _described(c: KernelCall) -> str:
     """What a kernel works on, and which of the model's nodes it is."""
     shown = [
-        [f"{p.storage.dtype}[{', '.join(map(str, p.view.shape))}]" for p in places]
+        [_shape(p.storage.dtype, p.view.shape) for p in places]
         for places in (c.launch.inputs, c.launch.own_outputs)
     ]
     text = f"{c.launch.name}: {', '.join(shown[0])} -> {', '.join(shown[1])}"
