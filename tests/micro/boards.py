@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 import shutil
 import subprocess
 import sys
@@ -49,8 +48,7 @@ def need_boards() -> None:
 
 def main_text(model: CSource, inputs: Sequence[Array], outputs: Sequence[Array]) -> str:
     """A program that runs a model once, and prints the instructions and the results' words."""
-    fields = [re.findall(rf"^    {const}\w+ \*(\w+);", model.header, re.MULTILINE)
-              for const in ("const ", "(?!const)")]  # fmt: skip
+    fields = [[t.name for t in tensors] for tensors in (model.inputs, model.outputs)]
     arrays, given = "", []
     for name, values in zip([*fields[0], *fields[1]], [*inputs, *outputs], strict=True):
         kind, data = STORED[str(values.dtype)], ", ".join(map(str, values.reshape(-1).tolist()))

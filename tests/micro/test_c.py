@@ -220,3 +220,19 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="my-net is no name for C"):
         made.save(tmp_path / "my-net.c")
     assert not list(tmp_path.iterdir())
+
+
+def test_tensors_and_the_macro_between_kernels(tmp_path: Path) -> None:
+    made = compile_c(conv_nets.mlp(1), options=OPTIONS, name="net")
+    assert [(t.dtype, len(t.shape)) for t in (*made.inputs, *made.outputs)] == [("float32", 2)] * 2
+    given, found = [np.ones(made.inputs[0].shape, "f4")], [np.zeros(made.outputs[0].shape, "f4")]
+    library = compiled(made, tmp_path, "-DNET_STEP_DONE(step)=(steps|=1u<<(step))",
+                       "-include", str(_counter(tmp_path)))  # fmt: skip
+    run(made, library, given, found)
+    steps = ctypes.c_uint.in_dll(ctypes.CDLL(str(library)), "steps").value
+    assert steps == (1 << len(made.kernels)) - 1
+
+
+def _counter(folder: Path) -> Path:
+    (folder / "steps.h").write_text("extern unsigned steps;\nunsigned steps;\n")
+    return folder / "steps.h"
