@@ -340,16 +340,16 @@ def fuse(
     context: PassContext,
     progress: Progress | None,
     sizes: Mapping[str, Size] | None,
-    pure: bool = False,
-) -> tuple[IRModule, Declared]:
-    """A module after GRAPH, and what is known of its sizes, with graphs for likely ones.
+    pure: bool = False, steps: Sequence[Step] = GRAPH,
+) -> tuple[IRModule, Declared]:  # fmt: skip
+    """A module after the steps, and what is known of its sizes, with graphs for likely ones.
 
     sizes  what its user declared of its sizes; None: nothing may be, they may be 0
     pure   as of `updates_of`
     """
 
     def passes(mod: IRModule) -> IRModule:
-        return run_graph(mod, context, progress)
+        return run_graph(mod, context, progress, steps)
 
     mod = passes(imported)
     declared = declared_sizes(imported, mod, context, passes, sizes)

@@ -39,6 +39,7 @@ EXPRESSIONS = (
     "T.shift_left(x, 3)",
     "T.shift_right(x, 2)",
     "T.popcount(x)",
+    "T.high_product(x, x - 5)",
     "T.clz(x)",
     "x + y * x - y",
     "T.select(x < y, x, y)",

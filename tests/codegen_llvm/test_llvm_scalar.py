@@ -36,6 +36,7 @@ _DIVISIONS = (
 _BITS = (
     "T.bitwise_and(x, y) | T.bitwise_or(x, y) | T.bitwise_xor(x, y) | T.bitwise_not(x)"
     " | T.shift_left(x, 3) | T.shift_right(x, 2) | T.popcount(x) | T.clz(x) | T.sign(x) | T.abs(x)"
+    " | T.high_product(x, T.bitwise_not(x))"
 )
 _COMPARISONS = "x < y | x <= y | x > y | x >= y | x == y | x != y"
 _FLOAT = (

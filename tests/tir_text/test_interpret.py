@@ -346,6 +346,7 @@ _INTEGERS: dict[str, Any] = {
     "bitwise_xor": np.bitwise_xor,
     "shift_left": lambda x, y: x << (y & 7),
     "shift_right": lambda x, y: x >> (y & 7),
+    "high_product": lambda x, y: (x.astype("i8") * y + (1 << 31)) >> 32,
     "popcount": lambda x: np.bitwise_count(x.view("uint32")),
     "clz": np.vectorize(lambda x: 32 - (int(x) & 0xFFFFFFFF).bit_length()),
     "reinterpret": lambda x: x.view("uint32"),

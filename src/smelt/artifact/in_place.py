@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
-from smelt.tir.nodes import Buffer, BufferStore, For, PrimFunc, Stmt, sub_statements, walk
+from smelt.tir.nodes import (
+    Buffer,
+    BufferStore,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Stmt,
+    sub_statements,
+    walk,
+)
 from smelt.tir.rewrite import loads
 from smelt.tir.script_ops import expressions
 
 from .graph import Place, Storage
 from .host import KernelCall
+
+_MANY = 1 << 62
+"""Of a loop whose length is not known."""
 
 
 def joined_storages(
@@ -51,24 +63,24 @@ def _fits(operand: Place, result: Place) -> bool:
 def read_where_written(func: PrimFunc, operand: Buffer, result: Buffer) -> bool:
     """Whether an operand's elements are read only by statements that write the same elements of the
     result, each of which is written once."""
-    written = 0
     inside = set()
-    for loops, s in _stores(func.body, ()):
-        own = [x for x in loads(s.value) if x.buffer is operand]
-        if s.buffer is result:
-            written += prod([value_of(x.extent) or 0 for x in loops])
+    for s in walk(func.body):
+        if isinstance(s, BufferStore):
+            own = [x for x in loads(s.value) if x.buffer is operand]
+            if any(s.buffer is not result or x.indices != s.indices for x in own):
+                return False
             inside.update(own)
-        if any(s.buffer is not result or x.indices != s.indices for x in own):
-            return False
     read = {x for e in expressions(*walk(func.body)) for x in loads(e) if x.buffer is operand}
+    # every element is written, and there are not more stores than elements
     elements = prod([value_of(e) or 0 for e in result.shape])
-    return bool(read) and read == inside and written == elements
+    return bool(read) and read == inside and _stores(func.body, result) <= elements
 
 
-def _stores(s: Stmt, loops: tuple[For, ...]) -> Iterator[tuple[tuple[For, ...], BufferStore]]:
-    """Every store, with the loops around it."""
+def _stores(s: Stmt, b: Buffer) -> int:
+    """How many stores into a buffer are run at most."""
     if isinstance(s, BufferStore):
-        yield loops, s
-    inner = (*loops, s) if isinstance(s, For) else loops
-    for x in sub_statements(s):
-        yield from _stores(x, inner)
+        return int(s.buffer is b)
+    inner = [_stores(x, b) for x in sub_statements(s)]
+    if isinstance(s, For):
+        return (value_of(s.extent) or _MANY) * sum(inner)
+    return max(inner, default=0) if isinstance(s, IfThenElse) else sum(inner)

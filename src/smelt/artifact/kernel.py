@@ -28,7 +28,6 @@ from smelt.runtime.errors import ExportError
 from smelt.runtime.linking import compile_source
 from smelt.target import Target, machine_of
 from smelt.tir.extern import EXTERNS, ExternFunction
-from smelt.tir.interpret_lanes import scalarize
 from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule, Trace
@@ -163,7 +162,7 @@ def plans(spec: KernelSpec, plain: PrimFunc | None = None) -> list[Plan]:
     machine = machine_of(spec.target, spec.cores)
     if spec.target.kind.name == "c":
         one_lane = machine.replace(vector_bytes=1, unit_bytes=1)
-        return [plan(func, one_lane, sketches=micro.SKETCHES)]
+        return [plan(func, one_lane, names, sketches=micro.SKETCHES)]
     if spec.opt_level == 0:
         return [plan(func, machine.replace(vector_registers=_FEW_REGISTERS), sketches=UNTILED)]
     found = [plan(func, machine, names)]
@@ -245,10 +244,10 @@ _C_STACK = 256
 
 
 def _text_of(flat: PrimFunc, target: Target) -> str:
-    """A lowered program as LLVM text; for C as script, scalar and with indices of 32 bits, since
-    the functions of a model share a source."""
+    """A lowered program as LLVM text; for C as script with indices of 32 bits, since the
+    functions of a model share a source."""
     if target.kind.name == "c":
-        return script(narrow_indices(scalarize(flat), 32))
+        return script(narrow_indices(flat, 32))
     return emit_module([flat], target)
 
 

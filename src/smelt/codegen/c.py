@@ -16,6 +16,7 @@ import operator
 import re
 from collections.abc import Iterator, Sequence
 
+from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.build import product
 from smelt.ir.errors import CompileError
@@ -55,6 +56,7 @@ from smelt.tir import nodes as tir
 from smelt.tir.extern import ExternFunction
 from smelt.tir.interpret_lanes import scalarize
 from smelt.tir.interpret_math import rounder
+from smelt.tir.intrin.inline import inlined
 from smelt.tir.intrin.registry import Instruction
 from smelt.tir.names import unique_name
 from smelt.tir.op import address_of
@@ -63,7 +65,18 @@ from smelt.tir.printer import script
 from smelt.tir.rewrite import loads
 from smelt.tir.script_ops import EXTERN, PREFETCH, expressions, locality, shape_vars
 
-from .c_helpers import C_TYPE, MATH, NARROW, STORED, Helpers, extern_source, suffix
+from .c_helpers import (
+    C_TYPE,
+    KERNEL,
+    MATH,
+    NARROW,
+    STORED,
+    WORDS,
+    Helpers,
+    extern_source,
+    include,
+    suffix,
+)
 from .c_values import Ranges, shared
 from .features import require
 
@@ -138,8 +151,9 @@ def c_functions(
     texts = "".join(helpers.texts.values())
     every = "".join([texts, *functions])
     used = [h for h, words in _HEADERS.items() if re.search(rf"\b({words})\b", every)]
-    head = "".join([f"#include <{h}>\n" for h in [*used, *helpers.headers]])
-    return ["\n".join([p for p in (head, texts) if p]), *functions]
+    head = "".join([include(h) for h in [*used, *helpers.headers]])
+    words = [WORDS[w] for w in WORDS if w in every]
+    return ["\n".join([p for p in (head, *words, texts) if p]), *functions]
 
 
 class _CPrinter:
@@ -154,7 +168,7 @@ class _CPrinter:
         self.taken = set(_KEYWORDS) | {func.name}
         self.heap: list[str] = []
         self.at: tir.Stmt = func.body
-        self.ranges = Ranges()
+        self.ranges, self.simplify = Ranges(), Analyzer().simplify
         self.written = _written(self.func)
         self.temporaries: dict[Expr, str] = {}
 
@@ -196,7 +210,8 @@ class _CPrinter:
         unused = [n for n in names if not re.search(rf"\b{n}\b", body)]
         body += "".join([f"    (void){n};\n" for n in unused])
         signature = f"int32_t {self.func.name}({', '.join(params) or 'void'})"
-        return f"{'static ' * self.local}{signature} {{\n{body}    return 0;\n}}\n"
+        head = f"{KERNEL} " if self.local else ""
+        return f"{head}{signature} {{\n{body}    return 0;\n}}\n"
 
     # -------------------------------------------------------------------------- statements
 
@@ -259,7 +274,7 @@ class _CPrinter:
             head = f"int {n} = {low}; {n} < {high}; ++{n}"
             first = [f"{kind} {i} = ({kind}){n};"]
         else:
-            high = self.text(s.extent if low == "0" else s.min + s.extent)
+            high = self.text(s.extent if low == "0" else self.simplify(s.min + s.extent))
             head = f"{kind} {i} = {low}; {i} < {high}; ++{i}"
         least, most = self.ranges.of(s.min)[0], self.ranges.of(s.min + s.extent)[1] - 1
         self.ranges.enter(s.var, least, max(least, most))
@@ -297,6 +312,20 @@ class _CPrinter:
         args = [address_of(p) if isinstance(p, tir.BufferLoad) else p for p in (*places, target)]
         return tir.Evaluate(Call("int32", _DIRECT, (StringImm(made.name), *args)))
 
+    def instruction_name(self, made: Instruction, fixed: Sequence[Expr]) -> str:
+        """The function of an instruction; for sources that any compiler may take, with its meaning
+        for those that have it not."""
+        if not self.local:
+            return self.helpers.instruction(made, fixed)
+        values = iter(fixed)
+        places = [next(values) if isinstance(p, Var) else tir.BufferLoad(p, (const(0),))
+                  for p in made.operands]  # fmt: skip
+        plain = made.meaning.replace(body=inlined(made, places, made.result))
+        own = _CPrinter(plain, None, self.helpers, local=True)
+        own.names.update({b: b.name for b in plain.buffers})
+        lines = "".join([f"    {line}\n" for line in own.stmt(own.func.body)])
+        return self.helpers.instruction(made, fixed, lines)
+
     def effect(self, e: Expr) -> Iterator[str]:
         """A call for its effect: the static part of host programs."""
         match e:
@@ -314,7 +343,7 @@ class _CPrinter:
                 made = Instruction.get(name)
                 fixed = [a for p, a in zip(made.operands, args, strict=False) if isinstance(p, Var)]
                 texts = [self.text(a) for a in args if not isinstance(a, IntImm)]
-                yield f"{self.helpers.instruction(made, fixed)}({', '.join(texts)});"
+                yield f"{self.instruction_name(made, fixed)}({', '.join(texts)});"
             case Call(_, "smelt.free_storage", (Var() as storage,)):
                 yield f"free({self.name(storage)});"
             case Call(_, op, (place, *_)) if op == PREFETCH:
@@ -493,6 +522,9 @@ class _CPrinter:
                 return self.rounded(f"(1 / sqrt{suffix(dtype)}({args[0]}))", _ATOM, dtype)
             case "reinterpret" if not NARROW & {source, dtype}:
                 return f"{self.helpers.reinterpret(source, dtype)}({args[0]})", _ATOM
+            case "high_product":
+                name = self.helpers.high_product(dtype)
+                return f"{name}({args[0]}, {args[1]})", _ATOM
             case "popcount" | "clz":
                 bits = f", {dt.bits(source)}" if e.op == "clz" else ""
                 raw = f"(uint{dt.bits(source)}_t)({args[0]})"
@@ -520,7 +552,11 @@ def _c_text(value: str) -> str:
 def _written(func: tir.PrimFunc) -> set[tir.Buffer]:
     """The buffers that a program may change: all but those that are only loaded from."""
     found = {s.buffer for s in tir.walk(func.body) if isinstance(s, tir.BufferStore)}
-    for e in expressions(*tir.walk(func.body)):
-        if isinstance(e, Call) and e.op == tir.ADDRESS:
+    every = [*expressions(*tir.walk(func.body))]
+    directly = [e for e in every if isinstance(e, Call) and e.op == _DIRECT]
+    read = {a for e in directly for a in e.args[:-1]}  # the last one is the result
+    results = {e.args[-1] for e in directly}
+    for e in every:
+        if isinstance(e, Call) and e.op == tir.ADDRESS and (e in results or e not in read):
             found |= {x.buffer for x in e.args if isinstance(x, tir.BufferLoad)}
     return found

@@ -123,6 +123,35 @@ def suffix(dtype: str) -> str:
     return "" if dtype == "float64" else "f"
 
 
+INLINE, KERNEL = "SMELT_INLINE", "SMELT_KERNEL"
+"""Before functions that stand for an instruction, which compilers for size would call, and before
+kernels, whose registers are their own."""
+
+
+def _word(name: str, attribute: str, plain: str) -> str:
+    return (
+        f"#ifdef __GNUC__\n#define {name} {plain} __attribute__(({attribute}))\n"
+        f"#else\n#define {name} {plain}\n#endif\n"
+    )
+
+
+WORDS = {
+    INLINE: _word(INLINE, "always_inline", "static inline"),
+    KERNEL: _word(KERNEL, "noinline", "static"),
+}
+"""What defines them."""
+
+_MACROS = {"dsp": "__ARM_FEATURE_DSP", "mve": "__ARM_FEATURE_MVE"}
+"""What compilers define where a processor has a feature."""
+
+
+def include(header: str) -> str:
+    """The line that includes a header; MACRO header: where a macro is defined."""
+    macro, _, name = header.rpartition(" ")
+    line = f"#include <{name}>\n"
+    return f"#ifdef {macro}\n{line}#endif\n" if macro else line
+
+
 class Helpers:
     """The helper functions that one source needs, in order of first use."""
 
@@ -131,8 +160,13 @@ class Helpers:
         self.texts: dict[str, str] = {}
         self.headers: dict[str, None] = {}
 
-    def instruction(self, made: Instruction, immediates: Sequence[Expr]) -> str:
-        """The function of an instruction's C text: pointers to operands, one to the result."""
+    def instruction(
+        self, made: Instruction, immediates: Sequence[Expr], otherwise: str = ""
+    ) -> str:
+        """The function of an instruction's C text: pointers to operands, one to the result.
+
+        otherwise  statements for compilers that do not say by a macro that it is there
+        """
         text, name = made.c, "smelt_" + re.sub(r"\W", "_", made.name)
         params = []
         values = iter(immediates)
@@ -143,13 +177,20 @@ class Helpers:
             value = next(values)
             assert isinstance(value, IntImm)
             text, name = text.replace(f"{{{p.name}}}", str(value.value)), f"{name}_{value.value}"
+        name = name.replace("-", "less_")
         params.append(f"{STORED[made.result.type]} *{made.result.name}")
-        if made.header:
+        if otherwise:
+            macro = _MACROS[made.features[0]]
+            if made.header:
+                self.headers[f"{macro} {made.header}"] = None
+            text = f"\n#ifdef {macro}\n    {text}\n#else\n{otherwise}#endif"
+        elif made.header:
             self.headers[made.header] = None
         body = f"({', '.join(params)}) {{\n    {text}\n}}\n"
         while not self.texts.get(name, body).endswith(body):
             name += "_"  # this is the name of another instruction, spelt otherwise
-        self.texts[name] = f"static inline void {name}{body}"
+        always = INLINE if otherwise else "static inline"
+        self.texts[name] = f"{always} void {name}{body}"
         return name
 
     def fixed(self, name: str) -> None:
@@ -190,6 +231,20 @@ class Helpers:
         a, b = C_TYPE[source], C_TYPE[target]
         body = f"{b} y; memcpy(&y, &x, sizeof y); return y;"
         return self.add(f"smelt_bits_{source}_{target}", b, f"{a} x", body)
+
+    def high_product(self, dtype: str) -> str:
+        """The upper half of a product, to the nearest."""
+        kind, n, u = C_TYPE[dtype], dt.bits(dtype), "" if dt.is_signed(dtype) else "u"
+        body = f"return ({kind})((({u}int64_t)a * b + {1 << (n - 1)}{u}ll) >> {n});"
+        if n == 64:  # by halves
+            body = (
+                f"const {kind} ah = a >> 32, bh = b >> 32, al = ({kind})(uint32_t)a, "
+                f"bl = ({kind})(uint32_t)b; "
+                f"const {kind} m = ah * bl + ({kind})(((uint64_t)al * (uint64_t)bl) >> 32); "
+                f"const {kind} l = al * bh + ({kind})(uint32_t)m; "
+                "return ah * bh + (m >> 32) + (l >> 32) + (l >> 31 & 1);"
+            )
+        return self.add(f"smelt_high_product_{dtype}", kind, f"{kind} a, {kind} b", body)
 
     def count_bits(self, which: str) -> str:
         """How many bits are set, or how many leading ones are not."""

@@ -345,6 +345,8 @@ class ScalarOps(InstructionOps):
             return self._count(e)
         if op.startswith(("bitwise_", "shift_")):
             return self._bits_op(e)
+        if e.op == "high_product":
+            return self._high_product(e)
         if op == "reinterpret":
             return self.assign(
                 f"bitcast {llvm_type(e.args[0].dtype)} {self.value(e.args[0])} to "
@@ -408,6 +410,18 @@ class ScalarOps(InstructionOps):
         count = self.named(f"@llvm.{_COUNTS[e.op]}.{mangled(source)}", t, args)
         unsigned = dt.vector(f"uint{dt.bits(source)}", dt.lanes(source))
         return self.convert(count, unsigned, e.dtype)
+
+    def _high_product(self, e: expr.Call) -> str:
+        """The upper half of a product in twice the width, rounded to the nearest."""
+        n, lanes, kind = dt.bits(e.dtype), dt.lanes(e.dtype), dt.kind(e.dtype)
+        t, wide = llvm_type(e.dtype), each_lane(e.dtype, f"i{2 * n}")
+        extend = "sext" if kind == "int" else "zext"
+        a, b = [self.assign(f"{extend} {t} {self.value(x)} to {wide}") for x in e.args]
+        product = self.assign(f"mul {wide} {a}, {b}")
+        half, size = [literal(dt.vector("int64", lanes), f"i{2 * n}", str(x))
+                      for x in (1 << (n - 1), n)]  # fmt: skip
+        moved = self.assign(f"lshr {wide} {self.assign(f'add {wide} {product}, {half}')}, {size}")
+        return self.assign(f"trunc {wide} {moved} to {t}")
 
     def _bits_op(self, e: expr.Call) -> str:
         t = llvm_type(e.dtype)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from smelt.arith import Analyzer
 from smelt.ir.build import all_of, is_const, maximum, minimum
-from smelt.ir.expr import GE, LT, Add, Call, Expr, FloatImm, Max, Min, Mul, Var
+from smelt.ir.expr import GE, LT, Add, Call, Cast, Expr, FloatImm, IntImm, Max, Min, Mul, Var
 from smelt.ir.walk import free_vars
 from smelt.tir import nodes as tir
 from smelt.tir.facts import conjuncts
@@ -37,11 +37,14 @@ def _neutral_guard(s: tir.BufferStore) -> tir.Stmt:
 
 
 def _strip(e: Expr, neutral: float) -> tuple[Expr, Expr] | None:
-    """if_then_else(c, x, neutral) -> (c, x), also below a product where neutral is 0."""
+    """if_then_else(c, x, neutral) -> (c, x), also below products and casts where neutral is 0."""
     if isinstance(e, Call) and e.op == "if_then_else":
         c, x, other = e.args
-        if isinstance(other, FloatImm) and other.value == neutral:
+        if isinstance(other, FloatImm | IntImm) and other.value == neutral:
             return c, x
+    if isinstance(e, Cast) and neutral == 0.0:
+        inside = _strip(e.value, neutral)
+        return inside and (inside[0], Cast(e.type, inside[1]))
     if isinstance(e, Mul) and neutral == 0.0:
         left = _strip(e.a, neutral)
         if left is not None:

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
-from smelt.ir.build import all_of, equal, maximum, minimum
+from smelt.ir.build import all_of, equal, logical_not, maximum, minimum
 from smelt.ir.expr import GE, GT, INDEX, LE, LT, And, Call, Compare, Expr, IntImm, Or, Var, const
 from smelt.ir.walk import free_vars, joined
-from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statements, walk
+from smelt.tir.nodes import Allocate, For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statements, walk
 from smelt.tir.rewrite import loads, renamed
 from smelt.tir.script_ops import NO_PARTITION, expressions
 
@@ -41,6 +41,12 @@ def partition_loops(func: PrimFunc) -> PrimFunc:
     return func.replace(body=_Partition(analyzer_for(func)).stmt(func.body))
 
 
+def split_interior(func: PrimFunc) -> PrimFunc:
+    """Branches in the innermost loop with registers of its own: where all conditions on it hold, a
+    copy of the work without them, and another one where all others hold as well."""
+    return func.replace(body=_Interior(analyzer_for(func)).stmt(func.body))
+
+
 class _Condition(NamedTuple):
     """A comparison, the variables in it, and the loops around it inside a statement."""
 
@@ -49,7 +55,9 @@ class _Condition(NamedTuple):
     loops: tuple[For, ...]
 
 
-class _Partition(RangeRewriter):
+class _Conditions(RangeRewriter):
+    """Knows the comparisons inside of statements."""
+
     def __init__(self, analyzer: Analyzer) -> None:
         super().__init__(analyzer)
         self.conditions = cache(self._conditions)
@@ -70,6 +78,36 @@ class _Partition(RangeRewriter):
             found += self.conditions(part)
         return [c._replace(loops=(s, *c.loops)) for c in found] if isinstance(s, For) else found
 
+    def part(self, body: Stmt, condition: Expr) -> Stmt:
+        """The body where a condition on the loop's variable holds."""
+        with self.analyzer.assume(condition):
+            return self.stmt(Simplify(self.analyzer).stmt(body))
+
+
+class _Interior(_Conditions):
+    """Branches in the innermost loops whose body has registers of its own."""
+
+    def loop(self, s: For) -> Stmt:
+        new = super().loop(s)
+        if new is not s or s.kind != "serial" or not _has_registers(s.body):
+            return new
+        found = [c for c in self.conditions(s.body) if s.var in c.variables]
+        worst = [_worst(c, self.analyzer) for c in found]
+        inside = all_of([w for w in worst if w is not None])
+        if not found or not all(w is not None for w in worst):
+            return s
+        others = [c for c in self.conditions(s.body) if s.var not in c.variables]
+        around = [_worst(c, self.analyzer) for c in others]
+        middle = self.part(s.body, inside)
+        if around and all(w is not None for w in around):
+            both = all_of([w for w in around if w is not None])
+            with self.analyzer.assume(inside):
+                middle = IfThenElse(both, self.part(renamed(s.body), both), middle)
+        edge = self.part(renamed(s.body), logical_not(inside))
+        return s.replace(body=IfThenElse(inside, middle, edge))
+
+
+class _Partition(_Conditions):
     def loop(self, s: For) -> Stmt:
         if NO_PARTITION in s.annotations:
             others = {k: v for k, v in s.annotations.items() if k != NO_PARTITION}
@@ -163,11 +201,6 @@ class _Partition(RangeRewriter):
                 high, useful = minimum(high, b), True
         return (self.analyzer.simplify(low), self.analyzer.simplify(high)) if useful else None
 
-    def part(self, body: Stmt, condition: Expr) -> Stmt:
-        """The body where a condition on the loop's variable holds."""
-        with self.analyzer.assume(condition):
-            return self.stmt(Simplify(self.analyzer).stmt(body))
-
     def edge(self, body: Stmt, v: Var, low: Expr, high: Expr, condition: Expr) -> Stmt | None:
         """The iterations of one edge: a constant where there is one, a copy each of a few."""
         size = self.analyzer.simplify(high - low)
@@ -188,6 +221,10 @@ class _Partition(RangeRewriter):
         """The body for one value of the loop's variable."""
         copy = renamed(LetStmt(v, self.analyzer.simplify(value), body))
         return self.stmt(Simplify(self.analyzer).stmt(copy))
+
+
+def _has_registers(s: Stmt) -> bool:
+    return any(isinstance(x, Allocate) for x in walk(s))
 
 
 def _worst(condition: _Condition, analyzer: Analyzer) -> Expr | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Unpack
@@ -16,16 +16,49 @@ from smelt.ir.config import MEMORY_ALGORITHMS
 from smelt.ir.errors import CompileError, TargetError
 from smelt.ir.options import Options, OptionValues
 from smelt.ir.sizes import Extent, plain_shapes
+from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
-from smelt.pipeline import LOWER, checked_context, fuse
+from smelt.lowering.dot_products import use_dot_products
+from smelt.lowering.partition import split_interior
+from smelt.pipeline import GRAPH, LOWER, checked_context, fuse
 from smelt.relax.nodes import Function
+from smelt.relax.transform.for_scalar_cores import count_from_border, requantize_small_sums
 from smelt.target import Target
-from smelt.target.processor import known_cpus
+from smelt.target.processor import features_of, known_cpus
 
 from .source import CSource, c_model
 
-_STEPS = tuple([s for s in LOWER if "LoopPartition" not in s.names])
-"""From a scheduled program to flat loops: each loop once, since code is precious."""
+
+def _with_ours() -> Iterator[Step]:
+    for step in GRAPH:
+        yield step
+        if step.name == "ExpandOps":
+            yield Step(count_from_border, "CountFromBorder", "borders are skipped", level=2,
+                       needs=("graph form", "core operators"))  # fmt: skip
+        if step.name == "SimplifyGraph":
+            yield Step(requantize_small_sums, "RequantizeSmallSums", "few instructions", level=2,
+                       needs=("graph form", "core operators"))  # fmt: skip
+
+
+GRAPH_STEPS = tuple(_with_ours())
+"""From an imported graph to calls of kernels, for processors without vectors."""
+
+
+def _lowering(target: Target) -> Iterator[Step]:
+    """From a scheduled program to flat loops: loops twice at most, since code is precious."""
+    for step in LOWER:
+        if step.name == "TightenLoops":
+            yield _INTERIOR
+        if "LoopPartition" not in step.names:
+            yield step
+        if step.name == "FlattenBuffer" and "dsp" in features_of(target):
+            yield _DOT_PRODUCTS
+
+
+_INTERIOR = Step(split_interior, "SplitInterior", "what is far from borders asks for none",
+                 needs=("loops",))  # fmt: skip
+_DOT_PRODUCTS = Step(use_dot_products, "UseDotProducts", "bytes are multiplied in pairs",
+                     needs=("flat buffers",))  # fmt: skip
 
 
 _MEMORY = ("tir.usmp.enable", "tir.usmp.algorithm")
@@ -87,8 +120,14 @@ def compile_c(
             f"C source is for models that run straight through; found {found}\n  smelt compile -o "
             "model.so takes it"
         )
-    fused, declared = fuse(imported, one, progress, sizes)
-    kernels = partial(build_kernels, context=one, lowering=_STEPS, text=True, progress=progress)
+    fused, declared = fuse(imported, one, progress, sizes, steps=GRAPH_STEPS)
+    kernels = partial(
+        build_kernels,
+        context=one,
+        lowering=tuple(_lowering(resolved)),
+        text=True,
+        progress=progress,
+    )
     if any(isinstance(f, Function) and "Compiler" in f.attrs for f in fused.functions.values()):
         raise CompileError("C source has no parts of other back ends: compile it without")
     made = compile_graph(fused, resolved, one.options, kernels, placing=placing)
@@ -100,4 +139,4 @@ def compile_c(
     if made.plan.updates:
         raise CompileError("C source keeps nothing from call to call, and the model has a state")
     weights, places = weights_of(made.constants(), one.options, LOWER, by_contents=True)
-    return c_model(made, weights, places, name, packed)
+    return c_model(made, resolved, weights, places, name, packed)

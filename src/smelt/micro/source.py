@@ -23,7 +23,9 @@ from smelt.relax.nodes import tensor_type_of
 from smelt.runtime.errors import ExportError
 from smelt.runtime.files import check_target, write_file
 from smelt.runtime.linking import c_name
+from smelt.target import Target
 from smelt.tir.names import unique_name
+from smelt.tir.nodes import PrimFunc
 from smelt.tir.parser import parse
 
 from .memory import Block, MemoryReport, Step, live_at
@@ -83,15 +85,16 @@ class _Writer:
     """Writes one model."""
 
     def __init__(
-        self, model: ModelCode, weights: np.ndarray, places: Mapping[Storage, int], name: str,
-        packed: bool,
+        self, model: ModelCode, target: Target, weights: np.ndarray, places: Mapping[Storage, int],
+        name: str, packed: bool,
     ) -> None:  # fmt: skip
-        self.model, self.weights, self.places = model, weights, places
+        self.model, self.target, self.weights, self.places = model, target, weights, places
         self.name = c_name(name or str(model.mod.attrs.get("name", "model")))
         self.packed = packed
         self.taken = {self.name}
         self.constants: dict[tuple[int, str], str] = {}
         self.functions: dict[str, str] = {}
+        self.programs: dict[str, PrimFunc] = {}
         main = model.mod["main"]
         names = main.attrs.get("output_names") or ()
         results = main.results()
@@ -115,9 +118,9 @@ class _Writer:
             self.functions[call.symbol] = unique_name(f"{self.name}_{own}", self.taken)
         return self.functions[call.symbol]
 
-    def constant(self, s: Storage) -> str:
-        """The name of the array that holds a constant."""
-        key = self.places[s], s.dtype
+    def constant(self, s: Storage, dtype: str) -> str:
+        """The name of the array that holds a constant; dtype: as which a kernel reads it."""
+        key = self.places[s], dtype
         if key not in self.constants:
             own = re.sub(r"\W", "_", s.name or "constant")[:40]
             self.constants[key] = unique_name(f"{self.name}_{own}", self.taken)
@@ -125,14 +128,14 @@ class _Writer:
 
     # ---- pieces -----------------------------------------------------------------------------
 
-    def pointer(self, p: Place) -> str:
-        """An operand of a call."""
+    def pointer(self, p: Place, dtype: str) -> str:
+        """An operand of a call, of elements of a type."""
         s, offset = p.storage, _number(p.view.offset)
         if s.kind == "temporary":
             at = _number(self.model.memory.offsets[s]) + offset * dt.bytes_of(s.dtype)
             return f"({STORED[s.dtype]} *)(workspace + {at})"
         if s.kind == "constant":
-            base = self.constant(s)
+            base = self.constant(s, dtype)
         else:
             field = (self.inputs if s.kind == "input" else self.outputs)[s.index]
             base = f"{s.kind}s->{field}"
@@ -148,7 +151,8 @@ class _Writer:
         scratch = [
             f"(void *)(workspace + {_number(self.model.memory.offsets[w])})" for w in c.workspaces
         ]
-        given = ", ".join([*map(self.pointer, c.places), *scratch])
+        types = [b.type for b in self.programs[c.symbol].buffers[: len(c.places)]]
+        given = ", ".join([*map(self.pointer, c.places, types), *scratch])
         return (
             f"    if ((status = {self.function(c)}({given})) != 0) return status;\n"
             f"    {self.step}({step});\n"
@@ -156,11 +160,9 @@ class _Writer:
 
     def arrays(self) -> Iterator[str]:
         """The constants, as they are read."""
-        sizes = {(self.places[s], s.dtype): s for s in self.model.constants()}
-        for key, name in self.constants.items():
-            s = sizes[key]
-            data = self.weights[key[0] : key[0] + s.fixed_bytes]
-            yield array_text(name, s.dtype, data)
+        sizes = {self.places[s]: s.fixed_bytes for s in self.model.constants()}
+        for (place, dtype), name in self.constants.items():
+            yield array_text(name, dtype, self.weights[place : place + sizes[place]])
 
     def runner(self, calls: str) -> str:
         """The function that runs the model."""
@@ -247,19 +249,20 @@ struct {self.name}_outputs {{
     def write(self) -> CSource:
         """All of it."""
         model = self.model
+        self.programs.update({c.symbol: parse(model.artifacts[c.symbol].text)
+                              for c in {c.symbol: c for c in model.calls}.values()})  # fmt: skip
         calls = "".join([self.call(n, c) for n, c in enumerate(model.calls)])
-        texts = {c.symbol: model.artifacts[c.symbol].text for c in model.calls}
         programs = [
-            parse(texts[symbol]).with_attrs(name=name, **{SHARES: symbol in model.in_place})
+            self.programs[symbol].with_attrs(name=name, **{SHARES: symbol in model.in_place})
             for symbol, name in self.functions.items()
         ]
-        head, *functions = c_functions(programs, local=True)
+        head, *functions = c_functions(programs, self.target, local=True)
         described = {self.functions[c.symbol]: _described(c) for c in reversed(model.calls)}
         kernels = [f"/* {described[f.name]} */\n{text}"
                    for f, text in zip(programs, functions, strict=True)]  # fmt: skip
         arrays = [*self.arrays()]
-        constants = sum([s.fixed_bytes for s in {(self.places[s], s.dtype): s
-                         for s in model.constants()}.values()])  # fmt: skip
+        each = {self.places[s]: s.fixed_bytes for s in model.constants()}
+        constants = sum([each[place] for place, _ in self.constants])
         workspace = _number(model.memory.total)
         hook = (
             "/* Called after each kernel with its number: a watchdog or a clock of yours. */\n"
@@ -363,12 +366,12 @@ def _float_word(value: float, dtype: str) -> str:
 
 
 def c_model(
-    model: ModelCode, weights: np.ndarray, places: Mapping[Storage, int], name: str = "",
-    packed: bool = False,
+    model: ModelCode, target: Target, weights: np.ndarray, places: Mapping[Storage, int],
+    name: str = "", packed: bool = False,
 ) -> CSource:  # fmt: skip
-    """A compiled graph as C.
+    """A compiled graph as C for a processor.
 
     weights, places  its constants, and where each of them begins, in bytes
     name, packed     as of `compile_c`
     """
-    return _Writer(model, weights, places, name, packed).write()
+    return _Writer(model, target, weights, places, name, packed).write()

@@ -264,6 +264,7 @@ def typed_function(op: str, dtype: str, source: str) -> Callable[..., Number] | 
         "bitwise_not": lambda a: (not a) if dtype == "bool" else wrap(~a),
         "shift_left": lambda a, b: wrap(a << b) if 0 <= b < n else _bad_shift(b, dtype),
         "shift_right": lambda a, b: a >> b if 0 <= b < n else _bad_shift(b, dtype),
+        "high_product": lambda a, b: wrap((a * b + (1 << (n - 1))) >> n),
         "reinterpret": _reinterpret(source, dtype),
         "nextafter": _nextafter(dtype),
     }

@@ -114,6 +114,7 @@ bitwise_xor = _several("bitwise_xor", "The bits that differ.")
 bitwise_not = _several("bitwise_not", "The bits that are not set.")
 shift_left = _several("shift_left", "x * 2 ** y, without what leaves the type.")
 shift_right = _several("shift_right", "x / 2 ** y, rounded down.")
+high_product = _several("high_product", "The upper half of x * y, to the nearest, halves up.")
 popcount = _several("popcount", "How many bits are set.")
 clz = _several("clz", "How many bits above the highest that is set.")
 

@@ -42,7 +42,7 @@ ROOT, TRANSCENDENTAL = 4, 16
 _TRANSCENDENTAL = """exp exp2 log log2 log10 log1p expm1 tanh sigmoid erf sin cos tan asin acos atan
 sinh cosh asinh acosh atanh"""
 _FLOAT_BINARY = "copysign nextafter hypot"
-_INTEGER_BINARY = "bitwise_and bitwise_or bitwise_xor shift_left shift_right"
+_INTEGER_BINARY = "bitwise_and bitwise_or bitwise_xor shift_left shift_right high_product"
 
 INTRINSICS: dict[str, Intrinsic] = {
     i.name: i

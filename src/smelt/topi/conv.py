@@ -29,6 +29,9 @@ def sliding(rank: int = 0) -> dict[str, Ints]:
 CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
 """The operators that are one but for the number of spatial dimensions."""
 
+FROM_BORDER = tuple([f"{name}_from_border" for name in CONVOLUTIONS])
+"""Those that multiply the distance from the border's number."""
+
 
 class Window:
     """The sliding of a kernel over the spatial dimensions (those after n and c).
@@ -214,6 +217,12 @@ def _conv_array(
     return total.astype(stored_type(x, out_dtype))
 
 
+def _from_border_array(x: Array, w: Array, *, border: int, out_dtype: str, **attrs: Any) -> Array:
+    """The same of what is left of x without the border's number."""
+    away = summed(x, out_dtype) - border
+    return _conv_array(away, w, out_dtype=out_dtype, border=0, **attrs)
+
+
 def _enter(rank: int) -> None:
     @op(name=CONVOLUTIONS[rank - 1], channels_last=True, numpy=_conv_array)
     @attributes(**sliding(rank), groups=1, out_dtype="", border=0)
@@ -233,19 +242,48 @@ def _enter(rank: int) -> None:
         """
         types = _operands(x, w, rank, groups, "[o, c / groups, ...]", out_dtype)
         window = Window(rank, w.shape[2:], **given)
-        agree_on_channels(x, w, groups)
-        outputs = value_of(w.shape[0])
-        common.require(
-            outputs is None or outputs % groups == 0,
-            f"{common.named(w=w)}: {outputs} output channels cannot be split into groups={groups}",
-        )
-        shape = (x.shape[0], w.shape[0], *window.result(x.shape[2:]))
         padded = window.pad(x, outside(x.dtype, border))
+        return _slide(padded, w, _size(x, w, window, groups), groups, window, types)
 
-        def factor(oc: Expr, own: Expr, _: Expr, tap: Sequence[Expr]) -> Expr:
-            return w[(oc, own, *tap)]
+    @op(name=FROM_BORDER[rank - 1], channels_last=True, numpy=_from_border_array)
+    @attributes(**sliding(rank), groups=1, out_dtype=Parameter.empty, border=Parameter.empty)
+    def conv_from_border(
+        x: Tensor, w: Tensor, *, groups: int, out_dtype: str, border: int, **given: Ints
+    ) -> Tensor:
+        """Cross-correlation of how far bytes are from the border with filters: a sum over pixels
+        inside of the image alone.
 
-        return _convolve(padded, w, shape, w.shape[1], groups, window.pixel, factor, types)
+        Attributes and shapes are those of conv2d and its like.
+        """
+        types = _operands(x, w, rank, groups, "[o, c / groups, ...]", out_dtype)
+        common.require(x.dtype in ("int8", "uint8"), f"x is {x.dtype}; legal: int8, uint8")
+        window, blank = Window(rank, w.shape[2:], **given), cast("int16", outside(x.dtype, border))
+        away = common.tensor(x.shape, lambda *i: cast("int16", x[i]) - blank, "away")
+        padded = window.pad(away, const(0, "int16"))
+        return _slide(padded, w, _size(x, w, window, groups), groups, window, types)
+
+
+def _size(x: Tensor, w: Tensor, window: Window, groups: int) -> list[Expr]:
+    """The shape of the result, after a look at channels."""
+    agree_on_channels(x, w, groups)
+    outputs = value_of(w.shape[0])
+    common.require(
+        outputs is None or outputs % groups == 0,
+        f"{common.named(w=w)}: {outputs} output channels cannot be split into groups={groups}",
+    )
+    return [x.shape[0], w.shape[0], *window.result(x.shape[2:])]
+
+
+def _slide(
+    padded: Tensor, w: Tensor, shape: Sequence[Expr], groups: int, window: Window,
+    types: tuple[str, str],
+) -> Tensor:  # fmt: skip
+    """Filters w [o, c / groups, ...] over an image with its border."""
+
+    def factor(oc: Expr, own: Expr, _: Expr, tap: Sequence[Expr]) -> Expr:
+        return w[(oc, own, *tap)]
+
+    return _convolve(padded, w, shape, w.shape[1], groups, window.pixel, factor, types)
 
 
 for _rank in (1, 2, 3):

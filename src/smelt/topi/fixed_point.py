@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from inspect import Parameter
+from typing import Any
 
 import numpy as np
 
-from smelt.ir.build import call
+from smelt.ir.build import call, value_of
 from smelt.ir.expr import Expr, cast, const
 from smelt.te.tensor import Tensor
 
 from .common import agree, axes_of, dtype_only, named, one_of, require, tensor
 from .reference import Array
-from .registry import op
+from .registry import attributes, op
 
 WIDE = "int64"
 FRACTION_BITS = 31
@@ -107,10 +109,27 @@ _RESCALED = np.vectorize(_rescaled, otypes=[np.int32])
 """The same of all elements of arrays that broadcast."""
 
 
+def rounded_twice(value: Array, multiplier: Array, right: Array) -> Array:
+    """value * multiplier / 2 ** (31 + right), rounded twice, of arrays that broadcast."""
+    return np.asarray(_RESCALED(value, multiplier, 0, right, "twice")).astype(np.int64)
+
+
 @fixed_point_multiply.numpy
 def _(x: Array, *, multiplier: int, shift: int, rounding: str) -> Array:
     """x * multiplier * 2 ** (shift - 31) in exact fractions."""
     return np.asarray(_RESCALED(x, multiplier, max(shift, 0), max(-shift, 0), rounding))
+
+
+def _agreed(x: Tensor, factors: dict[str, Tensor], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Axes, after a look at types and at the shapes of factors along them."""
+    dtype_only("int32", x=x, **factors)
+    axes = axes_of(axes, len(x.shape))
+    for name, t in factors.items():
+        own, count = named(**{name: t}), len(t.shape)
+        require(count == len(axes), f"{own} has {count} dimensions; axes={axes} needs {len(axes)}")
+        for a, e in zip(axes, t.shape, strict=True):
+            agree(x.shape[a], e, f"{named(x=x)} and {own}: dimension {a} of x")
+    return axes
 
 
 @op
@@ -129,13 +148,7 @@ def fixed_point_multiply_per_axis(
     """
     one_of(ROUNDINGS, rounding=rounding)
     factors = {"multiplier": multiplier, "left_shift": left_shift, "right_shift": right_shift}
-    dtype_only("int32", x=x, **factors)
-    axes = axes_of(axes, len(x.shape))
-    for name, t in factors.items():
-        own, count = named(**{name: t}), len(t.shape)
-        require(count == len(axes), f"{own} has {count} dimensions; axes={axes} needs {len(axes)}")
-        for a, e in zip(axes, t.shape, strict=True):
-            agree(x.shape[a], e, f"{named(x=x)} and {own}: dimension {a} of x")
+    axes = _agreed(x, factors, axes)
 
     def body(*i: Expr) -> Expr:
         at: Sequence[Expr] = tuple([i[a] for a in axes])
@@ -158,3 +171,73 @@ def _(
     return np.asarray(
         _RESCALED(x, m, left * is_lshift_required, right * is_rshift_required, rounding)
     )
+
+
+BIAS, MULTIPLIER, OFFSET, SHIFT, MASK = range(5)
+"""Where they stand among the factors of `requantize_sums`."""
+
+
+@op
+def requantize_sums(x: Tensor, factors: Tensor, *, axis: int = 1) -> Tensor:
+    """(h - (h < 0) + offset) >> shift, where h is the integer nearest to (2 x + bias) * multiplier
+    / 2 ** 32, halves up; everything is int32.
+
+    With offset = 2 ** (shift - 1) it is `fixed_point_multiply_per_axis` of x + bias / 2 that rounds
+    twice, for sums that leave room in 32 bits: a few instructions of a processor that gives the
+    upper half of a product. Nothing is said of sums that overflow.
+
+    Shapes  factors [the extent of x along the axis, 4 or 5]: bias, multiplier, offset, shift, mask
+    shift   0 to 31
+    mask    -1, or 0 where (h < 0) does not count, since nothing is rounded twice; -1 if left out
+    """
+    dtype_only("int32", x=x, factors=factors)
+    (axis,) = axes_of((axis,), len(x.shape))
+    require(len(factors.shape) == 2, f"{named(factors=factors)} has to have 2 dimensions")
+    agree(x.shape[axis], factors.shape[0], f"{named(x=x)} and factors: dimension {axis} of x")
+    columns = value_of(factors.shape[1])
+    require(columns in (4, 5), f"{named(factors=factors)}: dimension 1 has to be 4 or 5")
+
+    def body(*i: Expr) -> Expr:
+        return _settled(x[i], *[factors[(i[axis], n)] for n in range(columns or 0)])
+
+    return tensor(x.shape, body, "requantize_sums")
+
+
+def _settled(
+    x: Expr, bias: Expr, multiplier: Expr, offset: Expr, shift: Expr, mask: Expr | None = None
+) -> Expr:
+    """See `requantize_sums`."""
+    high = call("high_product", x * 2 + bias, multiplier)
+    sign = call("shift_right", high, const(31, "int32"))
+    sign = sign if mask is None else call("bitwise_and", sign, mask)
+    return call("shift_right", high + sign + offset, shift)
+
+
+@requantize_sums.numpy
+def _(x: Array, factors: Array, *, axis: int) -> Array:
+    """By channels."""
+    shape = [n if d == axis % x.ndim else 1 for d, n in enumerate(x.shape)]
+    return _settled_array(x, *[f.reshape(shape) for f in factors.T.astype(np.int64)])
+
+
+@op
+@attributes(factors=Parameter.empty)
+def requantize_sum(x: Tensor, *, factors: tuple[int, ...]) -> Tensor:
+    """The same with factors for all sums: 4 or 5 numbers."""
+    dtype_only("int32", x=x)
+    require(len(factors) in (4, 5), f"factors={factors} has to have 4 or 5 numbers")
+    given = [const(f, "int32") for f in factors]
+    return tensor(x.shape, lambda *i: _settled(x[i], *given), "requantize_sum")
+
+
+@requantize_sum.numpy
+def _(x: Array, *, factors: Sequence[int]) -> Array:
+    return _settled_array(x, *factors)
+
+
+def _settled_array(
+    x: Array, bias: Any, multiplier: Any, offset: Any, shift: Any, mask: Any = -1
+) -> Array:
+    """In int64."""
+    high = ((2 * x.astype(np.int64) + bias) * multiplier + (1 << 31)) >> 32
+    return np.asarray((high + (high >> 63 & mask) + offset) >> shift).astype(np.int32)

@@ -1,7 +1,7 @@
 """Instructions and tensor intrinsics; importing this registers those of the processors below."""
 
-from . import arm, mve, riscv, x86
+from . import arm, dsp, mve, riscv, x86
 from .fit import Fit, fitting
 from .registry import Instruction, TensorIntrin
 
-__all__ = ["Fit", "Instruction", "TensorIntrin", "arm", "fitting", "mve", "riscv", "x86"]
+__all__ = ["Fit", "Instruction", "TensorIntrin", "arm", "dsp", "fitting", "mve", "riscv", "x86"]

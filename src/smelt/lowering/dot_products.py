@@ -1,0 +1,230 @@
+"""Sums of products of bytes by instructions that take four of them at a time.
+
+    for k in range(64): acc[j] = acc[j] + int32(int16(x[i + k]) - z) * int32(w[l + k])
+
+becomes a loop of 16 calls, and what is left of a length that is no multiple of 4 stays as it was.
+Rows of a window that follow one another in memory become one loop before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from smelt.arith import Analyzer
+from smelt.ir.build import value_of
+from smelt.ir.expr import Add, Cast, Expr, IntImm, Mul, Ramp, Sub, Var, const
+from smelt.ir.walk import free_vars, substitute
+from smelt.tir import nodes as tir
+from smelt.tir.intrin import dsp
+from smelt.tir.rewrite import updated
+
+from .accesses import is_self
+from .ranges import RangeRewriter, analyzer_for
+
+_N = dsp.LANES
+_TURNS = 2
+"""So many calls of a kind in a turn of a loop, where its length allows it."""
+
+
+class _Factor(NamedTuple):
+    """A byte that is multiplied, and what is taken from it before."""
+
+    load: tir.BufferLoad
+    zero: int
+
+
+class _Update(NamedTuple):
+    """acc = acc + (x - zero) * w."""
+
+    store: tir.BufferStore
+    old: tir.BufferLoad
+    x: _Factor
+    w: _Factor
+
+
+def _factor(e: Expr) -> _Factor | None:
+    """int32(x), int32(int16(x) - z)"""
+    zero = 0
+    e = e.value if isinstance(e, Cast) and e.type == "int32" else e
+    if isinstance(e, Add | Sub) and isinstance(e.b, IntImm):
+        zero, e = (e.b.value if isinstance(e, Sub) else -e.b.value), e.a
+        e = e.value if isinstance(e, Cast) and e.type == "int16" else e
+    if not isinstance(e, tir.BufferLoad) or e.buffer.type not in ("int8", "uint8"):
+        return None
+    return _Factor(e, zero) if len(e.indices) == 1 else None
+
+
+def _update(s: tir.Stmt, tile: Var | None = None) -> _Update | None:
+    """A statement that adds a product of bytes to one of int32 sums.
+
+    tile  the variable of the outermost loop over sums: where either byte may be the other's factor,
+          w is the one that moves with it, since x is widened once for all
+    """
+    if not isinstance(s, tir.BufferStore) or not isinstance(s.value, Add):
+        return None
+    old, term = (s.value.a, s.value.b) if is_self(s.value.a, s) else (s.value.b, s.value.a)
+    if not is_self(old, s) or not isinstance(term, Mul) or s.buffer.type != "int32":
+        return None
+    a, b = _factor(term.a), _factor(term.b)
+    if a is None or b is None or not isinstance(old, tir.BufferLoad) or len(s.indices) != 1:
+        return None
+    plain = [f.load.buffer.type == "int8" and f.zero == 0 for f in (a, b)]
+    if plain[0] and (not plain[1] or tile in free_vars(a.load.indices[0])):
+        a, b = b, a
+    return _Update(s, old, a, b) if any(plain) else None
+
+
+def _updates(s: tir.Stmt) -> list[_Update] | None:
+    """The updates that a loop's body consists of, below unrolled loops; None if of other things."""
+    tile = None
+    while isinstance(s, tir.For) and s.kind == "unrolled":
+        tile = s.var if tile is None else tile
+        s = s.body
+    found = [_update(x, tile) for x in (s.stmts if isinstance(s, tir.Seq) else (s,))]
+    return None if None in found else [u for u in found if u is not None]
+
+
+class _UseDotProducts(RangeRewriter):
+    """Loops over bytes, from the inside."""
+
+    def loop(self, s: tir.For) -> tir.Stmt:
+        s = self.joined(s)
+        if s.kind == "unrolled" and value_of(s.extent) == _N:
+            made = self.each(s)
+            return super().loop(s) if made is None else made
+        updates = _updates(s.body) if s.kind == "serial" else None
+        if not updates or not all(self.runs_along(u, s.var) for u in updates):
+            return super().loop(s)
+        if (value_of(s.extent) or _N) < _N:
+            return s
+        return self.summed(s, updates)
+
+    # ------------------------------------------------------------------- rows that join
+
+    def joined(self, s: tir.For) -> tir.For:
+        """Two loops as one, where a step of the outer one goes on where the inner one ends."""
+        inner = s.body
+        if s.kind != "serial" or not isinstance(inner, tir.For) or inner.kind != "serial":
+            return s
+        inner = self.joined(inner)
+        count, updates = value_of(inner.extent), _updates(inner.body)
+        if count is None or value_of(inner.min) != 0 or not updates:
+            return updated(s, body=inner)
+        both = s.var, inner.var
+        for u in updates:
+            if free_vars(u.store.indices[0]) & {*both}:
+                return updated(s, body=inner)
+            for at in (u.x.load.indices[0], u.w.load.indices[0]):
+                outer_step, step = self.steps(at, both)
+                if step is None or step == 0 or outer_step != count * step:
+                    return updated(s, body=inner)
+        one = Var(inner.var.name, s.var.type)
+        size = const(count, s.var.type)
+        whole = {s.var: one // size, inner.var: one % size}
+        self.analyzer.bind(one, s.min * size, s.extent * size)
+        body = _Substituted(whole, self.analyzer).stmt(inner.body)
+        return tir.For(one, s.min * size, s.extent * size, body)
+
+    def steps(self, at: Expr, variables: Sequence[Var]) -> list[int | None]:
+        """How far an index moves with each of some variables; None where that is no number."""
+        found = self.analyzer.linear(at, variables)
+        if found is None or free_vars(found[1]) & {*variables}:
+            return [None for _ in variables]
+        return [value_of(found[0][v]) if v in found[0] else 0 for v in variables]
+
+    # ----------------------------------------------------------------------- instructions
+
+    def runs_along(self, u: _Update, v: Var) -> bool:
+        """Whether both bytes move by one with a variable, and the sum does not."""
+        places = u.store.indices[0], u.x.load.indices[0], u.w.load.indices[0]
+        return [self.steps(at, (v,))[0] for at in places] == [0, 1, 1]
+
+    def summed(self, s: tir.For, updates: Sequence[_Update]) -> tir.Stmt:
+        """Four steps of a loop at a time, then the others."""
+        size = const(_N, s.var.type)
+        blocks = self.analyzer.simplify(s.extent // size)
+        v = Var(s.var.name, s.var.type)
+        start = s.min + v * size
+        called = {u.store: u for u in updates}
+        body = self.called(s.body, called, {s.var: start})
+        main: tir.Stmt = tir.For(v, const(0, v.type), blocks, body)
+        if (value_of(blocks) or 1) % _TURNS == 0:
+            turn = Var(v.name, v.type)
+            body = _Substituted({v: v * _TURNS + turn}, self.analyzer).stmt(body)
+            body = tir.For(turn, const(0, v.type), const(_TURNS, v.type), body, "unrolled")
+            main = tir.For(v, const(0, v.type), blocks // _TURNS, body)
+        rest = self.analyzer.simplify(s.extent - blocks * size)
+        if value_of(rest) == 0:
+            return main
+        tail = tir.For(s.var, self.analyzer.simplify(s.min + blocks * size), rest, s.body)
+        return tir.seq(main, tail)
+
+    def called(
+        self, s: tir.Stmt, updates: dict[tir.BufferStore, _Update], first: dict[Var, Expr]
+    ) -> tir.Stmt:
+        """Updates below unrolled loops as calls that take four steps from the first on."""
+        if isinstance(s, tir.Seq):
+            return tir.seq(*[self.called(x, updates, first) for x in s.stmts])
+        if isinstance(s, tir.For):
+            u = updates.get(s.body) if isinstance(s.body, tir.BufferStore) else None
+            if u is not None and value_of(s.extent) == 2 and self.pairs(u, s.var):
+                return self.paired(u, s, first)
+            return updated(s, body=self.called(s.body, updates, first))
+        assert isinstance(s, tir.BufferStore)
+        u = updates[s]
+        made = dsp.DOT[u.x.load.buffer.type](u.old, self.four(u.x, first), self.four(u.w, first),
+                                             u.x.zero)  # fmt: skip
+        return tir.BufferStore(s.buffer, made, s.indices)
+
+    def four(self, f: _Factor, first: dict[Var, Expr]) -> Expr:
+        """Four bytes, where some variables begin."""
+        return self.vector(f.load, first, _N)
+
+    def vector(self, x: tir.BufferLoad, first: dict[Var, Expr], lanes: int) -> tir.BufferLoad:
+        """Elements that follow one another."""
+        at = self.analyzer.simplify(substitute(x.indices[0], first))
+        return tir.BufferLoad(x.buffer, (Ramp(at, const(1, at.dtype), lanes),))
+
+    def pairs(self, u: _Update, v: Var) -> bool:
+        """Whether a loop is over two neighbouring sums with one w."""
+        return [self.steps(x.indices[0], (v,))[0] for x in (u.old, u.w.load)] == [1, 0]
+
+    def paired(self, u: _Update, s: tir.For, first: dict[Var, Expr]) -> tir.Stmt:
+        """A loop over two sums as a call."""
+        start, second = {**first, s.var: s.min}, {**first, s.var: s.min + 1}
+        sums = self.vector(u.old, start, 2)
+        made = dsp.PAIR[u.x.load.buffer.type](
+            sums, self.four(u.x, start), self.four(u.x, second), self.four(u.w, start), u.x.zero
+        )
+        return tir.BufferStore(u.store.buffer, made, sums.indices)
+
+    def each(self, s: tir.For) -> tir.Stmt | None:
+        """Four sums side by side, each of its own bytes."""
+        u = _update(s.body)
+        if u is None:
+            return None
+        places = u.store.indices[0], u.x.load.indices[0], u.w.load.indices[0]
+        if [self.steps(at, (s.var,))[0] for at in places] != [1, 1, 1]:
+            return None
+        first = {s.var: s.min}
+        sums = self.vector(u.old, first, _N)
+        made = dsp.EACH[u.x.load.buffer.type](sums, self.four(u.x, first), self.four(u.w, first),
+                                              u.x.zero)  # fmt: skip
+        return tir.BufferStore(u.store.buffer, made, sums.indices)
+
+
+class _Substituted(RangeRewriter):
+    """Values for variables, simplified."""
+
+    def __init__(self, values: dict[Var, Expr], analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
+        self.values = values
+
+    def expr(self, e: Expr) -> Expr:
+        return self.analyzer.simplify(substitute(e, self.values))
+
+
+def use_dot_products(func: tir.PrimFunc) -> tir.PrimFunc:
+    """Sums of products of bytes, by the instructions of Arm's DSP extension."""
+    return func.replace(body=_UseDotProducts(analyzer_for(func)).stmt(func.body))
