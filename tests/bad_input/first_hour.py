@@ -367,13 +367,13 @@ PYTHON: dict[str, str] = {
 COMMAND_LINE: dict[str, str] = {
     "compil good.onnx": (
         "no command 'compil'; nearest: compile; commands: compile, run, check, bench,"
-        " profile, show, convert, quantize, tune, why, records, memory, targets, devices, demo; see"
-        " smelt --help"
+        " profile, show, convert, quantize, tune, why, records, memory, micro, targets, devices,"
+        " demo; see smelt --help"
     ),
     "good.onnx": (
         "no command 'good.onnx'; nearest: run good.onnx; commands: compile, run, check,"
-        " bench, profile, show, convert, quantize, tune, why, records, memory, targets, devices,"
-        " demo; see smelt --help"
+        " bench, profile, show, convert, quantize, tune, why, records, memory, micro, targets,"
+        " devices, demo; see smelt --help"
     ),
     "--verison": "no such option: --verison; nearest: --version, --verbose; see smelt --help",
     "compile": "missing argument 'model'; see smelt compile --help",
