@@ -131,7 +131,7 @@ def _show_profile(said: dict[str, Any]) -> None:
     for n, s in enumerate(said["steps"]):
         each = f"{s[unit] / s['operations']:.2f}" if s["operations"] else ""
         table.add_row(str(n), s["kernel"], f"{s[unit]:,}", f"{100 * s[unit] / most:.1f} %",
-                      f"{s['operations']:,}", each)  # fmt: skip
+                      f"{s['operations'] or 0:,}", each)  # fmt: skip
     out.print(table)
     say(f"{said[unit]:,} {unit} on {said['board']}")
     if counted:

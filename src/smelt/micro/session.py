@@ -277,17 +277,12 @@ def open_board(
     Raises MicroError where a tool is missing or fails, or the model is too large for the board.
     """
     found = find_board(board)
-    emulator = None if found.is_host else _emulator()
+    if not found.is_host:
+        _emulator()  # before the work
     with tempfile.TemporaryDirectory(prefix="smelt-board-") as own:
         place = Path(own if folder is None else folder).resolve()
         write_program(model, found, place)
-        program = build(place, found, level)
-        command: list[str | Path] = [program]
-        if emulator is not None:
-            command = [emulator, "-M", found.machine, "-kernel", program, "-nographic",
-                       "-semihosting", "-icount", "shift=0", "-monitor", "none",
-                       "-serial", "stdio"]  # fmt: skip
-        line = ProcessTransport(command)
+        line = start(build(place, found, level), found)
         try:
             return Session(line, kernels=model.kernels,
                            instructions_per_tick=found.instructions_per_tick)  # fmt: skip
@@ -296,11 +291,21 @@ def open_board(
             raise
 
 
+def start(program: Path, board: Board) -> ProcessTransport:
+    """Start a program that was built for a board, and give the line to it."""
+    if board.is_host:
+        return ProcessTransport([program])
+    return ProcessTransport([
+        _emulator(), "-M", board.machine, "-kernel", program, "-nographic", "-semihosting",
+        "-icount", "shift=0", "-monitor", "none", "-serial", "stdio",
+    ])  # fmt: skip
+
+
 def _emulator() -> str:
     found = shutil.which("qemu-system-arm")
     if found is None:
         raise MicroError(
             "an emulated board needs qemu-system-arm, which is missing: apt install "
-            "qemu-system-arm, or --board host"
+            "qemu-system-arm, or take the board host"
         )
     return found
