@@ -91,6 +91,14 @@ def test_bytes(name: str, level: str) -> None:
     assert count is None or 5_000 < count < 5_000_000
 
 
+@pytest.mark.parametrize("name", BOARDS)
+def test_programs_have_no_warnings(name: str, tmp_path: Path) -> None:
+    board = BOARDS[name]
+    need(board)
+    write_program(compile_c(quantized(), board.target, options=OPTIONS), board, tmp_path)
+    assert build(tmp_path, board, "-O2", ("-Wall", "-Wextra", "-Wconversion", "-Werror")).exists()
+
+
 FLOATS = """<ir_version: 8, opset_import: ["": 17]>
 net (float[2, 24] x) => (float[2, 24] y) <float[1] two = {2.5}> {
     a = Softmax(x)

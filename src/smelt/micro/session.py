@@ -23,7 +23,7 @@ from smelt.runtime.errors import InputError, MicroError
 from .board import Board, find_board
 from .program import write_program
 from .source import CSource, CTensor
-from .toolchain import build
+from .toolchain import build, compiler
 from .transport import ProcessTransport, Transport
 
 VERSION = 1
@@ -114,7 +114,7 @@ class Session:
 
     @property
     def seconds(self) -> float:
-        """Of the last run, by the board's clock."""
+        """Of the last run, by the board's clock; an emulated one counts instructions."""
         return self.ticks / self.ticks_per_second
 
     def steps(self) -> list[StepTicks]:
@@ -277,8 +277,7 @@ def open_board(
     Raises MicroError where a tool is missing or fails, or the model is too large for the board.
     """
     found = find_board(board)
-    if not found.is_host:
-        _emulator()  # before the work
+    needs_tools(found)
     with tempfile.TemporaryDirectory(prefix="smelt-board-") as own:
         place = Path(own if folder is None else folder).resolve()
         write_program(model, found, place)
@@ -289,6 +288,13 @@ def open_board(
         except BaseException:
             line.close()
             raise
+
+
+def needs_tools(board: Board) -> None:
+    """Raise MicroError where what a board needs is not installed: said before the work."""
+    if not board.is_host:
+        _emulator()
+    compiler(board)
 
 
 def start(program: Path, board: Board) -> ProcessTransport:
