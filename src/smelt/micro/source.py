@@ -57,6 +57,8 @@ class CSource:
     constant_bytes    of weights and the like, which are read only
     kernels           the names of its functions, in the order of a run
     memory            where results stand, and when
+    operations        arithmetic on elements in each of them; a multiply-add counts two; None
+                      where it depends on values
     """
 
     name: str
@@ -68,6 +70,7 @@ class CSource:
     constant_bytes: int
     kernels: tuple[str, ...]
     memory: MemoryReport
+    operations: tuple[int | None, ...] = ()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the source, model.c, and beside it the header, model.h. Raises ExportError."""
@@ -276,6 +279,8 @@ struct {self.name}_outputs {{
             _tensors(self.inputs, self.types[0]), _tensors(self.outputs, self.types[1]), workspace,
             constants, tuple([self.function(c) for c in model.calls]),
             self.report(workspace, constants),
+            tuple([f.value if isinstance(f := model.artifacts[c.symbol].flops, IntImm) else None
+                   for c in model.calls]),
         )  # fmt: skip
 
     def report(self, workspace: int, constants: int) -> MemoryReport:
