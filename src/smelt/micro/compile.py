@@ -22,6 +22,7 @@ from smelt.relax.nodes import Function
 from smelt.target import Target
 from smelt.target.processor import known_cpus
 
+from .errors import NonStaticShapeError
 from .source import CSource, c_model
 
 _STEPS = tuple([s for s in LOWER if "LoopPartition" not in s.names])
@@ -94,7 +95,7 @@ def compile_c(
     made = compile_graph(fused, resolved, one.options, kernels, placing=placing)
     if made.plan.symbols or declared.variants:
         names = ", ".join([v.name for v in made.plan.symbols])
-        raise CompileError(
+        raise NonStaticShapeError(
             f"C source needs sizes that are numbers, and the model has {names}: give shapes={{...}}"
         )
     if made.plan.updates:
