@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from smelt.runtime.errors import unknown
 
@@ -17,6 +17,7 @@ from .errors import (
 )
 from .model_library_format import export_model_library_format
 from .project_api import client, server
+from .transport import Transport
 
 TEMPLATES = Path(__file__).parent / "templates"
 PathLike = str | os.PathLike[str]
@@ -93,13 +94,14 @@ def add_unspecified_options(
     return {**defaults, **(options or {})}
 
 
-class ProjectTransport:
-    """The line to the program of a project: `with project.transport() as line: line.read(...)`."""
+class ProjectTransport(Transport):
+    """The line to the program of a project. It is opened when it is used first, or by `with`."""
 
     def __init__(self, api_client: client.ProjectAPIClient, options: Options) -> None:
         """For GeneratedProject.transport."""
         self._client, self._options = api_client, options
         self._timeouts: server.TransportTimeouts | None = None
+        self._closed = False
 
     def timeouts(self) -> server.TransportTimeouts:
         """What the project says of waiting. Raises TransportClosedError where it is not open."""
@@ -109,33 +111,39 @@ class ProjectTransport:
 
     def open(self) -> None:
         """Open the line."""
-        self._timeouts = self._client.open_transport(self._options)
+        self._timeouts, self._closed = self._client.open_transport(self._options), False
 
     def close(self) -> None:
         """Close it; nothing where it is closed."""
+        self._closed = True
         if self._timeouts is not None:
             self._timeouts = None
             self._client.close_transport()
 
-    def read(self, n: int, timeout_sec: float | None) -> bytes:
-        """1 to n bytes. Raises TransportClosedError, IoTimeoutError."""
-        self.timeouts()
-        return self._client.read_transport(min(n, _CHUNK), timeout_sec)
+    def read(self, n: int, timeout_sec: float = 10.0) -> bytes:
+        """1 to n bytes; none where none came in that time. Raises server.ServerError."""
+        self._opened()
+        try:
+            return self._client.read_transport(min(n, _CHUNK), timeout_sec)
+        except server.IoTimeoutError:
+            return b""
 
-    def write(self, data: bytes, timeout_sec: float | None) -> None:
-        """Write all of the bytes. Raises TransportClosedError, IoTimeoutError."""
-        self.timeouts()
+    def write(self, data: bytes, timeout_sec: float = 10.0) -> None:
+        """Write all of the bytes. Raises server.ServerError, IoTimeoutError among them."""
+        self._opened()
         for start in range(0, len(data), _CHUNK):
             self._client.write_transport(bytes(data[start : start + _CHUNK]), timeout_sec)
 
-    def __enter__(self) -> ProjectTransport:
-        """Open the line."""
-        self.open()
-        return self
+    def _opened(self) -> None:
+        if self._timeouts is None and not self._closed:
+            self.open()
+        self.timeouts()
 
-    def __exit__(self, *exception: object) -> None:
-        """Close it."""
-        self.close()
+    def __enter__(self) -> Self:
+        """Open the line."""
+        if self._timeouts is None:
+            self.open()
+        return self
 
 
 class GeneratedProject:
