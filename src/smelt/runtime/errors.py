@@ -25,6 +25,10 @@ class ExportError(SmeltError):
     """A library that cannot be written: no compiler, no permission, nothing to export."""
 
 
+class MicroError(SmeltError):
+    """A board that is not known, cannot be started, does not answer, or says what is wrong."""
+
+
 class RuntimeFailure(SmeltError):
     """A model that was called rightly and failed: out of memory, a failing kernel."""
 

@@ -1,0 +1,101 @@
+"""C compilers for boards: Arm's gcc, or zig's; for this machine its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from smelt.runtime.compilers import find_compiler
+from smelt.runtime.errors import MicroError
+
+from .board import Board
+
+LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os")
+_SECONDS = 300.0
+_SAID = 12
+_ALWAYS = ("-std=c11", "-ffunction-sections", "-fdata-sections", "-Wall", "-Wextra", "-Werror")
+_GCC = "arm-none-eabi-gcc"
+_HEAP = "".join([f",--wrap={f}" for f in ("malloc", "calloc", "realloc")])
+"""Of the linker: what asks for a heap does not link."""
+
+
+def build(folder: Path, board: Board, level: str = "-O3", flags: Sequence[str] = ()) -> Path:
+    """Compile a folder's C files to a program, which is returned.
+
+    level  -O0 ... -O3, -Os
+    flags  of the compiler, besides
+
+    Raises MicroError where there is no compiler, and with what it says where it fails.
+    """
+    if level not in LEVELS:
+        raise MicroError(f"{level} is no level of optimization; legal: {', '.join(LEVELS)}")
+    program = folder / ("program" if board.is_host else "program.elf")
+    sources = sorted(p.name for p in folder.glob("*.c"))
+    command, last = _host() if board.is_host else _cross(board)
+    command = [*command, *_ALWAYS, level, *flags, *sources, "-o", program.name, *last]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
+                              errors="replace", stdin=subprocess.DEVNULL,
+                              timeout=_SECONDS)  # fmt: skip
+    except OSError as e:
+        raise MicroError(f"the C compiler cannot be run: {command[0]}: {e.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise MicroError(f"the C compiler took more than {_SECONDS:.0f} s: {command[0]}") from None
+    if done.returncode != 0:
+        raise MicroError(_failure(board, done.stderr + done.stdout))
+    return program
+
+
+def _host() -> tuple[list[str], list[str]]:
+    wrap = [f"-Wl{_HEAP}"] if sys.platform == "linux" else []
+    return [*find_compiler()], [*wrap, "-lm"]
+
+
+def _cross(board: Board) -> tuple[list[str], list[str]]:
+    """The command for a board, and the words behind the sources."""
+    shared = ["-ffreestanding", "-T", "board.ld", "-Wl,--gc-sections"]
+    if gcc := shutil.which(_GCC):
+        # newlib's headers before ours, and its functions behind ours, where it is there
+        libraries = ["-lm", "-lc"] if _has_newlib(gcc, board) else []
+        ends = ["-nostdlib", f"-Wl{_HEAP}", "-Wl,--no-warn-rwx-segments"]
+        return ([gcc, *board.gcc, *shared, *ends, "-idirafter", "include"],
+                [*libraries, "-lgcc"])  # fmt: skip
+    if importlib.util.find_spec("ziglang") is None:
+        raise MicroError(
+            f"a C compiler for {board.name} is needed, and none was found\n"
+            f"  tried: {_GCC}, the Python package ziglang\n"
+            "  install one of them: apt install gcc-arm-none-eabi libnewlib-arm-none-eabi, or pip "
+            "install ziglang"
+        )
+    zig = [sys.executable, "-m", "ziglang", "cc", *board.zig, "-fno-sanitize=all"]
+    return [*zig, *shared, "-isystem", "include"], []
+
+
+def _has_newlib(gcc: str, board: Board) -> bool:
+    asked = [gcc, *board.gcc, "-print-file-name=libm.a"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
+    return "/" in done.stdout
+
+
+def _failure(board: Board, said: str) -> str:
+    """What went wrong, in the compiler's words but for what is known to happen."""
+    lacking = sorted({*re.findall(r"undefined (?:symbol: |reference to `)(\w+)", said)})
+    if lacking:
+        names = ", ".join([n.removeprefix("__wrap_") for n in lacking])
+        heap = any("alloc" in n for n in lacking)
+        return f"the program for {board.name} needs {names}, " + (
+            "and there is no heap"
+            if heap
+            else "which neither zig's compiler nor smelt has: apt install gcc-arm-none-eabi "
+            "libnewlib-arm-none-eabi has them"
+        )
+    lines = [line for line in said.strip().splitlines() if line.strip()][:_SAID]
+    text = "\n".join([f"  {line}" for line in lines or ["it said nothing"]])
+    large = re.search("overflowed|will not fit|too small", said)
+    what = "is too large for it" if large else "cannot be compiled"
+    return f"the program for {board.name} {what}; the C compiler says:\n{text}"

@@ -1,0 +1,121 @@
+"""Lines to programs on boards: bytes there and back, every wait bounded."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import tempfile
+import time
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from smelt.runtime.errors import MicroError
+
+_GRACE = 2.0
+"""Seconds that a process has to end by itself."""
+
+
+class Transport(ABC):
+    """A line to a program; as a context manager it is closed at the end."""
+
+    @abstractmethod
+    def read(self, n: int, timeout: float) -> bytes:
+        """From 1 to n bytes; none where none came in `timeout` seconds.
+
+        Raises MicroError where the line is closed, with what is known of the reason.
+        """
+
+    @abstractmethod
+    def write(self, data: bytes, timeout: float) -> None:
+        """Send all bytes. Raises MicroError where that takes longer than `timeout` seconds."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it; a second time does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ProcessTransport(Transport):
+    """A program of this machine, by its standard input and output; it ends with the line."""
+
+    def __init__(self, command: Sequence[str | Path]) -> None:
+        self.name = Path(command[0]).name
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+                bufsize=0,
+            )  # fmt: skip
+        except OSError as e:
+            self._errors.close()
+            raise MicroError(f"{self.name} cannot be started: {e.strerror}") from None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._to, False)
+        # Ends the process where nobody does, too: when this object goes, or the interpreter.
+        self._end = weakref.finalize(self, _end, self._process)
+
+    def read(self, n: int, timeout: float) -> bytes:
+        """As of Transport."""
+        if not self._wait(self._from, select.POLLIN, timeout):
+            return b""
+        data = os.read(self._from, n)
+        if not data:
+            raise self._ended()
+        return data
+
+    def write(self, data: bytes, timeout: float) -> None:
+        """As of Transport."""
+        until = time.monotonic() + timeout
+        while data:
+            if not self._wait(self._to, select.POLLOUT, until - time.monotonic()):
+                raise MicroError(f"{self.name} took no more bytes for {timeout:g} s")
+            try:
+                data = data[os.write(self._to, data) :]
+            except BrokenPipeError:
+                raise self._ended() from None
+
+    def close(self) -> None:
+        """As of Transport: it may end by itself for a moment, and is killed then."""
+        self._end()
+        self._errors.close()
+
+    def _wait(self, file: int, event: int, timeout: float) -> bool:
+        if not self._end.alive:
+            raise MicroError(f"the line to {self.name} is closed")
+        poll = select.poll()
+        poll.register(file, event)
+        return bool(poll.poll(max(0.0, timeout) * 1000))
+
+    def _ended(self) -> MicroError:
+        """What is known of a process that ended before its time."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GRACE)
+        self._errors.seek(0)
+        said = self._errors.read(600).decode(errors="replace").strip()
+        code = self._process.returncode
+        why = "closed its line" if code is None else f"ended with exit code {code}"
+        return MicroError(f"{self.name} {why}" + (f"; it said:\n  {said}" if said else ""))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process, by force where it does not end when its input does."""
+    for file in (process.stdin, process.stdout):
+        if file is not None:
+            file.close()
+    try:
+        process.wait(_GRACE / 10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
