@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from smelt.ir.errors import CompileError, SmeltError
+from smelt.runtime.errors import MicroError
 
 
 class UnsupportedInModelLibraryFormatError(SmeltError):
@@ -17,7 +18,7 @@ class ModelLibraryFormatError(SmeltError):
     """A file that is no whole Model Library Format of smelt's."""
 
 
-class TemplateProjectError(SmeltError):
+class TemplateProjectError(MicroError):
     """A project that cannot be made from a template."""
 
 
@@ -29,5 +30,5 @@ class MicroTVMTemplateProjectNotFoundError(TemplateProjectError):
     """No template of that name."""
 
 
-class BuildError(SmeltError):
+class BuildError(MicroError):
     """A project that cannot be built or put on its board."""

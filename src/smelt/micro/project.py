@@ -44,10 +44,10 @@ def get_microtvm_template_projects(platform: str) -> str:
 
 def template_folder(template: PathLike) -> str:
     """The folder of a template: a folder that is there, or the name of one of smelt's."""
-    plain = isinstance(template, str) and os.path.basename(template) == template
-    if plain and not (Path(template) / client.SERVER_FILE).exists():
-        return get_microtvm_template_projects(template)
-    return os.fspath(template)
+    path = os.fspath(template)
+    if os.path.basename(path) == path and not (Path(path) / client.SERVER_FILE).exists():
+        return get_microtvm_template_projects(path)
+    return path
 
 
 def checked_options(

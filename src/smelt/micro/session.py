@@ -271,16 +271,13 @@ def open_board(
     Raises MicroError where a tool is missing or fails, or the model is too large for the board.
     """
     found = find_board(board)
-    emulator = None if found.is_host else _emulator()
+    if not found.is_host:
+        _emulator()
     with tempfile.TemporaryDirectory(prefix="smelt-board-") as own:
         place = Path(own if folder is None else folder).resolve()
         write_program(model, found, place)
         program = build(place, found, level)
-        command: list[str | Path] = [program]
-        if emulator is not None:
-            command = [emulator, "-M", found.machine, "-kernel", program, "-nographic",
-                       "-semihosting", "-icount", "shift=0", "-monitor", "none",
-                       "-serial", "stdio"]  # fmt: skip
+        command = [program] if found.is_host else emulator_command(found, program)
         line = ProcessTransport(command)
         try:
             return Session(line, kernels=model.kernels,
@@ -288,6 +285,13 @@ def open_board(
         except BaseException:
             line.close()
             raise
+
+
+def emulator_command(board: Board, program: Path) -> list[str | Path]:
+    """What runs a program on an emulated board, whose serial line is then the command's input and
+    output. Raises MicroError."""
+    return [_emulator(), "-M", board.machine, "-kernel", program, "-nographic", "-semihosting",
+            "-icount", "shift=0", "-monitor", "none", "-serial", "stdio"]  # fmt: skip
 
 
 def _emulator() -> str:

@@ -58,13 +58,23 @@ def _host() -> tuple[list[str], list[str]]:
 
 def _cross(board: Board) -> tuple[list[str], list[str]]:
     """The command for a board, and the words behind the sources."""
-    shared = ["-ffreestanding", "-T", "board.ld", "-Wl,--gc-sections"]
+    shared = ["-T", "board.ld", "-Wl,--gc-sections"]
+    command = cross_compiler(board)
+    if command[0] == sys.executable:
+        return [*command, *shared], []
+    # newlib's headers before ours, and its functions behind ours, where it is there
+    libraries = ["-lm", "-lc"] if _has_newlib(command[0], board) else []
+    ends = ["-nostdlib", f"-Wl{_HEAP}", "-Wl,--no-warn-rwx-segments"]
+    return [*command, *shared, *ends], [*libraries, "-lgcc"]
+
+
+def cross_compiler(board: Board, headers: str = "include") -> list[str]:
+    """The C compiler for a board's processor; headers: the folder of those that may be missing.
+
+    Raises MicroError where there is none.
+    """
     if gcc := shutil.which(_GCC):
-        # newlib's headers before ours, and its functions behind ours, where it is there
-        libraries = ["-lm", "-lc"] if _has_newlib(gcc, board) else []
-        ends = ["-nostdlib", f"-Wl{_HEAP}", "-Wl,--no-warn-rwx-segments"]
-        return ([gcc, *board.gcc, *shared, *ends, "-idirafter", "include"],
-                [*libraries, "-lgcc"])  # fmt: skip
+        return [gcc, *board.gcc, "-ffreestanding", "-idirafter", headers]
     if importlib.util.find_spec("ziglang") is None:
         raise MicroError(
             f"a C compiler for {board.name} is needed, and none was found\n"
@@ -73,7 +83,7 @@ def _cross(board: Board) -> tuple[list[str], list[str]]:
             "install ziglang"
         )
     zig = [sys.executable, "-m", "ziglang", "cc", *board.zig, "-fno-sanitize=all"]
-    return [*zig, *shared, "-isystem", "include"], []
+    return [*zig, "-ffreestanding", "-isystem", headers]
 
 
 def _has_newlib(gcc: str, board: Board) -> bool:

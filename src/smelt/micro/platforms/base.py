@@ -17,7 +17,7 @@ from typing import Any
 from smelt.micro.board import BOARDS
 from smelt.micro.errors import BuildError, TemplateProjectError
 from smelt.micro.model_library_format import read_model_library_format
-from smelt.micro.program import program_files
+from smelt.micro.program import NATIVE, program_files
 from smelt.micro.project import TEMPLATES, checked_options
 from smelt.micro.project_api import client, server
 from smelt.micro.source import CSource
@@ -165,16 +165,25 @@ class Platform(server.ProjectAPIHandler):
 def served_files(model: CSource) -> dict[str, str]:
     """A program that serves a model without what its platform gives; it begins at smelt_main."""
     made = program_files(model, BOARDS["host"])
-    files = {n: made[n] for n in ("net.c", "net.h", "main.c", "smelt_serial.c", "smelt_serial.h")}
-    main = files["main.c"].replace("int main(void)", "int smelt_main(void)")
-    return files | {"main.c": main.replace("static union", "int smelt_main(void);\nstatic union")}
+    files = {n: made[n] for n in ("net.c", "net.h", "smelt_serial.c", "smelt_serial.h")}
+    begin = "int smelt_main(void)"
+    # Not main.c: a platform may have a file of that name, and its object would take the place.
+    return files | {"served.c": made["main.c"].replace("int main(void)", f"{begin};\n\n{begin}")}
 
 
 def portable_objects(build: Path, cpu: str, flags: Sequence[str]) -> None:
     """Compile the C files of build/src for a processor, without an operating system's headers."""
     board = next(b for b in BOARDS.values() if b.target == f"c -mcpu={cpu}")
     sources = sorted([str(p.relative_to(build)) for p in (build / "src").rglob("*.c")])
-    command = [*cross_compiler(board), "-std=c11", "-Os", "-Wall", "-Wextra", "-Isrc", *flags]
+    command = [
+        *cross_compiler(board, str(NATIVE / "include")),
+        "-std=c11",
+        "-Os",
+        "-Wall",
+        "-Wextra",
+        "-Isrc",
+        *flags,
+    ]
     run_tool([*command, "-c", *sources], build, f"the sources cannot be compiled for a {cpu}")
     (build / "README.md").write_text(
         f"Objects of the sources in src/ for a {cpu}. They show that these compile; a program for "

@@ -254,7 +254,7 @@ def instantiate_from_dir(
         os.close(theirs)
         os.close(their_out)
     files = open(ours_in, "rb", buffering=0), open(ours_out, "wb", buffering=0)  # noqa: SIM115
-    client = ProjectAPIClient(*files, name=str(project_dir), end=lambda: _ended(child, said))
+    client = ProjectAPIClient(*files, name=folder.name, end=lambda: _ended(child, said))
     weakref.finalize(client, _gone, child, said, files)
     return client
 
