@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -55,9 +56,17 @@ def create(asked: Asked) -> None:
     if _listed(asked, template.info()["project_options"], "generate_project"):
         return
     folder = Path(asked.PROJECT_DIR)
-    if asked.force and (folder / SERVER_FILE).is_file():
-        shutil.rmtree(folder)
-    template.generate_project_from_mlf(asked.MLF, folder, _options(asked.project_option))
+    old = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.old")
+    replaces = asked.force and (folder / SERVER_FILE).is_file()
+    if replaces:
+        folder.rename(old)
+    try:
+        template.generate_project_from_mlf(asked.MLF, folder, _options(asked.project_option))
+    except BaseException:
+        if replaces:
+            old.rename(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def build(asked: Asked) -> None:
