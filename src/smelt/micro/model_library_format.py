@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 import io
 import json
 import math
@@ -127,7 +128,8 @@ def _described(module: object, code: CSource, name: str, when: datetime.datetime
         {"function_name": kernel, "workspace": [{"device": 1, "workspace_size_bytes": step.live}]}
         for kernel, step in zip(code.kernels, report.steps, strict=True)
     ]
-    ours = dataclasses.asdict(code) | {"version": _OURS}
+    texts = {"source": _digest(code.source), "header": _digest(code.header)}
+    ours = dataclasses.asdict(code) | texts | {"version": _OURS}
     return {
         "model_name": name,
         "export_datetime": when.strftime("%Y-%m-%d %H:%M:%SZ"),
@@ -136,8 +138,12 @@ def _described(module: object, code: CSource, name: str, when: datetime.datetime
         "executors": ["aot"],
         "style": "full-model",
         "external_dependencies": [],
-        "smelt": {k: v for k, v in ours.items() if k not in ("source", "header")},
+        "smelt": ours,
     }
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _files(module: object, code: CSource, name: str) -> dict[str, bytes]:
@@ -234,8 +240,11 @@ def _model(members: Mapping[str, bytes], wanted: str) -> CSource:
     if (version := ours.pop("version", None)) != _OURS:
         raise ModelLibraryFormatError(f"another smelt wrote it: {version!r}; legal: {_OURS}")
     name = ours["name"]
-    ours["source"] = members[f"codegen/host/src/{name}.c"].decode()
-    ours["header"] = members[f"codegen/host/include/{name}.h"].decode()
+    for kind, path in (("source", f"src/{name}.c"), ("header", f"include/{name}.h")):
+        text = members[f"codegen/host/{path}"].decode()
+        if ours[kind] != _digest(text):
+            raise ValueError(f"{path} is not what was written")
+        ours[kind] = text
     code = _typed(CSource, ours, "model")
     assert isinstance(code, CSource)
     _check(code)

@@ -26,6 +26,8 @@ SERVER_FILE = "microtvm_api_server.py"
 _SECONDS = {"generate_project": 300.0, "build": 900.0, "flash": 600.0, "open_transport": 120.0}
 """How long the methods may take; the others _OTHERS, reading and writing besides what is given."""
 _OTHERS = 60.0
+_GRACE = 5.0
+"""Seconds that a server has to end by itself."""
 _LAST_WORDS = 2000
 """Characters of what a server wrote on stderr that an error shows."""
 
@@ -95,8 +97,8 @@ class ProjectAPIClient:
 
     def _fail(self, kind: type[ProjectAPIErrorBase], text: str) -> ProjectAPIErrorBase:
         """The error for a server that cannot be used any longer."""
-        said = self._stop()
-        return kind(f"{self._name}: {text}{said}")
+        self._stop()
+        return kind(f"{self._name}: {text}")
 
     def _request(self, method: str, params: Mapping[str, Any], seconds: float = 0.0) -> Any:
         if self.is_shutdown:
@@ -115,8 +117,8 @@ class ProjectAPIClient:
             text = f"{method}: no answer in {allowed:g} s"
             raise self._fail(ConnectionShutdownError, text) from None
         except server.TransportClosedError:
-            text = f"{method}: the server has ended"
-            raise self._fail(ConnectionShutdownError, text) from None
+            text = f"{self._name}: {method}: the server has ended{self._stop()}"
+            raise ConnectionShutdownError(text) from None
         except BaseException:
             self._stop()  # an answer that nobody waits for would be taken for the next one's
             raise
@@ -142,7 +144,8 @@ class ProjectAPIClient:
             if "error" in reply:
                 error = server.JSONRPCError.from_json(f"{self._name}: {method}", reply["error"])
         except (ValueError, RecursionError) as e:
-            text = f"{method}: an answer that cannot be read: {line[:100]!r}: {e}"
+            why = "it is nested too deeply" if isinstance(e, RecursionError) else e
+            text = f"{method}: an answer that cannot be read: {line[:100]!r}: {why}"
             raise self._fail(MalformedReplyError, text) from None
         if reply.get("id") != identity:
             text = f"{method}: an answer to {reply.get('id')!r}, where {identity} was asked"
@@ -155,7 +158,7 @@ class ProjectAPIClient:
         """A member of a result, read; MalformedReplyError where it is not what it should be."""
         try:
             return read(reply[member])
-        except (KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, TypeError, ValueError):
             text = f"{method}: an answer without {member}: {str(reply)[:100]}"
             raise self._fail(MalformedReplyError, text) from None
 
@@ -259,11 +262,11 @@ def instantiate_from_dir(
     return client
 
 
-def _ended(child: subprocess.Popen[bytes], said: BinaryIO, seconds: float = 5.0) -> str:
+def _ended(child: subprocess.Popen[bytes], said: BinaryIO) -> str:
     """End a server and all that it started; gives how it ended, and what it said last."""
     if said.closed:
         return ""
-    end, ended = time.monotonic() + seconds, os.WEXITED | os.WNOWAIT | os.WNOHANG
+    end, ended = time.monotonic() + _GRACE, os.WEXITED | os.WNOWAIT | os.WNOHANG
     # Not waited for yet: until then its number names its group, and nobody else's.
     while os.waitid(os.P_PID, child.pid, ended) is None and time.monotonic() < end:
         time.sleep(0.005)
