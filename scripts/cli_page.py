@@ -124,6 +124,9 @@ EXAMPLES = {
     "memory": """\
         smelt memory model.onnx --shape x=1,64
         smelt memory model.onnx --shape x=1,64 --ram 65536 --page memory.html""",
+    "micro": """\
+        smelt micro run model.onnx --board mps2-an386 --shape x=1,64 --check
+        smelt micro profile model.onnx --board mps2-an386 --shape x=1,64 -O s""",
     "targets": """\
         smelt targets
         smelt targets --measure --json""",
@@ -154,6 +157,8 @@ MORE = {
     "the schedule and the program beside the default's.",
     "why": "[Schedules](schedules.md) says what sketches and their decisions are.",
     "memory": "[Microcontrollers](micro.md) says what the numbers mean.",
+    "micro": "[Microcontrollers](micro.md#running-on-a-board) says what is needed, and what is "
+    "counted.",
     "targets": "[Machines](machine.md) says what the figures mean, and what they are for.",
 }
 

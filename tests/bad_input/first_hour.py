@@ -367,13 +367,26 @@ PYTHON: dict[str, str] = {
 COMMAND_LINE: dict[str, str] = {
     "compil good.onnx": (
         "no command 'compil'; nearest: compile; commands: compile, run, check, bench,"
-        " profile, show, convert, quantize, tune, why, records, memory, targets, devices, demo; see"
-        " smelt --help"
+        " profile, show, convert, quantize, tune, why, records, memory, micro, targets, devices,"
+        " demo; see smelt --help"
     ),
     "good.onnx": (
         "no command 'good.onnx'; nearest: run good.onnx; commands: compile, run, check,"
-        " bench, profile, show, convert, quantize, tune, why, records, memory, targets, devices,"
-        " demo; see smelt --help"
+        " bench, profile, show, convert, quantize, tune, why, records, memory, micro, targets,"
+        " devices, demo; see smelt --help"
+    ),
+    "micro fly good.onnx --board host": "no action 'fly'; actions: run, profile",
+    "micro run good.onnx": "missing option '--board'; see smelt micro --help",
+    "micro run good.onnx --board m4": (
+        "no board 'm4'; boards: mps2-an385, mps2-an386, mps2-an500, mps3-an547, host"
+    ),
+    "micro run good.onnx --board host -O7": "-O 7: legal: 0, 1, 2, 3, s",
+    "micro profile good.onnx --board host -o y.npy": "micro profile: --output belongs to run",
+    "micro run good.onnx --board host --input text.npy": (
+        "text.npy cannot be read as arrays: it holds no arrays of numbers"
+    ),
+    "micro run m.so --board host": (
+        "m.so is compiled already: this command needs the model itself"
     ),
     "--verison": "no such option: --verison; nearest: --version, --verbose; see smelt --help",
     "compile": "missing argument 'model'; see smelt compile --help",

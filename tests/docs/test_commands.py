@@ -18,7 +18,7 @@ from .pages import DOCUMENTS, ROOT, blocks, name
 PAGES = [*DOCUMENTS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 SHELLS = ("sh", "console")
 OURS = ("smelt", "tests", "benchmarks")
-OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
+OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][a-z-]*")
 
 LOUD = {"-v", "-vv", "--verbose"}  # in front of a command and behind it
 

@@ -53,6 +53,7 @@ COMMANDS = {
         "memory:memory",
         "Print the memory that a model needs as C: step by step, its peak, its constants.",
     ),
+    "micro": ("micro:micro", "Run a model on a board that QEMU emulates, or profile it there."),
     "targets": (
         "machine:targets",
         "List what smelt can compile for today, and describe this machine's CPU.",

@@ -1,10 +1,11 @@
 """What a compiled model gives and needs, as arrays and numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from rich.table import Table
 
 from smelt.cli.console import UsageError
 from smelt.runtime import MemoryInfo
@@ -49,3 +50,27 @@ def memory_bytes(memory: MemoryInfo) -> dict[str, int | None]:
         "live_bytes": memory.live,
         "weights_bytes": memory.weights,
     }
+
+
+def summary_of(names: Sequence[str], values: Sequence[Array]) -> list[dict[str, Any]]:
+    """What each output is, for programs: its name, dtype, shape, least, mean and largest value."""
+    return [
+        {"name": name, "dtype": str(value.dtype), "shape": list(value.shape), **_figures(value)}
+        for name, value in zip(names, values, strict=True)
+    ]
+
+
+def summary_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The same for people."""
+    table = Table("name", "dtype", "shape", "min", "mean", "max")
+    for row in rows:
+        name, dtype, shape, *figures = row.values()
+        table.add_row(name, dtype, str(shape), *(f"{figure:.6g}" for figure in figures))
+    return table
+
+
+def _figures(value: Array) -> dict[str, float]:
+    if not value.size:
+        return dict.fromkeys(("min", "mean", "max"), float("nan"))
+    wide = value.astype("float64")
+    return {"min": float(wide.min()), "mean": float(wide.mean()), "max": float(wide.max())}

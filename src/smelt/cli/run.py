@@ -8,7 +8,7 @@ from rich.table import Table
 from smelt.cli.console import UsageError, notice, out, say, say_json
 from smelt.cli.inputs import check_output_name, write_outputs
 from smelt.cli.peer import Peer, needs_peer
-from smelt.cli.results import Array, arrays
+from smelt.cli.results import Array, arrays, summary_of, summary_table
 from smelt.cli.timing import Call, interleave, summary
 from smelt.frontend.tflite import is_tflite
 from smelt.runtime import Executable
@@ -33,18 +33,11 @@ def run(
     values = arrays(exe(*inputs))
     if output is not None:
         write_outputs(output, names, values)
-    rows = [
-        (name, str(value.dtype), list(value.shape), *_extremes(value))
-        for name, value in zip(names, values, strict=True)
-    ]
-    columns = ("name", "dtype", "shape", "min", "mean", "max")
+    rows = summary_of(names, values)
     if json:
-        say_json([dict(zip(columns, row, strict=True)) for row in rows])
-        return
-    table = Table(*columns)
-    for name, dtype, shape_, *figures in rows:
-        table.add_row(name, dtype, str(shape_), *(f"{figure:.6g}" for figure in figures))
-    out.print(table)
+        say_json(rows)
+    else:
+        out.print(summary_table(rows))
 
 
 def bench(
@@ -106,10 +99,3 @@ def _times_there(exe: Executable, inputs: list[Array], seconds: float) -> list[f
     once = exe.benchmark(*inputs, repeat=3, number=1).median
     repeat = max(3, min(10_000, round(1e3 * seconds / max(once, 1e-3))))
     return list(exe.benchmark(*inputs, repeat=repeat, number=1).results)
-
-
-def _extremes(value: Array) -> tuple[float, float, float]:
-    if not value.size:
-        return (float("nan"),) * 3
-    wide = value.astype("float64")
-    return float(wide.min()), float(wide.mean()), float(wide.max())

@@ -12,7 +12,7 @@ from smelt.codegen.c_helpers import STORED
 from smelt.runtime.errors import ExportError
 from smelt.runtime.files import write_file
 
-from .board import STACK_BYTES, Board
+from .board import CODE_BYTES, STACK_BYTES, Board
 from .source import CSource, CTensor
 
 NATIVE = Path(__file__).resolve().parent / "native"
@@ -38,7 +38,7 @@ def program_files(model: CSource, board: Board) -> dict[str, str]:
             f"/* board.h: {board.name}. */\n#define BOARD_UART {board.uart:#010x}u\n"
             f"#define BOARD_HZ {board.hertz}u\n"
         )
-        files["board.ld"] = _linker_script(board)
+        files["board.ld"] = _linker_script(board, model.constant_bytes)
     names = (*_ALL, *(_HOST if board.is_host else _FREESTANDING))
     return {**files, **{n: (NATIVE / n).read_text(encoding="utf-8") for n in names}}
 
@@ -102,12 +102,15 @@ def _arrays(kind: str, tensors: Sequence[CTensor]) -> tuple[str, str, str]:
     return arrays, slots or "    {0}\n", given or "0"
 
 
-def _linker_script(board: Board) -> str:
+def _linker_script(board: Board, constants: int) -> str:
     text = (NATIVE / "board.ld").read_text(encoding="utf-8")
-    for word, value in {
-        "NAME": board.name, "FLASH": f"{board.flash[0]:#010x}", "FLASH_BYTES": board.flash[1],
-        "RAM": f"{board.ram[0]:#010x}", "RAM_BYTES": board.ram[1], "STACK_BYTES": STACK_BYTES,
-    }.items():  # fmt: skip
+    words: dict[str, object] = {"NAME": board.name, "STACK_BYTES": STACK_BYTES}
+    for name in ("flash", "ram", "large"):
+        origin, size = getattr(board, name)
+        words |= {name.upper(): f"{origin:#010x}", f"{name.upper()}_BYTES": size}
+    fits = constants + CODE_BYTES <= board.flash[1]
+    words["CONSTANTS"] = "flash" if fits else "large"
+    for word, value in words.items():
         text = text.replace(f"@{word}@", str(value))
     return text
 

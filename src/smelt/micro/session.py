@@ -49,6 +49,10 @@ class _Lost(MicroError):
     """An answer that did not come, or came damaged."""
 
 
+class _Late(_Lost):
+    """One of which nothing came."""
+
+
 @dataclass(frozen=True)
 class StepTicks:
     """A kernel of the last run.
@@ -207,8 +211,9 @@ class Session:
             try:
                 return self._answer(command, number, time.monotonic() + patience)
             except _Lost as e:
-                if left == 0 or (name == "RUN" and not self._came):
-                    raise MicroError(f"{name}: {e}, {patience:g} s, {tries} tries") from None
+                if left == 0 or (name == "RUN" and isinstance(e, _Late)):
+                    took = f"tried {tries - left} times, {patience:g} s each"
+                    raise MicroError(f"{name}: {e}; {took}") from None
                 self._came.clear()
         raise AssertionError
 
@@ -236,7 +241,7 @@ class Session:
         came = self._came
         while True:
             start = came.find(_MAGIC)
-            del came[: start if start >= 0 else max(0, len(came) - 1)]
+            del came[: start if start >= 0 else len(came) - came.endswith(_MAGIC[:1])]
             if start >= 0 and len(came) >= 2 + _HEAD.size:
                 version, command, number, count = _HEAD.unpack_from(came, 2)
                 end = 2 + _HEAD.size + count
@@ -252,9 +257,10 @@ class Session:
                     raise _Lost(f"the answer is damaged: CRC-32 {crc:08x}, it should be "
                                 f"{zlib.crc32(body):08x}")  # fmt: skip
             left = until - time.monotonic()
+            if left <= 0 and came:
+                raise _Lost(f"the answer ends after {len(came)} bytes")
             if left <= 0:
-                raise _Lost(f"the answer ends after {len(came)} bytes" if came
-                            else "the board gives no answer")  # fmt: skip
+                raise _Late("the board gives no answer")
             came += self._line.read(4096, left)
 
 

@@ -55,6 +55,7 @@ class CSource:
     constant_bytes    of weights and the like, which are read only
     kernels           the names of its functions, in the order of a run
     memory            where results stand, and when
+    operations        arithmetic on elements in each of them; a multiply-add counts two
     """
 
     name: str
@@ -66,6 +67,7 @@ class CSource:
     constant_bytes: int
     kernels: tuple[str, ...]
     memory: MemoryReport
+    operations: tuple[int, ...] = ()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the source, model.c, and beside it the header, model.h. Raises ExportError."""
@@ -273,6 +275,7 @@ struct {self.name}_outputs {{
             _tensors(self.inputs, self.types[0]), _tensors(self.outputs, self.types[1]), workspace,
             constants, tuple([self.function(c) for c in model.calls]),
             self.report(workspace, constants),
+            tuple([_number(model.artifacts[c.symbol].flops) for c in model.calls]),
         )  # fmt: skip
 
     def report(self, workspace: int, constants: int) -> MemoryReport:

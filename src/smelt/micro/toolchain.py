@@ -101,8 +101,8 @@ def _failure(board: Board, said: str) -> str:
         return f"the program for {board.name} needs {names}, " + (
             "and there is no heap"
             if heap
-            else "which neither zig's compiler nor smelt has: apt install gcc-arm-none-eabi "
-            "libnewlib-arm-none-eabi has them"
+            else "which no library here has: apt install gcc-arm-none-eabi libnewlib-arm-none-eabi "
+            "brings a C library"
         )
     lines = [line for line in said.strip().splitlines() if line.strip()][:_SAID]
     text = "\n".join([f"  {line}" for line in lines or ["it said nothing"]])

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from smelt.runtime.bound import BoundCall
 from smelt.runtime.device import Device, cpu, cuda, device
-from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFailure, SmeltError
+from smelt.runtime.errors import (
+    ExportError,
+    InputError,
+    LoadError,
+    MicroError,
+    RuntimeFailure,
+    SmeltError,
+)
 from smelt.runtime.executable import Executable, Results
 from smelt.runtime.executor import AotModule
 from smelt.runtime.external import register_runtime, registered_runtimes
@@ -26,7 +33,7 @@ from smelt.runtime.signature import TensorInfo
 from smelt.runtime.support import enabled
 
 __all__ = ["AotModule", "BenchmarkResult", "BoundCall", "Device", "Executable", "ExportError",
-           "InputError", "KernelTime", "LoadError", "MemoryInfo", "Module", "NDArray",
+           "InputError", "KernelTime", "LoadError", "MemoryInfo", "MicroError", "Module", "NDArray",
            "NativeExecutable", "ProfileReport", "Results", "RuntimeFailure", "SmeltError",
            "TensorFunction", "TensorInfo", "array", "convert", "cpu", "cpu_features", "cuda",
            "device", "empty", "enabled", "from_dlpack", "get_global_func", "load", "load_module",
