@@ -1,7 +1,12 @@
 """Models for microcontrollers: C without a heap, every byte known before, and boards to run it."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .board import BOARDS, Board
-from .compile import c_target, compile_c, is_c
+from .csource import CSource, CTensor
 from .errors import (
     BuildError,
     MicroTVMTemplateProjectNotFoundError,
@@ -24,8 +29,10 @@ from .project import (
     template_names,
 )
 from .session import Session, StepTicks, open_board
-from .source import CSource, CTensor
 from .transport import ProcessTransport, Transport
+
+if TYPE_CHECKING:
+    from .compile import c_target, compile_c, is_c
 
 __all__ = [
     "BOARDS",
@@ -59,3 +66,10 @@ __all__ = [
     "read_model_library_format",
     "template_names",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The compiler is loaded when it is used first: the servers of projects do without.
+    if name in ("c_target", "compile_c", "is_c"):
+        return getattr(importlib.import_module("smelt.micro.compile"), name)
+    raise AttributeError(f"module 'smelt.micro' has no attribute {name!r}")

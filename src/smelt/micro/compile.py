@@ -22,8 +22,9 @@ from smelt.relax.nodes import Function
 from smelt.target import Target
 from smelt.target.processor import known_cpus
 
+from .csource import CSource
 from .errors import NonStaticShapeError
-from .source import CSource, c_model
+from .source import c_model
 
 _STEPS = tuple([s for s in LOWER if "LoopPartition" not in s.names])
 """From a scheduled program to flat loops: each loop once, since code is precious."""

@@ -29,8 +29,8 @@ from smelt.runtime.errors import kind_of, unknown
 from smelt.runtime.files import check_target, write_file
 from smelt.runtime.params import save_param_dict
 
+from .csource import CSource, CTensor
 from .errors import ModelLibraryFormatError, UnsupportedInModelLibraryFormatError
-from .source import CSource, CTensor
 
 VERSION = 7
 _OURS = 1

@@ -6,10 +6,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from smelt.micro.csource import CSource
 from smelt.micro.errors import BuildError
 from smelt.micro.project import TEMPLATES
 from smelt.micro.project_api.server import ProjectOption
-from smelt.micro.source import CSource
 from smelt.micro.transport import ProcessTransport, Transport
 
 from .base import Options, Platform, portable_objects, run_tool, served_files, template
@@ -115,7 +115,12 @@ class Arduino(Platform):
             sources = [str(p) for p in listed if p.suffix == suffix]
             run_tool([compiler, *own, *shared, *flags, "-c", *sources], build, what)
         objects = sorted([p.name for p in build.glob("*.o")])
-        run_tool(["avr-gcc", f"-mmcu={board.cpu}", "-Os", "-Wl,--gc-sections", *objects, "-o",
+        # More memory than there is: what is too large links, so that its size can be told.
+        large = [
+            f"-Wl,--defsym=__{r}_REGION_LENGTH__=0x{n}"
+            for r, n in (("DATA", "ff00"), ("TEXT", "ffffff"))
+        ]
+        run_tool(["avr-gcc", f"-mmcu={board.cpu}", "-Os", "-Wl,--gc-sections", *large, *objects, "-o",
                   "program.elf", "-lm"], build, self._what("cannot be linked"))  # fmt: skip
         self._check_sizes(board, build)
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from smelt.micro.board import BOARDS
+from smelt.micro.csource import CSource
 from smelt.micro.errors import BuildError, TemplateProjectError
 from smelt.micro.model_library_format import read_model_library_format
 from smelt.micro.program import NATIVE, program_files
 from smelt.micro.project import TEMPLATES, checked_options
 from smelt.micro.project_api import client, server
-from smelt.micro.source import CSource
 from smelt.micro.toolchain import cross_compiler
 from smelt.micro.transport import Transport
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from smelt.micro.csource import CSource
 from smelt.micro.errors import BuildError
-from smelt.micro.source import CSource
 from smelt.micro.transport import ProcessTransport, Transport
 
 from .base import Options, Platform, run_tool, template

@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 from smelt.micro.board import BOARDS
+from smelt.micro.csource import CSource
 from smelt.micro.program import program_files
 from smelt.micro.session import emulator_command
-from smelt.micro.source import CSource
 from smelt.micro.toolchain import build
 from smelt.micro.transport import ProcessTransport, Transport
 

@@ -6,10 +6,10 @@ import os
 import shutil
 from pathlib import Path
 
+from smelt.micro.csource import CSource
 from smelt.micro.errors import BuildError
 from smelt.micro.project import TEMPLATES
 from smelt.micro.project_api.server import ProjectOption
-from smelt.micro.source import CSource
 from smelt.micro.transport import Transport
 
 from .base import Options, Platform, portable_objects, run_tool, served_files, template
