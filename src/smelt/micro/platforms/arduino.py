@@ -120,8 +120,8 @@ class Arduino(Platform):
             f"-Wl,--defsym=__{r}_REGION_LENGTH__=0x{n}"
             for r, n in (("DATA", "ff00"), ("TEXT", "ffffff"))
         ]
-        run_tool(["avr-gcc", f"-mmcu={board.cpu}", "-Os", "-Wl,--gc-sections", *large, *objects, "-o",
-                  "program.elf", "-lm"], build, self._what("cannot be linked"))  # fmt: skip
+        command = ["avr-gcc", f"-mmcu={board.cpu}", "-Os", "-Wl,--gc-sections", *large, *objects]
+        run_tool([*command, "-o", "program.elf", "-lm"], build, self._what("cannot be linked"))
         self._check_sizes(board, build)
 
     def _sketch(self) -> str:
