@@ -90,7 +90,7 @@ def compile_model(
     with history(tuning_records):
         with context(instruments=watching):
             mod = transformed(tvmc_model.mod, transforms)
-            if mod_name != "default":
+            if mod_name != "default" or is_c(made):
                 mod = IRModule(mod.functions, {**mod.attrs, "name": mod_name})
             bound = bind_params(mod, tvmc_model.params)
             lib = _built(bound, made, None if use_vm else executor or Executor("graph"), runtime)
