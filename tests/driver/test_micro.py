@@ -39,9 +39,9 @@ def test_options_are_listed(tvmc: Command) -> None:
     assert shown[2].startswith("board=str (nucleo_l4r5zi): The board. {nucleo_l4r5zi, ")
     tvmc(f"compile net.onnx {C} -o net.tar")
     tvmc("micro create project net.tar arduino --project-option board=mega verbose=1")
-    shown = tvmc("micro flash project arduino --list-options")
-    assert "board=str (mega): The board. {mega}" in shown
-    assert "port=str: The serial port" in shown
+    listed = tvmc("micro flash project arduino --list-options")
+    assert "board=str (mega): The board. {mega}" in listed
+    assert "port=str: The serial port" in listed
 
 
 def test_a_project_is_replaced_where_all_goes_well(tvmc: Command) -> None:

@@ -102,13 +102,15 @@ def test_errors_are_carried(tmp_path: Path) -> None:
     assert "Traceback" in e.value.data["traceback"]
     with pytest.raises(server.ServerError, match="generate_project: ValueError: PosixPath folder"):
         api.generate_project("model.tar", "crt", "some/folder")
-    with pytest.raises(server.JSONRPCError, match=r"no method 'explode'.*; methods: ") as e:
+    with pytest.raises(server.JSONRPCError, match=r"no method 'explode'.*; methods: ") as odd:
         api._request("explode", {})
-    assert e.value.code == server.ErrorCode.METHOD_NOT_FOUND
-    with pytest.raises(server.JSONRPCError, match="build: build: missing a required argument") as e:
+    assert odd.value.code == server.ErrorCode.METHOD_NOT_FOUND
+    with pytest.raises(
+        server.JSONRPCError, match="build: build: missing a required argument"
+    ) as odd:
         api._request("build", {})
-    assert e.value.code == server.ErrorCode.INVALID_PARAMS
-    assert isinstance(e.value, SmeltError)
+    assert odd.value.code == server.ErrorCode.INVALID_PARAMS
+    assert isinstance(odd.value, SmeltError)
 
 
 def test_the_server_ends_with_its_client(tmp_path: Path) -> None:
