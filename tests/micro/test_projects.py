@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,9 +33,10 @@ from smelt.micro import (
 )
 from smelt.micro.project_api.server import ServerError
 
-from .test_c import OPTIONS
+from .test_c import OPTIONS, TINY
 
 Array = np.ndarray[Any, Any]
+EXAMPLE = Path(__file__).parents[2] / "examples/micro/keyword_spotting/generate.py"
 AVR = ("avr-gcc", "simavr")
 
 
@@ -288,3 +291,16 @@ def test_templates_are_found(net: CSource, tmp_path: Path) -> None:
     path = export_model_library_format(net, tmp_path / "model.tar")
     made = template.generate_project_from_mlf(path, tmp_path / "project")
     assert made.info()["platform_name"] == "qemu"
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    model = TINY / "kws_int8.tflite"
+    if not model.exists():
+        pytest.skip(f"no trained models in {TINY} (SMELT_MODELS)")
+    command = [sys.executable, EXAMPLE, model.resolve(), tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "16000 bytes of workspace, 31280 of constants"
+    assert left(tmp_path) == ["keywords.tar", "keywords_arduino", "keywords_zephyr"]
+    assert (tmp_path / "keywords_arduino" / "keywords_arduino.ino").exists()
+    assert (tmp_path / "keywords_zephyr" / "build" / "net.o").exists()
