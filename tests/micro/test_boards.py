@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
 
 import smelt
-from smelt.micro import BOARDS, Board, compile_c, open_board
+from smelt.micro import BOARDS, Board, Session, compile_c, open_board
+from smelt.micro.program import write_program
+from smelt.micro.session import start
+from smelt.micro.toolchain import build
+from smelt.runtime.errors import MicroError
 
 from .test_c import OPTIONS, TINY, Array, numbers
 
@@ -82,6 +89,92 @@ def test_bytes(name: str, level: str) -> None:
     count = compared(quantized(), BOARDS[name], level)
     assert (count is None) == (name == "host")
     assert count is None or 5_000 < count < 5_000_000
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_programs_have_no_warnings(name: str, tmp_path: Path) -> None:
+    board = BOARDS[name]
+    need(board)
+    write_program(compile_c(quantized(), board.target, options=OPTIONS), board, tmp_path)
+    assert build(tmp_path, board, "-O2", ("-Wall", "-Wextra", "-Wconversion", "-Werror")).exists()
+
+
+FLOATS = """<ir_version: 8, opset_import: ["": 17]>
+net (float[2, 24] x) => (float[2, 24] y) <float[1] two = {2.5}> {
+    a = Softmax(x)
+    b = Tanh(x)
+    c = Round(x)
+    d = Abs(x)
+    e = Pow(d, two)
+    f = Sqrt(d)
+    y = Sum(a, b, c, e, f)
+}"""
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_floats(name: str) -> None:
+    """Functions of math.h, without a C library, too."""
+    compared(onnx.parser.parse_model(FLOATS), BOARDS[name], exact=False)
+
+
+def test_a_function_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    need(BOARDS["mps2-an386"])
+    if importlib.util.find_spec("ziglang") is None:
+        pytest.skip("ziglang is missing: make setup-edge")
+    which = shutil.which
+    monkeypatch.setattr("shutil.which", lambda name: None if "gcc" in name else which(name))
+    model = onnx.parser.parse_model(FLOATS.replace("Tanh", "Erf"))
+    with pytest.raises(MicroError) as wrong:
+        open_board(compile_c(model, options=OPTIONS), "mps2-an386")
+    assert str(wrong.value) == (
+        "the program for mps2-an386 needs erff, which no library here has: apt install "
+        "gcc-arm-none-eabi libnewlib-arm-none-eabi brings a C library"
+    )
+
+
+def dense(*sizes: int) -> onnx.ModelProto:
+    """Layers in float."""
+    rng = np.random.default_rng(0)
+    weights = [rng.standard_normal(s).astype(np.float32) / 30 for s in pairwise(sizes)]
+    nodes = [
+        helper.make_node("MatMul", [f"x{n}", f"w{n}"], [f"x{n + 1}"]) for n in range(len(weights))
+    ]
+    ends = [
+        helper.make_tensor_value_info(f"x{n}", T.FLOAT, [1, sizes[n]]) for n in (0, len(sizes) - 1)
+    ]
+    arrays = [numpy_helper.from_array(w, f"w{n}") for n, w in enumerate(weights)]
+    graph = helper.make_graph(nodes, "dense", ends[:1], ends[1:], arrays)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(("name", "width"), [("mps3-an547", 400), ("mps2-an386", 1100)])
+def test_constants_in_the_larger_memory(name: str, width: int) -> None:
+    compared(dense(8, width, width, 8), BOARDS[name], "-O1", exact=False)
+
+
+def test_a_model_that_is_too_large() -> None:
+    need(BOARDS["mps3-an547"])
+    model = compile_c(dense(4, 1200, 1200, 1200, 4), "c -mcpu=cortex-m55", options=OPTIONS)
+    with pytest.raises(MicroError, match=r"^the program for mps3-an547 is too large for it; the"):
+        open_board(model, "mps3-an547", level="-O1")
+
+
+PROGRAMS = {
+    "*(volatile int *)0xF0000000 = 1": r"^qemu-system-arm ended with exit code 1",
+    "return 0": r"^qemu-system-arm ended with exit code 0",
+    "for (;;) continue": r"^HELLO: the board gives no answer; tried 3 times, 0.5 s each$",
+}
+
+
+@pytest.mark.parametrize("does", PROGRAMS)
+def test_programs_that_do_not_serve(does: str, tmp_path: Path) -> None:
+    board = BOARDS["mps2-an386"]
+    need(board)
+    write_program(compile_c(quantized(), board.target, options=OPTIONS), board, tmp_path)
+    (tmp_path / "main.c").write_text(f"int main(void) {{ {does}; return 0; }}\n")
+    line = start(build(tmp_path, board, "-O1"), board)
+    with line, pytest.raises(MicroError, match=PROGRAMS[does]):
+        Session(line, timeout=0.5)
 
 
 @pytest.mark.parametrize("name", ["kws_int8", "ad_int8", "ic_int8", "vww_int8", "kws_f32"])

@@ -297,7 +297,7 @@ def test_the_example_runs(tmp_path: Path) -> None:
     model = TINY / "kws_int8.tflite"
     if not model.exists():
         pytest.skip(f"no trained models in {TINY} (SMELT_MODELS)")
-    command = [sys.executable, EXAMPLE, model.resolve(), tmp_path]
+    command = [sys.executable, str(EXAMPLE), str(model.resolve()), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "16000 bytes of workspace, 31280 of constants"

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import pytest
 
-from smelt.micro import BOARDS, ProcessTransport, Session, Transport, compile_c
+from smelt.micro import BOARDS, ProcessTransport, Session, Transport, compile_c, open_board
 from smelt.micro import session as sessions
 from smelt.micro.board import find_board
 from smelt.micro.program import NATIVE, write_program
@@ -99,7 +100,7 @@ def test_there_and_back(program: Path) -> None:
         assert [s.kernel for s in session.steps()] == ["step 0", "step 1", "step 2"]
         assert session.stack() is None
         assert session.instructions is None
-        assert session.seconds * session.ticks_per_second == session.ticks
+        assert session.seconds == session.ticks / session.ticks_per_second
         assert session.name == model.graph.name
         with pytest.raises(InputError) as wrong:
             session.run(given.astype(np.float32))
@@ -111,6 +112,29 @@ def test_there_and_back(program: Path) -> None:
     session.close()
     with pytest.raises(MicroError, match="the line to program is closed"):
         session.run(given)
+
+
+KINDS = """<ir_version: 8, opset_import: ["": 17]>
+net (bool[3] a, float16[2, 1] b, int64[2] c, float d) => (bool[3] y, float16[2, 1] z, int64[2] v,
+                                                         float w) {
+    y = Not(a)
+    z = Add(b, b)
+    v = Neg(c)
+    w = Mul(d, d)
+}"""
+
+
+def test_kinds_of_numbers() -> None:
+    """Several inputs and outputs, a number without dimensions among them."""
+    given = [np.array([True, False, True]), np.array([[1.5], [-2]], np.float16),
+             np.array([1, -(1 << 40)]), np.array(3, np.float32)]  # fmt: skip
+    model = compile_c(onnx.parser.parse_model(KINDS), options=OPTIONS)
+    with open_board(model, "host", level="-O0") as session:
+        found = session.run(*given)
+    a, b, c, d = given
+    for value, wanted in zip(found, (~a, b + b, -c, d * d), strict=True):
+        assert (value.dtype, value.shape) == (wanted.dtype, wanted.shape)
+        np.testing.assert_array_equal(value, wanted)
 
 
 BAD: dict[str, tuple[bytes, int]] = {

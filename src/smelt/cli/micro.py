@@ -14,6 +14,7 @@ from smelt.cli.results import Array, arrays, summary_of, summary_table
 from smelt.frontend.source import load_model
 from smelt.micro import CSource, Session, compile_c, open_board
 from smelt.micro.board import BOARDS, Board, find_board
+from smelt.micro.session import needs_tools
 from smelt.micro.toolchain import LEVELS
 from smelt.runtime.errors import unknown
 from smelt.runtime.signature import TensorInfo
@@ -65,9 +66,12 @@ def micro(
         check_output_name(output)
     options.needs_source(model)
     place = find_board(board)
+    needs_tools(place)
     build = options.Build(None, shape)
     with progress() as report:
         made = compile_c(model, place.target, shapes=build.shapes(model), progress=report)
+        if output is not None:
+            check_output_name(output, outputs=len(made.outputs))
         tensors = [TensorInfo(t.name, t.dtype, t.shape) for t in made.inputs]
         inputs = read_inputs(input_file, tensors) if input_file else random_inputs(tensors)
         report("program", 0, 1)
@@ -93,7 +97,7 @@ def _run(session: Session, made: CSource, board: Board, values: list[Array]) -> 
         "board": board.name,
         "outputs": summary_of([t.name for t in made.outputs], values),
         "instructions": session.instructions,
-        "seconds": session.seconds,
+        "seconds": session.seconds if session.instructions is None else None,
         "stack_bytes": None if stack is None else stack[0],
         "workspace_bytes": made.workspace_bytes,
         "constant_bytes": made.constant_bytes,
@@ -131,7 +135,7 @@ def _show_profile(said: dict[str, Any]) -> None:
     for n, s in enumerate(said["steps"]):
         each = f"{s[unit] / s['operations']:.2f}" if s["operations"] else ""
         table.add_row(str(n), s["kernel"], f"{s[unit]:,}", f"{100 * s[unit] / most:.1f} %",
-                      f"{s['operations']:,}", each)  # fmt: skip
+                      f"{s['operations'] or 0:,}", each)  # fmt: skip
     out.print(table)
     say(f"{said[unit]:,} {unit} on {said['board']}")
     if counted:

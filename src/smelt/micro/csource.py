@@ -36,7 +36,8 @@ class CSource:
     constant_bytes    of weights and the like, which are read only
     kernels           the names of its functions, in the order of a run
     memory            where results stand, and when
-    operations        arithmetic on elements in each of them; a multiply-add counts two
+    operations        arithmetic on elements in each of them; a multiply-add counts two; None
+                      where it depends on values
     """
 
     name: str
@@ -48,7 +49,7 @@ class CSource:
     constant_bytes: int
     kernels: tuple[str, ...]
     memory: MemoryReport
-    operations: tuple[int, ...] = ()
+    operations: tuple[int | None, ...] = ()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the source, model.c, and beside it the header, model.h. Raises ExportError."""

@@ -279,6 +279,6 @@ def _typed(kind: Any, value: object, where: str) -> object:
             raise ValueError(f"{where} has not the fields that it should: {odd}")
         made: Any = kind
         return made(**{n: _typed(t, value[n], f"{where}.{n}") for n, t in hints.items()})
-    if kind in (str, int) and type(value) is kind:
+    if type(value) in (typing.get_args(kind) or (kind,)) and kind in (str, int, int | None):
         return value
     raise ValueError(f"{where} is {str(value)[:60]!r}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from smelt.codegen.c_helpers import STORED
-from smelt.runtime.errors import ExportError
+from smelt.runtime.errors import ExportError, MicroError
 from smelt.runtime.files import write_file
 
 from .board import CODE_BYTES, STACK_BYTES, Board
@@ -17,9 +17,16 @@ from .csource import CSource, CTensor
 
 NATIVE = Path(__file__).resolve().parent / "native"
 """The part of a program that is the same for all models."""
+_MOST_RANK = 16
 _ALL = ("smelt_serial.h", "smelt_serial.c")
 _HOST = ("platform_host.c",)
-_FREESTANDING = ("startup.c", "freestanding.c", "include/math.h", "include/string.h")
+_FREESTANDING = (
+    "startup.c",
+    "freestanding.c",
+    "include/math.h",
+    "include/stdlib.h",
+    "include/string.h",
+)
 
 
 def program_files(model: CSource, board: Board) -> dict[str, str]:
@@ -92,6 +99,10 @@ def _arrays(kind: str, tensors: Sequence[CTensor]) -> tuple[str, str, str]:
     """The arrays of inputs or outputs, their rows in the table, what the model is given."""
     arrays, slots = "", ""
     for n, t in enumerate(tensors):
+        if len(t.shape) > _MOST_RANK:
+            raise MicroError(
+                f"{kind} {t.name!r} has {len(t.shape)} dimensions; legal: {_MOST_RANK}"
+            )
         own, size, stored = f"{kind}_{n}", math.prod(t.shape), STORED[t.dtype]
         dims = ", ".join(map(str, t.shape)) or "0"
         arrays += f"static {stored} {own}[{max(1, size)}];\n"

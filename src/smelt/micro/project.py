@@ -161,7 +161,8 @@ class GeneratedProject:
         cls, project_dir: PathLike, options: Options | None = None
     ) -> GeneratedProject:
         """The project in a folder; options: those of its template, where they may still change."""
-        return cls(client.instantiate_from_dir(project_dir), options)
+        shown = str((options or {}).get("verbose", "")).lower() in ("true", "1")
+        return cls(client.instantiate_from_dir(project_dir, shown), options)
 
     def build(self) -> None:
         """Compile it."""

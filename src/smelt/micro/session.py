@@ -23,7 +23,7 @@ from smelt.runtime.errors import InputError, MicroError
 from .board import Board, find_board
 from .csource import CSource, CTensor
 from .program import write_program
-from .toolchain import build
+from .toolchain import build, compiler
 from .transport import ProcessTransport, Transport
 
 VERSION = 1
@@ -114,7 +114,7 @@ class Session:
 
     @property
     def seconds(self) -> float:
-        """Of the last run, by the board's clock."""
+        """Of the last run, by the board's clock; an emulated one counts instructions."""
         return self.ticks / self.ticks_per_second
 
     def steps(self) -> list[StepTicks]:
@@ -277,14 +277,11 @@ def open_board(
     Raises MicroError where a tool is missing or fails, or the model is too large for the board.
     """
     found = find_board(board)
-    if not found.is_host:
-        _emulator()
+    needs_tools(found)
     with tempfile.TemporaryDirectory(prefix="smelt-board-") as own:
         place = Path(own if folder is None else folder).resolve()
         write_program(model, found, place)
-        program = build(place, found, level)
-        command = [program] if found.is_host else emulator_command(found, program)
-        line = ProcessTransport(command)
+        line = start(build(place, found, level), found)
         try:
             return Session(line, kernels=model.kernels,
                            instructions_per_tick=found.instructions_per_tick)  # fmt: skip
@@ -293,11 +290,21 @@ def open_board(
             raise
 
 
-def emulator_command(board: Board, program: Path) -> list[str | Path]:
-    """What runs a program on an emulated board, whose serial line is then the command's input and
-    output. Raises MicroError."""
-    return [_emulator(), "-M", board.machine, "-kernel", program, "-nographic", "-semihosting",
-            "-icount", "shift=0", "-monitor", "none", "-serial", "stdio"]  # fmt: skip
+def needs_tools(board: Board) -> None:
+    """Raise MicroError where what a board needs is not installed: said before the work."""
+    if not board.is_host:
+        _emulator()
+    compiler(board)
+
+
+def start(program: Path, board: Board) -> ProcessTransport:
+    """Start a program that was built for a board, and give the line to it."""
+    if board.is_host:
+        return ProcessTransport([program])
+    return ProcessTransport([
+        _emulator(), "-M", board.machine, "-kernel", program, "-nographic", "-semihosting",
+        "-icount", "shift=0", "-monitor", "none", "-serial", "stdio",
+    ])  # fmt: skip
 
 
 def _emulator() -> str:
@@ -305,6 +312,6 @@ def _emulator() -> str:
     if found is None:
         raise MicroError(
             "an emulated board needs qemu-system-arm, which is missing: apt install "
-            "qemu-system-arm, or --board host"
+            "qemu-system-arm, or take the board host"
         )
     return found

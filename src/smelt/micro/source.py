@@ -222,7 +222,8 @@ struct {self.name}_outputs {{
             _tensors(self.inputs, self.types[0]), _tensors(self.outputs, self.types[1]), workspace,
             constants, tuple([self.function(c) for c in model.calls]),
             self.report(workspace, constants),
-            tuple([_number(model.artifacts[c.symbol].flops) for c in model.calls]),
+            tuple([f.value if isinstance(f := model.artifacts[c.symbol].flops, IntImm) else None
+                   for c in model.calls]),
         )  # fmt: skip
 
     def report(self, workspace: int, constants: int) -> MemoryReport:

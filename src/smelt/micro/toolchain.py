@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from smelt.runtime.compilers import find_compiler
-from smelt.runtime.errors import MicroError
+from smelt.runtime.errors import ExportError, MicroError
 
 from .board import Board
 
 LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os")
 _SECONDS = 300.0
 _SAID = 12
-_ALWAYS = ("-std=c11", "-ffunction-sections", "-fdata-sections", "-Wall", "-Wextra", "-Werror")
+_ALWAYS = ("-std=c11", "-ffunction-sections", "-fdata-sections")
 _GCC = "arm-none-eabi-gcc"
 _HEAP = "".join([f",--wrap={f}" for f in ("malloc", "calloc", "realloc")])
 """Of the linker: what asks for a heap does not link."""
@@ -36,7 +36,7 @@ def build(folder: Path, board: Board, level: str = "-O3", flags: Sequence[str] =
         raise MicroError(f"{level} is no level of optimization; legal: {', '.join(LEVELS)}")
     program = folder / ("program" if board.is_host else "program.elf")
     sources = sorted(p.name for p in folder.glob("*.c"))
-    command, last = _host() if board.is_host else _cross(board)
+    command, last = compiler(board)
     command = [*command, *_ALWAYS, level, *flags, *sources, "-o", program.name, *last]
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
@@ -51,9 +51,17 @@ def build(folder: Path, board: Board, level: str = "-O3", flags: Sequence[str] =
     return program
 
 
-def _host() -> tuple[list[str], list[str]]:
-    wrap = [f"-Wl{_HEAP}"] if sys.platform == "linux" else []
-    return [*find_compiler()], [*wrap, "-lm"]
+def compiler(board: Board) -> tuple[list[str], list[str]]:
+    """The compiler's command for a board, and the words behind the sources. Raises MicroError where
+    there is none."""
+    if not board.is_host:
+        return _cross(board)
+    try:
+        command = find_compiler()
+    except ExportError as e:
+        raise MicroError(str(e)) from None
+    plain = ["-fno-sanitize=all"] if "ziglang" in command else []
+    return [*command, *plain], [*([f"-Wl{_HEAP}"] if sys.platform == "linux" else []), "-lm"]
 
 
 def _cross(board: Board) -> tuple[list[str], list[str]]:
@@ -64,7 +72,7 @@ def _cross(board: Board) -> tuple[list[str], list[str]]:
         return [*command, *shared], []
     # newlib's headers before ours, and its functions behind ours, where it is there
     libraries = ["-lm", "-lc"] if _has_newlib(command[0], board) else []
-    ends = ["-nostdlib", f"-Wl{_HEAP}", "-Wl,--no-warn-rwx-segments"]
+    ends = ["-nostdlib", f"-Wl{_HEAP}"]
     return [*command, *shared, *ends], [*libraries, "-lgcc"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,8 +175,10 @@ class Arduino(Platform):
             compiler = shutil.which("cc") or shutil.which("gcc") or "cc"
             source = str(TEMPLATES / "arduino" / "simavr_serial.c")
             what = f"simavr cannot be used ({_SETUP} simavr libsimavr-dev libelf-dev)"
-            run_tool([compiler, "-O2", source, "-o", "simavr_serial", "-lsimavr", "-lelf"],
-                     program.parent, what)  # fmt: skip
+            fresh = f"simavr_serial.{os.getpid()}"
+            run_tool([compiler, "-O2", source, "-o", fresh, "-lsimavr", "-lelf"], program.parent,
+                     what)  # fmt: skip
+            program.with_name(fresh).rename(harness)
         return ProcessTransport([harness, program, board.cpu, str(_HERTZ)])
 
 

@@ -8,6 +8,7 @@ import secrets
 import shlex
 import shutil
 import subprocess
+import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from smelt.micro.transport import Transport
 MODEL = "model.tar"
 _STATE = "project.json"
 _SECONDS = 300.0
-_LONGEST = 60.0
+_LONGEST = 30.0
 """Seconds of a transport's wait where none are given."""
 _SAID = 12
 """Lines of a tool's message that an error shows."""
@@ -219,7 +220,12 @@ def whole_folder(folder: Path, replaces: bool = False) -> Iterator[Path]:
         yield fresh
         if replaces and folder.exists():
             os.rename(folder, old)
-        os.rename(fresh, folder)
+        try:
+            os.rename(fresh, folder)
+        except OSError:
+            if old.exists():
+                os.rename(old, folder)
+            raise
     except OSError as e:
         raise TemplateProjectError(f"cannot write {folder}: {e.strerror or e}") from None
     finally:
@@ -229,6 +235,7 @@ def whole_folder(folder: Path, replaces: bool = False) -> Iterator[Path]:
 
 def run_tool(command: Sequence[str], folder: Path, what: str, seconds: float = _SECONDS) -> str:
     """What a tool prints. what: "uno cannot be compiled". Raises BuildError."""
+    print(shlex.join(command), file=sys.stderr)  # seen with the option verbose
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
                               errors="replace", stdin=subprocess.DEVNULL,

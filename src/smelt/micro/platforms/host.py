@@ -8,9 +8,9 @@ from pathlib import Path
 from smelt.micro.board import BOARDS
 from smelt.micro.csource import CSource
 from smelt.micro.program import program_files
-from smelt.micro.session import emulator_command
+from smelt.micro.session import start
 from smelt.micro.toolchain import build
-from smelt.micro.transport import ProcessTransport, Transport
+from smelt.micro.transport import Transport
 
 from .base import Options, Platform
 
@@ -28,6 +28,11 @@ class Served(Platform):
         shutil.copytree(self.folder / "src", build_folder, dirs_exist_ok=True)
         build(build_folder, BOARDS[options["board"]], flags=self.definitions(options))
 
+    def start(self, options: Options) -> Transport:
+        """Start the program, or the emulator."""
+        board = BOARDS[options["board"]]
+        return start(self.program("program" if board.is_host else "program.elf"), board)
+
 
 class Host(Served):
     """This machine: the line is the program's standard input and output."""
@@ -35,18 +40,9 @@ class Host(Served):
     platform_name = "host"
     boards = tuple([b.name for b in BOARDS.values() if b.is_host])
 
-    def start(self, options: Options) -> Transport:
-        """Start the program."""
-        return ProcessTransport([self.program("program")])
-
 
 class Qemu(Served):
     """Boards that QEMU emulates: the line is the first serial line of the board."""
 
     platform_name = "qemu"
     boards = tuple([b.name for b in BOARDS.values() if not b.is_host])
-
-    def start(self, options: Options) -> Transport:
-        """Start the emulator."""
-        program = self.program("program.elf")
-        return ProcessTransport(emulator_command(BOARDS[options["board"]], program))

@@ -257,15 +257,21 @@ def instantiate_from_dir(
         os.close(theirs)
         os.close(their_out)
     files = open(ours_in, "rb", buffering=0), open(ours_out, "wb", buffering=0)  # noqa: SIM115
-    client = ProjectAPIClient(*files, name=folder.name, end=lambda: _ended(child, said))
-    weakref.finalize(client, _gone, child, said, files)
+    client = ProjectAPIClient(*files, name=folder.name, end=lambda: _ended(child, said, files))
+    weakref.finalize(client, _ended, child, said, files)
     return client
 
 
-def _ended(child: subprocess.Popen[bytes], said: BinaryIO) -> str:
-    """End a server and all that it started; gives how it ended, and what it said last."""
+def _ended(child: subprocess.Popen[bytes], said: BinaryIO, files: tuple[BinaryIO, BinaryIO]) -> str:
+    """End a server and all that it started; gives how it ended, and what it said last.
+
+    It ends by itself when its pipe is closed, or is ended.
+    """
     if said.closed:
         return ""
+    for file in files:
+        with suppress(OSError):
+            file.close()
     end, ended = time.monotonic() + _GRACE, os.WEXITED | os.WNOWAIT | os.WNOHANG
     # Not waited for yet: until then its number names its group, and nobody else's.
     while os.waitid(os.P_PID, child.pid, ended) is None and time.monotonic() < end:
@@ -277,11 +283,3 @@ def _ended(child: subprocess.Popen[bytes], said: BinaryIO) -> str:
     text = said.read().decode(errors="replace").strip()[-_LAST_WORDS:]
     said.close()
     return f" (exit code {code}){f'; it said:{chr(10)}{text}' if text else ''}"
-
-
-def _gone(child: subprocess.Popen[bytes], said: BinaryIO, files: tuple[BinaryIO, BinaryIO]) -> None:
-    """A client that nobody closed: its server ends by itself when its pipe is closed."""
-    for file in files:
-        with suppress(OSError):
-            file.close()
-    _ended(child, said)
