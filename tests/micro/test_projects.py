@@ -276,6 +276,16 @@ def test_a_project_keeps_its_board(net: CSource, tmp_path: Path) -> None:
         GeneratedProject.from_directory(folder, {"board": "mps2-an386"})
 
 
+def test_verbose(net: CSource, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The commands of a project are shown where that is asked for."""
+    for verbose in (False, True):
+        project = generate_project("cmake", net, tmp_path / str(verbose), {"verbose": verbose})
+        if shutil.which("cmake") is None:
+            pytest.skip("cmake is missing")
+        project.build()
+        assert ("cmake --build" in capfd.readouterr().err) == verbose
+
+
 def test_templates_are_found(net: CSource, tmp_path: Path) -> None:
     assert template_names() == ["arduino", "cmake", "host", "qemu", "zephyr"]
     assert get_microtvm_template_projects("crt") == get_microtvm_template_projects("host")
