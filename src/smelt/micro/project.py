@@ -86,14 +86,6 @@ def _fitting(o: server.ProjectOption, value: Any) -> Any:
     return value
 
 
-def add_unspecified_options(
-    options: Options | None, server_project_options: Iterable[server.ProjectOption]
-) -> dict[str, Any]:
-    """Options, with the defaults of those that are not given."""
-    defaults = {o.name: o.default for o in server_project_options if o.default is not None}
-    return {**defaults, **(options or {})}
-
-
 class ProjectTransport(Transport):
     """The line to the program of a project. It is opened when it is used first, or by `with`."""
 

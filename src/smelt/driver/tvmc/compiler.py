@@ -99,10 +99,7 @@ def compile_model(
         with context():
             for kind in dumps:
                 _dump(f"{path}.{kind}", STAGES[kind], bound, made)
-    if output_format == "mlf":
-        export_model_library_format(lib, path)
-    else:
-        lib.export_library(path, cc=cc)
+    _written(lib, path, output_format, cc)
     return TVMCPackage(path, model=tvmc_model)
 
 
@@ -151,6 +148,14 @@ def _built(
     if is_native(resolve(target)):
         return relay.vm.compile(mod, target)
     return smelt.compile_artifact(mod, target, options=PassContext.current().options)
+
+
+def _written(lib: Any, path: PathLike, output_format: str, cc: list[str] | None) -> None:
+    """Write what _built gives."""
+    if output_format == "mlf":
+        export_model_library_format(lib, path)
+    else:
+        lib.export_library(path, cc=cc)
 
 
 def face_of(records: PathLike) -> Any:

@@ -147,10 +147,6 @@ class Platform(server.ProjectAPIHandler):
 
     # ---- for the templates ------------------------------------------------------------------
 
-    def model(self) -> CSource:
-        """The project's model."""
-        return read_model_library_format(self.folder / MODEL)
-
     def definitions(self, options: Options) -> list[str]:
         """The arguments of the C compiler that the user gives."""
         return shlex.split(str(options.get("compile_definitions", "")))
@@ -176,16 +172,12 @@ def portable_objects(build: Path, cpu: str, flags: Sequence[str]) -> None:
     """Compile the C files of build/src for a processor, without an operating system's headers."""
     board = next(b for b in BOARDS.values() if b.target == f"c -mcpu={cpu}")
     sources = sorted([str(p.relative_to(build)) for p in (build / "src").rglob("*.c")])
-    command = [
-        *cross_compiler(board, str(NATIVE / "include")),
-        "-std=c11",
-        "-Os",
-        "-Wall",
-        "-Wextra",
-        "-Isrc",
-        *flags,
-    ]
-    run_tool([*command, "-c", *sources], build, f"the sources cannot be compiled for a {cpu}")
+    command = [*cross_compiler(board, str(NATIVE / "include")), "-std=c11", "-Os", "-Wall", "-Isrc"]
+    run_tool(
+        [*command, "-Wextra", *flags, "-c", *sources],
+        build,
+        f"the sources cannot be compiled for a {cpu}",
+    )
     (build / "README.md").write_text(
         f"Objects of the sources in src/ for a {cpu}. They show that these compile; a program for "
         "the board is made by its own tools.\n"
