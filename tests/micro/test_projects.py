@@ -276,6 +276,31 @@ def test_a_project_keeps_its_board(net: CSource, tmp_path: Path) -> None:
         GeneratedProject.from_directory(folder, {"board": "mps2-an386"})
 
 
+def test_programs_end(net: CSource, tmp_path: Path) -> None:
+    """One that ends is an error that says how; one that runs ends with its project."""
+    folder = tmp_path / "project"
+    project = generate_project("host", net, folder)
+    project.build()
+    line = project.transport()
+    Session(line).close()
+    with pytest.raises(ServerError, match="the transport is not open"):
+        line.read(1, 1.0)
+    main = folder / "src" / "main.c"
+    main.write_text("int main(void) { return 3; }\n")
+    project.build()
+    with project.transport() as line, pytest.raises(ServerError, match="ended with exit code 3"):
+        line.read(1, 5.0)
+    main.write_text("#include <unistd.h>\nint main(void) { return (int)sleep(600); }\n")
+    project.build()
+    project.flash()
+    running = [p for p in Path("/proc").glob("[0-9]*/exe")
+               if os.access(p, os.R_OK) and str(p.resolve()).startswith(str(folder))]  # fmt: skip
+    assert len(running) == 1
+    line.close()
+    project.close()
+    assert not running[0].parent.exists()
+
+
 def test_verbose(net: CSource, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The commands of a project are shown where that is asked for."""
     for verbose in (False, True):
