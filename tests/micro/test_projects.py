@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -47,6 +48,12 @@ def need(*programs: str) -> None:
             pytest.skip(f"{program} is missing: make setup-edge")
     if "avr-gcc" in programs and not Path("/usr/share/arduino/hardware/arduino/avr").is_dir():
         pytest.skip("arduino-core-avr is missing: make setup-edge")
+
+
+def need_arm() -> None:
+    """The same for a compiler for Arm's microcontrollers."""
+    if not (shutil.which("arm-none-eabi-gcc") or importlib.util.find_spec("ziglang")):
+        pytest.skip("arm-none-eabi-gcc and ziglang are missing: make setup-edge")
 
 
 def perceptron(*widths: int) -> smelt.IRModule:
@@ -103,6 +110,7 @@ def test_programs_that_serve(
 ) -> None:
     if template == "qemu":
         need("qemu-system-arm")
+        need_arm()
     project = generate_project(template, net, tmp_path / "project", {"board": board})
     with pytest.raises(ServerError, match="project: flash: project is not built yet; build"):
         project.flash()
@@ -154,6 +162,7 @@ def test_a_sketch_that_does_not_fit(tmp_path: Path, golden: Callable[[str], None
 def test_sources_compile_without_a_warning(
     template: str, board: str, kind: str, net: CSource, tmp_path: Path
 ) -> None:
+    need_arm()
     folder = tmp_path / "project"
     options = {"board": board, "project_type": kind, "compile_definitions": "-Werror"}
     project = generate_project(template, net, folder, options)
@@ -332,6 +341,7 @@ def test_the_example_runs(tmp_path: Path) -> None:
     model = TINY / "kws_int8.tflite"
     if not model.exists():
         pytest.skip(f"no trained models in {TINY} (SMELT_MODELS)")
+    need_arm()
     command = [sys.executable, str(EXAMPLE), str(model.resolve()), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
