@@ -71,6 +71,7 @@ def checked_options(
 
 def _fitting(o: server.ProjectOption, value: Any) -> Any:
     """A value of an option, of its type. Raises TemplateProjectError."""
+    value = os.fspath(value) if isinstance(value, os.PathLike) else value
     if o.type == "bool" and isinstance(value, str):
         value = _WORDS.get(value.lower(), value)
     if o.type == "int" and isinstance(value, str) and value.isdecimal():

@@ -29,7 +29,7 @@ _OTHERS = 60.0
 _GRACE = 5.0
 """Seconds that a server has to end by itself."""
 _LAST_WORDS = 2000
-"""Characters of what a server wrote on stderr that an error shows."""
+"""Bytes of what a server wrote on stderr that an error shows."""
 
 
 class ProjectAPIErrorBase(SmeltError):
@@ -279,7 +279,7 @@ def _ended(child: subprocess.Popen[bytes], said: BinaryIO, files: tuple[BinaryIO
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     code = child.wait()
-    said.seek(0)
-    text = said.read().decode(errors="replace").strip()[-_LAST_WORDS:]
+    said.seek(max(0, said.seek(0, os.SEEK_END) - _LAST_WORDS))
+    text = said.read().decode(errors="replace").strip()
     said.close()
     return f" (exit code {code}){f'; it said:{chr(10)}{text}' if text else ''}"

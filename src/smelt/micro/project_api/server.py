@@ -300,9 +300,16 @@ def default_project_options(**kw: Mapping[str, Any]) -> list[ProjectOption]:
     return [o.replace(kw.get(name, {})) for name, o in known.items()]
 
 
+def _ready(fd: int, event: int, seconds: float | None) -> bool:
+    """Wait until an open file can be read or written, or is closed at its other end."""
+    poll = select.poll()
+    poll.register(fd, event)
+    return bool(poll.poll(None if seconds is None else seconds * 1000))
+
+
 def read_with_timeout(fd: int, n: int, timeout_sec: float | None) -> bytes:
     """1 to n bytes of an open file. Raises TransportClosedError, IoTimeoutError."""
-    if not select.select([fd], [], [], timeout_sec)[0]:
+    if not _ready(fd, select.POLLIN, timeout_sec):
         raise IoTimeoutError(f"nothing to read in {timeout_sec} s")
     try:
         found = os.read(fd, n)
@@ -320,7 +327,7 @@ def write_with_timeout(fd: int, data: bytes, timeout_sec: float | None) -> None:
     rest = memoryview(data)
     while rest:
         left = None if end is None else max(0.0, end - time.monotonic())
-        if not select.select([], [fd], [], left)[1]:
+        if not _ready(fd, select.POLLOUT, left):
             raise IoTimeoutError(f"{len(rest)} bytes could not be written in {timeout_sec} s")
         try:
             rest = rest[os.write(fd, rest) :]
