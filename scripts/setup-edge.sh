@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the tests of other machines need: emulators, cross compilers with the libraries of their
-# systems, zig, which compiles C for all of them, a Python for 64-bit ARM, and for WebAssembly node
-# and a browser.
+# systems, compilers for microcontrollers, Arduino's core for AVR boards, zig, which compiles C for
+# most of them, a Python for 64-bit ARM, and for WebAssembly node and a browser.
 #
 #     scripts/setup-edge.sh [PYTHON]      PYTHON: whose environment gets the package ziglang
 #
@@ -15,6 +15,10 @@ qemu_system=(qemu-system-arm)
 cross=(aarch64-linux-gnu-gcc arm-linux-gnueabihf-gcc riscv64-linux-gnu-gcc)
 cross_packages=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf
                 libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross)
+avr=(avr-gcc simavr)
+avr_packages=(gcc-avr avr-libc arduino-core-avr simavr libsimavr-dev libelf-dev)
+arm=(arm-none-eabi-gcc)
+arm_packages=(gcc-arm-none-eabi libnewlib-arm-none-eabi)
 browsers=(chromium chromium-browser google-chrome)
 
 lacking() {                       # the commands among the arguments that are not there
@@ -36,7 +40,7 @@ install_packages() {              # with apt, as root or through sudo without a 
         root=(sudo -n)
     fi
     timeout 120 "${root[@]}" apt-get update -qq
-    timeout 300 "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    timeout 600 "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
         apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
@@ -44,6 +48,8 @@ packages=()
 [ -z "$(lacking "${qemu_user[@]}")" ] || packages+=(qemu-user)
 [ -z "$(lacking "${qemu_system[@]}")" ] || packages+=(qemu-system-arm)
 [ -z "$(lacking "${cross[@]}")" ] || packages+=("${cross_packages[@]}")
+[ -z "$(lacking "${avr[@]}")" ] || packages+=("${avr_packages[@]}")
+[ -z "$(lacking "${arm[@]}")" ] || packages+=("${arm_packages[@]}")
 [ -z "$(lacking node)" ] || packages+=(nodejs)
 if [ ${#packages[@]} -gt 0 ]; then
     echo "setup-edge: installing ${packages[*]}"
@@ -59,7 +65,8 @@ if ! "$python" -c 'import ziglang' 2>/dev/null; then
 fi
 "$(dirname "${BASH_SOURCE[0]}")/arm64_python.sh" "$python"
 
-missing=$(lacking "${qemu_user[@]}" "${qemu_system[@]}" "${cross[@]}" node; lacking_browser)
+missing=$(lacking "${qemu_user[@]}" "${qemu_system[@]}" "${cross[@]}" "${avr[@]}" "${arm[@]}" node
+          lacking_browser)
 "$python" -c 'import ziglang' 2>/dev/null || missing+=" ziglang"
 if [ -n "$missing" ]; then
     echo "setup-edge: not there:" $missing "(tests that need them are skipped)"

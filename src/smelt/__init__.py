@@ -92,6 +92,7 @@ _ROOMS = (
     "relay",
     "autotvm",
     "contrib",
+    "micro",
     "driver",
     "rpc",
     "exec",

@@ -126,6 +126,7 @@ PLACES = {
         )
         for name in names
     },
+    "micro.build": "micro.project",
     "parser": "relay.parser",
     "relay.backend.executor_factory": "relay.factory",
     "relay.backend.interpreter": "relay.executor",

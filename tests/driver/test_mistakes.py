@@ -17,7 +17,13 @@ MISTAKES = {
     "no_format": "compile notes.txt",
     "absent_format": "compile notes.txt --model-format keras",
     "no_option": "compile good.onnx --targt llvm",
-    "micro": "micro build project --force",
+    "micro": "micro",
+    "micro_project": "micro build project qemu --force",
+    "micro_option": "micro create project model.tar qemu --project-option board",
+    "micro_board": "micro create project model.tar qemu --project-option board=mps2-an38",
+    "micro_template": "micro create project notes.txt template",
+    "micro_run": "run project --device micro",
+    "micro_time": "run project --device micro --print-time",
     "config": "--config options.json compile good.onnx",
     "two_targets": "compile good.onnx --target cmsis-nn,c",
     "unknown_target": "compile good.onnx --target sparc",
@@ -28,6 +34,9 @@ MISTAKES = {
     "vm_options": "compile good.onnx --executor vm --executor-graph-link-params 1",
     "crt": "compile good.onnx --runtime crt",
     "mlf": "compile good.onnx -f mlf",
+    "mlf_ending": "compile good.onnx -f mlf --target c -o good.zip",
+    "mlf_vm": "compile good.onnx -f mlf --target c --executor vm",
+    "c": "compile good.onnx --target c",
     "ending": "compile good.onnx -o good.zip",
     "objects": "compile good.onnx -f tar -o good.so",
     "no_compiler": "compile good.onnx --cross-compiler no-such-gcc",
@@ -77,6 +86,7 @@ LONG = {
         "--print-ir-after FuseOp: no such pass; nearest: FuseOps, DefuseOps; legal: InferType, "
     ),
     "compile good.onnx -O 4": "argument -O/--opt-level: invalid choice: 4 (choose from ",
+    "micro create project model.tar quemu": "argument TEMPLATE: invalid choice: 'quemu' (choose ",
     "build good.onnx": "argument {compile,run,tune,micro}: invalid choice: 'build' (choose from ",
     "tune good.onnx -o log.json --tuner annealing": (
         "argument --tuner: invalid choice: 'annealing' (choose from "

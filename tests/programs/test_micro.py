@@ -1,15 +1,23 @@
 """The document on edge devices: microcontrollers, memory planned before the run."""
 
 import ctypes
+import importlib
+import importlib.util
 import re
+import shutil
 
 import numpy as np
 import pytest
 import tvm
 from tvm import relay
+from tvm.micro import export_model_library_format
+from tvm.micro.build import get_microtvm_template_projects
+from tvm.micro.model_library_format import UnsupportedInModelLibraryFormatError
+from tvm.micro.project_api.client import ProjectAPIClient
 
 from smelt.ir.errors import CompileError
-from tests.micro.test_c import compiled
+from smelt.micro.project_api.server import ServerError
+from tests.micro.test_c import TINY, compiled
 
 M4 = "c -keys=arm_cpu -mcpu=cortex-m4 -march=armv7e-m -mfloat-abi=hard -mfpu=fpv4-sp-d16 " \
      "-runtime=c -system-lib"  # fmt: skip
@@ -105,3 +113,45 @@ def test_what_is_refused(tmp_path):
     planned = tvm.transform.PassContext(config={"tir.usmp.enable": True})
     with planned, pytest.raises(CompileError, match="belongs to programs compiled ahead"):
         relay.build(mod, "c", params=params)
+
+
+def test_a_project_for_arduino(tmp_path, monkeypatch):
+    """Up to the board, which only arduino-cli can reach: one error that names it."""
+    path = TINY / "kws_int8.tflite"
+    if not path.exists():
+        pytest.skip(f"no trained models in {TINY} (SMELT_MODELS)")
+    if not (shutil.which("arm-none-eabi-gcc") or importlib.util.find_spec("ziglang")):
+        pytest.skip("arm-none-eabi-gcc and ziglang are missing: make setup-edge")
+    monkeypatch.chdir(tmp_path)
+    tflite_model = path.read_bytes()
+    mod, params = relay.frontend.from_tflite(tflite_model)
+    target = tvm.target.Target("c -keys=arm_cpu -mcpu=cortex-m4")
+    with tvm.transform.PassContext(opt_level=3):
+        executor = relay.backend.Executor("aot", {"unpacked-api": True})
+        runtime = relay.backend.Runtime("crt")
+        lib = relay.build(mod, target=target, params=params,
+                          executor=executor, runtime=runtime)  # fmt: skip
+    export_model_library_format(lib, "keyword_spotting.tar")
+    assert callable(ProjectAPIClient.build)
+    project = tvm.micro.generate_project(
+        template_dir="arduino",
+        module=lib,
+        generated_project_dir="./arduino_project",
+        options={"board": "nano33ble", "project_type": "example_project"},
+    )
+    project.build()
+    with pytest.raises(ServerError, match=r"nano33ble: arduino-cli is missing\n.*arduino-cli"):
+        project.flash()
+    assert (tmp_path / "arduino_project" / "arduino_project.ino").exists()
+    assert (tmp_path / "arduino_project" / "build" / "net.o").exists()
+
+
+def test_names_of_micro():
+    """Where classic programs look for them."""
+    assert tvm.micro.project.generate_project is tvm.micro.generate_project
+    assert get_microtvm_template_projects("zephyr").endswith("zephyr")
+    assert issubclass(UnsupportedInModelLibraryFormatError, tvm.TVMError)
+    assert tvm.micro.Session is tvm.micro.session.Session
+    assert issubclass(tvm.micro.ProjectTransport, tvm.micro.transport.Transport)
+    with pytest.raises(ImportError, match=r"smelt\.micro\.debugger is not there yet: a project's"):
+        importlib.import_module("tvm.micro.debugger")

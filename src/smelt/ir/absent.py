@@ -12,7 +12,7 @@ class AbsentModule(Unsupported, ImportError):
     """A module of the classic stack that smelt does not have; the text says what there is."""
 
 
-_MICRO = "code for microcontrollers cannot be made yet; relay.build makes code for hosts"
+_MICRO = "a project's program is watched by the tools of its board; smelt.micro.Session runs it"
 
 _COMPILERS = ("arm_compute_lib", "bnns", "clml", "cmsisnn", "coreml", "cublas", "cudnn", "cutlass",
               "ethosn", "ethosu", "libtorch", "mrvl", "tensorrt", "vitis_ai")  # fmt: skip
@@ -20,7 +20,8 @@ _BACK_ENDS = ("relay.op.contrib.dnnl has a pattern table; register_pattern_table
               "smelt.byoc.register_codegen add one and what compiles its functions")  # fmt: skip
 
 ABSENT_MODULES: Mapping[str, str] = {
-    "micro": _MICRO,
+    "micro.class_factory": _MICRO,
+    "micro.debugger": _MICRO,
     "relay.collage": "MergeComposite, AnnotateTarget, MergeCompilerRegions and PartitionGraph "
     "split a program by patterns",
     "contrib.relay_viz": "smelt.show(model) makes a page that shows a program",

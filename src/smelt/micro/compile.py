@@ -26,7 +26,9 @@ from smelt.relax.transform.for_scalar_cores import count_from_border, requantize
 from smelt.target import Target
 from smelt.target.processor import features_of, known_cpus
 
-from .source import CSource, c_model
+from .csource import CSource
+from .errors import NonStaticShapeError
+from .source import c_model
 
 
 def _with_ours() -> Iterator[Step]:
@@ -133,7 +135,7 @@ def compile_c(
     made = compile_graph(fused, resolved, one.options, kernels, placing=placing)
     if made.plan.symbols or declared.variants:
         names = ", ".join([v.name for v in made.plan.symbols])
-        raise CompileError(
+        raise NonStaticShapeError(
             f"C source needs sizes that are numbers, and the model has {names}: give shapes={{...}}"
         )
     if made.plan.updates:

@@ -13,7 +13,7 @@ from smelt.runtime.errors import ExportError, MicroError
 from smelt.runtime.files import write_file
 
 from .board import CODE_BYTES, STACK_BYTES, Board
-from .source import CSource, CTensor
+from .csource import CSource, CTensor
 
 NATIVE = Path(__file__).resolve().parent / "native"
 """The part of a program that is the same for all models."""

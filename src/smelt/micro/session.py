@@ -21,8 +21,8 @@ from smelt.ir import dtype as dt
 from smelt.runtime.errors import InputError, MicroError
 
 from .board import Board, find_board
+from .csource import CSource, CTensor
 from .program import write_program
-from .source import CSource, CTensor
 from .toolchain import build, compiler
 from .transport import ProcessTransport, Transport
 

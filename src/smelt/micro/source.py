@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -20,68 +17,17 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import IntImm
 from smelt.ir.types import TensorType
 from smelt.relax.nodes import tensor_type_of
-from smelt.runtime.errors import ExportError
-from smelt.runtime.files import check_target, write_file
 from smelt.runtime.linking import c_name
 from smelt.target import Target
 from smelt.tir.names import unique_name
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.parser import parse
 
+from .csource import CSource, CTensor
 from .memory import Block, MemoryReport, Step, live_at
 
 _ROW = 96
 """Characters of a line of constants."""
-
-
-@dataclass(frozen=True)
-class CTensor:
-    """An input or output of a model as C.
-
-    name   its member in the structure of inputs, or of outputs
-    dtype, shape  of the row-major array
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class CSource:
-    """A model as C.
-
-    source, header    the texts; the source includes the header under the name NAME.h
-    inputs, outputs   what it takes and gives
-    workspace_bytes   what a run needs besides inputs and outputs
-    constant_bytes    of weights and the like, which are read only
-    kernels           the names of its functions, in the order of a run
-    memory            where results stand, and when
-    operations        arithmetic on elements in each of them; a multiply-add counts two; None
-                      where it depends on values
-    """
-
-    name: str
-    source: str
-    header: str
-    inputs: tuple[CTensor, ...]
-    outputs: tuple[CTensor, ...]
-    workspace_bytes: int
-    constant_bytes: int
-    kernels: tuple[str, ...]
-    memory: MemoryReport
-    operations: tuple[int | None, ...] = ()
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the source, model.c, and beside it the header, model.h. Raises ExportError."""
-        target = Path(path)
-        check_target(target, (".c",), "model.c")
-        header = target.with_suffix(".h")
-        if target.stem != c_name(target.stem):
-            raise ExportError(f"cannot write {target}: {target.stem} is no name for C")
-        text = self.source.replace(f'#include "{self.name}.h"', f'#include "{header.name}"', 1)
-        write_file(header, lambda file: file.write(self.header.encode()))
-        write_file(target, lambda file: file.write(text.encode()))
 
 
 class _Writer:

@@ -65,12 +65,24 @@ def compiler(board: Board) -> tuple[list[str], list[str]]:
 
 
 def _cross(board: Board) -> tuple[list[str], list[str]]:
-    shared = ["-ffreestanding", "-T", "board.ld", "-Wl,--gc-sections"]
+    """The command for a board, and the words behind the sources."""
+    shared = ["-T", "board.ld", "-Wl,--gc-sections"]
+    command = cross_compiler(board)
+    if command[0] == sys.executable:
+        return [*command, *shared], []
+    # newlib's headers before ours, and its functions behind ours, where it is there
+    libraries = ["-lm", "-lc"] if _has_newlib(command[0], board) else []
+    ends = ["-nostdlib", f"-Wl{_HEAP}"]
+    return [*command, *shared, *ends], [*libraries, "-lgcc"]
+
+
+def cross_compiler(board: Board, headers: str = "include") -> list[str]:
+    """The C compiler for a board's processor; headers: the folder of those that may be missing.
+
+    Raises MicroError where there is none.
+    """
     if gcc := shutil.which(_GCC):
-        # newlib's headers before ours, and its functions behind ours, where it is there
-        libraries = ["-lm", "-lc"] if _has_newlib(gcc, board) else []
-        own = ["-nostdlib", f"-Wl{_HEAP}", "-idirafter", "include"]
-        return [gcc, *board.gcc, *shared, *own], [*libraries, "-lgcc"]
+        return [gcc, *board.gcc, "-ffreestanding", "-idirafter", headers]
     if importlib.util.find_spec("ziglang") is None:
         raise MicroError(
             f"a C compiler for {board.name} is needed, and none was found\n"
@@ -79,7 +91,7 @@ def _cross(board: Board) -> tuple[list[str], list[str]]:
             "install ziglang"
         )
     zig = [sys.executable, "-m", "ziglang", "cc", *board.zig, "-fno-sanitize=all"]
-    return [*zig, *shared, "-isystem", "include"], []
+    return [*zig, "-ffreestanding", "-isystem", headers]
 
 
 def _has_newlib(gcc: str, board: Board) -> bool:

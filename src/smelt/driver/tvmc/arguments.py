@@ -28,7 +28,6 @@ TUNERS = ("ga", "gridsearch", "random",
 DEVICES = ("cpu", "cuda", "cl", "metal", "vulkan", "rocm", "micro")
 FILLS = ("zeros", "ones", "random")
 
-MICRO = "microcontrollers are not there yet; -f so makes libraries for operating systems"
 _POOLS = "memory is planned as one piece; smelt.load(package).memory says how much it is"
 _GPU = "kernels are for CPUs, which have no such thing; leave it out"
 _MIXED = "relay.transform.mixed_precision.register_mixed_precision_conversion says it, in Python"
@@ -103,7 +102,7 @@ def compile_options(parser: argparse.ArgumentParser) -> None:
     o = partial(option, parser)
     o("-o --output", "the package, .tar or .so (module.tar)", dest="package_path",
       default="module.tar")  # fmt: skip
-    o("-f --output-format", "so: linked; tar: objects, linked where they are loaded (so)",
+    o("-f --output-format", "so: linked; tar: objects, linked where they are loaded; mlf: C (so)",
       choices=("so", "tar", "mlf"), default="so")  # fmt: skip
     o("--cross-compiler", "the C compiler that links", dest="cross")
     o("--cross-compiler-options", "its further arguments", dest="cross_options")

@@ -14,13 +14,14 @@ from smelt import auto_scheduler, autotvm, relay
 from smelt.artifact.vm_construct import vm_construct
 from smelt.codegen.llvm import is_native, resolve
 from smelt.ir.module import IRModule
+from smelt.micro import export_model_library_format, is_c
 from smelt.pipeline import GRAPH, LOWER, VM
 from smelt.relay.backend import Executor, Runtime, check_forms
 from smelt.relay.build_module import bind_params
 from smelt.relay.transform import LEVELS, ConvertLayout, FoldConstant, InferType, ToMixedPrecision
 from smelt.runtime.compilers import find_compiler
 from smelt.runtime.errors import nearest
-from smelt.runtime.files import check_library, write_file
+from smelt.runtime.files import check_library, check_target, write_file
 from smelt.target import Target
 from smelt.transform import PassContext, PassPrintingInstrument, PassTimingInstrument
 
@@ -89,7 +90,7 @@ def compile_model(
     with history(tuning_records):
         with context(instruments=watching):
             mod = transformed(tvmc_model.mod, transforms)
-            if mod_name != "default":
+            if mod_name != "default" or is_c(made):
                 mod = IRModule(mod.functions, {**mod.attrs, "name": mod_name})
             bound = bind_params(mod, tvmc_model.params)
             lib = _built(bound, made, None if use_vm else executor or Executor("graph"), runtime)
@@ -98,7 +99,7 @@ def compile_model(
         with context():
             for kind in dumps:
                 _dump(f"{path}.{kind}", STAGES[kind], bound, made)
-    lib.export_library(path, cc=cc)
+    _written(lib, path, output_format, cc)
     return TVMCPackage(path, model=tvmc_model)
 
 
@@ -136,7 +137,9 @@ def _built(
     mod: IRModule, target: Target, executor: Executor | None, runtime: Runtime | None
 ) -> Any:
     """What has export_library; executor: None for the virtual machine."""
-    check_forms(executor or Executor("graph"), runtime or Runtime("cpp"))
+    check_forms(executor or Executor("graph"), runtime or Runtime("cpp"), target.kind.name)
+    if executor is None and is_c(target):
+        raise TVMCException("--executor vm: C has no virtual machine; legal: aot, graph")
     if executor is not None:
         if found := vm_construct(mod):
             raise TVMCException(f"the model decides while it runs, by {found}; give --executor vm")
@@ -145,6 +148,14 @@ def _built(
     if is_native(resolve(target)):
         return relay.vm.compile(mod, target)
     return smelt.compile_artifact(mod, target, options=PassContext.current().options)
+
+
+def _written(lib: Any, path: PathLike, output_format: str, cc: list[str] | None) -> None:
+    """Write what _built gives."""
+    if output_format == "mlf":
+        export_model_library_format(lib, path)
+    else:
+        lib.export_library(path, cc=cc)
 
 
 def face_of(records: PathLike) -> Any:
@@ -159,12 +170,17 @@ def _linker(
     path: PathLike, output_format: str, target: Target, cross: str | None, options: str | None
 ) -> list[str] | None:
     """The command that links a package; None: it holds objects."""
+    if (output_format == "mlf") != is_c(target):
+        raise TVMCException(f"--output-format {output_format} and --target {target}: mlf is C, and "
+                            "C is mlf\n  legal: -f mlf --target \"c -mcpu=cortex-m4\", and so or "
+                            "tar with other targets")  # fmt: skip
+    if output_format == "mlf":
+        check_target(path, (".tar",), "model.tar")
+        return None
     triple = "" if is_native(resolve(target)) else target.mtriple
     check_library(path, triple)
     if output_format == "so":
         return [*find_compiler(cross or None, triple), *shlex.split(options or "")]
-    if output_format != "tar":
-        raise TVMCException(f"--output-format {output_format}: {arguments.MICRO}")
     if Path(path).suffix != ".tar" or cross or options:
         raise TVMCException(f"--output-format tar: objects are in a .tar (--output: {path}), "
                             "linked where they are loaded, without --cross-compiler")  # fmt: skip

@@ -17,6 +17,7 @@ from smelt.relay.backend import Executor, Runtime
 from . import arguments
 from .autotuner import tune_model
 from .compiler import compile_model
+from .micro import micro_options, run_project
 from .model import TVMCException, TVMCPackage, load_model
 from .runner import read_inputs, run_module, top_text
 
@@ -57,7 +58,7 @@ def drive_run(asked: Asked) -> None:
     repeat, number = [1 if n is None else n for n in (asked.repeat, asked.number)]
     inputs = {} if asked.inputs is None else read_inputs(asked.inputs)
     host, port = asked.rpc_tracker
-    result = run_module(
+    result = run_project(asked.PATH, inputs, asked.fill_mode) if _on_board(asked) else run_module(
         TVMCPackage(asked.PATH), asked.device, host, port, asked.rpc_key, inputs,
         asked.fill_mode, asked.print_time, repeat, number, asked.profile, asked.end_to_end,
     )  # fmt: skip
@@ -69,15 +70,18 @@ def drive_run(asked: Asked) -> None:
         result.save(asked.outputs)
 
 
+def _on_board(asked: Asked) -> bool:
+    """Whether PATH is a project. Raises TVMCException for options that are not for those."""
+    if asked.device == "micro" and (asked.print_time or asked.profile or asked.rpc_tracker[0]):
+        raise TVMCException("--device micro: --print-time, --profile and --rpc-tracker are of "
+                            "packages; smelt.micro.Session tells what a board needs")  # fmt: skip
+    return bool(asked.device == "micro")
+
+
 def _rest(asked: Asked) -> dict[str, Any]:
     """The options that are arguments of a function of the same names."""
     used = ("FILE", "model_format", "input_shapes", "command", "verbose")
     return {n: v for n, v in vars(asked).items() if n not in used}
-
-
-def refuse_micro(asked: Asked) -> None:
-    """Refuse `tvmc micro`."""
-    raise TVMCException(f"micro: {arguments.MICRO}")
 
 
 def parser() -> arguments.Parser:
@@ -93,13 +97,14 @@ def parser() -> arguments.Parser:
         ("run", "run a package", drive_run, [arguments.run_options]),
         ("tune", "look for faster schedules of a model's kernels", drive_tune,
          [arguments.tune_options, arguments.model_options]),
-        ("micro", "refused", refuse_micro, [lambda p: p.add_argument("rest", nargs="...")]),
     ]  # fmt: skip
     for name, about, command, parts in rows:
         one = commands.add_parser(name, help=about, description=about)
         for add in [*parts, arguments.common]:
             add(one)
         one.set_defaults(command=command)
+    about = "make, build and flash projects for microcontrollers"
+    micro_options(commands.add_parser("micro", help=about, description=about))
     return made
 
 

@@ -19,7 +19,7 @@ from smelt.runtime.report import TimeEvaluation
 from smelt.runtime.signature import TensorInfo
 from smelt.runtime.typical import random_arrays
 
-from .arguments import FILLS, MICRO
+from .arguments import FILLS
 from .model import TVMCException, TVMCPackage, TVMCResult
 
 Array = npt.NDArray[Any]
@@ -51,8 +51,8 @@ def run_module(
     Raises TVMCException, LoadError, InputError, RuntimeFailure, RPCError.
     """
     if device != "cpu":
-        why = MICRO if device == "micro" else "packages run on CPUs; legal: cpu"
-        raise TVMCException(f"--device {device}: {why}")
+        raise TVMCException(f"--device {device}: packages run on CPUs; legal: cpu, and micro for "
+                            "the folder of a project")  # fmt: skip
     if not isinstance(tvmc_package, TVMCPackage):
         raise TVMCException(
             f"tvmc.run takes what tvmc.compile gives, not a {type(tvmc_package).__name__}"

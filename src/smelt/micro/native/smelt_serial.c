@@ -40,7 +40,7 @@ static uint32_t put_text(uint32_t at, const char *text) {
 static void send(uint8_t command, uint8_t sequence, const uint8_t *data, uint32_t count) {
     const uint8_t head[HEAD] = {SMELT_SERIAL_VERSION, command, sequence, (uint8_t)(count & 255u),
                                 (uint8_t)(count >> 8)};
-    const uint32_t crc = ~crc_of(crc_of(~0u, head, HEAD), data, count);
+    const uint32_t crc = ~crc_of(crc_of(UINT32_MAX, head, HEAD), data, count);
     smelt_put(0xA5);
     smelt_put(0x5A);
     for (uint32_t i = 0; i < HEAD; i++)
@@ -74,7 +74,7 @@ static int receive(void) {
     if (count > SMELT_PAYLOAD_BYTES) return SMELT_TOO_LONG;
     if ((status = take(frame + HEAD, count)) != SMELT_OK) return status;
     if ((status = take(sum, 4)) != SMELT_OK) return status;
-    if (word(sum, 4) != (uint32_t)~crc_of(~0u, frame, HEAD + count)) return SMELT_BAD_CRC;
+    if (word(sum, 4) != (uint32_t)~crc_of(UINT32_MAX, frame, HEAD + count)) return SMELT_BAD_CRC;
     return frame[0] == SMELT_SERIAL_VERSION ? SMELT_OK : SMELT_OTHER_VERSION;
 }
 

@@ -1,0 +1,284 @@
+"""The Model Library Format: models as C in one tar, with what their memory comes to.
+
+metadata.json               version 7; what smelt knows besides stands under "smelt"
+codegen/host/src/NAME.c     codegen/host/include/NAME.h
+parameters/MODULE.params    no parameters: the constants are in the source
+src/MODULE.relay            what was compiled, where it is known
+runtime/README.txt
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import tarfile
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from smelt.ir.dtype import bytes_of
+from smelt.ir.errors import SmeltError
+from smelt.runtime.errors import kind_of, unknown
+from smelt.runtime.files import check_target, write_file
+from smelt.runtime.params import save_param_dict
+
+from .csource import CSource, CTensor
+from .errors import ModelLibraryFormatError, UnsupportedInModelLibraryFormatError
+
+VERSION = 7
+_OURS = 1
+"""The version of the part under "smelt"."""
+
+_MEMBER = re.compile(
+    r"metadata\.json|runtime/README\.txt|codegen/host/(src/\w+\.c|include/\w+\.h)"
+    r"|parameters/\w+\.params|src/\w+\.relay"
+)
+_MOST_BYTES = 1 << 30
+"""Of an archive: more than any microcontroller's flash as text."""
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_README = "The sources under codegen/ need no runtime: they call the C library's <math.h> alone.\n"
+
+
+def code_of(module: object) -> CSource:
+    """The C of a module: a CSource, or what relay.build gives for a target of the kind "c"."""
+    code = getattr(module, "code", module)
+    if not isinstance(code, CSource):
+        raise UnsupportedInModelLibraryFormatError(
+            f"{kind_of(module)} is no model as C; legal: what relay.build gives for a target "
+            'such as "c -mcpu=cortex-m4", and what smelt.micro.compile_c gives'
+        )
+    return code
+
+
+def export_model_library_format(
+    mods: object | Sequence[object], file_name: str | os.PathLike[str]
+) -> Path:
+    """Write one or several models as C into a tar.
+
+    mods       CSource, what relay.build gives for a target of the kind "c", or a list of them with
+               different names
+    file_name  *.tar. SOURCE_DATE_EPOCH (seconds) makes the time in it a fixed one
+
+    Gives the file. Raises UnsupportedInModelLibraryFormatError, ExportError.
+    """
+    several = list(mods) if isinstance(mods, list | tuple) else [mods]
+    check_target(file_name, (".tar",), "model.tar")
+    members: dict[str, bytes] = {}
+    modules: dict[str, Any] = {}
+    when = _now()
+    for module in several:
+        code, name = code_of(module), _module_name(module)
+        if name in modules or f"codegen/host/src/{code.name}.c" in members:
+            raise UnsupportedInModelLibraryFormatError(
+                f"two models are called {name}; compile_c(..., name=) and relay.build(..., "
+                "mod_name=) name them"
+            )
+        modules[name] = _described(module, code, name, when)
+        members |= _files(module, code, name)
+    if not modules:
+        raise UnsupportedInModelLibraryFormatError("there is no model to write; legal: one or more")
+    members["metadata.json"] = _json({"version": VERSION, "modules": modules})
+    members["runtime/README.txt"] = _README.encode()
+    write_file(file_name, lambda file: _pack(file, members, int(when.timestamp())))
+    return Path(file_name)
+
+
+def _module_name(module: object) -> str:
+    return re.sub(r"\W", "_", getattr(module, "libmod_name", "") or code_of(module).name)
+
+
+def _now() -> datetime.datetime:
+    text = os.environ.get("SOURCE_DATE_EPOCH", "")
+    seconds = float(text) if text.isdecimal() else None
+    utc = datetime.UTC
+    return (
+        datetime.datetime.now(utc)
+        if seconds is None
+        else datetime.datetime.fromtimestamp(seconds, utc)
+    )
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, indent=2, sort_keys=True).encode() + b"\n"
+
+
+def _described(module: object, code: CSource, name: str, when: datetime.datetime) -> dict[str, Any]:
+    """A model in metadata.json."""
+    report = code.memory
+    tensors = {
+        kind: {t.name: {"dtype": t.dtype, "shape": list(t.shape), "size": tensor_bytes(t)}
+               for t in listed}
+        for kind, listed in (("inputs", code.inputs), ("outputs", code.outputs))
+    }  # fmt: skip
+    main = {
+        "device": 1,
+        "workspace_size_bytes": code.workspace_bytes,
+        "constants_size_bytes": code.constant_bytes,
+        "io_size_bytes": report.inputs + report.outputs,
+        **tensors,
+    }
+    operators = [
+        {"function_name": kernel, "workspace": [{"device": 1, "workspace_size_bytes": step.live}]}
+        for kernel, step in zip(code.kernels, report.steps, strict=True)
+    ]
+    texts = {"source": _digest(code.source), "header": _digest(code.header)}
+    ours = dataclasses.asdict(code) | texts | {"version": _OURS}
+    return {
+        "model_name": name,
+        "export_datetime": when.strftime("%Y-%m-%d %H:%M:%SZ"),
+        "memory": {"sids": [], "functions": {"main": [main], "operator_functions": operators}},
+        "target": [str(getattr(module, "target", "c"))],
+        "executors": ["aot"],
+        "style": "full-model",
+        "external_dependencies": [],
+        "smelt": ours,
+    }
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _files(module: object, code: CSource, name: str) -> dict[str, bytes]:
+    """The files of one model."""
+    found = {
+        f"codegen/host/src/{code.name}.c": code.source.encode(),
+        f"codegen/host/include/{code.name}.h": code.header.encode(),
+        f"parameters/{name}.params": bytes(save_param_dict({})),
+    }
+    program = getattr(module, "ir_mod", None)
+    if program is not None:
+        found[f"src/{name}.relay"] = program.astext(show_meta_data=False).encode()
+    return found
+
+
+def _pack(file: BinaryIO, members: Mapping[str, bytes], when: int) -> None:
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, data in sorted(members.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime, entry.mode = len(data), when, 0o644
+            tar.addfile(entry, io.BytesIO(data))
+
+
+def tensor_bytes(t: CTensor) -> int:
+    """The bytes of an input or output."""
+    return math.prod(t.shape) * bytes_of(t.dtype)
+
+
+# ---------------------------------------------------------------------------------------- reading
+
+
+def read_model_library_format(path: str | os.PathLike[str], module: str = "") -> CSource:
+    """The model in an archive that `export_model_library_format` wrote, equal to what was written.
+
+    module  which one; "": the only one
+
+    Every member is checked before it counts. Raises ModelLibraryFormatError.
+    """
+    members = _unpack(Path(path))
+    try:
+        return _model(members, module)
+    except ModelLibraryFormatError as e:
+        raise ModelLibraryFormatError(f"{path}: {e}") from None
+    except (KeyError, TypeError, ValueError, RecursionError, SmeltError) as e:
+        said = f"{e.args[0]} is missing" if isinstance(e, KeyError) else str(e)
+        raise ModelLibraryFormatError(f"{path}: it is damaged: {said}") from None
+
+
+def _unpack(path: Path) -> dict[str, bytes]:
+    """The members of an archive: known names, plain files, none twice, no more than the file."""
+    found: dict[str, bytes] = {}
+    try:
+        limit = path.stat().st_size
+        if limit > _MOST_BYTES:
+            raise ModelLibraryFormatError(f"{path}: it has {limit:,} bytes; legal: {_MOST_BYTES:,}")
+        with tarfile.open(path, mode="r:") as tar:
+            for member in tar:
+                plain = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not member.issparse()
+                known = _MEMBER.fullmatch(member.name) and member.name not in found
+                source = tar.extractfile(member) if plain and known else None
+                if source is None or not 0 <= member.size <= limit:
+                    raise ModelLibraryFormatError(
+                        f"{path}: it holds {member.name[:100]!r}, which is no file of a Model "
+                        "Library Format that smelt writes"
+                    )
+                limit -= member.size
+                found[member.name] = source.read()
+                if len(found[member.name]) != member.size:
+                    raise tarfile.ReadError("unexpected end of data")
+    except OSError as e:
+        raise ModelLibraryFormatError(f"cannot read {path}: {e.strerror or e}") from None
+    except tarfile.TarError as e:
+        raise ModelLibraryFormatError(f"{path}: it is no whole tar: {e}") from None
+    return found
+
+
+def _model(members: Mapping[str, bytes], wanted: str) -> CSource:
+    metadata = json.loads(members["metadata.json"])
+    if metadata["version"] != VERSION:
+        raise ModelLibraryFormatError(
+            f"it is of version {metadata['version']!r}; smelt reads version {VERSION}"
+        )
+    modules = metadata["modules"]
+    if not wanted and len(modules) != 1:
+        raise ModelLibraryFormatError(
+            f"it has {len(modules)} models; name one: {', '.join(modules)}"
+        )
+    if wanted and wanted not in modules:
+        raise ModelLibraryFormatError(f"it has {unknown('model', wanted, modules)}")
+    described = modules[wanted or next(iter(modules))]
+    if "smelt" not in described:
+        raise ModelLibraryFormatError("smelt did not write it, and reads its own")
+    ours = dict(described["smelt"])
+    if (version := ours.pop("version", None)) != _OURS:
+        raise ModelLibraryFormatError(f"another smelt wrote it: {version!r}; legal: {_OURS}")
+    name = ours["name"]
+    for kind, path in (("source", f"src/{name}.c"), ("header", f"include/{name}.h")):
+        text = members[f"codegen/host/{path}"].decode()
+        if ours[kind] != _digest(text):
+            raise ValueError(f"{path} is not what was written")
+        ours[kind] = text
+    code = _typed(CSource, ours, "model")
+    assert isinstance(code, CSource)
+    _check(code)
+    return code
+
+
+def _check(code: CSource) -> None:
+    """What has to agree in a model. Raises ValueError."""
+    report = code.memory
+    for t in (*code.inputs, *code.outputs):
+        if min(t.shape, default=1) < 0:
+            raise ValueError(f"{t} is no tensor")
+    for name in (code.name, *code.kernels, *[t.name for t in (*code.inputs, *code.outputs)]):
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name for C")
+    sizes = [sum(map(tensor_bytes, listed)) for listed in (code.inputs, code.outputs)]
+    told = code.workspace_bytes, code.constant_bytes, len(code.kernels), *sizes
+    planned = (report.workspace, report.constants, len(report.steps), report.inputs, report.outputs)
+    if told != planned:
+        raise ValueError(f"sizes {told} and the plan of its memory {planned} differ")
+
+
+def _typed(kind: Any, value: object, where: str) -> object:
+    """What JSON holds, as a dataclass, a tuple of one kind, a str or an int. Raises ValueError."""
+    if typing.get_origin(kind) is tuple and isinstance(value, list):
+        of = typing.get_args(kind)[0]
+        return tuple([_typed(of, v, f"{where}[{n}]") for n, v in enumerate(value)])
+    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        hints = typing.get_type_hints(kind)
+        if hints.keys() != value.keys():
+            odd = ", ".join(sorted(hints.keys() ^ value.keys()))
+            raise ValueError(f"{where} has not the fields that it should: {odd}")
+        made: Any = kind
+        return made(**{n: _typed(t, value[n], f"{where}.{n}") for n, t in hints.items()})
+    if type(value) in (typing.get_args(kind) or (kind,)) and kind in (str, int, int | None):
+        return value
+    raise ValueError(f"{where} is {str(value)[:60]!r}")

@@ -1,0 +1,7 @@
+"""The server of this folder, a template or a project; smelt does the work."""
+
+from smelt.micro.platforms.host import Qemu
+from smelt.micro.project_api import server
+
+if __name__ == "__main__":
+    server.main(Qemu(__file__))
