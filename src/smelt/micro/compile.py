@@ -11,6 +11,7 @@ from smelt.artifact.model import Progress, build_kernels, compile_graph
 from smelt.artifact.placing import BEST
 from smelt.artifact.vm_construct import vm_construct
 from smelt.artifact.weights import weights_of
+from smelt.byoc import compile_externals
 from smelt.frontend.source import ModelSource, import_model
 from smelt.ir.config import MEMORY_ALGORITHMS
 from smelt.ir.errors import CompileError, TargetError
@@ -18,7 +19,6 @@ from smelt.ir.options import Options, OptionValues
 from smelt.ir.sizes import Extent, plain_shapes
 from smelt.ir.transform import PassContext
 from smelt.pipeline import LOWER, checked_context, fuse
-from smelt.relax.nodes import Function
 from smelt.target import Target
 from smelt.target.processor import known_cpus
 
@@ -89,9 +89,8 @@ def compile_c(
         )
     fused, declared = fuse(imported, one, progress, sizes)
     kernels = partial(build_kernels, context=one, lowering=_STEPS, text=True, progress=progress)
-    if any(isinstance(f, Function) and "Compiler" in f.attrs for f in fused.functions.values()):
-        raise CompileError("C source has no parts of other back ends: compile it without")
-    made = compile_graph(fused, resolved, one.options, kernels, placing=placing)
+    externals = compile_externals(fused, resolved, one.options)
+    made = compile_graph(fused, resolved, one.options, kernels, externals, placing=placing)
     if made.plan.symbols or declared.variants:
         names = ", ".join([v.name for v in made.plan.symbols])
         raise CompileError(

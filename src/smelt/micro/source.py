@@ -109,7 +109,10 @@ class _Writer:
     # ---- names ------------------------------------------------------------------------------
 
     def function(self, call: KernelCall) -> str:
-        """The name of a kernel's function."""
+        """The name of a kernel's function; that of another back end has its name already."""
+        if call.launch.external:
+            self.taken.add(call.symbol)
+            return call.symbol
         if call.symbol not in self.functions:
             own = re.sub(r"\W", "_", call.launch.name)[:60]
             self.functions[call.symbol] = unique_name(f"{self.name}_{own}", self.taken)
@@ -248,15 +251,17 @@ struct {self.name}_outputs {{
         """All of it."""
         model = self.model
         calls = "".join([self.call(n, c) for n, c in enumerate(model.calls)])
-        texts = {c.symbol: model.artifacts[c.symbol].text for c in model.calls}
+        texts = {symbol: model.artifacts[symbol].text for symbol in self.functions}
         programs = [
             parse(texts[symbol]).with_attrs(name=name, **{SHARES: symbol in model.in_place})
             for symbol, name in self.functions.items()
         ]
         head, *functions = c_functions(programs, local=True)
-        described = {self.functions[c.symbol]: _described(c) for c in reversed(model.calls)}
+        described = {self.function(c): _described(c) for c in reversed(model.calls)}
         kernels = [f"/* {described[f.name]} */\n{text}"
                    for f, text in zip(programs, functions, strict=True)]  # fmt: skip
+        kernels += [f"/* {described[s]} */\n{made.source.rstrip()}\n"
+                    for s, (made, _) in model.externals.items()]  # fmt: skip
         arrays = [*self.arrays()]
         constants = sum([s.fixed_bytes for s in {(self.places[s], s.dtype): s
                          for s in model.constants()}.values()])  # fmt: skip
