@@ -191,7 +191,8 @@ def _distance(v: RelaxExpr) -> tuple[RelaxExpr, int] | None:
 
 def _product(v: _Scaled, low: int, high: int) -> Part | None:
     """A convolution or a product of matrices, constants added, requantized."""
-    sums, added = v.sums, np.zeros(1, np.int64)
+    sums: RelaxExpr = v.sums
+    added: Array = np.zeros(1, np.int64)
     while (c := _call(sums, "add", "subtract")) is not None:
         known = _array(c.args[1])
         if known is None:
