@@ -19,9 +19,12 @@ from smelt.ir.options import Options, OptionValues
 from smelt.ir.sizes import Extent, plain_shapes
 from smelt.ir.transform import PassContext
 from smelt.pipeline import LOWER, checked_context, fuse
+from smelt.runtime.linking import c_name
 from smelt.target import Target
 from smelt.target.processor import known_cpus
 
+from .cmsis_nn import COMPILER as CMSIS_NN
+from .cmsis_nn import CORES, partition
 from .source import CSource, c_model
 
 _STEPS = tuple([s for s in LOWER if "LoopPartition" not in s.names])
@@ -31,16 +34,27 @@ _STEPS = tuple([s for s in LOWER if "LoopPartition" not in s.names])
 _MEMORY = ("tir.usmp.enable", "tir.usmp.algorithm")
 
 
+def with_cmsis_nn(target: object) -> bool:
+    """Whether a target says that CMSIS-NN computes what it can: "cmsis-nn,c"."""
+    return isinstance(target, str) and target.partition(",")[0].strip() == CMSIS_NN
+
+
+def _alone(target: str | Target) -> str | Target:
+    """A target without the library that computes parts."""
+    return str(target).partition(",")[2].strip() if with_cmsis_nn(target) else target
+
+
 def is_c(target: str | Target | None) -> bool:
     """Whether a target asks for C. Raises TargetError for what is no target."""
-    return target is not None and Target(target).kind.name == "c"
+    return target is not None and Target(_alone(target)).kind.name == "c"
 
 
 def c_target(target: str | Target) -> Target:
-    """A target of the kind "c", checked: "c", "c -mcpu=cortex-m4". Raises TargetError."""
-    made = Target(target)
+    """A target of the kind "c", checked: "c", "c -mcpu=cortex-m4"; with or without "cmsis-nn," in
+    front of it. Raises TargetError."""
+    made = Target(_alone(target))
     if made.kind.name != "c":
-        raise TargetError(f'{made} makes no C; legal: "c", "c -mcpu=cortex-m4"')
+        raise TargetError(f'{made} makes no C; legal: "c", "c -mcpu=cortex-m4", "cmsis-nn,c"')
     known = known_cpus(made)
     if made.mcpu and made.mcpu not in known:
         usual = [c for c in known_cpus(Target("c -march=armv7e-m")) if c.startswith("cortex-m")]
@@ -65,7 +79,8 @@ def compile_c(
     """A trained model as C99: kernels, weights and a function that runs it, without a heap.
 
     model    as for `compile`; it has to run straight through, with sizes that are known
-    target   "c", or with a processor: "c -mcpu=cortex-m4"
+    target   "c", or with a processor: "c -mcpu=cortex-m4"; "cmsis-nn,c -mcpu=cortex-m4" calls
+             Arm's library for what it computes, see smelt.micro.cmsis_nn
     placing  how memory is planned: greedy_by_size, greedy_by_conflicts, linear_scan, hill_climb, or
              the best of them; None: what the PassContext's tir.usmp.algorithm says, or the best
     name     what its functions begin with; "": the model's name
@@ -81,6 +96,9 @@ def compile_c(
         raise CompileError(f"placing is {placing!r}; legal: {', '.join(MEMORY_ALGORITHMS)}")
     one = PassContext.with_options(replace(context.options, threads=1))
     imported = import_model(model, plain)
+    if with_cmsis_nn(target):
+        known = resolved.mcpu if resolved.mcpu in CORES else ""
+        imported = partition(imported, c_name(name) if name else "default", known)
     found = vm_construct(imported)
     if found is not None:
         raise CompileError(

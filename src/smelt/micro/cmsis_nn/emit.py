@@ -146,8 +146,10 @@ class _Writer:
         }
         covered, few = kh * kw * channels, outputs == channels and n == 1
         if depthwise:
-            plain = few and w.dilations == (1, 1)
-            self.scratch({HELIUM: 4 * _BLOCK * kh * kw, DSP: 2 * covered} if plain else {})
+            plain = few and tuple(w.dilations) == (1, 1)
+            direct = w.kernel == (3, 3) and max(w.pads[:2]) <= 1
+            self.scratch({HELIUM: 4 * _BLOCK * kh * kw, DSP: 0 if direct else 2 * covered}
+                         if plain else {})  # fmt: skip
         else:
             self.scratch({HELIUM: 4 * _up(covered, 16), DSP: 4 * _up(covered, 4),
                           PLAIN: 4 * _up(covered, 4)})  # fmt: skip

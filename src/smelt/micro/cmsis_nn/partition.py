@@ -12,7 +12,7 @@ from smelt.relax.transform.expand_ops import expand_dialects
 from smelt.relax.transform.normal_form import inline_functions
 
 from .emit import COMPILER, CORES, MCPU
-from .match import Part, part_of, replaced
+from .match import Pairs, Part, part_of, replaced, shape_of
 
 TO_PIXELS, TO_CHANNELS = (0, 2, 3, 1), (0, 3, 1, 2)
 """From [n, c, h, w] to [n, h, w, c], and back."""
@@ -41,6 +41,7 @@ class _Partitioner:
         self.functions: dict[str, Function] = {}
         self.done: dict[RelaxExpr, RelaxExpr] = {}
         self.pixels: dict[RelaxExpr, RelaxExpr] = {}
+        self.images: set[RelaxExpr] = set()
 
     def partitioned(self) -> IRModule:
         """Everything."""
@@ -49,6 +50,8 @@ class _Partitioner:
             part = self.parts.get(v)
             if part is None:
                 self.done[v] = self.moved(v) or rebuild(v, self.done)
+                if self.made_of_image(v):
+                    self.images.add(v)
             else:
                 self.take(v, part)
         body = self.done[main.body]
@@ -79,16 +82,22 @@ class _Partitioner:
                 self.pixels[v] = call("transpose", self.done[v], axes=TO_PIXELS)
         return self.pixels[v]
 
-    def is_image(self, v: RelaxExpr, part: Part) -> bool:
-        """Whether a part works on pixels: elements may where an operand of theirs is there so."""
-        if part.on_images:
-            return True
-        four = len(v.type.shape) == 4  # type: ignore[attr-defined]
-        return four and len(part.inputs) > 1 and any(x in self.pixels for x in part.inputs)
+    def made_of_image(self, v: RelaxExpr) -> bool:
+        """Whether a value is an image with channels behind the batch, as convolutions give them,
+        or was made of one element by element."""
+        if isinstance(v, Call) and v.callee == "transpose":
+            return bool(v.attrs["axes"] == TO_CHANNELS)
+        shape = shape_of(v)
+        return any(o in self.images and shape_of(o) == shape for o in operands(v))
+
+    def is_image(self, part: Part) -> bool:
+        """Whether a part works on pixels: elements may where operands are images anyway."""
+        elements = isinstance(part, Pairs) and any(x in self.images for x in part.inputs)
+        return part.on_images or elements
 
     def take(self, v: RelaxExpr, part: Part) -> None:
         """Make a function of a part, and a call of it."""
-        image = self.is_image(v, part)
+        image = self.is_image(part)
         unique = list(dict.fromkeys(part.inputs))
         given = [self.as_pixels(x) if image else self.done[x] for x in unique]
         params = [Var(f"x{n}", x.type) for n, x in enumerate(given)]
@@ -102,6 +111,7 @@ class _Partitioner:
         made = Call(GlobalVar(symbol), tuple(given), {}, body.type)
         if image:
             self.pixels[v] = made
+            self.images.add(v)
             self.done[v] = call("transpose", made, axes=TO_CHANNELS)
         else:
             self.done[v] = made
