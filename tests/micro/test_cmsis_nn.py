@@ -203,3 +203,51 @@ def test_back_ends_without_c_are_refused() -> None:
         registered(smelt.byoc.CSource(support.affine_c(support.SYMBOL), workspace=-1))
         with pytest.raises(CompileError, match="workspace is -1; legal: bytes, 0 or more"):
             compile_c(support.affine(), options=OPTIONS)
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_relays_own_words(layout: str) -> None:
+    """Convolutions in both layouts, a bias, a clip; the sums of these are rounded once."""
+    r = np.random.default_rng(0)
+
+    def given(value: Any, dtype: str = "float32") -> Any:
+        return relay.const(np.array(value, dtype))
+
+    last = layout == "NHWC"
+    image, kernel = ((1, 7, 6, 4), (3, 3, 4, 6)) if last else ((1, 4, 7, 6), (6, 4, 3, 3))
+    y = relay.qnn.op.conv2d(
+        relay.var("x", shape=image, dtype="int8"), given(r.integers(-90, 90, kernel), "int8"),
+        given(-3, "int32"), given(0, "int32"), given(0.1), given(0.02), kernel_size=(3, 3),
+        channels=6, data_layout=layout, kernel_layout="HWIO" if last else "OIHW",
+        padding=(1, 1, 1, 1),
+    )  # fmt: skip
+    axis = 3 if last else 1
+    y = relay.nn.bias_add(y, given(r.integers(-900, 900, 6), "int32"), axis=axis)
+    scales = given(r.uniform(0.001, 0.003, 6))
+    y = relay.qnn.op.requantize(y, scales, given(0, "int32"), given(0.3), given(4, "int32"),
+                                axis=axis, out_dtype="int8")  # fmt: skip
+    mod = IRModule.from_expr(relay.clip(y, a_min=-100, a_max=90))
+    cut = cmsisnn.partition_for_cmsisnn(mod)
+    assert len(parts(cut)) == 1
+    assert len(compile_c(cut, options=OPTIONS).kernels) == (1 if last else 3)
+    x = r.integers(-128, 128, image).astype("int8")
+    found, wanted = [smelt.compile(m, options=OPTIONS)(x).numpy() for m in (cut, mod)]
+    assert np.abs(found.astype(int) - wanted).max() <= 1
+    assert (found != wanted).mean() < 0.02
+    assert len(np.unique(found)) > 60
+
+
+def test_what_is_added_along_the_pixels_stays() -> None:
+    r = np.random.default_rng(0)
+    image = relay.var("x", shape=(1, 4, 4, 4), dtype="int8")
+    w = relay.const(r.integers(-90, 90, (4, 4, 1, 1)).astype("int8"))
+    sums = relay.nn.conv2d(image, w, kernel_size=(1, 1), out_dtype="int32")
+    one, zero = relay.const(np.float32(1)), relay.const(np.int32(0))
+    for shape, taken in (((4, 1, 1), 1), ((4,), 0), ((4, 4, 1), 0)):
+        y = relay.add(
+            relay.add(sums, relay.const(np.int32(5))),
+            relay.const(r.integers(-90, 90, shape).astype("int32")),
+        )
+        y = relay.qnn.op.requantize(y, relay.const(np.float32(0.01)), zero, one, zero,
+                                    out_dtype="int8")  # fmt: skip
+        assert len(parts(partition(IRModule.from_expr(y)))) == taken, shape

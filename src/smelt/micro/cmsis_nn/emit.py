@@ -16,7 +16,18 @@ from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.relax.nodes import Call, Function, RelaxExpr, Var
 
-from .match import Array, Pairs, Part, Pool, Product, Softmax, part_of, shape_of, softmax_radius
+from .match import (
+    TO_CHANNELS,
+    Array,
+    Pairs,
+    Part,
+    Pool,
+    Product,
+    Softmax,
+    part_of,
+    shape_of,
+    softmax_radius,
+)
 
 COMPILER = "cmsis-nn"
 MCPU = "mcpu"
@@ -77,6 +88,8 @@ class _Writer:
         self.inputs = [f"in{n}" for n in order]
         self.shapes = [_known(shape_of(x)) for x in part.inputs]
         self.result = _known(shape_of(result))
+        if isinstance(part, Product) and part.turned:
+            self.result = tuple([self.result[n] for n in TO_CHANNELS])
         self.constants: dict[str, Array] = {}
         self.lines: list[str] = []
         self.workspace = 0

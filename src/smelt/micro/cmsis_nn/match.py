@@ -7,7 +7,7 @@ requantization, a clip. Here they are read back: one `Part` for each call of the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -25,6 +25,9 @@ from smelt.relax.graph import operands
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Var
 
 Array = np.ndarray[Any, Any]
+
+TO_PIXELS, TO_CHANNELS = (0, 2, 3, 1), (0, 3, 1, 2)
+"""From [n, c, h, w] to [n, h, w, c], and back."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class Product(Part):
     bias     int32, of each output; what an offset of the operand makes is not in it
     factors  numbers of 31 bits and powers of two, of each output or of all
     offsets  added to the operand, and to the result
+    turned   whether the result has its channels behind the pixels, other than the operand
     """
 
     weights: Array
@@ -72,6 +76,7 @@ class Product(Part):
     offsets: tuple[int, int]
     window: Window | None = None
     groups: int = 1
+    turned: bool = False
 
     @property
     def on_images(self) -> bool:
@@ -153,12 +158,16 @@ def _arg(c: Call, n: int = 0) -> RelaxExpr:
 
 @dataclass(frozen=True)
 class _Scaled:
-    """A requantization: the sums, their factors, the result's zero point."""
+    """A requantization: the sums, their factors, the result's zero point.
+
+    axis  along which there are several factors; None: there is one
+    """
 
     sums: RelaxExpr
     factors: tuple[tuple[int, int], ...]
     zero: int
     rounding: str
+    axis: int | None
 
 
 def _scaled(v: RelaxExpr) -> _Scaled | None:
@@ -166,14 +175,17 @@ def _scaled(v: RelaxExpr) -> _Scaled | None:
     if c is None:
         return None
     sums, scale, zero_in, over, zero = c.args
-    ratio, offset = _array(scale), 0 if zero is None else _number(zero)
-    plain = (zero_in is None or _number(zero_in) == 0) and _number(over) == 1
-    if sums is None or ratio is None or offset is None or not plain or ratio.dtype != np.float64:
+    scales, own, offset = _array(scale), _number(over), 0 if zero is None else _number(zero)
+    plain = zero_in is None or _number(zero_in) == 0
+    shape = None if sums is None else shape_of(sums)
+    if sums is None or scales is None or own is None or offset is None or shape is None:
         return None
-    if _dtype(sums) != "int32" or (ratio.size > 1 and c.attrs["axis"] not in (1, -3)):
+    if not plain or _dtype(sums) != "int32" or c.attrs["compute_dtype"] != "int64":
         return None
-    factors = tuple([fixed.factor(float(r)) for r in ratio.reshape(-1)])
-    return _Scaled(sums, factors, int(offset), str(c.attrs["rounding"]))
+    ratios = scales.astype(np.float64).reshape(-1) / own
+    axis = c.attrs["axis"] % len(shape) if len(ratios) > 1 else None
+    factors = tuple([fixed.factor(float(r)) for r in ratios])
+    return _Scaled(sums, factors, int(offset), str(c.attrs["rounding"]), axis)
 
 
 def _distance(v: RelaxExpr) -> tuple[RelaxExpr, int] | None:
@@ -193,11 +205,16 @@ def _product(v: _Scaled, low: int, high: int) -> Part | None:
     """A convolution or a product of matrices, constants added, requantized."""
     sums: RelaxExpr = v.sums
     added: Array = np.zeros(1, np.int64)
-    while (c := _call(sums, "add", "subtract")) is not None:
-        known = _array(c.args[1])
-        if known is None:
+    axes, turned = [v.axis], False
+    while (c := _call(sums, "add", "subtract", "transpose")) is not None:
+        known = _array(c.args[1]) if c.callee != "transpose" else None
+        if c.callee == "transpose" and not turned and c.attrs["axes"] == TO_PIXELS:
+            axes, turned = [None if a is None else TO_PIXELS[a] for a in axes], True
+        elif known is None or not _fits(known, added, c):
             return None
-        added = added + known.reshape(-1) * np.int64(1 if c.callee == "add" else -1)
+        else:
+            axes += _axes(known, c)
+            added = added + known.reshape(-1) * np.int64(1 if c.callee == "add" else -1)
         sums = _arg(c)
     c = _call(sums, "conv2d", "matmul")
     if c is None:
@@ -210,9 +227,24 @@ def _product(v: _Scaled, low: int, high: int) -> Part | None:
         return None
     bias = np.broadcast_to(added, (outputs,))
     rest = bias, v.factors, v.zero, low, high
+    if v.rounding not in ("up", "twice") or not {None, 1}.issuperset(axes):
+        return None
     if c.callee == "matmul":
-        return _matrices(x, c, weights, *rest) if v.rounding == "up" else None
-    return _convolution(x, c, weights, *rest) if v.rounding == "twice" else None
+        return None if turned else _matrices(x, c, weights, *rest)
+    found = _convolution(x, c, weights, *rest)
+    return None if found is None else replace(found, turned=turned)
+
+
+def _fits(known: Array, added: Array, c: Call) -> bool:
+    """Whether a constant is no larger than the sums, and of as many channels as those before."""
+    sizes = {1, known.size, added.size}
+    return len(sizes) <= 2 and shape_of(_arg(c)) == shape_of(c)
+
+
+def _axes(known: Array, c: Call) -> list[int | None]:
+    """The dimensions of a sum along which a constant differs."""
+    front = len(shape_of(c) or ()) - known.ndim
+    return [front + n for n, extent in enumerate(known.shape) if extent > 1]
 
 
 def _matrices(
@@ -229,7 +261,7 @@ def _matrices(
 def _convolution(
     x: RelaxExpr, sums: Call, weights: Array, bias: Array, factors: Any, zero: int, low: int,
     high: int,
-) -> Part | None:  # fmt: skip
+) -> Product | None:  # fmt: skip
     a, pads, border = sums.attrs, [*sums.attrs["pads"]], sums.attrs["border"]
     own = _call(x, "pad")
     if own is not None and not any(pads):

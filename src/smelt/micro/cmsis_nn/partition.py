@@ -12,10 +12,7 @@ from smelt.relax.transform.expand_ops import expand_dialects
 from smelt.relax.transform.normal_form import inline_functions
 
 from .emit import COMPILER, CORES, MCPU
-from .match import Pairs, Part, part_of, replaced, shape_of
-
-TO_PIXELS, TO_CHANNELS = (0, 2, 3, 1), (0, 3, 1, 2)
-"""From [n, c, h, w] to [n, h, w, c], and back."""
+from .match import TO_CHANNELS, TO_PIXELS, Pairs, Part, Product, part_of, replaced, shape_of
 
 
 def partition(mod: IRModule, name: str = "default", mcpu: str = "") -> IRModule:
@@ -103,13 +100,15 @@ class _Partitioner:
         params = [Var(f"x{n}", x.type) for n, x in enumerate(given)]
         inner = [call("transpose", p, axes=TO_CHANNELS) if image else p for p in params]
         body = replaced(v, dict(zip(unique, inner, strict=True)))
-        body = call("transpose", body, axes=TO_PIXELS) if image else body
+        turned = isinstance(part, Product) and part.turned
+        back = image and not turned
+        body = call("transpose", body, axes=TO_PIXELS) if back else body
         symbol = f"tvmgen_{self.name}_cmsis_nn_main_{len(self.functions)}"
         attrs = {"Compiler": COMPILER, "global_symbol": symbol, "Primitive": 1}
         attrs |= {MCPU: self.mcpu} if self.mcpu else {}
         self.functions[symbol] = Function(tuple(params), body, attrs)
         made = Call(GlobalVar(symbol), tuple(given), {}, body.type)
-        if image:
+        if back:
             self.pixels[v] = made
             self.images.add(v)
             self.done[v] = call("transpose", made, axes=TO_CHANNELS)
