@@ -77,16 +77,17 @@ int main(void) {{
 
 def build(
     model: CSource, board: Board, folder: Path, inputs: Sequence[Array], outputs: Sequence[Array],
-    level: str = "-O3",
+    level: str = "-O3", more: Sequence[str] = (),
 ) -> Path:  # fmt: skip
-    """The program for a board."""
+    """The program for a board; more: further arguments of the compiler."""
     model.save(folder / "net.c")
     (folder / "main.c").write_text(main_text(model, inputs, outputs))
     command = [
         sys.executable, "-m", "ziglang", "cc", "-target", "thumb-freestanding-eabihf",
         f"-mcpu={board.cpu}", level, "-std=c11", "-fno-sanitize=all", "-ffunction-sections",
         "-Wall", "-Wextra", "-Werror", "-Wl,--gc-sections", "-isystem", str(HERE / "include"),
-        "-T", str(HERE / "board.ld"), str(HERE / "startup.c"), "main.c", "net.c", "-o", "net.elf",
+        "-T", str(HERE / "board.ld"), str(HERE / "startup.c"), "main.c", "net.c", *more,
+        "-o", "net.elf",
     ]  # fmt: skip
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:3000]

@@ -28,6 +28,7 @@ from tests.byoc import support
 from tests.tflite.build import Oracle, Spec, Step, const, model
 from tests.tflite.cases import CASES
 
+from . import boards
 from .test_c import OPTIONS, TINY, WARNINGS, compiled, numbers, run
 
 INT8 = ("ad_int8", "ic_int8", "kws_int8", "vww_int8", "sww_int8")
@@ -99,10 +100,12 @@ def test_operators_are_tflites(name: str) -> None:
     assert taken > 3
 
 
-def test_what_smelt_keeps_stands_between_parts(tmp_path: Path) -> None:
+IMAGE = (1, 6, 5, 4)
+
+
+def mixed() -> bytes:
     """An operator that the library lacks, on images that it makes and takes."""
-    r = np.random.default_rng(0)
-    image = (1, 6, 5, 4)
+    r, image = np.random.default_rng(0), IMAGE
     tensors = [
         Spec(image, "int8", 0.1, 3), const(r.integers(-90, 90, (4, 1, 1, 4)), "int8", scale=0.02),
         Spec(image, "int8", 0.2, -5), Spec(image, "int8", 1 / 256, -128),
@@ -114,16 +117,45 @@ def test_what_smelt_keeps_stands_between_parts(tmp_path: Path) -> None:
         Step("LOGISTIC", [2], [3], version=2),
         Step("ADD", [3, 3], [4], {}, "AddOptions", version=2),
     ]
-    content = model(tensors, steps, [0], [4])
+    return model(tensors, steps, [0], [4])
+
+
+def test_what_smelt_keeps_stands_between_parts(tmp_path: Path) -> None:
+    content = mixed()
     cut = partition(import_model(content), "one", "cortex-m7")
     assert len(parts(cut)) == 2
     assert all(f.attrs["global_symbol"].startswith("tvmgen_one_cmsis_nn_main_") for f in parts(cut))
     made = compile_c(cut, options=OPTIONS)
     assert len(made.kernels) == 3
-    given = r.integers(-128, 128, image).astype("int8")
-    found = [np.zeros(image, "int8")]
+    given = np.random.default_rng(2).integers(-128, 128, IMAGE).astype("int8")
+    found = [np.zeros(IMAGE, "int8")]
     assert run(made, library(made, tmp_path), [given], found) == 0
     np.testing.assert_array_equal(found[0], Oracle(content)(given)[0])
+
+
+def test_on_an_emulated_board(tmp_path: Path) -> None:
+    """With 32-bit addresses and another compiler."""
+    boards.need_boards()
+    content, board = mixed(), boards.BOARDS["m4"]
+    made = compile_c(content, f"cmsis-nn,{board.target}", options=OPTIONS)
+    given = np.random.default_rng(3).integers(-128, 128, IMAGE).astype("int8")
+    found = [np.zeros(IMAGE, "int8")]
+    more = [f"-I{FOLDER}", str(FOLDER / "portable_nn.c")]
+    program = boards.build(made, board, tmp_path, [given], found, more=more)
+    assert boards.run(program, board, found) > 1000
+    np.testing.assert_array_equal(found[0], Oracle(content)(given)[0])
+
+
+def test_the_classic_build() -> None:
+    """A partitioned module through relay.build, as programs for microcontrollers were made."""
+    mod = cmsisnn.partition_for_cmsisnn(import_model(mixed()), {}, mod_name="mine")
+    lib = relay.build(
+        mod, target="c -mcpu=cortex-m55", executor=relay.backend.Executor("aot"),
+        runtime=relay.backend.Runtime("crt"),
+    )  # fmt: skip
+    text = lib.get_source("c")  # type: ignore[union-attr]
+    assert text.count("arm_convolve_wrapper_s8(") == text.count("arm_elementwise_add_s8(") == 1
+    assert "= tvmgen_mine_cmsis_nn_main_0(inputs->" in text
 
 
 def test_memory_that_calls_work_in() -> None:

@@ -98,7 +98,8 @@ def compile_c(
     imported = import_model(model, plain)
     if with_cmsis_nn(target):
         known = resolved.mcpu if resolved.mcpu in CORES else ""
-        imported = partition(imported, c_name(name) if name else "default", known)
+        own = c_name(name or str(imported.attrs.get("name", "default")))
+        imported = partition(imported, own, known)
     found = vm_construct(imported)
     if found is not None:
         raise CompileError(

@@ -400,8 +400,8 @@ def _largest(v: RelaxExpr, low: int, high: int) -> Part | None:
 def _scale_of(table: bytes) -> tuple[int, int] | None:
     """What scales distances so that a table of exponentials comes out, number for number."""
     exps = np.frombuffer(table, np.int64)
-    far = np.flatnonzero(exps > 1 << 20)[-1]
-    if not far:
+    far = np.flatnonzero(exps > 1 << 20).max(initial=0)
+    if not 0 < exps[far] < 1 << 31 or not far:
         return None
     number, power = scaling(-float(np.log(exps[far] / 2.0**31)) / float(far))
     for distance in range(2048):
