@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # What the tests of other machines need: emulators, cross compilers with the libraries of their
 # systems, compilers for microcontrollers, Arduino's core for AVR boards, zig, which compiles C for
-# most of them, a Python for 64-bit ARM, and for WebAssembly node and a browser.
+# most of them, Arm's compiler for Ethos-U, a Python for 64-bit ARM, and for WebAssembly node and a
+# browser.
 #
-#     scripts/setup-edge.sh [PYTHON]      PYTHON: whose environment gets the package ziglang
+#     scripts/setup-edge.sh [PYTHON]      PYTHON: whose environment gets ziglang and ethos-u-vela
 #
 # Installs what is missing and can be installed, and names the rest; the tests that need it are
 # skipped then. It never fails.
@@ -63,11 +64,17 @@ if ! "$python" -c 'import ziglang' 2>/dev/null; then
     echo "setup-edge: installing ziglang"
     timeout 300 "$python" -m pip install --quiet ziglang || echo "setup-edge: pip could not install it"
 fi
+if ! "$python" -c 'import ethosu' 2>/dev/null; then
+    echo "setup-edge: installing ethos-u-vela"
+    timeout 120 "$python" -m pip install --quiet 'ethos-u-vela>=5' ||
+        echo "setup-edge: pip could not install it"
+fi
 "$(dirname "${BASH_SOURCE[0]}")/arm64_python.sh" "$python"
 
 missing=$(lacking "${qemu_user[@]}" "${qemu_system[@]}" "${cross[@]}" "${avr[@]}" "${arm[@]}" node
           lacking_browser)
 "$python" -c 'import ziglang' 2>/dev/null || missing+=" ziglang"
+"$python" -c 'import ethosu' 2>/dev/null || missing+=" ethos-u-vela"
 if [ -n "$missing" ]; then
     echo "setup-edge: not there:" $missing "(tests that need them are skipped)"
 else

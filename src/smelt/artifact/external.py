@@ -33,6 +33,8 @@ class External:
     symbol     the function's name in the object code, and for people
     compiler   the back end
     object     object code (C form); b"" where Python code runs the text
+    source     C source in place of it, where the model becomes C
+    workspace  bytes that the function works in (C form), its last pointer; 0: none is given
     text       what the runtime half loads (Json form)
     constants  arrays that come with it: further operands (C form), or given to the runtime half
     module     the Python module that registered the runtime half
@@ -41,9 +43,16 @@ class External:
     symbol: str
     compiler: str
     object: bytes = b""
+    source: str = ""
+    workspace: int = 0
     text: str = ""
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     module: str = ""
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it is called by its symbol."""
+        return bool(self.object or self.source)
 
 
 Externals = Mapping[str, External]
@@ -58,19 +67,24 @@ def sizes_of(func: Function) -> list[Var]:
 
 
 def external_call(
-    launch: Launch, made: External, constants: Sequence[Storage], number: int | None
+    launch: Launch, made: External, constants: Sequence[Storage], number: int | None, at: int
 ) -> KernelCall:
     """The call of an external function in the host program.
 
     number  the place of a function that Python code runs in the host's table
+    at      the number of the launch
     """
     given: list[Place] = []
-    if made.object:
+    if made.is_code:
         given = [Place(s, dense((const(s.fixed_bytes // dt.bytes_of(s.dtype)),)))
                  for s in constants]  # fmt: skip
     places = [*launch.inputs, *given, *launch.outputs]
     names = [v.name for v in sizes_of(launch.group)]
-    return KernelCall(launch, made.symbol, places, names, number=number)
+    scratch = []
+    if made.workspace:
+        extent = const(made.workspace)
+        scratch = [Storage("temporary", "uint8", extent, name="scratch", first=at, last=at)]
+    return KernelCall(launch, made.symbol, places, names, scratch, number)
 
 
 def check_types(launch: Launch, made: External, symbols: Mapping[str, Var]) -> None:

@@ -127,7 +127,7 @@ def _launches(
         scratch = [Call("handle", "smelt.tensor_view", base(w)) for w in c.workspaces]
         call = tir.seq(
             _call("smelt.probe", const(n), const(0, "int32")),
-            _external(c, pointers, scalars)
+            _external(c, [*pointers, *scratch], scalars)
             if c.launch.external
             else _call("smelt.call_kernel", StringImm(c.symbol), *pointers, *scalars, *scratch),
             _call("smelt.probe", const(n), const(1, "int32")),
@@ -137,8 +137,8 @@ def _launches(
 
 
 def _external(c: KernelCall, pointers: Sequence[Expr], sizes: Sequence[Expr]) -> tir.Stmt:
-    """The call of an external function: of C code with its operands and 64-bit sizes, of Python
-    code with arrays of both."""
+    """The call of an external function: of C code with its operands, what it works in and 64-bit
+    sizes, of Python code with arrays of both."""
     wide = [cast(INDEX, s) for s in sizes]
     if c.number is None:
         return _call("smelt.call_packed", StringImm(c.symbol), *pointers, *wide)

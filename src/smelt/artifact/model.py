@@ -285,10 +285,10 @@ def compile_graph(
     own = kernel_specs(plan, target, options)
     unique = {s.symbol: s for s in own if s is not None}
     artifacts = kernels(list(unique.values()))
-    table = [s for s, (made, _) in outside.items() if not made.object]
+    table = [s for s, (made, _) in outside.items() if not made.is_code]
     numbers = {s: n for n, s in enumerate(table)}
     calls = [
-        external.external_call(launch, *outside[launch.name], numbers.get(launch.name))
+        external.external_call(launch, *outside[launch.name], numbers.get(launch.name), n)
         if s is None
         else _call(launch, artifacts[s.symbol], s.symbol, n, symbols)
         for n, (launch, s) in enumerate(zip(plan.launches, own, strict=True))
@@ -339,7 +339,7 @@ def _external_entries(model: ModelCode, places: Mapping[Storage, int]) -> list[d
     return [
         external.entry_of(made, launches[symbol], {s.name: places[s] for s in storages})
         for symbol, (made, storages) in model.externals.items()
-        if not made.object
+        if not made.is_code
     ]
 
 

@@ -31,11 +31,13 @@ class CSource:
 
     flags      further arguments of the C compiler: ("-O3", "-march=native", "-I/usr/include/x")
     constants  arrays that the function gets as operands, after its inputs
+    workspace  bytes that the function works in: a pointer to them is given after its outputs
     """
 
     text: str
     flags: Sequence[str] = ()
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    workspace: int = 0
 
 
 @dataclass(frozen=True)
@@ -82,17 +84,21 @@ def registered_codegens() -> tuple[str, ...]:
 
 
 def signature(
-    func: Function, symbol: str, constants: Mapping[str, np.ndarray] | None = None
+    func: Function,
+    symbol: str,
+    constants: Mapping[str, np.ndarray] | None = None,
+    workspace: int = 0,
 ) -> str:
     """The C declaration of an external function.
 
-    Inputs, then constants, then outputs, then the symbolic sizes of their types; row-major arrays;
-    0 is success.
+    Inputs, then constants, then outputs, then what it works in, where that has bytes, then the
+    symbolic sizes of their types; row-major arrays; 0 is success.
     """
     params = [f"const {_c_type(p.type)}* in{i}" for i, p in enumerate(func.params)]
     for i, a in enumerate((constants or {}).values()):
         params.append(f"const {_C_TYPES[dt.from_numpy(a.dtype)]}* const{i}")
     params += [f"{_c_type(t)}* out{i}" for i, t in enumerate(tensor_types(func.body.type))]
+    params += ["void* workspace"] if workspace else []
     params += [f"int64_t {v.name}" for v in sizes_of(func)]
     return f"int {symbol}({', '.join(params)})"
 
@@ -113,7 +119,8 @@ def _c_type(t: Any) -> str:
 def compile_externals(mod: IRModule, target: Target, options: Options) -> dict[str, External]:
     """What the registered back ends make of the external functions that "main" calls, by symbol.
 
-    target, options  those of the compilation; C source is compiled for this machine
+    target, options  those of the compilation; C source is compiled for this machine, or stays what
+                     it is where the target is "c"
     """
     found: dict[str, tuple[str, Function]] = {}
     for call, func in calls_in(mod["main"], mod.functions):
@@ -124,10 +131,12 @@ def compile_externals(mod: IRModule, target: Target, options: Options) -> dict[s
         name, _ = found.setdefault(symbol, (own, func))
         if name != own:
             raise CompileError(f"{name} and {own} have one global_symbol, {symbol!r}")
-    return {symbol: _compiled(func, symbol, mod) for symbol, (_, func) in found.items()}
+    text = target.kind.name == "c"
+    return {symbol: _compiled(func, symbol, mod, text) for symbol, (_, func) in found.items()}
 
 
-def _compiled(func: Function, symbol: str, mod: IRModule) -> External:
+def _compiled(func: Function, symbol: str, mod: IRModule, text: bool) -> External:
+    """What a back end makes of a function; text: its source stays source."""
     name = str(func.attrs["Compiler"])
     if not re.fullmatch(r"[A-Za-z_]\w*", symbol, re.ASCII):
         raise CompileError(f"the symbol {symbol!r} of the back end {name!r} is no name in C")
@@ -150,12 +159,19 @@ def _compiled(func: Function, symbol: str, mod: IRModule) -> External:
         raise CompileError(f"{where}: the code generator failed: {type(e).__name__}: {e}") from e
     if isinstance(made, CSource):
         constants = _arrays(made.constants, where)
-        code = _c_object(func, symbol, made, constants, where)
-        return External(symbol, name, code, constants=constants)
+        declared = _declared(func, symbol, made, constants, where)
+        code = b"" if text else _c_object(func, symbol, made, constants, declared, where)
+        source = made.text if text else ""
+        return External(symbol, name, code, source, made.workspace, constants=constants)
     if not isinstance(made, Json):
         raise CompileError(
             f"{where}: the code generator gave a {type(made).__name__}; "
             "legal: smelt.byoc.CSource, smelt.byoc.Json"
+        )
+    if text:
+        raise CompileError(
+            f"{where}: its code is Json, which Python code runs; a model as C has parts whose code "
+            "generators give smelt.byoc.CSource"
         )
     if not isinstance(made.text, str):
         raise CompileError(f"{where}: Json.text is a {type(made.text).__name__}, not a str")
@@ -167,7 +183,8 @@ def _compiled(func: Function, symbol: str, mod: IRModule) -> External:
             f"registered: {', '.join(registered_runtimes()) or 'none'}"
         )
     module = str(getattr(loader, "__module__", ""))
-    return External(symbol, name, b"", made.text, _arrays(made.constants, where), module)
+    constants = _arrays(made.constants, where)
+    return External(symbol, name, text=made.text, constants=constants, module=module)
 
 
 def _arrays(constants: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
@@ -187,16 +204,27 @@ def _arrays(constants: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
     return found
 
 
-def _c_object(
+def _declared(
     func: Function, symbol: str, made: CSource, constants: Mapping[str, np.ndarray], where: str
-) -> bytes:
-    """Object code of a back end's source, with a call in it that proves the signature."""
-    declared = signature(func, symbol, constants)
+) -> str:
+    """How a back end's function is called. Raises CompileError where its source has none."""
+    if not isinstance(made.workspace, int) or made.workspace < 0:
+        raise CompileError(f"{where}: workspace is {made.workspace!r}; legal: bytes, 0 or more")
+    declared = signature(func, symbol, constants, made.workspace)
     if not re.search(rf"\b{symbol}\s*\(", made.text):
         raise CompileError(
             f"{where}: the C source has no function of this name; it is called as\n  {declared}"
         )
+    return declared
+
+
+def _c_object(
+    func: Function, symbol: str, made: CSource, constants: Mapping[str, np.ndarray], declared: str,
+    where: str,
+) -> bytes:  # fmt: skip
+    """Object code of a back end's source, with a call in it that proves the signature."""
     pointers = len(func.params) + len(constants) + len(tensor_types(func.body.type))
+    pointers += bool(made.workspace)
     args = ["(void *)0"] * pointers + ["(long long)1"] * len(sizes_of(func))
     check = (
         f"\n#line 1 {c_string(f'called as {declared}')}\n"

@@ -12,7 +12,7 @@ from smelt.cli.console import UsageError, megabytes, notice, progress, say, say_
 from smelt.cli.results import memory_bytes
 from smelt.codegen.llvm import is_native
 from smelt.levels import Levels, is_list, level_targets
-from smelt.micro import c_target, compile_c, is_c
+from smelt.micro import c_target, compile_c, is_c, with_cmsis_nn
 from smelt.runtime.files import check_library, check_target, is_special, library_kind
 from smelt.runtime.linking import export_runner, export_server
 from smelt.runtime.web import check_folder
@@ -109,7 +109,8 @@ def compile_model(
 ) -> None:
     """Compile a model, for this machine or another one, and write it as a library."""
     options.needs_source(model)
-    listed, output = is_list(build.target), written.output
+    output = written.output
+    listed = is_list(build.target) and not with_cmsis_nn(build.target)
     if not listed and is_c(build.target):
         _write_c(model, build, written, json)
         return
@@ -161,8 +162,8 @@ def _write_c(model: str, build: options.Build, written: Written, json: bool) -> 
         check_target(output, (".c",), "C, model.c")
     start = time.perf_counter()
     with progress() as report:
-        made = compile_c(model, target, shapes=build.shapes(model), options=build.options(),
-                         progress=report)  # fmt: skip
+        made = compile_c(model, str(build.target), shapes=build.shapes(model),
+                         options=build.options(), progress=report)  # fmt: skip
     if output is not None:
         made.save(output)
     seconds, header = time.perf_counter() - start, output and str(Path(output).with_suffix(".h"))

@@ -14,8 +14,8 @@ class AbsentModule(Unsupported, ImportError):
 
 _MICRO = "a project's program is watched by the tools of its board; smelt.micro.Session runs it"
 
-_COMPILERS = ("arm_compute_lib", "bnns", "clml", "cmsisnn", "coreml", "cublas", "cudnn", "cutlass",
-              "ethosn", "ethosu", "libtorch", "mrvl", "tensorrt", "vitis_ai")  # fmt: skip
+_COMPILERS = ("arm_compute_lib", "bnns", "clml", "coreml", "cublas", "cudnn", "cutlass",
+              "ethosn", "libtorch", "mrvl", "tensorrt", "vitis_ai")  # fmt: skip
 _BACK_ENDS = ("relay.op.contrib.dnnl has a pattern table; register_pattern_table and "
               "smelt.byoc.register_codegen add one and what compiles its functions")  # fmt: skip
 
@@ -28,6 +28,8 @@ ABSENT_MODULES: Mapping[str, str] = {
     "contrib.download": "smelt loads nothing from the net; give the path of a file",
     "contrib.pipeline_executor": "a model runs as one program, on as many cores as threads= says",
     **{f"relay.op.contrib.{c}": _BACK_ENDS for c in _COMPILERS},
+    "relay.op.contrib.ethosu": "smelt.micro.ethosu.compile_for_ethosu takes a TFLite file, which "
+    "Arm's compiler vela reads",
     "contrib.torch": "relay.frontend.from_pytorch imports torch models",
 }
 """Name behind `smelt.`: why it is absent and what there is instead."""

@@ -32,7 +32,7 @@ from .session import Session, StepTicks, open_board
 from .transport import ProcessTransport, Transport
 
 if TYPE_CHECKING:
-    from .compile import c_target, compile_c, is_c
+    from .compile import c_target, compile_c, is_c, with_cmsis_nn
 
 __all__ = [
     "BOARDS",
@@ -65,11 +65,12 @@ __all__ = [
     "program_files",
     "read_model_library_format",
     "template_names",
+    "with_cmsis_nn",
 ]
 
 
 def __getattr__(name: str) -> Any:
     # The compiler is loaded when it is used first: the servers of projects do without.
-    if name in ("c_target", "compile_c", "is_c"):
+    if name in ("c_target", "compile_c", "is_c", "with_cmsis_nn"):
         return getattr(importlib.import_module("smelt.micro.compile"), name)
     raise AttributeError(f"module 'smelt.micro' has no attribute {name!r}")

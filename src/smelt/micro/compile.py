@@ -11,9 +11,11 @@ from smelt.artifact.model import Progress, build_kernels, compile_graph
 from smelt.artifact.placing import BEST
 from smelt.artifact.vm_construct import vm_construct
 from smelt.artifact.weights import weights_of
+from smelt.byoc import compile_externals
 from smelt.frontend.source import ModelSource, import_model
 from smelt.ir.config import MEMORY_ALGORITHMS
 from smelt.ir.errors import CompileError, TargetError
+from smelt.ir.module import IRModule
 from smelt.ir.options import Options, OptionValues
 from smelt.ir.sizes import Extent, plain_shapes
 from smelt.ir.steps import Step
@@ -21,11 +23,13 @@ from smelt.ir.transform import PassContext
 from smelt.lowering.dot_products import use_dot_products
 from smelt.lowering.partition import split_interior
 from smelt.pipeline import GRAPH, LOWER, checked_context, fuse
-from smelt.relax.nodes import Function
 from smelt.relax.transform.for_scalar_cores import count_from_border, requantize_small_sums
+from smelt.runtime.linking import c_name
 from smelt.target import Target
 from smelt.target.processor import features_of, known_cpus
 
+from .cmsis_nn import COMPILER as CMSIS_NN
+from .cmsis_nn import CORES, partition
 from .csource import CSource
 from .errors import NonStaticShapeError
 from .source import c_model
@@ -66,16 +70,27 @@ _DOT_PRODUCTS = Step(use_dot_products, "UseDotProducts", "bytes are multiplied i
 _MEMORY = ("tir.usmp.enable", "tir.usmp.algorithm")
 
 
+def with_cmsis_nn(target: object) -> bool:
+    """Whether a target says that CMSIS-NN computes what it can: "cmsis-nn,c"."""
+    return isinstance(target, str) and target.partition(",")[0].strip() == CMSIS_NN
+
+
+def _alone(target: str | Target) -> str | Target:
+    """A target without the library that computes parts."""
+    return str(target).partition(",")[2].strip() if with_cmsis_nn(target) else target
+
+
 def is_c(target: str | Target | None) -> bool:
     """Whether a target asks for C. Raises TargetError for what is no target."""
-    return target is not None and Target(target).kind.name == "c"
+    return target is not None and Target(_alone(target)).kind.name == "c"
 
 
 def c_target(target: str | Target) -> Target:
-    """A target of the kind "c", checked: "c", "c -mcpu=cortex-m4". Raises TargetError."""
-    made = Target(target)
+    """A target of the kind "c", checked: "c", "c -mcpu=cortex-m4"; with or without "cmsis-nn," in
+    front of it. Raises TargetError."""
+    made = Target(_alone(target))
     if made.kind.name != "c":
-        raise TargetError(f'{made} makes no C; legal: "c", "c -mcpu=cortex-m4"')
+        raise TargetError(f'{made} makes no C; legal: "c", "c -mcpu=cortex-m4", "cmsis-nn,c"')
     known = known_cpus(made)
     if made.mcpu and made.mcpu not in known:
         usual = [c for c in known_cpus(Target("c -march=armv7e-m")) if c.startswith("cortex-m")]
@@ -100,7 +115,8 @@ def compile_c(
     """A trained model as C99: kernels, weights and a function that runs it, without a heap.
 
     model    as for `compile`; it has to run straight through, with sizes that are known
-    target   "c", or with a processor: "c -mcpu=cortex-m4"
+    target   "c", or with a processor: "c -mcpu=cortex-m4"; "cmsis-nn,c -mcpu=cortex-m4" calls
+             Arm's library for what it computes, see smelt.micro.cmsis_nn
     placing  how memory is planned: greedy_by_size, greedy_by_conflicts, linear_scan, hill_climb, or
              the best of them; None: what the PassContext's tir.usmp.algorithm says, or the best
     name     what its functions begin with; "": the model's name
@@ -115,24 +131,12 @@ def compile_c(
     if placing not in MEMORY_ALGORITHMS:
         raise CompileError(f"placing is {placing!r}; legal: {', '.join(MEMORY_ALGORITHMS)}")
     one = PassContext.with_options(replace(context.options, threads=1))
-    imported = import_model(model, plain)
-    found = vm_construct(imported)
-    if found is not None:
-        raise CompileError(
-            f"C source is for models that run straight through; found {found}\n  smelt compile -o "
-            "model.so takes it"
-        )
+    imported = _imported(model, plain, resolved, with_cmsis_nn(target), name)
     fused, declared = fuse(imported, one, progress, sizes, steps=GRAPH_STEPS)
-    kernels = partial(
-        build_kernels,
-        context=one,
-        lowering=tuple(_lowering(resolved)),
-        text=True,
-        progress=progress,
-    )
-    if any(isinstance(f, Function) and "Compiler" in f.attrs for f in fused.functions.values()):
-        raise CompileError("C source has no parts of other back ends: compile it without")
-    made = compile_graph(fused, resolved, one.options, kernels, placing=placing)
+    kernels = partial(build_kernels, context=one, lowering=tuple(_lowering(resolved)), text=True,
+                      progress=progress)  # fmt: skip
+    externals = compile_externals(fused, resolved, one.options)
+    made = compile_graph(fused, resolved, one.options, kernels, externals, placing=placing)
     if made.plan.symbols or declared.variants:
         names = ", ".join([v.name for v in made.plan.symbols])
         raise NonStaticShapeError(
@@ -142,3 +146,21 @@ def compile_c(
         raise CompileError("C source keeps nothing from call to call, and the model has a state")
     weights, places = weights_of(made.constants(), one.options, LOWER, by_contents=True)
     return c_model(made, resolved, weights, places, name, packed)
+
+
+def _imported(
+    model: ModelSource, shapes: Mapping[str, Sequence[Extent]] | None, target: Target, cmsis: bool,
+    name: str,
+) -> IRModule:  # fmt: skip
+    """A model that runs straight through, with parts for CMSIS-NN if wanted."""
+    made = import_model(model, shapes)
+    if cmsis:
+        known = target.mcpu if target.mcpu in CORES else ""
+        made = partition(made, c_name(name or str(made.attrs.get("name", "default"))), known)
+    found = vm_construct(made)
+    if found is not None:
+        raise CompileError(
+            f"C source is for models that run straight through; found {found}\n  smelt compile -o "
+            "model.so takes it"
+        )
+    return made

@@ -266,13 +266,14 @@ class Session:
 
 def open_board(
     model: CSource, board: str | Board, *, level: str = "-O3",
-    folder: str | os.PathLike[str] | None = None,
+    folder: str | os.PathLike[str] | None = None, flags: Sequence[str] = (),
 ) -> Session:  # fmt: skip
     """Build a program that serves a model, start it on a board, and open a session with it.
 
     board   its name, of BOARDS
     level   of the C compiler's optimization: -O0 ... -O3, -Os
     folder  where the program's files are kept; None: nowhere
+    flags   further arguments of the C compiler: folders of headers, sources beside the model's
 
     Raises MicroError where a tool is missing or fails, or the model is too large for the board.
     """
@@ -281,7 +282,7 @@ def open_board(
     with tempfile.TemporaryDirectory(prefix="smelt-board-") as own:
         place = Path(own if folder is None else folder).resolve()
         write_program(model, found, place)
-        line = start(build(place, found, level), found)
+        line = start(build(place, found, level, flags), found)
         try:
             return Session(line, kernels=model.kernels,
                            instructions_per_tick=found.instructions_per_tick)  # fmt: skip

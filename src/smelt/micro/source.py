@@ -61,7 +61,10 @@ class _Writer:
     # ---- names ------------------------------------------------------------------------------
 
     def function(self, call: KernelCall) -> str:
-        """The name of a kernel's function."""
+        """The name of a kernel's function; that of another back end has its name already."""
+        if call.launch.external:
+            self.taken.add(call.symbol)
+            return call.symbol
         if call.symbol not in self.functions:
             own = re.sub(r"\W", "_", call.launch.name)[:60]
             self.functions[call.symbol] = unique_name(f"{self.name}_{own}", self.taken)
@@ -100,7 +103,9 @@ class _Writer:
         scratch = [
             f"(void *)(workspace + {_number(self.model.memory.offsets[w])})" for w in c.workspaces
         ]
-        types = [b.type for b in self.programs[c.symbol].buffers[: len(c.places)]]
+        program = self.programs.get(c.symbol)  # another back end's function has none
+        kinds = [p.storage.dtype for p in c.places]
+        types = kinds if program is None else [b.type for b in program.buffers[: len(kinds)]]
         given = ", ".join([*map(self.pointer, c.places, types), *scratch])
         return (
             f"    if ((status = {self.function(c)}({given})) != 0) return status;\n"
@@ -198,17 +203,19 @@ struct {self.name}_outputs {{
     def write(self) -> CSource:
         """All of it."""
         model = self.model
-        self.programs.update({c.symbol: parse(model.artifacts[c.symbol].text)
-                              for c in {c.symbol: c for c in model.calls}.values()})  # fmt: skip
+        own = dict.fromkeys([c.symbol for c in model.calls if c.symbol not in model.externals])
+        self.programs = {symbol: parse(model.artifacts[symbol].text) for symbol in own}
         calls = "".join([self.call(n, c) for n, c in enumerate(model.calls)])
         programs = [
             self.programs[symbol].with_attrs(name=name, **{SHARES: symbol in model.in_place})
             for symbol, name in self.functions.items()
         ]
         head, *functions = c_functions(programs, self.target, local=True)
-        described = {self.functions[c.symbol]: _described(c) for c in reversed(model.calls)}
+        described = {self.function(c): _described(c) for c in reversed(model.calls)}
         kernels = [f"/* {described[f.name]} */\n{text}"
                    for f, text in zip(programs, functions, strict=True)]  # fmt: skip
+        kernels += [f"/* {described[s]} */\n{made.source.rstrip()}\n"
+                    for s, (made, _) in model.externals.items()]  # fmt: skip
         arrays = [*self.arrays()]
         each = {self.places[s]: s.fixed_bytes for s in model.constants()}
         constants = sum([each[place] for place, _ in self.constants])
@@ -225,9 +232,13 @@ struct {self.name}_outputs {{
             _tensors(self.inputs, self.types[0]), _tensors(self.outputs, self.types[1]), workspace,
             constants, tuple([self.function(c) for c in model.calls]),
             self.report(workspace, constants),
-            tuple([f.value if isinstance(f := model.artifacts[c.symbol].flops, IntImm) else None
-                   for c in model.calls]),
+            tuple(map(self.operations, model.calls)),
         )  # fmt: skip
+
+    def operations(self, c: KernelCall) -> int | None:
+        """Arithmetic on elements in a call; None of another back end's."""
+        made = self.model.artifacts.get(c.symbol)
+        return None if made is None or not isinstance(made.flops, IntImm) else made.flops.value
 
     def report(self, workspace: int, constants: int) -> MemoryReport:
         """What stands where, and when."""

@@ -18,7 +18,7 @@ from .board import Board
 LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os")
 _SECONDS = 300.0
 _SAID = 12
-_ALWAYS = ("-std=c11", "-ffunction-sections", "-fdata-sections")
+_ALWAYS = ("-std=c11", "-ffunction-sections", "-fdata-sections", "-fomit-frame-pointer")
 _GCC = "arm-none-eabi-gcc"
 _HEAP = "".join([f",--wrap={f}" for f in ("malloc", "calloc", "realloc")])
 """Of the linker: what asks for a heap does not link."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.frontend.common import Value
+from smelt.frontend.common import Build, Value
 from smelt.frontend.common.moves import as_type
 from smelt.ir import dtype as dt
 
@@ -35,16 +35,20 @@ def softmax(g: Node, x: Value, *, beta: float = 0.0) -> Value:
     only(g, x, NARROW)
     if x.dtype == "int16":
         return _softmax_on_lines(g, x, beta)
-    exps = _exponentials(*_scaling(float(beta) * float(g.scale(g.tensor(0)))))
+    return shares(g, x, exponentials(*scaling(float(beta) * float(g.scale(g.tensor(0))))))
+
+
+def shares(g: Build, x: Value, exps: Array) -> Value:
+    """Softmax of 8-bit numbers; exps: of the 256 distances from the largest one, in 31 bits."""
     away, total = _summed(g, x, exps)
-    parts = g.call("gather", g.known(exps, "int32"), away, axis=0, mode="clip")
+    parts = g.call("gather", g.constant(exps, "int32"), away, axis=0, mode="clip")
     share, free = reciprocal(g, as_type(g, total, "int64"))
     shift = g.call("subtract", wide(g, 12 + 31 - 8), free)
     low, high = dt.limits(x.dtype)
     y = times(g, share, as_type(g, parts, "int64"))
     half = g.call("left_shift", wide(g, 1), g.call("subtract", shift, wide(g, 1)))
     y = as_type(g, g.call("right_shift", g.call("add", y, half), shift), "int32")
-    y = g.call("add", y, g.known(low, "int32")) if low else y
+    y = g.call("add", y, g.constant(low, "int32")) if low else y
     return as_type(g, g.call("clip", y, min=low, max=high), x.dtype)
 
 
@@ -74,30 +78,30 @@ def _softmax_on_lines(g: Node, x: Value, beta: float) -> Value:
     return as_type(g, y, "int16")
 
 
-def _scaling(step: float) -> tuple[int, int]:
+def scaling(step: float) -> tuple[int, int]:
     """What brings distances to numbers with 5 integer bits."""
     return fixed.factor(min(step * (1 << 31 - INTEGER), (1 << 31) - 1.0))
 
 
-def _radius(power: int) -> int:
+def radius(power: int) -> int:
     """The largest distance that has such a number."""
     return math.floor(((1 << INTEGER) - 1) * (1 << 31 - INTEGER) / 2.0**power)
 
 
-def _exponentials(number: int, power: int) -> Array:
+def exponentials(number: int, power: int) -> Array:
     """exp of the 256 distances from the largest number, in 31 bits; 0 for those too far away."""
     away = -np.arange(256)
-    near = np.maximum(away, -_radius(power))
+    near = np.maximum(away, -radius(power))
     found = fixed.exp_of_negative(fixed.multiplied(near, number, power), INTEGER)
-    return np.where(away < -_radius(power), 0, found)
+    return np.where(away < -radius(power), 0, found)
 
 
-def _summed(g: Node, x: Value, exps: Array) -> tuple[Value, Value]:
+def _summed(g: Build, x: Value, exps: Array) -> tuple[Value, Value]:
     """Distances from the largest number of each row, and the row's sum of exponentials, with 12
     integer bits."""
     codes, last = as_type(g, x, "int32"), (x.rank - 1,)
     away = g.call("subtract", g.call("max", codes, axes=last, keepdims=True), codes)
-    rounded = g.known(fixed.divided(exps, 12), "int32")
+    rounded = g.constant(fixed.divided(exps, 12), "int32")
     parts = g.call("gather", rounded, away, axis=0, mode="clip")
     return away, g.call("sum", parts, axes=last, keepdims=True)
 
@@ -109,13 +113,13 @@ def log_softmax(g: Node, x: Value) -> Value:
         return g.call("log_softmax", x, axis=x.rank - 1)
     if x.dtype != "int8" or g.out.dtype != "int8":
         g.unsupported(f"quantized {x.dtype} as {g.out.dtype}", "float32, int8")
-    number, power = _scaling(float(g.scale(g.tensor(0))))
-    away, total = _summed(g, x, _exponentials(number, power))
+    number, power = scaling(float(g.scale(g.tensor(0))))
+    away, total = _summed(g, x, exponentials(number, power))
     log = logarithm(g, as_type(g, total, "int64"))
     # the distance from which on the kernel does not look: its numbers have no place for more
     back, left = fixed.factor((1 << 31 - power) / number)
     far = multiplied(g, g.call("subtract", log, wide(g, 1 << 31)), wide(g, back), wide(g, left))
-    far = g.call("maximum", far, wide(g, -_radius(power) - 1))
+    far = g.call("maximum", far, wide(g, -radius(power) - 1))
     distances = g.known(fixed.multiplied(-np.arange(256), number, power), "int64")
     y = g.call("subtract", g.call("gather", distances, away, axis=0, mode="clip"), log)
     y = g.call("add", divided(g, y, wide(g, 22)), wide(g, 127))

@@ -4,10 +4,10 @@ from typing import Never
 
 from smelt.ir.absent import is_absent, refuse_module
 
-from . import dnnl, register
+from . import cmsisnn, dnnl, register
 from .register import get_pattern_table, register_pattern_table
 
-__all__ = ["dnnl", "get_pattern_table", "register", "register_pattern_table"]
+__all__ = ["cmsisnn", "dnnl", "get_pattern_table", "register", "register_pattern_table"]
 
 
 def __getattr__(name: str) -> Never:
