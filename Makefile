@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 SOURCE := pyproject.toml setup.py $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h native/*/*/*.c native/*/*/*.h)
 
-.PHONY: help demo test check format docs pictures bench bench-tune fuzz try wheels clean setup-edge
+.PHONY: help demo test check format docs pictures bench bench-tune bench-micro fuzz try wheels clean setup-edge
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -41,6 +41,9 @@ bench: $(VENV)/.bench        ## Measure everything, and write benchmarks/RESULTS
 
 bench-tune: $(VENV)/.bench   ## Measure how tuning does, 80 minutes; parts: TUNE='--only speed'
 	$(BIN)/python -m benchmarks.tune $(TUNE)
+
+bench-micro: $(VENV)/.bench  ## Measure models as C on emulated boards; SMELT_MODELS: their folder
+	$(BIN)/python -m benchmarks.micro $(MICRO)
 
 fuzz: $(VENV)/.test          ## 10,000 random models, 20,000 programs, 10,000 wrong files
 	$(BIN)/python -m tests.fuzz $(FUZZ)

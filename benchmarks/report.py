@@ -34,6 +34,7 @@ SECTIONS = {
     "regret": "Chosen schedules, beside others of their spaces",
     "tune": "Tuned schedules, and how they are found",
     "devices": "Other machines",
+    "micro": "Microcontrollers",
     "intrinsics": "Instructions against plain code",
     "tensor_level": "Schedules by hand, and the scheduler's speed",
     "graph_level": "Relay programs: passes, patterns, levels",

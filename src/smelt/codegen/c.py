@@ -146,7 +146,7 @@ def c_functions(
 
     local  whether they are static, and may take no memory from the heap
     """
-    helpers = Helpers()
+    helpers = Helpers(small=local)
     functions = [_CPrinter(f, target, helpers, local).function() for f in funcs]
     texts = "".join(helpers.texts.values())
     every = "".join([texts, *functions])
@@ -383,6 +383,10 @@ class _CPrinter:
             case Select(c, a, b):               return self.ternary(c, a, b)
             case Call(_, "if_then_else", (c, a, b)): return self.ternary(c, a, b)
             case Cast(kind, value):             return self.cast(kind, value)
+            case Min(Max(a, IntImm(value=low)), IntImm("int32", high)) if low == ~high and (
+                high & (high + 1) == 0 < high
+            ):
+                return f"{self.helpers.saturate(high.bit_length() + 1)}({self.text(a)})", _ATOM
             case Min(a, b) | Max(a, b):
                 return self.two(self.helpers.extreme(type(e), a.dtype), a, b)
             case FloorDiv() | FloorMod():       return self.floor(e)

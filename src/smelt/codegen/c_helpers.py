@@ -128,16 +128,23 @@ INLINE, KERNEL = "SMELT_INLINE", "SMELT_KERNEL"
 kernels, whose registers are their own."""
 
 
-def _word(name: str, attribute: str, plain: str) -> str:
-    return (
-        f"#ifdef __GNUC__\n#define {name} {plain} __attribute__(({attribute}))\n"
-        f"#else\n#define {name} {plain}\n#endif\n"
-    )
-
-
 WORDS = {
-    INLINE: _word(INLINE, "always_inline", "static inline"),
-    KERNEL: _word(KERNEL, "noinline", "static"),
+    INLINE: f"""#ifdef __GNUC__
+#define {INLINE} static inline __attribute__((always_inline))
+#else
+#define {INLINE} static inline
+#endif
+""",
+    KERNEL: f"""#ifdef __clang__
+#define {KERNEL} static __attribute__((noinline))
+#elif defined __GNUC__ && !defined __OPTIMIZE_SIZE__ /* what is loaded early needs a register */
+#define {KERNEL} static __attribute__((noinline, optimize("no-schedule-insns")))
+#elif defined __GNUC__
+#define {KERNEL} static __attribute__((noinline))
+#else
+#define {KERNEL} static
+#endif
+""",
 }
 """What defines them."""
 
@@ -155,8 +162,12 @@ def include(header: str) -> str:
 class Helpers:
     """The helper functions that one source needs, in order of first use."""
 
-    def __init__(self) -> None:
-        """Start with none."""
+    def __init__(self, small: bool = False) -> None:
+        """Start with none.
+
+        small  whether compilers for size, too, are to have functions of one line in place
+        """
+        self.inline = INLINE if small else "static inline"
         self.texts: dict[str, str] = {}
         self.headers: dict[str, None] = {}
 
@@ -208,7 +219,7 @@ class Helpers:
 
     def add(self, name: str, kind: str, params: str, body: str) -> str:
         """A one-line function of its own; gives its name."""
-        self.texts.setdefault(name, f"static inline {kind} {name}({params}) {{ {body} }}\n")
+        self.texts.setdefault(name, f"{self.inline} {kind} {name}({params}) {{ {body} }}\n")
         return name
 
     def extreme(self, which: type[Expr], dtype: str) -> str:
@@ -217,6 +228,16 @@ class Helpers:
         nan = " || a != a" if dt.is_float(dtype) else ""
         name = f"smelt_{which.__name__.lower()}_{dtype}"
         return self.add(name, kind, f"{kind} a, {kind} b", f"return a {op} b{nan} ? a : b;")
+
+    def saturate(self, bits: int) -> str:
+        """The nearest number of so many bits, of an int32; gcc does not find the instruction."""
+        low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        body = (
+            "\n#if defined __ARM_FEATURE_SAT && !defined __clang__\n    int32_t r;\n"
+            f'    __asm__("ssat %0, #{bits}, %1" : "=r"(r) : "r"(x));\n    return r;\n'
+            f"#else\n    return x < {low} ? {low} : x > {high} ? {high} : x;\n#endif\n"
+        )
+        return self.add(f"smelt_saturate_{bits}", "int32_t", "int32_t x", body)
 
     def to_int(self, dtype: str) -> str:
         """Truncation of a float; values outside become the nearest one, a NaN 0."""
@@ -236,6 +257,12 @@ class Helpers:
         """The upper half of a product, to the nearest."""
         kind, n, u = C_TYPE[dtype], dt.bits(dtype), "" if dt.is_signed(dtype) else "u"
         body = f"return ({kind})((({u}int64_t)a * b + {1 << (n - 1)}{u}ll) >> {n});"
+        if dtype == "int32":  # gcc does not find the instruction
+            body = (
+                "\n#if defined __ARM_FEATURE_DSP && !defined __clang__\n    int32_t r;\n"
+                '    __asm__("smmulr %0, %1, %2" : "=r"(r) : "r"(a), "r"(b));\n    return r;\n'
+                f"#else\n    {body}\n#endif\n"
+            )
         if n == 64:  # by halves
             body = (
                 f"const {kind} ah = a >> 32, bh = b >> 32, al = ({kind})(uint32_t)a, "

@@ -267,22 +267,24 @@ class Session:
 def open_board(
     model: CSource, board: str | Board, *, level: str = "-O3",
     folder: str | os.PathLike[str] | None = None, flags: Sequence[str] = (),
+    wanted: str = "",
 ) -> Session:  # fmt: skip
     """Build a program that serves a model, start it on a board, and open a session with it.
 
     board   its name, of BOARDS
     level   of the C compiler's optimization: -O0 ... -O3, -Os
     folder  where the program's files are kept; None: nowhere
+    wanted  the C compiler: "gcc", "zig"; "": the first that is there
     flags   further arguments of the C compiler: folders of headers, sources beside the model's
 
     Raises MicroError where a tool is missing or fails, or the model is too large for the board.
     """
     found = find_board(board)
-    needs_tools(found)
+    needs_tools(found, wanted)
     with tempfile.TemporaryDirectory(prefix="smelt-board-") as own:
         place = Path(own if folder is None else folder).resolve()
         write_program(model, found, place)
-        line = start(build(place, found, level, flags), found)
+        line = start(build(place, found, level, flags, wanted), found)
         try:
             return Session(line, kernels=model.kernels,
                            instructions_per_tick=found.instructions_per_tick)  # fmt: skip
@@ -291,11 +293,11 @@ def open_board(
             raise
 
 
-def needs_tools(board: Board) -> None:
+def needs_tools(board: Board, wanted: str = "") -> None:
     """Raise MicroError where what a board needs is not installed: said before the work."""
     if not board.is_host:
         _emulator()
-    compiler(board)
+    compiler(board, wanted)
 
 
 def start(program: Path, board: Board) -> ProcessTransport:

@@ -24,11 +24,14 @@ _HEAP = "".join([f",--wrap={f}" for f in ("malloc", "calloc", "realloc")])
 """Of the linker: what asks for a heap does not link."""
 
 
-def build(folder: Path, board: Board, level: str = "-O3", flags: Sequence[str] = ()) -> Path:
+def build(
+    folder: Path, board: Board, level: str = "-O3", flags: Sequence[str] = (), wanted: str = ""
+) -> Path:
     """Compile a folder's C files to a program, which is returned.
 
-    level  -O0 ... -O3, -Os
-    flags  of the compiler, besides
+    level   -O0 ... -O3, -Os
+    flags   of the compiler, besides
+    wanted  as of `cross_compiler`
 
     Raises MicroError where there is no compiler, and with what it says where it fails.
     """
@@ -36,7 +39,7 @@ def build(folder: Path, board: Board, level: str = "-O3", flags: Sequence[str] =
         raise MicroError(f"{level} is no level of optimization; legal: {', '.join(LEVELS)}")
     program = folder / ("program" if board.is_host else "program.elf")
     sources = sorted(p.name for p in folder.glob("*.c"))
-    command, last = compiler(board)
+    command, last = compiler(board, wanted)
     command = [*command, *_ALWAYS, level, *flags, *sources, "-o", program.name, *last]
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
@@ -51,11 +54,11 @@ def build(folder: Path, board: Board, level: str = "-O3", flags: Sequence[str] =
     return program
 
 
-def compiler(board: Board) -> tuple[list[str], list[str]]:
+def compiler(board: Board, wanted: str = "") -> tuple[list[str], list[str]]:
     """The compiler's command for a board, and the words behind the sources. Raises MicroError where
     there is none."""
     if not board.is_host:
-        return _cross(board)
+        return _cross(board, wanted)
     try:
         command = find_compiler()
     except ExportError as e:
@@ -64,10 +67,10 @@ def compiler(board: Board) -> tuple[list[str], list[str]]:
     return [*command, *plain], [*([f"-Wl{_HEAP}"] if sys.platform == "linux" else []), "-lm"]
 
 
-def _cross(board: Board) -> tuple[list[str], list[str]]:
+def _cross(board: Board, wanted: str) -> tuple[list[str], list[str]]:
     """The command for a board, and the words behind the sources."""
     shared = ["-T", "board.ld", "-Wl,--gc-sections"]
-    command = cross_compiler(board)
+    command = cross_compiler(board, wanted=wanted)
     if command[0] == sys.executable:
         return [*command, *shared], []
     # newlib's headers before ours, and its functions behind ours, where it is there
@@ -76,14 +79,17 @@ def _cross(board: Board) -> tuple[list[str], list[str]]:
     return [*command, *shared, *ends], [*libraries, "-lgcc"]
 
 
-def cross_compiler(board: Board, headers: str = "include") -> list[str]:
-    """The C compiler for a board's processor; headers: the folder of those that may be missing.
+def cross_compiler(board: Board, headers: str = "include", wanted: str = "") -> list[str]:
+    """The C compiler for a board's processor.
+
+    headers  the folder of those that may be missing
+    wanted   "gcc" or "zig"; "": the first that is there
 
     Raises MicroError where there is none.
     """
-    if gcc := shutil.which(_GCC):
+    if wanted != "zig" and (gcc := shutil.which(_GCC)):
         return [gcc, *board.gcc, "-ffreestanding", "-idirafter", headers]
-    if importlib.util.find_spec("ziglang") is None:
+    if wanted == "gcc" or importlib.util.find_spec("ziglang") is None:
         raise MicroError(
             f"a C compiler for {board.name} is needed, and none was found\n"
             f"  tried: {_GCC}, the Python package ziglang\n"
