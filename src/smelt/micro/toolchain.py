@@ -41,17 +41,25 @@ def build(
     sources = sorted(p.name for p in folder.glob("*.c"))
     command, last = compiler(board, wanted)
     command = [*command, *_ALWAYS, level, *flags, *sources, "-o", program.name, *last]
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
-                              errors="replace", stdin=subprocess.DEVNULL,
-                              timeout=_SECONDS)  # fmt: skip
-    except OSError as e:
-        raise MicroError(f"the C compiler cannot be run: {command[0]}: {e.strerror}") from None
-    except subprocess.TimeoutExpired:
-        raise MicroError(f"the C compiler took more than {_SECONDS:.0f} s: {command[0]}") from None
+    done = run(command, folder, "the C compiler")
     if done.returncode != 0:
         raise MicroError(_failure(board, done.stderr + done.stdout))
     return program
+
+
+def run(
+    command: Sequence[str], folder: Path, what: str, seconds: float = _SECONDS
+) -> subprocess.CompletedProcess[str]:
+    """Run a tool in a folder, and keep what it says. Raises MicroError where it does not start, or
+    does not end in time; what: "the C compiler"."""
+    try:
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
+                              errors="replace", stdin=subprocess.DEVNULL,
+                              timeout=seconds)  # fmt: skip
+    except OSError as e:
+        raise MicroError(f"{what} cannot be run: {command[0]}: {e.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise MicroError(f"{what} took more than {seconds:.0f} s: {command[0]}") from None
 
 
 def compiler(board: Board, wanted: str = "") -> tuple[list[str], list[str]]:

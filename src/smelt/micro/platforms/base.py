@@ -7,7 +7,6 @@ import os
 import secrets
 import shlex
 import shutil
-import subprocess
 import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +21,9 @@ from smelt.micro.model_library_format import read_model_library_format
 from smelt.micro.program import NATIVE, program_files
 from smelt.micro.project import TEMPLATES, checked_options
 from smelt.micro.project_api import client, server
-from smelt.micro.toolchain import cross_compiler
+from smelt.micro.toolchain import cross_compiler, run
 from smelt.micro.transport import Transport
+from smelt.runtime.errors import MicroError
 
 MODEL = "model.tar"
 _STATE = "project.json"
@@ -229,13 +229,9 @@ def run_tool(command: Sequence[str], folder: Path, what: str, seconds: float = _
     """What a tool prints. what: "uno cannot be compiled". Raises BuildError."""
     print(shlex.join(command), file=sys.stderr)  # seen with the option verbose
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
-                              errors="replace", stdin=subprocess.DEVNULL,
-                              timeout=seconds)  # fmt: skip
-    except OSError as e:
-        raise BuildError(f"{what}: {command[0]} cannot be run: {e.strerror}") from None
-    except subprocess.TimeoutExpired:
-        raise BuildError(f"{what}: {command[0]} took more than {seconds:.0f} s") from None
+        done = run(command, folder, f"{what}: the tool", seconds)
+    except MicroError as e:
+        raise BuildError(str(e)) from None
     if done.returncode != 0:
         lines = [s for s in (done.stderr + done.stdout).splitlines() if s.strip()][:_SAID]
         said = "\n".join([f"  {s}" for s in lines or ["it said nothing"]])
