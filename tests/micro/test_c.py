@@ -236,3 +236,13 @@ def test_tensors_and_the_macro_between_kernels(tmp_path: Path) -> None:
 def _counter(folder: Path) -> Path:
     (folder / "steps.h").write_text("extern unsigned steps;\nunsigned steps;\n")
     return folder / "steps.h"
+
+
+def test_floats_are_fused_by_instructions_alone(tmp_path: Path) -> None:
+    """The C library's fmaf takes a hundred instructions where the processor has none."""
+    said = "cortex-m3 has no unit for floats: float32 is computed by functions, 20 times slower"
+    with pytest.warns(UserWarning, match=said):
+        compile_c(conv_nets.mlp(1), "c -mcpu=cortex-m3", options=OPTIONS)
+    made = compile_c(conv_nets.mlp(1), "c -mcpu=cortex-m4", options=OPTIONS)
+    assert "smelt_fma_float32(" in made.source
+    assert not re.search(r"(?<!_)fmaf?\(", made.source)

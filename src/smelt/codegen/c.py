@@ -501,6 +501,8 @@ class _CPrinter:
         """An intrinsic."""
         args, dtype = [self.text(a) for a in e.args], e.type
         source = e.args[0].dtype if e.args else dtype
+        if e.op == "fma" and self.local and dtype in ("float32", "float64"):
+            return f"{self.helpers.fused(dtype)}({', '.join(args)})", _ATOM
         if dt.is_float(source) and e.op in MATH:
             return self.rounded(f"{MATH[e.op]}{suffix(dtype)}({', '.join(args)})", _ATOM, dtype)
         if e.op in _BITS:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Unpack
 
-from smelt.artifact.model import Progress, build_kernels, compile_graph
+from smelt.artifact.model import ModelCode, Progress, build_kernels, compile_graph
 from smelt.artifact.placing import BEST
 from smelt.artifact.vm_construct import vm_construct
 from smelt.artifact.weights import weights_of
@@ -144,8 +145,21 @@ def compile_c(
         )
     if made.plan.updates:
         raise CompileError("C source keeps nothing from call to call, and the model has a state")
+    _say_what_is_slow(made, resolved)
     weights, places = weights_of(made.constants(), one.options, LOWER, by_contents=True)
     return c_model(made, resolved, weights, places, name, packed)
+
+
+def _say_what_is_slow(made: ModelCode, target: Target) -> None:
+    """Warn of floats where a processor computes them by functions."""
+    moved = [p.storage.dtype for c in made.calls for p in c.places]
+    floats = sorted({t for t in moved if t in ("float32", "float64")})
+    if floats and target.mcpu and not features_of(target) & {"vfp2sp", "vfp4d16sp", "fp_armv8"}:
+        warnings.warn(
+            f"{target.mcpu} has no unit for floats: {', '.join(floats)} is computed by functions, "
+            "20 times slower; smelt quantize makes bytes of a model",
+            stacklevel=3,
+        )
 
 
 def _imported(
