@@ -5,6 +5,7 @@ import importlib
 import inspect
 import signal
 import sys
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -174,10 +175,16 @@ def group(
         importlib.import_module("smelt.cli.console").tell(verbose)
 
 
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning in one line, without the place in smelt that raises it."""
+    print(f"smelt: warning: {message}", file=sys.stderr)
+
+
 def run() -> None:
     """Run the command line; a mistake of the user is one message and exit code 2."""
     loud = [a for a in sys.argv[1:] if a in ("-v", "-vv", "--verbose")]
     quiet = [a for a in sys.argv[1:] if a not in loud]
+    warnings.showwarning = _warn
     try:
         sys.exit(app([*loud, *quiet], prog_name="smelt", standalone_mode=False) or 0)
     except Exception as error:
