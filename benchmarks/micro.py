@@ -18,11 +18,12 @@ import numpy as np
 
 from benchmarks.options import arguments, report
 from benchmarks.report import Results, table
-from smelt.micro import BOARDS, compile_c, open_board
+from smelt.micro import BOARDS, Board, ProcessTransport, Session, compile_c, open_board
 from smelt.micro.program import write_program
 from smelt.micro.toolchain import build
 from tests.tflite.build import Oracle
 
+HERE = Path(__file__).resolve().parent
 INPUTS = 100
 QUICK_INPUTS = 3
 MODELS = {
@@ -34,7 +35,9 @@ MODELS = {
 """What they are called, their multiply-accumulates, workspaces (must, wanted), instructions per
 multiply-accumulate that are wanted of an M4 and an M55."""
 TARGETS = {"M4": "mps2-an386", "M55": "mps3-an547"}
-LEVELS = ("-O3", "-Os")
+CASES = (("M4", "zig", "-O3"), ("M4", "gcc", "-O3"), ("M4", "zig", "-Os"), ("M4", "gcc", "-Os"),
+         ("M55", "zig", "-O3"), ("M55", "gcc", "-O3"))  # fmt: skip
+FIRST = CASES[0]
 _ARENA = """
 import sys
 import numpy as np
@@ -61,29 +64,54 @@ def text_bytes(program: Path) -> int:
     return int(done.stdout.splitlines()[1].split()[0])
 
 
-def row(name: str, path: Path, chip: str, level: str, inputs: int) -> Results:
+def cycles_of(folder: Path, board: Board, x: np.ndarray) -> tuple[int, int]:
+    """Instructions of a run in the model's own functions, and the cycles that an M4 needs for them
+    as its manual has it: see cycles.c. folder: of a program that was built."""
+    plugin, ranges, said = (folder / n for n in ("cycles.so", "ranges.txt", "cycles.txt"))
+    compiler = os.environ.get("CC", "cc")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O2", HERE / "cycles.c", "-o", plugin],
+                   check=True)  # fmt: skip
+    names = subprocess.run(["nm", "-S", folder / "program.elf"], capture_output=True, text=True,
+                           check=True).stdout  # fmt: skip
+    found = re.findall(r"^(\w+) (\w+) [tT] (\w+)$", names, re.MULTILINE)
+    own = [(int(a, 16) & ~1, int(n, 16)) for a, n, name in found
+           if re.search("_fused_|_run$|_max|_subtract", name)]  # fmt: skip
+    ranges.write_text("".join([f"{a:x} {a + n:x}\n" for a, n in own]))
+    command: list[str | Path] = ["qemu-system-arm", "-M", board.machine, "-kernel", folder / "program.elf",
+               "-nographic", "-semihosting", "-monitor", "none", "-serial", "stdio",
+               "-plugin", f"{plugin},ranges={ranges}", "-d", "plugin", "-D", said]  # fmt: skip
+    with Session(ProcessTransport(command)) as session:
+        session.run(x)
+    instructions, cycles = map(int, said.read_text().split())
+    return instructions, cycles
+
+
+def row(name: str, path: Path, case: tuple[str, str, str], inputs: int) -> Results:
     """A model on a board: its memory, and what runs of it take, compared with TFLite's reference
     kernels."""
+    chip, compiler, level = case
     board, start = BOARDS[TARGETS[chip]], time.perf_counter()
     made = compile_c(str(path), board.target, cache_dir="")
     seconds = time.perf_counter() - start
     rng, oracle, wrong, counts = np.random.default_rng(0), Oracle(path.read_bytes()), 0, []
     with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
         write_program(made, board, Path(folder))
-        size = text_bytes(build(Path(folder), board, level))
-        with open_board(made, board, level=level) as session:
+        size = text_bytes(build(Path(folder), board, level, wanted=compiler))
+        with open_board(made, board, level=level, wanted=compiler) as session:
             for _ in range(inputs):
                 x = rng.integers(-128, 128, session.inputs[0].shape).astype("int8")
                 (found,) = session.run(x)
                 wrong += not np.array_equal(found, oracle(x)[0])
                 counts.append(session.instructions or 0)
             stack = session.stack()
+        counted = cycles_of(Path(folder), board, x) if case == FIRST else (1, 0)
     return {
-        "model": name, "chip": chip, "level": level, "seconds": seconds, "inputs": inputs,
+        "model": name, "case": list(case), "seconds": seconds, "inputs": inputs,
         "wrong": wrong, "instructions": max(counts), "least": min(counts),
         "workspace": made.workspace_bytes, "constants": made.constant_bytes, "text": size,
         "stack": None if stack is None else stack[0], "kernels": len(made.kernels),
-        "arena": arena(path) if chip == "M4" and level == LEVELS[0] else None,
+        "cycles": max(counts) * counted[1] / counted[0],
+        "arena": arena(path) if case == FIRST else None,
     }  # fmt: skip
 
 
@@ -96,48 +124,46 @@ def measure(only: Sequence[str] = (), quick: bool = False) -> Results:
         if (only and name not in only) or not path.exists():
             print(f"{name}: left out" if path.exists() else f"{path} is missing", file=sys.stderr)
             continue
-        for chip in TARGETS:
-            for level in LEVELS:
-                full = chip == "M4" and level == LEVELS[0] and not quick
-                rows.append(row(name, path, chip, level, INPUTS if full else QUICK_INPUTS))
-                print(rows[-1], flush=True)
+        for case in CASES:
+            full = case == FIRST and not quick
+            rows.append(row(name, path, case, INPUTS if full else QUICK_INPUTS))
+            print(rows[-1], flush=True)
     return {"rows": rows}
 
 
 def section(results: Results) -> str:
     """The results as markdown."""
-    rows = {(r["model"], r["chip"], r["level"]): r for r in results["rows"]}
     memory, speed = [], []
     for name, (called, macs, most, wanted, m4, m55) in MODELS.items():
-        if (name, "M4", LEVELS[0]) not in rows:
+        rows = {tuple(r["case"]): r for r in results["rows"] if r["model"] == name}
+        if not rows:
             continue
-        first = rows[name, "M4", LEVELS[0]]
-        small = rows[name, "M4", "-Os"]
+        first, small = rows[FIRST], rows["M4", "zig", "-Os"]
         memory.append([
             called, f"{first['workspace']:,}", f"{most:,} / {wanted:,}", f"{first['stack']:,}",
             f"{first['constants']:,}", f"{small['text']:,}",
             "-" if first["arena"] is None else f"{first['arena']:,}", f"{first['seconds']:.1f}",
         ])  # fmt: skip
-        each = [f"{rows[name, chip, level]['instructions'] / macs:.2f}"
-                for chip in TARGETS for level in LEVELS]  # fmt: skip
-        wrong = sum([r["wrong"] for k, r in rows.items() if k[0] == name])
-        count = sum([r["inputs"] for k, r in rows.items() if k[0] == name])
-        speed.append([called, each[0], each[1], m4, each[2], each[3], m55, f"{wrong} of {count}"])
+        each = [f"{rows[c]['instructions'] / macs:.2f}" for c in CASES]
+        wrong, count = (sum([r[k] for r in rows.values()]) for k in ("wrong", "inputs"))
+        speed.append([called, *each[:4], m4, f"{first['cycles'] / macs:.2f}", *each[4:], m55,
+                      f"{wrong} of {count}"])  # fmt: skip
     heads = [
         ["model", "workspace", "must / wanted", "stack", "constants", "program, -Os",
          "TFLM's arena", "seconds to C"],
-        ["model", "M4 -O3", "M4 -Os", "wanted", "M55 -O3", "M55 -Os", "wanted",
+        ["model", *[f"{chip} {compiler} {level}" for chip, compiler, level in CASES[:4]],
+         "M4 must", "M4 cycles, zig -O3", "M55 zig -O3", "M55 gcc -O3", "M55 must",
          "results that differ"],
     ]  # fmt: skip
     return (
         table(heads[0], memory) + "\n\nBytes. The stack is what a run used of it, on the M4 with "
         "-O3; the program is code and constants with what serves it over the serial line; the "
         "arena is that of TensorFlow Lite Micro for the same model (package tflite-micro).\n\n"
-        "### Instructions per multiply-accumulate\n\n"
-        + table(heads[1], speed)
-        + "\n\nCounted by QEMU, the largest of all runs. Results are compared with TFLite's "
-        "reference kernels byte for byte. They are no cycles: QEMU has no pipeline."
-    )
+        "### Instructions per multiply-accumulate\n\n" + table(heads[1], speed)
+        + "\n\nCounted by QEMU, the largest of all runs. Cycles are estimated from the "
+        "instructions that were executed, by the M4's manual, without wait states of its memory. Results are "
+        "compared with TFLite's reference kernels byte for byte."
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
