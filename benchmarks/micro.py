@@ -77,9 +77,11 @@ def cycles_of(folder: Path, board: Board, x: np.ndarray) -> tuple[int, int]:
     own = [(int(a, 16) & ~1, int(n, 16)) for a, n, name in found
            if re.search("_fused_|_run$|_max|_subtract", name)]  # fmt: skip
     ranges.write_text("".join([f"{a:x} {a + n:x}\n" for a, n in own]))
-    command: list[str | Path] = ["qemu-system-arm", "-M", board.machine, "-kernel", folder / "program.elf",
-               "-nographic", "-semihosting", "-monitor", "none", "-serial", "stdio",
-               "-plugin", f"{plugin},ranges={ranges}", "-d", "plugin", "-D", said]  # fmt: skip
+    command: list[str | Path] = [
+        "qemu-system-arm", "-M", board.machine, "-kernel", folder / "program.elf", "-nographic",
+        "-semihosting", "-monitor", "none", "-serial", "stdio",
+        "-plugin", f"{plugin},ranges={ranges}", "-d", "plugin", "-D", said,
+    ]  # fmt: skip
     with Session(ProcessTransport(command)) as session:
         session.run(x)
     instructions, cycles = map(int, said.read_text().split())
@@ -161,8 +163,8 @@ def section(results: Results) -> str:
         "arena is that of TensorFlow Lite Micro for the same model (package tflite-micro).\n\n"
         "### Instructions per multiply-accumulate\n\n" + table(heads[1], speed)
         + "\n\nCounted by QEMU, the largest of all runs. Cycles are estimated from the "
-        "instructions that were executed, by the M4's manual, without wait states of its memory. Results are "
-        "compared with TFLite's reference kernels byte for byte."
+        "instructions that were executed, by the M4's manual, without wait states of its memory. "
+        "Results are compared with TFLite's reference kernels byte for byte."
     )  # fmt: skip
 
 
