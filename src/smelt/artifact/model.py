@@ -6,8 +6,8 @@ import hashlib
 import json
 import logging
 import pickle
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -41,9 +41,9 @@ from . import external
 from .artifact import HOST, Artifact, cached, objects_of
 from .graph import GraphPlan, Launch, Made, Place, Storage, plan_graph
 from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
-from .in_place import joined_storages
 from .kernel import CompiledKernel, KernelSpec, Tuned, build_kernel
 from .memory import C_ALIGNMENT, MemoryPlan, plan_memory
+from .overlap import overlaps
 from .placing import BY_SIZE
 from .reader import read
 from .user_ops import Prepared, prepare, prepared_program, user_ops
@@ -70,13 +70,13 @@ class ModelCode(Body):
     """Everything that compiling a graph gave, before it is linked.
 
     externals  what back ends made of external functions, by symbol, and their constants
-    in_place   the kernels whose result may stand where an operand does
+    shares     the kernels whose result overlaps operands, and the numbers of these places
     """
 
     mod: IRModule
     artifacts: dict[str, CompiledKernel]
     externals: dict[str, tuple[external.External, list[Storage]]]
-    in_place: frozenset[str] = frozenset()
+    shares: Mapping[str, Set[int]] = field(default_factory=dict)
 
     def constants(self) -> list[Storage]:
         """The constants that kernels and external functions read."""
@@ -303,9 +303,15 @@ def compile_graph(
     if target.kind.name != "c":
         memory = planned(algorithm=placing)
         return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside)
-    joined = joined_storages(calls, {s: parse(k.text) for s, k in artifacts.items()})
-    shares = frozenset([c.symbol for c in calls if c.places and c.places[-1].storage in joined])
-    memory = planned(C_ALIGNMENT, placing, joined)
+    near = overlaps(calls, {s: parse(k.text) for s, k in artifacts.items()})
+    memory = planned(C_ALIGNMENT, placing, near)
+    shares: dict[str, set[int]] = {}
+    for c in calls:
+        at = len(c.places) - 1
+        for k in range(at):
+            both = c.places[k].storage, c.places[at].storage
+            if both in near and memory.overlap(*both):
+                shares.setdefault(c.symbol, set()).update((k, at))
     return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside, shares)
 
 
