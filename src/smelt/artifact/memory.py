@@ -11,7 +11,7 @@ from smelt.ir.expr import Expr, IntImm, Var, const
 from smelt.tir.facts import analyzer_of
 
 from .graph import Storage
-from .placing import BY_SIZE, Lifetime, place
+from .placing import BY_SIZE, Lifetime, Reach, place
 
 ALIGNMENT = 64
 """Bytes; a cache line and the widest vector."""
@@ -31,12 +31,12 @@ class MemoryPlan:
     total: Expr
     live: int | None
 
-    def overlap(self, a: Storage, b: Storage) -> bool:
-        """Whether two of fixed sizes and places have bytes in common."""
+    def behind(self, a: Storage, b: Storage) -> int:
+        """How many bytes a storage begins behind another one, both of fixed sizes."""
         x, y = value_of(self.offsets[a]), value_of(self.offsets[b])
         assert x is not None
         assert y is not None
-        return x < y + b.fixed_bytes and y < x + a.fixed_bytes
+        return x - y
 
 
 def plan_memory(
@@ -44,7 +44,7 @@ def plan_memory(
     symbols: Sequence[Var],
     alignment: int = ALIGNMENT,
     algorithm: str = BY_SIZE,
-    near: Mapping[tuple[Storage, Storage], int] | None = None,
+    near: Mapping[tuple[Storage, Storage], Reach] | None = None,
 ) -> MemoryPlan:
     """Place temporaries; those of symbolic sizes share slots.
 
@@ -59,7 +59,10 @@ def plan_memory(
 
     blocks = [Lifetime(aligned(s.fixed_bytes), s.first, s.last) for s in storages]
     numbers = {s: n for n, s in enumerate(storages)}
-    pairs = {(numbers[a], numbers[b]): aligned(far) for (a, b), far in (near or {}).items()}
+    pairs = {
+        (numbers[operand], numbers[result]): Reach(*map(aligned, reach))
+        for (operand, result), reach in (near or {}).items()
+    }
     placed = place(blocks, algorithm, pairs)
     offsets = dict(zip(storages, map(const, placed.offsets), strict=True))
     return MemoryPlan(offsets, const(placed.total), placed.live)

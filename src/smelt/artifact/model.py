@@ -6,8 +6,9 @@ import hashlib
 import json
 import logging
 import pickle
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -39,12 +40,13 @@ from smelt.tir.printer import script
 
 from . import external
 from .artifact import HOST, Artifact, cached, objects_of
+from .backwards import backwards
 from .graph import GraphPlan, Launch, Made, Place, Storage, plan_graph
 from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
 from .kernel import CompiledKernel, KernelSpec, Tuned, build_kernel
 from .memory import C_ALIGNMENT, MemoryPlan, plan_memory
 from .overlap import overlaps
-from .placing import BY_SIZE
+from .placing import BY_SIZE, Reach
 from .reader import read
 from .user_ops import Prepared, prepare, prepared_program, user_ops
 from .variants import Declared, code_data, shapes_of, tensor_data, workspace_of
@@ -305,14 +307,34 @@ def compile_graph(
         return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside)
     near = overlaps(calls, {s: parse(k.text) for s, k in artifacts.items()})
     memory = planned(C_ALIGNMENT, placing, near)
-    shares: dict[str, set[int]] = {}
-    for c in calls:
+    calls, artifacts, shares = _overlapping(calls, artifacts, near, memory)
+    return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside, shares)
+
+
+def _overlapping(
+    calls: Sequence[KernelCall], artifacts: Mapping[str, CompiledKernel],
+    near: Mapping[tuple[Storage, Storage], Reach], memory: MemoryPlan,
+) -> tuple[list[KernelCall], dict[str, CompiledKernel], Mapping[str, Set[int]]]:  # fmt: skip
+    """Kernels whose result overlaps an operand: calls, of which some run backwards, their kernels
+    with these, and the numbers of such parameters by symbol."""
+    made, kernels, shares = list(calls), dict(artifacts), defaultdict[str, set[int]](set)
+    for n, c in enumerate(calls):
         at = len(c.places) - 1
         for k in range(at):
-            both = c.places[k].storage, c.places[at].storage
-            if both in near and memory.overlap(*both):
-                shares.setdefault(c.symbol, set()).update((k, at))
-    return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside, shares)
+            operand, result = c.places[k].storage, c.places[at].storage
+            if (operand, result) not in near:
+                continue
+            behind = memory.behind(operand, result)
+            if not -operand.fixed_bytes < behind < result.fixed_bytes:
+                continue
+            if behind < near[operand, result].far:
+                made[n] = replace(c, symbol=f"{c.symbol}_backwards")
+                program = parse(artifacts[c.symbol].text)
+                turned = backwards(program, program.buffers[at])
+                assert turned is not None
+                kernels[made[n].symbol] = replace(artifacts[c.symbol], text=script(turned))
+            shares[made[n].symbol] |= {k, at}
+    return made, kernels, shares
 
 
 def _externals(

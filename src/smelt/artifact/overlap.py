@@ -4,6 +4,8 @@ A program reads and writes in an order that is known. Its result may overlap an 
 no write meets an element that is still to be read:
 
     address of the operand >= address of the result + distance
+
+or, of a program whose loops run backwards, the other way round.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 
 from smelt.codegen.c_helpers import STORED
 from smelt.ir import dtype as dt
-from smelt.ir.build import value_of
+from smelt.ir.build import product, value_of
 from smelt.ir.expr import (
     GE,
     GT,
@@ -55,8 +57,10 @@ from smelt.tir.nodes import (
 from smelt.tir.rewrite import loads, own_loads
 from smelt.tir.script_ops import expressions
 
+from .backwards import backwards
 from .graph import Place, Storage
 from .host import KernelCall
+from .placing import APART, Reach
 
 _MANY = 1 << 17
 """Turns of loops that are looked at one by one; of loops in more of them only the ends."""
@@ -69,14 +73,13 @@ Ends = tuple[np.ndarray, np.ndarray]
 
 def overlaps(
     calls: Sequence[KernelCall], programs: Mapping[str, PrimFunc]
-) -> dict[tuple[Storage, Storage], int]:
-    """Which operands and results may overlap, and their distances in bytes: nobody needs the
-    operand any more.
+) -> dict[tuple[Storage, Storage], Reach]:
+    """Which operands and results may overlap, and how far: nobody needs the operand any more.
 
     programs  the lowered kernels by symbol
     """
-    found: dict[tuple[Storage, Storage], int] = {}
-    known: dict[tuple[str, int], int | None] = {}
+    found: dict[tuple[Storage, Storage], Reach] = {}
+    known: dict[tuple[str, int], Reach | None] = {}
     for n, c in enumerate(calls):
         outputs = c.launch.own_outputs
         if c.launch.external or c.launch.updates or len(outputs) != 1:
@@ -84,17 +87,34 @@ def overlaps(
         out, at = outputs[0], len(c.places) - 1
         if out.storage.kind != "temporary" or out.storage.first != n:
             continue
-        for k, p in enumerate(c.places[:at]):
-            once = sum([q.storage is p.storage for q in c.places]) == 1
-            if not once or p.storage.kind != "temporary" or p.storage.last != n:
-                continue
-            buffers = programs[c.symbol].buffers
+        free = [k for k, p in enumerate(c.places[:at]) if _is_free(p, c, n)]
+        for k in free:
             if (c.symbol, k) not in known:
-                known[c.symbol, k] = distance(programs[c.symbol], buffers[k], buffers[at])
-            far = known[c.symbol, k]
-            if far is not None:
-                found[p.storage, out.storage] = far + _start(out) - _start(p)
+                known[c.symbol, k] = _reach(programs[c.symbol], k, at, out)
+            reach, start = known[c.symbol, k], _start(out) - _start(c.places[k])
+            if reach is not None:
+                back = reach.back - start if len(free) == 1 else APART
+                found[c.places[k].storage, out.storage] = Reach(reach.far + start, back)
     return found
+
+
+def _is_free(p: Place, c: KernelCall, step: int) -> bool:
+    """Whether nobody but one operand of a call needs this memory from a step on."""
+    once = sum([q.storage is p.storage for q in c.places]) == 1
+    return once and p.storage.kind == "temporary" and p.storage.last == step
+
+
+def _reach(func: PrimFunc, operand: int, result: int, out: Place) -> Reach | None:
+    """How far two parameters of a program may overlap."""
+    x, y = func.buffers[operand], func.buffers[result]
+    far = distance(func, x, y)
+    if far is None:
+        return None
+    # elements between those of a result would hide that some are stored twice
+    dense = value_of(product(out.view.shape)) == value_of(y.shape[0])
+    turned = backwards(func, y) if dense else None
+    back = None if turned is None else distance(turned, x, y, down=True)
+    return Reach(far, APART if back is None else back)
 
 
 def _start(p: Place) -> int:
@@ -104,10 +124,13 @@ def _start(p: Place) -> int:
     return offset * dt.bytes_of(p.storage.dtype)
 
 
-def distance(func: PrimFunc, operand: Buffer, result: Buffer) -> int | None:
+def distance(func: PrimFunc, operand: Buffer, result: Buffer, *, down: bool = False) -> int | None:
     """The least distance of a flat program's operand from its result, in bytes: negative where the
-    operand may begin before it. None: they have to be apart."""
-    sizes = [value_of(b.shape[0]) for b in (operand, result) if b.rank == 1]
+    operand may begin before it. None: they have to be apart.
+
+    down  of the result from its operand, where elements are done from the last one on
+    """
+    sizes = [_bytes(b) for b in (operand, result)]
     kinds = {STORED[b.type] for b in (operand, result)}
     # C compilers take for granted that elements of different types are apart, but for bytes
     if len(kinds) > 1 and not any(dt.bytes_of(b.type) == 1 for b in (operand, result)):
@@ -116,13 +139,19 @@ def distance(func: PrimFunc, operand: Buffer, result: Buffer) -> int | None:
     heads = [e for s in walk(func.body) if isinstance(s, For) for e in (s.min, s.extent)]
     if any(x.buffer in (operand, result) for e in [*given, *heads] for x in loads(e)):
         return None
-    if len(sizes) < 2 or None in sizes:
-        return None
-    reads, writes = _Order(operand, result).stmt(func.body, {}, 1)
+    reads, writes = _Order(operand, result, down).stmt(func.body, {}, 1)
     done = np.maximum.accumulate(writes[0])
     ahead = np.minimum.accumulate(reads[0][::-1])[::-1]
-    whole = (sizes[0] or 0) * dt.bytes_of(operand.type)
-    return int(max((done - ahead).max(initial=-whole), -whole))
+    far = int(max((done - ahead).max(initial=-sizes[0]), -sizes[0]))
+    return far + sizes[0] - sizes[1] if down else far
+
+
+def _bytes(b: Buffer) -> int:
+    """The size of a flat buffer."""
+    size = value_of(b.shape[0])
+    assert b.rank == 1
+    assert size is not None  # models as C have sizes that are numbers
+    return size * dt.bytes_of(b.type)
 
 
 class Moments(NamedTuple):
@@ -163,8 +192,9 @@ def _then(parts: Sequence[Moments]) -> Moments:
 class _Order:
     """In which order a program reads one buffer and writes another one."""
 
-    def __init__(self, operand: Buffer, result: Buffer) -> None:
-        self.operand, self.result = operand, result
+    def __init__(self, operand: Buffer, result: Buffer, down: bool) -> None:
+        """Forwards, or down: all addresses count from the ends of the buffers."""
+        self.operand, self.result, self.down = operand, result, down
         self.known: dict[Stmt, tuple[bool, bool]] = {}
 
     def touches(self, s: Stmt) -> tuple[bool, bool]:
@@ -199,8 +229,7 @@ class _Order:
             case Allocate(_, body) | AllocateConst(_, _, body):
                 return self.stmt(body, env, turns)
             case BufferStore(buffer, value, indices) if buffer is self.result:
-                size = dt.bytes_of(buffer.type)
-                end = (_ends(indices[0], env, turns)[1] + 1) * size
+                end = self.span(buffer, indices[0], env, turns)[1]
                 after = Moments(np.full((turns, 1), _FAR), end[:, None])
                 both = _then([before, after])
                 return both if dt.lanes(value.dtype) == 1 else both.joined()
@@ -216,9 +245,16 @@ class _Order:
         first = np.full(turns, _FAR)
         for x in own:
             if x.buffer is self.operand:
-                low = _ends(x.indices[0], env, turns)[0] * dt.bytes_of(x.buffer.type)
+                low = self.span(x.buffer, x.indices[0], env, turns)[0]
                 first = np.minimum(first, np.maximum(low, 0))
         return Moments(first[:, None], np.full((turns, 1), -_FAR))
+
+    def span(self, b: Buffer, index: Expr, env: Mapping[Var, Ends], turns: int) -> Ends:
+        """The first byte of an access, and the end of the last one."""
+        low, high = _ends(index, env, turns)
+        size = dt.bytes_of(b.type)
+        begin, end = low * size, (high + 1) * size
+        return (_bytes(b) - end, _bytes(b) - begin) if self.down else (begin, end)
 
     def loop(self, s: For, env: Mapping[Var, Ends], turns: int) -> Moments:
         """Of a loop that reads and writes, turn by turn; of others in one moment."""

@@ -7,7 +7,8 @@ An operand and a result of a kernel may overlap, see `overlap`: blocks by two th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,14 +49,33 @@ class Placed:
         return self.total == self.live
 
 
-Near = Mapping[tuple[int, int], int]
-"""Blocks that may overlap, by their numbers: an operand, and a result which is alive from the
-operand's last step on. The operand begins so many bytes behind the result at least."""
+APART = 1 << 60
+"""More bytes than there are."""
+
+
+class Reach(NamedTuple):
+    """How far an operand and a result may overlap, where the result is alive from the operand's
+    last step on: the operand begins `far` bytes behind the result at least, or, where the kernel
+    runs backwards, the result `back` bytes behind the operand."""
+
+    far: int
+    back: int = APART
+
+
+Near = Mapping[tuple[int, int], Reach]
+"""By the numbers of the operand's and the result's block."""
 
 
 def place(blocks: Sequence[Lifetime], algorithm: str = BEST, near: Near | None = None) -> Placed:
-    """Place blocks by one of MEMORY_ALGORITHMS."""
-    return _Placing(blocks, near or {}).by(algorithm)
+    """Place blocks by one of MEMORY_ALGORITHMS; kernels run backwards only where that is better."""
+    near = near or {}
+    ahead = _Placing(blocks, {pair: Reach(reach.far) for pair, reach in near.items()})
+    both = _Placing(blocks, near)
+    found = ahead.by(algorithm)
+    if found.total > both.live():
+        tried = both.by(algorithm)
+        found = tried if tried.total < found.total else found
+    return replace(found, live=both.live())
 
 
 @dataclass(frozen=True)
@@ -127,9 +147,11 @@ class _Placing:
         """Where a block may not begin, because of another one: only at the ends or outside."""
         begin, end = at - self.blocks[n].size, at + self.blocks[k].size
         if (n, k) in self.near:
-            return begin, min(end, at + self.near[n, k])
+            far, back = self.near[n, k]
+            return max(begin, at - back), min(end, at + far)
         if (k, n) in self.near:
-            return max(begin, at - self.near[k, n]), end
+            far, back = self.near[k, n]
+            return max(begin, at - far), min(end, at + back)
         return begin, end
 
     def live(self) -> int:
@@ -142,8 +164,12 @@ class _Placing:
         most = sum(sizes.values())
         results = {k for _, k in self.near if self.blocks[k].first == step}
         for k in results:
-            own = {n: far for (n, r), far in self.near.items() if r == k}
+            own = {n: reach for (n, r), reach in self.near.items() if r == k}
             apart = sum([sizes[n] for n in own])
-            both = max([max(sizes[k], sizes[n] + min(far, sizes[k])) for n, far in own.items()])
+            both = max([
+                max(sizes[k], sizes[n],
+                    min(sizes[n] + r.far, sizes[k] + r.back, sizes[n] + sizes[k]))
+                for n, r in own.items()
+            ])  # fmt: skip
             most -= apart + sizes[k] - max(apart, both)
         return most
