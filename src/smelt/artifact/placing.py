@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -72,10 +73,10 @@ def place(blocks: Sequence[Lifetime], algorithm: str = BEST, near: Near | None =
     ahead = _Placing(blocks, {pair: Reach(reach.far) for pair, reach in near.items()})
     both = _Placing(blocks, near)
     found = ahead.by(algorithm)
-    if found.total > both.live():
+    if found.total > both.live:
         tried = both.by(algorithm)
         found = tried if tried.total < found.total else found
-    return replace(found, live=both.live())
+    return replace(found, live=both.live)
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,12 @@ class _Placing:
 
     blocks: Sequence[Lifetime]
     near: Near
+
+    @cached_property
+    def meets(self) -> list[frozenset[int]]:
+        """For each block those that it meets, by number."""
+        every = [*enumerate(self.blocks)]
+        return [frozenset([k for k, c in every if b.meets(c)]) for b in self.blocks]
 
     def by(self, algorithm: str) -> Placed:
         """By an algorithm."""
@@ -100,10 +107,9 @@ class _Placing:
     def order(self, algorithm: str) -> list[int]:
         """In which order blocks are placed."""
         blocks = self.blocks
-        meets = [sum([b.meets(c) for c in blocks]) for b in blocks]
         keys = {
             BY_SIZE: lambda n: (-blocks[n].size, blocks[n].first),
-            BY_CONFLICTS: lambda n: (-meets[n], -blocks[n].size, blocks[n].first),
+            BY_CONFLICTS: lambda n: (-len(self.meets[n]), -blocks[n].size, blocks[n].first),
             SCAN: lambda n: (blocks[n].first, -blocks[n].size),
         }
         return sorted(range(len(blocks)), key=keys[algorithm])
@@ -133,15 +139,14 @@ class _Placing:
         low, high = 0, 0
         for n in order:
             size = self.blocks[n].size
-            taken = [self.taken(n, k, at) for k, at in offsets.items()
-                     if self.blocks[k].meets(self.blocks[n])]  # fmt: skip
+            taken = [self.taken(n, k, offsets[k]) for k in self.meets[n] if k in offsets]
             free = [at for at in {low, 0, *[end for ends in taken for end in ends]}
                     if not any(begin < at < end for begin, end in taken)]  # fmt: skip
             at = min(free, key=lambda at: (max(high, at + size) - min(low, at), at < 0, abs(at)))
             offsets[n] = at
             low, high = min(low, at), max(high, at + size)
         offsets = {n: at - low for n, at in offsets.items()}
-        return Placed(tuple([offsets[n] for n in range(len(offsets))]), high - low, self.live())
+        return Placed(tuple([offsets[n] for n in range(len(offsets))]), high - low, self.live)
 
     def taken(self, n: int, k: int, at: int) -> tuple[int, int]:
         """Where a block may not begin, because of another one: only at the ends or outside."""
@@ -154,6 +159,7 @@ class _Placing:
             return max(begin, at - far), min(end, at + back)
         return begin, end
 
+    @cached_property
     def live(self) -> int:
         """The most bytes that are in use in one step, at least."""
         return max([self.live_in(s) for s in {b.first for b in self.blocks}], default=0)
