@@ -181,6 +181,9 @@ def test_what_is_refused(tmp_path: Path) -> None:
            "{ y = Relu(x) }"  # fmt: skip
     with pytest.raises(CompileError, match="sizes that are numbers, and the model has n: give sh"):
         compile_c(onnx.parser.parse_model(text), options=OPTIONS)
+    two = text.replace("y = Relu(x)", "z = Softmax(x) y = Softmax(z)")
+    with pytest.raises(CompileError, match="sizes that are numbers, and the model has n: give sh"):
+        compile_c(onnx.parser.parse_model(two), options=OPTIONS)
     with pytest.raises(CompileError, match="run straight through; found a branch on a value"):
         compile_c(control_nets.branch(24, 8, 3), options=OPTIONS)
     made = compile_c(onnx.parser.parse_model(text), shapes={"x": (2, 3)}, options=OPTIONS)

@@ -305,7 +305,8 @@ def compile_graph(
     if target.kind.name != "c":
         memory = planned(algorithm=placing)
         return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside)
-    near = overlaps(calls, {s: parse(k.text) for s, k in artifacts.items()})
+    programs = {s: parse(k.text) for s, k in artifacts.items()}
+    near = {} if plan.symbols else overlaps(calls, programs)
     memory = planned(C_ALIGNMENT, placing, near)
     calls, artifacts, shares = _overlapping(calls, artifacts, near, memory)
     return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside, shares)
