@@ -16,11 +16,9 @@ import onnx.parser
 import pytest
 
 import smelt
-from smelt.artifact.in_place import read_where_written
 from smelt.ir.errors import CompileError, TargetError
 from smelt.micro import CSource, compile_c
 from smelt.runtime import ExportError
-from smelt.tir.parser import parse
 from tests.models import control_nets, conv_nets
 from tests.models.net import Net, floats
 
@@ -140,35 +138,6 @@ def test_a_sum_takes_the_place_of_its_shortcut(tmp_path: Path) -> None:
     assert re.search(r"const float \*p\d, .*float \*\w+\) {", made.source)
 
 
-def flat(body: str) -> Any:
-    """A program of 8 elements."""
-    return parse(f"""
-@T.prim_func
-def f(x: T.Buffer((8,), "float32"), w: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
-{body}
-""")
-
-
-@pytest.mark.parametrize(
-    ("body", "takes"),
-    [
-        ("    for i in range(8):\n        y[i] = x[i] + w[i]", True),
-        ("    for i in range(4):\n        y[i * 2] = x[i * 2]\n"
-         "        y[i * 2 + 1] = x[i * 2 + 1]", True),
-        ("    for i in range(8):\n        y[i] = x[7 - i]", False),
-        ("    for i in range(8):\n        y[i] = x[i] + x[0]", False),
-        ("    for i in range(8):\n        y[i] = w[i]", False),
-        ("    for k in range(2):\n        for i in range(8):\n"
-         "            y[i] = x[i] + w[i]", False),
-        ("    for i in range(8):\n        w[i] = x[i]\n        y[i] = x[i]", False),
-    ],
-)  # fmt: skip
-def test_what_may_take_the_place_of_an_operand(body: str, takes: bool) -> None:
-    func = flat(body)
-    x, _, y = func.buffers
-    assert read_where_written(func, x, y) == takes
-
-
 def test_sanitizers_find_nothing(tmp_path: Path) -> None:
     """As a program, which reads its input and writes its result."""
     model = conv_nets.dscnn(1)
@@ -212,6 +181,9 @@ def test_what_is_refused(tmp_path: Path) -> None:
            "{ y = Relu(x) }"  # fmt: skip
     with pytest.raises(CompileError, match="sizes that are numbers, and the model has n: give sh"):
         compile_c(onnx.parser.parse_model(text), options=OPTIONS)
+    two = text.replace("y = Relu(x)", "z = Softmax(x) y = Softmax(z)")
+    with pytest.raises(CompileError, match="sizes that are numbers, and the model has n: give sh"):
+        compile_c(onnx.parser.parse_model(two), options=OPTIONS)
     with pytest.raises(CompileError, match="run straight through; found a branch on a value"):
         compile_c(control_nets.branch(24, 8, 3), options=OPTIONS)
     made = compile_c(onnx.parser.parse_model(text), shapes={"x": (2, 3)}, options=OPTIONS)

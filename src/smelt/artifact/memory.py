@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from smelt.ir.build import maximum
+from smelt.ir.build import maximum, value_of
 from smelt.ir.expr import Expr, IntImm, Var, const
 from smelt.tir.facts import analyzer_of
 
 from .graph import Storage
-from .placing import BY_SIZE, Lifetime, place
+from .placing import BY_SIZE, Lifetime, Reach, place
 
 ALIGNMENT = 64
 """Bytes; a cache line and the widest vector."""
@@ -24,12 +24,19 @@ class MemoryPlan:
     """Where each temporary stands in the workspace.
 
     total  bytes of the workspace
-    live   the most bytes alive at one time (None where sizes are symbolic)
+    live   the most bytes in use at one time (None where sizes are symbolic)
     """
 
     offsets: dict[Storage, Expr]
     total: Expr
     live: int | None
+
+    def behind(self, a: Storage, b: Storage) -> int:
+        """How many bytes a storage begins behind another one, both of fixed sizes."""
+        x, y = value_of(self.offsets[a]), value_of(self.offsets[b])
+        assert x is not None
+        assert y is not None
+        return x - y
 
 
 def plan_memory(
@@ -37,36 +44,28 @@ def plan_memory(
     symbols: Sequence[Var],
     alignment: int = ALIGNMENT,
     algorithm: str = BY_SIZE,
-    joined: Mapping[Storage, Storage] | None = None,
+    near: Mapping[tuple[Storage, Storage], Reach] | None = None,
 ) -> MemoryPlan:
     """Place temporaries; those of symbolic sizes share slots.
 
     alignment, algorithm  of those with fixed sizes; bytes, and one of MEMORY_ALGORITHMS
-    joined                those of fixed sizes that take the memory of another one
+    near                  those of fixed sizes that may overlap
     """
     if not all(isinstance(s.bytes, IntImm) for s in storages):
         return _symbolic(storages, symbols)
-    groups: dict[Storage, list[Storage]] = {}
-    for s in storages:
-        groups.setdefault(_root(s, joined or {}), []).append(s)
-    blocks = [
-        Lifetime(-(-root.fixed_bytes // alignment) * alignment, min([s.first for s in own]),
-                 max([s.last for s in own]))
-        for root, own in groups.items()
-    ]  # fmt: skip
-    placed = place(blocks, algorithm)
-    offsets: dict[Storage, Expr] = {
-        s: const(at)
-        for own, at in zip(groups.values(), placed.offsets, strict=True) for s in own
-    }  # fmt: skip
+
+    def aligned(size: int) -> int:
+        return -(-size // alignment) * alignment
+
+    blocks = [Lifetime(aligned(s.fixed_bytes), s.first, s.last) for s in storages]
+    numbers = {s: n for n, s in enumerate(storages)}
+    pairs = {
+        (numbers[operand], numbers[result]): Reach(*map(aligned, reach))
+        for (operand, result), reach in (near or {}).items()
+    }
+    placed = place(blocks, algorithm, pairs)
+    offsets = dict(zip(storages, map(const, placed.offsets), strict=True))
     return MemoryPlan(offsets, const(placed.total), placed.live)
-
-
-def _root(s: Storage, joined: Mapping[Storage, Storage]) -> Storage:
-    """Whose memory it is."""
-    while s in joined:
-        s = joined[s]
-    return s
 
 
 def _symbolic(storages: Sequence[Storage], symbols: Sequence[Var]) -> MemoryPlan:

@@ -6,8 +6,9 @@ import hashlib
 import json
 import logging
 import pickle
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -39,12 +40,13 @@ from smelt.tir.printer import script
 
 from . import external
 from .artifact import HOST, Artifact, cached, objects_of
+from .backwards import backwards
 from .graph import GraphPlan, Launch, Made, Place, Storage, plan_graph
 from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
-from .in_place import joined_storages
 from .kernel import CompiledKernel, KernelSpec, Tuned, build_kernel
 from .memory import C_ALIGNMENT, MemoryPlan, plan_memory
-from .placing import BY_SIZE
+from .overlap import overlaps
+from .placing import BY_SIZE, Reach
 from .reader import read
 from .user_ops import Prepared, prepare, prepared_program, user_ops
 from .variants import Declared, code_data, shapes_of, tensor_data, workspace_of
@@ -70,13 +72,13 @@ class ModelCode(Body):
     """Everything that compiling a graph gave, before it is linked.
 
     externals  what back ends made of external functions, by symbol, and their constants
-    in_place   the kernels whose result may stand where an operand does
+    shares     the kernels whose result overlaps operands, and the numbers of these places
     """
 
     mod: IRModule
     artifacts: dict[str, CompiledKernel]
     externals: dict[str, tuple[external.External, list[Storage]]]
-    in_place: frozenset[str] = frozenset()
+    shares: Mapping[str, Set[int]] = field(default_factory=dict)
 
     def constants(self) -> list[Storage]:
         """The constants that kernels and external functions read."""
@@ -303,10 +305,37 @@ def compile_graph(
     if target.kind.name != "c":
         memory = planned(algorithm=placing)
         return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside)
-    joined = joined_storages(calls, {s: parse(k.text) for s, k in artifacts.items()})
-    shares = frozenset([c.symbol for c in calls if c.places and c.places[-1].storage in joined])
-    memory = planned(C_ALIGNMENT, placing, joined)
+    programs = {s: parse(k.text) for s, k in artifacts.items()}
+    near = {} if plan.symbols else overlaps(calls, programs)
+    memory = planned(C_ALIGNMENT, placing, near)
+    calls, artifacts, shares = _overlapping(calls, artifacts, near, memory)
     return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside, shares)
+
+
+def _overlapping(
+    calls: Sequence[KernelCall], artifacts: Mapping[str, CompiledKernel],
+    near: Mapping[tuple[Storage, Storage], Reach], memory: MemoryPlan,
+) -> tuple[list[KernelCall], dict[str, CompiledKernel], Mapping[str, Set[int]]]:  # fmt: skip
+    """Kernels whose result overlaps an operand: calls, of which some run backwards, their kernels
+    with these, and the numbers of such parameters by symbol."""
+    made, kernels, shares = list(calls), dict(artifacts), defaultdict[str, set[int]](set)
+    for n, c in enumerate(calls):
+        at = len(c.places) - 1
+        for k in range(at):
+            operand, result = c.places[k].storage, c.places[at].storage
+            if (operand, result) not in near:
+                continue
+            behind = memory.behind(operand, result)
+            if not -operand.fixed_bytes < behind < result.fixed_bytes:
+                continue
+            if behind < near[operand, result].far:
+                made[n] = replace(c, symbol=f"{c.symbol}_backwards")
+                program = parse(artifacts[c.symbol].text)
+                turned = backwards(program, program.buffers[at])
+                assert turned is not None
+                kernels[made[n].symbol] = replace(artifacts[c.symbol], text=script(turned))
+            shares[made[n].symbol] |= {k, at}
+    return made, kernels, shares
 
 
 def _externals(

@@ -74,7 +74,7 @@ def _print(report: MemoryReport) -> None:
     proved = (
         "no plan of these steps takes less"
         if report.workspace == report.least
-        else (f"at least {report.least:,} are alive at one time")
+        else (f"one step needs at least {report.least:,}")
     )
     say(f"workspace {report.workspace:,} bytes: {proved}")
     say(f"constants {report.constants:,} bytes; inputs {report.inputs:,}, outputs "

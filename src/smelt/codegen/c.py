@@ -81,7 +81,7 @@ from .c_values import Ranges, shared
 from .features import require
 
 SHARES = "shares_memory"
-"""The attribute of a program whose parameters may have memory in common."""
+"""The attribute of a program that numbers the parameters which may have memory in common."""
 _STACK_BYTES = 16 << 10
 """Larger buffers of a program are taken from the heap."""
 
@@ -198,10 +198,11 @@ class _CPrinter:
         if free:
             raise self.fail(f"the size {free[0].name} must be a parameter")
         params = []
-        for p in self.func.params:
+        sharing = self.func.attrs.get(SHARES, ())
+        for n, p in enumerate(self.func.params):
             if isinstance(p, tir.Buffer):
                 fixed = "const " * (p not in self.written)
-                alone = "" if self.func.attrs.get(SHARES) else "restrict "
+                alone = "" if n in sharing else "restrict "
                 params.append(f"{fixed}{self.kind(p.type, STORED)} *{alone}{self.name(p)}")
             else:
                 params.append(f"{self.kind(p.type)} {self.name(p)}".replace("* ", "*"))

@@ -34,9 +34,9 @@ def memory_page(report: MemoryReport) -> str:
 
 def _said(report: MemoryReport) -> str:
     if report.workspace == report.least:
-        return "No plan with these kernels in this order takes less: so much is alive at one time."
+        return "No plan with these kernels in this order takes less: one step needs so much."
     more = report.workspace - report.least
-    return f"{more:,} bytes more than are alive at one time; a better plan may be there."
+    return f"{more:,} bytes more than a single step needs; a better plan may be there."
 
 
 def _cell(value: int) -> Html:
@@ -44,7 +44,8 @@ def _cell(value: int) -> Html:
 
 
 def drawing(report: MemoryReport) -> Html:
-    """Blocks as rectangles: steps from left to right, addresses from bottom to top."""
+    """Blocks as rectangles: steps from left to right, addresses from bottom to top. Where a result
+    reaches into its operand both show."""
     steps, top = max(1, len(report.steps)), max(1, report.workspace)
     across, up = (_WIDTH - _LEFT) / steps, (_HEIGHT - _BOTTOM) / top
 
@@ -52,7 +53,7 @@ def drawing(report: MemoryReport) -> Html:
         title = element("title", f"{b.name}: {b.size:,} bytes at {b.offset:,}, steps {b.first} to "
                         f"{b.last}")  # fmt: skip
         return element(
-            "rect", title, x=f"{_LEFT + b.first * across:.1f}", stroke="#fff",
+            "rect", title, x=f"{_LEFT + b.first * across:.1f}", stroke="#fff", fill_opacity=0.75,
             y=f"{_HEIGHT - _BOTTOM - (b.offset + b.size) * up:.1f}", fill=_COLOURS[n % 7],
             width=f"{(b.last - b.first + 1) * across:.1f}", height=f"{b.size * up:.1f}",
         )  # fmt: skip

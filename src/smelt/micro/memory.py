@@ -41,7 +41,7 @@ class MemoryReport:
     """The plan of a model's memory.
 
     workspace  bytes of all results that are alive at different times
-    least      bytes that are alive at one time: no plan with these kernels in this order takes less
+    least      bytes that one step needs: no plan with these kernels in this order takes less
     constants  bytes that are read only; inputs, outputs: bytes of the caller's
     """
 
@@ -57,7 +57,8 @@ class MemoryReport:
     @property
     def peaks(self) -> list[int]:
         """The steps that need most."""
-        return [n for n, s in enumerate(self.steps) if s.live == self.least]
+        most = max([s.live for s in self.steps], default=0)
+        return [n for n, s in enumerate(self.steps) if s.live == most]
 
     def check(self, ram: int | None = None, flash: int | None = None) -> None:
         """Raise a CompileError where the model does not fit.
@@ -84,6 +85,9 @@ class MemoryReport:
 
 
 def live_at(blocks: Sequence[Block], step: int) -> int:
-    """Bytes that are alive in a step; a result that takes an operand's place counts once."""
-    alive = {b.offset: b.size for b in blocks if b.first <= step <= b.last}
-    return sum(alive.values())
+    """Bytes that are in use in a step; those that results share with operands count once."""
+    total, end = 0, 0
+    for b in sorted([b for b in blocks if b.first <= step <= b.last], key=lambda b: b.offset):
+        total += max(0, b.offset + b.size - max(b.offset, end))
+        end = max(end, b.offset + b.size)
+    return total

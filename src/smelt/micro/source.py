@@ -207,7 +207,9 @@ struct {self.name}_outputs {{
         self.programs = {symbol: parse(model.artifacts[symbol].text) for symbol in own}
         calls = "".join([self.call(n, c) for n, c in enumerate(model.calls)])
         programs = [
-            self.programs[symbol].with_attrs(name=name, **{SHARES: symbol in model.in_place})
+            self.programs[symbol].with_attrs(
+                name=name, **{SHARES: tuple(model.shares.get(symbol, ()))}
+            )
             for symbol, name in self.functions.items()
         ]
         head, *functions = c_functions(programs, self.target, local=True)
