@@ -74,7 +74,8 @@ class _Writer:
         """The name of the array that holds a constant; dtype: as which a kernel reads it."""
         key = self.places[s], dtype
         if key not in self.constants:
-            own = re.sub(r"\W", "_", s.name or "constant")[:40]
+            named = "" if s.made else s.name  # made for a kernel: it has that one's name
+            own = re.sub(r"\W", "_", named or "constant")[:40]
             self.constants[key] = unique_name(f"{self.name}_{own}", self.taken)
         return self.constants[key]
 
