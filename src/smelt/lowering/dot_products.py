@@ -1,9 +1,9 @@
-"""Sums of products of bytes by instructions that take four of them at a time.
+"""Sums of products of bytes by instructions that take several of them at a time.
 
     for k in range(64): acc[j] = acc[j] + int32(int16(x[i + k]) - z) * int32(w[l + k])
 
-becomes a loop of 16 calls, and what is left of a length that is no multiple of 4 stays as it was.
-Rows of a window that follow one another in memory become one loop before.
+becomes a loop of 16 calls where they take 4; what is left of a length is a shorter call, or
+stays as it was. Rows of a window that follow one another in memory become one loop before.
 """
 
 from __future__ import annotations
@@ -12,19 +12,33 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from smelt.arith import Analyzer
-from smelt.ir.build import value_of
-from smelt.ir.expr import Add, Cast, Expr, IntImm, Mul, Ramp, Sub, Var, const
+from smelt.ir.build import call, maximum, minimum, value_of
+from smelt.ir.expr import (
+    Add,
+    Call,
+    Cast,
+    Expr,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Ramp,
+    Sub,
+    Var,
+    cast,
+    const,
+)
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir import nodes as tir
-from smelt.tir.intrin import dsp
-from smelt.tir.rewrite import updated
+from smelt.tir.intrin.products import Products
+from smelt.tir.intrin.registry import Instruction
+from smelt.tir.rewrite import Rewriter, loads, updated
 
 from .accesses import is_self
 from .ranges import RangeRewriter, analyzer_for
 
-_N = dsp.LANES
-_TURNS = 2
-"""So many calls of a kind in a turn of a loop, where its length allows it."""
+_N = 4
+"""Sums side by side."""
 
 
 class _Factor(NamedTuple):
@@ -86,19 +100,36 @@ def _updates(s: tir.Stmt) -> list[_Update] | None:
 
 
 class _UseDotProducts(RangeRewriter):
-    """Loops over bytes, from the inside."""
+    """Loops over bytes, from the inside.
+
+    together  the buffers whose sums are in one register
+    """
+
+    def __init__(self, analyzer: Analyzer, offer: Products) -> None:
+        super().__init__(analyzer)
+        self.offer, self.together = offer, set[tir.Buffer]()
+
+    def visit_Allocate(self, s: tir.Allocate) -> tir.Stmt:
+        """Sums in one register start there, too."""
+        body = self.stmt(s.body)
+        if s.buffer in self.together and self.offer.zeros is not None:
+            body = _Zeros(s.buffer, self.offer.zeros).stmt(body)
+        return updated(s, body=body)
 
     def loop(self, s: tir.For) -> tir.Stmt:
         s = self.joined(s)
         if s.kind == "unrolled" and value_of(s.extent) == _N:
-            made = self.each(s)
+            made = self.each(s) or self.settled(s)
             return super().loop(s) if made is None else made
         updates = _updates(s.body) if s.kind == "serial" else None
         if not updates or not all(self.runs_along(u, s.var) for u in updates):
             return super().loop(s)
-        if (value_of(s.extent) or _N) < _N:
+        every = [self.offer.lengths(u.x.load.buffer.type, u.x.zero) for u in updates]
+        lengths = [n for n in every[0] if all(n in e for e in every)]
+        whole = max(lengths)
+        if (value_of(s.extent) or whole) < min(whole, _N):
             return s
-        return self.summed(s, updates)
+        return self.summed(s, updates, lengths)
 
     # ------------------------------------------------------------------- rows that join
 
@@ -140,42 +171,47 @@ class _UseDotProducts(RangeRewriter):
         places = u.store.indices[0], u.x.load.indices[0], u.w.load.indices[0]
         return [self.steps(at, (v,))[0] for at in places] == [0, 1, 1]
 
-    def summed(self, s: tir.For, updates: Sequence[_Update]) -> tir.Stmt:
-        """Four steps of a loop at a time, then the others."""
-        size = const(_N, s.var.type)
+    def summed(self, s: tir.For, updates: Sequence[_Update], lengths: Sequence[int]) -> tir.Stmt:
+        """As many steps of a loop at a time as an instruction takes, then the others."""
+        whole, count = max(lengths), value_of(s.extent)
+        size = const(whole, s.var.type)
         blocks = self.analyzer.simplify(s.extent // size)
         v = Var(s.var.name, s.var.type)
-        start = s.min + v * size
         called = {u.store: u for u in updates}
-        body = self.called(s.body, called, {s.var: start})
+        body = self.called(s.body, called, {s.var: s.min + v * size}, whole)
         main: tir.Stmt = tir.For(v, const(0, v.type), blocks, body)
-        if (value_of(blocks) or 1) % _TURNS == 0:
+        turns = self.offer.turns
+        if (value_of(blocks) or 1) % turns == 0 and turns > 1:
             turn = Var(v.name, v.type)
-            body = _Substituted({v: v * _TURNS + turn}, self.analyzer).stmt(body)
-            body = tir.For(turn, const(0, v.type), const(_TURNS, v.type), body, "unrolled")
-            main = tir.For(v, const(0, v.type), blocks // _TURNS, body)
+            body = _Substituted({v: v * turns + turn}, self.analyzer).stmt(body)
+            body = tir.For(turn, const(0, v.type), const(turns, v.type), body, "unrolled")
+            main = tir.For(v, const(0, v.type), blocks // turns, body)
         rest = self.analyzer.simplify(s.extent - blocks * size)
+        start = self.analyzer.simplify(s.min + blocks * size)
         if value_of(rest) == 0:
             return main
-        tail = tir.For(s.var, self.analyzer.simplify(s.min + blocks * size), rest, s.body)
-        return tir.seq(main, tail)
+        if count is not None and count % whole in lengths:
+            tail = self.called(s.body, called, {s.var: start}, count % whole)
+            return tir.seq(main, tail) if count > whole else tail
+        return tir.seq(main, tir.For(s.var, start, rest, s.body))
 
     def called(
-        self, s: tir.Stmt, updates: dict[tir.BufferStore, _Update], first: dict[Var, Expr]
+        self, s: tir.Stmt, updates: dict[tir.BufferStore, _Update], first: dict[Var, Expr], n: int
     ) -> tir.Stmt:
-        """Updates below unrolled loops as calls that take four steps from the first on."""
+        """Updates below unrolled loops as calls that take n steps from the first on."""
         if isinstance(s, tir.Seq):
-            return tir.seq(*[self.called(x, updates, first) for x in s.stmts])
+            return tir.seq(*[self.called(x, updates, first, n) for x in s.stmts])
         if isinstance(s, tir.For):
             u = updates.get(s.body) if isinstance(s.body, tir.BufferStore) else None
             if u is not None and value_of(s.extent) == 2 and self.pairs(u, s.var):
                 return self.paired(u, s, first)
-            return updated(s, body=self.called(s.body, updates, first))
+            return updated(s, body=self.called(s.body, updates, first, n))
         assert isinstance(s, tir.BufferStore)
         u = updates[s]
-        made = dsp.DOT[u.x.load.buffer.type](u.old, self.four(u.x, first), self.four(u.w, first),
-                                             u.x.zero)  # fmt: skip
-        return tir.BufferStore(s.buffer, made, s.indices)
+        made = self.offer.lengths(u.x.load.buffer.type, u.x.zero)[n]
+        zero = [const(u.x.zero, "int32")] * (len(made.operands) - 3)
+        x, w = [self.vector(f.load, first, n) for f in (u.x, u.w)]
+        return tir.BufferStore(s.buffer, made(u.old, x, w, *zero), s.indices)
 
     def four(self, f: _Factor, first: dict[Var, Expr]) -> Expr:
         """Four bytes, where some variables begin."""
@@ -184,17 +220,20 @@ class _UseDotProducts(RangeRewriter):
     def vector(self, x: tir.BufferLoad, first: dict[Var, Expr], lanes: int) -> tir.BufferLoad:
         """Elements that follow one another."""
         at = self.analyzer.simplify(substitute(x.indices[0], first))
+        if lanes == 1:
+            return tir.BufferLoad(x.buffer, (at,))
         return tir.BufferLoad(x.buffer, (Ramp(at, const(1, at.dtype), lanes),))
 
     def pairs(self, u: _Update, v: Var) -> bool:
         """Whether a loop is over two neighbouring sums with one w."""
-        return [self.steps(x.indices[0], (v,))[0] for x in (u.old, u.w.load)] == [1, 0]
+        steps = [self.steps(x.indices[0], (v,))[0] for x in (u.old, u.w.load)]
+        return u.x.load.buffer.type in self.offer.pairs and steps == [1, 0]
 
     def paired(self, u: _Update, s: tir.For, first: dict[Var, Expr]) -> tir.Stmt:
         """A loop over two sums as a call."""
         start, second = {**first, s.var: s.min}, {**first, s.var: s.min + 1}
         sums = self.vector(u.old, start, 2)
-        made = dsp.PAIR[u.x.load.buffer.type](
+        made = self.offer.pairs[u.x.load.buffer.type](
             sums, self.four(u.x, start), self.four(u.x, second), self.four(u.w, start), u.x.zero
         )
         return tir.BufferStore(u.store.buffer, made, sums.indices)
@@ -209,9 +248,71 @@ class _UseDotProducts(RangeRewriter):
             return None
         first = {s.var: s.min}
         sums = self.vector(u.old, first, _N)
-        made = dsp.EACH[u.x.load.buffer.type](sums, self.four(u.x, first), self.four(u.w, first),
-                                              u.x.zero)  # fmt: skip
+        self.together.add(u.store.buffer)
+        made = self.offer.each[u.x.load.buffer.type](
+            sums, self.four(u.x, first), self.four(u.w, first), u.x.zero
+        )
         return tir.BufferStore(u.store.buffer, made, sums.indices)
+
+    def settled(self, s: tir.For) -> tir.Stmt | None:
+        """What `requantize_sums` makes of sums side by side."""
+        store = s.body
+        found = _settled(store) if self.offer.settled else None
+        if found is None or not isinstance(store, tir.BufferStore):
+            return None
+        sums, factors, low, high = found
+        places = store.indices[0], sums.indices[0], factors.indices[0]
+        if [self.steps(at, (s.var,))[0] for at in places] != [1, 1, 4]:
+            return None
+        base = tir.BufferLoad(factors.buffer, (factors.indices[0] - 3,))
+        expected = _requantized(sums, base, low, high)
+        if self.analyzer.simplify(store.value) != self.analyzer.simplify(expected):
+            return None
+        first = {s.var: s.min}
+        made = self.offer.settled[sums.buffer in self.together](
+            self.vector(sums, first, _N), self.vector(base, first, 4 * _N), low, high
+        )
+        at = self.vector(tir.BufferLoad(store.buffer, store.indices), first, _N).indices
+        return tir.BufferStore(store.buffer, made, at)
+
+
+def _settled(s: tir.Stmt) -> tuple[tir.BufferLoad, tir.BufferLoad, int, int] | None:
+    """The sum, its shift and the limits of what may be a requantized sum."""
+    if not isinstance(s, tir.BufferStore):
+        return None
+    match s.value:
+        case Cast("int8", Min(Max(Call(_, "shift_right", (total, f)), IntImm() as low),
+                              IntImm() as high)) if isinstance(f, tir.BufferLoad):  # fmt: skip
+            sums = {x for x in loads(total) if x.buffer is not f.buffer}
+            if len(sums) == 1 and len(f.indices) == 1:
+                return sums.pop(), f, low.value, high.value
+    return None
+
+
+def _requantized(sums: Expr, base: tir.BufferLoad, low: int, high: int) -> Expr:
+    """See topi's `requantize_sums`."""
+    columns = [tir.BufferLoad(base.buffer, (base.indices[0] + n,)) for n in range(4)]
+    product = call("high_product", sums * 2 + columns[0], columns[1])
+    sign = call("shift_right", product, const(31, "int32"))
+    settled = call("shift_right", product + sign + columns[2], columns[3])
+    return cast("int8", minimum(maximum(settled, const(low, "int32")), const(high, "int32")))
+
+
+class _Zeros(Rewriter):
+    """Loops that put zeros into a buffer, as calls."""
+
+    def __init__(self, sums: tir.Buffer, made: Instruction) -> None:
+        super().__init__()
+        self.sums, self.made = sums, made
+
+    def visit_For(self, s: tir.For) -> tir.Stmt:
+        """A loop over all of the buffer."""
+        b = s.body
+        if isinstance(b, tir.BufferStore) and b.buffer is self.sums and b.indices == (s.var,):
+            if value_of(b.value) == 0 and value_of(s.extent) == _N == value_of(b.buffer.shape[0]):
+                at = Ramp(s.min, const(1, s.var.type), _N)
+                return tir.BufferStore(b.buffer, self.made(), (at,))
+        return super().visit_For(s)
 
 
 class _Substituted(RangeRewriter):
@@ -225,6 +326,6 @@ class _Substituted(RangeRewriter):
         return self.analyzer.simplify(substitute(e, self.values))
 
 
-def use_dot_products(func: tir.PrimFunc) -> tir.PrimFunc:
-    """Sums of products of bytes, by the instructions of Arm's DSP extension."""
-    return func.replace(body=_UseDotProducts(analyzer_for(func)).stmt(func.body))
+def use_dot_products(func: tir.PrimFunc, offer: Products) -> tir.PrimFunc:
+    """Sums of products of bytes, by the instructions that a processor offers."""
+    return func.replace(body=_UseDotProducts(analyzer_for(func), offer).stmt(func.body))

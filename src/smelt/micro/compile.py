@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Unpack
@@ -27,6 +27,7 @@ from smelt.relax.transform.for_scalar_cores import count_from_border, requantize
 from smelt.runtime.linking import c_name
 from smelt.target import Target
 from smelt.target.processor import features_of, known_cpus
+from smelt.tir.intrin.products import products_of
 
 from .cmsis_nn import COMPILER as CMSIS_NN
 from .cmsis_nn import CORES, partition
@@ -35,19 +36,21 @@ from .errors import NonStaticShapeError
 from .source import c_model
 
 
-def _with_ours() -> Iterator[Step]:
+def _graph(count: Callable[[IRModule], IRModule]) -> Iterator[Step]:
     for step in GRAPH:
         yield step
         if step.name == "ExpandOps":
-            yield Step(count_from_border, "CountFromBorder", "borders are skipped", level=2,
+            yield Step(count, "CountFromBorder", "borders are skipped", level=2,
                        needs=("graph form", "core operators"))  # fmt: skip
         if step.name == "SimplifyGraph":
             yield Step(requantize_small_sums, "RequantizeSmallSums", "few instructions", level=2,
                        needs=("graph form", "core operators"))  # fmt: skip
 
 
-GRAPH_STEPS = tuple(_with_ours())
+GRAPH_STEPS = tuple(_graph(count_from_border))
 """From an imported graph to calls of kernels, for processors without vectors."""
+_HELIUM_STEPS = tuple(_graph(partial(count_from_border, depthwise=True)))
+"""The same where sums of many channels are fastest without a zero point."""
 
 
 def _lowering(target: Target) -> Iterator[Step]:
@@ -57,14 +60,14 @@ def _lowering(target: Target) -> Iterator[Step]:
             yield _INTERIOR
         if "LoopPartition" not in step.names:
             yield step
-        if step.name == "FlattenBuffer" and "dsp" in features_of(target):
-            yield _DOT_PRODUCTS
+        offer = products_of(features_of(target))
+        if step.name == "FlattenBuffer" and offer is not None:
+            yield Step(partial(use_dot_products, offer=offer), "UseDotProducts",
+                       "bytes are multiplied several at a time", needs=("flat buffers",))  # fmt: skip
 
 
 _INTERIOR = Step(split_interior, "SplitInterior", "what is far from borders asks for none",
                  needs=("loops",))  # fmt: skip
-_DOT_PRODUCTS = Step(use_dot_products, "UseDotProducts", "bytes are multiplied in pairs",
-                     needs=("flat buffers",))  # fmt: skip
 
 
 _MEMORY = ("tir.usmp.enable", "tir.usmp.algorithm")
@@ -132,7 +135,8 @@ def compile_c(
         raise CompileError(f"placing is {placing!r}; legal: {', '.join(MEMORY_ALGORITHMS)}")
     one = PassContext.with_options(replace(context.options, threads=1))
     imported = _imported(model, plain, resolved, with_cmsis_nn(target), name)
-    fused, declared = fuse(imported, one, progress, sizes, steps=GRAPH_STEPS)
+    steps = _HELIUM_STEPS if "mve" in features_of(resolved) else GRAPH_STEPS
+    fused, declared = fuse(imported, one, progress, sizes, steps=steps)
     kernels = partial(build_kernels, context=one, lowering=tuple(_lowering(resolved)), text=True,
                       progress=progress)  # fmt: skip
     externals = compile_externals(fused, resolved, one.options)

@@ -67,6 +67,7 @@ class DirectSpace(Space):
 
     def __init__(self, site: Site, nest: Nest) -> None:
         self.site, self.nest = site, nest
+        helium = "mve" in site.machine.dot
         *self.outer, self.axis = memory_order(nest)
         fits = [t for t in _TILES if self.axis.size % t == 0]
         real = [a for a in self.outer if a.size > 1]
@@ -76,7 +77,7 @@ class DirectSpace(Space):
             self.run = nests.continued(real[-1], reversed(real[:-1]))
         count = prod([a.size for a in self.run])
         even = len(self.run) > 1 or count % 2 == 0 or count > _MANY_ROWS
-        rows = [r for r in _ROWS if r == 1 or (count > 1 and even)]
+        rows = [r for r in _ROWS if r == 1 or (count > 1 and even and not helium)]
         self.domains = (Domain("tile", tuple(fits)), Domain("rows", tuple(rows)))
         self.image = _image(site, nest)
         self.reduce = self._in_order()

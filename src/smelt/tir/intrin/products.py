@@ -1,0 +1,46 @@
+"""What processors offer for sums of products of bytes: instructions by how many bytes they take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from . import dsp, mve_bytes
+from .registry import Instruction
+
+
+class Products(NamedTuple):
+    """Instructions for loops over bytes; `lowering.dot_products` has the loops.
+
+    dots     r[0] = c[0] + the sum of (a[k] - zero) * b[k], by the type of a and the length
+    plain    the same of int8 without a zero point, where that is longer
+    pairs    two sums with one b, by the type of a
+    each     r[k] = c[k] + (a[k] - zero) * b[k], LANES of them, by the type of a
+    zeros    LANES zeros, where `each` has its sums in one register
+    settled  what `requantize_sums` makes of LANES sums; in registers of their own, and in one
+    turns    so many calls of a kind in a turn of a loop, where its length allows it
+    """
+
+    dots: Mapping[str, Mapping[int, Instruction]]
+    plain: Mapping[int, Instruction]
+    pairs: Mapping[str, Instruction]
+    each: Mapping[str, Instruction]
+    zeros: Instruction | None = None
+    settled: tuple[Instruction, ...] = ()
+    turns: int = 1
+
+    def lengths(self, kind: str, zero: int) -> Mapping[int, Instruction]:
+        """Sums of a type, by how many bytes they take."""
+        return self.plain if self.plain and kind == "int8" and zero == 0 else self.dots[kind]
+
+
+_DOTS = {kind: {dsp.LANES: made} for kind, made in dsp.DOT.items()}
+DSP = Products(_DOTS, {}, dsp.PAIR, dsp.EACH, turns=2)
+HELIUM = Products(
+    mve_bytes.FROM, mve_bytes.DOT, {}, mve_bytes.EACH, mve_bytes.ZEROS, mve_bytes.SETTLED
+)
+
+
+def products_of(features: Sequence[str]) -> Products | None:
+    """The best that a processor with some features offers."""
+    return HELIUM if "mve" in features else DSP if "dsp" in features else None
