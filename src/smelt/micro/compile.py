@@ -22,6 +22,7 @@ from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
 from smelt.lowering.dot_products import use_dot_products
 from smelt.lowering.partition import split_interior
+from smelt.lowering.windows import gather_windows
 from smelt.pipeline import GRAPH, LOWER, checked_context, fuse
 from smelt.relax.transform.for_scalar_cores import count_from_border, requantize_small_sums
 from smelt.runtime.linking import c_name
@@ -56,6 +57,8 @@ _HELIUM_STEPS = tuple(_graph(partial(count_from_border, depthwise=True)))
 def _lowering(target: Target) -> Iterator[Step]:
     """From a scheduled program to flat loops: loops twice at most, since code is precious."""
     for step in LOWER:
+        if step.name == "HoistIfThenElse" and "mve" in features_of(target):
+            yield _WINDOWS
         if step.name == "TightenLoops":
             yield _INTERIOR
         if "LoopPartition" not in step.names:
@@ -69,6 +72,9 @@ def _lowering(target: Target) -> Iterator[Step]:
 _INTERIOR = Step(split_interior, "SplitInterior", "what is far from borders asks for none",
                  needs=("loops",))  # fmt: skip
 
+
+_WINDOWS = Step(gather_windows, "GatherWindows", "bytes that are multiplied follow one another",
+                needs=("loops",))  # fmt: skip
 
 _MEMORY = ("tir.usmp.enable", "tir.usmp.algorithm")
 
