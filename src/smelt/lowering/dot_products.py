@@ -121,6 +121,9 @@ class _UseDotProducts(RangeRewriter):
         if s.kind == "unrolled" and value_of(s.extent) == _N:
             made = self.each(s) or self.settled(s)
             return super().loop(s) if made is None else made
+        copied = self.copied(s)
+        if copied is not None:
+            return copied
         updates = _updates(s.body) if s.kind == "serial" else None
         if not updates or not all(self.runs_along(u, s.var) for u in updates):
             return super().loop(s)
@@ -253,6 +256,23 @@ class _UseDotProducts(RangeRewriter):
             sums, self.four(u.x, first), self.four(u.w, first), u.x.zero
         )
         return tir.BufferStore(u.store.buffer, made, sums.indices)
+
+    def copied(self, s: tir.For) -> tir.Stmt | None:
+        """Bytes that are copied."""
+        store, made = s.body, self.offer.copy
+        if made is None or not isinstance(store, tir.BufferStore):
+            return None
+        value, lanes = store.value, made.result.fixed_shape()
+        if not isinstance(value, tir.BufferLoad) or value.dtype != made.result.type or not lanes:
+            return None
+        steps = [self.steps(x.indices[0], (s.var,))[0] for x in (store, value)]
+        if steps != [1, 1] or (value_of(s.extent) or 1) % lanes[0]:
+            return None
+        v, size = Var(s.var.name, s.var.type), const(lanes[0], s.var.type)
+        first = {s.var: s.min + v * size}
+        to = self.vector(tir.BufferLoad(store.buffer, store.indices), first, lanes[0]).indices
+        body = tir.BufferStore(store.buffer, made(self.vector(value, first, lanes[0])), to)
+        return tir.For(v, const(0, v.type), self.analyzer.simplify(s.extent // size), body)
 
     def settled(self, s: tir.For) -> tir.Stmt | None:
         """What `requantize_sums` makes of sums side by side."""

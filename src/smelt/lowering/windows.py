@@ -19,7 +19,8 @@ from smelt.ir.expr import Call, Cast, Expr, Mul, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir import nodes as tir
 from smelt.tir.parser_values import row_major
-from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.rewrite import Rewriter, loads, renamed
+from smelt.tir.script_ops import NO_PARTITION
 
 from .ranges import RangeRewriter, analyzer_for
 
@@ -96,17 +97,22 @@ class _Windows(RangeRewriter):
         at = _place([f.var for f in u.loops], sizes)
         fresh = {f.var: Var(f.var.name, f.var.type) for f in u.loops}
         value, here = (substitute(e, fresh) for e in (u.factor, at))
-        fill: tir.Stmt = tir.BufferStore(window, value, (here,))
-        if isinstance(value, Call):
-            inside, yes, no = value.args
-            fill = tir.IfThenElse(
-                inside, tir.BufferStore(window, yes, (here,)),
-                tir.BufferStore(window, no, (here,)),
-            )  # fmt: skip
-        for f in reversed(u.loops):
-            fill = tir.For(fresh[f.var], f.min, f.extent, fill)
+        fill = _filled(window, here, value, [f.replace(var=fresh[f.var]) for f in u.loops])
         body = _Instead(u.factor, tir.BufferLoad(window, (at,))).stmt(s)
         return tir.Allocate(window, tir.seq(fill, body))
+
+
+def _filled(window: tir.Buffer, at: Expr, value: Expr, loops: Sequence[tir.For]) -> tir.Stmt:
+    """Loops that fill a window, asked for its border where that may change."""
+    parts = value.args if isinstance(value, Call) else (const(True), value, value)
+    inside, *values = parts
+    sides: list[tir.Stmt] = [tir.BufferStore(window, v, (at,)) for v in values]
+    for f in reversed(loops):
+        if len(sides) == 2 and f.var in free_vars(inside):
+            sides = [tir.IfThenElse(inside, sides[0], renamed(sides[1]))]
+        sides = [tir.For(f.var, f.min, f.extent, x) for x in sides]
+    whole = sides[0]
+    return whole.replace(annotations={NO_PARTITION: True}) if isinstance(whole, tir.For) else whole
 
 
 def _offset(x: tir.BufferLoad) -> Expr:

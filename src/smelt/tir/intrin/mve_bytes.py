@@ -30,8 +30,8 @@ def zeros(r: T.Buffer((4,), "int32")):
         r[k] = 0
 """
 _COPY = """@T.prim_func
-def copy(a: T.Buffer(({n},), "int8"), r: T.Buffer(({n},), "int8")):
-    for k in range({n}):
+def copy(a: T.Buffer((16,), "int8"), r: T.Buffer((16,), "int8")):
+    for k in range(16):
         r[k] = a[k]
 """
 _HIGH = "T.high_product(x[k] * 2 + f[k * 4], f[k * 4 + 1])"
@@ -111,3 +111,5 @@ SETTLED = tuple(
     ]
 )
 """`requantize_sums`, between two numbers, as bytes: of four sums by themselves, or in a register."""
+COPY = _register("copy16", _COPY, "vstrbq_s8(r, vldrbq_s8(a));", "VLDRB, VSTRB")
+"""r[k] = a[k]"""

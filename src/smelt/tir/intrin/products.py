@@ -18,6 +18,7 @@ class Products(NamedTuple):
     each     r[k] = c[k] + (a[k] - zero) * b[k], LANES of them, by the type of a
     zeros    LANES zeros, where `each` has its sums in one register
     settled  what `requantize_sums` makes of LANES sums; in registers of their own, and in one
+    copy     r[k] = a[k] of int8
     turns    so many calls of a kind in a turn of a loop, where its length allows it
     """
 
@@ -27,6 +28,7 @@ class Products(NamedTuple):
     each: Mapping[str, Instruction]
     zeros: Instruction | None = None
     settled: tuple[Instruction, ...] = ()
+    copy: Instruction | None = None
     turns: int = 1
 
     def lengths(self, kind: str, zero: int) -> Mapping[int, Instruction]:
@@ -37,8 +39,9 @@ class Products(NamedTuple):
 _DOTS = {kind: {dsp.LANES: made} for kind, made in dsp.DOT.items()}
 DSP = Products(_DOTS, {}, dsp.PAIR, dsp.EACH, turns=2)
 HELIUM = Products(
-    mve_bytes.FROM, mve_bytes.DOT, {}, mve_bytes.EACH, mve_bytes.ZEROS, mve_bytes.SETTLED
-)
+    mve_bytes.FROM, mve_bytes.DOT, {}, mve_bytes.EACH, mve_bytes.ZEROS, mve_bytes.SETTLED,
+    mve_bytes.COPY,
+)  # fmt: skip
 
 
 def products_of(features: Sequence[str]) -> Products | None:
