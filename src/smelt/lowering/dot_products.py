@@ -118,9 +118,10 @@ class _UseDotProducts(RangeRewriter):
 
     def loop(self, s: tir.For) -> tir.Stmt:
         s = self.joined(s)
-        if s.kind == "unrolled" and value_of(s.extent) == _N:
-            made = self.each(s) or self.settled(s)
-            return super().loop(s) if made is None else made
+        if s.kind == "unrolled" and (value_of(s.extent) or 1) % _N == 0:
+            parts = [self.each(p) or self.settled(p) for p in _parts(s)]
+            made = [p for p in parts if p is not None]
+            return tir.seq(*made) if len(made) == len(parts) else super().loop(s)
         copied = self.copied(s)
         if copied is not None:
             return copied
@@ -296,6 +297,12 @@ class _UseDotProducts(RangeRewriter):
         return tir.BufferStore(store.buffer, made, at)
 
 
+def _parts(s: tir.For) -> list[tir.For]:
+    """A loop as several of as many steps as there are sums side by side."""
+    starts = range(0, value_of(s.extent) or 0, _N)
+    return [s.replace(min=s.min + n, extent=const(_N, s.var.type)) for n in starts]
+
+
 def _settled(s: tir.Stmt) -> tuple[tir.BufferLoad, tir.BufferLoad, int, int] | None:
     """The sum, its shift and the limits of what may be a requantized sum."""
     if not isinstance(s, tir.BufferStore):
@@ -327,11 +334,12 @@ class _Zeros(Rewriter):
 
     def visit_For(self, s: tir.For) -> tir.Stmt:
         """A loop over all of the buffer."""
-        b = s.body
+        b, count = s.body, value_of(s.extent) or 1
         if isinstance(b, tir.BufferStore) and b.buffer is self.sums and b.indices == (s.var,):
-            if value_of(b.value) == 0 and value_of(s.extent) == _N == value_of(b.buffer.shape[0]):
-                at = Ramp(s.min, const(1, s.var.type), _N)
-                return tir.BufferStore(b.buffer, self.made(), (at,))
+            if value_of(b.value) == 0 and count % _N == 0:
+                one = const(1, s.var.type)
+                parts = [Ramp(p.min, one, _N) for p in _parts(s)]
+                return tir.seq(*[tir.BufferStore(b.buffer, self.made(), (p,)) for p in parts])
         return super().visit_For(s)
 
 

@@ -29,19 +29,19 @@ _LARGEST = 4096
 
 
 class _Sum(NamedTuple):
-    """Loops that sum up products, and a factor that all results share."""
+    """The loops that a factor of products moves with, and the factor: of all results, or guarded."""
 
     loops: tuple[tir.For, ...]
     factor: Expr
 
 
-def _sums(s: tir.Stmt, apart: Var) -> list[_Sum]:
+def _sums(s: tir.For) -> list[_Sum]:
     """The sums of products below a loop over results."""
     found = []
     inner: set[tir.Stmt] = set()
-    for x in tir.walk(s):
+    for x in tir.walk(s.body):
         loops: list[tir.For] = []
-        results = {apart}
+        results = [s]
         if x in inner:
             continue
         while isinstance(x, tir.For) and x.kind == "serial":
@@ -49,13 +49,14 @@ def _sums(s: tir.Stmt, apart: Var) -> list[_Sum]:
             x = x.body
             inner.add(x)
         while isinstance(x, tir.For) and x.kind == "unrolled":
-            results.add(x.var)
+            results.append(x)
             x = x.body
         if not loops or not isinstance(x, tir.BufferStore):
             continue
-        parts = [e for e in _factors(x.value) if not free_vars(e) & results]
-        inside = [e for e in parts if {f.var for f in loops} <= free_vars(e)]
-        found += [_Sum(tuple(loops), e) for e in inside]
+        for e in _factors(x.value):
+            own = [f for f in results if f.var in free_vars(e)]
+            if {f.var for f in loops} <= free_vars(e) and not (own and isinstance(e, tir.BufferLoad)):
+                found.append(_Sum((*loops, *own), e))
     return found
 
 
@@ -73,7 +74,7 @@ class _Windows(RangeRewriter):
         new = super().loop(s)
         if new is not s or s.kind != "serial" or not isinstance(s.body, tir.Allocate):
             return new
-        sums = _sums(s.body, s.var)
+        sums = _sums(s)
         if len(sums) != 1 or (value_of(s.extent) or 2) < 2 or not self.apart(sums[0]):
             return s
         return self.gathered(s, sums[0])
@@ -97,7 +98,7 @@ class _Windows(RangeRewriter):
         at = _place([f.var for f in u.loops], sizes)
         fresh = {f.var: Var(f.var.name, f.var.type) for f in u.loops}
         value, here = (substitute(e, fresh) for e in (u.factor, at))
-        fill = _filled(window, here, value, [f.replace(var=fresh[f.var]) for f in u.loops])
+        fill = _filled(window, here, value, [f.replace(var=fresh[f.var], kind="serial") for f in u.loops])
         body = _Instead(u.factor, tir.BufferLoad(window, (at,))).stmt(s)
         return tir.Allocate(window, tir.seq(fill, body))
 

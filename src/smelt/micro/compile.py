@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Unpack
@@ -37,21 +37,21 @@ from .errors import NonStaticShapeError
 from .source import c_model
 
 
-def _graph(count: Callable[[IRModule], IRModule]) -> Iterator[Step]:
+def _with_ours(borders: bool) -> Iterator[Step]:
     for step in GRAPH:
         yield step
-        if step.name == "ExpandOps":
-            yield Step(count, "CountFromBorder", "borders are skipped", level=2,
+        if step.name == "ExpandOps" and not borders:
+            yield Step(count_from_border, "CountFromBorder", "borders are skipped", level=2,
                        needs=("graph form", "core operators"))  # fmt: skip
         if step.name == "SimplifyGraph":
             yield Step(requantize_small_sums, "RequantizeSmallSums", "few instructions", level=2,
                        needs=("graph form", "core operators"))  # fmt: skip
 
 
-GRAPH_STEPS = tuple(_graph(count_from_border))
+GRAPH_STEPS = tuple(_with_ours(borders=False))
 """From an imported graph to calls of kernels, for processors without vectors."""
-_HELIUM_STEPS = tuple(_graph(partial(count_from_border, depthwise=True)))
-"""The same where sums of many channels are fastest without a zero point."""
+_HELIUM_STEPS = tuple(_with_ours(borders=True))
+"""The same where a copy with its border costs little, and sums without a zero point are fastest."""
 
 
 def _lowering(target: Target) -> Iterator[Step]:

@@ -17,7 +17,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr, IntImm, Var
 from smelt.rules.cost import Cost
 from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Sketch, Space
-from smelt.tir.intrin import dsp
+from smelt.tir.intrin import dsp, mve_bytes
 from smelt.tir.schedule import Schedule
 
 from .cpu import nest as nests
@@ -69,7 +69,11 @@ class DirectSpace(Space):
         self.site, self.nest = site, nest
         helium = "mve" in site.machine.dot
         *self.outer, self.axis = memory_order(nest)
-        fits = [t for t in _TILES if self.axis.size % t == 0]
+        self.image = _image(site, nest)
+        aside = helium and _of_bytes(nest) and is_one(self.axis.steps[self.image])
+        self.lanes = mve_bytes.LANES if aside else 1
+        fits = [t * n for n in (self.lanes, 1) for t in _TILES if self.axis.size % (t * n) == 0]
+        fits = list(dict.fromkeys(fits))
         real = [a for a in self.outer if a.size > 1]
         plain = bool(real) and not nests.guards(nest.values) and nest.info.store is not None
         self.run = real[-1:] if plain else []
@@ -79,7 +83,6 @@ class DirectSpace(Space):
         even = len(self.run) > 1 or count % 2 == 0 or count > _MANY_ROWS
         rows = [r for r in _ROWS if r == 1 or (count > 1 and even and not helium)]
         self.domains = (Domain("tile", tuple(fits)), Domain("rows", tuple(rows)))
-        self.image = _image(site, nest)
         self.reduce = self._in_order()
         self.step = 1
         if "dsp" in site.machine.dot and _of_bytes(nest) and self._runs():
@@ -109,17 +112,17 @@ class DirectSpace(Space):
         the loop's own; where four bytes are read at once, their widening, and two products."""
         tile, rows = columns["tile"], columns["rows"]
         read, words = (1, 1) if self.step == 1 else (3, 2)
-        loads, values = np.zeros(len(tile)), tile * rows + _LOOP
+        sums = np.maximum(1, tile * rows / np.where(tile % self.lanes == 0, self.lanes, 1))
+        loads, values = np.zeros(len(tile)), sums + _LOOP
         for k in range(1, len(self.nest.accesses)):
-            along = np.where(is_zero(self.axis.steps[k]), 1, tile)
+            along = np.where(is_zero(self.axis.steps[k]), 1, sums / rows)
             if self.run:
                 along = along * np.where(is_zero(self.run[-1].steps[k]), 1, rows)
             loads = loads + read * along
             held = (rows == 2) & (tile > 1) & (k == self.image)  # two rows at a time
             values = values + words * np.where(held, 2, 1)
-        sums = tile * rows
         spilled = np.maximum(0, values - _REGISTERS) * _SPILL
-        each = (loads + words * sums + spilled + _LOOP) / (sums * self.step)
+        each = (loads + words * sums + spilled + _LOOP) / (tile * rows * self.step)
 
         return Cost(self.nest.every * each)
 

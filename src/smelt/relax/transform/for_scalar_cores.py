@@ -20,7 +20,7 @@ from smelt.topi.fixed_point import OFFSET, SHIFT, rounded_twice
 from .engine import GraphRewriter, RuleSet, apply_rules
 from .match import dtype_of, is_op, rank_of
 
-_BORDERS, _EACH_CHANNEL, _SUMS = RuleSet(), RuleSet(), RuleSet()
+_BORDERS, _SUMS = RuleSet(), RuleSet()
 _ROOM = 1 << 29
 """What sums and offsets stay below: twice their sum is in 32 bits."""
 _BYTE = 255
@@ -41,12 +41,6 @@ def from_border(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     made = g.call(FROM_BORDER[CONVOLUTIONS.index(name)], x, w, **n.attrs)
     fixed = g.constant(sums.reshape(-1, *[1] * (data.ndim - 2)), dtype_of(n))
     return g.call("add", made, fixed)
-
-
-@_EACH_CHANNEL.rule(*CONVOLUTIONS)
-def by_itself_from_border(g: GraphRewriter, n: Call) -> RelaxExpr | None:
-    """The same of convolutions whose filters see one channel."""
-    return from_border(g, n) if n.attrs["groups"] > 1 else None
 
 
 @_SUMS.rule("fixed_point_multiply_per_axis")
@@ -174,12 +168,9 @@ def _combined(name: str, a: Any, b: Any) -> tuple[int, int] | None:
     return min(ends), max(ends)
 
 
-def count_from_border(mod: IRModule, depthwise: bool = False) -> IRModule:
-    """Quantized convolutions are of distances from the zero point.
-
-    depthwise  only those of each channel by itself
-    """
-    return apply_rules(mod, _EACH_CHANNEL if depthwise else _BORDERS)
+def count_from_border(mod: IRModule) -> IRModule:
+    """Quantized convolutions are of distances from the zero point."""
+    return apply_rules(mod, _BORDERS)
 
 
 def requantize_small_sums(mod: IRModule) -> IRModule:
