@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from smelt.arith import Analyzer
+from smelt.ir import dtype as dt
 from smelt.ir.build import call, maximum, minimum, value_of
 from smelt.ir.expr import (
     Add,
@@ -30,7 +31,7 @@ from smelt.ir.expr import (
 )
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir import nodes as tir
-from smelt.tir.intrin.products import Products
+from smelt.tir.intrin.products import WIDE, Products
 from smelt.tir.intrin.registry import Instruction
 from smelt.tir.rewrite import Rewriter, loads, updated
 
@@ -108,9 +109,16 @@ class _UseDotProducts(RangeRewriter):
     def __init__(self, analyzer: Analyzer, offer: Products) -> None:
         super().__init__(analyzer)
         self.offer, self.together = offer, set[tir.Buffer]()
+        self.wide: tir.Buffer | None = None
 
     def visit_Allocate(self, s: tir.Allocate) -> tir.Stmt:
         """Sums in one register start there, too."""
+        if self.offer.wide is not None and value_of(s.buffer.shape[0]) == WIDE:
+            self.wide = s.buffer
+            body = self.stmt(s.body)
+            self.wide = None
+            if all(dt.lanes(i.dtype) == WIDE for i in _places(body, s.buffer)):
+                return updated(s, body=body)
         body = self.stmt(s.body)
         if s.buffer in self.together and self.offer.zeros is not None:
             body = _Zeros(s.buffer, self.offer.zeros).stmt(body)
@@ -118,10 +126,13 @@ class _UseDotProducts(RangeRewriter):
 
     def loop(self, s: tir.For) -> tir.Stmt:
         s = self.joined(s)
+        if s.kind == "unrolled" and value_of(s.extent) == WIDE and self.wide is not None:
+            made = self.each(s) or self.settled(s) or self.zeros(s)
+            return super().loop(s) if made is None else made
         if s.kind == "unrolled" and (value_of(s.extent) or 1) % _N == 0:
             parts = [self.each(p) or self.settled(p) for p in _parts(s)]
-            made = [p for p in parts if p is not None]
-            return tir.seq(*made) if len(made) == len(parts) else super().loop(s)
+            several = [p for p in parts if p is not None]
+            return tir.seq(*several) if len(several) == len(parts) else super().loop(s)
         copied = self.copied(s)
         if copied is not None:
             return copied
@@ -251,6 +262,11 @@ class _UseDotProducts(RangeRewriter):
         if [self.steps(at, (s.var,))[0] for at in places] != [1, 1, 1]:
             return None
         first = {s.var: s.min}
+        if u.store.buffer is self.wide and self.offer.wide is not None:
+            if u.x.zero or u.x.load.buffer.type != "int8":
+                return None
+            sums, x, w = [self.vector(e, first, WIDE) for e in (u.old, u.x.load, u.w.load)]
+            return tir.BufferStore(self.wide, self.offer.wide.each(sums, x, w), sums.indices)
         sums = self.vector(u.old, first, _N)
         self.together.add(u.store.buffer)
         made = self.offer.each[u.x.load.buffer.type](
@@ -289,18 +305,33 @@ class _UseDotProducts(RangeRewriter):
         expected = _requantized(sums, base, low, high)
         if self.analyzer.simplify(store.value) != self.analyzer.simplify(expected):
             return None
-        first = {s.var: s.min}
-        made = self.offer.settled[sums.buffer in self.together](
-            self.vector(sums, first, _N), self.vector(base, first, 4 * _N), low, high
-        )
-        at = self.vector(tir.BufferLoad(store.buffer, store.indices), first, _N).indices
-        return tir.BufferStore(store.buffer, made, at)
+        first, n = {s.var: s.min}, _N
+        made = self.offer.settled[sums.buffer in self.together]
+        if sums.buffer is self.wide and self.offer.wide is not None:
+            made, n = self.offer.wide.settled, WIDE
+        given = self.vector(sums, first, n), self.vector(base, first, 4 * n)
+        at = self.vector(tir.BufferLoad(store.buffer, store.indices), first, n).indices
+        return tir.BufferStore(store.buffer, made(*given, low, high), at)
+
+    def zeros(self, s: tir.For) -> tir.Stmt | None:
+        """Sums in several registers that begin."""
+        if self.wide is None or self.offer.wide is None:
+            return None
+        new = _Zeros(self.wide, self.offer.wide.zeros, WIDE).stmt(s)
+        return None if new is s else new
 
 
-def _parts(s: tir.For) -> list[tir.For]:
+def _places(s: tir.Stmt, buffer: tir.Buffer) -> list[Expr]:
+    """Where a statement reads and writes a buffer."""
+    stores = [x for x in tir.walk(s) if isinstance(x, tir.BufferStore)]
+    every = [*stores, *[x for e in stores for x in loads(e)]]
+    return [x.indices[0] for x in every if x.buffer is buffer]
+
+
+def _parts(s: tir.For, count: int = _N) -> list[tir.For]:
     """A loop as several of as many steps as there are sums side by side."""
-    starts = range(0, value_of(s.extent) or 0, _N)
-    return [s.replace(min=s.min + n, extent=const(_N, s.var.type)) for n in starts]
+    starts = range(0, value_of(s.extent) or 0, count)
+    return [s.replace(min=s.min + n, extent=const(count, s.var.type)) for n in starts]
 
 
 def _settled(s: tir.Stmt) -> tuple[tir.BufferLoad, tir.BufferLoad, int, int] | None:
@@ -328,17 +359,17 @@ def _requantized(sums: Expr, base: tir.BufferLoad, low: int, high: int) -> Expr:
 class _Zeros(Rewriter):
     """Loops that put zeros into a buffer, as calls."""
 
-    def __init__(self, sums: tir.Buffer, made: Instruction) -> None:
+    def __init__(self, sums: tir.Buffer, made: Instruction, count: int = _N) -> None:
         super().__init__()
-        self.sums, self.made = sums, made
+        self.sums, self.made, self.count = sums, made, count
 
     def visit_For(self, s: tir.For) -> tir.Stmt:
         """A loop over all of the buffer."""
         b, count = s.body, value_of(s.extent) or 1
         if isinstance(b, tir.BufferStore) and b.buffer is self.sums and b.indices == (s.var,):
-            if value_of(b.value) == 0 and count % _N == 0:
+            if value_of(b.value) == 0 and count % self.count == 0:
                 one = const(1, s.var.type)
-                parts = [Ramp(p.min, one, _N) for p in _parts(s)]
+                parts = [Ramp(p.min, one, self.count) for p in _parts(s, self.count)]
                 return tir.seq(*[tir.BufferStore(b.buffer, self.made(), (p,)) for p in parts])
         return super().visit_For(s)
 

@@ -6,6 +6,8 @@ sums are predicated: lanes behind them are neither read nor summed up.
 
 from __future__ import annotations
 
+import re
+
 from .registry import Instruction
 
 LANES = 4
@@ -24,9 +26,15 @@ def each(c: T.Buffer((4,), "int32"), a: T.Buffer((4,), "{a}"), b: T.Buffer((4,),
     for k in range(4):
         r[k] = c[k] + (T.cast("int32", a[k]) - zero) * T.cast("int32", b[k])
 """
+_WIDE = """@T.prim_func
+def wide(c: T.Buffer((16,), "int32"), a: T.Buffer((16,), "int8"), b: T.Buffer((16,), "int8"),
+         r: T.Buffer((16,), "int32")):
+    for k, j in T.grid(4, 4):
+        r[j * 4 + k] = c[j * 4 + k] + T.cast("int32", a[k * 4 + j]) * T.cast("int32", b[k * 4 + j])
+"""
 _ZEROS = """@T.prim_func
-def zeros(r: T.Buffer((4,), "int32")):
-    for k in range(4):
+def zeros(r: T.Buffer(({n},), "int32")):
+    for k in range({n}):
         r[k] = 0
 """
 _COPY = """@T.prim_func
@@ -34,24 +42,59 @@ def copy(a: T.Buffer((16,), "int8"), r: T.Buffer((16,), "int8")):
     for k in range(16):
         r[k] = a[k]
 """
-_HIGH = "T.high_product(x[k] * 2 + f[k * 4], f[k * 4 + 1])"
+_HIGH = "T.high_product(x[{x}] * 2 + f[k * 4], f[k * 4 + 1])"
 _SETTLED = f"""@T.prim_func
-def settled(x: T.Buffer((4,), "int32"), f: T.Buffer((16,), "int32"), low: T.int32, high: T.int32,
-            r: T.Buffer((4,), "int8")):
-    for k in range(4):
+def settled(x: T.Buffer(({{n}},), "int32"), f: T.Buffer(({{f}},), "int32"), low: T.int32,
+            high: T.int32, r: T.Buffer(({{n}},), "int8")):
+    for k in range({{n}}):
         r[k] = T.cast("int8", T.min(T.max(T.shift_right(
             {_HIGH} + T.shift_right({_HIGH}, 31) + f[k * 4 + 2], f[k * 4 + 3]), low), high))
 """
-_SETTLED_C = """const int32x4x4_t columns = vld4q_s32(f);
+_STEPS = """v = vrmulhq_s32(vaddq_s32(vaddq_s32(v, v), {0}), {1});
+    v = vaddq_s32(vaddq_s32(v, vshrq_n_s32(v, 31)), {2});
+    v = vshlq_s32(v, vnegq_s32({3}));
+    if ({{low}} > -128) v = vmaxq_s32(v, vdupq_n_s32({{low}}));
+    if ({{high}} < 127) v = vminq_s32(v, vdupq_n_s32({{high}}));"""
+_SETTLED_C = f"""const int32x4x4_t columns = vld4q_s32(f);
     int32x4_t v;
-    {given}
-    v = vrmulhq_s32(vaddq_s32(vaddq_s32(v, v), columns.val[0]), columns.val[1]);
-    v = vaddq_s32(vaddq_s32(v, vshrq_n_s32(v, 31)), columns.val[2]);
-    v = vshlq_s32(v, vnegq_s32(columns.val[3]));
-    vstrbq_s32(r, vminq_s32(vmaxq_s32(v, vdupq_n_s32({low})), vdupq_n_s32({high})));"""
+    {{given}}
+    {_STEPS.format(*[f"columns.val[{n}]" for n in range(4)])}
+    const int16x8_t half = vqmovnbq_s32(vdupq_n_s16(0), v);
+    vstrbq_s32(r, (int32x4_t)vqmovnbq_s16((int8x16_t)half, half));"""
 _ALONE = "v = (int32x4_t){x[0], x[1], x[2], x[3]};"
 _TOGETHER = "__builtin_memcpy(&v, x, 16);"
 """Without a function of arm_mve.h: compilers see that a local array is a register."""
+
+
+def _copies(to: str, of: str) -> str:
+    """Four registers and an array, one by one: compilers see that the array is registers."""
+    return "\n    ".join([f"__builtin_memcpy({to.format(j)}, {of.format(j)}, 16);" for j in range(4)])
+
+
+_WIDE_C = f"""int32x4_t s0, s1, s2, s3;
+    __asm__("" : "+r"(a), "+r"(b)); /* one place for each, not one for each tap */
+    {_copies("&s{0}", "c + 4 * {0}")}
+    const int8x16_t x = vldrbq_s8(a), y = vldrbq_s8(b);
+    const int16x8_t even = vmullbq_int_s8(x, y), odd = vmulltq_int_s8(x, y);
+    s0 = vaddq_s32(s0, vmovlbq_s16(even));
+    s1 = vaddq_s32(s1, vmovlbq_s16(odd));
+    s2 = vaddq_s32(s2, vmovltq_s16(even));
+    s3 = vaddq_s32(s3, vmovltq_s16(odd));
+    {_copies("r + 4 * {0}", "&s{0}")}"""
+
+
+def _four_of_wide(j: int) -> str:
+    columns = [f"vldrwq_gather_base_s32(places, {16 * j + 4 * n})" for n in range(4)]
+    steps = re.sub(r"\bv\b", f"v{j}", _STEPS.format(*columns))
+    return f"int32x4_t v{j};\n    __builtin_memcpy(&v{j}, x + {4 * j}, 16);\n    {steps}\n    "
+
+
+_WIDE_SETTLED_C = f"""const uint32x4_t places =
+        vaddq_n_u32(vmulq_n_u32(vidupq_n_u32(0, 1), 64), (uint32_t)f);
+    {"".join([_four_of_wide(j) for j in range(4)])}const int16x8_t none = vdupq_n_s16(0);
+    const int16x8_t even = vqmovntq_s32(vqmovnbq_s32(none, v0), v2);
+    const int16x8_t odd = vqmovntq_s32(vqmovnbq_s32(none, v1), v3);
+    vstrbq_s8(r, vqmovntq_s16(vqmovnbq_s16((int8x16_t)none, even), odd));"""
 
 
 def _register(name: str, meaning: str, c: str, source: str) -> Instruction:
@@ -88,7 +131,9 @@ def _each(kind: str) -> Instruction:
     x = f"(int32x4_t){_load('a', 4, 4, kind)}"
     c = f"""int32x4_t sums;
     __builtin_memcpy(&sums, c, 16);
-    sums = vaddq_s32(sums, vmulq_s32(vsubq_n_s32({x}, {{zero}}), {_load("b", 4, 4)}));
+    const int32x4_t x = {x};
+    sums = vaddq_s32(
+        sums, vmulq_s32({{zero}} ? vsubq_n_s32(x, {{zero}}) : x, {_load("b", 4, 4)}));
     __builtin_memcpy(r, &sums, 16);"""
     return _register(f"mla4_{kind[0]}8", _EACH.format(a=kind), c, "VSUB, VMUL, VADD")
 
@@ -100,16 +145,29 @@ FROM = {kind: {n: _from(kind, n) for n in range(1, 9)} for kind in _BYTES}
 """r[0] = c[0] + the sum of (a[k] - zero) * b[k], by the type of a and how many."""
 EACH = {kind: _each(kind) for kind in _BYTES}
 """r[k] = c[k] + (a[k] - zero) * b[k], by the type of a."""
-ZEROS = _register(
-    "zeros4", _ZEROS, "const int32x4_t none = {0};\n    __builtin_memcpy(r, &none, 16);", "VMOV"
-)
+WIDE = _register("mla16", _WIDE, _WIDE_C, "VMULLB, VMULLT, VMOVLB, VMOVLT, VADD")
+"""r[j * 4 + k] = c[j * 4 + k] + a[k * 4 + j] * b[k * 4 + j]: each register has every fourth sum."""
+_NONE = "const int32x4_t none = {0};"
+ZEROS = _register("zeros4", _ZEROS.format(n=4), f"{_NONE}\n    __builtin_memcpy(r, &none, 16);", "VMOV")
 """r[k] = 0"""
-SETTLED = tuple(
-    [
-        _register(name, _SETTLED, _SETTLED_C.replace("{given}", given), "VRMULH, VSHL")
-        for name, given in (("settle4", _ALONE), ("settle4_vector", _TOGETHER))
-    ]
+WIDE_ZEROS = _register(
+    "zeros16", _ZEROS.format(n=16), f"{_NONE}\n    {_copies('r + 4 * {0}', '&none')}", "VMOV"
+)
+"""The same of as many as `WIDE` has."""
+
+
+def _settle(name: str, n: int, c: str) -> Instruction:
+    place = "k" if n == LANES else "k % 4 * 4 + k // 4"
+    meaning = _SETTLED.format(n=n, f=4 * n, x=place)
+    return _register(name, meaning, c, "VRMULH, VSHL, VQMOVNB")
+
+
+SETTLED = (
+    _settle("settle4", 4, _SETTLED_C.replace("{given}", _ALONE)),
+    _settle("settle4_vector", 4, _SETTLED_C.replace("{given}", _TOGETHER)),
 )
 """`requantize_sums`, between two numbers, as bytes: of four sums by themselves, or in a register."""
+WIDE_SETTLED = _settle("settle16", 16, _WIDE_SETTLED_C)
+"""The same of sums as `WIDE` has them."""
 COPY = _register("copy16", _COPY, "vstrbq_s8(r, vldrbq_s8(a));", "VLDRB, VSTRB")
 """r[k] = a[k]"""

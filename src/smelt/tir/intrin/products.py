@@ -9,6 +9,19 @@ from . import dsp, mve_bytes
 from .registry import Instruction
 
 
+WIDE = 16
+"""Sums side by side in several registers."""
+
+
+class Wide(NamedTuple):
+    """Sums side by side in several registers, of int8 without a zero point: WIDE of them, in an
+    order that the three agree on."""
+
+    each: Instruction
+    zeros: Instruction
+    settled: Instruction
+
+
 class Products(NamedTuple):
     """Instructions for loops over bytes; `lowering.dot_products` has the loops.
 
@@ -18,6 +31,7 @@ class Products(NamedTuple):
     each     r[k] = c[k] + (a[k] - zero) * b[k], LANES of them, by the type of a
     zeros    LANES zeros, where `each` has its sums in one register
     settled  what `requantize_sums` makes of LANES sums; in registers of their own, and in one
+    wide     what takes several registers of sums
     copy     r[k] = a[k] of int8
     turns    so many calls of a kind in a turn of a loop, where its length allows it
     """
@@ -28,6 +42,7 @@ class Products(NamedTuple):
     each: Mapping[str, Instruction]
     zeros: Instruction | None = None
     settled: tuple[Instruction, ...] = ()
+    wide: Wide | None = None
     copy: Instruction | None = None
     turns: int = 1
 
@@ -40,7 +55,7 @@ _DOTS = {kind: {dsp.LANES: made} for kind, made in dsp.DOT.items()}
 DSP = Products(_DOTS, {}, dsp.PAIR, dsp.EACH, turns=2)
 HELIUM = Products(
     mve_bytes.FROM, mve_bytes.DOT, {}, mve_bytes.EACH, mve_bytes.ZEROS, mve_bytes.SETTLED,
-    mve_bytes.COPY,
+    Wide(mve_bytes.WIDE, mve_bytes.WIDE_ZEROS, mve_bytes.WIDE_SETTLED), mve_bytes.COPY,
 )  # fmt: skip
 
 
