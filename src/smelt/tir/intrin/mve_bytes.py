@@ -71,16 +71,18 @@ def _copies(to: str, of: str) -> str:
     return "\n    ".join([f"__builtin_memcpy({to.format(j)}, {of.format(j)}, 16);" for j in range(4)])
 
 
-_WIDE_C = f"""int32x4_t s0, s1, s2, s3;
-    __asm__("" : "+r"(a), "+r"(b)); /* one place for each, not one for each tap */
+_WIDE_C = f"""int32x4_t s0, s1, s2, s3, x, y, z;
     {_copies("&s{0}", "c + 4 * {0}")}
-    const int8x16_t x = vldrbq_s8(a), y = vldrbq_s8(b);
-    const int16x8_t even = vmullbq_int_s8(x, y), odd = vmulltq_int_s8(x, y);
-    s0 = vaddq_s32(s0, vmovlbq_s16(even));
-    s1 = vaddq_s32(s1, vmovlbq_s16(odd));
-    s2 = vaddq_s32(s2, vmovltq_s16(even));
-    s3 = vaddq_s32(s3, vmovltq_s16(odd));
+    __asm__("vldrb.8 %q4, [%7]\\n\\tvldrb.8 %q5, [%8]\\n\\t"
+            "vmullb.s8 %q6, %q4, %q5\\n\\tvmullt.s8 %q4, %q4, %q5\\n\\t"
+            "vmovlb.s16 %q5, %q6\\n\\tvmovlt.s16 %q6, %q6\\n\\t"
+            "vadd.i32 %q0, %q0, %q5\\n\\tvadd.i32 %q2, %q2, %q6\\n\\t"
+            "vmovlb.s16 %q5, %q4\\n\\tvmovlt.s16 %q4, %q4\\n\\t"
+            "vadd.i32 %q1, %q1, %q5\\n\\tvadd.i32 %q3, %q3, %q4"
+            : "+&w"(s0), "+&w"(s1), "+&w"(s2), "+&w"(s3), "=&w"(x), "=&w"(y), "=&w"(z)
+            : "r"(a), "r"(b) : "memory");
     {_copies("r + 4 * {0}", "&s{0}")}"""
+"""In one piece: compilers that order it hold more of it in registers than there are."""
 
 
 def _four_of_wide(j: int) -> str:
