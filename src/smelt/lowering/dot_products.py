@@ -24,6 +24,7 @@ from smelt.ir.expr import (
     Min,
     Mul,
     Ramp,
+    StringImm,
     Sub,
     Var,
     cast,
@@ -132,7 +133,9 @@ class _UseDotProducts(RangeRewriter):
         if s.kind == "unrolled" and (value_of(s.extent) or 1) % _N == 0:
             parts = [self.each(p) or self.settled(p) for p in _parts(s)]
             several = [p for p in parts if p is not None]
-            return tir.seq(*several) if len(several) == len(parts) else super().loop(s)
+            if len(several) == len(parts):
+                return tir.seq(*several)
+            return self.four(super().loop(s))
         copied = self.copied(s)
         if copied is not None:
             return copied
@@ -196,7 +199,9 @@ class _UseDotProducts(RangeRewriter):
         body = self.called(s.body, called, {s.var: s.min + v * size}, whole)
         main: tir.Stmt = tir.For(v, const(0, v.type), blocks, body)
         turns = self.offer.turns
-        if (value_of(blocks) or 1) % turns == 0 and turns > 1:
+        if value_of(blocks) == 1:
+            main = self.called(s.body, called, {s.var: s.min}, whole)
+        elif (value_of(blocks) or 1) % turns == 0 and turns > 1:
             turn = Var(v.name, v.type)
             body = _Substituted({v: v * turns + turn}, self.analyzer).stmt(body)
             body = tir.For(turn, const(0, v.type), const(turns, v.type), body, "unrolled")
@@ -228,7 +233,30 @@ class _UseDotProducts(RangeRewriter):
         x, w = [self.vector(f.load, first, n) for f in (u.x, u.w)]
         return tir.BufferStore(s.buffer, made(u.old, x, w, *zero), s.indices)
 
-    def four(self, f: _Factor, first: dict[Var, Expr]) -> Expr:
+    def four(self, s: tir.Stmt) -> tir.Stmt:
+        """A loop over four sums with one x, whose other bytes follow one another, as a call."""
+        made = self.offer.four
+        if made is None or not isinstance(s, tir.For) or value_of(s.extent) != _N:
+            return s
+        store, whole = s.body, max(self.offer.plain)
+        if not isinstance(store, tir.BufferStore) or not isinstance(store.value, Call):
+            return s
+        if store.value.args[0] != StringImm(self.offer.plain[whole].name):
+            return s
+        old, x, w = store.value.args[1:]
+        if not isinstance(x, tir.BufferLoad) or not isinstance(w, tir.BufferLoad):
+            return s
+        bases = [e.indices[0].base for e in (x, w) if isinstance(e.indices[0], Ramp)]
+        steps = [self.steps(at, (s.var,))[0] for at in (store.indices[0], *bases)]
+        if steps != [1, 0, whole] or not isinstance(old, tir.BufferLoad):
+            return s
+        first = {s.var: s.min}
+        sums = self.vector(old, first, _N)
+        every = tir.BufferLoad(w.buffer, (bases[1],))
+        call_ = made(sums, substitute(x, first), self.vector(every, first, _N * whole))
+        return tir.BufferStore(store.buffer, call_, sums.indices)
+
+    def some(self, f: _Factor, first: dict[Var, Expr]) -> Expr:
         """Four bytes, where some variables begin."""
         return self.vector(f.load, first, _N)
 
@@ -249,7 +277,7 @@ class _UseDotProducts(RangeRewriter):
         start, second = {**first, s.var: s.min}, {**first, s.var: s.min + 1}
         sums = self.vector(u.old, start, 2)
         made = self.offer.pairs[u.x.load.buffer.type](
-            sums, self.four(u.x, start), self.four(u.x, second), self.four(u.w, start), u.x.zero
+            sums, self.some(u.x, start), self.some(u.x, second), self.some(u.w, start), u.x.zero
         )
         return tir.BufferStore(u.store.buffer, made, sums.indices)
 
@@ -270,7 +298,7 @@ class _UseDotProducts(RangeRewriter):
         sums = self.vector(u.old, first, _N)
         self.together.add(u.store.buffer)
         made = self.offer.each[u.x.load.buffer.type](
-            sums, self.four(u.x, first), self.four(u.w, first), u.x.zero
+            sums, self.some(u.x, first), self.some(u.w, first), u.x.zero
         )
         return tir.BufferStore(u.store.buffer, made, sums.indices)
 

@@ -44,13 +44,10 @@ def _sums(s: tir.For) -> list[_Sum]:
         results = [s]
         if x in inner:
             continue
-        while isinstance(x, tir.For) and x.kind == "serial":
-            loops.append(x)
+        while isinstance(x, tir.For) and x.kind in ("serial", "unrolled"):
+            (loops if x.kind == "serial" else results).append(x)
             x = x.body
             inner.add(x)
-        while isinstance(x, tir.For) and x.kind == "unrolled":
-            results.append(x)
-            x = x.body
         if not loops or not isinstance(x, tir.BufferStore):
             continue
         for e in _factors(x.value):

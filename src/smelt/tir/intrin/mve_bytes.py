@@ -20,6 +20,26 @@ def dot(c: T.Buffer((1,), "int32"), a: T.Buffer(({n},), "{a}"), b: T.Buffer(({n}
     for k in range({n}):
         r[0] = r[0] + {factor} * T.cast("int32", b[k])
 """
+_FOUR = """@T.prim_func
+def four(c: T.Buffer((4,), "int32"), a: T.Buffer((16,), "int8"), b: T.Buffer((64,), "int8"),
+         r: T.Buffer((4,), "int32")):
+    for j in range(4):
+        r[j] = c[j]
+        for k in range(16):
+            r[j] = r[j] + T.cast("int32", a[k]) * T.cast("int32", b[j * 16 + k])
+"""
+_FOUR_C = """int32_t s0 = c[0], s1 = c[1], s2 = c[2], s3 = c[3];
+    int8x16_t x, y;
+    __asm__("vldrb.8 %q4, [%6]\\n\\tvldrb.8 %q5, [%7]\\n\\tvmladava.s8 %0, %q4, %q5\\n\\t"
+            "vldrb.8 %q5, [%7, #16]\\n\\tvmladava.s8 %1, %q4, %q5\\n\\t"
+            "vldrb.8 %q5, [%7, #32]\\n\\tvmladava.s8 %2, %q4, %q5\\n\\t"
+            "vldrb.8 %q5, [%7, #48]\\n\\tvmladava.s8 %3, %q4, %q5"
+            : "+&Te"(s0), "+&Te"(s1), "+&Te"(s2), "+&Te"(s3), "=&w"(x), "=&w"(y)
+            : "r"(a), "r"(b) : "memory");
+    r[0] = s0;
+    r[1] = s1;
+    r[2] = s2;
+    r[3] = s3;"""
 _EACH = """@T.prim_func
 def each(c: T.Buffer((4,), "int32"), a: T.Buffer((4,), "{a}"), b: T.Buffer((4,), "int8"),
          zero: T.int32, r: T.Buffer((4,), "int32")):
@@ -143,6 +163,8 @@ def _each(kind: str) -> Instruction:
 _BYTES = ("int8", "uint8")
 DOT = {n: _dot(n) for n in range(1, 17)}
 """r[0] = c[0] + the sum of a[k] * b[k], by how many."""
+FOUR = _register("dot16x4", _FOUR, _FOUR_C, "VMLADAVA")
+"""r[j] = c[j] + the sum of a[k] * b[j * 16 + k]"""
 FROM = {kind: {n: _from(kind, n) for n in range(1, 9)} for kind in _BYTES}
 """r[0] = c[0] + the sum of (a[k] - zero) * b[k], by the type of a and how many."""
 EACH = {kind: _each(kind) for kind in _BYTES}

@@ -31,6 +31,7 @@ class Products(NamedTuple):
     each     r[k] = c[k] + (a[k] - zero) * b[k], LANES of them, by the type of a
     zeros    LANES zeros, where `each` has its sums in one register
     settled  what `requantize_sums` makes of LANES sums; in registers of their own, and in one
+    four     r[j] = c[j] + the sum of a[k] * b[n * j + k] of the longest `plain`, n bytes
     wide     what takes several registers of sums
     copy     r[k] = a[k] of int8
     turns    so many calls of a kind in a turn of a loop, where its length allows it
@@ -42,6 +43,7 @@ class Products(NamedTuple):
     each: Mapping[str, Instruction]
     zeros: Instruction | None = None
     settled: tuple[Instruction, ...] = ()
+    four: Instruction | None = None
     wide: Wide | None = None
     copy: Instruction | None = None
     turns: int = 1
@@ -55,7 +57,7 @@ _DOTS = {kind: {dsp.LANES: made} for kind, made in dsp.DOT.items()}
 DSP = Products(_DOTS, {}, dsp.PAIR, dsp.EACH, turns=2)
 HELIUM = Products(
     mve_bytes.FROM, mve_bytes.DOT, {}, mve_bytes.EACH, mve_bytes.ZEROS, mve_bytes.SETTLED,
-    Wide(mve_bytes.WIDE, mve_bytes.WIDE_ZEROS, mve_bytes.WIDE_SETTLED), mve_bytes.COPY,
+    mve_bytes.FOUR, Wide(mve_bytes.WIDE, mve_bytes.WIDE_ZEROS, mve_bytes.WIDE_SETTLED), mve_bytes.COPY,
 )  # fmt: skip
 
 
