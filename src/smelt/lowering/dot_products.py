@@ -8,7 +8,8 @@ stays as it was. Rows of a window that follow one another in memory become one l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from smelt.arith import Analyzer
@@ -16,9 +17,11 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import call, maximum, minimum, value_of
 from smelt.ir.expr import (
     Add,
+    Binary,
     Call,
     Cast,
     Expr,
+    FloorDiv,
     IntImm,
     Max,
     Min,
@@ -32,7 +35,7 @@ from smelt.ir.expr import (
 )
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir import nodes as tir
-from smelt.tir.intrin.products import WIDE, Products
+from smelt.tir.intrin.products import WIDE, Arithmetic, Products
 from smelt.tir.intrin.registry import Instruction
 from smelt.tir.rewrite import Rewriter, loads, updated
 
@@ -131,7 +134,7 @@ class _UseDotProducts(RangeRewriter):
             made = self.each(s) or self.settled(s) or self.zeros(s)
             return super().loop(s) if made is None else made
         if s.kind == "unrolled" and (value_of(s.extent) or 1) % _N == 0:
-            parts = [self.each(p) or self.settled(p) for p in _parts(s)]
+            parts = [self.each(p) or self.settled(p) or self.computed(p) for p in _parts(s)]
             several = [p for p in parts if p is not None]
             if len(several) == len(parts):
                 return tir.seq(*several)
@@ -243,18 +246,21 @@ class _UseDotProducts(RangeRewriter):
             return s
         if store.value.args[0] != StringImm(self.offer.plain[whole].name):
             return s
-        old, x, w = store.value.args[1:]
-        if not isinstance(x, tir.BufferLoad) or not isinstance(w, tir.BufferLoad):
+        old, *pair = store.value.args[1:]
+        moved = [e for e in pair if s.var in free_vars(e)]
+        fixed = [e for e in pair if e not in moved]
+        if len(moved) != 1 or not all(isinstance(e, tir.BufferLoad) for e in (old, *moved)):
             return s
-        bases = [e.indices[0].base for e in (x, w) if isinstance(e.indices[0], Ramp)]
-        steps = [self.steps(at, (s.var,))[0] for at in (store.indices[0], *bases)]
-        if steps != [1, 0, whole] or not isinstance(old, tir.BufferLoad):
+        (x,), (w,) = fixed, moved
+        assert isinstance(old, tir.BufferLoad) and isinstance(w, tir.BufferLoad)
+        at = w.indices[0]
+        assert isinstance(at, Ramp)
+        if [self.steps(e, (s.var,))[0] for e in (store.indices[0], at.base)] != [1, whole]:
             return s
         first = {s.var: s.min}
         sums = self.vector(old, first, _N)
-        every = tir.BufferLoad(w.buffer, (bases[1],))
-        call_ = made(sums, substitute(x, first), self.vector(every, first, _N * whole))
-        return tir.BufferStore(store.buffer, call_, sums.indices)
+        every = self.vector(tir.BufferLoad(w.buffer, (at.base,)), first, _N * whole)
+        return tir.BufferStore(store.buffer, made(sums, x, every), sums.indices)
 
     def some(self, f: _Factor, first: dict[Var, Expr]) -> Expr:
         """Four bytes, where some variables begin."""
@@ -341,12 +347,61 @@ class _UseDotProducts(RangeRewriter):
         at = self.vector(tir.BufferLoad(store.buffer, store.indices), first, n).indices
         return tir.BufferStore(store.buffer, made(*given, low, high), at)
 
+    def computed(self, s: tir.For) -> tir.Stmt | None:
+        """What else becomes bytes of numbers side by side."""
+        store, offer = s.body, self.offer.lanes
+        if offer is None or not isinstance(store, tir.BufferStore) or store.buffer.type != "int8":
+            return None
+        if not isinstance(store.value, Cast) or self.steps(store.indices[0], (s.var,)) != [1]:
+            return None
+        made = _Lanes(self, s, offer).of(store.value.value)
+        at = self.vector(tir.BufferLoad(store.buffer, store.indices), {s.var: s.min}, _N).indices
+        return None if made is None else tir.BufferStore(store.buffer, offer.narrow(made), at)
+
     def zeros(self, s: tir.For) -> tir.Stmt | None:
         """Sums in several registers that begin."""
         if self.wide is None or self.offer.wide is None:
             return None
         new = _Zeros(self.wide, self.offer.wide.zeros, WIDE).stmt(s)
         return None if new is s else new
+
+
+class _Lanes:
+    """An int32 that a loop computes in each of its steps, as calls for all of them."""
+
+    def __init__(self, whole: _UseDotProducts, s: tir.For, offer: Arithmetic) -> None:
+        self.whole, self.s, self.offer = whole, s, offer
+        self.of = cache(self._of)
+
+    def _of(self, e: Expr) -> Expr | None:
+        match e:
+            case IntImm("int32", n):
+                return self.offer.same(n)
+            case FloorDiv(a, IntImm(_, n)) if n > 0 and n & n - 1 == 0:
+                return self.both("shift_right", a, const(n.bit_length() - 1, "int32"))
+            case Call(_, name, (a, b)):
+                return self.both(name, a, b)
+            case Binary():
+                return self.both(type(e).__name__, e.a, e.b)
+            case Cast("int32", tir.BufferLoad() as x) if x.dtype in self.offer.wider:
+                return self.load(x, {1: self.offer.wider[x.dtype]})
+            case tir.BufferLoad() if e.dtype == "int32":
+                return self.load(e, {1: None, 4: self.offer.column})
+        return None
+
+    def both(self, name: str, a: Expr, b: Expr) -> Expr | None:
+        """Two values and what is made of them."""
+        made, x, y = self.offer.binary.get(name), self.of(a), self.of(b)
+        return made(x, y) if made is not None and x is not None and y is not None else None
+
+    def load(self, x: tir.BufferLoad, known: Mapping[int, Instruction | None]) -> Expr | None:
+        """Elements by how far they are from one another."""
+        step = self.whole.steps(x.indices[0], (self.s.var,))[0]
+        if step not in known:
+            return None
+        made, first = known[step], {self.s.var: self.s.min}
+        read = self.whole.vector(x, first, _N if step == 1 else 3 * step + 1)
+        return read if made is None else made(read)
 
 
 def _places(s: tir.Stmt, buffer: tir.Buffer) -> list[Expr]:

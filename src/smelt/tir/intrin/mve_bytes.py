@@ -195,3 +195,57 @@ WIDE_SETTLED = _settle("settle16", 16, _WIDE_SETTLED_C)
 """The same of sums as `WIDE` has them."""
 COPY = _register("copy16", _COPY, "vstrbq_s8(r, vldrbq_s8(a));", "VLDRB, VSTRB")
 """r[k] = a[k]"""
+
+_BINARY = """@T.prim_func
+def both(a: T.Buffer((4,), "int32"), b: T.Buffer((4,), "int32"), r: T.Buffer((4,), "int32")):
+    for k in range(4):
+        r[k] = {value}
+"""
+_UNARY = """@T.prim_func
+def one({given}, r: T.Buffer((4,), "{type}")):
+    for k in range(4):
+        r[k] = {value}
+"""
+_RESULT = "__builtin_memcpy(r, &v, 16);"
+
+
+def _both(name: str, value: str, c: str) -> Instruction:
+    text = f"""int32x4_t x, y;
+    __builtin_memcpy(&x, a, 16);
+    __builtin_memcpy(&y, b, 16);
+    const int32x4_t v = {c};
+    {_RESULT}"""
+    return _register(f"{name}_s32", _BINARY.format(value=value), text, name.upper())
+
+
+def _one(name: str, given: str, value: str, c: str, to: str = "int32") -> Instruction:
+    return _register(name, _UNARY.format(given=given, value=value, type=to), c, "VLDR, VSTR, VDUP")
+
+
+ARITHMETIC = {
+    "Add": _both("vadd", "a[k] + b[k]", "vaddq_s32(x, y)"),
+    "Sub": _both("vsub", "a[k] - b[k]", "vsubq_s32(x, y)"),
+    "Mul": _both("vmul", "a[k] * b[k]", "vmulq_s32(x, y)"),
+    "Min": _both("vmin", "T.min(a[k], b[k])", "vminq_s32(x, y)"),
+    "Max": _both("vmax", "T.max(a[k], b[k])", "vmaxq_s32(x, y)"),
+    "high_product": _both("vrmulh", "T.high_product(a[k], b[k])", "vrmulhq_s32(x, y)"),
+    "shift_right": _both("vshl", "T.shift_right(a[k], b[k])", "vshlq_s32(x, vnegq_s32(y))"),
+}
+"""Of four int32, by what an expression is called."""
+SAME = _one("same4", "n: T.int32", "n", f"const int32x4_t v = vdupq_n_s32({{n}});\n    {_RESULT}")
+WIDER = {
+    kind: _one(
+        f"wider4_{kind[0]}8", f'a: T.Buffer((4,), "{kind}")', 'T.cast("int32", a[k])',
+        f"const int32x4_t v = (int32x4_t){_load('a', 4, 4, kind)};\n    {_RESULT}",
+    )
+    for kind in _BYTES
+}  # fmt: skip
+COLUMN = _one(
+    "column4", 'a: T.Buffer((13,), "int32")', "a[k * 4]",
+    "const uint32x4_t at = vmulq_n_u32(vidupq_n_u32(0, 1), 16);\n"
+    f"    const int32x4_t v = vldrwq_gather_offset_s32(a, at);\n    {_RESULT}",
+)  # fmt: skip
+NARROW = _one(
+    "narrow4", 'a: T.Buffer((4,), "int32")', 'T.cast("int8", a[k])',
+    "int32x4_t v;\n    __builtin_memcpy(&v, a, 16);\n    vstrbq_s32(r, v);", "int8",
+)  # fmt: skip

@@ -9,6 +9,23 @@ from . import dsp, mve_bytes
 from .registry import Instruction
 
 
+class Arithmetic(NamedTuple):
+    """What computes with LANES int32.
+
+    binary  by the class of an expression, or what is called
+    same    a constant in all lanes
+    wider   bytes in lanes, by their type
+    column  every fourth int32
+    narrow  the lowest bytes, as int8
+    """
+
+    binary: Mapping[str, Instruction]
+    same: Instruction
+    wider: Mapping[str, Instruction]
+    column: Instruction
+    narrow: Instruction
+
+
 WIDE = 16
 """Sums side by side in several registers."""
 
@@ -34,6 +51,7 @@ class Products(NamedTuple):
     four     r[j] = c[j] + the sum of a[k] * b[n * j + k] of the longest `plain`, n bytes
     wide     what takes several registers of sums
     copy     r[k] = a[k] of int8
+    lanes    what computes with sums side by side
     turns    so many calls of a kind in a turn of a loop, where its length allows it
     """
 
@@ -46,6 +64,7 @@ class Products(NamedTuple):
     four: Instruction | None = None
     wide: Wide | None = None
     copy: Instruction | None = None
+    lanes: Arithmetic | None = None
     turns: int = 1
 
     def lengths(self, kind: str, zero: int) -> Mapping[int, Instruction]:
@@ -58,6 +77,8 @@ DSP = Products(_DOTS, {}, dsp.PAIR, dsp.EACH, turns=2)
 HELIUM = Products(
     mve_bytes.FROM, mve_bytes.DOT, {}, mve_bytes.EACH, mve_bytes.ZEROS, mve_bytes.SETTLED,
     mve_bytes.FOUR, Wide(mve_bytes.WIDE, mve_bytes.WIDE_ZEROS, mve_bytes.WIDE_SETTLED), mve_bytes.COPY,
+    Arithmetic(mve_bytes.ARITHMETIC, mve_bytes.SAME, mve_bytes.WIDER, mve_bytes.COLUMN,
+               mve_bytes.NARROW),
 )  # fmt: skip
 
 
