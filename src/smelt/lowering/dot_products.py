@@ -44,6 +44,8 @@ from .ranges import RangeRewriter, analyzer_for
 
 _N = 4
 """Sums side by side."""
+_COPIES = 24
+"""So many copies in a row at most."""
 
 
 class _Factor(NamedTuple):
@@ -310,20 +312,20 @@ class _UseDotProducts(RangeRewriter):
 
     def copied(self, s: tir.For) -> tir.Stmt | None:
         """Bytes that are copied."""
-        store, made = s.body, self.offer.copy
-        if made is None or not isinstance(store, tir.BufferStore):
+        store, count = s.body, value_of(s.extent)
+        if not self.offer.copies or count is None or not isinstance(store, tir.BufferStore):
             return None
-        value, lanes = store.value, made.result.fixed_shape()
-        if not isinstance(value, tir.BufferLoad) or value.dtype != made.result.type or not lanes:
+        value = store.value
+        if not isinstance(value, tir.BufferLoad) or value.dtype != "int8":
             return None
-        steps = [self.steps(x.indices[0], (s.var,))[0] for x in (store, value)]
-        if steps != [1, 1] or (value_of(s.extent) or 1) % lanes[0]:
+        if [self.steps(x.indices[0], (s.var,))[0] for x in (store, value)] != [1, 1]:
             return None
-        v, size = Var(s.var.name, s.var.type), const(lanes[0], s.var.type)
-        first = {s.var: s.min + v * size}
-        to = self.vector(tir.BufferLoad(store.buffer, store.indices), first, lanes[0]).indices
-        body = tir.BufferStore(store.buffer, made(self.vector(value, first, lanes[0])), to)
-        return tir.For(v, const(0, v.type), self.analyzer.simplify(s.extent // size), body)
+        whole, parts, to = max(self.offer.copies), [], tir.BufferLoad(store.buffer, store.indices)
+        for start in range(0, count, whole):
+            n, first = min(whole, count - start), {s.var: s.min + start}
+            made = self.offer.copies[n](self.vector(value, first, n))
+            parts.append(tir.BufferStore(store.buffer, made, self.vector(to, first, n).indices))
+        return tir.seq(*parts) if len(parts) <= _COPIES else None
 
     def settled(self, s: tir.For) -> tir.Stmt | None:
         """What `requantize_sums` makes of sums side by side."""

@@ -22,6 +22,7 @@ from smelt.tir.parser_values import row_major
 from smelt.tir.rewrite import Rewriter, loads, renamed
 from smelt.tir.script_ops import NO_PARTITION
 
+from .partition import inside
 from .ranges import RangeRewriter, analyzer_for
 
 _LARGEST = 4096
@@ -95,19 +96,50 @@ class _Windows(RangeRewriter):
         at = _place([f.var for f in u.loops], sizes)
         fresh = {f.var: Var(f.var.name, f.var.type) for f in u.loops}
         value, here = (substitute(e, fresh) for e in (u.factor, at))
-        fill = _filled(window, here, value, [f.replace(var=fresh[f.var], kind="serial") for f in u.loops])
+        loops = [f.replace(var=fresh[f.var], kind="serial") for f in u.loops]
+        fill = _filled(window, here, value, loops)
+        everywhere = inside(value.args[0], loops, self.analyzer) if isinstance(value, Call) else None
+        if everywhere is not None and isinstance(value, Call):
+            fill = tir.IfThenElse(everywhere, self.copied(window, value.args[1], loops), fill)
         body = _Instead(u.factor, tir.BufferLoad(window, (at,))).stmt(s)
         return tir.Allocate(window, tir.seq(fill, body))
+
+    def copied(self, window: tir.Buffer, value: Expr, loops: Sequence[tir.For]) -> tir.Stmt:
+        """Loops that fill a window where all of it is inside, long ones where memory allows it."""
+        variables, sizes = [f.var for f in loops], [int(value_of(f.extent) or 0) for f in loops]
+        assert isinstance(value, tir.BufferLoad)
+        found = self.analyzer.linear(_offset(value), variables)
+        known = [None if found is None else value_of(found[0].get(v, const(0))) for v in variables]
+        d = _at_end(sizes, known)
+        fresh: dict[Var, Expr] = {v: Var(v.name, v.type) for v in variables[:d]}
+        one = Var("n", variables[0].type)
+        for v, size, step in zip(variables[d:], sizes[d:], _dense(sizes)[d:], strict=True):
+            fresh[v] = one // step % size if v is not variables[d] else one // step
+        outer = [f.replace(var=v) for f, v in zip(loops, fresh.values(), strict=False)][:d]
+        start = _place([f.var for f in outer], sizes[:d], prod(sizes[d:])) + one
+        body: tir.Stmt = tir.BufferStore(window, substitute(value, fresh), (start,))
+        body = tir.For(one, const(0, one.type), const(prod(sizes[d:]), one.type), body)
+        for f in reversed(outer):
+            body = f.replace(body=body)
+        return body
+
+
+def _at_end(sizes: Sequence[int], steps: Sequence[int | None]) -> int:
+    """The first of the last dimensions that are one in memory."""
+    d = len(sizes)
+    while d > 0 and steps[d - 1] == prod(sizes[d:]):
+        d -= 1
+    return d
 
 
 def _filled(window: tir.Buffer, at: Expr, value: Expr, loops: Sequence[tir.For]) -> tir.Stmt:
     """Loops that fill a window, asked for its border where that may change."""
     parts = value.args if isinstance(value, Call) else (const(True), value, value)
-    inside, *values = parts
+    guard, *values = parts
     sides: list[tir.Stmt] = [tir.BufferStore(window, v, (at,)) for v in values]
     for f in reversed(loops):
-        if len(sides) == 2 and f.var in free_vars(inside):
-            sides = [tir.IfThenElse(inside, sides[0], renamed(sides[1]))]
+        if len(sides) == 2 and f.var in free_vars(guard):
+            sides = [tir.IfThenElse(guard, sides[0], renamed(sides[1]))]
         sides = [tir.For(f.var, f.min, f.extent, x) for x in sides]
     whole = sides[0]
     return whole.replace(annotations={NO_PARTITION: True}) if isinstance(whole, tir.For) else whole
@@ -126,10 +158,10 @@ def _dense(sizes: Sequence[int]) -> list[int]:
     return [prod(sizes[d + 1 :]) for d in range(len(sizes))]
 
 
-def _place(variables: Sequence[Var], sizes: Sequence[int]) -> Expr:
-    at: Expr = const(0, variables[0].type)
+def _place(variables: Sequence[Var], sizes: Sequence[int], unit: int = 1) -> Expr:
+    at: Expr = const(0)
     for v, step in zip(variables, _dense(sizes), strict=True):
-        at = at + v * step
+        at = at + v * (step * unit)
     return at
 
 

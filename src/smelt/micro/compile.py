@@ -57,9 +57,10 @@ _HELIUM_STEPS = tuple(_with_ours(borders=True))
 def _lowering(target: Target) -> Iterator[Step]:
     """From a scheduled program to flat loops: loops twice at most, since code is precious."""
     for step in LOWER:
-        if step.name == "HoistIfThenElse" and "mve" in features_of(target):
+        helium = "mve" in features_of(target)
+        if step.name == "HoistIfThenElse" and helium:
             yield _WINDOWS
-        if step.name == "TightenLoops":
+        if step.name == "TightenLoops" and not helium:
             yield _INTERIOR
         if "LoopPartition" not in step.names:
             yield step

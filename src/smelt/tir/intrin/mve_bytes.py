@@ -58,8 +58,8 @@ def zeros(r: T.Buffer(({n},), "int32")):
         r[k] = 0
 """
 _COPY = """@T.prim_func
-def copy(a: T.Buffer((16,), "int8"), r: T.Buffer((16,), "int8")):
-    for k in range(16):
+def copy(a: T.Buffer(({n},), "int8"), r: T.Buffer(({n},), "int8")):
+    for k in range({n}):
         r[k] = a[k]
 """
 _HIGH = "T.high_product(x[{x}] * 2 + f[k * 4], f[k * 4 + 1])"
@@ -193,8 +193,15 @@ SETTLED = (
 """`requantize_sums`, between two numbers, as bytes: of four sums by themselves, or in a register."""
 WIDE_SETTLED = _settle("settle16", 16, _WIDE_SETTLED_C)
 """The same of sums as `WIDE` has them."""
-COPY = _register("copy16", _COPY, "vstrbq_s8(r, vldrbq_s8(a));", "VLDRB, VSTRB")
-"""r[k] = a[k]"""
+def _copy(n: int) -> Instruction:
+    store = "vstrbq_s8(r, {})" if n == 16 else f"vstrbq_p_s8(r, {{}}, vctp8q({n}))"
+    return _register(
+        f"copy{n}", _COPY.format(n=n), store.format(_load("a", n, 16)) + ";", "VLDRB, VSTRB"
+    )
+
+
+COPY = {n: _copy(n) for n in DOT}
+"""r[k] = a[k], by how many."""
 
 _BINARY = """@T.prim_func
 def both(a: T.Buffer((4,), "int32"), b: T.Buffer((4,), "int32"), r: T.Buffer((4,), "int32")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from . import dsp, mve_bytes
@@ -50,7 +51,7 @@ class Products(NamedTuple):
     settled  what `requantize_sums` makes of LANES sums; in registers of their own, and in one
     four     r[j] = c[j] + the sum of a[k] * b[n * j + k] of the longest `plain`, n bytes
     wide     what takes several registers of sums
-    copy     r[k] = a[k] of int8
+    copies   r[k] = a[k] of int8, by how many
     lanes    what computes with sums side by side
     turns    so many calls of a kind in a turn of a loop, where its length allows it
     """
@@ -63,7 +64,7 @@ class Products(NamedTuple):
     settled: tuple[Instruction, ...] = ()
     four: Instruction | None = None
     wide: Wide | None = None
-    copy: Instruction | None = None
+    copies: Mapping[int, Instruction] = MappingProxyType({})
     lanes: Arithmetic | None = None
     turns: int = 1
 
