@@ -254,7 +254,8 @@ class _UseDotProducts(RangeRewriter):
         if len(moved) != 1 or not all(isinstance(e, tir.BufferLoad) for e in (old, *moved)):
             return s
         (x,), (w,) = fixed, moved
-        assert isinstance(old, tir.BufferLoad) and isinstance(w, tir.BufferLoad)
+        assert isinstance(old, tir.BufferLoad)
+        assert isinstance(w, tir.BufferLoad)
         at = w.indices[0]
         assert isinstance(at, Ramp)
         if [self.steps(e, (s.var,))[0] for e in (store.indices[0], at.base)] != [1, whole]:
@@ -399,7 +400,7 @@ class _Lanes:
     def load(self, x: tir.BufferLoad, known: Mapping[int, Instruction | None]) -> Expr | None:
         """Elements by how far they are from one another."""
         step = self.whole.steps(x.indices[0], (self.s.var,))[0]
-        if step not in known:
+        if step is None or step not in known:
             return None
         made, first = known[step], {self.s.var: self.s.min}
         read = self.whole.vector(x, first, _N if step == 1 else 3 * step + 1)
@@ -409,8 +410,9 @@ class _Lanes:
 def _places(s: tir.Stmt, buffer: tir.Buffer) -> list[Expr]:
     """Where a statement reads and writes a buffer."""
     stores = [x for x in tir.walk(s) if isinstance(x, tir.BufferStore)]
-    every = [*stores, *[x for e in stores for x in loads(e)]]
-    return [x.indices[0] for x in every if x.buffer is buffer]
+    read = [x for e in stores for x in loads(e) if x.buffer is buffer]
+    written = [e.indices[0] for e in stores if e.buffer is buffer]
+    return [*written, *[x.indices[0] for x in read]]
 
 
 def _parts(s: tir.For, count: int = _N) -> list[tir.For]:
@@ -451,11 +453,12 @@ class _Zeros(Rewriter):
     def visit_For(self, s: tir.For) -> tir.Stmt:
         """A loop over all of the buffer."""
         b, count = s.body, value_of(s.extent) or 1
-        if isinstance(b, tir.BufferStore) and b.buffer is self.sums and b.indices == (s.var,):
-            if value_of(b.value) == 0 and count % self.count == 0:
-                one = const(1, s.var.type)
-                parts = [Ramp(p.min, one, self.count) for p in _parts(s, self.count)]
-                return tir.seq(*[tir.BufferStore(b.buffer, self.made(), (p,)) for p in parts])
+        if not isinstance(b, tir.BufferStore) or b.buffer is not self.sums or count % self.count:
+            return super().visit_For(s)
+        if b.indices == (s.var,) and value_of(b.value) == 0:
+            one = const(1, s.var.type)
+            parts = [Ramp(p.min, one, self.count) for p in _parts(s, self.count)]
+            return tir.seq(*[tir.BufferStore(b.buffer, self.made(), (p,)) for p in parts])
         return super().visit_For(s)
 
 

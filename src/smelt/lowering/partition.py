@@ -12,7 +12,7 @@ loop with the annotation NO_PARTITION do not count: they are little of what the 
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from functools import cache
 from typing import NamedTuple
 

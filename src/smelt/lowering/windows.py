@@ -30,7 +30,7 @@ _LARGEST = 4096
 
 
 class _Sum(NamedTuple):
-    """The loops that a factor of products moves with, and the factor: of all results, or guarded."""
+    """The loops that a factor of products moves with, and the factor: shared, or guarded."""
 
     loops: tuple[tir.For, ...]
     factor: Expr
@@ -53,7 +53,9 @@ def _sums(s: tir.For) -> list[_Sum]:
             continue
         for e in _factors(x.value):
             own = [f for f in results if f.var in free_vars(e)]
-            if {f.var for f in loops} <= free_vars(e) and not (own and isinstance(e, tir.BufferLoad)):
+            if {f.var for f in loops} <= free_vars(e) and not (
+                own and isinstance(e, tir.BufferLoad)
+            ):
                 found.append(_Sum((*loops, *own), e))
     return found
 
@@ -98,7 +100,9 @@ class _Windows(RangeRewriter):
         value, here = (substitute(e, fresh) for e in (u.factor, at))
         loops = [f.replace(var=fresh[f.var], kind="serial") for f in u.loops]
         fill = _filled(window, here, value, loops)
-        everywhere = inside(value.args[0], loops, self.analyzer) if isinstance(value, Call) else None
+        everywhere = (
+            inside(value.args[0], loops, self.analyzer) if isinstance(value, Call) else None
+        )
         if everywhere is not None and isinstance(value, Call):
             fill = tir.IfThenElse(everywhere, self.copied(window, value.args[1], loops), fill)
         body = _Instead(u.factor, tir.BufferLoad(window, (at,))).stmt(s)

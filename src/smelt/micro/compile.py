@@ -67,7 +67,8 @@ def _lowering(target: Target) -> Iterator[Step]:
         offer = products_of(features_of(target))
         if step.name == "FlattenBuffer" and offer is not None:
             yield Step(partial(use_dot_products, offer=offer), "UseDotProducts",
-                       "bytes are multiplied several at a time", needs=("flat buffers",))  # fmt: skip
+                       "bytes are multiplied several at a time",
+                       needs=("flat buffers",))  # fmt: skip
 
 
 _INTERIOR = Step(split_interior, "SplitInterior", "what is far from borders asks for none",

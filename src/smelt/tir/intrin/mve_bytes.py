@@ -88,7 +88,9 @@ _TOGETHER = "__builtin_memcpy(&v, x, 16);"
 
 def _copies(to: str, of: str) -> str:
     """Four registers and an array, one by one: compilers see that the array is registers."""
-    return "\n    ".join([f"__builtin_memcpy({to.format(j)}, {of.format(j)}, 16);" for j in range(4)])
+    return "\n    ".join(
+        [f"__builtin_memcpy({to.format(j)}, {of.format(j)}, 16);" for j in range(4)]
+    )
 
 
 _WIDE_C = f"""int32x4_t s0, s1, s2, s3, x, y, z;
@@ -172,7 +174,9 @@ EACH = {kind: _each(kind) for kind in _BYTES}
 WIDE = _register("mla16", _WIDE, _WIDE_C, "VMULLB, VMULLT, VMOVLB, VMOVLT, VADD")
 """r[j * 4 + k] = c[j * 4 + k] + a[k * 4 + j] * b[k * 4 + j]: each register has every fourth sum."""
 _NONE = "const int32x4_t none = {0};"
-ZEROS = _register("zeros4", _ZEROS.format(n=4), f"{_NONE}\n    __builtin_memcpy(r, &none, 16);", "VMOV")
+ZEROS = _register(
+    "zeros4", _ZEROS.format(n=4), f"{_NONE}\n    __builtin_memcpy(r, &none, 16);", "VMOV"
+)
 """r[k] = 0"""
 WIDE_ZEROS = _register(
     "zeros16", _ZEROS.format(n=16), f"{_NONE}\n    {_copies('r + 4 * {0}', '&none')}", "VMOV"
@@ -190,9 +194,11 @@ SETTLED = (
     _settle("settle4", 4, _SETTLED_C.replace("{given}", _ALONE)),
     _settle("settle4_vector", 4, _SETTLED_C.replace("{given}", _TOGETHER)),
 )
-"""`requantize_sums`, between two numbers, as bytes: of four sums by themselves, or in a register."""
+"""`requantize_sums` between two numbers, as bytes: of sums by themselves, or in a register."""
 WIDE_SETTLED = _settle("settle16", 16, _WIDE_SETTLED_C)
 """The same of sums as `WIDE` has them."""
+
+
 def _copy(n: int) -> Instruction:
     store = "vstrbq_s8(r, {})" if n == 16 else f"vstrbq_p_s8(r, {{}}, vctp8q({n}))"
     return _register(

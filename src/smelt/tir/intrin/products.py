@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -77,12 +77,13 @@ _DOTS = {kind: {dsp.LANES: made} for kind, made in dsp.DOT.items()}
 DSP = Products(_DOTS, {}, dsp.PAIR, dsp.EACH, turns=2)
 HELIUM = Products(
     mve_bytes.FROM, mve_bytes.DOT, {}, mve_bytes.EACH, mve_bytes.ZEROS, mve_bytes.SETTLED,
-    mve_bytes.FOUR, Wide(mve_bytes.WIDE, mve_bytes.WIDE_ZEROS, mve_bytes.WIDE_SETTLED), mve_bytes.COPY,
+    mve_bytes.FOUR, Wide(mve_bytes.WIDE, mve_bytes.WIDE_ZEROS, mve_bytes.WIDE_SETTLED),
+    mve_bytes.COPY,
     Arithmetic(mve_bytes.ARITHMETIC, mve_bytes.SAME, mve_bytes.WIDER, mve_bytes.COLUMN,
                mve_bytes.NARROW),
 )  # fmt: skip
 
 
-def products_of(features: Sequence[str]) -> Products | None:
+def products_of(features: Collection[str]) -> Products | None:
     """The best that a processor with some features offers."""
     return HELIUM if "mve" in features else DSP if "dsp" in features else None
