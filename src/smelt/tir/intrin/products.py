@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 from . import dsp, mve_bytes
@@ -64,7 +63,7 @@ class Products(NamedTuple):
     settled: tuple[Instruction, ...] = ()
     four: Instruction | None = None
     wide: Wide | None = None
-    copies: Mapping[int, Instruction] = MappingProxyType({})
+    copies: Mapping[int, Instruction] | None = None
     lanes: Arithmetic | None = None
     turns: int = 1
 
