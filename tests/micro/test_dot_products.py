@@ -16,6 +16,7 @@ from smelt.micro import BOARDS, compile_c
 from smelt.tir import nodes as tir
 from smelt.tir.interpret import interpret
 from smelt.tir.intrin import dsp
+from smelt.tir.intrin.products import DSP
 from smelt.tir.parser import parse
 from smelt.tir.script_ops import expressions
 from tests.tflite.build import Oracle, Spec, Step, const, model
@@ -78,7 +79,7 @@ def f(x: T.Buffer(({k},), "{kind}"), w: T.Buffer(({tile * k},), "int8"),
 @pytest.mark.parametrize(("k", "tile"), [(4, 1), (8, 4), (9, 2), (13, 4), (16, 3), (3, 4)])
 def test_sums(k: int, tile: int, zero: int, kind: str) -> None:
     func = sums(k, tile, zero, kind)
-    made = use_dot_products(func)
+    made = use_dot_products(func, DSP)
     same(func, made)
     wanted = {dsp.DOT[kind].name} if k >= 4 else set()
     assert set(calls(made)) == wanted
@@ -87,7 +88,7 @@ def test_sums(k: int, tile: int, zero: int, kind: str) -> None:
 def test_sums_of_a_part() -> None:
     """What is left of a length that is no multiple of four, wherever it begins."""
     func = sums(24, 4, 3, "int8", "2", "21")
-    made = use_dot_products(func)
+    made = use_dot_products(func, DSP)
     same(func, made)
     assert calls(made)
 
@@ -102,7 +103,7 @@ def f(x: T.Buffer((64,), "int8"), w: T.Buffer((64,), "int8"), y: T.Buffer((8,), 
                 y[j * 2 + i] = y[j * 2 + i] + T.cast("int32", x[i * 16 + k]) * T.cast("int32",
                     w[j * 16 + k])
 """)
-    made = use_dot_products(func)
+    made = use_dot_products(func, DSP)
     same(func, made)
     assert set(calls(made)) == {"arm.dsp.pair4_i8"}
 
@@ -116,7 +117,7 @@ def f(x: T.Buffer((96,), "uint8"), w: T.Buffer((72,), "int8"), y: T.Buffer((8,),
             y[j] = y[j] + T.cast("int32", T.cast("int16", x[k * 8 + j]) - 128) * T.cast("int32",
                 w[k * 8 + j])
 """)
-    made = use_dot_products(func)
+    made = use_dot_products(func, DSP)
     same(func, made)
     assert calls(made) == ["arm.dsp.mla4_u8"]
 
@@ -132,7 +133,7 @@ def f(x: T.Buffer((40,), "int8"), w: T.Buffer((27,), "int8"), y: T.Buffer((1,), 
                 y[0] = y[0] + T.cast("int32", x[r * 12 + c * 3 + k]) * T.cast("int32",
                     w[r * 9 + c * 3 + k])
 """)
-    made = use_dot_products(func)
+    made = use_dot_products(func, DSP)
     same(func, made)
     assert len(set(calls(made))) == 1
 
@@ -153,7 +154,7 @@ def f(x: T.Buffer((16,), "int8"), w: T.Buffer((8,), "int8"), y: T.Buffer((8,), "
     for k in range(8):
         {update}
 """)
-    made = use_dot_products(func)
+    made = use_dot_products(func, DSP)
     same(func, made)
     assert not calls(made)
 

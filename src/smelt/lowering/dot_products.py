@@ -1,30 +1,51 @@
-"""Sums of products of bytes by instructions that take four of them at a time.
+"""Sums of products of bytes by instructions that take several of them at a time.
 
     for k in range(64): acc[j] = acc[j] + int32(int16(x[i + k]) - z) * int32(w[l + k])
 
-becomes a loop of 16 calls, and what is left of a length that is no multiple of 4 stays as it was.
-Rows of a window that follow one another in memory become one loop before.
+becomes a loop of 16 calls where they take 4; what is left of a length is a shorter call, or
+stays as it was. Rows of a window that follow one another in memory become one loop before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from smelt.arith import Analyzer
-from smelt.ir.build import value_of
-from smelt.ir.expr import Add, Cast, Expr, IntImm, Mul, Ramp, Sub, Var, const
+from smelt.ir import dtype as dt
+from smelt.ir.build import call, maximum, minimum, value_of
+from smelt.ir.expr import (
+    Add,
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    FloorDiv,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Ramp,
+    StringImm,
+    Sub,
+    Var,
+    cast,
+    const,
+)
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir import nodes as tir
-from smelt.tir.intrin import dsp
-from smelt.tir.rewrite import updated
+from smelt.tir.intrin.products import WIDE, Arithmetic, Products
+from smelt.tir.intrin.registry import Instruction
+from smelt.tir.rewrite import Rewriter, loads, updated
 
 from .accesses import is_self
 from .ranges import RangeRewriter, analyzer_for
 
-_N = dsp.LANES
-_TURNS = 2
-"""So many calls of a kind in a turn of a loop, where its length allows it."""
+_N = 4
+"""Sums side by side."""
+_COPIES = 24
+"""So many copies in a row at most."""
 
 
 class _Factor(NamedTuple):
@@ -86,19 +107,52 @@ def _updates(s: tir.Stmt) -> list[_Update] | None:
 
 
 class _UseDotProducts(RangeRewriter):
-    """Loops over bytes, from the inside."""
+    """Loops over bytes, from the inside.
+
+    together  the buffers whose sums are in one register
+    """
+
+    def __init__(self, analyzer: Analyzer, offer: Products) -> None:
+        super().__init__(analyzer)
+        self.offer, self.together = offer, set[tir.Buffer]()
+        self.wide: tir.Buffer | None = None
+
+    def visit_Allocate(self, s: tir.Allocate) -> tir.Stmt:
+        """Sums in one register start there, too."""
+        if self.offer.wide is not None and value_of(s.buffer.shape[0]) == WIDE:
+            self.wide = s.buffer
+            body = self.stmt(s.body)
+            self.wide = None
+            if all(dt.lanes(i.dtype) == WIDE for i in _places(body, s.buffer)):
+                return updated(s, body=body)
+        body = self.stmt(s.body)
+        if s.buffer in self.together and self.offer.zeros is not None:
+            body = _Zeros(s.buffer, self.offer.zeros).stmt(body)
+        return updated(s, body=body)
 
     def loop(self, s: tir.For) -> tir.Stmt:
         s = self.joined(s)
-        if s.kind == "unrolled" and value_of(s.extent) == _N:
-            made = self.each(s)
+        if s.kind == "unrolled" and value_of(s.extent) == WIDE and self.wide is not None:
+            made = self.each(s) or self.settled(s) or self.zeros(s)
             return super().loop(s) if made is None else made
+        if s.kind == "unrolled" and (value_of(s.extent) or 1) % _N == 0:
+            parts = [self.each(p) or self.settled(p) or self.computed(p) for p in _parts(s)]
+            several = [p for p in parts if p is not None]
+            if len(several) == len(parts):
+                return tir.seq(*several)
+            return self.four(super().loop(s))
+        copied = self.copied(s)
+        if copied is not None:
+            return copied
         updates = _updates(s.body) if s.kind == "serial" else None
         if not updates or not all(self.runs_along(u, s.var) for u in updates):
             return super().loop(s)
-        if (value_of(s.extent) or _N) < _N:
+        every = [self.offer.lengths(u.x.load.buffer.type, u.x.zero) for u in updates]
+        lengths = [n for n in every[0] if all(n in e for e in every)]
+        whole = max(lengths)
+        if (value_of(s.extent) or whole) < min(whole, _N):
             return s
-        return self.summed(s, updates)
+        return self.summed(s, updates, lengths)
 
     # ------------------------------------------------------------------- rows that join
 
@@ -140,62 +194,99 @@ class _UseDotProducts(RangeRewriter):
         places = u.store.indices[0], u.x.load.indices[0], u.w.load.indices[0]
         return [self.steps(at, (v,))[0] for at in places] == [0, 1, 1]
 
-    def summed(self, s: tir.For, updates: Sequence[_Update]) -> tir.Stmt:
-        """Four steps of a loop at a time, then the others."""
-        size = const(_N, s.var.type)
+    def summed(self, s: tir.For, updates: Sequence[_Update], lengths: Sequence[int]) -> tir.Stmt:
+        """As many steps of a loop at a time as an instruction takes, then the others."""
+        whole, count = max(lengths), value_of(s.extent)
+        size = const(whole, s.var.type)
         blocks = self.analyzer.simplify(s.extent // size)
         v = Var(s.var.name, s.var.type)
-        start = s.min + v * size
         called = {u.store: u for u in updates}
-        body = self.called(s.body, called, {s.var: start})
+        body = self.called(s.body, called, {s.var: s.min + v * size}, whole)
         main: tir.Stmt = tir.For(v, const(0, v.type), blocks, body)
-        if (value_of(blocks) or 1) % _TURNS == 0:
+        turns = self.offer.turns
+        if value_of(blocks) == 1:
+            main = self.called(s.body, called, {s.var: s.min}, whole)
+        elif (value_of(blocks) or 1) % turns == 0 and turns > 1:
             turn = Var(v.name, v.type)
-            body = _Substituted({v: v * _TURNS + turn}, self.analyzer).stmt(body)
-            body = tir.For(turn, const(0, v.type), const(_TURNS, v.type), body, "unrolled")
-            main = tir.For(v, const(0, v.type), blocks // _TURNS, body)
+            body = _Substituted({v: v * turns + turn}, self.analyzer).stmt(body)
+            body = tir.For(turn, const(0, v.type), const(turns, v.type), body, "unrolled")
+            main = tir.For(v, const(0, v.type), blocks // turns, body)
         rest = self.analyzer.simplify(s.extent - blocks * size)
+        start = self.analyzer.simplify(s.min + blocks * size)
         if value_of(rest) == 0:
             return main
-        tail = tir.For(s.var, self.analyzer.simplify(s.min + blocks * size), rest, s.body)
-        return tir.seq(main, tail)
+        if count is not None and count % whole in lengths:
+            tail = self.called(s.body, called, {s.var: start}, count % whole)
+            return tir.seq(main, tail) if count > whole else tail
+        return tir.seq(main, tir.For(s.var, start, rest, s.body))
 
     def called(
-        self, s: tir.Stmt, updates: dict[tir.BufferStore, _Update], first: dict[Var, Expr]
+        self, s: tir.Stmt, updates: dict[tir.BufferStore, _Update], first: dict[Var, Expr], n: int
     ) -> tir.Stmt:
-        """Updates below unrolled loops as calls that take four steps from the first on."""
+        """Updates below unrolled loops as calls that take n steps from the first on."""
         if isinstance(s, tir.Seq):
-            return tir.seq(*[self.called(x, updates, first) for x in s.stmts])
+            return tir.seq(*[self.called(x, updates, first, n) for x in s.stmts])
         if isinstance(s, tir.For):
             u = updates.get(s.body) if isinstance(s.body, tir.BufferStore) else None
             if u is not None and value_of(s.extent) == 2 and self.pairs(u, s.var):
                 return self.paired(u, s, first)
-            return updated(s, body=self.called(s.body, updates, first))
+            return updated(s, body=self.called(s.body, updates, first, n))
         assert isinstance(s, tir.BufferStore)
         u = updates[s]
-        made = dsp.DOT[u.x.load.buffer.type](u.old, self.four(u.x, first), self.four(u.w, first),
-                                             u.x.zero)  # fmt: skip
-        return tir.BufferStore(s.buffer, made, s.indices)
+        made = self.offer.lengths(u.x.load.buffer.type, u.x.zero)[n]
+        zero = [const(u.x.zero, "int32")] * (len(made.operands) - 3)
+        x, w = [self.vector(f.load, first, n) for f in (u.x, u.w)]
+        return tir.BufferStore(s.buffer, made(u.old, x, w, *zero), s.indices)
 
-    def four(self, f: _Factor, first: dict[Var, Expr]) -> Expr:
+    def four(self, s: tir.Stmt) -> tir.Stmt:
+        """A loop over four sums with one x, whose other bytes follow one another, as a call."""
+        made = self.offer.four
+        if made is None or not isinstance(s, tir.For) or value_of(s.extent) != _N:
+            return s
+        store, whole = s.body, max(self.offer.plain)
+        if not isinstance(store, tir.BufferStore) or not isinstance(store.value, Call):
+            return s
+        if store.value.args[0] != StringImm(self.offer.plain[whole].name):
+            return s
+        old, *pair = store.value.args[1:]
+        moved = [e for e in pair if s.var in free_vars(e)]
+        fixed = [e for e in pair if e not in moved]
+        if len(moved) != 1 or not all(isinstance(e, tir.BufferLoad) for e in (old, *moved)):
+            return s
+        (x,), (w,) = fixed, moved
+        assert isinstance(old, tir.BufferLoad)
+        assert isinstance(w, tir.BufferLoad)
+        at = w.indices[0]
+        assert isinstance(at, Ramp)
+        if [self.steps(e, (s.var,))[0] for e in (store.indices[0], at.base)] != [1, whole]:
+            return s
+        first = {s.var: s.min}
+        sums = self.vector(old, first, _N)
+        every = self.vector(tir.BufferLoad(w.buffer, (at.base,)), first, _N * whole)
+        return tir.BufferStore(store.buffer, made(sums, x, every), sums.indices)
+
+    def some(self, f: _Factor, first: dict[Var, Expr]) -> Expr:
         """Four bytes, where some variables begin."""
         return self.vector(f.load, first, _N)
 
     def vector(self, x: tir.BufferLoad, first: dict[Var, Expr], lanes: int) -> tir.BufferLoad:
         """Elements that follow one another."""
         at = self.analyzer.simplify(substitute(x.indices[0], first))
+        if lanes == 1:
+            return tir.BufferLoad(x.buffer, (at,))
         return tir.BufferLoad(x.buffer, (Ramp(at, const(1, at.dtype), lanes),))
 
     def pairs(self, u: _Update, v: Var) -> bool:
         """Whether a loop is over two neighbouring sums with one w."""
-        return [self.steps(x.indices[0], (v,))[0] for x in (u.old, u.w.load)] == [1, 0]
+        steps = [self.steps(x.indices[0], (v,))[0] for x in (u.old, u.w.load)]
+        return u.x.load.buffer.type in self.offer.pairs and steps == [1, 0]
 
     def paired(self, u: _Update, s: tir.For, first: dict[Var, Expr]) -> tir.Stmt:
         """A loop over two sums as a call."""
         start, second = {**first, s.var: s.min}, {**first, s.var: s.min + 1}
         sums = self.vector(u.old, start, 2)
-        made = dsp.PAIR[u.x.load.buffer.type](
-            sums, self.four(u.x, start), self.four(u.x, second), self.four(u.w, start), u.x.zero
+        made = self.offer.pairs[u.x.load.buffer.type](
+            sums, self.some(u.x, start), self.some(u.x, second), self.some(u.w, start), u.x.zero
         )
         return tir.BufferStore(u.store.buffer, made, sums.indices)
 
@@ -208,10 +299,167 @@ class _UseDotProducts(RangeRewriter):
         if [self.steps(at, (s.var,))[0] for at in places] != [1, 1, 1]:
             return None
         first = {s.var: s.min}
+        if u.store.buffer is self.wide and self.offer.wide is not None:
+            if u.x.zero or u.x.load.buffer.type != "int8":
+                return None
+            sums, x, w = [self.vector(e, first, WIDE) for e in (u.old, u.x.load, u.w.load)]
+            return tir.BufferStore(self.wide, self.offer.wide.each(sums, x, w), sums.indices)
         sums = self.vector(u.old, first, _N)
-        made = dsp.EACH[u.x.load.buffer.type](sums, self.four(u.x, first), self.four(u.w, first),
-                                              u.x.zero)  # fmt: skip
+        self.together.add(u.store.buffer)
+        made = self.offer.each[u.x.load.buffer.type](
+            sums, self.some(u.x, first), self.some(u.w, first), u.x.zero
+        )
         return tir.BufferStore(u.store.buffer, made, sums.indices)
+
+    def copied(self, s: tir.For) -> tir.Stmt | None:
+        """Bytes that are copied."""
+        store, count = s.body, value_of(s.extent)
+        if not self.offer.copies or count is None or not isinstance(store, tir.BufferStore):
+            return None
+        value = store.value
+        if not isinstance(value, tir.BufferLoad) or value.dtype != "int8":
+            return None
+        if [self.steps(x.indices[0], (s.var,))[0] for x in (store, value)] != [1, 1]:
+            return None
+        whole, parts, to = max(self.offer.copies), [], tir.BufferLoad(store.buffer, store.indices)
+        for start in range(0, count, whole):
+            n, first = min(whole, count - start), {s.var: s.min + start}
+            made = self.offer.copies[n](self.vector(value, first, n))
+            parts.append(tir.BufferStore(store.buffer, made, self.vector(to, first, n).indices))
+        return tir.seq(*parts) if len(parts) <= _COPIES else None
+
+    def settled(self, s: tir.For) -> tir.Stmt | None:
+        """What `requantize_sums` makes of sums side by side."""
+        store = s.body
+        found = _settled(store) if self.offer.settled else None
+        if found is None or not isinstance(store, tir.BufferStore):
+            return None
+        sums, factors, low, high = found
+        places = store.indices[0], sums.indices[0], factors.indices[0]
+        if [self.steps(at, (s.var,))[0] for at in places] != [1, 1, 4]:
+            return None
+        base = tir.BufferLoad(factors.buffer, (factors.indices[0] - 3,))
+        expected = _requantized(sums, base, low, high)
+        if self.analyzer.simplify(store.value) != self.analyzer.simplify(expected):
+            return None
+        first, n = {s.var: s.min}, _N
+        made = self.offer.settled[sums.buffer in self.together]
+        if sums.buffer is self.wide and self.offer.wide is not None:
+            made, n = self.offer.wide.settled, WIDE
+        given = self.vector(sums, first, n), self.vector(base, first, 4 * n)
+        at = self.vector(tir.BufferLoad(store.buffer, store.indices), first, n).indices
+        return tir.BufferStore(store.buffer, made(*given, low, high), at)
+
+    def computed(self, s: tir.For) -> tir.Stmt | None:
+        """What else becomes bytes of numbers side by side."""
+        store, offer = s.body, self.offer.lanes
+        if offer is None or not isinstance(store, tir.BufferStore) or store.buffer.type != "int8":
+            return None
+        if not isinstance(store.value, Cast) or self.steps(store.indices[0], (s.var,)) != [1]:
+            return None
+        made = _Lanes(self, s, offer).of(store.value.value)
+        at = self.vector(tir.BufferLoad(store.buffer, store.indices), {s.var: s.min}, _N).indices
+        return None if made is None else tir.BufferStore(store.buffer, offer.narrow(made), at)
+
+    def zeros(self, s: tir.For) -> tir.Stmt | None:
+        """Sums in several registers that begin."""
+        if self.wide is None or self.offer.wide is None:
+            return None
+        new = _Zeros(self.wide, self.offer.wide.zeros, WIDE).stmt(s)
+        return None if new is s else new
+
+
+class _Lanes:
+    """An int32 that a loop computes in each of its steps, as calls for all of them."""
+
+    def __init__(self, whole: _UseDotProducts, s: tir.For, offer: Arithmetic) -> None:
+        self.whole, self.s, self.offer = whole, s, offer
+        self.of = cache(self._of)
+
+    def _of(self, e: Expr) -> Expr | None:
+        match e:
+            case IntImm("int32", n):
+                return self.offer.same(n)
+            case FloorDiv(a, IntImm(_, n)) if n > 0 and n & n - 1 == 0:
+                return self.both("shift_right", a, const(n.bit_length() - 1, "int32"))
+            case Call(_, name, (a, b)):
+                return self.both(name, a, b)
+            case Binary():
+                return self.both(type(e).__name__, e.a, e.b)
+            case Cast("int32", tir.BufferLoad() as x) if x.dtype in self.offer.wider:
+                return self.load(x, {1: self.offer.wider[x.dtype]})
+            case tir.BufferLoad() if e.dtype == "int32":
+                return self.load(e, {1: None, 4: self.offer.column})
+        return None
+
+    def both(self, name: str, a: Expr, b: Expr) -> Expr | None:
+        """Two values and what is made of them."""
+        made, x, y = self.offer.binary.get(name), self.of(a), self.of(b)
+        return made(x, y) if made is not None and x is not None and y is not None else None
+
+    def load(self, x: tir.BufferLoad, known: Mapping[int, Instruction | None]) -> Expr | None:
+        """Elements by how far they are from one another."""
+        step = self.whole.steps(x.indices[0], (self.s.var,))[0]
+        if step is None or step not in known:
+            return None
+        made, first = known[step], {self.s.var: self.s.min}
+        read = self.whole.vector(x, first, _N if step == 1 else 3 * step + 1)
+        return read if made is None else made(read)
+
+
+def _places(s: tir.Stmt, buffer: tir.Buffer) -> list[Expr]:
+    """Where a statement reads and writes a buffer."""
+    stores = [x for x in tir.walk(s) if isinstance(x, tir.BufferStore)]
+    read = [x for e in stores for x in loads(e) if x.buffer is buffer]
+    written = [e.indices[0] for e in stores if e.buffer is buffer]
+    return [*written, *[x.indices[0] for x in read]]
+
+
+def _parts(s: tir.For, count: int = _N) -> list[tir.For]:
+    """A loop as several of as many steps as there are sums side by side."""
+    starts = range(0, value_of(s.extent) or 0, count)
+    return [s.replace(min=s.min + n, extent=const(count, s.var.type)) for n in starts]
+
+
+def _settled(s: tir.Stmt) -> tuple[tir.BufferLoad, tir.BufferLoad, int, int] | None:
+    """The sum, its shift and the limits of what may be a requantized sum."""
+    if not isinstance(s, tir.BufferStore):
+        return None
+    match s.value:
+        case Cast("int8", Min(Max(Call(_, "shift_right", (total, f)), IntImm() as low),
+                              IntImm() as high)) if isinstance(f, tir.BufferLoad):  # fmt: skip
+            sums = {x for x in loads(total) if x.buffer is not f.buffer}
+            if len(sums) == 1 and len(f.indices) == 1:
+                return sums.pop(), f, low.value, high.value
+    return None
+
+
+def _requantized(sums: Expr, base: tir.BufferLoad, low: int, high: int) -> Expr:
+    """See topi's `requantize_sums`."""
+    columns = [tir.BufferLoad(base.buffer, (base.indices[0] + n,)) for n in range(4)]
+    product = call("high_product", sums * 2 + columns[0], columns[1])
+    sign = call("shift_right", product, const(31, "int32"))
+    settled = call("shift_right", product + sign + columns[2], columns[3])
+    return cast("int8", minimum(maximum(settled, const(low, "int32")), const(high, "int32")))
+
+
+class _Zeros(Rewriter):
+    """Loops that put zeros into a buffer, as calls."""
+
+    def __init__(self, sums: tir.Buffer, made: Instruction, count: int = _N) -> None:
+        super().__init__()
+        self.sums, self.made, self.count = sums, made, count
+
+    def visit_For(self, s: tir.For) -> tir.Stmt:
+        """A loop over all of the buffer."""
+        b, count = s.body, value_of(s.extent) or 1
+        if not isinstance(b, tir.BufferStore) or b.buffer is not self.sums or count % self.count:
+            return super().visit_For(s)
+        if b.indices == (s.var,) and value_of(b.value) == 0:
+            one = const(1, s.var.type)
+            parts = [Ramp(p.min, one, self.count) for p in _parts(s, self.count)]
+            return tir.seq(*[tir.BufferStore(b.buffer, self.made(), (p,)) for p in parts])
+        return super().visit_For(s)
 
 
 class _Substituted(RangeRewriter):
@@ -225,6 +473,6 @@ class _Substituted(RangeRewriter):
         return self.analyzer.simplify(substitute(e, self.values))
 
 
-def use_dot_products(func: tir.PrimFunc) -> tir.PrimFunc:
-    """Sums of products of bytes, by the instructions of Arm's DSP extension."""
-    return func.replace(body=_UseDotProducts(analyzer_for(func)).stmt(func.body))
+def use_dot_products(func: tir.PrimFunc, offer: Products) -> tir.PrimFunc:
+    """Sums of products of bytes, by the instructions that a processor offers."""
+    return func.replace(body=_UseDotProducts(analyzer_for(func), offer).stmt(func.body))

@@ -12,7 +12,7 @@ loop with the annotation NO_PARTITION do not count: they are little of what the 
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from functools import cache
 from typing import NamedTuple
 
@@ -221,6 +221,17 @@ class _Partition(_Conditions):
         """The body for one value of the loop's variable."""
         copy = renamed(LetStmt(v, self.analyzer.simplify(value), body))
         return self.stmt(Simplify(self.analyzer).stmt(copy))
+
+
+def inside(condition: Expr, loops: Sequence[For], analyzer: Analyzer) -> Expr | None:
+    """When comparisons hold in all steps of some loops; None where that is not known."""
+    parts = [*joined(condition, And)]
+    if not all(isinstance(p, LT | LE | GT | GE) for p in parts):
+        return None
+    found = [_worst(_Condition(p, free_vars(p), tuple(loops)), analyzer)
+             for p in parts if isinstance(p, Compare)]  # fmt: skip
+    known = [w for w in found if w is not None]
+    return all_of(known) if len(known) == len(parts) else None
 
 
 def _has_registers(s: Stmt) -> bool:

@@ -23,11 +23,13 @@ from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
 from smelt.lowering.dot_products import use_dot_products
 from smelt.lowering.partition import split_interior
+from smelt.lowering.windows import gather_windows
 from smelt.pipeline import GRAPH, LOWER, checked_context, fuse
 from smelt.relax.transform.for_scalar_cores import count_from_border, requantize_small_sums
 from smelt.runtime.linking import c_name
 from smelt.target import Target
 from smelt.target.processor import features_of, known_cpus
+from smelt.tir.intrin.products import products_of
 
 from .cmsis_nn import COMPILER as CMSIS_NN
 from .cmsis_nn import CORES, partition
@@ -36,10 +38,10 @@ from .errors import NonStaticShapeError
 from .source import c_model
 
 
-def _with_ours() -> Iterator[Step]:
+def _with_ours(borders: bool) -> Iterator[Step]:
     for step in GRAPH:
         yield step
-        if step.name == "ExpandOps":
+        if step.name == "ExpandOps" and not borders:
             yield Step(count_from_border, "CountFromBorder", "borders are skipped", level=2,
                        needs=("graph form", "core operators"))  # fmt: skip
         if step.name == "SimplifyGraph":
@@ -47,26 +49,35 @@ def _with_ours() -> Iterator[Step]:
                        needs=("graph form", "core operators"))  # fmt: skip
 
 
-GRAPH_STEPS = tuple(_with_ours())
+GRAPH_STEPS = tuple(_with_ours(borders=False))
 """From an imported graph to calls of kernels, for processors without vectors."""
+_HELIUM_STEPS = tuple(_with_ours(borders=True))
+"""The same where a copy with its border costs little, and sums without a zero point are fastest."""
 
 
 def _lowering(target: Target) -> Iterator[Step]:
     """From a scheduled program to flat loops: loops twice at most, since code is precious."""
     for step in LOWER:
-        if step.name == "TightenLoops":
+        helium = "mve" in features_of(target)
+        if step.name == "HoistIfThenElse" and helium:
+            yield _WINDOWS
+        if step.name == "TightenLoops" and not helium:
             yield _INTERIOR
         if "LoopPartition" not in step.names:
             yield step
-        if step.name == "FlattenBuffer" and "dsp" in features_of(target):
-            yield _DOT_PRODUCTS
+        offer = products_of(features_of(target))
+        if step.name == "FlattenBuffer" and offer is not None:
+            yield Step(partial(use_dot_products, offer=offer), "UseDotProducts",
+                       "bytes are multiplied several at a time",
+                       needs=("flat buffers",))  # fmt: skip
 
 
 _INTERIOR = Step(split_interior, "SplitInterior", "what is far from borders asks for none",
                  needs=("loops",))  # fmt: skip
-_DOT_PRODUCTS = Step(use_dot_products, "UseDotProducts", "bytes are multiplied in pairs",
-                     needs=("flat buffers",))  # fmt: skip
 
+
+_WINDOWS = Step(gather_windows, "GatherWindows", "bytes that are multiplied follow one another",
+                needs=("loops",))  # fmt: skip
 
 _MEMORY = ("tir.usmp.enable", "tir.usmp.algorithm")
 
@@ -133,7 +144,8 @@ def compile_c(
         raise CompileError(f"placing is {placing!r}; legal: {', '.join(MEMORY_ALGORITHMS)}")
     one = PassContext.with_options(replace(context.options, threads=1))
     imported = _imported(model, plain, resolved, with_cmsis_nn(target), name)
-    fused, declared = fuse(imported, one, progress, sizes, steps=GRAPH_STEPS)
+    steps = _HELIUM_STEPS if "mve" in features_of(resolved) else GRAPH_STEPS
+    fused, declared = fuse(imported, one, progress, sizes, steps=steps)
     kernels = partial(build_kernels, context=one, lowering=tuple(_lowering(resolved)), text=True,
                       progress=progress)  # fmt: skip
     externals = compile_externals(fused, resolved, one.options)

@@ -8,7 +8,7 @@ for rows of the result: for tiles of its contiguous axis:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
@@ -17,7 +17,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr, IntImm, Var
 from smelt.rules.cost import Cost
 from smelt.rules.sketch import Columns, Decision, Domain, Refusal, Site, Sketch, Space
-from smelt.tir.intrin import dsp
+from smelt.tir.intrin import dsp, mve_bytes
 from smelt.tir.schedule import Schedule
 
 from .cpu import nest as nests
@@ -32,6 +32,8 @@ _TILES, _ROWS = (4, 2, 1), (1, 2)
 their operands they fit into the registers."""
 _MANY_ROWS = 8
 """Of so many the last one may be by itself."""
+_WHOLE = max(mve_bytes.DOT)
+"""Bytes that an instruction of Helium takes."""
 _LOOP = 3
 """Instructions of a turn of a loop besides its body."""
 _REGISTERS, _SPILL = 13, 8
@@ -67,8 +69,13 @@ class DirectSpace(Space):
 
     def __init__(self, site: Site, nest: Nest) -> None:
         self.site, self.nest = site, nest
+        helium = "mve" in site.machine.dot
         *self.outer, self.axis = memory_order(nest)
-        fits = [t for t in _TILES if self.axis.size % t == 0]
+        self.image = _image(site, nest)
+        aside = helium and _of_bytes(nest) and is_one(self.axis.steps[self.image])
+        self.lanes = mve_bytes.LANES if aside else 1
+        fits = [t * n for n in (self.lanes, 1) for t in _TILES if self.axis.size % (t * n) == 0]
+        fits = list(dict.fromkeys(fits))
         real = [a for a in self.outer if a.size > 1]
         plain = bool(real) and not nests.guards(nest.values) and nest.info.store is not None
         self.run = real[-1:] if plain else []
@@ -76,13 +83,15 @@ class DirectSpace(Space):
             self.run = nests.continued(real[-1], reversed(real[:-1]))
         count = prod([a.size for a in self.run])
         even = len(self.run) > 1 or count % 2 == 0 or count > _MANY_ROWS
-        rows = [r for r in _ROWS if r == 1 or (count > 1 and even)]
+        rows = [r for r in _ROWS if r == 1 or (count > 1 and even and not helium)]
         self.domains = (Domain("tile", tuple(fits)), Domain("rows", tuple(rows)))
-        self.image = _image(site, nest)
         self.reduce = self._in_order()
-        self.step = 1
+        self.step, self.packs = 1, False
         if "dsp" in site.machine.dot and _of_bytes(nest) and self._runs():
             self.step = dsp.LANES
+        last = self.reduce[-1]
+        whole = is_one(last.steps[self.image]) and last.size % _WHOLE == 0
+        self.packs = helium and self.step > 1 and whole and _of_bytes(nest)
 
     def _runs(self) -> bool:
         """Whether bytes that are summed up follow one another in memory, four at least."""
@@ -108,17 +117,17 @@ class DirectSpace(Space):
         the loop's own; where four bytes are read at once, their widening, and two products."""
         tile, rows = columns["tile"], columns["rows"]
         read, words = (1, 1) if self.step == 1 else (3, 2)
-        loads, values = np.zeros(len(tile)), tile * rows + _LOOP
+        sums = np.maximum(1, tile * rows / np.where(tile % self.lanes == 0, self.lanes, 1))
+        loads, values = np.zeros(len(tile)), sums + _LOOP
         for k in range(1, len(self.nest.accesses)):
-            along = np.where(is_zero(self.axis.steps[k]), 1, tile)
+            along = np.where(is_zero(self.axis.steps[k]), 1, sums / rows)
             if self.run:
                 along = along * np.where(is_zero(self.run[-1].steps[k]), 1, rows)
             loads = loads + read * along
             held = (rows == 2) & (tile > 1) & (k == self.image)  # two rows at a time
             values = values + words * np.where(held, 2, 1)
-        sums = tile * rows
         spilled = np.maximum(0, values - _REGISTERS) * _SPILL
-        each = (loads + words * sums + spilled + _LOOP) / (sums * self.step)
+        each = (loads + words * sums + spilled + _LOOP) / (tile * rows * self.step)
 
         return Cost(self.nest.every * each)
 
@@ -126,7 +135,8 @@ class DirectSpace(Space):
         """See the module."""
         sch, name = schedule, self.site.anchor
         epilogue = in_registers(sch, name, self.site.epilogue)
-        self._pack(sch)
+        packs = self.packs and decision["tile"] == mve_bytes.LANES
+        self._pack(sch, packs)
         outer, reduce = [a.loop for a in self.outer], [a.loop for a in self.reduce]
         column = self.axis.loop
         if decision["rows"] > 1:
@@ -136,7 +146,11 @@ class DirectSpace(Space):
         if decision["rows"] > 1:
             outer[-1], row = sch.split(outer[-1], [None, decision["rows"]])
             inner = [tile, row]
+        if packs:
+            reduce[-1], last = sch.split(reduce[-1], [None, _WHOLE])
+            inner = [*inner, last]
         sch.reorder(*outer, tiles, *reduce, *inner)
+        inner = inner[: len(inner) - packs]
         sch.reverse_compute_at(epilogue, tiles, preserve_unit_loops=True)
         depth = len(outer) + 1
         init = sch.decompose_reduction(name, reduce[0])
@@ -167,8 +181,11 @@ class DirectSpace(Space):
         first = len(order) - len(self.reduce) - 1
         return [*loops[:first], loops[-1]], loops[first : len(order) - 1], loops[len(order) - 1]
 
-    def _pack(self, sch: Schedule) -> None:
-        """Constants in the order in which they are read."""
+    def _pack(self, sch: Schedule, blocks: bool) -> None:
+        """Constants in the order in which they are read.
+
+        blocks  of so many bytes as one instruction takes, of results that are side by side
+        """
         order = [*self.outer, self.axis, *self.reduce]
         if self.step == 1 or is_one(self.axis.steps[self.image]):
             order = [*self.outer, *self.reduce, self.axis]
@@ -179,10 +196,25 @@ class DirectSpace(Space):
                 continue
             ranks = [places.get(i, -1) if isinstance(i, Var) else -1 for i in x.indices]
             dims = sorted(range(len(ranks)), key=ranks.__getitem__)
-            if dims != sorted(dims):
+            ends = [n for n, i in enumerate(x.indices) if i is self.reduce[-1].var]
+            if blocks and ends and self.axis.var in x.indices:
+                own = x.indices.index(self.axis.var)
+                sch.transform_layout(self.site.anchor, x.buffer.name, _blocks(dims, own, ends[0]))
+            elif dims != sorted(dims):
                 sch.transform_layout(
                     self.site.anchor, x.buffer.name, lambda *i, dims=dims: [i[d] for d in dims]
                 )
+
+
+def _blocks(dims: Sequence[int], own: int, last: int) -> Callable[..., list[Expr]]:
+    """A layout: some dimensions in an order, then blocks of two of them."""
+    sizes = {own: mve_bytes.LANES, last: _WHOLE}
+
+    def layout(*i: Expr) -> list[Expr]:
+        ahead = [i[d] // sizes[d] if d in sizes else i[d] for d in dims]
+        return [*ahead, i[own] % sizes[own], i[last] % sizes[last]]
+
+    return layout
 
 
 def _image(site: Site, nest: Nest) -> int:
