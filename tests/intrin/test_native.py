@@ -179,7 +179,7 @@ int32_t *r) {
 _mm512_loadu_si512((const void *)a), _mm512_loadu_si512((const void *)b)));
 }
 
-int32_t tile(const uint8_t *restrict A, int8_t *restrict B, int32_t *restrict C) {
+int32_t tile(const uint8_t *restrict A, const int8_t *restrict B, int32_t *restrict C) {
     {
         uint8_t a[64];
         for (int64_t lane = 0; lane < 64; ++lane) {

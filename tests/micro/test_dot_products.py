@@ -298,3 +298,12 @@ def test_on_boards(name: str, kind: str) -> None:
     y = conv(y, last, 3, (4, 0), "int8")
     mod = smelt.IRModule.from_expr(smelt.relay.Function([x], y))
     compared(mod, BOARDS[name])
+
+
+def test_an_edge_of_one_column_is_a_copy_with_numbers(tmp_path: Path) -> None:
+    """Its sums have lengths that are known, so that they need no loop of their own."""
+    weight = np.random.default_rng(9).integers(-127, 128, (4, 3, 3, 8))
+    source = checked(convolution([0.01, 0.02, 0.003, 0.03], [1, 2, 3, 4], weight, 1), tmp_path,
+                     channels=8)  # fmt: skip
+    assert "smelt_min_int32(8 -" not in source
+    assert source.count("if (") >= 3

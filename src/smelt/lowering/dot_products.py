@@ -8,7 +8,7 @@ stays as it was. Rows of a window that follow one another in memory become one l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -146,7 +146,7 @@ class _UseDotProducts(RangeRewriter):
             return copied
         updates = _updates(s.body) if s.kind == "serial" else None
         if not updates or not all(self.runs_along(u, s.var) for u in updates):
-            return super().loop(s)
+            return self.in_turns(super().loop(s))
         every = [self.offer.lengths(u.x.load.buffer.type, u.x.zero) for u in updates]
         lengths = [n for n in every[0] if all(n in e for e in every)]
         whole = max(lengths)
@@ -203,14 +203,10 @@ class _UseDotProducts(RangeRewriter):
         called = {u.store: u for u in updates}
         body = self.called(s.body, called, {s.var: s.min + v * size}, whole)
         main: tir.Stmt = tir.For(v, const(0, v.type), blocks, body)
-        turns = self.offer.turns
         if value_of(blocks) == 1:
             main = self.called(s.body, called, {s.var: s.min}, whole)
-        elif (value_of(blocks) or 1) % turns == 0 and turns > 1:
-            turn = Var(v.name, v.type)
-            body = _Substituted({v: v * turns + turn}, self.analyzer).stmt(body)
-            body = tir.For(turn, const(0, v.type), const(turns, v.type), body, "unrolled")
-            main = tir.For(v, const(0, v.type), blocks // turns, body)
+        elif value_of(blocks) is not None:
+            main = self.in_turns(main)
         rest = self.analyzer.simplify(s.extent - blocks * size)
         start = self.analyzer.simplify(s.min + blocks * size)
         if value_of(rest) == 0:
@@ -219,6 +215,21 @@ class _UseDotProducts(RangeRewriter):
             tail = self.called(s.body, called, {s.var: start}, count % whole)
             return tir.seq(main, tail) if count > whole else tail
         return tir.seq(main, tir.For(s.var, start, rest, s.body))
+
+    def in_turns(self, s: tir.Stmt) -> tir.Stmt:
+        """A loop over calls in fewer turns."""
+        turns = self.offer.turns
+        if not isinstance(s, tir.For) or s.kind != "serial" or value_of(s.min) != 0:
+            return s
+        inner = [x for x in tir.walk(s.body) if isinstance(x, tir.For) and x.kind != "unrolled"]
+        stores = [x for x in tir.walk(s.body) if isinstance(x, tir.BufferStore)]
+        sums = [x for x in stores if _calls(x, self.offer.sums)]
+        if turns == 1 or inner or not sums or (value_of(s.extent) or 1) % turns:
+            return s
+        v, turn = s.var, Var(s.var.name, s.var.type)
+        body = _Substituted({v: v * turns + turn}, self.analyzer).stmt(s.body)
+        body = tir.For(turn, const(0, v.type), const(turns, v.type), body, "unrolled")
+        return s.replace(extent=const((value_of(s.extent) or 0) // turns, v.type), body=body)
 
     def called(
         self, s: tir.Stmt, updates: dict[tir.BufferStore, _Update], first: dict[Var, Expr], n: int
@@ -405,6 +416,14 @@ class _Lanes:
         made, first = known[step], {self.s.var: self.s.min}
         read = self.whole.vector(x, first, _N if step == 1 else 3 * step + 1)
         return read if made is None else made(read)
+
+
+def _calls(s: tir.BufferStore, names: Collection[str]) -> bool:
+    """Whether a statement is a call of one of some instructions."""
+    match s.value:
+        case Call(_, "call_instruction", (StringImm(name), *_)):
+            return name in names
+    return False
 
 
 def _places(s: tir.Stmt, buffer: tir.Buffer) -> list[Expr]:

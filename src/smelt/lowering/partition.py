@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
-from smelt.ir.build import all_of, equal, logical_not, maximum, minimum
+from smelt.ir.build import all_of, equal, logical_not, maximum, minimum, value_of
 from smelt.ir.expr import GE, GT, INDEX, LE, LT, And, Call, Compare, Expr, IntImm, Or, Var, const
 from smelt.ir.walk import free_vars, joined
 from smelt.tir.nodes import Allocate, For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statements, walk
@@ -83,6 +83,11 @@ class _Conditions(RangeRewriter):
         with self.analyzer.assume(condition):
             return self.stmt(Simplify(self.analyzer).stmt(body))
 
+    def iteration(self, body: Stmt, v: Var, value: Expr) -> Stmt:
+        """The body for one value of the loop's variable."""
+        copy = renamed(LetStmt(v, self.analyzer.simplify(value), body))
+        return self.stmt(Simplify(self.analyzer).stmt(copy))
+
 
 class _Interior(_Conditions):
     """Branches in the innermost loops whose body has registers of its own."""
@@ -103,8 +108,25 @@ class _Interior(_Conditions):
             both = all_of([w for w in around if w is not None])
             with self.analyzer.assume(inside):
                 middle = IfThenElse(both, self.part(renamed(s.body), both), middle)
-        edge = self.part(renamed(s.body), logical_not(inside))
-        return s.replace(body=IfThenElse(inside, middle, edge))
+        return s.replace(body=IfThenElse(inside, middle, self.outside(s, found, inside)))
+
+    def outside(self, s: For, found: Sequence[_Condition], inside: Expr) -> Stmt:
+        """What is left of a loop: where one iteration is on either side, a copy for each."""
+        worst = [_worst(c, self.analyzer) for c in found]
+        ends = [None if w is None else self.analyzer.solve_bounds(w, s.var) for w in worst]
+        start, count = value_of(s.min), value_of(s.extent)
+        least, most = [[value_of(x) for e in ends if e is not None and (x := e[n]) is not None]
+                       for n in (0, 1)]  # fmt: skip
+        if start is not None and count is not None and None not in [*ends, *least, *most]:
+            low = max([start, *[n for n in least if n is not None]])
+            high = min([start + count, *[n for n in most if n is not None]])
+            sides = low - start, start + count - high
+            if max(sides) == 1 and low < high:
+                first, last = (self.iteration(s.body, s.var, s.min + n) for n in (0, count - 1))
+                return IfThenElse(s.var < low, first, last) if all(sides) else (
+                    first if sides[0] else last
+                )  # fmt: skip
+        return self.part(renamed(s.body), logical_not(inside))
 
 
 class _Partition(_Conditions):
@@ -216,11 +238,6 @@ class _Partition(_Conditions):
         if upper == 1:
             return self.iteration(body, v, low)
         return self.part(renamed(body), condition)
-
-    def iteration(self, body: Stmt, v: Var, value: Expr) -> Stmt:
-        """The body for one value of the loop's variable."""
-        copy = renamed(LetStmt(v, self.analyzer.simplify(value), body))
-        return self.stmt(Simplify(self.analyzer).stmt(copy))
 
 
 def inside(condition: Expr, loops: Sequence[For], analyzer: Analyzer) -> Expr | None:

@@ -67,6 +67,13 @@ class Products(NamedTuple):
     lanes: Arithmetic | None = None
     turns: int = 1
 
+    @property
+    def sums(self) -> frozenset[str]:
+        """The names of what makes sums of several products."""
+        every = [*self.plain.values(), *self.pairs.values()]
+        every += [i for kinds in self.dots.values() for i in kinds.values()]
+        return frozenset([i.name for i in every])
+
     def lengths(self, kind: str, zero: int) -> Mapping[int, Instruction]:
         """Sums of a type, by how many bytes they take."""
         return self.plain if self.plain and kind == "int8" and zero == 0 else self.dots[kind]
