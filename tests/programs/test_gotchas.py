@@ -78,7 +78,7 @@ def test_other_machines_get_libraries_and_do_not_run_here():
         )
 
 
-@pytest.mark.parametrize("name", ["micro", "relay.collage"])
+@pytest.mark.parametrize("name", ["relay.collage"])
 def test_what_is_not_there_yet(name):
     refused(lambda: importlib.import_module(f"tvm.{name}"), "is not there yet")
 

@@ -128,7 +128,6 @@ class DirectSpace(Space):
             values = values + words * np.where(held, 2, 1)
         spilled = np.maximum(0, values - _REGISTERS) * _SPILL
         each = (loads + words * sums + spilled + _LOOP) / (tile * rows * self.step)
-
         return Cost(self.nest.every * each)
 
     def build(self, schedule: Schedule, decision: Decision) -> None:

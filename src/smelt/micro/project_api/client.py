@@ -28,6 +28,10 @@ _SECONDS = {"generate_project": 300.0, "build": 900.0, "flash": 600.0, "open_tra
 _OTHERS = 60.0
 _GRACE = 5.0
 """Seconds that a server has to end by itself."""
+_START = """import runpy, sys
+sys.path.insert(0, {!r})
+runpy.run_module("smelt.compat", run_name="__main__", alter_sys=True)"""
+"""Starts a server with this smelt, wherever it is."""
 _LAST_WORDS = 2000
 """Bytes of what a server wrote on stderr that an error shows."""
 
@@ -244,13 +248,11 @@ def instantiate_from_dir(
     said = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the client)
     (theirs, ours_out), (ours_in, their_out) = os.pipe(), os.pipe()
     # `tvm` is smelt in a server's process: servers of the classic stack name it so.
-    command = [sys.executable, "-m", "smelt.compat", SERVER_FILE,
-               "--read-fd", str(theirs), "--write-fd", str(their_out)]  # fmt: skip
-    paths = str(Path(server.__file__).parents[3]), os.environ.get("PYTHONPATH", "")
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    command = [sys.executable, "-c", _START.format(str(Path(server.__file__).parents[3])),
+               SERVER_FILE, "--read-fd", str(theirs), "--write-fd", str(their_out)]  # fmt: skip
     try:
         child = subprocess.Popen(
-            command, cwd=folder, env=env, pass_fds=(theirs, their_out), stdin=subprocess.DEVNULL,
+            command, cwd=folder, pass_fds=(theirs, their_out), stdin=subprocess.DEVNULL,
             stdout=None if debug else said, stderr=None if debug else said, start_new_session=True,
         )  # fmt: skip
     finally:
