@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
-from smelt.ir.build import call, maximum, minimum, value_of
+from smelt.ir.build import maximum, minimum, value_of
 from smelt.ir.expr import (
     Add,
     Binary,
@@ -38,6 +38,7 @@ from smelt.tir import nodes as tir
 from smelt.tir.intrin.products import WIDE, Arithmetic, Products
 from smelt.tir.intrin.registry import Instruction
 from smelt.tir.rewrite import Rewriter, loads, updated
+from smelt.topi.fixed_point import settle
 
 from .accesses import is_self
 from .ranges import RangeRewriter, analyzer_for
@@ -205,7 +206,7 @@ class _UseDotProducts(RangeRewriter):
         main: tir.Stmt = tir.For(v, const(0, v.type), blocks, body)
         if value_of(blocks) == 1:
             main = self.called(s.body, called, {s.var: s.min}, whole)
-        elif value_of(blocks) is not None:
+        else:
             main = self.in_turns(main)
         rest = self.analyzer.simplify(s.extent - blocks * size)
         start = self.analyzer.simplify(s.min + blocks * size)
@@ -333,11 +334,13 @@ class _UseDotProducts(RangeRewriter):
         if [self.steps(x.indices[0], (s.var,))[0] for x in (store, value)] != [1, 1]:
             return None
         whole, parts, to = max(self.offer.copies), [], tir.BufferLoad(store.buffer, store.indices)
+        if count > _COPIES * whole:
+            return None
         for start in range(0, count, whole):
             n, first = min(whole, count - start), {s.var: s.min + start}
             made = self.offer.copies[n](self.vector(value, first, n))
             parts.append(tir.BufferStore(store.buffer, made, self.vector(to, first, n).indices))
-        return tir.seq(*parts) if len(parts) <= _COPIES else None
+        return tir.seq(*parts)
 
     def settled(self, s: tir.For) -> tir.Stmt | None:
         """What `requantize_sums` makes of sums side by side."""
@@ -456,9 +459,7 @@ def _settled(s: tir.Stmt) -> tuple[tir.BufferLoad, tir.BufferLoad, int, int] | N
 def _requantized(sums: Expr, base: tir.BufferLoad, low: int, high: int) -> Expr:
     """See topi's `requantize_sums`."""
     columns = [tir.BufferLoad(base.buffer, (base.indices[0] + n,)) for n in range(4)]
-    product = call("high_product", sums * 2 + columns[0], columns[1])
-    sign = call("shift_right", product, const(31, "int32"))
-    settled = call("shift_right", product + sign + columns[2], columns[3])
+    settled = settle(sums, *columns)
     return cast("int8", minimum(maximum(settled, const(low, "int32")), const(high, "int32")))
 
 

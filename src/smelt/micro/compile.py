@@ -57,15 +57,15 @@ _HELIUM_STEPS = tuple(_with_ours(borders=True))
 
 def _lowering(target: Target) -> Iterator[Step]:
     """From a scheduled program to flat loops: loops twice at most, since code is precious."""
+    features = features_of(target)
+    helium, offer = "mve" in features, products_of(features)
     for step in LOWER:
-        helium = "mve" in features_of(target)
         if step.name == "HoistIfThenElse" and helium:
             yield _WINDOWS
         if step.name == "TightenLoops" and not helium:
             yield _INTERIOR
         if "LoopPartition" not in step.names:
             yield step
-        offer = products_of(features_of(target))
         if step.name == "FlattenBuffer" and offer is not None:
             yield Step(partial(use_dot_products, offer=offer), "UseDotProducts",
                        "bytes are multiplied several at a time",

@@ -198,12 +198,12 @@ def requantize_sums(x: Tensor, factors: Tensor, *, axis: int = 1) -> Tensor:
     require(columns in (4, 5), f"{named(factors=factors)}: dimension 1 has to be 4 or 5")
 
     def body(*i: Expr) -> Expr:
-        return _settled(x[i], *[factors[(i[axis], n)] for n in range(columns or 0)])
+        return settle(x[i], *[factors[(i[axis], n)] for n in range(columns or 0)])
 
     return tensor(x.shape, body, "requantize_sums")
 
 
-def _settled(
+def settle(
     x: Expr, bias: Expr, multiplier: Expr, offset: Expr, shift: Expr, mask: Expr | None = None
 ) -> Expr:
     """See `requantize_sums`."""
@@ -227,7 +227,7 @@ def requantize_sum(x: Tensor, *, factors: tuple[int, ...]) -> Tensor:
     dtype_only("int32", x=x)
     require(len(factors) in (4, 5), f"factors={factors} has to have 4 or 5 numbers")
     given = [const(f, "int32") for f in factors]
-    return tensor(x.shape, lambda *i: _settled(x[i], *given), "requantize_sum")
+    return tensor(x.shape, lambda *i: settle(x[i], *given), "requantize_sum")
 
 
 @requantize_sum.numpy
