@@ -53,33 +53,51 @@ static int32_t nn_window(const int8_t *input, const cmsis_nn_dims *in, const int
     return sum;
 }
 
-SMELT_NN arm_cmsis_nn_status arm_convolve_wrapper_s8(
-    const cmsis_nn_context *ctx, const cmsis_nn_conv_params *params,
-    const cmsis_nn_per_channel_quant_params *scales, const cmsis_nn_dims *input_dims,
-    const int8_t *input, const cmsis_nn_dims *filter_dims, const int8_t *filter,
-    const cmsis_nn_dims *bias_dims, const int32_t *bias, const cmsis_nn_dims *output_dims,
-    int8_t *output) {
-    const int32_t taps = filter_dims->h * filter_dims->w * filter_dims->c;
-    (void)ctx;
-    (void)bias_dims;
-    for (int32_t n = 0; n < input_dims->n; ++n) {
-        for (int32_t y = 0; y < output_dims->h; ++y) {
+/* A convolution; each result is of `depth` channels from `c / params->ch_mult`. Filters of two
+ * results begin `apart` elements from each other, and have theirs `step` apart. */
+static arm_cmsis_nn_status nn_convolve(
+    const cmsis_nn_dw_conv_params *params, const cmsis_nn_per_channel_quant_params *scales,
+    const cmsis_nn_dims *in, const int8_t *input, const cmsis_nn_dims *kernel,
+    const int8_t *filter, int32_t apart, int32_t depth, int32_t step, const int32_t *bias,
+    const cmsis_nn_dims *out, int8_t *output) {
+    for (int32_t n = 0; n < in->n; ++n) {
+        for (int32_t y = 0; y < out->h; ++y) {
             const int32_t top = y * params->stride.h - params->padding.h;
-            for (int32_t x = 0; x < output_dims->w; ++x) {
+            for (int32_t x = 0; x < out->w; ++x) {
                 const int32_t left = x * params->stride.w - params->padding.w;
-                for (int32_t c = 0; c < output_dims->c; ++c) {
-                    int32_t sum = nn_window(input, input_dims, filter + c * taps, filter_dims,
-                                            params->dilation, params->input_offset, top, left, 0,
-                                            input_dims->c, input_dims->c);
+                for (int32_t c = 0; c < out->c; ++c) {
+                    int32_t sum = nn_window(input, in, filter + c * apart, kernel,
+                                            params->dilation, params->input_offset, top, left,
+                                            c / params->ch_mult, depth, step);
                     sum += bias ? bias[c] : 0;
                     sum = nn_scaled(sum, scales->multiplier[c], scales->shift[c]);
                     *output++ = nn_held(sum + params->output_offset, params->activation);
                 }
             }
         }
-        input += input_dims->h * input_dims->w * input_dims->c;
+        input += in->h * in->w * in->c;
     }
     return ARM_CMSIS_NN_SUCCESS;
+}
+
+SMELT_NN arm_cmsis_nn_status arm_convolve_wrapper_s8(
+    const cmsis_nn_context *ctx, const cmsis_nn_conv_params *params,
+    const cmsis_nn_per_channel_quant_params *scales, const cmsis_nn_dims *input_dims,
+    const int8_t *input, const cmsis_nn_dims *filter_dims, const int8_t *filter,
+    const cmsis_nn_dims *bias_dims, const int32_t *bias, const cmsis_nn_dims *output_dims,
+    int8_t *output) {
+    const int32_t depth = input_dims->c;
+    /* As many results per channel as there are: all of them begin at channel 0. */
+    const cmsis_nn_dw_conv_params one = {
+        .input_offset = params->input_offset, .output_offset = params->output_offset,
+        .ch_mult = output_dims->c,            .stride = params->stride,
+        .padding = params->padding,           .dilation = params->dilation,
+        .activation = params->activation};
+    (void)ctx;
+    (void)bias_dims;
+    return nn_convolve(&one, scales, input_dims, input, filter_dims, filter,
+                       filter_dims->h * filter_dims->w * filter_dims->c, depth, depth, bias,
+                       output_dims, output);
 }
 
 SMELT_NN arm_cmsis_nn_status arm_depthwise_conv_wrapper_s8(
@@ -90,24 +108,8 @@ SMELT_NN arm_cmsis_nn_status arm_depthwise_conv_wrapper_s8(
     int8_t *output) {
     (void)ctx;
     (void)bias_dims;
-    for (int32_t n = 0; n < input_dims->n; ++n) {
-        for (int32_t y = 0; y < output_dims->h; ++y) {
-            const int32_t top = y * params->stride.h - params->padding.h;
-            for (int32_t x = 0; x < output_dims->w; ++x) {
-                const int32_t left = x * params->stride.w - params->padding.w;
-                for (int32_t c = 0; c < output_dims->c; ++c) {
-                    int32_t sum = nn_window(input, input_dims, filter + c, filter_dims,
-                                            params->dilation, params->input_offset, top, left,
-                                            c / params->ch_mult, 1, output_dims->c);
-                    sum += bias ? bias[c] : 0;
-                    sum = nn_scaled(sum, scales->multiplier[c], scales->shift[c]);
-                    *output++ = nn_held(sum + params->output_offset, params->activation);
-                }
-            }
-        }
-        input += input_dims->h * input_dims->w * input_dims->c;
-    }
-    return ARM_CMSIS_NN_SUCCESS;
+    return nn_convolve(params, scales, input_dims, input, filter_dims, filter, 1, 1,
+                       output_dims->c, bias, output_dims, output);
 }
 
 SMELT_NN arm_cmsis_nn_status arm_fully_connected_s8(
