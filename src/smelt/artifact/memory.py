@@ -39,6 +39,11 @@ class MemoryPlan:
         return x - y
 
 
+def aligned(size: int, to: int) -> int:
+    """A number of bytes, rounded up."""
+    return -(-size // to) * to
+
+
 def plan_memory(
     storages: Sequence[Storage],
     symbols: Sequence[Var],
@@ -54,13 +59,10 @@ def plan_memory(
     if not all(isinstance(s.bytes, IntImm) for s in storages):
         return _symbolic(storages, symbols)
 
-    def aligned(size: int) -> int:
-        return -(-size // alignment) * alignment
-
-    blocks = [Lifetime(aligned(s.fixed_bytes), s.first, s.last) for s in storages]
+    blocks = [Lifetime(aligned(s.fixed_bytes, alignment), s.first, s.last) for s in storages]
     numbers = {s: n for n, s in enumerate(storages)}
     pairs = {
-        (numbers[operand], numbers[result]): Reach(*map(aligned, reach))
+        (numbers[operand], numbers[result]): Reach(*[aligned(far, alignment) for far in reach])
         for (operand, result), reach in (near or {}).items()
     }
     placed = place(blocks, algorithm, pairs)

@@ -44,10 +44,11 @@ from .backwards import backwards
 from .graph import GraphPlan, Launch, Made, Place, Storage, plan_graph
 from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
 from .kernel import CompiledKernel, KernelSpec, Tuned, build_kernel
-from .memory import C_ALIGNMENT, MemoryPlan, plan_memory
+from .memory import C_ALIGNMENT, MemoryPlan, aligned, plan_memory
 from .overlap import overlaps
 from .placing import BY_SIZE, Reach
 from .reader import read
+from .streaming import Streamed, stream_rows
 from .user_ops import Prepared, prepare, prepared_program, user_ops
 from .variants import Declared, code_data, shapes_of, tensor_data, workspace_of
 from .variants import size_text as size_text
@@ -275,11 +276,13 @@ def compile_graph(
     keep: bool = False,
     when: Mapping[str, Expr] | None = None,
     placing: str = BY_SIZE,
+    stream: bool = True,
 ) -> ModelCode:
     """All kernels of a fused graph compiled, memory planned; `keep` as of `compile_straight`.
 
     when     the sizes that it is a variant for
     placing  the algorithm that plans memory of fixed sizes
+    stream   whether kernels of C run row by row where that saves memory
     """
     plan = plan_graph(mod, keep)
     symbols = {v.name: v for v in plan.symbols}
@@ -295,31 +298,44 @@ def compile_graph(
         else _call(launch, artifacts[s.symbol], s.symbol, n, symbols)
         for n, (launch, s) in enumerate(zip(plan.launches, own, strict=True))
     ]
+    if target.kind.name == "c":
+        return _close_together(plan, calls, artifacts, mod, outside, placing, stream)
     storages = [p.storage for x in plan.launches for p in (*x.inputs, *x.outputs)]
     temporaries = dict.fromkeys([s for s in storages if s.kind == "temporary"])
     if keep:
         for s in temporaries:
             s.first, s.last = 0, len(plan.launches)
     scratch = [w for c in calls for w in c.workspaces]
-    planned = partial(plan_memory, [*temporaries, *scratch], plan.symbols)
-    if target.kind.name != "c":
-        memory = planned(algorithm=placing)
-        return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside)
+    memory = plan_memory([*temporaries, *scratch], plan.symbols, algorithm=placing)
+    return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside)
+
+
+def _close_together(
+    plan: GraphPlan, calls: Sequence[KernelCall], artifacts: Mapping[str, CompiledKernel],
+    mod: IRModule, outside: Any, placing: str, stream: bool,
+) -> ModelCode:  # fmt: skip
+    """A model for little memory: kernels row by row, and results over operands."""
     programs = {s: parse(k.text) for s, k in artifacts.items()}
-    near = {} if plan.symbols else overlaps(calls, programs)
-    memory = planned(C_ALIGNMENT, placing, near)
-    calls, artifacts, shares = _overlapping(calls, artifacts, near, memory)
-    return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside, shares)
+    made, near = Streamed([*calls], dict(artifacts), programs, {}), {}
+    if stream and not plan.symbols:
+        made = stream_rows(calls, artifacts, programs, partial(aligned, to=C_ALIGNMENT))
+    if not plan.symbols:
+        near = overlaps(made.calls, made.programs)
+    found = [s for c in made.calls for s in [*[p.storage for p in c.places], *c.workspaces]]
+    temporaries = [s for s in dict.fromkeys(found) if s.kind == "temporary"]
+    memory = plan_memory(temporaries, plan.symbols, C_ALIGNMENT, placing, near)
+    calls, artifacts, shares = _overlapping(made, near, memory)
+    return ModelCode(plan, calls, memory, {}, mod, artifacts, outside, shares)
 
 
 def _overlapping(
-    calls: Sequence[KernelCall], artifacts: Mapping[str, CompiledKernel],
-    near: Mapping[tuple[Storage, Storage], Reach], memory: MemoryPlan,
-) -> tuple[list[KernelCall], dict[str, CompiledKernel], Mapping[str, Set[int]]]:  # fmt: skip
+    given: Streamed, near: Mapping[tuple[Storage, Storage], Reach], memory: MemoryPlan
+) -> tuple[list[KernelCall], dict[str, CompiledKernel], Mapping[str, Set[int]]]:
     """Kernels whose result overlaps an operand: calls, of which some run backwards, their kernels
     with these, and the numbers of such parameters by symbol."""
-    made, kernels, shares = list(calls), dict(artifacts), defaultdict[str, set[int]](set)
-    for n, c in enumerate(calls):
+    made, kernels = list(given.calls), dict(given.kernels)
+    shares = defaultdict[str, set[int]](set, given.shares)
+    for n, c in enumerate(given.calls):
         at = len(c.places) - 1
         for k in range(at):
             operand, result = c.places[k].storage, c.places[at].storage
@@ -330,10 +346,10 @@ def _overlapping(
                 continue
             if behind < near[operand, result].far:
                 made[n] = replace(c, symbol=f"{c.symbol}_backwards")
-                program = parse(artifacts[c.symbol].text)
+                program = given.programs[c.symbol]
                 turned = backwards(program, program.buffers[at])
                 assert turned is not None
-                kernels[made[n].symbol] = replace(artifacts[c.symbol], text=script(turned))
+                kernels[made[n].symbol] = replace(kernels[c.symbol], text=script(turned))
             shares[made[n].symbol] |= {k, at}
     return made, kernels, shares
 

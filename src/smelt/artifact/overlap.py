@@ -52,6 +52,7 @@ from smelt.tir.nodes import (
     PrimFunc,
     Seq,
     Stmt,
+    sub_statements,
     walk,
 )
 from smelt.tir.rewrite import loads, own_loads
@@ -64,7 +65,7 @@ from .placing import APART, Reach
 
 _MANY = 1 << 17
 """Turns of loops that are looked at one by one; of loops in more of them only the ends."""
-_FAR = np.int64(1 << 40)
+FAR = np.int64(1 << 40)
 """Beyond all addresses, also as a product with a stride."""
 _INDICES = ("int32", "int64")
 Ends = tuple[np.ndarray, np.ndarray]
@@ -130,23 +131,28 @@ def distance(func: PrimFunc, operand: Buffer, result: Buffer, *, down: bool = Fa
 
     down  of the result from its operand, where elements are done from the last one on
     """
-    sizes = [_bytes(b) for b in (operand, result)]
+    sizes = [bytes_of(b) for b in (operand, result)]
     kinds = {STORED[b.type] for b in (operand, result)}
     # C compilers take for granted that elements of different types are apart, but for bytes
     if len(kinds) > 1 and not any(dt.bytes_of(b.type) == 1 for b in (operand, result)):
         return None
-    given = [e for e in expressions(*walk(func.body)) if getattr(e, "op", "") == ADDRESS]
-    heads = [e for s in walk(func.body) if isinstance(s, For) for e in (s.min, s.extent)]
-    if any(x.buffer in (operand, result) for e in [*given, *heads] for x in loads(e)):
+    if not in_order(func, (operand, result)):
         return None
-    reads, writes = _Order(operand, result, down).stmt(func.body, {}, 1)
+    reads, writes = Order(operand, result, down).stmt(func.body, {}, 1)
     done = np.maximum.accumulate(writes[0])
     ahead = np.minimum.accumulate(reads[0][::-1])[::-1]
     far = int(max((done - ahead).max(initial=-sizes[0]), -sizes[0]))
     return far + sizes[0] - sizes[1] if down else far
 
 
-def _bytes(b: Buffer) -> int:
+def in_order(func: PrimFunc, buffers: Sequence[Buffer]) -> bool:
+    """Whether all that is read of some buffers are loads in statements, which come in an order."""
+    given = [e for e in expressions(*walk(func.body)) if getattr(e, "op", "") == ADDRESS]
+    heads = [e for s in walk(func.body) if isinstance(s, For) for e in (s.min, s.extent)]
+    return not any(x.buffer in buffers for e in [*given, *heads] for x in loads(e))
+
+
+def bytes_of(b: Buffer) -> int:
     """The size of a flat buffer."""
     size = value_of(b.shape[0])
     assert b.rank == 1
@@ -157,8 +163,8 @@ def _bytes(b: Buffer) -> int:
 class Moments(NamedTuple):
     """What is read and written, moment by moment, in each turn of the loops around.
 
-    reads   the first byte of the operand that is read (turn, moment); _FAR: none
-    writes  the end of the bytes of the result that are written; -_FAR: none
+    reads   the first byte of the operand that is read (turn, moment); FAR: none
+    writes  the end of the bytes of the result that are written; -FAR: none
     """
 
     reads: np.ndarray
@@ -171,7 +177,7 @@ class Moments(NamedTuple):
     def where(self, mask: np.ndarray) -> Moments:
         """In the turns that there are."""
         chosen = mask[:, None]
-        return Moments(np.where(chosen, self.reads, _FAR), np.where(chosen, self.writes, -_FAR))
+        return Moments(np.where(chosen, self.reads, FAR), np.where(chosen, self.writes, -FAR))
 
     def or_else(self, other: Moments) -> Moments:
         """Of either of two branches; the order in each of them is kept."""
@@ -179,8 +185,8 @@ class Moments(NamedTuple):
         if more < 0:
             return other.or_else(self)
         ends = ((0, 0), (0, more))
-        reads = np.pad(self.reads, ends, constant_values=_FAR)
-        writes = np.pad(self.writes, ends, constant_values=-_FAR)
+        reads = np.pad(self.reads, ends, constant_values=FAR)
+        writes = np.pad(self.writes, ends, constant_values=-FAR)
         return Moments(np.minimum(reads, other.reads), np.maximum(writes, other.writes))
 
 
@@ -189,7 +195,7 @@ def _then(parts: Sequence[Moments]) -> Moments:
     return Moments(np.hstack([p.reads for p in parts]), np.hstack([p.writes for p in parts]))
 
 
-class _Order:
+class Order:
     """In which order a program reads one buffer and writes another one."""
 
     def __init__(self, operand: Buffer, result: Buffer, down: bool) -> None:
@@ -200,17 +206,19 @@ class _Order:
     def touches(self, s: Stmt) -> tuple[bool, bool]:
         """Whether a statement reads the operand, and writes the result."""
         if s not in self.known:
-            parts = [*walk(s)]
+            inner = [self.touches(x) for x in sub_statements(s)]
             self.known[s] = (
-                any(x.buffer is self.operand for e in expressions(*parts) for x in loads(e)),
-                any(isinstance(x, BufferStore) and x.buffer is self.result for x in parts),
+                any(reads for reads, _ in inner)
+                or any(x.buffer is self.operand for x in own_loads(s)),
+                any(writes for _, writes in inner)
+                or (isinstance(s, BufferStore) and s.buffer is self.result),
             )
         return self.known[s]
 
     def stmt(self, s: Stmt, env: Mapping[Var, Ends], turns: int) -> Moments:
         """The moments of a statement; env: the variables around it."""
         if not any(self.touches(s)):
-            return Moments(np.full((turns, 1), _FAR), np.full((turns, 1), -_FAR))
+            return Moments(np.full((turns, 1), FAR), np.full((turns, 1), -FAR))
         before = self.reads(own_loads(s), env, turns)
         match s:
             case Seq(stmts):
@@ -230,31 +238,31 @@ class _Order:
                 return self.stmt(body, env, turns)
             case BufferStore(buffer, value, indices) if buffer is self.result:
                 end = self.span(buffer, indices[0], env, turns)[1]
-                after = Moments(np.full((turns, 1), _FAR), end[:, None])
+                after = Moments(np.full((turns, 1), FAR), end[:, None])
                 both = _then([before, after])
                 return both if dt.lanes(value.dtype) == 1 else both.joined()
             case BufferStore() | Evaluate() | AssertStmt():
                 return before
         reads, writes = self.touches(s)
-        anything = [np.full((turns, 1), 0 if reads else _FAR),
-                    np.full((turns, 1), _FAR if writes else -_FAR)]  # fmt: skip
+        anything = [np.full((turns, 1), 0 if reads else FAR),
+                    np.full((turns, 1), FAR if writes else -FAR)]  # fmt: skip
         return Moments(*anything)
 
     def reads(self, own: Sequence[BufferLoad], env: Mapping[Var, Ends], turns: int) -> Moments:
         """The moment in which a statement evaluates its operands."""
-        first = np.full(turns, _FAR)
+        first = np.full(turns, FAR)
         for x in own:
             if x.buffer is self.operand:
                 low = self.span(x.buffer, x.indices[0], env, turns)[0]
                 first = np.minimum(first, np.maximum(low, 0))
-        return Moments(first[:, None], np.full((turns, 1), -_FAR))
+        return Moments(first[:, None], np.full((turns, 1), -FAR))
 
     def span(self, b: Buffer, index: Expr, env: Mapping[Var, Ends], turns: int) -> Ends:
         """The first byte of an access, and the end of the last one."""
         low, high = _ends(index, env, turns)
         size = dt.bytes_of(b.type)
         begin, end = low * size, (high + 1) * size
-        return (_bytes(b) - end, _bytes(b) - begin) if self.down else (begin, end)
+        return (bytes_of(b) - end, bytes_of(b) - begin) if self.down else (begin, end)
 
     def loop(self, s: For, env: Mapping[Var, Ends], turns: int) -> Moments:
         """Of a loop that reads and writes, turn by turn; of others in one moment."""
@@ -273,7 +281,7 @@ class _Order:
 
 def _ends(e: Expr, env: Mapping[Var, Ends], turns: int) -> Ends:
     """The ends of an integer expression in each turn, not necessarily sharp."""
-    anything = np.full(turns, -_FAR), np.full(turns, _FAR)
+    anything = np.full(turns, -FAR), np.full(turns, FAR)
     if dt.scalar(e.dtype) not in _INDICES:  # others wrap around
         return anything
     match e:
@@ -306,7 +314,7 @@ def _ends(e: Expr, env: Mapping[Var, Ends], turns: int) -> Ends:
         case _:
             same = a // c == b // c
             low, high = np.where(same, a % c, 0), np.where(same, b % c, c - 1)
-    return np.clip(low, -_FAR, _FAR), np.clip(high, -_FAR, _FAR)
+    return np.clip(low, -FAR, FAR), np.clip(high, -FAR, FAR)
 
 
 def _answers(e: Expr, env: Mapping[Var, Ends], turns: int) -> tuple[np.ndarray, np.ndarray]:

@@ -248,6 +248,8 @@ class _CPrinter:
             case tir.LetStmt(var, value, body):
                 given = self.text(value)
                 kind = f"const {self.kind(var.type)}".replace("const void", "void")
+                if dt.is_int(var.type):
+                    self.ranges.enter(var, *self.ranges.of(value))
                 yield from self.braces("", body, f"{kind} {self.name(var)} = {given};")
             case tir.AssertStmt(condition, message):
                 plain = message.replace("*/", "* /")

@@ -120,6 +120,7 @@ def compile_c(
     placing: str | None = None,
     name: str = "",
     packed: bool = False,
+    stream: bool = True,
     options: Options | None = None,
     progress: Progress | None = None,
     **keywords: Unpack[OptionValues],
@@ -133,6 +134,7 @@ def compile_c(
              the best of them; None: what the PassContext's tir.usmp.algorithm says, or the best
     name     what its functions begin with; "": the model's name
     packed   whether there is a function that takes one table of all tensors, too
+    stream   whether kernels run row by row where that saves a tenth of the workspace or more
     shapes, options, progress, keywords  as for `compile`
 
     Raises what `compile` does, TargetError, and CompileError for what C cannot express yet.
@@ -149,7 +151,8 @@ def compile_c(
     kernels = partial(build_kernels, context=one, lowering=tuple(_lowering(resolved)), text=True,
                       progress=progress)  # fmt: skip
     externals = compile_externals(fused, resolved, one.options)
-    made = compile_graph(fused, resolved, one.options, kernels, externals, placing=placing)
+    made = compile_graph(fused, resolved, one.options, kernels, externals, placing=placing,
+                         stream=stream)  # fmt: skip
     if made.plan.symbols or declared.variants:
         names = ", ".join([v.name for v in made.plan.symbols])
         raise NonStaticShapeError(
