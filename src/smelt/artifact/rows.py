@@ -245,7 +245,7 @@ def stream_program(
         parts.append(_Moved(s.names, before).stmt(renamed(row)))
     begin = min([s.pace.start for s in stages])
     last = stages[-1].pace
-    turns = last.start + int((last.count - 1) / last.rate) + 1 - begin
+    turns = ceil((last.count - last.ahead) / last.rate) + 1 - begin
     body = lets([(first[s.result], s.first(turn)) for s in lines], seq(*parts))
     loop = For(turn, _int(begin), _int(turns), body)
     func = PrimFunc(tuple(params), loop, {**attrs, "name": name})

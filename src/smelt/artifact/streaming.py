@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ _LONGEST = 24
 """Kernels of a stream, at most."""
 _WORTH = 0.9
 """Of the memory that kernels one by one need: streams move rows, and have code of their own."""
-_MOST_TURNS = 16
+_MOST_TURNS = 64
 """Of a stream for a row of its result, at most."""
 Near = Mapping[tuple[Storage, Storage], Reach]
 
@@ -160,7 +161,7 @@ class Streams:
         fastest = max(rates)
         if min(rates) == 0 or fastest > _MOST_TURNS:
             return None
-        every = int((self.by_rows(calls[-1]).count - 1) * fastest) + 1
+        every = ceil((self.by_rows(calls[-1]).count - 1) * fastest) + 1
         end = Pace(1 / fastest, Fraction(1), self.by_rows(calls[-1]).count)
         found = [end] * len(calls)
         for n in reversed(range(len(calls) - 1)):
@@ -216,7 +217,7 @@ class Streams:
     ) -> Near:  # fmt: skip
         """How far the result may overlap what a stream reads from outside, at least."""
         last = found[-1][0]
-        turns = last.start + (np.arange(last.count) / float(last.rate)).astype(int)
+        turns = np.array([ceil(n / last.rate) for n in range(last.count)])
         ahead: dict[Storage, np.ndarray] = {}
         for c, (pace, _, _) in zip(calls, found, strict=True):
             by = self.by_rows(c)
