@@ -206,7 +206,7 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (
         lambda: relay.build(small(), workspace_memory_pools=object()),
         CompileError,
-        "relay.build: memory pools cannot be given yet; leave them out",
+        "relay.build: workspace_memory_pools is a object; legal: WorkspaceMemoryPools([...])",
     ),
     (
         lambda: relay.build("model.onnx"),

@@ -17,9 +17,10 @@ from smelt.codegen.cache import cache_key
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.workers import default_pool
 from smelt.ir import dtype as dt
-from smelt.ir.build import minimum
+from smelt.ir.build import minimum, value_of
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, Var, const
+from smelt.ir.memory_pools import Pool
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.steps import Step
@@ -47,6 +48,7 @@ from .kernel import CompiledKernel, KernelSpec, Tuned, build_kernel
 from .memory import C_ALIGNMENT, MemoryPlan, plan_memory
 from .overlap import overlaps
 from .placing import BY_SIZE, Reach
+from .pools import Algorithm
 from .reader import read
 from .user_ops import Prepared, prepare, prepared_program, user_ops
 from .variants import Declared, code_data, shapes_of, tensor_data, workspace_of
@@ -219,7 +221,7 @@ def compile_straight(
     keep: bool = False,
     text: bool = False,
     declared: Declared | None = None,
-    placing: str = BY_SIZE,
+    placing: Algorithm = BY_SIZE,
 ) -> Straight:
     """Compile the kernels of a fused graph for a (resolved) target, which may be another machine.
 
@@ -274,12 +276,16 @@ def compile_graph(
     *,
     keep: bool = False,
     when: Mapping[str, Expr] | None = None,
-    placing: str = BY_SIZE,
+    placing: Algorithm = BY_SIZE,
+    pools: Sequence[Pool] = (),
+    workspace_io: bool = False,
 ) -> ModelCode:
     """All kernels of a fused graph compiled, memory planned; `keep` as of `compile_straight`.
 
     when     the sizes that it is a variant for
     placing  the algorithm that plans memory of fixed sizes
+    pools    where results stand, in C; none: in one of any size
+    workspace_io  whether inputs and outputs stand there, too
     """
     plan = plan_graph(mod, keep)
     symbols = {v.name: v for v in plan.symbols}
@@ -295,21 +301,50 @@ def compile_graph(
         else _call(launch, artifacts[s.symbol], s.symbol, n, symbols)
         for n, (launch, s) in enumerate(zip(plan.launches, own, strict=True))
     ]
-    storages = [p.storage for x in plan.launches for p in (*x.inputs, *x.outputs)]
-    temporaries = dict.fromkeys([s for s in storages if s.kind == "temporary"])
-    if keep:
-        for s in temporaries:
-            s.first, s.last = 0, len(plan.launches)
+    temporaries = _temporaries(plan, keep, workspace_io)
     scratch = [w for c in calls for w in c.workspaces]
     planned = partial(plan_memory, [*temporaries, *scratch], plan.symbols)
     if target.kind.name != "c":
         memory = planned(algorithm=placing)
         return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside)
     programs = {s: parse(k.text) for s, k in artifacts.items()}
-    near = {} if plan.symbols else overlaps(calls, programs)
-    memory = planned(C_ALIGNMENT, placing, near)
+    near = {} if plan.symbols else overlaps(calls, programs, temporaries)
+    heat = touched(calls, artifacts) if pools and not plan.symbols else {}
+    memory = planned(C_ALIGNMENT, placing, near, pools, heat, [x.name for x in plan.launches])
     calls, artifacts, shares = _overlapping(calls, artifacts, near, memory)
     return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside, shares)
+
+
+def _temporaries(plan: GraphPlan, keep: bool, workspace_io: bool) -> dict[Storage, None]:
+    """What stands in the workspace but for scratch buffers, and when; options as above."""
+    kinds, own = ["temporary"], list[Storage]()
+    if workspace_io:  # inputs are there before the first step, outputs after the last one
+        kinds, own = [*kinds, "input", "output"], [*plan.inputs]
+        for s in plan.inputs:
+            s.first = -1
+        for s in plan.outputs:
+            s.last = len(plan.launches)
+    own += [p.storage for x in plan.launches for p in (*x.inputs, *x.outputs)]
+    found = dict.fromkeys([s for s in own if s.kind in kinds])
+    for s in found if keep else ():
+        s.first, s.last = 0, len(plan.launches)
+    return found
+
+
+def touched(
+    calls: Sequence[KernelCall], artifacts: Mapping[str, CompiledKernel]
+) -> dict[Storage, int]:
+    """About how many bytes a run reads and writes of each storage of fixed size: results once,
+    other operands once for two operations on elements."""
+    found: dict[Storage, int] = defaultdict(int)
+    for c in calls:
+        made = artifacts.get(c.symbol)
+        work = (value_of(made.flops) or 0) // 2 if made else 0
+        results = {p.storage for p in c.launch.own_outputs}
+        for s in dict.fromkeys([*[p.storage for p in c.places], *c.workspaces]):
+            reads = 0 if s in results else work * dt.bytes_of(s.dtype)
+            found[s] += max(s.fixed_bytes, reads)
+    return found
 
 
 def _overlapping(

@@ -64,6 +64,10 @@ MEMORY_ALGORITHMS = (
     "greedy_by_size", "greedy_by_conflicts", "linear_scan", "hill_climb", "best",
 )  # fmt: skip
 """The classic names of ways to place results in memory."""
+MEMORY_KEYS = (
+    "tir.usmp.enable", "tir.usmp.algorithm", "tir.usmp.custom_algorithm",
+    "tir.usmp.use_workspace_io",
+)  # fmt: skip
 
 OPTIONS: Mapping[str, str] = {
     "smelt." + f.name: f.name for f in fields(Options) if f.name != "opt_level"
@@ -113,6 +117,14 @@ CONFIG: tuple[ConfigKey, ...] = (
         "how results that are alive at different times share memory",
         lambda v: v in MEMORY_ALGORITHMS,
     ),
+    ConfigKey(
+        "tir.usmp.custom_algorithm",
+        "a function, or NAME of one that is registered as tir.usmp.algo.NAME",
+        None,
+        "in place of those: what gives every block of memory its place",
+        lambda v: v is None or callable(v) or isinstance(v, str),
+    ),
+    _flag("tir.usmp.use_workspace_io", False, "in C inputs and outputs stand in the workspace"),
     _group(
         "tir.UnrollLoop",
         "which loops UnrollLoop writes out without being asked by their kind",
