@@ -48,6 +48,11 @@ class MemoryPlan:
         return x - y
 
 
+def aligned(size: int, alignment: int) -> int:
+    """The next multiple of an alignment."""
+    return -(-size // alignment) * alignment
+
+
 def plan_memory(
     storages: Sequence[Storage],
     symbols: Sequence[Var],
@@ -69,13 +74,10 @@ def plan_memory(
     if not all(isinstance(s.bytes, IntImm) for s in storages):
         return _symbolic(storages, symbols)
 
-    def aligned(size: int) -> int:
-        return -(-size // alignment) * alignment
-
-    blocks = [Lifetime(aligned(s.fixed_bytes), s.first, s.last) for s in storages]
+    blocks = [Lifetime(aligned(s.fixed_bytes, alignment), s.first, s.last) for s in storages]
     numbers = {s: n for n, s in enumerate(storages)}
     pairs = {
-        (numbers[operand], numbers[result]): Reach(*map(aligned, reach))
+        (numbers[operand], numbers[result]): Reach(*[aligned(n, alignment) for n in reach])
         for (operand, result), reach in (near or {}).items()
     }
     names = [s.name or "result" for s in storages]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,45 +32,6 @@ def algorithm_of(config: Mapping[str, Any], default: str) -> Algorithm:
     return found
 
 
-def spread(
-    sizes: Sequence[int], heat: Sequence[float], pools: Sequence[Pool],
-    needed: Callable[[Sequence[int], Pool], int], said: Callable[[int], tuple[str, str]],
-) -> dict[Pool, list[int]]:  # fmt: skip
-    """Which blocks go to each pool, by number.
-
-    heat    about how many bytes are read and written of each
-    needed  the bytes that some blocks take in a pool; fewer than its size where they fit
-    said    what a block is, and what a message about it ends with
-
-    Raises CompileError where a block finds no room.
-    """
-    fast = sorted(pools, key=lambda p: -p.speed)
-    hot = [(-h / max(1, size), -size) for h, size in zip(heat, sizes, strict=True)]
-    homes = [sum([p.size is None or size <= p.size for p in pools]) for size in sizes]
-    keys: tuple[Callable[[int], Any], ...] = (
-        hot.__getitem__, lambda n: (homes[n], hot[n]), lambda n: -sizes[n]
-    )  # fmt: skip
-    for key in keys:
-        held: dict[Pool, list[int]] = {p: [] for p in fast}
-        for n in sorted(range(len(sizes)), key=key):
-            home = next((p for p in fast if _lacks(needed, held[p], n, p) <= 0), None)
-            if home is None:
-                break
-            held[home].append(n)
-        else:
-            return held
-    what, end = said(n)
-    rows = [f"\n  {p.name} has {p.size or 0:,} bytes, {_lacks(needed, held[p], n, p):,} too few"
-            for p in fast]  # fmt: skip
-    raise CompileError(f"{what} finds no room beside the others{''.join(rows)}{end}")
-
-
-def _lacks(needed: Callable[[Sequence[int], Pool], int], held: Sequence[int], n: int, p: Pool
-           ) -> int:  # fmt: skip
-    """How many bytes are missing for one more block."""
-    return 0 if p.size is None else needed([*held, n], p) - p.size
-
-
 @dataclass(frozen=True)
 class Allocating(Placing):
     """Blocks to place in pools.
@@ -93,15 +53,38 @@ class Allocating(Placing):
         every = [*range(len(self.blocks))]
         fastest = max(self.pools, key=lambda p: p.speed)
         whole = self.fitting(every, fastest, (algorithm,))
-        if fastest.size is None or whole.total <= fastest.size:
+        if whole.total <= fastest.room:
             return [PoolAllocation(fastest, at) for at in whole.offsets]
-        sizes, found = [b.size for b in self.blocks], {}
-        held = spread(sizes, self.heat, self.pools, self.needed, self.said)
-        for pool, numbers in held.items():
-            placed = self.fitting(numbers, pool, (algorithm, *_QUICK))
-            for n, at in zip(numbers, placed.offsets, strict=True):
-                found[n] = PoolAllocation(pool, at)
+        found: dict[int, PoolAllocation] = {}
+        for pool, held in self.spread().items():
+            placed = self.fitting(held, pool, (algorithm, *_QUICK))
+            places = [PoolAllocation(pool, at) for at in placed.offsets]
+            found |= dict(zip(held, places, strict=True))
         return [found[n] for n in every]
+
+    def spread(self) -> dict[Pool, list[int]]:
+        """Which blocks go to each pool: what is read and written most first, or, if that leaves
+        some without room, those first that fit into few pools."""
+        fast = sorted(self.pools, key=lambda p: -p.speed)
+        homes = [sum([b.size <= p.room for p in fast]) for b in self.blocks]
+        cold = [-h / max(1, b.size) for h, b in zip(self.heat, self.blocks, strict=True)]
+        for keys in (cold, homes):
+            held: dict[Pool, list[int]] = {p: [] for p in fast}
+            for n in sorted(range(len(keys)), key=lambda n: (keys[n], -self.blocks[n].size)):
+                home = next((p for p in fast if self.needed([*held[p], n], p) <= p.room), None)
+                if home is None:
+                    break
+                held[home].append(n)
+            else:
+                return held
+        rows = [f"memory pools are too small: {self.what(n)} has no room"]
+        for p in fast:
+            few = self.needed([*held[p], n], p) - p.room
+            rows.append(f"  {p.name} has {p.room:,} bytes: {few:,} too few")
+        own = range(max(0, self.blocks[n].first), min(self.blocks[n].last + 1, len(self.steps)))
+        most = max(own, key=self.live_in, default=0)
+        rows.append(f"  step {most}, {self.steps[most]}, works with {self.live_in(most):,} bytes")
+        raise CompileError("\n".join(rows))
 
     def part(self, held: Sequence[int]) -> Placing:
         """Some of the blocks, which may overlap each other as before."""
@@ -115,41 +98,27 @@ class Allocating(Placing):
         part, tried = self.part(held), list[Placed]()
         for algorithm in algorithms:
             tried.append(place(part.blocks, algorithm, part.near))
-            if pool.size is None or tried[-1].total <= pool.size:
+            if tried[-1].total <= pool.room:
                 return tried[-1]
         return min(tried, key=lambda p: p.total)
 
     def needed(self, held: Sequence[int], pool: Pool) -> int:
         """The bytes that some blocks take in a pool; at least so many where they are too many."""
-        least = self.part(held).live
-        too_many = pool.size is not None and least > pool.size
-        return least if too_many else self.fitting(held, pool, _QUICK).total
+        part = self.part(held)
+        known = part.live > pool.room or part.live == sum([b.size for b in part.blocks])
+        return part.live if known else self.fitting(held, pool, _QUICK).total
 
     def what(self, n: int) -> str:
         """A block in a message."""
         b = self.blocks[n]
         return f"{self.names[n]!r} ({b.size:,} bytes, alive in steps {max(0, b.first)} to {b.last})"
 
-    def said(self, n: int) -> tuple[str, str]:
-        """A block in a message, and the step of its life that needs most."""
-        b, end = self.blocks[n], len(self.steps)
-        most = max(range(max(0, b.first), min(b.last + 1, end)), key=self.live_in, default=0)
-        text = f"\n  step {most}, {self.steps[most]}, works on {self.live_in(most):,} bytes at once"
-        return f"memory pools are too small: {self.what(n)}", text
-
-    # ---- by an algorithm of the user's ------------------------------------------------------
-
-    @cached_property
-    def conflicts(self) -> list[list[int]]:
-        """For each block the others that it meets."""
-        return [sorted(numbers - {n}) for n, numbers in enumerate(self.meets)]
-
     def asked(self, algorithm: Callable[[list[BufferInfo], int], Any]) -> list[PoolAllocation]:
         """What the algorithm answers, checked."""
         infos = [BufferInfo(name, b.size, tuple(self.pools), self.alignment, b.first, b.last)
                  for name, b in zip(self.names, self.blocks, strict=True)]  # fmt: skip
-        for info, others in zip(infos, self.conflicts, strict=True):
-            info.conflicts = [infos[k] for k in others]
+        for n, info in enumerate(infos):
+            info.conflicts = [infos[k] for k in sorted(self.meets[n] - {n})]
         answer = algorithm(infos, self.live)
         if isinstance(answer, Mapping):
             answer = [answer.get(info) for info in infos]
@@ -166,14 +135,11 @@ class Allocating(Placing):
         if len(found) != len(self.blocks):
             return f"it gives {len(found)} places; legal: one for each of {len(self.blocks)} blocks"
         for n, (pool, at) in enumerate(found):
-            if pool not in self.pools:
-                return f"{self.what(n)} stands in {pool!r}; legal: its pool_candidates"
-            if not isinstance(at, int | np.integer) or at < 0 or at % self.alignment:
-                return f"{self.what(n)} begins at {at!r}; legal: multiples of {self.alignment}"
-            end = int(at) + self.blocks[n].size
-            if pool.size is not None and end > pool.size:
-                return f"{self.what(n)} ends at {end:,}, and {pool.name} has {pool.size:,} bytes"
-            for k in [k for k in self.conflicts[n] if k < n and found[k][0] == pool]:
+            known = pool in self.pools and isinstance(at, int | np.integer)
+            if not known or at % self.alignment or not 0 <= at <= pool.room - self.blocks[n].size:
+                return (f"{self.what(n)} is put at {at!r} of {pool!r}; legal: multiples of "
+                        f"{self.alignment}, inside one of its pool_candidates")  # fmt: skip
+            for k in [k for k in self.meets[n] if k < n and found[k][0] == pool]:
                 low, high = self.taken(n, k, int(found[k][1]))
                 if low < at < high:
                     return (f"{self.what(n)} at {at:,} of {pool.name} meets {self.what(k)} at "

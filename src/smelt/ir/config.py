@@ -64,10 +64,6 @@ MEMORY_ALGORITHMS = (
     "greedy_by_size", "greedy_by_conflicts", "linear_scan", "hill_climb", "best",
 )  # fmt: skip
 """The classic names of ways to place results in memory."""
-MEMORY_KEYS = (
-    "tir.usmp.enable", "tir.usmp.algorithm", "tir.usmp.custom_algorithm",
-    "tir.usmp.use_workspace_io",
-)  # fmt: skip
 
 OPTIONS: Mapping[str, str] = {
     "smelt." + f.name: f.name for f in fields(Options) if f.name != "opt_level"
@@ -142,6 +138,8 @@ CONFIG: tuple[ConfigKey, ...] = (
 )
 
 _KEYS = {k.name: k for k in CONFIG}
+MEMORY_KEYS = tuple([k for k in _KEYS if k.startswith("tir.usmp.")])
+"""Those that say how memory is planned."""
 
 
 def check_config(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,23 +31,20 @@ class Pool:
     speed: float = 1.0
     constants: bool = False
 
-    def __post_init__(self) -> None:
-        """Check the values. Raises CompileError."""
-        for legal, what in (
-            (_NAME.fullmatch(str(self.name)), f"name is {self.name!r}; legal: a name for C"),
-            (self.size is None or self.size >= 0, f"size is {self.size}; legal: bytes from 0"),
-            (self.speed > 0, f"speed is {self.speed}; legal: numbers above 0"),
-        ):
-            if not legal:
-                raise CompileError(f"a memory pool's {what}")
+    @property
+    def room(self) -> float:
+        """Its size, or more bytes than there are."""
+        return math.inf if self.size is None else self.size
 
 
 def check_pools(pools: Sequence[Pool]) -> tuple[Pool, ...]:
     """Pools, whose names differ also as macros. Raises CompileError."""
-    names = [p.name.upper() for p in pools]
-    for n, p in enumerate(pools):
-        if names[n] in names[:n]:
-            raise CompileError(f"two memory pools are called {p.name}; capitals make no difference")
+    names = [str(p.name).upper() for p in pools]
+    for p, name in zip(pools, names, strict=True):
+        named = _NAME.fullmatch(name) and names.count(name) == 1
+        if not named or p.room < 0 or p.speed <= 0:
+            raise CompileError(f"{p} is no memory pool; legal: names for C, once each, capitals or "
+                               "not; sizes from 0 bytes, or None; speeds above 0")  # fmt: skip
     return tuple(pools)
 
 
@@ -86,60 +84,58 @@ class PoolInfoProperties:
     write_latency_cycles: int = 0
     target_burst_bytes: Mapping[Any, int] | None = None
 
-    def pool(self, name: str, constants: bool) -> Pool:
-        """With these properties; how fast words are read and written is its speed."""
+    @property
+    def known(self) -> tuple[int | None, float]:
+        """Size and speed of a pool: how fast words are read and written."""
         reads = self.read_latency_cycles + _WORD / max(1, self.read_bandwidth_bytes_per_cycle)
         writes = self.write_latency_cycles + _WORD / max(1, self.write_bandwidth_bytes_per_cycle)
-        size = -1 if self.size_hint_bytes is None else self.size_hint_bytes
-        speed = max(1, self.clock_frequency_hz) * 2 * _WORD / (reads + writes)
-        return Pool(name, None if size < 0 else size, speed, constants)
+        size = None if (self.size_hint_bytes or 0) < 0 else self.size_hint_bytes
+        return size, max(1, self.clock_frequency_hz) * 2 * _WORD / (reads + writes)
 
 
-@dataclass(frozen=True)
-class WorkspacePoolInfo:
-    """A memory for results."""
-
-    pool_name: str
-    targets: Sequence[Any] = ()
-    pool_info_properties: PoolInfoProperties | None = None
+_UNKNOWN = PoolInfoProperties()
 
 
-@dataclass(frozen=True)
-class ConstantPoolInfo:
-    """A memory for constants; smelt finds out which ones."""
+class WorkspacePoolInfo(Pool):
+    """A memory for results. targets: who may use it; all do."""
 
-    pool_name: str
-    targets: Sequence[Any] = ()
-    constant_info_arr: Sequence[Any] | None = None
-    pool_info_properties: PoolInfoProperties | None = None
+    def __init__(
+        self,
+        pool_name: str,
+        targets: object = (),
+        pool_info_properties: PoolInfoProperties = _UNKNOWN,
+    ) -> None:
+        super().__init__(pool_name, *pool_info_properties.known)
+
+
+class ConstantPoolInfo(Pool):
+    """A memory for constants; which ones is for smelt to say."""
+
+    def __init__(
+        self, pool_name: str, targets: object = (), constant_info_arr: Sequence[object] = (),
+        pool_info_properties: PoolInfoProperties = _UNKNOWN,
+    ) -> None:  # fmt: skip
+        if constant_info_arr:
+            raise CompileError(f"{pool_name}: smelt chooses constants; leave out constant_info_arr")
+        super().__init__(pool_name, *pool_info_properties.known, constants=True)
 
 
 @dataclass(frozen=True)
 class WorkspaceMemoryPools:
     """All memories for results."""
 
-    pools: Sequence[WorkspacePoolInfo]
+    pools: Sequence[Pool]
 
 
-@dataclass(frozen=True)
-class ConstantMemoryPools:
+class ConstantMemoryPools(WorkspaceMemoryPools):
     """All memories for constants."""
 
-    pools: Sequence[ConstantPoolInfo]
 
-
-def classic_pools(who: str, workspace: object, constants: object) -> tuple[Pool, ...]:
+def classic_pools(who: str, *given: object) -> tuple[Pool, ...]:
     """What classic structures say. Raises CompileError."""
-    found = []
-    for name, given, kind in (("workspace", workspace, WorkspaceMemoryPools),
-                              ("constant", constants, ConstantMemoryPools)):  # fmt: skip
-        if given is not None and not isinstance(given, kind):
-            raise CompileError(f"{who}: {name}_memory_pools is a {type(given).__name__}; legal: "
-                               f"{kind.__name__}([...])")  # fmt: skip
-        for p in given.pools if given is not None else ():
-            if getattr(p, "constant_info_arr", None):
-                raise CompileError(f"{who}: constant_info_arr of {p.pool_name} cannot be given: "
-                                   "where each constant stands is for smelt to say")  # fmt: skip
-            properties = p.pool_info_properties or PoolInfoProperties()
-            found.append(properties.pool(p.pool_name, kind is ConstantMemoryPools))
-    return check_pools(found)
+    for g in given:
+        if not isinstance(g, WorkspaceMemoryPools | None):
+            raise CompileError(f"{who}: a {type(g).__name__} is given as memory pools; legal: "
+                               "WorkspaceMemoryPools([...]) or ConstantMemoryPools")  # fmt: skip
+    pools = [p for g in given if isinstance(g, WorkspaceMemoryPools) for p in g.pools]
+    return check_pools(pools)

@@ -62,14 +62,14 @@ class CSource:
                 "serves it keeps them apart; legal: compile_c(..., workspace_io=False)"
             )
         upper = self.name.upper()
-        form = "static union {{ uint8_t bytes[{}_SIZE + 1]; int64_t aligned; }} {};\n"
+        form = "static union {{ uint8_t bytes[{} + 1]; int64_t aligned; }} {};\n"
         pools = [p.name for p in self.memory.pools if not p.constants]
         if not pools:
-            return form.replace("SIZE", "BYTES").format(f"{upper}_WORKSPACE", "space")
-        rooms = [form.format(f"{upper}_{p.upper()}_WORKSPACE_POOL", f"in_{p}") for p in pools]
+            return form.format(f"{upper}_WORKSPACE_BYTES", "space")
+        rooms = [form.format(f"{upper}_{p.upper()}_WORKSPACE_POOL_SIZE", f"in_{p}") for p in pools]
         given = ", ".join([f"&in_{p}" for p in pools])
-        whole = f"static const struct {self.name}_workspace_pools space = {{{given}}};\n"
-        return f"{''.join(rooms)}{whole}"
+        kind = f"static const struct {self.name}_workspace_pools"
+        return f"{''.join(rooms)}{kind} space = {{{given}}};\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the source, model.c, and beside it the header, model.h. Raises ExportError."""

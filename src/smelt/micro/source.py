@@ -10,9 +10,10 @@ import numpy as np
 
 from smelt.artifact.graph import Place, Storage
 from smelt.artifact.host import KernelCall
-from smelt.artifact.memory import C_ALIGNMENT
+from smelt.artifact.memory import C_ALIGNMENT, aligned
 from smelt.artifact.model import ModelCode, touched
-from smelt.artifact.pools import spread
+from smelt.artifact.placing import BY_SIZE, Lifetime
+from smelt.artifact.pools import Allocating
 from smelt.codegen.c import SHARES, c_functions
 from smelt.codegen.c_helpers import STORED
 from smelt.ir import dtype as dt
@@ -144,22 +145,18 @@ class _Writer:
         """The macro in front of the constants in a pool."""
         return f"{self.name}_SECTION_{pool.name}".upper()
 
-    def spread_constants(self) -> None:
-        """Choose the pool of each constant. Raises CompileError."""
-        keys, heat, known = [*self.constants], defaultdict[int, int](int), self.sizes()
-        for s, count in touched(self.model.calls, self.model.artifacts).items():
+    def spread_constants(self) -> dict[tuple[int, str], Pool]:
+        """The pool of each constant. Raises CompileError."""
+        model, heat, sizes = self.model, defaultdict[int, int](int), self.sizes()
+        for s, count in touched(model.calls, model.artifacts).items():
             heat[self.places.get(s, -1)] += count
-        sizes = [-(-known[place] // C_ALIGNMENT) * C_ALIGNMENT for place, _ in keys]
-
-        def needed(held: Sequence[int], _: Pool) -> int:
-            return sum([sizes[n] for n in held])
-
-        def said(n: int) -> tuple[str, str]:
-            text = f"memory pools are too small: {self.constants[keys[n]]} ({sizes[n]:,} bytes)"
-            return text, f"\n  all constants have {sum(sizes):,} bytes"
-
-        held = spread(sizes, [heat[place] for place, _ in keys], self.constant_pools, needed, said)
-        self.homes = {keys[n]: pool for pool, numbers in held.items() for n in numbers}
+        steps = [c.launch.name for c in model.calls]
+        places, names = [at for at, _ in self.constants], [*self.constants.values()]
+        blocks = [Lifetime(aligned(sizes[at], C_ALIGNMENT), 0, len(steps) - 1) for at in places]
+        hot = [heat[at] for at in places]
+        placing = Allocating(blocks, {}, self.constant_pools, names, hot, steps, C_ALIGNMENT)
+        found = [at.pool_info for at in placing.allocated(BY_SIZE)]
+        return dict(zip(self.constants, found, strict=True))
 
     def runner(self, calls: str) -> str:
         """The function that runs the model."""
@@ -290,8 +287,7 @@ struct {self.name}_outputs {{
                    for f, text in zip(programs, functions, strict=True)]  # fmt: skip
         kernels += [f"/* {described[s]} */\n{made.source.rstrip()}\n"
                     for s, (made, _) in model.externals.items()]  # fmt: skip
-        if self.constant_pools:
-            self.spread_constants()
+        self.homes = self.spread_constants() if self.constant_pools else {}
         arrays, each = [*self.arrays()], self.sizes()
         constants = sum([each[place] for place, _ in self.constants])
         workspace = _number(model.memory.total)
