@@ -317,17 +317,14 @@ def compile_graph(
 
 def _temporaries(plan: GraphPlan, keep: bool, workspace_io: bool) -> dict[Storage, None]:
     """What stands in the workspace but for scratch buffers, and when; options as above."""
-    kinds, own = ["temporary"], list[Storage]()
-    if workspace_io:  # inputs are there before the first step, outputs after the last one
-        kinds, own = [*kinds, "input", "output"], [*plan.inputs]
-        for s in plan.inputs:
-            s.first = -1
-        for s in plan.outputs:
+    kinds = ("temporary", "input", "output") if workspace_io else ("temporary",)
+    places = [p.storage for x in plan.launches for p in (*x.inputs, *x.outputs)]
+    found = dict.fromkeys([s for s in (*plan.inputs, *places) if s.kind in kinds])
+    for s in found:
+        if keep or s.kind == "input":  # they are there before the first step
+            s.first = 0 if keep else -1
+        if keep or s.kind == "output":  # after the last one
             s.last = len(plan.launches)
-    own += [p.storage for x in plan.launches for p in (*x.inputs, *x.outputs)]
-    found = dict.fromkeys([s for s in own if s.kind in kinds])
-    for s in found if keep else ():
-        s.first, s.last = 0, len(plan.launches)
     return found
 
 
