@@ -69,7 +69,9 @@ _NAMES = {
     "gpu": "smelt.nd",
     "IRModule": "smelt.ir.module",
     "SmeltError": "smelt.ir.errors",
-}
+    **dict.fromkeys(("ConstantMemoryPools", "ConstantPoolInfo", "PoolInfoProperties",
+                     "WorkspaceMemoryPools", "WorkspacePoolInfo"), "smelt.ir.memory_pools"),
+}  # fmt: skip
 _ROOMS = (
     "runtime",
     "target",

@@ -45,6 +45,7 @@ PLACES = {
     "contrib.graph_runtime": "contrib.graph_executor",
     "error": "ir.errors",
     "ir.op": "ir",
+    **dict.fromkeys(("tir.usmp", "tir.usmp.utils"), "ir.memory_pools"),
     "ir.tensor_type": "ir",
     "ir.type": "ir",
     **{

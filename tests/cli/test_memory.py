@@ -74,6 +74,29 @@ def test_c_is_written_whole_or_not_at_all(model: str, tmp_path: Path) -> None:
     assert sorted(p.name for p in out.iterdir()) == ["net.c", "net.h"]
 
 
+def test_the_plan_by_pool(model: str, tmp_path: Path) -> None:
+    page = tmp_path / "memory.html"
+    pools = ["--pool", "dtcm=2K", "--pool", "sram", "--constant-pool", "flash=1M"]
+    found = json.loads(said("memory", model, "--json", "--page", page, *pools))
+    used = {p["name"]: p for p in found["pools"]}
+    assert [(p["size"], p["constants"]) for p in used.values()] == [
+        (2048, False), (None, False), (1 << 20, True)
+    ]  # fmt: skip
+    assert {b["pool"] for b in found["blocks"]} == {"dtcm", "sram"}
+    text = page.read_text()
+    assert text.count("<svg") == 2
+    assert text.count("<rect") == len(found["blocks"])
+    assert f"dtcm: {used['dtcm']['used']:,} bytes of 2,048</h2>" in text
+    shown = said("memory", model, *pools)
+    assert f"sram: {used['sram']['used']:,} bytes\n" in shown
+    assert f"flash: {found['constants']:,} bytes of constants of 1,048,576\n" in shown
+    text = said("memory", model, "--pool", "a=1K", "--pool", "b=2K", code=1)
+    assert "memory pools are too small: " in text
+    assert "a has 1,024 bytes: " in text
+    for wrong in ("sram=", "sram=4k", "a b=4"):
+        assert "legal: sram, sram=65536" in said("memory", model, "--pool", wrong, code=1)
+
+
 @pytest.mark.parametrize("algorithm", MEMORY_ALGORITHMS)
 def test_seven_blocks_take_three(algorithm: str) -> None:
     """The document's example: 112 KB become 48."""

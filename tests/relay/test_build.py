@@ -206,7 +206,8 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (
         lambda: relay.build(small(), workspace_memory_pools=object()),
         CompileError,
-        "relay.build: memory pools cannot be given yet; leave them out",
+        "relay.build: a object is given as memory pools; legal: WorkspaceMemoryPools([...]) "
+        "or ConstantMemoryPools",
     ),
     (
         lambda: relay.build("model.onnx"),

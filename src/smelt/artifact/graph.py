@@ -123,6 +123,22 @@ class GraphPlan:
     symbols: list[Var] = field(default_factory=list)
     updates: dict[int, int] = field(default_factory=dict)
 
+    def planned(self, keep: bool = False, workspace_io: bool = False) -> dict[Storage, None]:
+        """What stands in the workspace but for scratch buffers, its steps counted.
+
+        keep          every result stays
+        workspace_io  inputs and outputs stand there, too
+        """
+        kinds = ("temporary", "input", "output") if workspace_io else ("temporary",)
+        places = [p.storage for x in self.launches for p in (*x.inputs, *x.outputs)]
+        found = dict.fromkeys([s for s in (*self.inputs, *places) if s.kind in kinds])
+        for s in found:
+            if keep or s.kind == "input":  # they are there before the first step
+                s.first = 0 if keep else -1
+            if keep or s.kind == "output":  # after the last one
+                s.last = len(self.launches)
+        return found
+
 
 class _Planner:
     """One pass over a graph whose layouts are chosen."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from smelt.ir.build import maximum, value_of
 from smelt.ir.expr import Expr, IntImm, Var, const
+from smelt.ir.memory_pools import Pool
 from smelt.tir.facts import analyzer_of
 
 from .graph import Storage
-from .placing import BY_SIZE, Lifetime, Reach, place
+from .placing import APART, BY_SIZE, Lifetime, Reach
+from .pools import Algorithm, Allocating
 
 ALIGNMENT = 64
 """Bytes; a cache line and the widest vector."""
+_ALONE = Pool("workspace")
 C_ALIGNMENT = 8
 """Of C for microcontrollers, whose memory is precious: that of its widest type."""
 
@@ -23,38 +26,50 @@ C_ALIGNMENT = 8
 class MemoryPlan:
     """Where each temporary stands in the workspace.
 
-    total  bytes of the workspace
+    total  bytes of the workspace, in all pools
     live   the most bytes in use at one time (None where sizes are symbolic)
+    pool   of each temporary, and bytes of each pool, where sizes are numbers
     """
 
     offsets: dict[Storage, Expr]
     total: Expr
     live: int | None
+    pool: Mapping[Storage, Pool] = field(default_factory=dict)
+    bytes: Mapping[Pool, int] = field(default_factory=dict)
 
     def behind(self, a: Storage, b: Storage) -> int:
-        """How many bytes a storage begins behind another one, both of fixed sizes."""
+        """How many bytes a storage begins behind another one, both of fixed sizes; far in
+        another pool."""
+        if self.pool[a] != self.pool[b]:
+            return APART
         x, y = value_of(self.offsets[a]), value_of(self.offsets[b])
         assert x is not None
         assert y is not None
         return x - y
 
 
-def aligned(size: int, to: int) -> int:
-    """A number of bytes, rounded up."""
-    return -(-size // to) * to
+def aligned(size: int, alignment: int) -> int:
+    """The next multiple of an alignment."""
+    return -(-size // alignment) * alignment
 
 
 def plan_memory(
     storages: Sequence[Storage],
     symbols: Sequence[Var],
     alignment: int = ALIGNMENT,
-    algorithm: str = BY_SIZE,
+    algorithm: Algorithm = BY_SIZE,
     near: Mapping[tuple[Storage, Storage], Reach] | None = None,
+    pools: Sequence[Pool] = (),
+    heat: Mapping[Storage, int] | None = None,
+    steps: Sequence[str] = (),
 ) -> MemoryPlan:
     """Place temporaries; those of symbolic sizes share slots.
 
-    alignment, algorithm  of those with fixed sizes; bytes, and one of MEMORY_ALGORITHMS
+    alignment, algorithm  of those with fixed sizes; bytes, and see Algorithm
     near                  those of fixed sizes that may overlap
+    pools                 where those stand; none: in one of any size
+    heat                  about how many bytes are read and written of each
+    steps                 the names of the steps
     """
     if not all(isinstance(s.bytes, IntImm) for s in storages):
         return _symbolic(storages, symbols)
@@ -62,12 +77,19 @@ def plan_memory(
     blocks = [Lifetime(aligned(s.fixed_bytes, alignment), s.first, s.last) for s in storages]
     numbers = {s: n for n, s in enumerate(storages)}
     pairs = {
-        (numbers[operand], numbers[result]): Reach(*[aligned(far, alignment) for far in reach])
+        (numbers[operand], numbers[result]): Reach(*[aligned(n, alignment) for n in reach])
         for (operand, result), reach in (near or {}).items()
     }
-    placed = place(blocks, algorithm, pairs)
-    offsets = dict(zip(storages, map(const, placed.offsets), strict=True))
-    return MemoryPlan(offsets, const(placed.total), placed.live)
+    names = [s.name or "result" for s in storages]
+    hot = [(heat or {}).get(s, 0) for s in storages]
+    pools = pools or (_ALONE,)
+    placing = Allocating(blocks, pairs, pools, names, hot, steps, alignment)
+    places = dict(zip(storages, placing.allocated(algorithm), strict=True))
+    ends = {p: max([at.byte_offset + b.size for at, b in zip(places.values(), blocks, strict=True)
+                    if at.pool_info == p], default=0) for p in pools}  # fmt: skip
+    offsets = {s: const(at.byte_offset) for s, at in places.items()}
+    homes = {s: at.pool_info for s, at in places.items()}
+    return MemoryPlan(offsets, const(sum(ends.values())), placing.live, homes, ends)
 
 
 def _symbolic(storages: Sequence[Storage], symbols: Sequence[Var]) -> MemoryPlan:

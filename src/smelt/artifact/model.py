@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import pickle
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,20 +34,18 @@ from smelt.relax.updates import STATES, updated_operand
 from smelt.relax.views import dense
 from smelt.target import Target, machine_of
 from smelt.tir.nodes import PrimFunc
-from smelt.tir.parser import parse
 from smelt.tir.printer import script
 
 from . import external
 from .artifact import HOST, Artifact, cached, objects_of
-from .backwards import backwards
 from .graph import GraphPlan, Launch, Made, Place, Storage, plan_graph
 from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
 from .kernel import CompiledKernel, KernelSpec, Tuned, build_kernel
-from .memory import C_ALIGNMENT, MemoryPlan, aligned, plan_memory
-from .overlap import overlaps
-from .placing import BY_SIZE, Reach
+from .memory import MemoryPlan, plan_memory
+from .placing import BY_SIZE
+from .pools import Algorithm
 from .reader import read
-from .streaming import Streamed, stream_rows
+from .tight import BY_SIZES, MemoryOptions, use_little_memory
 from .user_ops import Prepared, prepare, prepared_program, user_ops
 from .variants import Declared, code_data, shapes_of, tensor_data, workspace_of
 from .variants import size_text as size_text
@@ -220,7 +217,7 @@ def compile_straight(
     keep: bool = False,
     text: bool = False,
     declared: Declared | None = None,
-    placing: str = BY_SIZE,
+    placing: Algorithm = BY_SIZE,
 ) -> Straight:
     """Compile the kernels of a fused graph for a (resolved) target, which may be another machine.
 
@@ -236,7 +233,7 @@ def compile_straight(
         build_kernels, context=context, lowering=lowering, text=text, progress=progress
     )
     compiled = partial(compile_graph, target=target, options=context.options, kernels=kernels,
-                       placing=placing)  # fmt: skip
+                       memory=MemoryOptions(placing))  # fmt: skip
     model = compiled(mod, externals=externals, keep=keep)
     others = [compiled(v.mod, when=v.sizes) for v in declared.variants]
     main = mod["main"]
@@ -275,14 +272,12 @@ def compile_graph(
     *,
     keep: bool = False,
     when: Mapping[str, Expr] | None = None,
-    placing: str = BY_SIZE,
-    stream: bool = True,
+    memory: MemoryOptions = BY_SIZES,
 ) -> ModelCode:
     """All kernels of a fused graph compiled, memory planned; `keep` as of `compile_straight`.
 
-    when     the sizes that it is a variant for
-    placing  the algorithm that plans memory of fixed sizes
-    stream   whether kernels of C run row by row where that saves memory
+    when    the sizes that it is a variant for
+    memory  how it is planned; of others than C, by which algorithm
     """
     plan = plan_graph(mod, keep)
     symbols = {v.name: v for v in plan.symbols}
@@ -299,59 +294,13 @@ def compile_graph(
         for n, (launch, s) in enumerate(zip(plan.launches, own, strict=True))
     ]
     if target.kind.name == "c":
-        return _close_together(plan, calls, artifacts, mod, outside, placing, stream)
-    storages = [p.storage for x in plan.launches for p in (*x.inputs, *x.outputs)]
-    temporaries = dict.fromkeys([s for s in storages if s.kind == "temporary"])
-    if keep:
-        for s in temporaries:
-            s.first, s.last = 0, len(plan.launches)
+        tight = use_little_memory(plan, calls, artifacts, memory)
+        plan = replace(plan, launches=[c.launch for c in tight.calls])
+        return ModelCode(plan, tight.calls, tight.memory, {}, mod, tight.kernels, outside,
+                         tight.shares)  # fmt: skip
     scratch = [w for c in calls for w in c.workspaces]
-    memory = plan_memory([*temporaries, *scratch], plan.symbols, algorithm=placing)
-    return ModelCode(plan, calls, memory, when or {}, mod, artifacts, outside)
-
-
-def _close_together(
-    plan: GraphPlan, calls: Sequence[KernelCall], artifacts: Mapping[str, CompiledKernel],
-    mod: IRModule, outside: Any, placing: str, stream: bool,
-) -> ModelCode:  # fmt: skip
-    """A model for little memory: kernels row by row, and results over operands."""
-    programs = {s: parse(k.text) for s, k in artifacts.items()}
-    made, near = Streamed([*calls], dict(artifacts), programs, {}), {}
-    if stream and not plan.symbols:
-        made = stream_rows(calls, artifacts, programs, partial(aligned, to=C_ALIGNMENT))
-    if not plan.symbols:
-        near = overlaps(made.calls, made.programs)
-    found = [s for c in made.calls for s in [*[p.storage for p in c.places], *c.workspaces]]
-    temporaries = [s for s in dict.fromkeys(found) if s.kind == "temporary"]
-    memory = plan_memory(temporaries, plan.symbols, C_ALIGNMENT, placing, near)
-    calls, artifacts, shares = _overlapping(made, near, memory)
-    return ModelCode(plan, calls, memory, {}, mod, artifacts, outside, shares)
-
-
-def _overlapping(
-    given: Streamed, near: Mapping[tuple[Storage, Storage], Reach], memory: MemoryPlan
-) -> tuple[list[KernelCall], dict[str, CompiledKernel], Mapping[str, Set[int]]]:
-    """Kernels whose result overlaps an operand: calls, of which some run backwards, their kernels
-    with these, and the numbers of such parameters by symbol."""
-    made, kernels = list(given.calls), dict(given.kernels)
-    shares = defaultdict[str, set[int]](set, given.shares)
-    for n, c in enumerate(given.calls):
-        at = len(c.places) - 1
-        for k in range(at):
-            operand, result = c.places[k].storage, c.places[at].storage
-            if (operand, result) not in near:
-                continue
-            behind = memory.behind(operand, result)
-            if not -operand.fixed_bytes < behind < result.fixed_bytes:
-                continue
-            if behind < near[operand, result].far:
-                made[n] = replace(c, symbol=f"{c.symbol}_backwards")
-                program = given.programs[c.symbol]
-                turned = backwards(program, program.buffers[at])
-                assert turned is not None
-                kernels[made[n].symbol] = replace(kernels[c.symbol], text=script(turned))
-            shares[made[n].symbol] |= {k, at}
-    return made, kernels, shares
+    placed = plan_memory([*plan.planned(keep), *scratch], plan.symbols, algorithm=memory.placing)
+    return ModelCode(plan, calls, placed, when or {}, mod, artifacts, outside)
 
 
 def _externals(

@@ -10,7 +10,7 @@ or, of a program whose loops run backwards, the other way round.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -73,11 +73,12 @@ Ends = tuple[np.ndarray, np.ndarray]
 
 
 def overlaps(
-    calls: Sequence[KernelCall], programs: Mapping[str, PrimFunc]
+    calls: Sequence[KernelCall], programs: Mapping[str, PrimFunc], planned: Container[Storage]
 ) -> dict[tuple[Storage, Storage], Reach]:
     """Which operands and results may overlap, and how far: nobody needs the operand any more.
 
     programs  the lowered kernels by symbol
+    planned   what stands in the workspace
     """
     found: dict[tuple[Storage, Storage], Reach] = {}
     known: dict[tuple[str, int], Reach | None] = {}
@@ -86,9 +87,10 @@ def overlaps(
         if c.launch.external or c.launch.updates or len(outputs) != 1:
             continue
         out, at = outputs[0], len(c.places) - 1
-        if out.storage.kind != "temporary" or out.storage.first != n:
+        if out.storage not in planned or out.storage.first != n:
             continue
-        free = [k for k, p in enumerate(c.places[:at]) if _is_free(p, c, n)]
+        own = [k for k, p in enumerate(c.places[:at]) if p.storage in planned]
+        free = [k for k in own if _is_free(c.places[k], c, n)]
         for k in free:
             if (c.symbol, k) not in known:
                 known[c.symbol, k] = _reach(programs[c.symbol], k, at, out)
@@ -102,7 +104,7 @@ def overlaps(
 def _is_free(p: Place, c: KernelCall, step: int) -> bool:
     """Whether nobody but one operand of a call needs this memory from a step on."""
     once = sum([q.storage is p.storage for q in c.places]) == 1
-    return once and p.storage.kind == "temporary" and p.storage.last == step
+    return once and p.storage.last == step
 
 
 def _reach(func: PrimFunc, operand: int, result: int, out: Place) -> Reach | None:

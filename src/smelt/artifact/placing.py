@@ -70,8 +70,8 @@ Near = Mapping[tuple[int, int], Reach]
 def place(blocks: Sequence[Lifetime], algorithm: str = BEST, near: Near | None = None) -> Placed:
     """Place blocks by one of MEMORY_ALGORITHMS; kernels run backwards only where that is better."""
     near = near or {}
-    ahead = _Placing(blocks, {pair: Reach(reach.far) for pair, reach in near.items()})
-    both = _Placing(blocks, near)
+    ahead = Placing(blocks, {pair: Reach(reach.far) for pair, reach in near.items()})
+    both = Placing(blocks, near)
     found = ahead.by(algorithm)
     if found.total > both.live:
         tried = both.by(algorithm)
@@ -80,7 +80,7 @@ def place(blocks: Sequence[Lifetime], algorithm: str = BEST, near: Near | None =
 
 
 @dataclass(frozen=True)
-class _Placing:
+class Placing:
     """Blocks to place."""
 
     blocks: Sequence[Lifetime]

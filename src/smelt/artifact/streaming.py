@@ -82,12 +82,12 @@ class Streams:
     aligned: Callable[[int], int]
 
     def __post_init__(self) -> None:
-        self.near = overlaps(self.calls, self.programs)
         own = {c.symbol: c for c in self.calls if _is_plain(c)}
         self.rows = {s: rows_of(self.programs[s], len(c.places) - 1, _read(c))
                      for s, c in own.items()}  # fmt: skip
         found = [s for c in self.calls for s in [*[p.storage for p in c.places], *c.workspaces]]
         self.temporaries = [s for s in dict.fromkeys(found) if s.kind == "temporary"]
+        self.near = overlaps(self.calls, self.programs, self.temporaries)
 
     def chosen(self) -> list[_Range]:
         """All kernels in ranges: of those that need least, those that move least; none is streamed

@@ -31,6 +31,8 @@ def memory(
     shape: options.Shape = None,
     ram: Ram = None,
     flash: Flash = None,
+    pool: options.Pools = None,
+    constant_pool: options.ConstantPools = None,
     page: Annotated[
         str | None,
         typer.Option(metavar="FILE", show_default=False, help="Draw the plan as a page (.html)."),
@@ -49,7 +51,8 @@ def memory(
         check_target(page, (".html",), "a page, memory.html")
     build = options.Build(target, shape)
     with progress() as report:
-        made = compile_c(model, target, shapes=build.shapes(model), progress=report)
+        made = compile_c(model, target, shapes=build.shapes(model), progress=report,
+                         pools=options.pools(pool, constant_pool))  # fmt: skip
     if page is not None:
         text = memory_page(made.memory)
         write_file(page, lambda file: file.write(text.encode()))
@@ -77,5 +80,8 @@ def _print(report: MemoryReport) -> None:
         else (f"one step needs at least {report.least:,}")
     )
     say(f"workspace {report.workspace:,} bytes: {proved}")
+    for p in report.pools:
+        size, kind = "" if p.size is None else f" of {p.size:,}", " of constants" * p.constants
+        say(f"{p.name}: {p.used:,} bytes{kind}{size}")
     say(f"constants {report.constants:,} bytes; inputs {report.inputs:,}, outputs "
         f"{report.outputs:,}")  # fmt: skip

@@ -1,5 +1,6 @@
 """The arguments that several commands take, and what they say of a compilation."""
 
+import re
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ from smelt.cli.results import Array
 from smelt.cli.sizes import Shapes, SizeOptions
 from smelt.codegen.llvm import resolve
 from smelt.frontend.source import load_model
+from smelt.ir.memory_pools import Pool
 from smelt.pipeline import as_target
 from smelt.rpc.devices import find_device, target_for
 from smelt.rpc.executable import RemoteExecutable, send
@@ -95,8 +97,14 @@ Database = Annotated[
         show_default=False,
     ),
 ]
+_POOL = "the fastest first, once each: NAME=BYTES, NAME=64K, or NAME where any size will do."
+Pools = Annotated[list[str] | None, typer.Option("--pool", help=f"Memories for results, {_POOL}")]
+ConstantPools = Annotated[
+    list[str] | None, typer.Option("--constant-pool", help=f"Memories for constants, {_POOL}")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
+_POOL_TEXT = re.compile(r"(\w+)(?:=(\d+)([KM]?))?")
 COMPILED = (".so", ".tar", ".vm")
 """The endings of what was compiled before."""
 
@@ -193,6 +201,20 @@ class Run(Build):
                 options=replace(self.options(), threads=cores), progress=report,
             )  # fmt: skip
         return send(session, artifact, f"{Path(model).stem}.so")
+
+
+def pools(results: Pools, constants: ConstantPools) -> list[Pool]:
+    """The memories that options tell of."""
+    found = []
+    for option, texts in (("--pool", results), ("--constant-pool", constants)):
+        for text in texts or ():
+            given = _POOL_TEXT.fullmatch(text)
+            if given is None:
+                raise UsageError(f"{option} {text}: legal: sram, sram=65536, sram=64K, sram=1M")
+            name, size, unit = given.groups()
+            count = None if size is None else int(size) << {"": 0, "K": 10, "M": 20}[unit]
+            found.append(Pool(name, count, constants=option != "--pool"))
+    return found
 
 
 def needs_source(model: str) -> None:

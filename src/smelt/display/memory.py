@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smelt.micro.memory import Block, MemoryReport
+from smelt.micro.memory import Block, MemoryReport, PoolUse
 
 from .element import Html, element, headings, join, totals
 from .page import document
@@ -28,8 +28,15 @@ def memory_page(report: MemoryReport) -> str:
     table = element(
         "table", element("thead", element("tr", heads)), element("tbody", rows), class_="kernels"
     )
-    main = element("main", drawing(report), element("div", table, class_="scroll"))
+    drawn = [drawing(report)]
+    if pools := [p for p in report.pools if not p.constants]:
+        drawn = [x for p in pools for x in (element("h2", _title(p)), drawing(report, p))]
+    main = element("main", drawn, element("div", table, class_="scroll"))
     return document(f"Memory of {report.model}", join(header, main), ("page.css", "profile.js"))
+
+
+def _title(p: PoolUse) -> str:
+    return f"{p.name}: {p.used:,} bytes" + ("" if p.size is None else f" of {p.size:,}")
 
 
 def _said(report: MemoryReport) -> str:
@@ -43,10 +50,11 @@ def _cell(value: int) -> Html:
     return element("td", f"{value:,}", class_="amount", data_value=str(value))
 
 
-def drawing(report: MemoryReport) -> Html:
+def drawing(report: MemoryReport, pool: PoolUse | None = None) -> Html:
     """Blocks as rectangles: steps from left to right, addresses from bottom to top. Where a result
-    reaches into its operand both show."""
-    steps, top = max(1, len(report.steps)), max(1, report.workspace)
+    reaches into its operand both show. pool: those of one pool"""
+    name, space = ("", report.workspace) if pool is None else (pool.name, pool.used)
+    steps, top = max(1, len(report.steps)), max(1, space)
     across, up = (_WIDTH - _LEFT) / steps, (_HEIGHT - _BOTTOM) / top
 
     def box(n: int, b: Block) -> Html:
@@ -61,13 +69,13 @@ def drawing(report: MemoryReport) -> Html:
     words = [
         element("text", f"{value:,}", x=_LEFT - 6, y=f"{_HEIGHT - _BOTTOM - value * up + 4:.1f}",
                 text_anchor="end", font_size=11, fill="currentColor")
-        for value in sorted({0, report.workspace // 2, report.workspace})
+        for value in sorted({0, space // 2, space})
     ]  # fmt: skip
     words += [
         element("text", str(n), x=f"{_LEFT + (n + 0.5) * across:.1f}", y=_HEIGHT - 8,
                 text_anchor="middle", font_size=11, fill="currentColor")
         for n in range(0, steps, max(1, steps // 20))
     ]  # fmt: skip
-    boxes = [box(n, b) for n, b in enumerate(report.blocks)]
+    boxes = [box(n, b) for n, b in enumerate(report.blocks) if b.pool == name]
     return element("svg", boxes, words, viewBox=f"0 0 {_WIDTH} {_HEIGHT}", width="100%",
                    role="img", aria_label=f"memory of {report.model}")  # fmt: skip

@@ -113,6 +113,14 @@ CONFIG: tuple[ConfigKey, ...] = (
         "how results that are alive at different times share memory",
         lambda v: v in MEMORY_ALGORITHMS,
     ),
+    ConfigKey(
+        "tir.usmp.custom_algorithm",
+        "a function, or NAME of one that is registered as tir.usmp.algo.NAME",
+        None,
+        "in place of those: what gives every block of memory its place",
+        lambda v: v is None or callable(v) or isinstance(v, str),
+    ),
+    _flag("tir.usmp.use_workspace_io", False, "in C inputs and outputs stand in the workspace"),
     _group(
         "tir.UnrollLoop",
         "which loops UnrollLoop writes out without being asked by their kind",
@@ -130,6 +138,8 @@ CONFIG: tuple[ConfigKey, ...] = (
 )
 
 _KEYS = {k.name: k for k in CONFIG}
+MEMORY_KEYS = tuple([k for k in _KEYS if k.startswith("tir.usmp.")])
+"""Those that say how memory is planned."""
 
 
 def check_config(config: Mapping[str, Any]) -> dict[str, Any]:

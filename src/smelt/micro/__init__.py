@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from smelt.ir.memory_pools import Pool
+
 from .board import BOARDS, Board
 from .csource import CSource, CTensor
 from .errors import (
@@ -45,6 +47,7 @@ __all__ = [
     "ModelLibraryFormatError",
     "NonStaticShapeError",
     "NotATemplateProjectError",
+    "Pool",
     "ProcessTransport",
     "ProjectTransport",
     "Session",

@@ -10,12 +10,15 @@ from typing import Unpack
 
 from smelt.artifact.model import ModelCode, Progress, build_kernels, compile_graph
 from smelt.artifact.placing import BEST
+from smelt.artifact.pools import Algorithm, algorithm_of
+from smelt.artifact.tight import MemoryOptions
 from smelt.artifact.vm_construct import vm_construct
 from smelt.artifact.weights import weights_of
 from smelt.byoc import compile_externals
 from smelt.frontend.source import ModelSource, import_model
-from smelt.ir.config import MEMORY_ALGORITHMS
+from smelt.ir.config import MEMORY_ALGORITHMS, MEMORY_KEYS
 from smelt.ir.errors import CompileError, TargetError
+from smelt.ir.memory_pools import Pool, check_pools
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options, OptionValues
 from smelt.ir.sizes import Extent, plain_shapes
@@ -79,8 +82,6 @@ _INTERIOR = Step(split_interior, "SplitInterior", "what is far from borders asks
 _WINDOWS = Step(gather_windows, "GatherWindows", "bytes that are multiplied follow one another",
                 needs=("loops",))  # fmt: skip
 
-_MEMORY = ("tir.usmp.enable", "tir.usmp.algorithm")
-
 
 def with_cmsis_nn(target: object) -> bool:
     """Whether a target says that CMSIS-NN computes what it can: "cmsis-nn,c"."""
@@ -117,7 +118,9 @@ def compile_c(
     target: str | Target = "c",
     *,
     shapes: Mapping[str, Sequence[Extent]] | None = None,
-    placing: str | None = None,
+    placing: Algorithm | None = None,
+    pools: Sequence[Pool] = (),
+    workspace_io: bool | None = None,
     name: str = "",
     packed: bool = False,
     stream: bool = True,
@@ -130,8 +133,11 @@ def compile_c(
     model    as for `compile`; it has to run straight through, with sizes that are known
     target   "c", or with a processor: "c -mcpu=cortex-m4"; "cmsis-nn,c -mcpu=cortex-m4" calls
              Arm's library for what it computes, see smelt.micro.cmsis_nn
-    placing  how memory is planned: greedy_by_size, greedy_by_conflicts, linear_scan, hill_climb, or
-             the best of them; None: what the PassContext's tir.usmp.algorithm says, or the best
+    placing  how memory is planned: one of MEMORY_ALGORITHMS, or a function of blocks, see
+             docs/micro.md; None: what the PassContext says by tir.usmp..., or the best of them
+    pools    memories for results and for constants; with several for results, a run is given a
+             structure of these
+    workspace_io  whether inputs and outputs stand in the workspace; None: what the PassContext says
     name     what its functions begin with; "": the model's name
     packed   whether there is a function that takes one table of all tensors, too
     stream   whether kernels run row by row where that saves a tenth of the workspace or more
@@ -140,10 +146,8 @@ def compile_c(
     Raises what `compile` does, TargetError, and CompileError for what C cannot express yet.
     """
     resolved, (plain, sizes) = c_target(target), plain_shapes(shapes)
-    context = checked_context("smelt.compile_c", options, follows=_MEMORY, values=keywords)
-    placing = placing or str(context.config.get("tir.usmp.algorithm", BEST))
-    if placing not in MEMORY_ALGORITHMS:
-        raise CompileError(f"placing is {placing!r}; legal: {', '.join(MEMORY_ALGORITHMS)}")
+    context = checked_context("smelt.compile_c", options, follows=MEMORY_KEYS, values=keywords)
+    memory = _memory(context, placing, pools, workspace_io, packed, stream)
     one = PassContext.with_options(replace(context.options, threads=1))
     imported = _imported(model, plain, resolved, with_cmsis_nn(target), name)
     steps = _HELIUM_STEPS if "mve" in features_of(resolved) else GRAPH_STEPS
@@ -151,8 +155,7 @@ def compile_c(
     kernels = partial(build_kernels, context=one, lowering=tuple(_lowering(resolved)), text=True,
                       progress=progress)  # fmt: skip
     externals = compile_externals(fused, resolved, one.options)
-    made = compile_graph(fused, resolved, one.options, kernels, externals, placing=placing,
-                         stream=stream)  # fmt: skip
+    made = compile_graph(fused, resolved, one.options, kernels, externals, memory=memory)
     if made.plan.symbols or declared.variants:
         names = ", ".join([v.name for v in made.plan.symbols])
         raise NonStaticShapeError(
@@ -162,7 +165,26 @@ def compile_c(
         raise CompileError("C source keeps nothing from call to call, and the model has a state")
     _say_what_is_slow(made, resolved)
     weights, places = weights_of(made.constants(), one.options, LOWER, by_contents=True)
-    return c_model(made, resolved, weights, places, name, packed)
+    return c_model(made, resolved, weights, places, name, packed, [p for p in pools if p.constants])
+
+
+def _memory(
+    context: PassContext, placing: Algorithm | None, pools: Sequence[Pool], io: bool | None,
+    packed: bool, stream: bool,
+) -> MemoryOptions:  # fmt: skip
+    """How memory is planned. Raises CompileError."""
+    found = placing or algorithm_of(context.config, BEST)
+    if not callable(found) and found not in MEMORY_ALGORITHMS:
+        legal = ", ".join(MEMORY_ALGORITHMS)
+        raise CompileError(f"placing is {found!r}; legal: {legal}, or a function of blocks")
+    io = context.setting("tir.usmp.use_workspace_io") if io is None else io
+    if io and packed:
+        raise CompileError(
+            "inputs and outputs in the workspace (workspace_io) are in no table of tensors; legal: "
+            'packed=False, or Executor("aot", {"unpacked-api": True, "interface-api": "c"})'
+        )
+    of_results = [p for p in check_pools(pools) if not p.constants]
+    return MemoryOptions(found, of_results, bool(io), stream)
 
 
 def _say_what_is_slow(made: ModelCode, target: Target) -> None:

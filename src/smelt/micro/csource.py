@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from smelt.runtime.errors import ExportError
+from smelt.runtime.errors import ExportError, MicroError
 from smelt.runtime.files import check_target, write_file
 from smelt.runtime.linking import c_name
 
@@ -50,6 +50,26 @@ class CSource:
     kernels: tuple[str, ...]
     memory: MemoryReport
     operations: tuple[int | None, ...] = ()
+
+    def space(self) -> str:
+        """C: memory of the size that a run needs, as `space`, whose address it takes.
+
+        Raises MicroError where inputs and outputs stand there, so that no run could be asked twice.
+        """
+        if self.memory.workspace_io:
+            raise MicroError(
+                f"{self.name} has its inputs and outputs in the workspace, and a program that "
+                "serves it keeps them apart; legal: compile_c(..., workspace_io=False)"
+            )
+        upper = self.name.upper()
+        form = "static union {{ uint8_t bytes[{} + 1]; int64_t aligned; }} {};\n"
+        pools = [p.name for p in self.memory.pools if not p.constants]
+        if not pools:
+            return form.format(f"{upper}_WORKSPACE_BYTES", "space")
+        rooms = [form.format(f"{upper}_{p.upper()}_WORKSPACE_POOL_SIZE", f"in_{p}") for p in pools]
+        given = ", ".join([f"&in_{p}" for p in pools])
+        kind = f"static const struct {self.name}_workspace_pools"
+        return f"{''.join(rooms)}{kind} space = {{{given}}};\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the source, model.c, and beside it the header, model.h. Raises ExportError."""

@@ -14,6 +14,7 @@ class Block:
 
     offset, size  bytes
     first, last   the steps that write it first and read it last
+    pool          where, if there are several
     """
 
     name: str
@@ -21,6 +22,18 @@ class Block:
     size: int
     first: int
     last: int
+    pool: str = ""
+
+
+@dataclass(frozen=True)
+class PoolUse:
+    """A memory for results or for constants, and how many bytes of it are taken; size: None where
+    it has as many as are needed."""
+
+    name: str
+    size: int | None
+    used: int
+    constants: bool
 
 
 @dataclass(frozen=True)
@@ -42,7 +55,9 @@ class MemoryReport:
 
     workspace  bytes of all results that are alive at different times
     least      bytes that one step needs: no plan with these kernels in this order takes less
-    constants  bytes that are read only; inputs, outputs: bytes of the caller's
+    constants  bytes that are read only; inputs, outputs: bytes of these
+    pools      those of results, if there are several, and those of constants
+    workspace_io  whether inputs and outputs stand in the workspace, or are the caller's
     """
 
     model: str
@@ -53,6 +68,8 @@ class MemoryReport:
     constants: int
     inputs: int
     outputs: int
+    pools: tuple[PoolUse, ...] = ()
+    workspace_io: bool = False
 
     @property
     def peaks(self) -> list[int]:
@@ -65,7 +82,8 @@ class MemoryReport:
 
         ram    bytes for workspace, inputs and outputs; flash: for constants, code not counted
         """
-        needed = self.workspace + self.inputs + self.outputs
+        apart = 0 if self.workspace_io else self.inputs + self.outputs
+        needed = self.workspace + apart
         if ram is not None and needed > ram:
             names = ", ".join([f"{n} {self.steps[n].kernel}" for n in self.peaks[:3]])
             raise CompileError(
@@ -86,8 +104,8 @@ class MemoryReport:
 
 def live_at(blocks: Sequence[Block], step: int) -> int:
     """Bytes that are in use in a step; those that results share with operands count once."""
-    total, end = 0, 0
+    total, ends = 0, dict.fromkeys([b.pool for b in blocks], 0)
     for b in sorted([b for b in blocks if b.first <= step <= b.last], key=lambda b: b.offset):
-        total += max(0, b.offset + b.size - max(b.offset, end))
-        end = max(end, b.offset + b.size)
+        total += max(0, b.offset + b.size - max(b.offset, ends[b.pool]))
+        ends[b.pool] = max(ends[b.pool], b.offset + b.size)
     return total

@@ -257,7 +257,8 @@ def _check(code: CSource) -> None:
     for t in (*code.inputs, *code.outputs):
         if min(t.shape, default=1) < 0:
             raise ValueError(f"{t} is no tensor")
-    for name in (code.name, *code.kernels, *[t.name for t in (*code.inputs, *code.outputs)]):
+    fields = [t.name for t in (*code.inputs, *code.outputs)]
+    for name in (code.name, *code.kernels, *fields, *[p.name for p in report.pools]):
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name for C")
     sizes = [sum(map(tensor_bytes, listed)) for listed in (code.inputs, code.outputs)]
@@ -269,16 +270,18 @@ def _check(code: CSource) -> None:
 
 def _typed(kind: Any, value: object, where: str) -> object:
     """What JSON holds, as a dataclass, a tuple of one kind, a str or an int. Raises ValueError."""
-    if typing.get_origin(kind) is tuple and isinstance(value, list):
+    if typing.get_origin(kind) is tuple and isinstance(value, list | tuple):
         of = typing.get_args(kind)[0]
         return tuple([_typed(of, v, f"{where}[{n}]") for n, v in enumerate(value)])
     if dataclasses.is_dataclass(kind) and isinstance(value, dict):
         hints = typing.get_type_hints(kind)
+        fields = dataclasses.fields(kind)
+        value = {f.name: f.default for f in fields if f.default is not dataclasses.MISSING} | value
         if hints.keys() != value.keys():
             odd = ", ".join(sorted(hints.keys() ^ value.keys()))
             raise ValueError(f"{where} has not the fields that it should: {odd}")
         made: Any = kind
         return made(**{n: _typed(t, value[n], f"{where}.{n}") for n, t in hints.items()})
-    if type(value) in (typing.get_args(kind) or (kind,)) and kind in (str, int, int | None):
+    if type(value) in (typing.get_args(kind) or (kind,)) and kind in (str, bool, int, int | None):
         return value
     raise ValueError(f"{where} is {str(value)[:60]!r}")

@@ -68,11 +68,7 @@ def main_text(model: CSource) -> str:
 #include "net.h"
 #include "smelt_serial.h"
 
-{"".join(arrays)}static union {{
-    uint8_t bytes[{upper}_WORKSPACE_BYTES + 1];
-    int64_t aligned;
-}} space;
-static uint32_t step_ticks[{max(1, counts[2])}];
+{"".join(arrays)}{model.space()}static uint32_t step_ticks[{max(1, counts[2])}];
 
 static const smelt_slot inputs[] = {{
 {slots[0]}}};

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from smelt.artifact.graph import Place, Storage
 from smelt.artifact.host import KernelCall
-from smelt.artifact.memory import C_ALIGNMENT
+from smelt.artifact.memory import C_ALIGNMENT, aligned
 from smelt.artifact.model import ModelCode
+from smelt.artifact.placing import BY_SIZE, Lifetime
+from smelt.artifact.pools import Allocating
+from smelt.artifact.tight import touched
 from smelt.codegen.c import SHARES, c_functions
 from smelt.codegen.c_helpers import STORED
 from smelt.ir import dtype as dt
 from smelt.ir.expr import IntImm
+from smelt.ir.memory_pools import Pool
 from smelt.ir.types import TensorType
 from smelt.relax.nodes import tensor_type_of
 from smelt.runtime.linking import c_name
@@ -24,7 +29,7 @@ from smelt.tir.nodes import PrimFunc
 from smelt.tir.parser import parse
 
 from .csource import CSource, CTensor
-from .memory import Block, MemoryReport, Step, live_at
+from .memory import Block, MemoryReport, PoolUse, Step, live_at
 
 _ROW = 96
 """Characters of a line of constants."""
@@ -35,11 +40,18 @@ class _Writer:
 
     def __init__(
         self, model: ModelCode, target: Target, weights: np.ndarray, places: Mapping[Storage, int],
-        name: str, packed: bool,
+        name: str, packed: bool, constant_pools: Sequence[Pool],
     ) -> None:  # fmt: skip
         self.model, self.target, self.weights, self.places = model, target, weights, places
         self.name = c_name(name or str(model.mod.attrs.get("name", "model")))
-        self.packed = packed
+        self.packed, self.constant_pools = packed, constant_pools
+        self.homes: dict[tuple[int, str], Pool] = {}
+        used, offsets = model.memory.bytes, model.memory.offsets
+        self.pools = [*used] if len(used) > 1 else []
+        self.io = any(s in offsets for s in (*model.plan.inputs, *model.plan.outputs))
+        self.given = "pools" if self.pools else "space"
+        kind = f"const struct {self.name}_workspace_pools" if self.pools else "void"
+        self.space = f"{kind} *{self.given}"
         self.taken = {self.name}
         self.constants: dict[tuple[int, str], str] = {}
         self.functions: dict[str, str] = {}
@@ -84,15 +96,20 @@ class _Writer:
     def pointer(self, p: Place, dtype: str) -> str:
         """An operand of a call, of elements of a type."""
         s, offset = p.storage, _number(p.view.offset)
-        if s.kind == "temporary":
-            at = _number(self.model.memory.offsets[s]) + offset * dt.bytes_of(s.dtype)
-            return f"({STORED[s.dtype]} *)(workspace + {at})"
+        if s in self.model.memory.offsets:
+            return self.at(s, STORED[s.dtype], offset * dt.bytes_of(s.dtype))
         if s.kind == "constant":
             base = self.constant(s, dtype)
         else:
             field = (self.inputs if s.kind == "input" else self.outputs)[s.index]
             base = f"{s.kind}s->{field}"
         return f"{base} + {offset}" if offset else base
+
+    def at(self, s: Storage, kind: str, offset: int = 0) -> str:
+        """A pointer into the workspace."""
+        memory = self.model.memory
+        base = f"workspace_{memory.pool[s].name}" if self.pools else "workspace"
+        return f"({kind} *)({base} + {_number(memory.offsets[s]) + offset})"
 
     @property
     def step(self) -> str:
@@ -101,9 +118,7 @@ class _Writer:
 
     def call(self, step: int, c: KernelCall) -> str:
         """A kernel's lines of the function that runs the model."""
-        scratch = [
-            f"(void *)(workspace + {_number(self.model.memory.offsets[w])})" for w in c.workspaces
-        ]
+        scratch = [self.at(w, "void") for w in c.workspaces]
         program = self.programs.get(c.symbol)  # another back end's function has none
         kinds = [p.storage.dtype for p in c.places]
         types = kinds if program is None else [b.type for b in program.buffers[: len(kinds)]]
@@ -115,19 +130,57 @@ class _Writer:
 
     def arrays(self) -> Iterator[str]:
         """The constants, as they are read."""
-        sizes = {self.places[s]: s.fixed_bytes for s in self.model.constants()}
-        for (place, dtype), name in self.constants.items():
-            yield array_text(name, dtype, self.weights[place : place + sizes[place]])
+        sizes = self.sizes()
+        for p in self.constant_pools:
+            yield (f"/* In front of the constants in {p.name}: a section of yours. */\n"
+                   f"#ifndef {self.section(p)}\n#define {self.section(p)}\n#endif\n")  # fmt: skip
+        for key, name in self.constants.items():
+            text = array_text(name, key[1], self.weights[key[0] : key[0] + sizes[key[0]]])
+            yield f"{self.section(self.homes[key])} {text}" if self.homes else text
+
+    def sizes(self) -> dict[int, int]:
+        """The bytes of the constants, by where they begin."""
+        return {self.places[s]: s.fixed_bytes for s in self.model.constants()}
+
+    def section(self, pool: Pool) -> str:
+        """The macro in front of the constants in a pool."""
+        return f"{self.name}_SECTION_{pool.name}".upper()
+
+    def spread_constants(self) -> dict[tuple[int, str], Pool]:
+        """The pool of each constant. Raises CompileError."""
+        model, heat, sizes = self.model, defaultdict[int, int](int), self.sizes()
+        for s, count in touched(model.calls, model.artifacts).items():
+            heat[self.places.get(s, -1)] += count
+        steps = [c.launch.name for c in model.calls]
+        places, names = [at for at, _ in self.constants], [*self.constants.values()]
+        blocks = [Lifetime(aligned(sizes[at], C_ALIGNMENT), 0, len(steps) - 1) for at in places]
+        hot = [heat[at] for at in places]
+        placing = Allocating(blocks, {}, self.constant_pools, names, hot, steps, C_ALIGNMENT)
+        found = [at.pool_info for at in placing.allocated(BY_SIZE)]
+        return dict(zip(self.constants, found, strict=True))
 
     def runner(self, calls: str) -> str:
         """The function that runs the model."""
-        used = "workspace" in calls
-        ignored = "" if used else "    (void)space;\n"
-        space = "    uint8_t *const workspace = space;\n" if used else ""
         return (
-            f"{self.signature()} {{\n{space}{ignored}    int32_t status = 0;\n{calls}"
+            f"{self.signature()} {{\n{self.opened(calls)}    int32_t status = 0;\n{calls}"
             "    return status;\n}\n"
         )
+
+    def opened(self, body: str) -> str:
+        """The lines in front of a function's body: pointers to the memory that it works in."""
+        known = {f"workspace_{p.name}": f"pools->{p.name}" for p in self.pools}
+        used = [f"    uint8_t *const {name} = {value};\n"
+                for name, value in (known or {"workspace": "space"}).items()
+                if f"({name} + " in body]  # fmt: skip
+        return "".join(used) or f"    (void){self.given};\n"
+
+    def maps(self) -> Iterator[tuple[str, str]]:
+        """What says where inputs and outputs stand in the workspace: heads of functions, bodies."""
+        plan = self.model.plan
+        for kind, storages in (("inputs", plan.inputs), ("outputs", plan.outputs)):
+            places = ", ".join([self.at(s, STORED[s.dtype]) for s in storages])
+            body = f"    return (struct {self.name}_{kind}){{{places}}};\n"
+            yield f"struct {self.name}_{kind} {self.name}_map_{kind}({self.space})", body
 
     def table_runner(self) -> str:
         """The function that takes all tensors in one table."""
@@ -139,19 +192,20 @@ class _Writer:
             f"\n{self.table_signature()} {{\n"
             f"    const struct {self.name}_inputs inputs = {given[0]};\n"
             f"    const struct {self.name}_outputs outputs = {given[1]};\n"
-            f"    return {self.name}_run(&inputs, &outputs, space);\n}}\n"
+            f"    return {self.name}_run(&inputs, &outputs, {self.given});\n}}\n"
         )
 
     def table_signature(self) -> str:
         """Of that function."""
-        return f"int32_t {self.name}_run_packed(void *const *tensors, void *space)"
+        return f"int32_t {self.name}_run_packed(void *const *tensors, {self.space})"
 
     def signature(self) -> str:
         """Of that function."""
-        return (
-            f"int32_t {self.name}_run(const struct {self.name}_inputs *inputs, "
-            f"const struct {self.name}_outputs *outputs,\n    void *space)"
+        tensors = (
+            f"const struct {self.name}_inputs *inputs, const struct {self.name}_outputs *outputs,\n"
+            "    "
         )
+        return f"int32_t {self.name}_run({'' if self.io else tensors}{self.space})"
 
     def header(self, workspace: int, constants: int) -> str:
         """The header."""
@@ -164,10 +218,15 @@ class _Writer:
             if self.packed
             else ""
         )
+        given = "pools: of the sizes above." if self.pools else f"space: {upper}_WORKSPACE_BYTES."
+        maps = "".join([f"{head};\n" for head, _ in self.maps()]) if self.io else ""
+        if self.io:
+            maps = ("/* Where inputs and outputs stand in the workspace. A run overwrites its "
+                    f"inputs: write them\n * before each. */\n{maps}\n")  # fmt: skip
         fields = [
             "".join([f"    {const}{STORED[t.dtype]} *{f}; /* {_shape(t.dtype, t.shape)} */\n"
                      for f, t in zip(names, types, strict=True)])
-            for const, names, types in (("const ", self.inputs, self.types[0]),
+            for const, names, types in (("" if self.io else "const ", self.inputs, self.types[0]),
                                         ("", self.outputs, self.types[1]))
         ]  # fmt: skip
         return f"""/* {self.name}: generated by smelt. */
@@ -183,14 +242,14 @@ extern "C" {{
 /* Bytes that a run works in, aligned to {C_ALIGNMENT}. Constants, which are read only, have
  * {constants}. */
 #define {upper}_WORKSPACE_BYTES {workspace}
-
+{self.pools_text()}
 struct {self.name}_inputs {{
 {fields[0]}}};
 
 struct {self.name}_outputs {{
 {fields[1]}}};
 
-/* Runs the model once; 0 on success. Arrays are row-major. space: {upper}_WORKSPACE_BYTES.
+{maps}/* Runs the model once; 0 on success. Arrays are row-major. {given}
  * Nothing is kept from call to call. */
 {self.signature()};
 {table}
@@ -200,6 +259,16 @@ struct {self.name}_outputs {{
 
 #endif
 """
+
+    def pools_text(self) -> str:
+        """What the header says of several pools."""
+        if not self.pools:
+            return ""
+        sizes = [f"#define {self.name.upper()}_{p.name.upper()}_WORKSPACE_POOL_SIZE {size}\n"
+                 for p, size in self.model.memory.bytes.items()]  # fmt: skip
+        fields = [f"    void *{p.name};\n" for p in self.pools]
+        return (f"\n/* Of them in each memory pool. */\n{''.join(sizes)}\n"
+                f"struct {self.name}_workspace_pools {{\n{''.join(fields)}}};\n")  # fmt: skip
 
     def write(self) -> CSource:
         """All of it."""
@@ -219,8 +288,8 @@ struct {self.name}_outputs {{
                    for f, text in zip(programs, functions, strict=True)]  # fmt: skip
         kernels += [f"/* {described[s]} */\n{made.source.rstrip()}\n"
                     for s, (made, _) in model.externals.items()]  # fmt: skip
-        arrays = [*self.arrays()]
-        each = {self.places[s]: s.fixed_bytes for s in model.constants()}
+        self.homes = self.spread_constants() if self.constant_pools else {}
+        arrays, each = [*self.arrays()], self.sizes()
         constants = sum([each[place] for place, _ in self.constants])
         workspace = _number(model.memory.total)
         hook = (
@@ -230,6 +299,8 @@ struct {self.name}_outputs {{
         parts = [f'/* {self.name}: generated by smelt. */\n#include "{self.name}.h"\n\n{head}',
                  *arrays, *kernels, hook, self.runner(calls)]  # fmt: skip
         parts[-1] += self.table_runner() if self.packed else ""
+        if self.io:
+            parts += [f"{head} {{\n{self.opened(body)}{body}}}\n" for head, body in self.maps()]
         return CSource(
             self.name, "\n".join(parts), self.header(workspace, constants),
             _tensors(self.inputs, self.types[0]), _tensors(self.outputs, self.types[1]), workspace,
@@ -245,18 +316,22 @@ struct {self.name}_outputs {{
 
     def report(self, workspace: int, constants: int) -> MemoryReport:
         """What stands where, and when."""
-        offsets = self.model.memory.offsets
-        blocks = [Block(s.name or "result", _number(at), s.fixed_bytes, s.first, s.last)
-                  for s, at in offsets.items()]  # fmt: skip
+        memory, end = self.model.memory, len(self.model.calls) - 1
+        blocks = [Block(s.name or "result", _number(at), s.fixed_bytes, max(0, s.first),
+                        min(s.last, end), memory.pool[s].name if self.pools else "")
+                  for s, at in memory.offsets.items()]  # fmt: skip
         steps = []
         for n, c in enumerate(self.model.calls):
             read = {p.storage for p in c.places if p.storage.kind == "constant"}
             known = sum([s.fixed_bytes for s in read])
             steps.append(Step(c.launch.name, live_at(blocks, n), known))
-        both = [sum([_number(t.bytes()) for t in types]) for types in self.types]
-        least = self.model.memory.live or 0
-        return MemoryReport(self.name, tuple(steps), tuple(blocks), workspace, least, constants,
-                            *both)  # fmt: skip
+        given, made = [sum([_number(t.bytes()) for t in types]) for types in self.types]
+        uses = [PoolUse(p.name, p.size, memory.bytes[p], False) for p in self.pools]
+        each, homes = self.sizes(), self.homes
+        uses += [PoolUse(p.name, p.size, sum([each[k[0]] for k in homes if homes[k] == p]), True)
+                 for p in self.constant_pools]  # fmt: skip
+        return MemoryReport(self.name, tuple(steps), tuple(blocks), workspace, memory.live or 0,
+                            constants, given, made, tuple(uses), self.io)  # fmt: skip
 
 
 def c_field(name: str) -> str:
@@ -332,11 +407,12 @@ def _float_word(value: float, dtype: str) -> str:
 
 def c_model(
     model: ModelCode, target: Target, weights: np.ndarray, places: Mapping[Storage, int],
-    name: str = "", packed: bool = False,
+    name: str = "", packed: bool = False, constant_pools: Sequence[Pool] = (),
 ) -> CSource:  # fmt: skip
     """A compiled graph as C for a processor.
 
     weights, places  its constants, and where each of them begins, in bytes
     name, packed     as of `compile_c`
+    constant_pools   where constants stand; none: where the C compiler puts them
     """
-    return _Writer(model, target, weights, places, name, packed).write()
+    return _Writer(model, target, weights, places, name, packed, constant_pools).write()

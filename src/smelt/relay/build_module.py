@@ -12,9 +12,12 @@ import numpy as np
 from smelt import pipeline
 from smelt.artifact.artifact import Artifact, load
 from smelt.artifact.placing import BY_SIZE
+from smelt.artifact.pools import algorithm_of
 from smelt.artifact.vm_construct import refuse_control
 from smelt.codegen.llvm import is_native, resolve
+from smelt.ir.config import MEMORY_KEYS
 from smelt.ir.errors import CompileError, TypeMismatch, Unsupported
+from smelt.ir.memory_pools import Pool, classic_pools
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
 from smelt.micro import c_target, compile_c, is_c
@@ -50,6 +53,7 @@ def build(
     target    e.g. "llvm -mcpu=native"; None: that of `with Target(...)`, or this machine
     executor  Executor("graph"), the default, or Executor("aot")
     runtime   Runtime("cpp"), the default
+    workspace_memory_pools, constant_memory_pools  for C: see smelt.ir.memory_pools
     params    parameters of "main" that become constants, by name
     mod_name  the name in lib["..."] ("default" works too)
 
@@ -59,9 +63,10 @@ def build(
     defaults hold.
     """
     made = target_of(target, target_host)
-    form = _forms(made, executor, runtime, workspace_memory_pools, constant_memory_pools)
+    form = _forms(made, executor, runtime)
+    pools = classic_pools("relay.build", workspace_memory_pools, constant_memory_pools)
     resolved = resolve(made)
-    context = _context("relay.build", resolved, form)
+    context = _context("relay.build", resolved, form, pools)
     ir_mod = _with_main("relay.build", ir_mod)
     plain = IRModule(ir_mod.functions, ir_mod.attrs)
     if mod_name != "default":
@@ -70,11 +75,11 @@ def build(
     refuse_control(plain, f"the {form.name} executor")
     if made.kind.name == "c":
         packed = form.get("interface-api", "packed") == "packed"
-        code = compile_c(with_required(plain, context), made, packed=packed,
+        code = compile_c(with_required(plain, context), made, packed=packed, pools=pools,
                          name=f"tvmgen_{mod_name}", options=context.options)  # fmt: skip
         return CSourceFactoryModule(code, ir_mod, made, mod_name, form)
     fused = _optimized(plain, context)
-    placing = str(context.config.get("tir.usmp.algorithm", BY_SIZE))
+    placing = algorithm_of(context.config, BY_SIZE)
     declared = pipeline.declared_sizes(plain, fused, context, lambda m: _optimized(m, context))
 
     def compiled(**options: Any) -> NativeExecutable:
@@ -151,19 +156,23 @@ def _on_demand(name: str) -> Pass:
     return made
 
 
-def _context(who: str, target: Target, form: Executor | None = None) -> PassContext:
+def _context(
+    who: str, target: Target, form: Executor | None = None, pools: Sequence[Pool] = ()
+) -> PassContext:
     """The context around a call, with names and keys that the call follows."""
-    context = pipeline.checked_context(who, target=target, others=LEVELS, follows=_MEMORY)
+    context = pipeline.checked_context(who, target=target, others=LEVELS, follows=MEMORY_KEYS)
     _check_config(context, form or Executor("graph"))
+    io = context.setting("tir.usmp.use_workspace_io")
+    if (io or pools) and target.kind.name != "c":
+        what = "config 'tir.usmp.use_workspace_io'" if io else "memory pools"
+        raise CompileError(f"{who}: {what} belong to C, and the target makes {target.kind.name} "
+                           'code; legal: a target such as "c -mcpu=cortex-m4"')  # fmt: skip
     return context
-
-
-_MEMORY = ("tir.usmp.enable", "tir.usmp.algorithm")
 
 
 def _check_config(context: PassContext, form: Executor) -> None:
     """The keys that a build follows: those of its memory, for programs compiled ahead of time."""
-    given = [k for k in _MEMORY if context.config.get(k)]
+    given = [k for k in MEMORY_KEYS if context.config.get(k)]
     if given and form.name != "aot":
         raise CompileError(
             f"relay.build: config {given[0]!r} belongs to programs compiled ahead of time; add "
@@ -171,7 +180,7 @@ def _check_config(context: PassContext, form: Executor) -> None:
         )
 
 
-def _forms(target: Target, executor: Any, runtime: Any, *pools: object) -> Executor:
+def _forms(target: Target, executor: Any, runtime: Any) -> Executor:
     """The form of executable that is asked for."""
     form = Executor(executor) if isinstance(executor, str) else executor or Executor("graph")
     system = Runtime(runtime) if isinstance(runtime, str) else runtime or Runtime("cpp")
@@ -179,8 +188,6 @@ def _forms(target: Target, executor: Any, runtime: Any, *pools: object) -> Execu
         raise CompileError("relay.build: executor is a relay.backend.Executor, runtime a "
                            "relay.backend.Runtime")  # fmt: skip
     check_forms(form, system, target.kind.name)
-    if any(p is not None for p in pools):
-        raise CompileError("relay.build: memory pools cannot be given yet; leave them out")
     return form
 
 

@@ -41,7 +41,7 @@ def example_files(model: CSource) -> dict[str, str]:
 
 
 def _text(model: CSource) -> str:
-    name, upper = model.name, model.name.upper()
+    name = model.name
     arrays, fills, counts, values = "", "", "", ""
     for kind, tensors in (("input", model.inputs), ("output", model.outputs)):
         for n, t in enumerate(tensors):
@@ -62,8 +62,7 @@ def _text(model: CSource) -> str:
 
 #include "net.h"
 
-{arrays}static union {{ uint8_t bytes[{upper}_WORKSPACE_BYTES + 1]; int64_t aligned; }} space;
-
+{arrays}{model.space()}
 int32_t example_run(void) {{
     const struct {name}_inputs inputs = {{{given[0]}}};
     const struct {name}_outputs outputs = {{{given[1]}}};
