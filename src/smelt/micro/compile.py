@@ -35,7 +35,8 @@ from .cmsis_nn import COMPILER as CMSIS_NN
 from .cmsis_nn import CORES, partition
 from .csource import CSource
 from .errors import NonStaticShapeError
-from .source import c_model
+from .graph import GraphWriter, UnlinkedGraphWriter
+from .source import Writer, c_model
 
 
 def _with_ours(borders: bool) -> Iterator[Step]:
@@ -120,6 +121,8 @@ def compile_c(
     placing: str | None = None,
     name: str = "",
     packed: bool = False,
+    graph: bool = False,
+    link_params: bool = True,
     options: Options | None = None,
     progress: Progress | None = None,
     **keywords: Unpack[OptionValues],
@@ -133,6 +136,8 @@ def compile_c(
              the best of them; None: what the PassContext's tir.usmp.algorithm says, or the best
     name     what its functions begin with; "": the model's name
     packed   whether there is a function that takes one table of all tensors, too
+    graph    whether the graph executor runs it, which reads the graph when the program runs
+    link_params  whether the parameters of such a graph are in the source
     shapes, options, progress, keywords  as for `compile`
 
     Raises what `compile` does, TargetError, and CompileError for what C cannot express yet.
@@ -159,7 +164,8 @@ def compile_c(
         raise CompileError("C source keeps nothing from call to call, and the model has a state")
     _say_what_is_slow(made, resolved)
     weights, places = weights_of(made.constants(), one.options, LOWER, by_contents=True)
-    return c_model(made, resolved, weights, places, name, packed)
+    writer = (GraphWriter if link_params else UnlinkedGraphWriter) if graph else Writer
+    return c_model(made, resolved, weights, places, name, packed, writer)
 
 
 def _say_what_is_slow(made: ModelCode, target: Target) -> None:

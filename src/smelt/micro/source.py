@@ -18,6 +18,7 @@ from smelt.ir.expr import IntImm
 from smelt.ir.types import TensorType
 from smelt.relax.nodes import tensor_type_of
 from smelt.runtime.linking import c_name
+from smelt.runtime.params import save_param_dict
 from smelt.target import Target
 from smelt.tir.names import unique_name
 from smelt.tir.nodes import PrimFunc
@@ -30,13 +31,16 @@ _ROW = 96
 """Characters of a line of constants."""
 
 
-class _Writer:
-    """Writes one model."""
+class Writer:
+    """Writes one model; graph, parameters: as of CSource."""
+
+    graph, parameters = "", bytes(save_param_dict({}))
 
     def __init__(
         self, model: ModelCode, target: Target, weights: np.ndarray, places: Mapping[Storage, int],
         name: str, packed: bool,
     ) -> None:  # fmt: skip
+        """The arguments are those of `c_model`."""
         self.model, self.target, self.weights, self.places = model, target, weights, places
         self.name = c_name(name or str(model.mod.attrs.get("name", "model")))
         self.packed = packed
@@ -83,9 +87,9 @@ class _Writer:
 
     def pointer(self, p: Place, dtype: str) -> str:
         """An operand of a call, of elements of a type."""
-        s, offset = p.storage, _number(p.view.offset)
+        s, offset = p.storage, number_of(p.view.offset)
         if s.kind == "temporary":
-            at = _number(self.model.memory.offsets[s]) + offset * dt.bytes_of(s.dtype)
+            at = number_of(self.model.memory.offsets[s]) + offset * dt.bytes_of(s.dtype)
             return f"({STORED[s.dtype]} *)(workspace + {at})"
         if s.kind == "constant":
             base = self.constant(s, dtype)
@@ -102,16 +106,32 @@ class _Writer:
     def call(self, step: int, c: KernelCall) -> str:
         """A kernel's lines of the function that runs the model."""
         scratch = [
-            f"(void *)(workspace + {_number(self.model.memory.offsets[w])})" for w in c.workspaces
+            f"(void *)(workspace + {number_of(self.model.memory.offsets[w])})" for w in c.workspaces
         ]
-        program = self.programs.get(c.symbol)  # another back end's function has none
-        kinds = [p.storage.dtype for p in c.places]
-        types = kinds if program is None else [b.type for b in program.buffers[: len(kinds)]]
-        given = ", ".join([*map(self.pointer, c.places, types), *scratch])
+        given = ", ".join([*map(self.pointer, c.places, self.kinds(c)), *scratch])
         return (
             f"    if ((status = {self.function(c)}({given})) != 0) return status;\n"
             f"    {self.step}({step});\n"
         )
+
+    def kinds(self, c: KernelCall) -> list[str]:
+        """The types as which a kernel reads and writes its places."""
+        program = self.programs.get(c.symbol)  # another back end's function has none
+        kinds = [p.storage.dtype for p in c.places]
+        return kinds if program is None else [b.type for b in program.buffers[: len(kinds)]]
+
+    def workspace_bytes(self) -> int:
+        """What a run works in."""
+        return number_of(self.model.memory.total)
+
+    def constant_bytes(self) -> int:
+        """What the arrays of constants hold."""
+        each = {self.places[s]: s.fixed_bytes for s in self.model.constants()}
+        return sum([each[place] for place, _ in self.constants])
+
+    def declared(self) -> str:
+        """What the header declares besides."""
+        return ""
 
     def arrays(self) -> Iterator[str]:
         """The constants, as they are read."""
@@ -175,7 +195,7 @@ class _Writer:
 #define {upper}_H
 
 #include <stdint.h>
-
+{'#include "smelt_graph.h"' * bool(self.graph)}
 #ifdef __cplusplus
 extern "C" {{
 #endif
@@ -193,7 +213,7 @@ struct {self.name}_outputs {{
 /* Runs the model once; 0 on success. Arrays are row-major. space: {upper}_WORKSPACE_BYTES.
  * Nothing is kept from call to call. */
 {self.signature()};
-{table}
+{table}{self.declared()}
 #ifdef __cplusplus
 }}
 #endif
@@ -220,9 +240,7 @@ struct {self.name}_outputs {{
         kernels += [f"/* {described[s]} */\n{made.source.rstrip()}\n"
                     for s, (made, _) in model.externals.items()]  # fmt: skip
         arrays = [*self.arrays()]
-        each = {self.places[s]: s.fixed_bytes for s in model.constants()}
-        constants = sum([each[place] for place, _ in self.constants])
-        workspace = _number(model.memory.total)
+        constants, workspace = self.constant_bytes(), self.workspace_bytes()
         hook = (
             "/* Called after each kernel with its number: a watchdog or a clock of yours. */\n"
             f"#ifndef {self.step}\n#define {self.step}(step) ((void)0)\n#endif\n"
@@ -235,7 +253,7 @@ struct {self.name}_outputs {{
             _tensors(self.inputs, self.types[0]), _tensors(self.outputs, self.types[1]), workspace,
             constants, tuple([self.function(c) for c in model.calls]),
             self.report(workspace, constants),
-            tuple(map(self.operations, model.calls)),
+            tuple(map(self.operations, model.calls)), self.graph, self.parameters,
         )  # fmt: skip
 
     def operations(self, c: KernelCall) -> int | None:
@@ -246,14 +264,14 @@ struct {self.name}_outputs {{
     def report(self, workspace: int, constants: int) -> MemoryReport:
         """What stands where, and when."""
         offsets = self.model.memory.offsets
-        blocks = [Block(s.name or "result", _number(at), s.fixed_bytes, s.first, s.last)
+        blocks = [Block(s.name or "result", number_of(at), s.fixed_bytes, s.first, s.last)
                   for s, at in offsets.items()]  # fmt: skip
         steps = []
         for n, c in enumerate(self.model.calls):
             read = {p.storage for p in c.places if p.storage.kind == "constant"}
             known = sum([s.fixed_bytes for s in read])
             steps.append(Step(c.launch.name, live_at(blocks, n), known))
-        both = [sum([_number(t.bytes()) for t in types]) for types in self.types]
+        both = [sum([number_of(t.bytes()) for t in types]) for types in self.types]
         least = self.model.memory.live or 0
         return MemoryReport(self.name, tuple(steps), tuple(blocks), workspace, least, constants,
                             *both)  # fmt: skip
@@ -265,11 +283,12 @@ def c_field(name: str) -> str:
 
 
 def _tensors(names: Sequence[str], types: Sequence[TensorType]) -> tuple[CTensor, ...]:
-    return tuple([CTensor(n, t.dtype, tuple(map(_number, t.shape)))
+    return tuple([CTensor(n, t.dtype, tuple(map(number_of, t.shape)))
                   for n, t in zip(names, types, strict=True)])  # fmt: skip
 
 
-def _number(e: object) -> int:
+def number_of(e: object) -> int:
+    """What is known to be a number."""
     assert isinstance(e, IntImm)
     return e.value
 
@@ -332,11 +351,12 @@ def _float_word(value: float, dtype: str) -> str:
 
 def c_model(
     model: ModelCode, target: Target, weights: np.ndarray, places: Mapping[Storage, int],
-    name: str = "", packed: bool = False,
+    name: str = "", packed: bool = False, writer: type[Writer] = Writer,
 ) -> CSource:  # fmt: skip
     """A compiled graph as C for a processor.
 
     weights, places  its constants, and where each of them begins, in bytes
     name, packed     as of `compile_c`
+    writer           of the form that is wanted
     """
-    return _Writer(model, target, weights, places, name, packed).write()
+    return writer(model, target, weights, places, name, packed).write()

@@ -1,0 +1,191 @@
+"""A compiled graph as C for the graph executor: kernels, a table of them, and the graph as JSON.
+
+smelt_graph.c, in native/, reads the JSON when the program runs; `NAME_run` opens the graph, runs it
+and keeps nothing, so that everything that runs a model as C runs this one, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from smelt.artifact.graph import Place, Storage
+from smelt.artifact.graph_json import Node, constant_names, graph_data
+from smelt.artifact.host import KernelCall
+from smelt.artifact.memory import C_ALIGNMENT
+from smelt.codegen.c_helpers import STORED
+from smelt.ir import dtype as dt
+from smelt.ir.expr import const
+from smelt.relax.views import dense
+from smelt.runtime.params import save_param_dict
+from smelt.runtime.report import node_names
+from smelt.tir.names import unique_name
+
+from .source import Writer, array_text, number_of
+
+
+class GraphWriter(Writer):
+    """Writes one model for the graph executor.
+
+    linked  whether the parameters are in the source; else they are the caller's
+    """
+
+    linked = True
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.taken |= {f"{self.name}_{n}" for n in ("graph", "json", "functions", "params", "done")}
+        self.shown = node_names([launch.name for launch in self.model.plan.launches])
+        self.nodes: list[Node] = []
+        self.callers: dict[tuple[str, str], str] = {}
+        self.needs: dict[str, tuple[list[int], int]] = {}
+        self.read: dict[Storage, str] = {}
+
+    def call(self, step: int, c: KernelCall) -> str:
+        """Nothing: a kernel is a node. Scratch memory of a kernel is one result more."""
+        inputs = c.places[: len(c.places) - len(c.launch.own_outputs)]
+        scratch = [Place(w, dense((const(w.fixed_bytes),))) for w in c.workspaces]
+        places = [*c.places, *scratch]
+        kinds = [*self.kinds(c), *[w.dtype for w in c.workspaces]]
+        for p, kind in zip(inputs, kinds, strict=False):
+            if p.storage.kind == "constant":
+                wide = self.read.get(p.storage, kind)
+                self.read[p.storage] = max(wide, kind, key=dt.bytes_of)
+        given = ", ".join([_operand(n, p, kind) for n, (p, kind)
+                           in enumerate(zip(places, kinds, strict=True))])  # fmt: skip
+        key = self.function(c), given
+        own = key[0].removeprefix(f"{self.name}_")
+        name = self.callers.setdefault(key, unique_name(own, set(self.callers.values())))
+        sizes = [p.storage.fixed_bytes for p in places]
+        known, _ = self.needs.get(name, (sizes, 0))
+        self.needs[name] = [*map(min, known, sizes)], len(inputs)
+        self.nodes.append(Node(self.shown[step], name, inputs, places[len(inputs) :]))
+        return ""
+
+    def arrays(self) -> Iterator[str]:
+        """The graph, and the parameters where they are in the source."""
+        data, storages = graph_data(self.model.plan, self.nodes)
+        self._place(data, storages)
+        shapes = dict(zip([n["name"] for n in data["nodes"]], data["attrs"]["shape"][1],
+                          strict=False))  # fmt: skip
+        self.names = constant_names(self.model.plan, self.nodes)
+        self.parameters = bytes(
+            save_param_dict({n: self._data(s, shapes[n]) for s, n in self.names.items()})
+        )
+        self.graph = json.dumps(data, separators=(",", ":"))
+        held = np.frombuffer(self.graph.encode(), np.uint8)
+        if self.linked:
+            for s in self.names:
+                self.constant(s, self.read[s])
+            yield from super().arrays()
+        yield array_text(f"{self.name}_json", "uint8", held)
+
+    def _place(self, data: dict[str, Any], storages: list[Storage]) -> None:
+        """Add what the executor needs: sizes of storages, and where they stand in its memory."""
+        at = _aligned(number_of(self.model.memory.total))
+        places = []
+        for s in storages:
+            inside = s in self.model.memory.offsets
+            places.append(number_of(self.model.memory.offsets[s]) if inside else -1)
+            if s.kind == "output":
+                places[-1], at = at, at + _aligned(s.fixed_bytes)
+        sizes = [s.fixed_bytes for s in storages]
+        for key, numbers in (("storage_bytes", sizes), ("storage_offset", places)):
+            data["attrs"][key] = ["list_int", numbers]
+        rows, given = data["node_row_ptr"], len(data["arg_nodes"])
+        small = len(rows) + rows[-1] + len(data["heads"]) + sum(
+            [len(n.inputs) + len(n.outputs) for n in self.nodes]
+        )  # fmt: skip
+        tables = 16 * len(storages) + 12 * given + 4 * len(self.nodes) + 2 * small
+        self.workspace = _aligned(tables) + at
+
+    def _data(self, s: Storage, shape: list[int]) -> np.ndarray:
+        """A parameter; one that has no shape of its own as it lies in memory."""
+        kind = np.dtype("uint16") if s.dtype == "bfloat16" else dt.to_numpy(s.dtype)
+        start = self.places[s]
+        data = self.weights[start : start + s.fixed_bytes].view(kind)
+        return data.reshape(shape) if np.prod(shape) == data.size else data
+
+    def runner(self, calls: str) -> str:
+        """What calls kernels, the table of them, the model, and the function that runs it."""
+        name, rows, text = self.name, "", ""
+        for (function, given), own in self.callers.items():
+            needs, inputs = self.needs[own]
+            caller = f"{name}_call_{own}"
+            text += (
+                f"static int32_t {caller}(const smelt_graph_value *values, const uint16_t *at) {{\n"
+                f"    return {function}({given});\n}}\n"
+                f"static const uint32_t {caller}_bytes[] = {{{', '.join(map(str, needs))}}};\n\n"
+            )
+            rows += f'    {{"{own}", {caller}, {caller}_bytes, {inputs}, {len(needs) - inputs}}},\n'
+        text += f"static const smelt_graph_function {name}_functions[] = {{\n{rows}}};\n\n"
+        if self.linked and self.names:
+            held = "".join([f'    {{"{n}", {self.constant(s, self.read[s])}, {s.fixed_bytes}u}},\n'
+                            for s, n in self.names.items()])  # fmt: skip
+            text += f"static const smelt_graph_param {name}_params[] = {{\n{held}}};\n\n"
+        return text + self._model() + self._run()
+
+    def _model(self) -> str:
+        name, params = self.name, f"{self.name}_params" if self.names else "0"
+        return (
+            f"static void {name}_done(uint32_t step) {{\n    {self.step}(step);\n"
+            f"    (void)step;\n}}\n\nconst smelt_graph_model {name}_graph = {{\n"
+            f"    {name}_json, sizeof {name}_json, {len(self.callers)}, {name}_functions,\n"
+            f"    {params}, {len(self.names)}, {name}_done}};\n\n"
+        )
+
+    def _run(self) -> str:
+        lines = [f"smelt_graph_open(&graph, &{self.name}_graph, space, {self.workspace}u)"]
+        sizes = [[number_of(t.bytes()) for t in types] for types in self.types]
+        lines += [
+            f"smelt_graph_set_input(&graph, {n}, inputs->{field}, {size}u)"
+            for n, (field, size) in enumerate(zip(self.inputs, sizes[0], strict=True))
+        ]
+        lines += ["smelt_graph_run(&graph)"]
+        lines += [
+            f"smelt_graph_get_output(&graph, {n}, outputs->{field}, {size}u)"
+            for n, (field, size) in enumerate(zip(self.outputs, sizes[1], strict=True))
+        ]
+        body = "".join([f"    if (status == 0) status = {line};\n" for line in lines])
+        return (
+            f"{self.signature()} {{\n    smelt_graph graph;\n    int32_t status = 0;\n"
+            f"    (void)inputs;\n{body}    return status;\n}}\n"
+        )
+
+    def constant_bytes(self) -> int:
+        """Those of the graph count, too."""
+        return super().constant_bytes() + len(self.graph)
+
+    def workspace_bytes(self) -> int:
+        """With the executor's tables, where pointers have 64 bits."""
+        return self.workspace
+
+    def declared(self) -> str:
+        """The model, for smelt_graph.h, and parameters that are the caller's."""
+        needed = f"{self.name.upper()}_WORKSPACE_BYTES"
+        text = f"\n/* For smelt_graph_open, with an arena of {needed}. */\n"
+        text += f"extern const smelt_graph_model {self.name}_graph;\n"
+        if self.names and not self.linked:
+            listed = ", ".join(self.names.values())
+            text += f"\n/* Yours to define: {listed}. */\n"
+            text += f"extern const smelt_graph_param {self.name}_params[{len(self.names)}];\n"
+        return text
+
+
+class UnlinkedGraphWriter(GraphWriter):
+    """The same without parameters."""
+
+    linked = False
+
+
+def _operand(n: int, p: Place, dtype: str) -> str:
+    """An operand of a kernel, from the executor's values."""
+    offset, value = number_of(p.view.offset), f"values[at[{n}]].data"
+    return f"({STORED[dtype]} *){value} + {offset}" if offset else value
+
+
+def _aligned(size: int) -> int:
+    return -(-size // C_ALIGNMENT) * C_ALIGNMENT
