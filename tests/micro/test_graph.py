@@ -307,7 +307,7 @@ def test_forms(executor: Executor, runtime: Runtime) -> None:
         with pytest.raises(CompileError, match=f"does not fit Runtime\\('{runtime.name}'\\)"):
             relay.build(mod, "c", executor=executor, runtime=runtime)
         return
-    made = relay.build(mod, "c", executor=executor, runtime=runtime)
+    made: Any = relay.build(mod, "c", executor=executor, runtime=runtime)
     source = made.get_source()
     is_graph = (executor.name, runtime.name) == ("graph", "crt")
     assert ("smelt_graph_open" in source) == is_graph

@@ -84,8 +84,15 @@ _MEMORY = ("tir.usmp.enable", "tir.usmp.algorithm")
 
 
 def with_cmsis_nn(target: object) -> bool:
-    """Whether a target says that CMSIS-NN computes what it can: "cmsis-nn,c"."""
-    return isinstance(target, str) and target.partition(",")[0].strip() == CMSIS_NN
+    """Whether a target says that CMSIS-NN computes what it can: "cmsis-nn,c". Raises TargetError
+    for "ethos-u,c", which is no target here."""
+    library = target.partition(",")[0].strip() if isinstance(target, str) else ""
+    if library.startswith("ethos-u"):
+        raise TargetError(
+            f"target {target!r}: an Ethos-U takes a TFLite file and no graph: smelt.micro.ethosu."
+            'compile_for_ethosu("model.tflite", "ethos-u55-128"); legal here: "cmsis-nn,c", "c"'
+        )
+    return library == CMSIS_NN
 
 
 def _alone(target: str | Target) -> str | Target:
