@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import shutil
 import subprocess
 import tarfile
@@ -27,6 +28,8 @@ from smelt.micro import (
     generate_project_from_mlf,
     read_model_library_format,
 )
+from smelt.micro.csource import NATIVE
+from smelt.micro.toolchain import cross_compiler
 from smelt.relay.backend import Executor, Runtime
 from smelt.runtime.errors import MicroError
 from smelt.runtime.params import load_param_dict
@@ -318,3 +321,19 @@ def test_forms(executor: Executor, runtime: Runtime) -> None:
     if not is_graph:
         with pytest.raises(CompileError, match="the order of the kernels is compiled code"):
             made.get_graph_json()
+
+
+def test_its_code_is_small(tmp_path: Path) -> None:
+    """On a Cortex-M4 with -Os, and without a heap."""
+    if shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("arm-none-eabi-gcc is missing: make setup-edge")
+    command = [*cross_compiler(BOARDS["mps2-an386"], wanted="gcc"), *WARNINGS, "-Os", "-c"]
+    source = str(NATIVE / "smelt_graph.c")
+    subprocess.run([*command, source, "-o", "graph.o"], cwd=tmp_path, check=True)
+    said = {}
+    for tool in ("size", "nm"):
+        done = subprocess.run([f"arm-none-eabi-{tool}", "graph.o"], cwd=tmp_path, text=True,
+                              capture_output=True, check=True)  # fmt: skip
+        said[tool] = done.stdout
+    assert int(said["size"].splitlines()[1].split()[0]) < 5000
+    assert {*re.findall(r" U (\w+)", said["nm"])} <= {"memcpy", "memset"}

@@ -52,8 +52,7 @@ class GraphWriter(Writer):
         kinds = [*self.kinds(c), *[w.dtype for w in c.workspaces]]
         for p, kind in zip(inputs, kinds, strict=False):
             if p.storage.kind == "constant":
-                wide = self.read.get(p.storage, kind)
-                self.read[p.storage] = max(wide, kind, key=dt.bytes_of)
+                self.read.setdefault(p.storage, kind)
         given = ", ".join([_operand(n, p, kind) for n, (p, kind)
                            in enumerate(zip(places, kinds, strict=True))])  # fmt: skip
         key = self.function(c), given
@@ -85,21 +84,18 @@ class GraphWriter(Writer):
 
     def _place(self, data: dict[str, Any], storages: list[Storage]) -> None:
         """Add what the executor needs: sizes of storages, and where they stand in its memory."""
-        at = _aligned(number_of(self.model.memory.total))
-        places = []
+        memory, places = self.model.memory, []
+        at = _aligned(number_of(memory.total))
         for s in storages:
-            inside = s in self.model.memory.offsets
-            places.append(number_of(self.model.memory.offsets[s]) if inside else -1)
+            places.append(number_of(memory.offsets[s]) if s in memory.offsets else -1)
             if s.kind == "output":
                 places[-1], at = at, at + _aligned(s.fixed_bytes)
-        sizes = [s.fixed_bytes for s in storages]
-        for key, numbers in (("storage_bytes", sizes), ("storage_offset", places)):
-            data["attrs"][key] = ["list_int", numbers]
-        rows, given = data["node_row_ptr"], len(data["arg_nodes"])
-        small = len(rows) + rows[-1] + len(data["heads"]) + sum(
-            [len(n.inputs) + len(n.outputs) for n in self.nodes]
-        )  # fmt: skip
-        tables = 16 * len(storages) + 12 * given + 4 * len(self.nodes) + 2 * small
+        data["attrs"]["storage_bytes"] = ["list_int", [s.fixed_bytes for s in storages]]
+        data["attrs"]["storage_offset"] = ["list_int", places]
+        rows, calls = data["node_row_ptr"], self.nodes
+        words = len(rows) + rows[-1] + len(data["heads"])
+        words += sum([len(n.inputs) + len(n.outputs) for n in calls])
+        tables = 16 * len(storages) + 12 * len(data["arg_nodes"]) + 4 * len(calls) + 2 * words
         self.workspace = _aligned(tables) + at
 
     def _data(self, s: Storage, shape: list[int]) -> np.ndarray:
@@ -138,21 +134,19 @@ class GraphWriter(Writer):
         )
 
     def _run(self) -> str:
-        lines = [f"smelt_graph_open(&graph, &{self.name}_graph, space, {self.workspace}u)"]
-        sizes = [[number_of(t.bytes()) for t in types] for types in self.types]
-        lines += [
-            f"smelt_graph_set_input(&graph, {n}, inputs->{field}, {size}u)"
-            for n, (field, size) in enumerate(zip(self.inputs, sizes[0], strict=True))
-        ]
-        lines += ["smelt_graph_run(&graph)"]
-        lines += [
-            f"smelt_graph_get_output(&graph, {n}, outputs->{field}, {size}u)"
-            for n, (field, size) in enumerate(zip(self.outputs, sizes[1], strict=True))
-        ]
-        body = "".join([f"    if (status == 0) status = {line};\n" for line in lines])
+        moves = [
+            [f"smelt_graph_{verb}(&graph, {n}, {kind}->{field}, {number_of(t.bytes())}u)"
+             for n, (field, t) in enumerate(zip(names, types, strict=True))]
+            for verb, kind, names, types in (
+                ("set_input", "inputs", self.inputs, self.types[0]),
+                ("get_output", "outputs", self.outputs, self.types[1]))
+        ]  # fmt: skip
+        first = f"smelt_graph_open(&graph, &{self.name}_graph, space, {self.workspace}u)"
+        then = [*moves[0], "smelt_graph_run(&graph)", *moves[1]]
+        steps = "".join([f"    if (status == 0) status = {step};\n" for step in then])
         return (
-            f"{self.signature()} {{\n    smelt_graph graph;\n    int32_t status = 0;\n"
-            f"    (void)inputs;\n{body}    return status;\n}}\n"
+            f"{self.signature()} {{\n    smelt_graph graph;\n    int32_t status = {first};\n"
+            f"    (void)inputs;\n{steps}    return status;\n}}\n"
         )
 
     def constant_bytes(self) -> int:
