@@ -20,7 +20,7 @@ from benchmarks.options import arguments, report
 from benchmarks.report import Results, table
 from smelt.micro import BOARDS, Board, ProcessTransport, Session, compile_c, open_board
 from smelt.micro.program import write_program
-from smelt.micro.toolchain import build
+from smelt.micro.toolchain import build, cross_compiler
 from tests.tflite.build import Oracle
 
 HERE = Path(__file__).resolve().parent
@@ -117,25 +117,58 @@ def row(name: str, path: Path, case: tuple[str, str, str], inputs: int) -> Resul
     }  # fmt: skip
 
 
+def parts(name: str, path: Path) -> Results:
+    """Bytes of code of a model's parts on an M4 with -Os: what runs kernels, and kernels; without a
+    graph, and with one that the graph executor reads."""
+    board, found = BOARDS[TARGETS["M4"]], Results(model=name)
+    # Or kernels that are called once would stand in what calls them.
+    flags = ["-Os", "-ffunction-sections", "-fno-inline-functions-called-once"]
+    for form in ("aot", "graph"):
+        start = time.perf_counter()
+        made = compile_c(str(path), board.target, cache_dir="", graph=form == "graph")
+        found[f"{form} seconds"] = time.perf_counter() - start
+        with tempfile.TemporaryDirectory(prefix="smelt-") as text:
+            folder = Path(text)
+            write_program(made, board, folder)
+            command = [*cross_compiler(board, wanted="gcc"), "-std=c11", *flags, "-c"]
+            subprocess.run([*command, "net.c", *[n for n in made.runtime if n.endswith(".c")]],
+                           cwd=folder, check=True)  # fmt: skip
+            said = subprocess.run(["arm-none-eabi-nm", "-S", "net.o"], cwd=folder, check=True,
+                                  capture_output=True, text=True).stdout  # fmt: skip
+            sizes = {n: int(size, 16) for size, n in re.findall(r" (\w+) [tT] (\w+)", said)}
+            glue = [n for n in sizes if re.search("^[^_]+(_int8)?_(run|call_|done)", n)]
+            found[f"{form} glue"] = sum([sizes[n] for n in glue])
+            found[f"{form} kernels"] = sum(sizes.values()) - found[f"{form} glue"]
+            found[f"{form} program"] = text_bytes(build(folder, board, "-Os", wanted="gcc"))
+            found[f"{form} workspace"] = made.workspace_bytes
+            if form == "graph":
+                found["executor"] = text_bytes(folder / "smelt_graph.o")
+                found["json"] = len(made.graph)
+    return found | {"arena": arena(path)}
+
+
 def measure(only: Sequence[str] = (), quick: bool = False) -> Results:
     """All models on all boards at all levels of the C compiler."""
     folder = Path(os.environ.get("SMELT_MODELS", "build/models"))
-    rows = []
+    rows, sizes = [], []
     for name in MODELS:
         path = folder / f"{name}.tflite"
         if (only and name not in only) or not path.exists():
             print(f"{name}: left out" if path.exists() else f"{path} is missing", file=sys.stderr)
             continue
+        sizes.append(parts(name, path))
+        print(sizes[-1], flush=True)
         for case in CASES:
             full = case == FIRST and not quick
             rows.append(row(name, path, case, INPUTS if full else QUICK_INPUTS))
             print(rows[-1], flush=True)
-    return {"rows": rows}
+    return {"rows": rows, "parts": sizes}
 
 
 def section(results: Results) -> str:
     """The results as markdown."""
-    memory, speed = [], []
+    memory, speed, code = [], [], []
+    sizes = {r["model"]: r for r in results["parts"]}
     for name, (called, macs, most, wanted, m4, m55) in MODELS.items():
         rows = {tuple(r["case"]): r for r in results["rows"] if r["model"] == name}
         if not rows:
@@ -146,6 +179,11 @@ def section(results: Results) -> str:
             f"{first['constants']:,}", f"{small['text']:,}",
             "-" if first["arena"] is None else f"{first['arena']:,}", f"{first['seconds']:.1f}",
         ])  # fmt: skip
+        own = sizes[name]
+        keys = ("aot glue", "graph glue", "executor", "json", "aot kernels", "aot program",
+                "graph program", "aot workspace", "graph workspace", "arena")  # fmt: skip
+        code.append([called, *["-" if own[k] is None else f"{own[k]:,}" for k in keys],
+                     f"{own['aot seconds']:.1f} / {own['graph seconds']:.1f}"])  # fmt: skip
         each = [f"{rows[c]['instructions'] / macs:.2f}" for c in CASES]
         wrong, count = (sum([r[k] for r in rows.values()]) for k in ("wrong", "inputs"))
         speed.append([called, *each[:4], m4, f"{first['cycles'] / macs:.2f}", *each[4:], m55,
@@ -156,11 +194,20 @@ def section(results: Results) -> str:
         ["model", *[f"{chip} {compiler} {level}" for chip, compiler, level in CASES[:4]],
          "M4 must", "M4 cycles, zig -O3", "M55 zig -O3", "M55 gcc -O3", "M55 must",
          "results that differ"],
+        ["model", "run function", "calls of a graph", "graph executor", "graph", "kernels",
+         "program", "program with a graph", "workspace", "workspace with a graph", "TFLM's arena",
+         "seconds to C, without / with a graph"],
     ]  # fmt: skip
     return (
         table(heads[0], memory) + "\n\nBytes. The stack is what a run used of it, on the M4 with "
         "-O3; the program is code and constants with what serves it over the serial line; the "
         "arena is that of TensorFlow Lite Micro for the same model (package tflite-micro).\n\n"
+        "### Code\n\n" + table(heads[2], code) + "\n\nBytes on the M4 by gcc with -Os. The run "
+        "function calls the kernels; with a graph there are the functions that the executor calls "
+        "them by, the executor itself and the graph as JSON. Programs are whole images, with "
+        "weights and with what serves them over the serial line; they link without a heap. "
+        "Must: a run function of at most 10,240, an executor of at most 10,240, a program for "
+        "keyword spotting below 65,536, C in at most 10 s.\n\n"
         "### Instructions per multiply-accumulate\n\n" + table(heads[1], speed)
         + "\n\nCounted by QEMU, the largest of all runs. Cycles are estimated from the "
         "instructions that were executed, by the M4's manual, without wait states of its memory. "

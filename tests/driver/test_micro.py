@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smelt.micro import read_model_library_format
+from smelt.micro import compile_c, read_model_library_format
+from tests.micro.test_c import OPTIONS
+from tests.micro.test_cmsis_nn import mixed
 
 from .conftest import Array, Command
 
@@ -31,6 +33,35 @@ def test_from_a_model_to_a_board(tvmc: Command, image: Array, expected: Array) -
     assert f"{expected.argmax()} " in shown
     with np.load("y.npz") as found:
         np.testing.assert_allclose(found["output_0"], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_graph_executor(tvmc: Command, image: Array, expected: Array) -> None:
+    """The graph is in the archive, and the project reads it when it runs."""
+    options = '-f mlf --target "c -mcpu=cortex-m4" --runtime crt --executor graph'
+    assert tvmc(f"compile net.onnx {options} --executor-graph-link-params 1 -o net.tar") == ""
+    assert '"func_name"' in read_model_library_format("net.tar").graph
+    assert tvmc("micro create-project project net.tar host") == ""
+    assert tvmc("micro build project host") == ""
+    tvmc("run project --device micro -i image.npz -o y.npz")
+    with np.load("y.npz") as found:
+        np.testing.assert_allclose(found["output_0"], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("words", ['"cmsis-nn,c -mcpu=cortex-m4"',
+                                   "cmsis-nn,c --target-cmsis-nn-mcpu cortex-m4",
+                                   '"cmsis-nn, c" --target-c-mcpu cortex-m4'])  # fmt: skip
+def test_cmsis_nn(words: str, tvmc: Command) -> None:
+    """What `smelt compile` makes of the same target."""
+    content = mixed()
+    Path("mixed.tflite").write_bytes(content)
+    tvmc(f"compile mixed.tflite -f mlf --target {words} -o net.tar")
+    found = read_model_library_format("net.tar")
+    own = compile_c(content, "cmsis-nn,c -mcpu=cortex-m4", name="tvmgen_default", options=OPTIONS)
+    assert found.source.count("arm_convolve_wrapper_s8(") == 1
+    assert found.source.count("arm_elementwise_add_s8(") == 1
+    assert found.kernels == own.kernels
+    assert (found.workspace_bytes, found.constant_bytes) == (own.workspace_bytes,
+                                                            own.constant_bytes)  # fmt: skip
 
 
 def test_options_are_listed(tvmc: Command) -> None:

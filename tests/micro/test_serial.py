@@ -18,7 +18,8 @@ import pytest
 from smelt.micro import BOARDS, ProcessTransport, Session, Transport, compile_c, open_board
 from smelt.micro import session as sessions
 from smelt.micro.board import find_board
-from smelt.micro.program import NATIVE, write_program
+from smelt.micro.csource import NATIVE
+from smelt.micro.program import write_program
 from smelt.micro.session import VERSION
 from smelt.micro.toolchain import build
 from smelt.runtime.errors import InputError, MicroError

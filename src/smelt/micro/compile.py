@@ -38,7 +38,8 @@ from .cmsis_nn import COMPILER as CMSIS_NN
 from .cmsis_nn import CORES, partition
 from .csource import CSource
 from .errors import NonStaticShapeError
-from .source import c_model
+from .graph import GraphWriter, UnlinkedGraphWriter
+from .source import Writer, c_model
 
 
 def _with_ours(borders: bool) -> Iterator[Step]:
@@ -84,8 +85,15 @@ _WINDOWS = Step(gather_windows, "GatherWindows", "bytes that are multiplied foll
 
 
 def with_cmsis_nn(target: object) -> bool:
-    """Whether a target says that CMSIS-NN computes what it can: "cmsis-nn,c"."""
-    return isinstance(target, str) and target.partition(",")[0].strip() == CMSIS_NN
+    """Whether a target says that CMSIS-NN computes what it can: "cmsis-nn,c". Raises TargetError
+    for "ethos-u,c", which is no target here."""
+    library = target.partition(",")[0].strip() if isinstance(target, str) else ""
+    if library.startswith("ethos-u"):
+        raise TargetError(
+            f"target {target!r}: an Ethos-U takes a TFLite file and no graph: smelt.micro.ethosu."
+            'compile_for_ethosu("model.tflite", "ethos-u55-128"); legal here: "cmsis-nn,c", "c"'
+        )
+    return library == CMSIS_NN
 
 
 def _alone(target: str | Target) -> str | Target:
@@ -124,6 +132,8 @@ def compile_c(
     name: str = "",
     packed: bool = False,
     stream: bool = True,
+    graph: bool = False,
+    link_params: bool = True,
     options: Options | None = None,
     progress: Progress | None = None,
     **keywords: Unpack[OptionValues],
@@ -140,14 +150,17 @@ def compile_c(
     workspace_io  whether inputs and outputs stand in the workspace; None: what the PassContext says
     name     what its functions begin with; "": the model's name
     packed   whether there is a function that takes one table of all tensors, too
-    stream   whether kernels run row by row where that saves a tenth of the workspace or more
+    stream   whether kernels run row by row where that saves a tenth of the workspace or more; those
+             of a graph run one by one
+    graph    whether the graph executor runs it, which reads the graph when the program runs
+    link_params  whether the parameters of such a graph are in the source
     shapes, options, progress, keywords  as for `compile`
 
     Raises what `compile` does, TargetError, and CompileError for what C cannot express yet.
     """
     resolved, (plain, sizes) = c_target(target), plain_shapes(shapes)
     context = checked_context("smelt.compile_c", options, follows=MEMORY_KEYS, values=keywords)
-    memory = _memory(context, placing, pools, workspace_io, packed, stream)
+    memory = _memory(context, placing, pools, workspace_io, packed, stream, graph)
     one = PassContext.with_options(replace(context.options, threads=1))
     imported = _imported(model, plain, resolved, with_cmsis_nn(target), name)
     steps = _HELIUM_STEPS if "mve" in features_of(resolved) else GRAPH_STEPS
@@ -165,12 +178,14 @@ def compile_c(
         raise CompileError("C source keeps nothing from call to call, and the model has a state")
     _say_what_is_slow(made, resolved)
     weights, places = weights_of(made.constants(), one.options, LOWER, by_contents=True)
-    return c_model(made, resolved, weights, places, name, packed, [p for p in pools if p.constants])
+    writer = (GraphWriter if link_params else UnlinkedGraphWriter) if graph else Writer
+    of_constants = [p for p in pools if p.constants]
+    return c_model(made, resolved, weights, places, name, packed, of_constants, writer)
 
 
 def _memory(
     context: PassContext, placing: Algorithm | None, pools: Sequence[Pool], io: bool | None,
-    packed: bool, stream: bool,
+    packed: bool, stream: bool, graph: bool,
 ) -> MemoryOptions:  # fmt: skip
     """How memory is planned. Raises CompileError."""
     found = placing or algorithm_of(context.config, BEST)
@@ -183,8 +198,12 @@ def _memory(
             "inputs and outputs in the workspace (workspace_io) are in no table of tensors; legal: "
             'packed=False, or Executor("aot", {"unpacked-api": True, "interface-api": "c"})'
         )
+    if graph and (io or pools):
+        what = "workspace_io" if io else "memory pools"
+        raise CompileError(f"the graph executor has one arena and takes no {what}; legal with "
+                           'Executor("aot")')  # fmt: skip
     of_results = [p for p in check_pools(pools) if not p.constants]
-    return MemoryOptions(found, of_results, bool(io), stream)
+    return MemoryOptions(found, of_results, bool(io), stream and not graph)
 
 
 def _say_what_is_slow(made: ModelCode, target: Target) -> None:

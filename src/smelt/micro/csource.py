@@ -12,6 +12,9 @@ from smelt.runtime.linking import c_name
 
 from .memory import MemoryReport
 
+NATIVE = Path(__file__).resolve().parent / "native"
+"""The part of a program that is the same for all models."""
+
 
 @dataclass(frozen=True)
 class CTensor:
@@ -38,6 +41,8 @@ class CSource:
     memory            where results stand, and when
     operations        arithmetic on elements in each of them; a multiply-add counts two; None
                       where it depends on values
+    graph             for the graph executor: the graph as JSON, which is in the source, too
+    parameters        its parameters by name, as save_param_dict writes them
     """
 
     name: str
@@ -50,6 +55,24 @@ class CSource:
     kernels: tuple[str, ...]
     memory: MemoryReport
     operations: tuple[int | None, ...] = ()
+    graph: str = ""
+    parameters: bytes = b""
+
+    @property
+    def runtime(self) -> dict[str, str]:
+        """The files of smelt's that it is compiled with: none, or the graph executor's."""
+        names = ("smelt_graph.h", "smelt_graph.c") if self.graph else ()
+        return {n: (NATIVE / n).read_text(encoding="utf-8") for n in names}
+
+    def net_files(self) -> dict[str, str]:
+        """The model under the name net, with all that it is compiled with. Raises MicroError."""
+        if f"{self.name}_params[" in self.header:
+            raise MicroError(
+                f"{self.name} has not its parameters in its source, which defines no "
+                f"{self.name}_params; legal: link-params=True"
+            )
+        net = self.source.replace(f'#include "{self.name}.h"', '#include "net.h"', 1)
+        return {"net.c": net, "net.h": self.header, **self.runtime}
 
     def space(self) -> str:
         """C: memory of the size that a run needs, as `space`, whose address it takes.
@@ -72,12 +95,19 @@ class CSource:
         return f"{''.join(rooms)}{kind} space = {{{given}}};\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the source, model.c, and beside it the header, model.h. Raises ExportError."""
+        """Write the source, model.c, and beside it the header, model.h, and what it is compiled
+        with. Raises ExportError."""
         target = Path(path)
         check_target(target, (".c",), "model.c")
         header = target.with_suffix(".h")
         if target.stem != c_name(target.stem):
             raise ExportError(f"cannot write {target}: {target.stem} is no name for C")
         text = self.source.replace(f'#include "{self.name}.h"', f'#include "{header.name}"', 1)
-        write_file(header, lambda file: file.write(self.header.encode()))
-        write_file(target, lambda file: file.write(text.encode()))
+        others = {target.with_name(n): t for n, t in self.runtime.items()}
+        for path, content in {header: self.header, target: text, **others}.items():
+            write_text(path, content)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text, whole or not at all. Raises ExportError."""
+    write_file(path, lambda file: file.write(text.encode()))

@@ -2,9 +2,10 @@
 
 metadata.json               version 7; what smelt knows besides stands under "smelt"
 codegen/host/src/NAME.c     codegen/host/include/NAME.h
-parameters/MODULE.params    no parameters: the constants are in the source
+executor-config/graph/MODULE.graph  for the graph executor: the graph
+parameters/MODULE.params    its parameters; else none: the constants are in the source
 src/MODULE.relay            what was compiled, where it is known
-runtime/README.txt
+runtime/README.txt          and the graph executor, where a model needs it
 """
 
 from __future__ import annotations
@@ -27,23 +28,26 @@ from smelt.ir.dtype import bytes_of
 from smelt.ir.errors import SmeltError
 from smelt.runtime.errors import kind_of, unknown
 from smelt.runtime.files import check_target, write_file
-from smelt.runtime.params import save_param_dict
 
 from .csource import CSource, CTensor
 from .errors import ModelLibraryFormatError, UnsupportedInModelLibraryFormatError
 
 VERSION = 7
-_OURS = 1
+_OURS = 2
 """The version of the part under "smelt"."""
 
 _MEMBER = re.compile(
-    r"metadata\.json|runtime/README\.txt|codegen/host/(src/\w+\.c|include/\w+\.h)"
-    r"|parameters/\w+\.params|src/\w+\.relay"
+    r"metadata\.json|runtime/(README\.txt|smelt_graph\.[ch])|src/\w+\.relay"
+    r"|codegen/host/(src/\w+\.c|include/\w+\.h)|executor-config/graph/\w+\.graph"
+    r"|parameters/\w+\.params"
 )
 _MOST_BYTES = 1 << 30
 """Of an archive: more than any microcontroller's flash as text."""
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_README = "The sources under codegen/ need no runtime: they call the C library's <math.h> alone.\n"
+_README = (
+    "The sources under codegen/ need no runtime: they call the C library's <math.h> alone. Those\n"
+    "of models with a graph are compiled with smelt_graph.c, which is here then.\n"
+)
 
 
 def code_of(module: object) -> CSource:
@@ -128,31 +132,46 @@ def _described(module: object, code: CSource, name: str, when: datetime.datetime
         {"function_name": kernel, "workspace": [{"device": 1, "workspace_size_bytes": step.live}]}
         for kernel, step in zip(code.kernels, report.steps, strict=True)
     ]
-    texts = {"source": _digest(code.source), "header": _digest(code.header)}
+    texts = {kind: _digest(_bytes(getattr(code, kind))) for kind in _paths(code.name, name)}
     ours = dataclasses.asdict(code) | texts | {"version": _OURS}
+    sizes = json.loads(code.graph)["attrs"]["storage_bytes"][1] if code.graph else []
+    sids = [{"storage_id": n, "size_bytes": size, "input_binding": ""}
+            for n, size in enumerate(sizes)]  # fmt: skip
     return {
         "model_name": name,
         "export_datetime": when.strftime("%Y-%m-%d %H:%M:%SZ"),
-        "memory": {"sids": [], "functions": {"main": [main], "operator_functions": operators}},
+        "memory": {"sids": sids, "functions": {"main": [main], "operator_functions": operators}},
         "target": [str(getattr(module, "target", "c"))],
-        "executors": ["aot"],
+        "executors": ["graph" if code.graph else "aot"],
         "style": "full-model",
         "external_dependencies": [],
         "smelt": ours,
     }
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _paths(code: str, module: str) -> dict[str, str]:
+    """The files of fields of a CSource; code, module: the names of both."""
+    return {
+        "source": f"codegen/host/src/{code}.c",
+        "header": f"codegen/host/include/{code}.h",
+        "parameters": f"parameters/{module}.params",
+        "graph": f"executor-config/graph/{module}.graph",
+    }
+
+
+def _bytes(field: str | bytes) -> bytes:
+    return field if isinstance(field, bytes) else field.encode()
 
 
 def _files(module: object, code: CSource, name: str) -> dict[str, bytes]:
     """The files of one model."""
-    found = {
-        f"codegen/host/src/{code.name}.c": code.source.encode(),
-        f"codegen/host/include/{code.name}.h": code.header.encode(),
-        f"parameters/{name}.params": bytes(save_param_dict({})),
-    }
+    texts = {path: _bytes(getattr(code, kind)) for kind, path in _paths(code.name, name).items()}
+    found = {path: data for path, data in texts.items() if data}
+    found |= {f"runtime/{n}": text.encode() for n, text in code.runtime.items()}
     program = getattr(module, "ir_mod", None)
     if program is not None:
         found[f"src/{name}.relay"] = program.astext(show_meta_data=False).encode()
@@ -233,18 +252,17 @@ def _model(members: Mapping[str, bytes], wanted: str) -> CSource:
         )
     if wanted and wanted not in modules:
         raise ModelLibraryFormatError(f"it has {unknown('model', wanted, modules)}")
-    described = modules[wanted or next(iter(modules))]
-    if "smelt" not in described:
+    module = wanted or next(iter(modules))
+    if "smelt" not in modules[module]:
         raise ModelLibraryFormatError("smelt did not write it, and reads its own")
-    ours = dict(described["smelt"])
+    ours = dict(modules[module]["smelt"])
     if (version := ours.pop("version", None)) != _OURS:
         raise ModelLibraryFormatError(f"another smelt wrote it: {version!r}; legal: {_OURS}")
-    name = ours["name"]
-    for kind, path in (("source", f"src/{name}.c"), ("header", f"include/{name}.h")):
-        text = members[f"codegen/host/{path}"].decode()
-        if ours[kind] != _digest(text):
+    for kind, path in _paths(ours["name"], module).items():
+        held = b"" if ours[kind] == _digest(b"") else members[path]
+        if ours[kind] != _digest(held):
             raise ValueError(f"{path} is not what was written")
-        ours[kind] = text
+        ours[kind] = held if kind == "parameters" else held.decode()
     code = _typed(CSource, ours, "model")
     assert isinstance(code, CSource)
     _check(code)
@@ -269,7 +287,7 @@ def _check(code: CSource) -> None:
 
 
 def _typed(kind: Any, value: object, where: str) -> object:
-    """What JSON holds, as a dataclass, a tuple of one kind, a str or an int. Raises ValueError."""
+    """What JSON holds, as a dataclass, a tuple of one kind, or as it is. Raises ValueError."""
     if typing.get_origin(kind) is tuple and isinstance(value, list | tuple):
         of = typing.get_args(kind)[0]
         return tuple([_typed(of, v, f"{where}[{n}]") for n, v in enumerate(value)])
@@ -282,6 +300,7 @@ def _typed(kind: Any, value: object, where: str) -> object:
             raise ValueError(f"{where} has not the fields that it should: {odd}")
         made: Any = kind
         return made(**{n: _typed(t, value[n], f"{where}.{n}") for n, t in hints.items()})
-    if type(value) in (typing.get_args(kind) or (kind,)) and kind in (str, bool, int, int | None):
+    legal = (str, bytes, bool, int, int | None)
+    if type(value) in (typing.get_args(kind) or (kind,)) and kind in legal:
         return value
     raise ValueError(f"{where} is {str(value)[:60]!r}")

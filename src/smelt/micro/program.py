@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from smelt.codegen.c_helpers import STORED
 from smelt.runtime.errors import ExportError, MicroError
-from smelt.runtime.files import write_file
 
 from .board import CODE_BYTES, STACK_BYTES, Board
-from .csource import CSource, CTensor
+from .csource import NATIVE, CSource, CTensor, write_text
 
-NATIVE = Path(__file__).resolve().parent / "native"
-"""The part of a program that is the same for all models."""
 _MOST_RANK = 16
 _ALL = ("smelt_serial.h", "smelt_serial.c")
 _HOST = ("platform_host.c",)
@@ -32,14 +27,16 @@ _FREESTANDING = (
 def program_files(model: CSource, board: Board) -> dict[str, str]:
     """All files of a program, name -> text; a name may have a folder in front: include/math.h.
 
-    net.c, net.h  the model; main.c: its arrays, and what is served
+    net.c, net.h  the model, which tells smelt_serial.c when kernels are done; smelt_graph where it
+                  is for the graph executor; main.c: its arrays, and what is served
     smelt_serial  the protocol; it asks the platform for five functions, which are in
                   platform_host.c for this machine and in startup.c for boards
     """
     files = {
-        "net.c": _net(model), "net.h": model.header, "main.c": main_text(model),
-        "README.md": _readme(model, board),
+        **model.net_files(), "main.c": main_text(model), "README.md": _readme(model, board),
     }  # fmt: skip
+    step = f"#define {model.name.upper()}_STEP_DONE(step) smelt_step_done(step)\n"
+    files["net.c"] = f'#include "smelt_serial.h"\n{step}\n{files["net.c"]}'
     if not board.is_host:
         files["board.h"] = (
             f"/* board.h: {board.name}. */\n#define BOARD_UART {board.uart:#010x}u\n"
@@ -48,13 +45,6 @@ def program_files(model: CSource, board: Board) -> dict[str, str]:
         files["board.ld"] = _linker_script(board, model.constant_bytes)
     names = (*_ALL, *(_HOST if board.is_host else _FREESTANDING))
     return {**files, **{n: (NATIVE / n).read_text(encoding="utf-8") for n in names}}
-
-
-def _net(model: CSource) -> str:
-    """The model, whose kernels tell smelt_serial.c when they are done."""
-    text = model.source.replace(f'#include "{model.name}.h"', '#include "net.h"', 1)
-    step = f"#define {model.name.upper()}_STEP_DONE(step) smelt_step_done(step)\n"
-    return f'#include "smelt_serial.h"\n{step}\n{text}'
 
 
 def main_text(model: CSource) -> str:
@@ -140,8 +130,4 @@ def write_program(model: CSource, board: Board, folder: Path) -> None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
         except OSError as e:
             raise ExportError(f"cannot write {folder / name}: {e.strerror}") from None
-        write_file(folder / name, partial(_write, text))
-
-
-def _write(text: str, file: BinaryIO) -> None:
-    file.write(text.encode())
+        write_text(folder / name, text)

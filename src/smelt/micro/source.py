@@ -23,6 +23,7 @@ from smelt.ir.memory_pools import Pool
 from smelt.ir.types import TensorType
 from smelt.relax.nodes import tensor_type_of
 from smelt.runtime.linking import c_name
+from smelt.runtime.params import save_param_dict
 from smelt.target import Target
 from smelt.tir.names import unique_name
 from smelt.tir.nodes import PrimFunc
@@ -35,13 +36,16 @@ _ROW = 96
 """Characters of a line of constants."""
 
 
-class _Writer:
-    """Writes one model."""
+class Writer:
+    """Writes one model; graph, parameters: as of CSource."""
+
+    graph, parameters = "", bytes(save_param_dict({}))
 
     def __init__(
         self, model: ModelCode, target: Target, weights: np.ndarray, places: Mapping[Storage, int],
         name: str, packed: bool, constant_pools: Sequence[Pool],
     ) -> None:  # fmt: skip
+        """The arguments are those of `c_model`."""
         self.model, self.target, self.weights, self.places = model, target, weights, places
         self.name = c_name(name or str(model.mod.attrs.get("name", "model")))
         self.packed, self.constant_pools = packed, constant_pools
@@ -95,7 +99,7 @@ class _Writer:
 
     def pointer(self, p: Place, dtype: str) -> str:
         """An operand of a call, of elements of a type."""
-        s, offset = p.storage, _number(p.view.offset)
+        s, offset = p.storage, number_of(p.view.offset)
         if s in self.model.memory.offsets:
             return self.at(s, STORED[s.dtype], offset * dt.bytes_of(s.dtype))
         if s.kind == "constant":
@@ -109,7 +113,7 @@ class _Writer:
         """A pointer into the workspace."""
         memory = self.model.memory
         base = f"workspace_{memory.pool[s].name}" if self.pools else "workspace"
-        return f"({kind} *)({base} + {_number(memory.offsets[s]) + offset})"
+        return f"({kind} *)({base} + {number_of(memory.offsets[s]) + offset})"
 
     @property
     def step(self) -> str:
@@ -119,14 +123,30 @@ class _Writer:
     def call(self, step: int, c: KernelCall) -> str:
         """A kernel's lines of the function that runs the model."""
         scratch = [self.at(w, "void") for w in c.workspaces]
-        program = self.programs.get(c.symbol)  # another back end's function has none
-        kinds = [p.storage.dtype for p in c.places]
-        types = kinds if program is None else [b.type for b in program.buffers[: len(kinds)]]
-        given = ", ".join([*map(self.pointer, c.places, types), *scratch])
+        given = ", ".join([*map(self.pointer, c.places, self.kinds(c)), *scratch])
         return (
             f"    if ((status = {self.function(c)}({given})) != 0) return status;\n"
             f"    {self.step}({step});\n"
         )
+
+    def kinds(self, c: KernelCall) -> list[str]:
+        """The types as which a kernel reads and writes its places."""
+        program = self.programs.get(c.symbol)  # another back end's function has none
+        kinds = [p.storage.dtype for p in c.places]
+        return kinds if program is None else [b.type for b in program.buffers[: len(kinds)]]
+
+    def workspace_bytes(self) -> int:
+        """What a run works in."""
+        return number_of(self.model.memory.total)
+
+    def constant_bytes(self) -> int:
+        """What the arrays of constants hold."""
+        each = self.sizes()
+        return sum([each[place] for place, _ in self.constants])
+
+    def declared(self) -> str:
+        """What the header declares besides."""
+        return ""
 
     def arrays(self) -> Iterator[str]:
         """The constants, as they are read."""
@@ -234,7 +254,7 @@ class _Writer:
 #define {upper}_H
 
 #include <stdint.h>
-
+{'#include "smelt_graph.h"' * bool(self.graph)}
 #ifdef __cplusplus
 extern "C" {{
 #endif
@@ -252,7 +272,7 @@ struct {self.name}_outputs {{
 {maps}/* Runs the model once; 0 on success. Arrays are row-major. {given}
  * Nothing is kept from call to call. */
 {self.signature()};
-{table}
+{table}{self.declared()}
 #ifdef __cplusplus
 }}
 #endif
@@ -289,9 +309,8 @@ struct {self.name}_outputs {{
         kernels += [f"/* {described[s]} */\n{made.source.rstrip()}\n"
                     for s, (made, _) in model.externals.items()]  # fmt: skip
         self.homes = self.spread_constants() if self.constant_pools else {}
-        arrays, each = [*self.arrays()], self.sizes()
-        constants = sum([each[place] for place, _ in self.constants])
-        workspace = _number(model.memory.total)
+        arrays = [*self.arrays()]
+        constants, workspace = self.constant_bytes(), self.workspace_bytes()
         hook = (
             "/* Called after each kernel with its number: a watchdog or a clock of yours. */\n"
             f"#ifndef {self.step}\n#define {self.step}(step) ((void)0)\n#endif\n"
@@ -306,7 +325,7 @@ struct {self.name}_outputs {{
             _tensors(self.inputs, self.types[0]), _tensors(self.outputs, self.types[1]), workspace,
             constants, tuple([self.function(c) for c in model.calls]),
             self.report(workspace, constants),
-            tuple(map(self.operations, model.calls)),
+            tuple(map(self.operations, model.calls)), self.graph, self.parameters,
         )  # fmt: skip
 
     def operations(self, c: KernelCall) -> int | None:
@@ -317,7 +336,7 @@ struct {self.name}_outputs {{
     def report(self, workspace: int, constants: int) -> MemoryReport:
         """What stands where, and when."""
         memory, end = self.model.memory, len(self.model.calls) - 1
-        blocks = [Block(s.name or "result", _number(at), s.fixed_bytes, max(0, s.first),
+        blocks = [Block(s.name or "result", number_of(at), s.fixed_bytes, max(0, s.first),
                         min(s.last, end), memory.pool[s].name if self.pools else "")
                   for s, at in memory.offsets.items()]  # fmt: skip
         steps = []
@@ -325,7 +344,7 @@ struct {self.name}_outputs {{
             read = {p.storage for p in c.places if p.storage.kind == "constant"}
             known = sum([s.fixed_bytes for s in read])
             steps.append(Step(c.launch.name, live_at(blocks, n), known))
-        given, made = [sum([_number(t.bytes()) for t in types]) for types in self.types]
+        given, made = [sum([number_of(t.bytes()) for t in types]) for types in self.types]
         uses = [PoolUse(p.name, p.size, memory.bytes[p], False) for p in self.pools]
         each, homes = self.sizes(), self.homes
         uses += [PoolUse(p.name, p.size, sum([each[k[0]] for k in homes if homes[k] == p]), True)
@@ -340,11 +359,12 @@ def c_field(name: str) -> str:
 
 
 def _tensors(names: Sequence[str], types: Sequence[TensorType]) -> tuple[CTensor, ...]:
-    return tuple([CTensor(n, t.dtype, tuple(map(_number, t.shape)))
+    return tuple([CTensor(n, t.dtype, tuple(map(number_of, t.shape)))
                   for n, t in zip(names, types, strict=True)])  # fmt: skip
 
 
-def _number(e: object) -> int:
+def number_of(e: object) -> int:
+    """What is known to be a number."""
     assert isinstance(e, IntImm)
     return e.value
 
@@ -408,11 +428,13 @@ def _float_word(value: float, dtype: str) -> str:
 def c_model(
     model: ModelCode, target: Target, weights: np.ndarray, places: Mapping[Storage, int],
     name: str = "", packed: bool = False, constant_pools: Sequence[Pool] = (),
+    writer: type[Writer] = Writer,
 ) -> CSource:  # fmt: skip
     """A compiled graph as C for a processor.
 
     weights, places  its constants, and where each of them begins, in bytes
     name, packed     as of `compile_c`
     constant_pools   where constants stand; none: where the C compiler puts them
+    writer           of the form that is wanted
     """
-    return _Writer(model, target, weights, places, name, packed, constant_pools).write()
+    return writer(model, target, weights, places, name, packed, constant_pools).write()

@@ -20,7 +20,7 @@ from smelt.ir.errors import CompileError, TypeMismatch, Unsupported
 from smelt.ir.memory_pools import Pool, classic_pools
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
-from smelt.micro import c_target, compile_c, is_c
+from smelt.micro import c_target, compile_c, is_c, with_cmsis_nn
 from smelt.relax import nodes as relax
 from smelt.relax.graph import bind
 from smelt.runtime.dtypes import numpy_dtype
@@ -52,7 +52,7 @@ def build(
     ir_mod    an IRModule, or a function
     target    e.g. "llvm -mcpu=native"; None: that of `with Target(...)`, or this machine
     executor  Executor("graph"), the default, or Executor("aot")
-    runtime   Runtime("cpp"), the default
+    runtime   Runtime("cpp"), the default, or Runtime("crt") for a target of the kind "c"
     workspace_memory_pools, constant_memory_pools  for C: see smelt.ir.memory_pools
     params    parameters of "main" that become constants, by name
     mod_name  the name in lib["..."] ("default" works too)
@@ -63,20 +63,22 @@ def build(
     defaults hold.
     """
     made = target_of(target, target_host)
-    form = _forms(made, executor, runtime)
+    form, system = _forms(made, executor, runtime)
     pools = classic_pools("relay.build", workspace_memory_pools, constant_memory_pools)
     resolved = resolve(made)
     context = _context("relay.build", resolved, form, pools)
     ir_mod = _with_main("relay.build", ir_mod)
     plain = IRModule(ir_mod.functions, ir_mod.attrs)
-    if mod_name != "default":
-        plain.attrs["name"] = mod_name
+    plain.attrs |= {"name": mod_name} if mod_name != "default" else {}
     plain = bind_params(plain, params or {})
     refuse_control(plain, f"the {form.name} executor")
     if made.kind.name == "c":
-        packed = form.get("interface-api", "packed") == "packed"
-        code = compile_c(with_required(plain, context), made, packed=packed, pools=pools,
-                         name=f"tvmgen_{mod_name}", options=context.options)  # fmt: skip
+        code = compile_c(
+            with_required(plain, context), f"cmsis-nn,{made}" if with_cmsis_nn(target) else made,
+            name=f"tvmgen_{mod_name}", packed=form.get("interface-api", "packed") == "packed",
+            graph=(form.name, system.name) == ("graph", "crt"), pools=pools,
+            link_params=form.get("link-params", True), options=context.options,
+        )  # fmt: skip
         return CSourceFactoryModule(code, ir_mod, made, mod_name, form)
     fused = _optimized(plain, context)
     placing = algorithm_of(context.config, BY_SIZE)
@@ -180,15 +182,15 @@ def _check_config(context: PassContext, form: Executor) -> None:
         )
 
 
-def _forms(target: Target, executor: Any, runtime: Any) -> Executor:
-    """The form of executable that is asked for."""
+def _forms(target: Target, executor: Any, runtime: Any) -> tuple[Executor, Runtime]:
+    """The form of executable that is asked for, and what runs it."""
     form = Executor(executor) if isinstance(executor, str) else executor or Executor("graph")
     system = Runtime(runtime) if isinstance(runtime, str) else runtime or Runtime("cpp")
     if not isinstance(form, Executor) or not isinstance(system, Runtime):
         raise CompileError("relay.build: executor is a relay.backend.Executor, runtime a "
                            "relay.backend.Runtime")  # fmt: skip
     check_forms(form, system, target.kind.name)
-    return form
+    return form, system
 
 
 def target_of(target: Any, host: Any) -> Target:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -9,16 +10,19 @@ from typing import Any
 
 from smelt.artifact.artifact import Artifact, check_native, load
 from smelt.artifact.graph import GraphPlan, plan_graph
+from smelt.artifact.graph_json import Node, constant_names, graph_data
 from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.micro import CSource
-from smelt.runtime import NativeExecutable, NDArray
+from smelt.runtime import NativeExecutable, NDArray, array
 from smelt.runtime.errors import not_picklable
 from smelt.runtime.linking import Linker
+from smelt.runtime.params import digest, load_param_dict
+from smelt.runtime.report import node_names
 from smelt.target import Target
 
 from .backend import Executor
-from .graph_json import graph_json, graph_params
+from .printer import size_text
 
 
 class _FactoryModule:
@@ -52,6 +56,12 @@ class _FactoryModule:
     def _plan(self) -> GraphPlan:
         return plan_graph(self._fused)
 
+    @cached_property
+    def _nodes(self) -> list[Node]:
+        launches = self._plan.launches
+        return [Node(shown, x.name, x.inputs, x.outputs) for shown, x
+                in zip(node_names([x.name for x in launches]), launches, strict=True)]  # fmt: skip
+
     def __reduce__(self) -> Any:
         raise not_picklable(self)
 
@@ -81,7 +91,8 @@ class _FactoryModule:
 
         They are in the executable already, packed as its kernels want them.
         """
-        return graph_params(self._plan)
+        names = constant_names(self._plan, self._nodes)
+        return {name: array(s.data) for s, name in names.items() if s.data is not None}
 
     def get_lib(self) -> NativeExecutable:
         """The executable."""
@@ -126,7 +137,10 @@ class GraphExecutorFactoryModule(_FactoryModule):
 
     def get_graph_json(self) -> str:
         """The kernel launches with names, inputs, shapes and storages."""
-        return graph_json(self._plan)
+        data, _ = graph_data(self._plan, self._nodes, size_text)
+        held = [digest(s.data) for s in constant_names(self._plan, self._nodes)]
+        data["attrs"]["constants"] = ["list_str", held]
+        return json.dumps(data, indent=2)
 
     get_executor_config = get_graph_json
 
@@ -180,8 +194,30 @@ class CSourceFactoryModule:
         self.code.save(file_name)
 
     def get_params(self) -> dict[str, NDArray]:
-        """Nothing: the constants are in the source."""
-        return {}
+        """The parameters of a graph; nothing where the order of kernels is compiled code, as its
+        constants are in the source."""
+        return load_param_dict(self.code.parameters)
+
+    def get_graph_json(self) -> str:
+        """The graph that the source holds. Raises CompileError where it holds none."""
+        if not self.code.graph:
+            raise CompileError(
+                "get_graph_json: the order of the kernels is compiled code; legal: "
+                "Executor('graph') with Runtime('crt')"
+            )
+        return self.code.graph
+
+    def get_executor_config(self) -> str | None:
+        """The graph, or None."""
+        return self.code.graph or None
+
+    def get_lib(self) -> CSourceFactoryModule:
+        """Itself."""
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        """Old programs write `graph, lib, params = relay.build(...)`."""
+        return iter((self.get_executor_config(), self, self.get_params()))
 
     def __getitem__(self, name: str) -> Any:
         """Refused: it runs where its source is compiled."""

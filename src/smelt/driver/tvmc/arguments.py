@@ -13,6 +13,8 @@ from typing import Any, Never
 
 from smelt.exec.common import place
 from smelt.ir.config import CONFIG
+from smelt.micro import c_target, with_cmsis_nn
+from smelt.micro.cmsis_nn import COMPILER as CMSIS_NN
 from smelt.relay.backend import Executor, Runtime
 from smelt.target import Target
 from smelt.target.kinds import KINDS
@@ -89,7 +91,8 @@ def model_options(parser: argparse.ArgumentParser) -> None:
     o("--input-shapes", 'extents of inputs: "x:[1,3,224,224] y:[n,8]"', type=input_shapes)
     o("--target", "a target, JSON, or a .json file (llvm -mcpu=native)")
     o("--target-host", "the target of the code around kernels")
-    _kinds(parser, "target", {n: k.options for n, k in KINDS.items()}, "additional_target_options")
+    kinds = {n: k.options for n, k in KINDS.items()} | {CMSIS_NN: ("mcpu",)}
+    _kinds(parser, "target", kinds, "additional_target_options")
     o = partial(option, parser.add_argument_group("graph transformations"))
     o("--desired-layout", "NCHW, NHWC or NHWC:HWIO; one, or one for each operator", nargs="+")
     o("--desired-layout-ops", "of these operators", nargs="+")
@@ -250,11 +253,15 @@ def chosen_target(
     """The target of a command; options: as of `--target-llvm-mcpu`. Raises TargetError, OSError."""
     if isinstance(target, str) and target.endswith(".json"):
         target = Path(target).read_text(encoding="utf-8")
-    if isinstance(target, str) and re.match(r"[\w-]+\s*,", target):
-        raise TVMCException(f"--target {target}: a model is compiled for one target; other "
-                            "compilers get parts of it by smelt.byoc, in Python")  # fmt: skip
+    given, library = dict(options or {}), with_cmsis_nn(target)
+    shared = given.pop(CMSIS_NN, {}) if library else {}
+    if not library and isinstance(target, str) and re.match(r"[\w-]+\s*,", target):
+        raise TVMCException(f"--target {target}: a model is compiled for one target, or for "
+                            "cmsis-nn,c; other compilers get parts of it by smelt.byoc, in "
+                            "Python")  # fmt: skip
+    target = c_target(str(target)) if library else target
     made = Target(target or ("llvm" if options else "llvm -mcpu=native"), host)
-    return made.with_attrs(**_only("target", made.kind.name, options))
+    return made.with_attrs(**{**shared, **_only("target", made.kind.name, given)})
 
 
 def _fitting(text: str, accepts: Callable[[Any], bool]) -> Any:

@@ -14,7 +14,7 @@ from smelt import auto_scheduler, autotvm, relay
 from smelt.artifact.vm_construct import vm_construct
 from smelt.codegen.llvm import is_native, resolve
 from smelt.ir.module import IRModule
-from smelt.micro import export_model_library_format, is_c
+from smelt.micro import export_model_library_format, is_c, with_cmsis_nn
 from smelt.pipeline import GRAPH, LOWER, VM
 from smelt.relay.backend import Executor, Runtime, check_forms
 from smelt.relay.build_module import bind_params
@@ -93,7 +93,8 @@ def compile_model(
             if mod_name != "default" or is_c(made):
                 mod = IRModule(mod.functions, {**mod.attrs, "name": mod_name})
             bound = bind_params(mod, tvmc_model.params)
-            lib = _built(bound, made, None if use_vm else executor or Executor("graph"), runtime)
+            form = None if use_vm else executor or Executor("graph")
+            lib = _built(bound, made, form, runtime, with_cmsis_nn(target))
             if print_pass_times:
                 print(timing.render())
         with context():
@@ -134,9 +135,10 @@ def transformed(mod: IRModule, asked: Transforms) -> IRModule:
 
 
 def _built(
-    mod: IRModule, target: Target, executor: Executor | None, runtime: Runtime | None
+    mod: IRModule, target: Target, executor: Executor | None, runtime: Runtime | None, cmsis: bool
 ) -> Any:
-    """What has export_library; executor: None for the virtual machine."""
+    """What has export_library; executor: None for the virtual machine; cmsis: whether CMSIS-NN
+    computes what it can."""
     check_forms(executor or Executor("graph"), runtime or Runtime("cpp"), target.kind.name)
     if executor is None and is_c(target):
         raise TVMCException("--executor vm: C has no virtual machine; legal: aot, graph")
@@ -144,7 +146,8 @@ def _built(
         if found := vm_construct(mod):
             raise TVMCException(f"the model decides while it runs, by {found}; give --executor vm")
         name = str(mod.attrs.get("name", "default"))
-        return relay.build(mod, target, executor=executor, runtime=runtime, mod_name=name)
+        wanted = f"cmsis-nn,{target}" if cmsis else target
+        return relay.build(mod, wanted, executor=executor, runtime=runtime, mod_name=name)
     if is_native(resolve(target)):
         return relay.vm.compile(mod, target)
     return smelt.compile_artifact(mod, target, options=PassContext.current().options)

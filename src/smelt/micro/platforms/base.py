@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from smelt.micro.board import BOARDS
-from smelt.micro.csource import CSource
+from smelt.micro.csource import NATIVE, CSource
 from smelt.micro.errors import BuildError, TemplateProjectError
 from smelt.micro.model_library_format import read_model_library_format
-from smelt.micro.program import NATIVE, program_files
+from smelt.micro.program import program_files
 from smelt.micro.project import TEMPLATES, checked_options
 from smelt.micro.project_api import client, server
 from smelt.micro.toolchain import cross_compiler, run
@@ -162,7 +162,8 @@ class Platform(server.ProjectAPIHandler):
 def served_files(model: CSource) -> dict[str, str]:
     """A program that serves a model without what its platform gives; it begins at smelt_main."""
     made = program_files(model, BOARDS["host"])
-    files = {n: made[n] for n in ("net.c", "net.h", "smelt_serial.c", "smelt_serial.h")}
+    names = ("net.c", "net.h", "smelt_serial.c", "smelt_serial.h", *model.runtime)
+    files = {n: made[n] for n in names}
     begin = "int smelt_main(void)"
     # Not main.c: a platform may have a file of that name, and its object would take the place.
     return files | {"served.c": made["main.c"].replace("int main(void)", f"{begin};\n\n{begin}")}

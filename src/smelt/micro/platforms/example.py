@@ -36,8 +36,7 @@ double example_value(uint32_t output, uint32_t element);
 
 def example_files(model: CSource) -> dict[str, str]:
     """The model under the name net, and example.c, which runs it. Name -> text."""
-    net = model.source.replace(f'#include "{model.name}.h"', '#include "net.h"', 1)
-    return {"net.c": net, "net.h": model.header, "example.h": _HEADER, "example.c": _text(model)}
+    return {**model.net_files(), "example.h": _HEADER, "example.c": _text(model)}
 
 
 def _text(model: CSource) -> str:
