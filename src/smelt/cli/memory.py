@@ -37,6 +37,7 @@ def memory(
         str | None,
         typer.Option(metavar="FILE", show_default=False, help="Draw the plan as a page (.html)."),
     ] = None,
+    stream: options.Stream = True,
     json: options.Json = False,
 ) -> None:
     """Print the memory that a model needs as C: step by step, its peak, its constants.
@@ -52,7 +53,7 @@ def memory(
     build = options.Build(target, shape)
     with progress() as report:
         made = compile_c(model, target, shapes=build.shapes(model), progress=report,
-                         pools=options.pools(pool, constant_pool))  # fmt: skip
+                         pools=options.pools(pool, constant_pool), stream=stream)  # fmt: skip
     if page is not None:
         text = memory_page(made.memory)
         write_file(page, lambda file: file.write(text.encode()))

@@ -48,6 +48,7 @@ def micro(
     output: Output = None,
     level: Level = "3",
     check: Check = False,
+    stream: options.Stream = True,
     json: options.Json = False,
 ) -> None:
     """Run a model on a board that QEMU emulates, or profile it there.
@@ -69,7 +70,8 @@ def micro(
     needs_tools(place)
     build = options.Build(None, shape)
     with progress() as report:
-        made = compile_c(model, place.target, shapes=build.shapes(model), progress=report)
+        made = compile_c(model, place.target, shapes=build.shapes(model), progress=report,
+                         stream=stream)  # fmt: skip
         if output is not None:
             check_output_name(output, outputs=len(made.outputs))
         tensors = [TensorInfo(t.name, t.dtype, t.shape) for t in made.inputs]

@@ -102,6 +102,10 @@ Pools = Annotated[list[str] | None, typer.Option("--pool", help=f"Memories for r
 ConstantPools = Annotated[
     list[str] | None, typer.Option("--constant-pool", help=f"Memories for constants, {_POOL}")
 ]
+Stream = Annotated[
+    bool,
+    typer.Option("--stream/--no-stream", help="Run kernels row by row where that saves memory."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 _POOL_TEXT = re.compile(r"(\w+)(?:=(\d+)([KM]?))?")
