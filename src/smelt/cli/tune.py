@@ -146,7 +146,7 @@ def tune(
     except KeyboardInterrupt:
         interrupted = True
     if states:
-        _end(model, kept, file, states[-1], json, interrupted)
+        _end(model, where.target, kept, file, states[-1], json, interrupted)
     if interrupted:
         raise KeyboardInterrupt
 
@@ -168,7 +168,8 @@ def _where(build: options.Build, how: How, device: str | None, board: str | None
     if how.parallel > 1:
         raise UsageError("--parallel: this machine measures one candidate at a time; give --device")
     if board is not None:
-        return _Where(build.target, build.options(), BoardRunner(board, timeout=how.timeout))
+        runner = BoardRunner(board, timeout=how.timeout)
+        return _Where(runner.target(build.target), build.options(), runner)
     if build.target is not None and not is_list(build.target) and is_c(build.target):
         raise UsageError(f"--target {build.target}: C is measured on a board; give --board")
     return _Where(build.target, build.options())
@@ -229,7 +230,13 @@ def _told(states: list[State], model: str, kept: str, live: bool, json: bool) ->
 
 
 def _end(
-    model: str, kept: str, file: str | None, state: State, json: bool, interrupted: bool
+    model: str,
+    target: str | Target | None,
+    kept: str,
+    file: str | None,
+    state: State,
+    json: bool,
+    interrupted: bool,
 ) -> None:
     """What was found, and how it is used."""
     if interrupted:
@@ -253,7 +260,8 @@ def _end(
         say(f"the model with them, in turns with the default: {gain(*state.model, state.unit)}")
     if file is not None:
         say(f"wrote {file}")
-    use = f"; smelt compile {model} --database {kept} uses it" if tuned else ""
+    asked = "" if target is None else f' --target "{target}"'
+    use = f"; smelt compile {model}{asked} --database {kept} uses it" if tuned else ""
     again = "; the same command goes on" if interrupted else ""
     say(f"kept in {kept}{again}{use}")
 

@@ -483,7 +483,7 @@ class Session:
         t.met.append((c.predicted, t.default_seconds * relative, int(outcome.error)))
         record = self._record(t, c, built, outcome, source)
         self.database.put(t.space.workload, [record])
-        if self.runner.exact and good and relative < t.confirmed * _GAIN:
+        if self.runner.exact and good and relative < min(t.confirmed, _GAIN):
             t.winner, t.confirmed, t.trace = c, relative, record.trace
             self.database.put(t.space.workload, [replace(record, confirmed=True)])
 
