@@ -1,4 +1,4 @@
-"""Tuning for boards: candidates become programs that serve one kernel, and instructions count."""
+"""Tuning for boards: kernels are measured in their model, and instructions are counted."""
 
 from __future__ import annotations
 
@@ -7,41 +7,37 @@ import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from smelt.artifact.graph import calls_in, plan_graph
 from smelt.artifact.kernel import KernelSpec, Tuned
-from smelt.artifact.model import build_kernels, compile_graph, kernel_specs
+from smelt.artifact.model import build_kernels, compile_graph
+from smelt.artifact.placing import BEST
 from smelt.artifact.weights import weights_of
+from smelt.byoc import compile_externals
 from smelt.ir import dtype as dt
-from smelt.ir.errors import CompileError, TargetError
+from smelt.ir.errors import TargetError
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.transform import PassContext
-from smelt.ir.types import TensorType
 from smelt.pipeline import LOWER
-from smelt.relax import nodes as relax
-from smelt.relax.nodes import RelaxExpr
-from smelt.relax.transform.choose_layouts import layout_of
-from smelt.relax.updates import given
 from smelt.runtime.errors import MicroError
 from smelt.runtime.native import cores
-from smelt.search.build import BuildJob, BuiltCandidate, scheduled_source
+from smelt.search.build import BuildJob, BuiltCandidate, Operand, scheduled_source
 from smelt.search.record import ErrorCode
 from smelt.search.runner import Attempt, Outcome, Runner, judged
 from smelt.search.space import Candidate, RuleSpace
 from smelt.search.timer import apart, in_turns, pattern
 from smelt.search.timing import INSTRUCTIONS, MICROSECONDS, Protocol, Timed
 from smelt.target import Target
-from smelt.topi.registry import Op
 
 from .board import BOARDS, Board, find_board
 from .compile import c_target
+from .csource import CSource
 from .program import write_program
 from .session import needs_tools, start_session
 from .source import c_model
@@ -70,54 +66,33 @@ class _Chosen:
         return self.schedule if spec.symbol == self.symbol else None
 
 
+@dataclass(frozen=True)
+class BoardProgram(BuiltCandidate):
+    """A candidate as a program for a board: the whole model, with that schedule of one kernel.
+
+    steps      those of the model that are the kernel
+    workspace  bytes that the model works in
+    """
+
+    steps: tuple[int, ...] = ()
+    workspace: int = 0
+
+
 class BoardSpace(RuleSpace):
-    """What the rules may choose for a kernel of a model, which is measured with its constants."""
+    """What the rules may choose for a kernel, which is measured in its model."""
 
     def __init__(self, mod: IRModule, place: Place, spec: KernelSpec, name: str) -> None:
-        """mod: the model as calls of kernels. Raises CompileError for a kernel that is not whole by
-        itself."""
+        """mod: the model as calls of kernels. Raises CompileError for a kernel in which nothing can
+        be chosen."""
         super().__init__(spec, name)
-        self._place, self._mod = place, alone(mod, spec)
+        self._place, self._mod = place, mod
 
     def source(self, candidate: Candidate) -> Any:
-        """The program, the decisions, and what a program for the board is made of."""
+        """The kernel, the decisions, the model, and what programs are made for."""
         return *super().source(candidate), self._mod, self._place
 
 
-def alone(mod: IRModule, spec: KernelSpec) -> IRModule:
-    """A model that is one kernel of another, with its constants; inputs have the numbers of its
-    operands. Raises CompileError where there is no such model."""
-    options = Options(threads=spec.cores, opt_level=spec.opt_level)
-    for call, callee in calls_in(mod["main"], mod.functions):
-        if callee is spec.group:
-            params: dict[RelaxExpr, relax.Var] = {}
-            args = [_operand(a, n, params) for n, a in enumerate(given(call))]
-            main = relax.Function(tuple(params.values()), call.replace(args=tuple(args)))
-            made = IRModule({"main": main, call.callee: callee}, {"name": "kernel"})
-            first = kernel_specs(plan_graph(made), spec.target, options)[0]
-            if first is not None and first.symbol == spec.symbol:
-                return made
-    raise CompileError("a kernel that only copies is not measured by itself")
-
-
-def _operand(v: RelaxExpr, n: int, params: dict[RelaxExpr, relax.Var]) -> RelaxExpr:
-    """An operand of a call, where results of other kernels are parameters that lie in memory as
-    these do."""
-    if isinstance(v, relax.Constant):
-        return v
-    if isinstance(v, relax.Call) and isinstance(v.op, Op):  # a view
-        return v.replace(args=tuple([_operand(a, n, params) for a in given(v)]))
-    kind = relax.tensor_type_of(v)
-    order: Sequence[int] = range(kind.rank)
-    source, result = (v.value, v.index) if isinstance(v, relax.TupleGetItem) else (v, 0)
-    if isinstance(source, relax.Call):
-        order = layout_of(source, result, kind.rank)
-    stored = TensorType(tuple([kind.shape[d] for d in order]), kind.dtype)
-    x = params.setdefault(v, relax.Var(f"x{n}", stored))
-    return relax.call("transpose", x, axes=tuple([order.index(d) for d in range(kind.rank)]))
-
-
-def build_program(job: BuildJob) -> BuiltCandidate:
+def build_program(job: BuildJob) -> BoardProgram:
     """A candidate as a program for a board. Runs in workers.
 
     Raises ScheduleError for a decision that cannot be applied, CompileError and MicroError for what
@@ -125,26 +100,38 @@ def build_program(job: BuildJob) -> BuiltCandidate:
     """
     spec, choice, mod, place = job.source
     found = scheduled_source(replace(job, source=(spec, choice)))
-    own = _Chosen(spec.symbol, Tuned(found.trace, found.body))
+    tuned = Tuned(found.trace, found.body)
+    own = _Chosen(spec.symbol, tuned)
     options = Options(threads=1, opt_level=spec.opt_level, workers=0, database=own)
     context = PassContext.with_options(options)
     kernels = partial(build_kernels, context=context, lowering=job.steps, text=True, progress=None)
-    made = compile_graph(mod, job.target, options, kernels)
+    externals = compile_externals(mod, job.target, options)
+    made = compile_graph(mod, job.target, options, kernels, externals, placing=BEST)
     weights, places = weights_of(made.constants(), options, LOWER, by_contents=True)
-    model = c_model(made, job.target, weights, places)
-    with tempfile.TemporaryDirectory(prefix="smelt-board-") as folder:
-        write_program(model, place.board, Path(folder))
-        program = build(Path(folder), place.board, place.level, place.flags, place.wanted)
-        code = program.read_bytes()
-    digest = hashlib.blake2b(model.source.encode(), digest_size=16).hexdigest()
-    return BuiltCandidate(code, found.operands(found.plain), (), found.trace, found.body, digest,
-                          compared=True)  # fmt: skip
+    net = c_model(made, job.target, weights, places)
+    digest = hashlib.blake2b(net.source.encode(), digest_size=16).hexdigest()
+    symbol = spec.with_schedule(tuned).symbol  # that of a kernel that runs backwards goes on
+    steps = tuple([n for n, c in enumerate(made.calls) if c.symbol.startswith(symbol)])
+    tensors = [Operand(kind, t.dtype, math.prod(t.shape) * dt.bytes_of(t.dtype))
+               for kind, of in (("input", net.inputs), ("output", net.outputs))
+               for t in of]  # fmt: skip
+    return BoardProgram(_program(net, place), tuple(tensors), (), found.trace, found.body,
+                        digest, True, steps=steps, workspace=net.workspace_bytes)  # fmt: skip
 
 
-class _Program:
-    """A candidate that runs on a board."""
+@lru_cache(maxsize=4)
+def _program(net: CSource, place: Place) -> bytes:
+    """A model as a program; the last few are known: the defaults of all kernels are one."""
+    with tempfile.TemporaryDirectory(prefix="smelt-board-") as name:
+        write_program(net, place.board, Path(name))
+        made = build(Path(name), place.board, place.level, place.flags, place.wanted)
+        return made.read_bytes()
 
-    def __init__(self, built: BuiltCandidate, board: Board, timeout: float) -> None:
+
+class _Running:
+    """A program on a board."""
+
+    def __init__(self, built: BoardProgram, board: Board, timeout: float) -> None:
         """Start it, and run it once. Raises MicroError."""
         with tempfile.TemporaryDirectory(prefix="smelt-board-") as folder:
             file = Path(folder, "program")
@@ -152,20 +139,26 @@ class _Program:
             file.chmod(0o700)
             self._session = start_session(file, board, timeout=timeout, run_timeout=timeout)
         self._inputs = []
-        for t in self._session.inputs:
-            n, size = int(t.name.removeprefix("x")), math.prod(t.shape) * dt.bytes_of(t.dtype)
-            data = np.resize(pattern(t.dtype, size, n, built.operands[n].below), size)
-            self._inputs.append(data.view(dt.to_numpy(t.dtype)).reshape(t.shape))
+        for n, t in enumerate(self._session.inputs):
+            data = pattern(t.dtype, math.prod(t.shape) * dt.bytes_of(t.dtype), n)
+            self._inputs.append(np.resize(data.view(dt.to_numpy(t.dtype)), t.shape))
         try:
-            self.first = self.sample()
+            self.run()
         except BaseException:
             self.close()
             raise
 
-    def sample(self) -> float:
-        """Seconds of a run by the board's clock. Raises MicroError."""
+    def run(self) -> None:
+        """Run it: its results, and the ticks of its steps. Raises MicroError."""
         self.results = [r.astype(np.float64) for r in self._session.run(*self._inputs)]
-        return max(1, self._session.steps()[0].ticks) / self._session.ticks_per_second
+        self._ticks = [s.ticks for s in self._session.steps()]
+
+    def seconds(self, steps: Sequence[int], again: bool = False) -> float:
+        """Of a kernel, by the board's clock: the mean of its steps. Raises MicroError."""
+        if again:
+            self.run()
+        ticks = sum([self._ticks[n] for n in steps]) / len(steps)
+        return max(1.0, ticks) / self._session.ticks_per_second
 
     def close(self) -> None:
         """End it."""
@@ -181,21 +174,22 @@ class BoardRunner(Runner):
 
     def __init__(
         self, board: str | Board, *, level: str = "-O3", flags: Sequence[str] = (),
-        wanted: str = "", timeout: float = 10.0,
+        wanted: str = "", timeout: float = 10.0, workspace: int = 0,
     ) -> None:  # fmt: skip
         """board, level, flags, wanted  as of `open_board`
-        timeout  seconds of one candidate's run
+        timeout    seconds of one candidate's run
+        workspace  bytes that the model may work in, where that is more than it does by default
 
         Raises MicroError where there is no such board, or a tool that it needs is missing.
         """
         self.place = Place(find_board(board), level, tuple(flags), wanted)
-        self.timeout = timeout
+        self.timeout, self.workspace = timeout, workspace
         needs_tools(self.place.board, wanted)
         self.exact = not self.place.board.is_host
         self.unit = INSTRUCTIONS if self.exact else MICROSECONDS
         self.parallel = cores() if self.exact else 1
         self._lock = Lock()
-        self._reference: tuple[str, _Program] | None = None
+        self._reference: tuple[str, _Running] | None = None
 
     def target(self, target: str | Target | None) -> str | Target:
         """What kernels are made for: the board's processor. Raises TargetError for another one."""
@@ -207,17 +201,23 @@ class BoardRunner(Runner):
         return given
 
     def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:
-        """Time a candidate in turns with a reference; where instructions count, once."""
-        assert reference.built is not None
-        assert attempt.built is not None
-        other = None
+        """Time a candidate in turns with a reference; where instructions count, once. What needs
+        more memory than the reference is refused."""
+        default, built, other = reference.built, attempt.built, None
+        assert isinstance(default, BoardProgram)
+        assert isinstance(built, BoardProgram)
+        if built.workspace > (most := max(self.workspace, default.workspace)):
+            said = f"the model needs {built.workspace:,} bytes to work in then; legal: {most:,}"
+            return Outcome(None, ErrorCode.SCHEDULE, said)
         try:
-            first = self._started(reference.built)
-            same = attempt.built.digest == reference.built.digest
-            other = first if same else _Program(attempt.built, self.place.board, self.timeout)
-            ones, others = [first.first], [other.first]
+            first = self._started(default)
+            same = built.digest == default.digest
+            other = first if same else _Running(built, self.place.board, self.timeout)
+            ones, others = [first.seconds(default.steps)], [other.seconds(built.steps)]
             if not self.exact:
-                ones, others = in_turns(first.sample, other.sample, protocol)
+                ones, others = in_turns(partial(first.seconds, default.steps, True),
+                                        partial(other.seconds, built.steps, True),
+                                        protocol)  # fmt: skip
         except MicroError as e:
             if not self.exact:  # it may be the reference that has ended
                 self.close()
@@ -227,14 +227,14 @@ class BoardRunner(Runner):
             if other is not None and other is not first:
                 other.close()
         timed = Timed(tuple(others), tuple(ones), apart(other.results, first.results))
-        return judged(timed, attempt.built)
+        return judged(timed, built)
 
-    def _started(self, built: BuiltCandidate) -> _Program:
+    def _started(self, built: BoardProgram) -> _Running:
         """The reference, which stays there until another one is given, unless one run is enough."""
         with self._lock:
             if self._reference is None or self._reference[0] != built.digest:
                 self.close()
-                self._reference = built.digest, _Program(built, self.place.board, self.timeout)
+                self._reference = built.digest, _Running(built, self.place.board, self.timeout)
                 if self.exact:
                     self._reference[1].close()
             return self._reference[1]

@@ -109,11 +109,12 @@ def build_candidate(job: BuildJob) -> BuiltCandidate:
     text = emit_module([flat], job.target, entry=True)
     made = tuple([(w, build_constants(w, job.target, job.cores, job.steps, entry=True))
                   for w in found.wanted if job.compare])  # fmt: skip
+    below = _index_bounds(found.plain)
     digest = hashlib.blake2b(f"{text}\n{found.wanted}".encode(), digest_size=16).hexdigest()
     return BuiltCandidate(
-        object_code(job.target, text, _SYMBOL), found.operands(flat),
+        object_code(job.target, text, _SYMBOL), _operands(flat, found.constants, below),
         _sizes(flat), found.trace, found.body, digest, job.compare,
-        found.operands(found.plain), made,
+        _operands(found.plain, found.constants, below), made,
         "" if is_native(job.target) else job.target.mtriple, tuple(needed_features(job.target)),
     )  # fmt: skip
 
@@ -128,10 +129,6 @@ class ScheduledSource:
     plain: PrimFunc
     constants: tuple[bool, ...] = ()
     wanted: tuple[ConstantProgram, ...] = ()
-
-    def operands(self, func: PrimFunc) -> tuple[Operand, ...]:
-        """What a form of it is called with."""
-        return _operands(func, self.constants, _index_bounds(self.plain))
 
 
 def scheduled_source(job: BuildJob) -> ScheduledSource:
