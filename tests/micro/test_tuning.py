@@ -153,7 +153,7 @@ def test_instructions_are_counted_once_and_are_those_of_the_model() -> None:
             counts.append(board.steps()[0].instructions or 0)
     np.testing.assert_array_equal(*results)
     assert counts[1] / counts[0] == pytest.approx(task.confirmed, abs=0.01)
-    assert task.seconds * 1e9 == counts[1]
+    assert abs(task.seconds * 1e9 - counts[1]) <= 120  # three ticks: other numbers are multiplied
 
 
 def test_what_does_not_fit_is_refused(host: BoardRunner) -> None:

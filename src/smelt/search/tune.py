@@ -483,7 +483,7 @@ class Session:
         t.met.append((c.predicted, t.default_seconds * relative, int(outcome.error)))
         record = self._record(t, c, built, outcome, source)
         self.database.put(t.space.workload, [record])
-        if self.runner.exact and good and relative < min(t.confirmed, _GAIN):
+        if self.runner.exact and good and relative < min(t.confirmed, _COUNTED):
             t.winner, t.confirmed, t.trace = c, relative, record.trace
             self.database.put(t.space.workload, [replace(record, confirmed=True)])
 
@@ -569,8 +569,8 @@ class Session:
 
 _HINTS = 8
 """Decisions that were fast on other machines, or with other versions, that are tried at once."""
-_GAIN = 0.98
-"""What is gained has to be worth another schedule."""
+_GAIN, _COUNTED = 0.98, 0.995
+"""What is gained has to be worth another schedule; the same where it is counted."""
 
 
 def beats(timed: Timed) -> bool:
