@@ -23,6 +23,9 @@ from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.sizes import Extent, plain_shapes
+from smelt.ir.steps import Step
+from smelt.micro.compile import c_target, fused_for_c, lowering_for
+from smelt.micro.tuning import BoardRunner, BoardSpace
 from smelt.pipeline import LOWER, as_target, checked_context, compile, fuse
 from smelt.relax.updates import Kept, declare_states
 from smelt.rules.cpu.analysis import guess
@@ -32,10 +35,13 @@ from smelt.runtime.typical import likely_sizes, random_arrays, typical_sizes
 from smelt.search.build import BuildExecutor
 from smelt.search.database import Database, MemoryDatabase
 from smelt.search.runner import Runner
-from smelt.search.space import RuleSpace
+from smelt.search.space import RuleSpace, SearchSpace
 from smelt.search.stores import open_database
 from smelt.search.tune import Session, Settings, State, Task
 from smelt.target import Target
+
+Opened = Callable[[KernelSpec, str], SearchSpace]
+"""What makes the space of a kernel with a name."""
 
 
 def extract_tasks(
@@ -64,17 +70,31 @@ def extract_tasks(
     return [*found.values()]
 
 
+def board_tasks(
+    model: Any, target: str | Target | None, runner: BoardRunner, *,
+    shapes: Mapping[str, Sequence[Extent]] | None = None, options: Options | None = None,
+) -> list[Task]:  # fmt: skip
+    """The same for a board: kernels as `compile_c` makes them. Raises what it does."""
+    context = checked_context("smelt.tune", options)
+    words = runner.target(target)
+    one, mod, _ = fused_for_c(model, words, context, shapes)
+    space = partial(BoardSpace, mod, runner.place)
+    return [*_tasks(mod, c_target(words), one.options, "", space).values()]
+
+
 def _named(sizes: Mapping[str, int | str]) -> str:
     return f" ({', '.join([f'{n}={v}' for n, v in sizes.items()])})"
 
 
-def _tasks(mod: IRModule, target: Target, options: Options, suffix: str) -> dict[str, Task]:
+def _tasks(
+    mod: IRModule, target: Target, options: Options, suffix: str, space: Opened = RuleSpace
+) -> dict[str, Task]:
     """The kernels of a graph after GRAPH by symbol; suffix: of their names."""
     plan = plan_graph(mod)
     own = [s for s in kernel_specs(plan, target, replace(options, database=None)) if s is not None]
     calls, cold = Counter([s.symbol for s in own]), _constant_bytes(plan)
     unique = {s.symbol: s for s in own if s.prepared is None}
-    return {k: _task(s, calls[k], cold, suffix) for k, s in unique.items()}
+    return {k: _task(s, calls[k], cold, suffix, space) for k, s in unique.items()}
 
 
 def _constant_bytes(plan: GraphPlan) -> int:
@@ -84,11 +104,10 @@ def _constant_bytes(plan: GraphPlan) -> int:
     return sum([guess(s.bytes) for s in constants.values()])
 
 
-def _task(spec: KernelSpec, calls: int, cold: int, suffix: str) -> Task:
+def _task(spec: KernelSpec, calls: int, cold: int, suffix: str, space: Opened) -> Task:
     name = str(spec.group.attrs.get("name", spec.symbol)) + suffix
     work = float(guess(flops(plain_program(spec)))) + sum([_elements(v) for v in spec.inputs])
-    space = partial(RuleSpace, spec, name)
-    return Task(space, name, float(calls), work, spec.cores, cold=cold)
+    return Task(partial(space, spec, name), name, float(calls), work, spec.cores, cold=cold)
 
 
 def _elements(view: Any) -> float:
@@ -121,18 +140,15 @@ def tune(
     trials, minutes  when to stop, at the latest; without either, after five minutes
     settings  more of how to tune; trials and minutes come in
     kernel    the name of the only one to tune
-    runner    what measures; None: a process on this machine
+    runner    what measures; None: a process on this machine; smelt.micro.BoardRunner: a board, for
+              which kernels are made as `compile_c` does
     executor  what builds: any of `concurrent.futures`, a dask cluster's; None: smelt's workers
     progress  called with the state after every batch
 
     Raises what `compile` does, CompileError for a kernel that there is not, and to measure for
     another machine without a runner there.
     """
-    resolved = resolve(as_target(target))
-    if runner is None and not is_native(resolved):
-        raise CompileError(
-            f"nothing can be measured here for {resolved}; legal: this machine's CPU, or a runner"
-        )
+    tasks, steps = _extracted(model, target, shapes, state, options, runner)
     seconds = None if minutes is None else minutes * 60
     if trials is None and seconds is None and settings is None:
         seconds = 300.0
@@ -140,11 +156,10 @@ def tune(
     given = replace(given, trials=trials or given.trials, seconds=seconds or given.seconds)
     if given.seconds is not None and runner is None:  # what is left is for the model as a whole
         given = replace(given, seconds=max(0.85 * given.seconds, given.seconds - _LEFT))
-    tasks = extract_tasks(model, resolved, shapes=shapes, state=state, options=options)
     if kernel is not None:
         tasks = named([kernel], tasks)
     kept = open_database(database)
-    session = Session(tasks, kept, given, LOWER, runner, executor)
+    session = Session(tasks, kept, given, steps, runner, executor)
     for so_far in session.run():
         if progress is not None:
             progress(so_far)
@@ -158,6 +173,24 @@ def tune(
         if progress is not None:
             progress(session.state)
     return session.state
+
+
+def _extracted(
+    model: Any, target: str | Target | None, shapes: Mapping[str, Sequence[Extent]] | None,
+    state: Mapping[str, Kept] | None, options: Options | None, runner: Runner | None,
+) -> tuple[list[Task], Sequence[Step]]:  # fmt: skip
+    """The tasks of a model, and the passes to flat loops."""
+    if isinstance(runner, BoardRunner):
+        if state:
+            raise CompileError("C source keeps nothing from call to call; state: leave it out")
+        tasks = board_tasks(model, target, runner, shapes=shapes, options=options)
+        return tasks, tuple(lowering_for(c_target(runner.target(target))))
+    resolved = resolve(as_target(target))
+    if runner is None and not is_native(resolved):
+        raise CompileError(
+            f"nothing can be measured here for {resolved}; legal: this machine's CPU, or a runner"
+        )
+    return extract_tasks(model, resolved, shapes=shapes, state=state, options=options), LOWER
 
 
 _LEFT = 20.0

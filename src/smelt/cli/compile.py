@@ -152,7 +152,7 @@ def _write_c(model: str, build: options.Build, written: Written, json: bool) -> 
     output, target = written.output, c_target(str(build.target))
     for name, given in (("--cc", written.cc), ("--runner", written.runner),
                         ("--server", written.server), ("--header", written.header),
-                        ("--state", build.state), ("--database", build.database)):  # fmt: skip
+                        ("--state", build.state)):  # fmt: skip
         if given:
             raise UsageError(f"{name}: C is a source and a header beside it, and nothing more; "
                              "leave it out")  # fmt: skip

@@ -45,6 +45,7 @@ def micro(
     board: BoardName,
     shape: options.Shape = None,
     input_file: options.Input = None,
+    database: options.Database = None,
     output: Output = None,
     level: Level = "3",
     check: Check = False,
@@ -68,10 +69,10 @@ def micro(
     options.needs_source(model)
     place = find_board(board)
     needs_tools(place)
-    build = options.Build(None, shape)
+    build = options.Build(None, shape, database=database)
     with progress() as report:
-        made = compile_c(model, place.target, shapes=build.shapes(model), progress=report,
-                         stream=stream)  # fmt: skip
+        made = compile_c(model, place.target, shapes=build.shapes(model), stream=stream,
+                         options=build.options(), progress=report)  # fmt: skip
         if output is not None:
             check_output_name(output, outputs=len(made.outputs))
         tensors = [TensorInfo(t.name, t.dtype, t.shape) for t in made.inputs]

@@ -16,10 +16,14 @@ from smelt.cli.live_page import served
 from smelt.cli.watch import Told, errors, gain, rate, watched
 from smelt.display.tuning import tuning_page
 from smelt.ir.options import Options
+from smelt.levels import is_list
+from smelt.micro import BOARDS, BoardRunner, is_c
 from smelt.rpc import RPCRunner
 from smelt.rpc.devices import find_device, target_for
 from smelt.runtime.errors import ExportError
 from smelt.runtime.files import check_target, write_file
+from smelt.search.runner import Runner
+from smelt.search.timing import Unit
 from smelt.search.tune import FAILED, Settings, State, Task
 from smelt.target import Target
 
@@ -34,6 +38,12 @@ Device = Annotated[
         "for its processor.",
     ),
 ]
+BoardName = Annotated[
+    str | None,
+    typer.Option("--board", metavar="NAME", show_default=False,
+                 help="Measure C on a board, in instructions where QEMU emulates it: "
+                 f"{', '.join(BOARDS)}. Schedules are for its processor."),
+]  # fmt: skip
 _USUAL = Settings(trials=1)
 _MINUTES = 5.0
 """Without --trials and --minutes."""
@@ -100,6 +110,7 @@ def tune(
     threads: options.Threads = None,
     opt_level: options.OptLevel = None,
     device: Device = None,
+    board: BoardName = None,
     page: Annotated[
         str | None,
         typer.Option(
@@ -124,7 +135,7 @@ def tune(
     if file is not None:
         check_target(file, (".html",), "a page, report.html")
     build = options.Build(target, shape, range_, likely, state, threads, opt_level)
-    where = _here(build, how) if device is None else _there(build, how, device)
+    where = _where(build, how, device, board)
     shapes, states = build.shapes(model), list[State]()
     interrupted = False
     try:
@@ -135,7 +146,7 @@ def tune(
     except KeyboardInterrupt:
         interrupted = True
     if states:
-        _end(model, kept, file, states[-1], json, interrupted)
+        _end(model, where.target, kept, file, states[-1], json, interrupted)
     if interrupted:
         raise KeyboardInterrupt
 
@@ -146,12 +157,21 @@ class _Where:
 
     target: str | Target | None
     options: Options
-    runner: RPCRunner | None = None
+    runner: Runner | None = None
 
 
-def _here(build: options.Build, how: How) -> _Where:
+def _where(build: options.Build, how: How, device: str | None, board: str | None) -> _Where:
+    if device is not None:
+        if board is not None:
+            raise UsageError("--device and --board: candidates are measured in one place")
+        return _there(build, how, device)
     if how.parallel > 1:
         raise UsageError("--parallel: this machine measures one candidate at a time; give --device")
+    if board is not None:
+        runner = BoardRunner(board, timeout=how.timeout)
+        return _Where(runner.target(build.target), build.options(), runner)
+    if build.target is not None and not is_list(build.target) and is_c(build.target):
+        raise UsageError(f"--target {build.target}: C is measured on a board; give --board")
     return _Where(build.target, build.options())
 
 
@@ -210,7 +230,13 @@ def _told(states: list[State], model: str, kept: str, live: bool, json: bool) ->
 
 
 def _end(
-    model: str, kept: str, file: str | None, state: State, json: bool, interrupted: bool
+    model: str,
+    target: str | Target | None,
+    kept: str,
+    file: str | None,
+    state: State,
+    json: bool,
+    interrupted: bool,
 ) -> None:
     """What was found, and how it is used."""
     if interrupted:
@@ -228,18 +254,20 @@ def _end(
     say(f"{rate(state)}, {state.scored:,} decisions scored; {state.message}")
     for kind, count, said in errors(state.tasks):
         say(f"{count} {'error' if count == 1 else 'errors'} ({kind}), most often: {said}")
-    say(f"kernels of a run: {gain(state.before, state.after)}; "
+    say(f"kernels of a run: {gain(state.before, state.after, state.unit)}; "
         f"{len(tuned)} of {len(state.tasks)} have a faster schedule than the default")  # fmt: skip
     if state.model is not None:
-        say(f"the model with them, in turns with the default: {gain(*state.model)}")
+        say(f"the model with them, in turns with the default: {gain(*state.model, state.unit)}")
     if file is not None:
         say(f"wrote {file}")
-    use = f"; smelt compile {model} --database {kept} uses it" if tuned else ""
+    asked = "" if target is None else f' --target "{target}"'
+    use = f"; smelt compile {model}{asked} --database {kept} uses it" if tuned else ""
     again = "; the same command goes on" if interrupted else ""
     say(f"kept in {kept}{again}{use}")
 
 
 def _json(state: State) -> dict[str, Any]:
+    each, unit = state.unit.per_second, state.unit.name
     found = [dict(zip(("kind", "count", "message"), e, strict=True)) for e in errors(state.tasks)]
     return {
         "version": smelt.__version__,
@@ -247,27 +275,27 @@ def _json(state: State) -> dict[str, Any]:
         "trials": state.trials,
         "seconds": state.elapsed,
         "scored": state.scored,
-        "before_us": 1e6 * state.before,
-        "after_us": 1e6 * state.after,
-        "model_us": None if state.model is None else [1e6 * seconds for seconds in state.model],
+        f"before_{unit}": each * state.before,
+        f"after_{unit}": each * state.after,
+        f"model_{unit}": None if state.model is None else [each * s for s in state.model],
         "errors": found,
-        "tasks": [_task(t) for t in state.tasks],
+        "tasks": [_task(t, state.unit) for t in state.tasks],
     }
 
 
-def _task(t: Task) -> dict[str, Any]:
-    def us(seconds: float) -> float | None:
-        return 1e6 * seconds if isfinite(seconds) else None
+def _task(t: Task, unit: Unit) -> dict[str, Any]:
+    def told(seconds: float) -> float | None:
+        return unit.per_second * seconds if isfinite(seconds) else None
 
     return {
         "name": t.name,
         "calls": t.weight,
         "status": t.status,
         "note": t.note,
-        "default_us": us(t.default_seconds),
-        "best_us": us(t.default_seconds * t.relative),
-        "confirmed_us": us(t.seconds),
-        "predicted_us": us(t.best.predicted) if t.best is not None else None,
+        f"default_{unit.name}": told(t.default_seconds),
+        f"best_{unit.name}": told(t.default_seconds * t.relative),
+        f"confirmed_{unit.name}": told(t.seconds),
+        f"predicted_{unit.name}": told(t.best.predicted) if t.best is not None else None,
         "trials": t.trials,
         "errors": t.errors,
         "default": t.default.text if t.default is not None else None,

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from smelt.display.tuning import micro
+from smelt.search.timing import MICROSECONDS, Unit
 from smelt.search.tune import State, Task
 
 Told = Callable[[State], None]
@@ -55,7 +55,7 @@ class Lines:
         for t in state.tasks:
             now = t.relative, t.confirmed, t.status, t.note
             if now != self._known.get(id(t), (1.0, 1.0, "waiting", "")):
-                found.append(f"{_clock(state)}  {_line(t)}")
+                found.append(f"{_clock(state)}  {_line(t, state.unit)}")
             self._known[id(t)] = now
         return "\n".join(found)
 
@@ -64,11 +64,14 @@ def _clock(state: State) -> str:
     return f"{state.elapsed:7.1f} s {state.trials:6} trials"
 
 
-def _line(t: Task) -> str:
-    parts = [t.name, f"default {micro(t.default_seconds)} us" if isfinite(t.seconds) else ""]
+def _line(t: Task, unit: Unit) -> str:
+    parts = [
+        t.name,
+        f"default {unit.text(t.default_seconds)} {unit.name}" if isfinite(t.seconds) else "",
+    ]
     if t.relative < 1:
         sure = ", confirmed" if t.relative >= t.confirmed else ""
-        parts.append(f"best {micro(_best(t))} us ({1 / t.relative:.2f}x{sure})")
+        parts.append(f"best {unit.text(_best(t))} {unit.name} ({1 / t.relative:.2f}x{sure})")
     parts.append(f"{t.status}: {t.note}" if t.note else "")
     return "  ".join([p for p in parts if p])
 
@@ -77,9 +80,9 @@ def _best(t: Task) -> float:
     return t.default_seconds * min(t.relative, t.confirmed)
 
 
-def gain(before: float, after: float) -> str:
-    """Times in microseconds, and how many times faster the second one is."""
-    told = f"{micro(before)} -> {micro(after)} us"
+def gain(before: float, after: float, unit: Unit = MICROSECONDS) -> str:
+    """Times, and how many times faster the second one is."""
+    told = f"{unit.text(before)} -> {unit.text(after)} {unit.name}"
     return f"{told} ({before / after:.2f}x)" if after > 0 else told
 
 
@@ -91,12 +94,12 @@ def rate(state: State) -> str:
 
 def drawn(state: State, rows: int) -> Group:
     """The model's line and a row for each task, for at most so many of them."""
-    gained = gain(state.before, state.after)
+    gained = gain(state.before, state.after, state.unit)
     said = f"model {gained}; {rate(state)}; {state.scored:,} decisions scored"
     head = Text(said, no_wrap=True, overflow="ellipsis")
     table = Table(pad_edge=False)
     table.add_column("task", no_wrap=True, overflow="ellipsis", max_width=36)
-    for name in ("calls", "default us", "best us", "gain"):
+    for name in ("calls", f"default {state.unit.name}", f"best {state.unit.name}", "gain"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("")
     for name in ("predicted", "trials", "errors"):
@@ -104,7 +107,7 @@ def drawn(state: State, rows: int) -> Group:
     table.add_column("status", no_wrap=True, overflow="ellipsis")
     ordered = _by_interest(state)
     for t in ordered[: max(rows, 1)]:
-        table.add_row(*_cells(t), style="bold" if t is state.current else "")
+        table.add_row(*_cells(t, state.unit), style="bold" if t is state.current else "")
     left = len(ordered) - max(rows, 1)
     return Group(head, table, *([Text(f"and {left} more tasks")] if left > 0 else []))
 
@@ -119,17 +122,17 @@ def _by_interest(state: State) -> Sequence[Task]:
     return sorted(state.tasks, key=key)
 
 
-def _cells(t: Task) -> list[Text]:
+def _cells(t: Task, unit: Unit) -> list[Text]:
     sure = t.relative >= t.confirmed
     state = "" if t.relative >= 1 else "confirmed" if sure else "not confirmed"
     if t.winner is not None and not sure:
         state = f"{1 / t.confirmed:.2f}x confirmed"
     gained = "" if t.relative >= 1 else f"{1 / min(t.relative, t.confirmed):.2f}x"
     dim = "" if sure else "dim"
-    predicted = "" if t.best is None else micro(t.best.predicted)
+    predicted = "" if t.best is None else unit.text(t.best.predicted)
     return [
-        Text(t.name), Text(f"{t.weight:g}"), Text(micro(t.default_seconds)),
-        Text(micro(_best(t)), dim), Text(gained, dim), Text(state, dim), Text(predicted),
+        Text(t.name), Text(f"{t.weight:g}"), Text(unit.text(t.default_seconds)),
+        Text(unit.text(_best(t)), dim), Text(gained, dim), Text(state, dim), Text(predicted),
         Text(str(t.trials)), Text(str(t.errors) if t.errors else ""),
         Text(f"{t.status}: {t.note}" if t.note else t.status),
     ]  # fmt: skip

@@ -10,6 +10,7 @@ from smelt.ir.errors import CompileError, ScheduleError
 from smelt.search.build import applied
 from smelt.search.genes import ScheduledProgram
 from smelt.search.space import Candidate, RuleSpace
+from smelt.search.timing import Unit
 from smelt.search.tune import State, Task
 from smelt.tir.printer import script
 
@@ -33,7 +34,7 @@ def tuning_page(state: State, name: str, database: str = "", refresh: float | No
     title = f"Tuning of {name}"
     parts: list[Html | None] = [_model(state), _tasks(state), _failures(state.tasks)]
     parts += [element("h2", "Each task")]
-    parts += [_details(n, t, refresh is None) for n, t in enumerate(state.tasks)]
+    parts += [_details(n, t, refresh is None, state.unit) for n, t in enumerate(state.tasks)]
     header = element(
         "header",
         element("h1", title),
@@ -47,7 +48,8 @@ def tuning_page(state: State, name: str, database: str = "", refresh: float | No
 
 def _facts(state: State, database: str) -> dict[str, str]:
     before, after = state.before, state.after
-    facts = {"kernels of a run": f"{micro(before)} -> {micro(after)} us"}
+    text, name = state.unit.text, state.unit.name
+    facts = {"kernels of a run": f"{text(before)} -> {text(after)} {name}"}
     if after > 0:
         facts["gain"] = f"{before / after:.2f}x"
     rate = state.trials / state.elapsed if state.elapsed > 0 else 0.0
@@ -55,7 +57,7 @@ def _facts(state: State, database: str) -> dict[str, str]:
     facts["trials"] = f"{state.trials:,} in {state.elapsed:.1f} s, {rate:.1f}/s"
     facts["decisions scored"] = f"{state.scored:,}"
     if state.model is not None:
-        facts["the model"] = " -> ".join([f"{micro(seconds)} us" for seconds in state.model])
+        facts["the model"] = " -> ".join([f"{text(seconds)} {name}" for seconds in state.model])
     if database:
         facts["kept in"] = database
     return facts
@@ -68,27 +70,22 @@ def _told(state: State) -> str:
     return f"{said[:1].upper()}{said[1:]}." if said else ""
 
 
-def micro(seconds: float) -> str:
-    """Microseconds for people; "" for what was not measured."""
-    us = seconds * 1e6
-    return f"{us:,.{1 if us >= 100 else 2}f}" if isfinite(us) else ""
-
-
 # --------------------------------------------------------------------------------------- the model
 
 
 def _model(state: State) -> Html:
     """The model's latency over trials and over time; predicted and measured times of all tasks."""
     whole = [h for h in state.history if h[2] == state.before]  # every default was timed by then
-    trials = _changes([(float(n), 1e6 * after) for n, _, _, after in whole])
-    times = _changes([(elapsed, 1e6 * after) for _, elapsed, _, after in whole])
-    y = Axis.of("us a run", [v for _, v in trials] + [1e6 * state.before])
+    each, name = state.unit.per_second, state.unit.name
+    trials = _changes([(float(n), each * after) for n, _, _, after in whole])
+    times = _changes([(elapsed, each * after) for _, elapsed, _, after in whole])
+    y = Axis.of(f"{name} a run", [v for _, v in trials] + [each * state.before])
     charts = [
         steps(points, Axis.of(x, [p[0] for p in points]), y, f"Kernels of a run over {x}")
         for x, points in (("trials", trials), ("seconds", times))
         if points
     ]
-    charts += _predictions(state.tasks, "all tasks")
+    charts += _predictions(state.tasks, "all tasks", state.unit)
     return join(element("h2", "The model"), element("div", charts, class_="charts"))
 
 
@@ -98,15 +95,16 @@ def _changes(points: Sequence[Point]) -> list[Point]:
     return [*heads, *points[-1:]]
 
 
-def _predictions(tasks: Sequence[Task], whose: str) -> list[Html]:
+def _predictions(tasks: Sequence[Task], whose: str, unit: Unit) -> list[Html]:
     """Measured times over predicted ones."""
-    met = [(1e6 * p, 1e6 * s, e) for t in tasks for p, s, e in t.met if p > 0]
+    each = unit.per_second
+    met = [(each * p, each * s, e) for t in tasks for p, s, e in t.met if p > 0]
     good = [(p, s) for p, s, e in met if not e and isfinite(s) and s > 0]
     failed = [p for p, _, e in met if e]
     if not good:
         return []
-    x = Axis.of("predicted us", [p for p, _ in good] + failed, log=True)
-    y = Axis.of("measured us", [s for _, s in good], log=True)
+    x = Axis.of(f"predicted {unit.name}", [p for p, _ in good] + failed, log=True)
+    y = Axis.of(f"measured {unit.name}", [s for _, s in good], log=True)
     more = f"; {len(failed)} failed, the crosses" if failed else ""
     title = f"Measured over predicted times, {whose}: {len(good)} trials{more}"
     return [cloud(good, failed, x, y, title)]
@@ -114,7 +112,7 @@ def _predictions(tasks: Sequence[Task], whose: str) -> list[Html]:
 
 # --------------------------------------------------------------------------------------- the tasks
 
-_COLUMNS = ("task", "calls", "default us", "best us", "gain", "confirmed", "predicted us",
+_COLUMNS = ("task", "calls", "default {}", "best {}", "gain", "confirmed", "predicted {}",
             "% of the run", "trials", "errors", "status", "note")  # fmt: skip
 
 
@@ -123,7 +121,8 @@ def _tasks(state: State) -> Html:
         element("tr", _cells(n, t, state), class_="tuning" if t is state.current else None)
         for n, t in enumerate(state.tasks)
     ]
-    table = element("table", element("thead", element("tr", headings(_COLUMNS))),
+    heads = headings([c.format(state.unit.name) for c in _COLUMNS])
+    table = element("table", element("thead", element("tr", heads)),
                     element("tbody", rows), class_="kernels")  # fmt: skip
     note = "Best times in italics were not confirmed: nobody can be sure that they are faster."
     return join(element("h2", "Tasks"), element("p", note, class_="hint"),
@@ -131,15 +130,19 @@ def _tasks(state: State) -> Html:
 
 
 def _cells(n: int, t: Task, state: State) -> list[Html]:
-    sure = t.relative >= t.confirmed
+    sure, text = t.relative >= t.confirmed, state.unit.text
     best = t.default_seconds * (t.confirmed if sure else t.relative)
     share = 100 * t.weight * t.seconds / state.after if isfinite(t.seconds) else None
     cells = [element("td", element("a", t.name, href=f"#t{n}"))]
-    cells += [_number(t.weight, f"{t.weight:g}"), _number(t.default_seconds)]
-    cells += [_number(best, None, "" if sure else "unsure")]
+    cells += [
+        _number(t.weight, f"{t.weight:g}"),
+        _number(t.default_seconds, text(t.default_seconds)),
+    ]
+    cells += [_number(best, text(best), "" if sure else "unsure")]
     cells += [_number(1 / t.confirmed, f"{1 / t.confirmed:.2f}x")]
     cells += [element("td", _confirmed(t))]
-    cells += [_number(t.best.predicted if t.best else float("nan"))]
+    predicted = t.best.predicted if t.best else float("nan")
+    cells += [_number(predicted, text(predicted))]
     cells += [_number(share or float("nan"), "" if share is None else f"{share:.1f}")]
     cells += [_number(t.trials, f"{t.trials}"), _number(t.errors, f"{t.errors}")]
     return [*cells, element("td", t.status), element("td", t.note)]
@@ -151,10 +154,9 @@ def _confirmed(t: Task) -> str:
     return "yes" if t.relative >= t.confirmed else "an earlier one"
 
 
-def _number(value: float, text: str | None = None, more: str = "") -> Html:
-    """A figure; text: None: microseconds of seconds."""
-    shown = micro(value) if text is None else text
-    return element("td", shown, class_=f"amount {more}".strip(),
+def _number(value: float, text: str, more: str = "") -> Html:
+    """A figure."""
+    return element("td", text, class_=f"amount {more}".strip(),
                    data_value=str(value if isfinite(value) else -1))  # fmt: skip
 
 
@@ -177,13 +179,13 @@ def _failures(tasks: Sequence[Task]) -> Html | None:
 # ----------------------------------------------------------------------------------------- details
 
 
-def _details(n: int, t: Task, programs: bool) -> Html:
+def _details(n: int, t: Task, programs: bool, unit: Unit) -> Html:
     gained = f"{1 / t.confirmed:.2f}x" if t.winner is not None else t.note or t.status
-    points = _changes([(float(k), 1e6 * t.default_seconds * r) for k, r in t.history])
-    charts = _predictions([t], t.name)
+    points = _changes([(float(k), unit.per_second * t.default_seconds * r) for k, r in t.history])
+    charts = _predictions([t], t.name, unit)
     if points and t.trials and isfinite(t.default_seconds):
         x = Axis.of("trials", [p[0] for p in points])
-        y = Axis.of("best us so far", [p[1] for p in points])
+        y = Axis.of(f"best {unit.name} so far", [p[1] for p in points])
         charts.insert(0, steps(points, x, y, f"The best time so far, {t.name}"))
     content = [element("div", charts, class_="charts")]
     for what, c in (("default", t.default), ("tuned", t.winner)):
@@ -222,8 +224,7 @@ def schedule_texts(t: Task, c: Candidate) -> tuple[str, str]:
         if isinstance(given, ScheduledProgram):
             return given.trace, script(given.func)
         if isinstance(t.space, RuleSpace):
-            spec, point = given
-            sch = applied(spec, point, [a.plan for a in t.space.algorithms])
+            sch = applied(t.space.spec, c.choice[0], [a.plan for a in t.space.algorithms])
             return str(sch.trace), script(sch.func.with_attrs(name=t.name))
     except (CompileError, ScheduleError) as e:
         return "", str(e)

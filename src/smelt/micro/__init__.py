@@ -35,10 +35,12 @@ from .transport import ProcessTransport, Transport
 
 if TYPE_CHECKING:
     from .compile import c_target, compile_c, is_c, with_cmsis_nn
+    from .tuning import BoardRunner
 
 __all__ = [
     "BOARDS",
     "Board",
+    "BoardRunner",
     "BuildError",
     "CSource",
     "CTensor",
@@ -76,4 +78,6 @@ def __getattr__(name: str) -> Any:
     # The compiler is loaded when it is used first: the servers of projects do without.
     if name in ("c_target", "compile_c", "is_c", "with_cmsis_nn"):
         return getattr(importlib.import_module("smelt.micro.compile"), name)
+    if name == "BoardRunner":
+        return importlib.import_module("smelt.micro.tuning").BoardRunner
     raise AttributeError(f"module 'smelt.micro' has no attribute {name!r}")

@@ -12,6 +12,7 @@ from smelt.artifact.model import ModelCode, Progress, build_kernels, compile_gra
 from smelt.artifact.placing import BEST
 from smelt.artifact.pools import Algorithm, algorithm_of
 from smelt.artifact.tight import MemoryOptions
+from smelt.artifact.variants import Declared
 from smelt.artifact.vm_construct import vm_construct
 from smelt.artifact.weights import weights_of
 from smelt.byoc import compile_externals
@@ -59,7 +60,7 @@ _HELIUM_STEPS = tuple(_with_ours(borders=True))
 """The same where a copy with its border costs little, and sums without a zero point are fastest."""
 
 
-def _lowering(target: Target) -> Iterator[Step]:
+def lowering_for(target: Target) -> Iterator[Step]:
     """From a scheduled program to flat loops: loops twice at most, since code is precious."""
     features = features_of(target)
     helium, offer = "mve" in features, products_of(features)
@@ -158,14 +159,11 @@ def compile_c(
 
     Raises what `compile` does, TargetError, and CompileError for what C cannot express yet.
     """
-    resolved, (plain, sizes) = c_target(target), plain_shapes(shapes)
+    resolved = c_target(target)
     context = checked_context("smelt.compile_c", options, follows=MEMORY_KEYS, values=keywords)
     memory = _memory(context, placing, pools, workspace_io, packed, stream, graph)
-    one = PassContext.with_options(replace(context.options, threads=1))
-    imported = _imported(model, plain, resolved, with_cmsis_nn(target), name)
-    steps = _HELIUM_STEPS if "mve" in features_of(resolved) else GRAPH_STEPS
-    fused, declared = fuse(imported, one, progress, sizes, steps=steps)
-    kernels = partial(build_kernels, context=one, lowering=tuple(_lowering(resolved)), text=True,
+    one, fused, declared = fused_for_c(model, target, context, shapes, name, progress)
+    kernels = partial(build_kernels, context=one, lowering=tuple(lowering_for(resolved)), text=True,
                       progress=progress)  # fmt: skip
     externals = compile_externals(fused, resolved, one.options)
     made = compile_graph(fused, resolved, one.options, kernels, externals, memory=memory)
@@ -204,6 +202,22 @@ def _memory(
                            'Executor("aot")')  # fmt: skip
     of_results = [p for p in check_pools(pools) if not p.constants]
     return MemoryOptions(found, of_results, bool(io), stream and not graph)
+
+
+def fused_for_c(
+    model: ModelSource, target: str | Target, context: PassContext,
+    shapes: Mapping[str, Sequence[Extent]] | None = None, name: str = "",
+    progress: Progress | None = None,
+) -> tuple[PassContext, IRModule, Declared]:  # fmt: skip
+    """The context of one core, a model as calls of kernels, and what is known of its sizes.
+
+    Arguments are those of `compile_c`.
+    """
+    resolved, (plain, sizes) = c_target(target), plain_shapes(shapes)
+    one = PassContext.with_options(replace(context.options, threads=1))
+    imported = _imported(model, plain, resolved, with_cmsis_nn(target), name)
+    steps = _HELIUM_STEPS if "mve" in features_of(resolved) else GRAPH_STEPS
+    return one, *fuse(imported, one, progress, sizes, steps=steps)
 
 
 def _say_what_is_slow(made: ModelCode, target: Target) -> None:

@@ -284,13 +284,20 @@ def open_board(
     with tempfile.TemporaryDirectory(prefix="smelt-board-") as own:
         place = Path(own if folder is None else folder).resolve()
         write_program(model, found, place)
-        line = start(build(place, found, level, flags, wanted), found)
-        try:
-            return Session(line, kernels=model.kernels,
-                           instructions_per_tick=found.instructions_per_tick)  # fmt: skip
-        except BaseException:
-            line.close()
-            raise
+        program = build(place, found, level, flags, wanted)
+        return start_session(program, found, kernels=model.kernels,
+                             instructions_per_tick=found.instructions_per_tick)  # fmt: skip
+
+
+def start_session(program: Path, board: Board, **options: Any) -> Session:
+    """Start a program that was built for a board, and open a session with it; options are those of
+    Session. Raises MicroError."""
+    line = start(program, board)
+    try:
+        return Session(line, **options)
+    except BaseException:
+        line.close()
+        raise
 
 
 def needs_tools(board: Board, wanted: str = "") -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
@@ -104,7 +104,7 @@ def build_candidate(job: BuildJob) -> BuiltCandidate:
     Raises ScheduleError for a decision that cannot be applied, CompileError and InternalError for a
     program that cannot be compiled.
     """
-    found = _scheduled(job)
+    found = scheduled_source(job)
     flat = lower(found.func.with_attrs(name=_SYMBOL), job.steps)
     text = emit_module([flat], job.target, entry=True)
     made = tuple([(w, build_constants(w, job.target, job.cores, job.steps, entry=True))
@@ -120,7 +120,7 @@ def build_candidate(job: BuildJob) -> BuiltCandidate:
 
 
 @dataclass(frozen=True)
-class _ScheduledSource:
+class ScheduledSource:
     """A source's program with its schedule, and without; what it wants done with constants."""
 
     func: PrimFunc
@@ -131,10 +131,11 @@ class _ScheduledSource:
     wanted: tuple[ConstantProgram, ...] = ()
 
 
-def _scheduled(job: BuildJob) -> _ScheduledSource:
+def scheduled_source(job: BuildJob) -> ScheduledSource:
+    """What a job is about. Raises ScheduleError for a decision that cannot be applied."""
     if isinstance(job.source, ScheduledProgram):
         given = job.source
-        return _ScheduledSource(given.func, given.trace, "", given.plain)
+        return ScheduledSource(given.func, given.trace, "", given.plain)
     spec, choice = job.source
     if isinstance(spec, ProgramSpec):
         plain, updates = spec.func, -1
@@ -143,7 +144,7 @@ def _scheduled(job: BuildJob) -> _ScheduledSource:
     sch = replayed(spec, choice) if isinstance(choice, Tuned) else applied(spec, choice)
     func = sch.func if updates < 0 else in_place(sch.func, updates)
     wanted = tuple(map(Preparation.program, preparations(sch)))
-    return _ScheduledSource(func, str(sch.trace), choice.body, plain, spec.constants, wanted)
+    return ScheduledSource(func, str(sch.trace), choice.body, plain, spec.constants, wanted)
 
 
 def applied(
@@ -248,10 +249,12 @@ class LocalExecutor:
 
 
 def build_all(
-    executor: BuildExecutor, jobs: Sequence[BuildJob]
+    executor: BuildExecutor,
+    jobs: Sequence[BuildJob],
+    build: Callable[[BuildJob], BuiltCandidate] = build_candidate,
 ) -> list[BuiltCandidate | BaseException]:
     """Every job's outcome, in order; what fails is an exception in its place."""
-    futures = [executor.submit(build_candidate, j) for j in jobs]
+    futures = [executor.submit(build, j) for j in jobs]
     found: list[BuiltCandidate | BaseException] = []
     for f in futures:
         try:

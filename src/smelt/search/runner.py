@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
@@ -11,10 +12,10 @@ from typing import Self
 from smelt.codegen.frames import pack
 from smelt.codegen.worker_process import WorkerDied, WorkerProcess
 
-from .build import BuiltCandidate
+from .build import BuildJob, BuiltCandidate, build_candidate
 from .record import ErrorCode
 from .space import Candidate
-from .timing import Protocol, Timed, allowed
+from .timing import MICROSECONDS, Protocol, Timed, allowed
 
 _TIME = "smelt.search.timer:time_candidate"
 _READY = "smelt.search.timer:ready"
@@ -50,6 +51,12 @@ class Runner(ABC):
     """Whether it runs object code."""
     parallel = 1
     """How many candidates it may be asked for at a time, each by a thread."""
+    build: Callable[[BuildJob], BuiltCandidate] = staticmethod(build_candidate)
+    """What workers make of a candidate: a function of a module."""
+    exact = False
+    """Whether it counts, and compares all results: nothing is measured again to be sure."""
+    unit = MICROSECONDS
+    """What its times are told in."""
 
     @abstractmethod
     def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:

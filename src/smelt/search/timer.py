@@ -253,11 +253,11 @@ class Timer:
         same = candidate.digest == reference.digest
         other = first if same else _Loaded(candidate, protocol, first.memory, 1)
         compared = reference.compared and candidate.compared and not same
-        apart = _apart(other.results(), wanted) if compared else None
+        difference = apart(other.results(), wanted) if compared else None
         if not same:
             other.settle()
-        ones, others = _in_turns(first.sample, other.sample, protocol)
-        return Timed(tuple(others), tuple(ones), apart)
+        ones, others = in_turns(first.sample, other.sample, protocol)
+        return Timed(tuple(others), tuple(ones), difference)
 
     def _loaded(
         self, built: BuiltCandidate, protocol: timing.Protocol
@@ -289,9 +289,10 @@ def time_candidate(
     return _timer.time(reference, candidate, protocol)
 
 
-def _in_turns(
+def in_turns(
     one: Callable[[], float], other: Callable[[], float], protocol: timing.Protocol
 ) -> tuple[list[float], list[float]]:
+    """Samples of two programs, as many as a protocol wants."""
     ones: list[float] = []
     others: list[float] = []
     end = time.perf_counter() + protocol.seconds
@@ -309,7 +310,7 @@ def _in_turns(
     return ones, others
 
 
-def _apart(found: Sequence[Any], wanted: Sequence[Any]) -> float:
+def apart(found: Sequence[Any], wanted: Sequence[Any]) -> float:
     """The largest difference over the largest magnitude, of all results."""
     worst = 0.0
     for a, b in zip(found, wanted, strict=True):

@@ -4,10 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log, sqrt
+from math import exp, isfinite, log, sqrt
 from statistics import fmean, median, stdev
 
 from .build import Operand
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What times are told in.
+
+    per_second  how many of it are a second
+    """
+
+    name: str = "us"
+    per_second: float = 1e6
+
+    def text(self, seconds: float) -> str:
+        """So many of it, for people; "" for what was not measured."""
+        count = seconds * self.per_second
+        digits = 0 if self is INSTRUCTIONS else 1 if count >= 100 else 2
+        return f"{count:,.{digits}f}" if isfinite(count) else ""
+
+
+MICROSECONDS, INSTRUCTIONS = Unit(), Unit("instructions", 1e9)
+"""Of an emulator that counts instructions: each takes a nanosecond."""
 
 
 @dataclass(frozen=True)

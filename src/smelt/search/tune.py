@@ -32,7 +32,7 @@ from .record import REFUTED, ErrorCode, Record, machine_key
 from .runner import Attempt, LocalRunner, Outcome, Runner
 from .search import EXPLORED, choose
 from .space import Candidate, SearchSpace
-from .timing import Protocol, Timed
+from .timing import MICROSECONDS, Protocol, Timed, Unit
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,7 @@ class Task:
 class State:
     """What a session has done so far.
 
+    unit     what times are told in
     elapsed  seconds; scored: decisions whose times were predicted
     model    seconds of a run of the model with default schedules and with what was found, in turns
     history  after every batch: trials, elapsed, and what was before and after
@@ -171,6 +172,7 @@ class State:
     current: Task | None = None
     model: tuple[float, float] | None = None
     history: list[tuple[int, float, float, float]] = field(default_factory=list)
+    unit: Unit = MICROSECONDS
 
     @property
     def before(self) -> float:
@@ -203,7 +205,7 @@ class Session:
         self.database, self.settings, self.steps = database, settings, tuple(steps)
         self.runner = runner or LocalRunner(settings.timeout)
         self.executor = executor or LocalExecutor()
-        self.state = State(tasks, settings)
+        self.state = State(tasks, settings, unit=self.runner.unit)
         self.model = CostModel(seed=settings.seed)
         self._rng = np.random.default_rng(settings.seed)
         self._start = 0.0
@@ -448,7 +450,8 @@ class Session:
         jobs = [BuildJob(t.space.source(c), t.space.target, self.steps, t.cores, compare)
                 for c in candidates]  # fmt: skip
         found: list[Attempt | Outcome] = []
-        for c, b in zip(candidates, build_all(self.executor, jobs), strict=True):
+        made = build_all(self.executor, jobs, self.runner.build)
+        for c, b in zip(candidates, made, strict=True):
             if isinstance(b, BuiltCandidate):
                 found.append(Attempt(c, b))
             else:
@@ -480,6 +483,9 @@ class Session:
         t.met.append((c.predicted, t.default_seconds * relative, int(outcome.error)))
         record = self._record(t, c, built, outcome, source)
         self.database.put(t.space.workload, [record])
+        if self.runner.exact and good and relative < min(t.confirmed, _COUNTED):
+            t.winner, t.confirmed, t.trace = c, relative, record.trace
+            self.database.put(t.space.workload, [replace(record, confirmed=True)])
 
     def _record(
         self, t: Task, c: Candidate, built: BuiltCandidate | None, outcome: Outcome, source: str
@@ -526,7 +532,7 @@ class Session:
     def _confirm(self, t: Task) -> None:
         """Measure the best candidates until it is sure that one beats the default; compare its
         results. The first of them that does is the winner."""
-        for c in t.order()[:2]:
+        for c in [] if self.runner.exact else t.order()[:2]:
             ratio = t.measured[c.text][1]
             if ratio >= t.confirmed * _GAIN or c is t.default:
                 return
@@ -563,8 +569,8 @@ class Session:
 
 _HINTS = 8
 """Decisions that were fast on other machines, or with other versions, that are tried at once."""
-_GAIN = 0.98
-"""What is gained has to be worth another schedule."""
+_GAIN, _COUNTED = 0.98, 0.995
+"""What is gained has to be worth another schedule; the same where it is counted."""
 
 
 def beats(timed: Timed) -> bool:
