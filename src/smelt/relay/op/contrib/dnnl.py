@@ -44,10 +44,8 @@ def _mish(x: DFPattern) -> DFPattern:
 
 
 ACTIVATIONS: Mapping[str, Callable[[DFPattern], DFPattern]] = {
-    "relu": lambda x: is_op("nn.relu")(x),
-    "tanh": lambda x: is_op("tanh")(x),
-    "sigmoid": lambda x: is_op("sigmoid")(x),
-    "clip": lambda x: is_op("clip")(x),
+    "relu": is_op("nn.relu"),
+    **{name: is_op(name) for name in ("tanh", "sigmoid", "clip")},
     "gelu": _gelu,
     "swish": _swish,
     "mish": _mish,
