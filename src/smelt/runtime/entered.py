@@ -1,9 +1,23 @@
-"""What a `with` block makes the current one of its kind."""
+"""What holds inside of a `with` block."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
+
+T = TypeVar("T")
+
+
+@contextmanager
+def holding(variable: ContextVar[Any], value: T) -> Iterator[T]:
+    """A variable has this value inside."""
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)
 
 
 class Entered:
