@@ -24,6 +24,7 @@ from smelt.te.tensor import Tensor, reduce_axis
 from smelt.te.tensor import max as te_max
 
 from . import common
+from .dot import both
 from .reference import Array
 from .registry import Attrs, op
 
@@ -228,9 +229,7 @@ def _run(cut: _Cut) -> int:
 
 def _holds_sums(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
     """Whether x may be rounded to bytes, and sums of products with the integers are 16 bits."""
-    x, q = types[:2]
-    assert x is not None
-    assert q is not None
+    x, q = both(types)
     cut = _Cut(q.dtype, x.shape[-1], attrs["block"])
     return attrs["compute_dtype"] == "int8" and _run(cut) > 0
 
