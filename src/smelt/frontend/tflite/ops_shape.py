@@ -310,10 +310,8 @@ def batch_to_space(g: Node, x: Value, block: Value, crops: Value) -> Value:
     batch = _quotient(g, x.shape[0], int(np.prod(sizes)))
     image, rest = x.shape[1 : 1 + n], x.shape[1 + n :]
     x = moves.reshape(g, x, (*sizes, batch, *image, *rest))
-    order = [n]
-    for k in range(n):
-        order += [n + 1 + k, k]
-    x = moves.transpose(g, x, (*order, *range(2 * n + 1, x.rank)))
+    blocks = [d for k in range(n) for d in (n + 1 + k, k)]
+    x = moves.transpose(g, x, (n, *blocks, *range(2 * n + 1, x.rank)))
     whole = [simplify(convert(e) * b) for e, b in zip(image, sizes, strict=True)]
     x = moves.reshape(g, x, (batch, *whole, *rest))
     ends = [simplify(convert(e) - c) for e, c in zip(whole, cuts[1::2], strict=True)]
