@@ -24,6 +24,26 @@ from smelt.ir.absent import is_absent, refuse_module
 
 CLASSIC = "tvm"
 
+_TUNING = {
+    "builder": "builder local_builder",
+    "cost_model": "cost_model mlp_model random_model xgb_model",
+    "database": "database json_database memory_database union_database ordered_union_database "
+    "schedule_fn_database",
+    "feature_extractor": "feature_extractor per_store_feature random_feature_extractor",
+    "measure_callback": "add_to_database measure_callback update_cost_model remove_build_artifact",
+    "mutator": "mutator mutate_compute_location mutate_parallel mutate_thread_binding "
+    "mutate_tile_size mutate_unroll",
+    "postproc": "postproc disallow_dynamic_loop rewrite_layout rewrite_parallel_vectorize_unroll "
+    "rewrite_reduction_block rewrite_tensorize verify_gpu_code",
+    "runner": "config local_runner rpc_runner runner",
+    "schedule_rule": "add_rfactor apply_custom_rule auto_bind auto_inline cross_thread_reduction "
+    "multi_level_tiling parallel_vectorize_unroll random_compute_location schedule_rule",
+    "search_strategy": "evolutionary_search replay_func replay_trace search_strategy",
+    "space_generator": "post_order_apply schedule_fn space_generator space_generator_union",
+    "task_scheduler": "gradient_based round_robin task_scheduler",
+}
+"""The modules of meta_schedule's packages, each of which is one module here."""
+
 PLACES = {
     "_ffi": "runtime.packed",
     "arith.int_set": "arith",
@@ -50,82 +70,8 @@ PLACES = {
     "ir.type": "ir",
     **{
         f"meta_schedule.{room}.{name}": f"meta_schedule.{room}"
-        for room, names in (
-            ("builder", ("builder", "local_builder")),
-            ("cost_model", ("cost_model", "mlp_model", "random_model", "xgb_model")),
-            (
-                "database",
-                (
-                    "database",
-                    "json_database",
-                    "memory_database",
-                    "union_database",
-                    "ordered_union_database",
-                    "schedule_fn_database",
-                ),
-            ),
-            (
-                "feature_extractor",
-                ("feature_extractor", "per_store_feature", "random_feature_extractor"),
-            ),
-            (
-                "measure_callback",
-                (
-                    "add_to_database",
-                    "measure_callback",
-                    "update_cost_model",
-                    "remove_build_artifact",
-                ),
-            ),
-            (
-                "mutator",
-                (
-                    "mutator",
-                    "mutate_compute_location",
-                    "mutate_parallel",
-                    "mutate_thread_binding",
-                    "mutate_tile_size",
-                    "mutate_unroll",
-                ),
-            ),
-            (
-                "postproc",
-                (
-                    "postproc",
-                    "disallow_dynamic_loop",
-                    "rewrite_layout",
-                    "rewrite_parallel_vectorize_unroll",
-                    "rewrite_reduction_block",
-                    "rewrite_tensorize",
-                    "verify_gpu_code",
-                ),
-            ),
-            ("runner", ("config", "local_runner", "rpc_runner", "runner")),
-            (
-                "schedule_rule",
-                (
-                    "add_rfactor",
-                    "apply_custom_rule",
-                    "auto_bind",
-                    "auto_inline",
-                    "cross_thread_reduction",
-                    "multi_level_tiling",
-                    "parallel_vectorize_unroll",
-                    "random_compute_location",
-                    "schedule_rule",
-                ),
-            ),
-            (
-                "search_strategy",
-                ("evolutionary_search", "replay_func", "replay_trace", "search_strategy"),
-            ),
-            (
-                "space_generator",
-                ("post_order_apply", "schedule_fn", "space_generator", "space_generator_union"),
-            ),
-            ("task_scheduler", ("gradient_based", "round_robin", "task_scheduler")),
-        )
-        for name in names
+        for room, names in _TUNING.items()
+        for name in names.split()
     },
     "micro.build": "micro.project",
     "parser": "relay.parser",

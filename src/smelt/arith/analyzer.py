@@ -149,13 +149,8 @@ class Analyzer:
             precompute(self.context, x)
             return self.context.simplify(x)
 
-    def rewrite_simplify(self, expr: ExprLike) -> Expr:
-        """The same as `simplify`: there is one normal form."""
-        return self.simplify(expr)
-
-    def canonical_simplify(self, expr: ExprLike) -> Expr:
-        """The same as `simplify`: there is one normal form."""
-        return self.simplify(expr)
+    rewrite_simplify = canonical_simplify = simplify
+    """The same: there is one normal form."""
 
     def bounds(self, e: ExprLike) -> Bounds:
         """Constant inclusive bounds; None where there is none."""

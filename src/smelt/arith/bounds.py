@@ -236,11 +236,9 @@ _RULES: dict[type, Callable[[Context, Any], Bounds]] = {
     expr.Mul: _product,
     expr.FloorDiv: _floor_div,
     expr.FloorMod: _floor_mod,
-    expr.Min: _extreme,
-    expr.Max: _extreme,
+    **dict.fromkeys((expr.Min, expr.Max), _extreme),
     expr.TruncMod: _trunc_mod,
-    expr.TruncDiv: _trunc_div,
-    expr.Div: _trunc_div,
+    **dict.fromkeys((expr.TruncDiv, expr.Div), _trunc_div),
     expr.Select: _select,
     expr.Call: _call,
     expr.Cast: _cast,
@@ -299,9 +297,7 @@ def _either_residue(cx: Context, e: expr.Min | expr.Max | expr.Select) -> tuple[
 _RESIDUES: dict[type, Callable[[Context, Any], tuple[int, int]]] = {
     expr.Mul: _product_residue,
     expr.FloorMod: _remainder_residue,
-    expr.Min: _either_residue,
-    expr.Max: _either_residue,
-    expr.Select: _either_residue,
+    **dict.fromkeys((expr.Min, expr.Max, expr.Select), _either_residue),
 }
 
 

@@ -104,16 +104,12 @@ def _proper_quotient(cx: Context, r: Poly, c: int, dtype: str) -> Poly:
             inner = add(Poly({}, r.const * t.b.value), cx.poly(t.a))
             if c * t.b.value <= dt.limits(dtype)[1]:
                 return _quotient(cx, inner, c * t.b.value, dtype)
-        if (
-            k == 1
-            and type(t) is FloorMod
-            and isinstance(t.b, IntImm)
-            and r.const == 0
-            and t.b.value > 0
-            and t.b.value % c == 0
-        ):
-            # (x % (a*c)) // c  =  x // c % a
-            return _remainder(cx, _quotient(cx, cx.poly(t.a), c, dtype), t.b.value // c, dtype)
+        match t:
+            case FloorMod(a=x, b=IntImm(value=n)) if (
+                (k, r.const) == (1, 0) and n > 0 and n % c == 0
+            ):
+                # (x % (a*c)) // c  =  x // c % a
+                return _remainder(cx, _quotient(cx, cx.poly(x), c, dtype), n // c, dtype)
     return atom(FloorDiv(cx.build(r, dtype), IntImm(dtype, c)))
 
 
@@ -155,15 +151,10 @@ def _remainder(cx: Context, p: Poly, c: int, dtype: str) -> Poly:
     for t, k in r.terms.items():
         # with further terms only where k is 1: x % a * k is a digit of a fused index
         alone = len(r.terms) == 1 or abs(k) == 1
-        if (
-            alone
-            and type(t) is FloorMod
-            and isinstance(t.b, IntImm)
-            and t.b.value
-            and not t.b.value * k % c
-        ):
-            # (x % (a*c) + y) % c  =  (x + y) % c
-            return _remainder(cx, add(subtract(r, atom(t, k)), cx.poly(t.a), k), c, dtype)
+        match t:
+            case FloorMod(a=whole, b=IntImm(value=n)) if alone and n and not n * k % c:
+                # (x % (a*c) + y) % c  =  (x + y) % c
+                return _remainder(cx, add(subtract(r, atom(t, k)), cx.poly(whole), k), c, dtype)
     if len(r.terms) == 1:
         ((t, k),) = r.terms.items()
         if abs(k) > c:

@@ -93,16 +93,10 @@ def _join_remainder(cx: Context, p: Poly, t: expr.FloorMod, dtype: str) -> Poly 
     if upper is None:
         return None
     for s, k in p.terms.items():
-        if (
-            type(s) is expr.FloorMod
-            and k == c * d.const
-            and s.a is upper
-            and isinstance(s.b, expr.IntImm)
-        ):
-            rest = subtract(p, Poly({t: c, s: k}, 0))
-            return add(
-                rest, cx.poly(expr.FloorMod(t.a, expr.IntImm(dtype, d.const * s.b.value))), c
-            )
+        match s:
+            case expr.FloorMod(a=x, b=expr.IntImm(value=n)) if k == c * d.const and x is upper:
+                whole = expr.FloorMod(t.a, expr.IntImm(dtype, d.const * n))
+                return add(subtract(p, Poly({t: c, s: k}, 0)), cx.poly(whole), c)
     return None
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from smelt.ir.errors import DatabaseError, TargetError
+from smelt.runtime.errors import system_errors
 from smelt.search.record import Record, Workload
 from smelt.search.record_text import parse, record_from, record_json, workload_from, workload_json
 from smelt.target import Target
@@ -119,26 +120,24 @@ def read_log(path: PathLike, n_lines: int | None = None, skipped: int = 0) -> It
     n_lines  how many, at most; skipped: how many are left out before
     """
     last = None if n_lines is None else skipped + n_lines
-    try:
-        with Path(path).open(encoding="utf-8", errors="replace") as file:
-            filled = ((n, text) for n, text in enumerate(file, start=1) if text.strip())
-            for number, text in islice(filled, skipped, last):
-                yield parsed_line(text, f"{os.fspath(path)}:{number}")
-    except OSError as e:
-        raise DatabaseError(f"{os.fspath(path)}: the log cannot be read: {e.strerror}") from None
+    with (
+        system_errors(DatabaseError, f"{os.fspath(path)}: the log cannot be read"),
+        Path(path).open(encoding="utf-8", errors="replace") as file,
+    ):
+        filled = ((n, text) for n, text in enumerate(file, start=1) if text.strip())
+        for number, text in islice(filled, skipped, last):
+            yield parsed_line(text, f"{os.fspath(path)}:{number}")
 
 
 def append_log(path: PathLike, lines: Iterable[LogLine]) -> None:
     """Add lines to a log; a line that was cut off is ended first."""
     text = "".join([line_text(x) + "\n" for x in lines])
-    try:
-        with Path(path).open("ab+") as file:
-            if file.tell():
-                file.seek(-1, os.SEEK_END)
-                text = text if file.read(1) == b"\n" else "\n" + text
-            file.write(text.encode())
-    except OSError as e:
-        raise DatabaseError(f"{os.fspath(path)}: the log cannot be written: {e.strerror}") from None
+    refused = system_errors(DatabaseError, f"{os.fspath(path)}: the log cannot be written")
+    with refused, Path(path).open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            text = text if file.read(1) == b"\n" else "\n" + text
+        file.write(text.encode())
 
 
 def best_line(lines: Iterable[LogLine]) -> LogLine | None:

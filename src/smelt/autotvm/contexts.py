@@ -11,10 +11,11 @@ from __future__ import annotations
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import Any, Self, TypeAlias
 
 from smelt.ir.errors import CompileError
+from smelt.runtime.entered import Entered
 from smelt.target import Target
 
 from .space import FallbackConfigEntity
@@ -34,12 +35,13 @@ class _Current(ABCMeta):
         return _CURRENT.get() or FALLBACK
 
 
-class DispatchContext(metaclass=_Current):
+class DispatchContext(Entered, metaclass=_Current):
     """Gives templates their configs in a `with` block; what it does not know the one around it is
     asked for."""
 
+    _current = _CURRENT
+
     def __init__(self) -> None:
-        self._tokens: list[Token[DispatchContext | None]] = []
         self._outer: DispatchContext | None = None
 
     def query(self, target: Target | None, workload: Workload | None) -> Any:
@@ -59,11 +61,7 @@ class DispatchContext(metaclass=_Current):
 
     def __enter__(self) -> Self:
         self._outer = _CURRENT.get()
-        self._tokens.append(_CURRENT.set(self))
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _CURRENT.reset(self._tokens.pop())
+        return super().__enter__()
 
 
 class ApplyConfig(DispatchContext):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -34,16 +34,6 @@ _CENTRES = 8
 """Configs whose neighbours are looked at."""
 _SHUFFLED = 1 << 20
 """Spaces up to this size are shuffled; from larger ones it is drawn."""
-
-
-class ConfigurableSpace(Protocol):
-    """A space of the engine whose candidates are configs."""
-
-    def config(self, candidate: Candidate) -> ConfigEntity:
-        """A candidate as a config."""
-
-    def candidate(self, config: Any) -> Candidate | None:
-        """A config as a candidate; None where it is none of the space, or cannot be scheduled."""
 
 
 def domains(space: ConfigSpace) -> list[Domain]:

@@ -23,7 +23,7 @@ from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule
 from smelt.tuning import extract_tasks
 
-from .space import ConfigEntity, ConfigSpace, OtherOptionEntity
+from .space import ConfigEntity, ConfigSpace, OtherOptionEntity, digits, number
 from .templates import Task
 
 DECISION, BODY, TRACE = "decision", "body", "trace"
@@ -40,7 +40,7 @@ class KernelSpace(RuleSpace):
         for a in self.algorithms:
             dims = [len(p) for p in a.parts]
             if a.plan.body == point.body:
-                return start + _joined(rows, dims)
+                return start + number(rows, dims)
             start += prod(dims)
         raise CompileError(f"{self.workload.name}: no algorithm {point.body!r}")
 
@@ -49,11 +49,7 @@ class KernelSpace(RuleSpace):
         for a in self.algorithms:
             dims = [len(p) for p in a.parts]
             if index < prod(dims):
-                rows = []
-                for d in dims:
-                    rows.append(index % d)
-                    index //= d
-                return a.candidate(rows)
+                return a.candidate(digits(index, dims))
             index -= prod(dims)
         raise CompileError(f"{self.workload.name}: it has {self.size:.0f} configs")
 
@@ -71,13 +67,6 @@ class KernelSpace(RuleSpace):
     def candidate(self, config: Any) -> Candidate | None:
         """A config as a candidate; None where it is none of the space."""
         return self.find(config[DECISION].val) if DECISION in config else None
-
-
-def _joined(rows: Sequence[int], dims: Sequence[int]) -> int:
-    found = 0
-    for row, d in zip(reversed(rows), reversed(dims), strict=True):
-        found = found * d + int(row)
-    return found
 
 
 class KernelConfigs(ConfigSpace):

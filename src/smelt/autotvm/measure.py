@@ -6,7 +6,6 @@ The engine does it: these are its settings under their classic names.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -176,6 +175,3 @@ def measure_option(builder: Any, runner: Any) -> dict[str, Any]:
     if not isinstance(run, Runner):
         raise CompileError(f"measure_option: runner is {runner!r}; legal: LocalRunner()")
     return {"builder": built, "runner": run}
-
-
-Measure = Callable[[Sequence[MeasureInput]], list[MeasureResult]]

@@ -51,6 +51,23 @@ class UnknownKnob(CompileError, KeyError):
     __str__ = CompileError.__str__
 
 
+def digits(number: int, dims: Sequence[int]) -> list[int]:
+    """A number below the product of some extents as one below each; the first changes fastest."""
+    found = []
+    for d in dims:
+        found.append(number % d)
+        number //= d
+    return found
+
+
+def number(digits: Sequence[int], dims: Sequence[int]) -> int:
+    """The number of such digits."""
+    found = 0
+    for k, d in zip(reversed(digits), reversed(dims), strict=True):
+        found = found * d + int(k)
+    return found
+
+
 class ConfigSpace:
     """The knobs of a template, as it defines them; while it does, each has its first value.
 
@@ -213,18 +230,11 @@ class ConfigSpace:
 
     def point2knob(self, point: int) -> list[int]:
         """An index as a position of each knob; that of the first one changes fastest."""
-        knobs = []
-        for d in self.dims:
-            knobs.append(point % d)
-            point //= d
-        return knobs
+        return digits(point, self.dims)
 
     def knob2point(self, knob: Sequence[int]) -> int:
         """Positions of the knobs as an index."""
-        point = 0
-        for k, d in zip(reversed(knob), reversed(self.dims), strict=True):
-            point = point * d + int(k)
-        return point
+        return number(knob, self.dims)
 
     def subrange_length(self, start: int, end: int) -> int:
         """How many valid indices there are from start to before end."""

@@ -89,21 +89,7 @@ _WORDS = """auto break case char const continue default do double else enum exte
 inline int long register restrict return short signed sizeof static struct switch typedef union
 unsigned void volatile while main I NAN INFINITY"""
 _KEYWORDS = set(_WORDS.split())
-(
-    _TERNARY,
-    _OR,
-    _AND,
-    _BIT_OR,
-    _BIT_XOR,
-    _BIT_AND,
-    _EQUAL,
-    _LESS,
-    _SHIFT,
-    _SUM,
-    _PRODUCT,
-    _UNARY,
-    _ATOM,
-) = range(1, 14)
+_TERNARY, _OR, _AND, _EQUAL, _LESS, _SHIFT, _SUM, _PRODUCT, _UNARY, _ATOM = range(1, 11)
 _LEVELS: dict[type[Expr], int] = {
     **dict.fromkeys((Add, Sub), _SUM),
     **dict.fromkeys((Mul, Div, TruncDiv, TruncMod), _PRODUCT),

@@ -528,12 +528,10 @@ def _widen(e: expr.Expr, memo: dict[expr.Expr, expr.Expr], lanes: int) -> expr.E
 
 
 _DISPATCH: dict[type, Callable[..., str]] = {
-    expr.Min: ScalarOps.min_max,
-    expr.Max: ScalarOps.min_max,
-    expr.FloorDiv: ScalarOps.division,
-    expr.FloorMod: ScalarOps.division,
-    expr.TruncDiv: ScalarOps.division,
-    expr.TruncMod: ScalarOps.division,
+    **dict.fromkeys((expr.Min, expr.Max), ScalarOps.min_max),
+    **dict.fromkeys(
+        (expr.FloorDiv, expr.FloorMod, expr.TruncDiv, expr.TruncMod), ScalarOps.division
+    ),
     expr.Not: ScalarOps.negation,
     expr.Select: ScalarOps.choice,
     expr.Cast: ScalarOps.conversion,

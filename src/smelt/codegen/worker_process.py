@@ -28,13 +28,8 @@ _TAIL = 1 << 16  # bytes kept of what a worker writes to its standard error
 _LINES = 8  # of it in an error message
 _CRASHES = 20  # saved jobs that are kept
 _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ of Linux
-_ONE_THREAD = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
+_ONE_THREAD = [f"{p}_NUM_THREADS" for p in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")]
+_ONE_THREAD += ["VECLIB_MAXIMUM_THREADS"]
 _ROOT = str(Path(__file__).resolve().parents[2])  # the folder that `import smelt` needs
 
 

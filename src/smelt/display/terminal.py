@@ -10,24 +10,19 @@ from rich.text import Text
 
 from .tokens import Kind, tokens
 
+_COLOURS: dict[Kind, tuple[str, str]] = {
+    "keyword": ("bright_magenta", "magenta"),
+    "builtin": ("bright_cyan", "blue"),
+    "number": ("bright_yellow", "red"),
+    "string": ("bright_green", "green"),
+    "comment": ("bright_black", "bright_black"),
+    "note": ("bold bright_red", "bold red"),
+}
+"""The terminal's own sixteen colours, of which some cannot be read on white: on dark, on light."""
+
 THEMES: dict[str, dict[Kind, str]] = {
-    # The terminal's own sixteen colours, of which some cannot be read on white.
-    "dark": {
-        "keyword": "bright_magenta",
-        "builtin": "bright_cyan",
-        "number": "bright_yellow",
-        "string": "bright_green",
-        "comment": "bright_black",
-        "note": "bold bright_red",
-    },
-    "light": {
-        "keyword": "magenta",
-        "builtin": "blue",
-        "number": "red",
-        "string": "green",
-        "comment": "bright_black",
-        "note": "bold red",
-    },
+    theme: {kind: colours[n] for kind, colours in _COLOURS.items()}
+    for n, theme in enumerate(("dark", "light"))
 }
 _LEXERS = {"llvm": "llvm", "asm": "gas"}
 _COLOURED = 1 << 20  # characters; in more than that nobody reads, and colouring takes long

@@ -226,6 +226,21 @@ def postorder(root: Node) -> Iterator[Node]:
     return ordered((root,), methodcaller("children"))
 
 
+def reachable(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> Iterator[T]:
+    """What follows from some objects, directly or not, each once; starts only where it leads back.
+
+    following  what follows from an object directly
+    """
+    seen: set[T] = set()
+    stack = list(starts)
+    while stack:
+        for x in following(stack.pop()):
+            if x not in seen:
+                seen.add(x)
+                stack.append(x)
+                yield x
+
+
 def ordered(roots: Iterable[T], parts: Callable[[T], Iterable[T]]) -> Iterator[T]:
     """The roots and everything below them once, parts before wholes, without recursion.
 

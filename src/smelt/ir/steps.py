@@ -66,12 +66,9 @@ class Step:
         return {self.name: self.level, **self.parts}
 
 
-def check_order(steps: Sequence[Step], holds: Iterable[str] = ()) -> frozenset[str]:
-    """What holds after a list of passes. Raises CompileError where one comes too early.
-
-    holds  what holds before the first one
-    """
-    now = set(holds)
+def check_order(steps: Sequence[Step]) -> None:
+    """Raise CompileError where a pass of a list comes too early."""
+    now: set[str] = set()
     for n, step in enumerate(steps):
         for need in step.needs:
             if need not in now:
@@ -82,7 +79,6 @@ def check_order(steps: Sequence[Step], holds: Iterable[str] = ()) -> frozenset[s
                     f"the pass {step.name} needs {need!r} before it{hint}; so far: {before}"
                 )
         now = (now - set(step.ends)) | set(step.gives)
-    return frozenset(now)
 
 
 def check_names(

@@ -72,26 +72,29 @@ class FuncType(Type, interned=True):
     type_params: tuple[TypeVar, ...] = ()
 
 
-class TypeVar(Type, interned=False):
+class Named:
+    """What has a name, by which the classic stack knows it too."""
+
+    __slots__ = ()
+
+    name: str
+
+    @property
+    def name_hint(self) -> str:
+        """Its name."""
+        return self.name
+
+
+class TypeVar(Named, Type, interned=False):
     """A type that stands for any other in a function or a data type. Has identity."""
 
     name: str
 
-    @property
-    def name_hint(self) -> str:
-        """Its name."""
-        return self.name
 
-
-class GlobalTypeVar(Type, interned=True):
+class GlobalTypeVar(Named, Type, interned=True):
     """A data type of the module, by name."""
 
     name: str
-
-    @property
-    def name_hint(self) -> str:
-        """Its name."""
-        return self.name
 
     def __call__(self, *args: Type) -> TypeCall:
         """The data type of values of these types: List(tensor)."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from . import expr
 from .build import all_of, any_of, if_then_else, logical_not, select
 from .node import Node, postorder
+
+T = TypeVar("T")
 
 
 def substitute(e: expr.Expr, values: Mapping[expr.Var, expr.Expr]) -> expr.Expr:
@@ -99,3 +102,13 @@ def free_vars(e: Node) -> set[expr.Var]:
             seen.add(n)
             stack += n.children()
     return found
+
+
+def fixed_point(step: Callable[[T], T], x: T, most: int) -> T:
+    """What repeating a step makes of a value: until the step changes nothing, or so often."""
+    for _ in range(most):
+        new = step(x)
+        if new is x:
+            break
+        x = new
+    return x

@@ -42,8 +42,7 @@ class Builder:
     @staticmethod
     def create(kind: str = "local", *args: Any, **keywords: Any) -> Builder:
         """A builder by its kind: local."""
-        made: Builder = chosen("Builder.create", {"local": LocalBuilder}, kind, *args, **keywords)
-        return made
+        return chosen("Builder.create", {"local": LocalBuilder}, kind, *args, **keywords)
 
 
 class PyBuilder(Builder):

@@ -46,8 +46,7 @@ class CostModel:
     def create(kind: str, *args: Any, **keywords: Any) -> CostModel:
         """A model by its kind: xgb, random, none."""
         kinds = {"xgb": XGBModel, "random": RandomModel, "none": RandomModel, "mlp": MLPModel}
-        made: CostModel = chosen("CostModel.create", kinds, kind, *args, **keywords)
-        return made
+        return chosen("CostModel.create", kinds, kind, *args, **keywords)
 
 
 class PyCostModel(CostModel):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -233,9 +233,7 @@ class Database:
         """One of the three before: kind is "schedule", "ir_module" or "record"."""
         asked = {"schedule": self.query_schedule, "ir_module": self.query_ir_module,
                  "record": self.query_tuning_record}  # fmt: skip
-        found: Schedule | IRModule | TuningRecord | None
-        found = chosen("Database.query", asked, kind, mod, target, workload_name)
-        return found
+        return chosen("Database.query", asked, kind, mod, target, workload_name)
 
     def kernel_record(
         self, func: PrimFunc, constants: Sequence[bool], target: Target
@@ -280,8 +278,7 @@ class Database:
             return ScheduleFnDatabase(kind, *args, **keywords)
         kinds = {"json": JSONDatabase, "memory": MemoryDatabase, "union": UnionDatabase,
                  "ordered_union": OrderedUnionDatabase}  # fmt: skip
-        made: Database = chosen("Database.create", kinds, kind, *args, **keywords)
-        return made
+        return chosen("Database.create", kinds, kind, *args, **keywords)
 
 
 _ENTERED: ContextVar[tuple[tuple[Database, Tunings], ...]] = ContextVar(
@@ -440,15 +437,18 @@ class UnionDatabase(Database):
         self, mod: IRModule | PrimFunc, target: Any, workload_name: str | None = None
     ) -> TuningRecord | None:
         """The best of all answers."""
-        found = [d.query_tuning_record(mod, target, workload_name) for d in self.databases]
-        return trusted([r for r in found if r is not None])
+        every = (d.query_tuning_record(mod, target, workload_name) for d in self.databases)
+        return self._of_answers(every)
 
     def kernel_record(
         self, func: PrimFunc, constants: Sequence[bool], target: Target
     ) -> TuningRecord | None:
         """The best of all answers."""
-        found = [d.kernel_record(func, constants, target) for d in self.databases]
-        return trusted([r for r in found if r is not None])
+        return self._of_answers(d.kernel_record(func, constants, target) for d in self.databases)
+
+    def _of_answers(self, every: Iterable[TuningRecord | None]) -> TuningRecord | None:
+        """Which of the databases' answers counts."""
+        return trusted([r for r in every if r is not None])
 
 
 class OrderedUnionDatabase(UnionDatabase):
@@ -459,18 +459,7 @@ class OrderedUnionDatabase(UnionDatabase):
         every = (d.get_top_k(workload, top_k) for d in self.databases)
         return next((found for found in every if found), [])
 
-    def query_tuning_record(
-        self, mod: IRModule | PrimFunc, target: Any, workload_name: str | None = None
-    ) -> TuningRecord | None:
-        """The answer of the first that has one."""
-        every = (d.query_tuning_record(mod, target, workload_name) for d in self.databases)
-        return next((r for r in every if r is not None), None)
-
-    def kernel_record(
-        self, func: PrimFunc, constants: Sequence[bool], target: Target
-    ) -> TuningRecord | None:
-        """The answer of the first that has one."""
-        every = (d.kernel_record(func, constants, target) for d in self.databases)
+    def _of_answers(self, every: Iterable[TuningRecord | None]) -> TuningRecord | None:
         return next((r for r in every if r is not None), None)
 
 

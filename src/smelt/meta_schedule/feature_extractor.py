@@ -37,8 +37,7 @@ class FeatureExtractor:
     def create(kind: str, *args: Any, **keywords: Any) -> FeatureExtractor:
         """An extractor by its kind: per-store-feature, random."""
         kinds = {"per-store-feature": PerStoreFeature, "random": RandomFeatureExtractor}
-        made: FeatureExtractor = chosen("FeatureExtractor.create", kinds, kind, *args, **keywords)
-        return made
+        return chosen("FeatureExtractor.create", kinds, kind, *args, **keywords)
 
 
 class PyFeatureExtractor(FeatureExtractor):

@@ -38,8 +38,7 @@ class MeasureCallback:
             "remove_build_artifact": lambda: [RemoveBuildArtifact()],
             "update_cost_model": lambda: [UpdateCostModel()],
         }
-        made: list[MeasureCallback] = chosen("MeasureCallback.create", kinds, kind)
-        return made
+        return chosen("MeasureCallback.create", kinds, kind)
 
 
 class PyMeasureCallback(MeasureCallback):
@@ -75,14 +74,7 @@ class RemoveBuildArtifact(MeasureCallback):
     """Asks that libraries are removed once they ran: without it those of builders of one's own
     stay. The engine's own code never leaves memory."""
 
-    def apply(
-        self,
-        task_scheduler: TaskScheduler,
-        task_id: int,
-        measure_candidates: Sequence[MeasureCandidate],
-        builder_results: Sequence[BuilderResult],
-        runner_results: Sequence[RunnerResult],
-    ) -> None:
+    def apply(self, *told: Any, **by_name: Any) -> None:
         """Nothing: the session removes them as soon as they ran."""
 
 

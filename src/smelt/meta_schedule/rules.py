@@ -53,8 +53,7 @@ class ScheduleRule(Configured):
     @staticmethod
     def create(kind: str) -> list[ScheduleRule]:
         """The rules of a kind of target: only "llvm" has some. Raises CompileError."""
-        made: list[ScheduleRule] = chosen("ScheduleRule.create", RULES_OF, kind)
-        return made
+        return chosen("ScheduleRule.create", RULES_OF, kind)
 
 
 RULES_OF: dict[str, Callable[[], list[ScheduleRule]]] = {}

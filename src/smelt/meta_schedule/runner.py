@@ -100,8 +100,7 @@ class Runner:
     def create(kind: str = "local", *args: Any, **keywords: Any) -> Runner:
         """A runner by its kind: local, rpc."""
         kinds = {"local": LocalRunner, "rpc": RPCRunner}
-        made: Runner = chosen("Runner.create", kinds, kind, *args, **keywords)
-        return made
+        return chosen("Runner.create", kinds, kind, *args, **keywords)
 
 
 class PyRunner(Runner):

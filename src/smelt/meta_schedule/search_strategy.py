@@ -39,8 +39,7 @@ class SearchStrategy:
         kinds = {"evolutionary": EvolutionarySearch, "replay-trace": ReplayTrace,
                  "replay_trace": ReplayTrace, "replay-func": ReplayFunc,
                  "replay_func": ReplayFunc}  # fmt: skip
-        made: SearchStrategy = chosen("SearchStrategy.create", kinds, kind, *args, **keywords)
-        return made
+        return chosen("SearchStrategy.create", kinds, kind, *args, **keywords)
 
 
 @dataclass

@@ -43,7 +43,7 @@ class SpaceGenerator:
             f"{own}: postprocs", postprocs, Postproc)  # fmt: skip
         probs = Mutator.create("llvm") if mutator_probs in (DEFAULT, "llvm") else mutator_probs
         legal = "{a Mutator: probability}"
-        given = of_kinds(f"{own}: mutator_probs", probs or {}, Mapping, legal)
+        given = of_kinds(f"{own}: mutator_probs", probs or {}, Mapping, legal)  # type: ignore[type-abstract]
         self.mutator_probs: dict[Mutator, float] = dict(given)
 
     def initialize_with_tune_context(self, context: Any) -> None:
@@ -73,8 +73,7 @@ class SpaceGenerator:
             return ScheduleFn(kind, *args, **keywords)
         kinds = {"post-order-apply": PostOrderApply, "union": SpaceGeneratorUnion,
                  "schedule-fn": ScheduleFn}  # fmt: skip
-        made: SpaceGenerator = chosen("SpaceGenerator.create", kinds, kind, *args, **keywords)
-        return made
+        return chosen("SpaceGenerator.create", kinds, kind, *args, **keywords)
 
 
 def _listed(who: str, given: Any, kinds: type) -> list[Any]:

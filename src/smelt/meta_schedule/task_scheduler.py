@@ -153,8 +153,7 @@ class TaskScheduler:
     def create(kind: str = "gradient", *args: Any, **keywords: Any) -> TaskScheduler:
         """A scheduler by its kind: gradient, round-robin."""
         kinds = {"gradient": GradientBased, "round-robin": RoundRobin}
-        made: TaskScheduler = chosen("TaskScheduler.create", kinds, kind, *args, **keywords)
-        return made
+        return chosen("TaskScheduler.create", kinds, kind, *args, **keywords)
 
 
 class GradientBased(TaskScheduler):

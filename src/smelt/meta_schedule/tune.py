@@ -22,8 +22,7 @@ def open_for(work_dir: str | os.PathLike[str] | None, database: Any) -> Database
         return JSONDatabase(work_dir=work_folder("tuning", work_dir))
     if database == "memory":
         return MemoryDatabase()
-    found: Database = of_kinds("database", database, Database, "'json', 'memory', or a Database")
-    return found
+    return of_kinds("database", database, Database, "'json', 'memory', or a Database")
 
 
 def tune_tasks(

@@ -42,7 +42,7 @@ def generator_of(space: Any) -> SpaceGenerator | None:
         return None
     if callable(space) and not isinstance(space, str | SpaceGenerator):
         return SpaceGenerator.create(space)
-    made: SpaceGenerator = of_kinds("space", space, SpaceGenerator, _LEGAL)
+    made = of_kinds("space", space, SpaceGenerator, _LEGAL)
     plain = type(made) is PostOrderApply and not made.own_rules and made.f_block_filter is None
     return None if plain else made.clone()
 
@@ -51,9 +51,8 @@ def strategy_of(strategy: Any) -> SearchStrategy:
     """A strategy, or the one of a name. Raises CompileError."""
     if isinstance(strategy, str):
         return SearchStrategy.create(strategy)
-    found: SearchStrategy = of_kinds("strategy", strategy or EvolutionarySearch(), SearchStrategy,
-                                     "'evolutionary', 'replay-trace', 'replay-func'")  # fmt: skip
-    return found
+    return of_kinds("strategy", strategy or EvolutionarySearch(), SearchStrategy,
+                    "'evolutionary', 'replay-trace', 'replay-func'")  # fmt: skip
 
 
 class TuneContext:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from smelt.tir.nodes import PrimFunc
 from smelt.transform import PassContext
 
 Cls = TypeVar("Cls", bound=type)
+T = TypeVar("T")
 
 SOURCE = "meta_schedule"
 """What records say that proposed them."""
@@ -96,18 +97,20 @@ def print_interactive_table(data: str) -> None:
     print(data)
 
 
-def of_kinds(who: str, value: Any, kinds: type, legal: str) -> Any:
+def of_kinds(who: str, value: Any, kinds: type[T], legal: str) -> T:
     """A value that has to be of a class. Raises CompileError, with what would be legal."""
     if not isinstance(value, kinds):
         raise CompileError(f"{who} is {value!r:.80}; legal: {legal}")
     return value
 
 
-def chosen(who: str, kinds: dict[str, Any], kind: str, *args: Any, **keywords: Any) -> Any:
+def chosen(
+    who: str, kinds: Mapping[str, type[T] | Callable[..., T]], kind: str, *args: Any, **named: Any
+) -> T:
     """What a class method `create` makes of a name. Raises CompileError for an unknown one."""
     if kind not in kinds:
         raise CompileError(f"{who}: no kind {kind!r}; legal: {', '.join(map(repr, kinds))}")
-    return kinds[kind](*args, **keywords)
+    return kinds[kind](*args, **named)
 
 
 def work_folder(who: str, work_dir: str | os.PathLike[str] | None) -> Path:

@@ -17,7 +17,7 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
-from smelt.ir.types import FuncType, IncompleteType, Type
+from smelt.ir.types import FuncType, IncompleteType, Named, Type
 from smelt.ir.types import GlobalTypeVar as GlobalTypeVar
 from smelt.ir.types import TypeCall as TypeCall
 from smelt.ir.types import TypeVar as TypeVar
@@ -25,7 +25,7 @@ from smelt.ir.types import TypeVar as TypeVar
 from .nodes import Call, CallAttrs, RelaxExpr, Var
 
 
-class Constructor(RelaxExpr):
+class Constructor(Named, RelaxExpr):
     """One way to make a value of a data type: a function from its fields. Has identity.
 
     inputs     the types of the fields, over the data type's variables
@@ -35,11 +35,6 @@ class Constructor(RelaxExpr):
     name: str
     inputs: tuple[Type, ...]
     belong_to: GlobalTypeVar
-
-    @property
-    def name_hint(self) -> str:
-        """Its name."""
-        return self.name
 
     @property
     def type(self) -> Type:

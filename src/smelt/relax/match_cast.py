@@ -17,7 +17,7 @@ from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, map_nodes, postorder
 from smelt.ir.types import TensorType, TupleType, Type
-from smelt.ir.walk import free_vars, substitute
+from smelt.ir.walk import fixed_point, free_vars, substitute
 from smelt.topi.registry import Op
 
 from .graph import made_of, rebuilding
@@ -75,12 +75,8 @@ class _Resolver:
 
     def final(self, e: Expr) -> Expr:
         """An expression with all sizes in place."""
-        for _ in range(len(self.sizes) + 1):
-            new = convert(substitute(e, self.sizes), INDEX)
-            if new is e:
-                break
-            e = new
-        return e
+        most = len(self.sizes) + 1
+        return fixed_point(lambda x: convert(substitute(x, self.sizes), INDEX), e, most)
 
     def fail(self, want: Type, have: Type, why: str) -> None:
         """Raise a CompileError about a claim."""

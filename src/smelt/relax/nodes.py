@@ -17,6 +17,7 @@ from smelt.ir.text import Scripted, script
 from smelt.ir.types import (
     FuncType,
     IncompleteType,
+    Named,
     TensorType,
     TupleType,
     Type,
@@ -137,16 +138,11 @@ class RelaxExpr(Arithmetic["RelaxExpr"], Node):
         return _combined("negative", self)
 
 
-class Var(RelaxExpr):
+class Var(Named, RelaxExpr):
     """A parameter, or the variable of a Let."""
 
     name: str
     type: Type
-
-    @property
-    def name_hint(self) -> str:
-        """Its name."""
-        return self.name
 
     @property
     def type_annotation(self) -> Type:
@@ -165,7 +161,7 @@ class Constant(RelaxExpr):
         self.data = self.data.view(ConstantArray)  # type: ignore[misc]
 
 
-class GlobalVar(RelaxExpr):
+class GlobalVar(Named, RelaxExpr):
     """A function of the module, by name; a value too. The module knows its type."""
 
     name: str
@@ -174,11 +170,6 @@ class GlobalVar(RelaxExpr):
     def type(self) -> Type:
         """Not known here."""
         return IncompleteType()
-
-    @property
-    def name_hint(self) -> str:
-        """Its name."""
-        return self.name
 
     def __str__(self) -> str:
         return f"@{self.name}"
@@ -326,6 +317,13 @@ class Let(RelaxExpr):
         while isinstance(node, Let):
             node = node.body
         return node.type
+
+
+def let_values(bindings: Sequence[tuple[Var, RelaxExpr]], body: RelaxExpr) -> RelaxExpr:
+    """A value below others that have names; each may use those before it."""
+    for var, value in reversed(bindings):
+        body = Let(var, value, body)
+    return body
 
 
 class MatchCast(RelaxExpr):

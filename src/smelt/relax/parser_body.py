@@ -97,9 +97,7 @@ class FunctionReader(ValueReader):
 
     def named(self, body: nodes.RelaxExpr) -> nodes.RelaxExpr:
         """A block's result below the names that the block gives itself."""
-        for var, value in reversed(self.lets.pop()):
-            body = nodes.Let(var, value, body)
-        return body
+        return nodes.let_values(self.lets.pop(), body)
 
     def options(self, node: ast.FunctionDef) -> dict[str, Any]:
         """What stands behind @R.function."""

@@ -108,10 +108,7 @@ class ExprReader(TypeReader):
             else:
                 break
             self.expect(";", "at the end of a line")
-        result = self.expr()
-        for var, value in reversed(lets):
-            result = relax.Let(var, value, result)
-        return result
+        return relax.let_values(lets, self.expr())
 
     def once(self, token: Token, lines: dict[str, Token]) -> None:
         """A name of a block is given once."""

@@ -6,8 +6,8 @@ with relay.quantize.qconfig(calibrate_mode="kl_divergence", weight_scale="max"):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -21,6 +21,7 @@ from smelt.quantization import Settings, prepare, quantize_module
 from smelt.quantization.points import layers_of
 from smelt.relax.graph import bind
 from smelt.relax.nodes import Function, constant
+from smelt.runtime.entered import holding
 from smelt.runtime.errors import nearest
 
 from .lift import lift
@@ -117,8 +118,7 @@ def current_qconfig() -> QConfig:
     return _current.get()
 
 
-@contextmanager
-def qconfig(**given: Any) -> Iterator[QConfig]:
+def qconfig(**given: Any) -> AbstractContextManager[QConfig]:
     """`quantize` works as these fields of `QConfig` say inside."""
     known = [f.name for f in fields(QConfig)]
     for name in given:
@@ -126,12 +126,7 @@ def qconfig(**given: Any) -> Iterator[QConfig]:
             raise CompileError(
                 f"qconfig: there is no {name!r}{nearest(name, known)}; legal: {', '.join(known)}"
             )
-    made = replace(QConfig(), **given)
-    token = _current.set(made)
-    try:
-        yield made
-    finally:
-        _current.reset(token)
+    return holding(_current, replace(QConfig(), **given))
 
 
 def prerequisite_optimize(mod: IRModule, params: Mapping[str, Any] | None = None) -> IRModule:

@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from smelt.ir.errors import CompileError
-from smelt.relax.nodes import RelaxExpr, Var
+from smelt.relax.nodes import RelaxExpr, Var, let_values
 
 from . import dialect
-from .expr import If, Let, RelayVar
+from .expr import If, RelayVar
 
 
 class _Scope:
@@ -93,7 +93,4 @@ class ScopeBuilder:
     def _closed(self, scope: _Scope, what: str) -> RelaxExpr:
         if scope.result is None:
             raise CompileError(f"ScopeBuilder: {what} has no ret; every block ends with one")
-        body = scope.result
-        for var, bound in reversed(scope.bindings):
-            body = Let(var, bound, body)
-        return body
+        return let_values(scope.bindings, scope.result)

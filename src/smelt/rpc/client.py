@@ -26,7 +26,7 @@ import numpy as np
 from smelt.runtime import Device, array, empty
 from smelt.runtime.device import device
 from smelt.runtime.dtypes import numpy_dtype
-from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFailure
+from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFailure, system_errors
 from smelt.runtime.ndarray import wrapped
 from smelt.runtime.remote import RemoteDevice, RemoteLibrary
 
@@ -76,11 +76,8 @@ class RPCSession:
             self._upload(io.BytesIO(data), target)
             return target
         path, target = Path(data), target or Path(data).name
-        try:
-            with open(path, "rb") as file:
-                self._upload(file, target)
-        except OSError as e:
-            raise RPCError(f"upload: {path}: {e.strerror}") from None
+        with system_errors(RPCError, f"upload: {path}"), open(path, "rb") as file:
+            self._upload(file, target)
         return target
 
     def _upload(self, file: BinaryIO, target: str) -> None:
@@ -389,13 +386,11 @@ class PopenSession(LocalSession):
             super().__init__()
             return
         token = secrets.token_hex(16)
-        try:
+        with system_errors(RPCError, f"PopenSession: {binary}"):
             self._server = subprocess.Popen(
                 [binary, "--port=0", "--silent"], stdout=subprocess.PIPE, text=True,
                 env=dict(os.environ) | {"SMELT_RPC_TOKEN": token},
             )  # fmt: skip
-        except OSError as e:
-            raise RPCError(f"PopenSession: {binary}: {e.strerror}") from None
         assert self._server.stdout is not None
         port = self._server.stdout.readline().strip().rpartition(":")[2]
         try:

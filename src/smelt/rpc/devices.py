@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.codegen.llvm import resolve
-from smelt.runtime.errors import nearest
+from smelt.runtime.errors import nearest, system_errors
 from smelt.runtime.files import write_file
 from smelt.target import Target
 from smelt.target.processor import INSTRUCTIONS, architecture, implied, told_by_features
@@ -104,10 +104,8 @@ def find_device(name: str) -> KnownDevice:
 def _write(devices: Mapping[str, KnownDevice]) -> None:
     file = devices_file()
     text = json.dumps({"devices": {n: asdict(d) for n, d in devices.items()}}, indent=2) + "\n"
-    try:
+    with system_errors(RPCError, str(file)):
         file.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise RPCError(f"{file}: {e.strerror}") from None
     write_file(file, lambda out: out.write(text.encode()))
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from smelt.runtime.errors import SmeltError
+from smelt.runtime.errors import SmeltError, system_errors
 
 VERSION = 1
 MOST_TEXT = 16 << 20
@@ -219,11 +219,9 @@ def call(host: str, port: int, role: str, security: Security, about: Message | N
     about  what is said of ourselves
     """
     peer = f"the {role} at {host}:{port}"
-    try:
+    with system_errors(RPCError, f"{peer} cannot be reached"):
         made = socket.create_connection((host, port), PATIENCE)
         made = security.called(made, host)
-    except OSError as e:
-        raise RPCError(f"{peer} cannot be reached: {e.strerror or e}") from None
     link = Link(made, peer)
     try:
         _greet(link, role, security, about or {})

@@ -51,6 +51,12 @@ class Struct:
     name: str
     fields: Mapping[str, str]
 
+    @staticmethod
+    def of(name: str, *fields: str) -> Struct:
+        """A struct from texts, each a kind and the fields of it that stand side by side."""
+        kinds = [text.split() for text in fields]
+        return Struct(name, {field: kind for kind, *names in kinds for field in names})
+
     def offset(self, field: str, pointer_bytes: int) -> int:
         """Where a field starts, in bytes."""
         return self._places(pointer_bytes)[list(self.fields).index(field)]
@@ -88,111 +94,58 @@ class Struct:
         return "{" + ", ".join([f".{name} = {text}" for name, text in values.items()]) + "}"
 
 
-HOST = Struct(
+HOST = Struct.of(
     "smelt_host",
-    {
-        **dict.fromkeys(("pool", "parallel_for", "probe_sink", "probe", "externals"), "pointer"),
-        **dict.fromkeys(("services", "interrupted"), "pointer"),
-        **dict.fromkeys(("most_bytes", "most_turns"), "int64"),
-    },
+    "pointer pool parallel_for probe_sink probe externals services interrupted",
+    "int64 most_bytes most_turns",
 )
-SERVICES = Struct(
+SERVICES = Struct.of(
     "smelt_services",
-    dict.fromkeys(
-        ("enter", "again", "leave", "assign", "release", "constant", "scalar", "segment", "list",
-         "item", "append", "stack", "sizes"), "pointer",
-    ),
-)  # fmt: skip
+    "pointer enter again leave assign release constant scalar segment list item append stack sizes",
+)
 """What a program that decides while it runs may ask for."""
-SEGMENT = Struct(
+SEGMENT = Struct.of(
     "smelt_segment",
-    {
-        **dict.fromkeys(("name", "entry", "plan", "tensors", "updates"), "pointer"),
-        **dict.fromkeys(("input_count", "output_count", "symbol_count", "extent_count"), "int64"),
-    },
+    "pointer name entry plan tensors updates",
+    "int64 input_count output_count symbol_count extent_count",
 )
-CONSTANT = Struct(
-    "smelt_constant", {**dict.fromkeys(("offset", "dtype", "rank"), "int64"), "shape": "pointer"}
-)
-PROGRAM = Struct(
+CONSTANT = Struct.of("smelt_constant", "int64 offset dtype rank", "pointer shape")
+PROGRAM = Struct.of(
     "smelt_program",
-    {
-        "main": "pointer",
-        "segment_count": "int64",
-        "segments": "pointer",
-        "constant_count": "int64",
-        "constants": "pointer",
-        "text_count": "int64",
-        "texts": "pointer",
-    },
-)
-TENSOR = Struct(
-    "smelt_tensor", {"data": "pointer", "rank": "int64", "shape": "pointer", "dtype": "int32"}
-)
-PROGRAM_CALL = Struct(
+    "pointer main",
+    "int64 segment_count", "pointer segments",
+    "int64 constant_count", "pointer constants",
+    "int64 text_count", "pointer texts",
+)  # fmt: skip
+TENSOR = Struct.of("smelt_tensor", "pointer data", "int64 rank", "pointer shape", "int32 dtype")
+PROGRAM_CALL = Struct.of(
     "smelt_program_call",
-    {
-        **dict.fromkeys(("host", "program", "weights"), "pointer"),
-        "input_count": "int64",
-        "inputs": "pointer",
-        "output_count": "int64",
-        "outputs": "pointer",
-        "lent": "pointer",
-    },
-)
-PROGRAM_MEMORY = Struct(
-    "smelt_program_memory", dict.fromkeys(("allocations", "most_bytes"), "int64")
-)
-VIEW = Struct("smelt_pool_view", {"pool": "pointer", "max_threads": "int32"})
-OPERAND = Struct(
-    "smelt_operand",
-    {"memory": "pointer", **dict.fromkeys(("bytes", "stride", "copies", "touched"), "int64")},
-)
-BOUND = Struct(
-    "smelt_bound",
-    dict.fromkeys(("host", "entry", "tensors", "sizes", "weights", "workspace"), "pointer"),
-)
-PROFILE = Struct(
-    "smelt_profile",
-    {"kernel_count": "int64", **dict.fromkeys(("start", "nanoseconds", "calls"), "pointer")},
-)
-WATCH = Struct("smelt_watch", {"asked_at": "int64", "interrupted": "pointer"})
-TRACE = Struct(
-    "smelt_trace", {"room": "int64", "count": "int64", "what": "pointer", "time": "pointer"}
-)
-TENSOR_INFO = Struct(
-    "smelt_tensor_info", {"name": "pointer", "dtype": "int32", "rank": "int32", "shape": "pointer"}
-)
-MODEL_INFO = Struct(
+    "pointer host program weights",
+    "int64 input_count", "pointer inputs",
+    "int64 output_count", "pointer outputs lent",
+)  # fmt: skip
+PROGRAM_MEMORY = Struct.of("smelt_program_memory", "int64 allocations most_bytes")
+VIEW = Struct.of("smelt_pool_view", "pointer pool", "int32 max_threads")
+OPERAND = Struct.of("smelt_operand", "pointer memory", "int64 bytes stride copies touched")
+BOUND = Struct.of("smelt_bound", "pointer host entry tensors sizes weights workspace")
+PROFILE = Struct.of("smelt_profile", "int64 kernel_count", "pointer start nanoseconds calls")
+WATCH = Struct.of("smelt_watch", "int64 asked_at", "pointer interrupted")
+TRACE = Struct.of("smelt_trace", "int64 room count", "pointer what time")
+TENSOR_INFO = Struct.of("smelt_tensor_info", "pointer name", "int32 dtype rank", "pointer shape")
+MODEL_INFO = Struct.of(
     "smelt_model_info",
-    {
-        "abi_version": "int32",
-        "reserved": "int32",
-        "id": "uint64",
-        **dict.fromkeys(("entry", "plan", "name", "features"), "pointer"),
-        "input_count": "int64",
-        "inputs": "pointer",
-        "output_count": "int64",
-        "outputs": "pointer",
-        "symbol_count": "int64",
-        "symbols": "pointer",
-        "weights_bytes": "int64",
-        "workspace_bytes": "int64",
-        "program": "pointer",
-        "updates": "pointer",
-        "weights_offset": "int64",
-        "lesser": "pointer",
-    },
-)
-FOOTER = Struct(
+    "int32 abi_version reserved", "uint64 id", "pointer entry plan name features",
+    "int64 input_count", "pointer inputs",
+    "int64 output_count", "pointer outputs",
+    "int64 symbol_count", "pointer symbols",
+    "int64 weights_bytes workspace_bytes", "pointer program updates",
+    "int64 weights_offset", "pointer lesser",
+)  # fmt: skip
+FOOTER = Struct.of(
     "footer",
-    {
-        "magic": "char[8]",
-        "abi_version": "uint32",
-        "flags": "uint32",
-        **dict.fromkeys(("weights_offset", "weights_bytes"), "uint64"),
-        **dict.fromkeys(("metadata_offset", "metadata_bytes", "id", "file_bytes"), "uint64"),
-    },
+    "char[8] magic",
+    "uint32 abi_version flags",
+    "uint64 weights_offset weights_bytes metadata_offset metadata_bytes id file_bytes",
 )
 """The end of a library's file (native/blob.c)."""
 STRUCTS = (

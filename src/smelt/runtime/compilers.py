@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from smelt.runtime.errors import ExportError
+from smelt.runtime.errors import ExportError, system_errors
 
 _SYSTEMS = {"linux": "linux", "darwin": "macos", "macos": "macos", "windows": "windows"}
 _ENVIRONMENTS = ("gnu", "musl", "android", "msvc")
@@ -172,12 +172,10 @@ def _command(who: str, given: object) -> list[str]:
 
 def run_compiler(command: Sequence[str], arguments: Sequence[str]) -> None:
     """Runs the C compiler; what it says of a failure is the error."""
-    try:
+    with system_errors(ExportError, f"the C compiler cannot be run: {command[0]}"):
         done = subprocess.run(
             [*command, *arguments], capture_output=True, text=True, errors="replace"
         )
-    except OSError as error:
-        raise ExportError(f"the C compiler cannot be run: {command[0]}: {error.strerror}") from None
     if done.returncode != 0:
         said = done.stderr.strip().splitlines()[:20] or [f"it gave exit code {done.returncode}"]
         text = "\n".join(f"  {line}" for line in said)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -31,6 +32,15 @@ class MicroError(SmeltError):
 
 class RuntimeFailure(SmeltError):
     """A model that was called rightly and failed: out of memory, a failing kernel."""
+
+
+@contextmanager
+def system_errors(kind: type[SmeltError], what: str) -> Iterator[None]:
+    """What the operating system refuses inside is an error of smelt's, with its reason."""
+    try:
+        yield
+    except OSError as e:
+        raise kind(f"{what}: {e.strerror or e}") from None
 
 
 def at_least(least: int, who: str, whole: bool = True, **numbers: Any) -> None:

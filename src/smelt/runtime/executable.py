@@ -39,18 +39,8 @@ class SupportsDLPack(Protocol):
         ...
 
 
-Argument: TypeAlias = (
-    Array
-    | NDArray
-    | SupportsDLPack
-    | np.generic
-    | float
-    | str
-    | Sequence["Argument"]
-    | ADT
-    | Closure
-    | None
-)
+Single: TypeAlias = Array | NDArray | SupportsDLPack | np.generic | float | str
+Argument: TypeAlias = Single | Sequence["Argument"] | ADT | Closure | None
 """What an input may be: an array, a number for one without dimensions, a list of arrays for a
 sequence, None for an optional value that is absent, data of the virtual machine."""
 

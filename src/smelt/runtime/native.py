@@ -83,6 +83,33 @@ class ModelInfo(ctypes.Structure):
         return found
 
 
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "smelt_bound_run": (c_int32, c_void_p),
+    "smelt_bound_time": (c_int32, c_void_p, c_int64, POINTER(c_int64)),
+    "smelt_program_run": (c_int32, c_void_p),
+    "smelt_program_misfit": (c_int64, c_void_p, c_int64),
+    "smelt_program_fail": (None, c_int64),
+    "smelt_program_trim": (None,),
+    "smelt_program_used": (None, c_void_p),
+    "smelt_last_error": (c_char_p,),
+    "smelt_blocks": (c_int64,),
+    "smelt_host_init": (None, c_void_p, c_void_p, c_int32),
+    "smelt_entry_time": (c_int32, *[c_void_p] * 3, c_int64, c_void_p, *[c_int64] * 3,
+                         POINTER(c_int64)),
+    "smelt_pool_default": (c_void_p, c_int32),
+    "smelt_pool_threads": (c_int32, c_void_p),
+    "smelt_alloc": (c_void_p, c_int64),
+    "smelt_free": (None, c_void_p),
+    "smelt_cpu_has": (c_int32, c_char_p),
+    "smelt_cpu_feature": (c_char_p, c_int64),
+    "smelt_cpu_count": (c_int32,),
+    "smelt_count_cpus": (c_int32, c_char_p, c_void_p),
+    "smelt_status_name": (c_char_p, c_int32),
+    "smelt_dtype_name": (c_char_p, c_int32),
+}  # fmt: skip
+"""By function: the type of its result, and those of its arguments."""
+
+
 @cache
 def library() -> ctypes.CDLL:
     """The loaded library. Its calls release the interpreter lock."""
@@ -98,47 +125,9 @@ def library() -> ctypes.CDLL:
             f"cannot load smelt's native runtime: {error}\n"
             "  it may be built for another machine; in smelt's source tree, run: pip install ."
         ) from None
-    signatures: list[tuple[str, type | None, list[type]]] = [
-        ("smelt_bound_run", c_int32, [c_void_p]),
-        ("smelt_bound_time", c_int32, [c_void_p, c_int64, POINTER(c_int64)]),
-        ("smelt_program_run", c_int32, [c_void_p]),
-        ("smelt_program_misfit", c_int64, [c_void_p, c_int64]),
-        ("smelt_program_fail", None, [c_int64]),
-        ("smelt_program_trim", None, []),
-        ("smelt_program_used", None, [c_void_p]),
-        ("smelt_last_error", c_char_p, []),
-        ("smelt_blocks", c_int64, []),
-        ("smelt_host_init", None, [c_void_p, c_void_p, c_int32]),
-        (
-            "smelt_entry_time",
-            c_int32,
-            [
-                c_void_p,
-                c_void_p,
-                c_void_p,
-                c_int64,
-                c_void_p,
-                c_int64,
-                c_int64,
-                c_int64,
-                POINTER(c_int64),
-            ],
-        ),
-        ("smelt_pool_default", c_void_p, [c_int32]),
-        ("smelt_pool_threads", c_int32, [c_void_p]),
-        ("smelt_alloc", c_void_p, [c_int64]),
-        ("smelt_free", None, [c_void_p]),
-        ("smelt_cpu_has", c_int32, [c_char_p]),
-        ("smelt_cpu_feature", c_char_p, [c_int64]),
-        ("smelt_cpu_count", c_int32, []),
-        ("smelt_count_cpus", c_int32, [c_char_p, c_void_p]),
-        ("smelt_status_name", c_char_p, [c_int32]),
-        ("smelt_dtype_name", c_char_p, [c_int32]),
-    ]
-    for name, result, arguments in signatures:
+    for name, (result, *arguments) in _SIGNATURES.items():
         function = getattr(lib, name)
-        function.restype = result
-        function.argtypes = arguments
+        function.restype, function.argtypes = result, arguments
     return lib
 
 

@@ -26,7 +26,7 @@ from smelt.runtime.executable import Executable, Metadata, Results
 from smelt.runtime.expression import evaluate
 from smelt.runtime.external import Externals
 from smelt.runtime.files import check_library
-from smelt.runtime.linking import Linker, header_text, write_header
+from smelt.runtime.linking import Linker, header_text
 from smelt.runtime.ndarray import Memory, NDArray, wrapped
 from smelt.runtime.profiler import Probe, profiled
 from smelt.runtime.report import BenchmarkResult, CallMemory, MemoryInfo, ProfileReport
@@ -494,14 +494,6 @@ class NativeExecutable(Executable, Timed):
         """
         check_library(path)
         export(self, path, cc=cc, fcompile=fcompile, header=header)
-
-    def export_header(self, path: str | os.PathLike[str]) -> None:
-        """Writes the C header for the exported library."""
-        if not self.objects:
-            raise errors.ExportError(
-                f"{self.name}: it was loaded from a library; copy that one's header"
-            )
-        write_header(self, path)
 
 
 def _may_take_long(metadata: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.runtime.errors import InputError, LoadError
+from smelt.runtime.errors import InputError, LoadError, system_errors
 from smelt.runtime.files import write_file
 from smelt.runtime.ndarray import NDArray, array
 
@@ -77,10 +77,8 @@ def save_param_dict_to_file(params: Mapping[str, Any], path: str | os.PathLike[s
 
 def load_param_dict_from_file(path: str | os.PathLike[str]) -> dict[str, NDArray]:
     """The named arrays in a file."""
-    try:
+    with system_errors(LoadError, f"load_param_dict_from_file: {path}"):
         data = Path(path).read_bytes()
-    except OSError as e:
-        raise LoadError(f"load_param_dict_from_file: {path}: {e.strerror}") from None
     return load_param_dict(data)
 
 

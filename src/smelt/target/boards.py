@@ -18,10 +18,7 @@ Words = str | Sequence[str] | None
 _PHONE = "-mtriple=arm64-linux-android -mattr=+neon"
 _ARM = {
     "pixel2": f"-model=snapdragon835 {_PHONE}",
-    "mate10": f"-model=kirin970 {_PHONE}",
-    "mate10pro": f"-model=kirin970 {_PHONE}",
-    "p20": f"-model=kirin970 {_PHONE}",
-    "p20pro": f"-model=kirin970 {_PHONE}",
+    **dict.fromkeys(("mate10", "mate10pro", "p20", "p20pro"), f"-model=kirin970 {_PHONE}"),
     "rasp3b": "-model=bcm2837 -mtriple=armv7l-linux-gnueabihf -mattr=+neon",
     "rasp4b": "-model=bcm2711 -mtriple=armv8l-linux-gnueabihf -mattr=+neon -mcpu=cortex-a72",
     "rasp4b64": "-model=bcm2711 -mtriple=aarch64-linux-gnu -mattr=+neon -mcpu=cortex-a72",
@@ -62,13 +59,8 @@ _MICRO = {
 }
 _M4, _M7 = "-mcpu=cortex-m4 -march=armv7e-m", "-mcpu=cortex-m7 -march=armv7e-m"
 _STM32 = {
-    "stm32H7xx": _M7,
-    "stm32F7xx": _M7,
-    "stm32F4xx": _M4,
-    "stm32L4xx": _M4,
-    "stm32G4xx": _M4,
-    "stm32WBxx": _M4,
-    "stm32F3xx": _M4,
+    **dict.fromkeys(("stm32H7xx", "stm32F7xx"), _M7),
+    **dict.fromkeys(("stm32F4xx", "stm32L4xx", "stm32G4xx", "stm32WBxx", "stm32F3xx"), _M4),
     "stm32F2xx": "-mcpu=cortex-m3 -march=armv7-m",
     "stm32L5xx": "-mcpu=cortex-m33 -march=armv8-m.main",
     "stm32U5xx": "-mcpu=cortex-m33 -march=armv8-m.main",

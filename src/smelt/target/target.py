@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import Any
 
 from smelt.ir.errors import TargetError
+from smelt.runtime.entered import Entered
 from smelt.runtime.errors import kind_of, nearest
 
 from .kinds import FLAGS, KINDS, option_value, option_words
@@ -26,7 +27,10 @@ _COMMON_NAMES = {
 """How people who do not know kinds call CPUs, and what there is no code for yet: see as_target."""
 
 
-class Target:
+_CURRENT: ContextVar[Target | None] = ContextVar("smelt.target.Target", default=None)
+
+
+class Target(Entered):
     """A kind with options, which read as they are written: `target.mcpu`, `target.attrs["mattr"]`.
 
     kind   a TargetKind
@@ -67,7 +71,6 @@ class Target:
             dict.fromkeys((*given, *((device,) if device else ()), *kind.default_keys))
         )
         self.host: Target | None = None if host is None else Target(host)
-        self._tokens: list[Token[Target | None]] = []
 
     # ---- what it says -------------------------------------------------------------------------
 
@@ -155,12 +158,7 @@ class Target:
             raise TargetError("there is no current target: write `with Target(...):` around it")
         return found
 
-    def __enter__(self) -> Target:
-        self._tokens.append(_CURRENT.set(self))
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _CURRENT.reset(self._tokens.pop())
+    _current = _CURRENT
 
     # ---- text and equality --------------------------------------------------------------------
 
@@ -179,9 +177,6 @@ class Target:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Target, (self.export(),))
-
-
-_CURRENT: ContextVar[Target | None] = ContextVar("smelt.target.Target", default=None)
 
 
 def _attributes(spec: object) -> dict[str, Any]:

@@ -8,8 +8,8 @@ or one of them is 1 is noted, for a check at entry; graphs are compiled for equa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import combinations
@@ -19,6 +19,7 @@ from smelt.arith import Analyzer
 from smelt.ir.build import equal, is_const, select, value_of
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import EQ, INDEX, Expr, ExprLike, IntImm, Select, Var, const
+from smelt.runtime.entered import holding
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -44,15 +45,9 @@ Pairs = list[Pair]
 _NOTED: ContextVar[Pairs | None] = ContextVar("noted", default=None)
 
 
-@contextmanager
-def noting() -> Iterator[Pairs]:
+def noting() -> AbstractContextManager[Pairs]:
     """Collect the pairs of extents that are taken to be equal meanwhile."""
-    pairs: Pairs = []
-    token = _NOTED.set(pairs)
-    try:
-        yield pairs
-    finally:
-        _NOTED.reset(token)
+    return holding(_NOTED, [])
 
 
 def take_equal(a: Expr, b: Expr, either: bool = False) -> None:

@@ -87,10 +87,7 @@ def log1p(x: Expr, f: math_core.Format) -> Expr:
     four = f.from_bits(f.bits_of(4.0) - high)
     v = f.from_bits(f.bits(x) - high) + math_core.fma(four, 0.25, -1.0)
     y = _natural(cast(f.dtype, math_core.shift_right(k, f.fraction)), v, f)
-    y = select(equal(x, 0.0), x, y)
-    y = select(u > 0.0, y, f.number(_NAN))
-    y = select(equal(u, 0.0), f.number(-_INF), y)
-    return select(equal(x, _INF), x, y)
+    return _specials(u, select(equal(x, 0.0), x, y), f)
 
 
 def _log1p_plus(t: Expr, big: Expr, f: math_core.Format) -> Expr:

@@ -24,6 +24,7 @@ from smelt.te.tensor import Tensor, reduce_axis
 from smelt.te.tensor import max as te_max
 
 from . import common
+from .dot import both
 from .reference import Array
 from .registry import Attrs, op
 
@@ -74,23 +75,24 @@ class _Cut:
 
     def word(self, q: Tensor, b: Expr, w: Expr, place: Expr, transposed: bool) -> Expr:
         """The digits of a word of a column."""
-        found: Expr = const(0, "uint32")
-        for d in range(self.digits):
-            e = const(d, w.dtype)
-            k = self.at(b, w, e)
-            digit = cast("int32", q[place, k] if transposed else q[k, place]) - self.lowest
-            moved = call("shift_left", cast("uint32", digit), const(self.bits * d, "uint32"))
-            found = call("bitwise_or", found, self.filled(moved, b, w, e))
-        return found
+        steps = [const(d, w.dtype) for d in range(self.digits)]
+        return self._side_by_side("uint32", q, b, w, steps, place, transposed)
 
     def byte(self, q: Tensor, b: Expr, w: Expr, at: Expr, place: Expr, transposed: bool) -> Expr:
         """The digits of one byte of a word of a column: every `BYTES`-th of the word's."""
-        found: Expr = const(0, "uint8")
-        for s in range(self.digits // BYTES):
-            e = at + s * BYTES
+        steps = [at + s * BYTES for s in range(self.digits // BYTES)]
+        return self._side_by_side("uint8", q, b, w, steps, place, transposed)
+
+    def _side_by_side(
+        self, kind: str, q: Tensor, b: Expr, w: Expr, steps: Sequence[Expr], place: Expr,
+        transposed: bool,
+    ) -> Expr:  # fmt: skip
+        """The digits of some steps of a column in one number, the first one lowest."""
+        found: Expr = const(0, kind)
+        for n, e in enumerate(steps):
             k = self.at(b, w, e)
             digit = cast("int32", q[place, k] if transposed else q[k, place]) - self.lowest
-            moved = call("shift_left", cast("uint8", digit), const(self.bits * s, "uint8"))
+            moved = call("shift_left", cast(kind, digit), const(self.bits * n, kind))
             found = call("bitwise_or", found, self.filled(moved, b, w, e))
         return found
 
@@ -227,9 +229,7 @@ def _run(cut: _Cut) -> int:
 
 def _holds_sums(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
     """Whether x may be rounded to bytes, and sums of products with the integers are 16 bits."""
-    x, q = types[:2]
-    assert x is not None
-    assert q is not None
+    x, q = both(types)
     cut = _Cut(q.dtype, x.shape[-1], attrs["block"])
     return attrs["compute_dtype"] == "int8" and _run(cut) > 0
 

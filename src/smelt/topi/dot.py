@@ -65,11 +65,17 @@ _LANES = 8
 """Sums in vectors of 256 bits."""
 
 
-def sums_bytes(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
-    """Whether bytes are summed in 32 bits, of more than one channel or element."""
+def both(types: Sequence[TensorType | None]) -> tuple[TensorType, TensorType]:
+    """The types of the first two operands, which are given."""
     a, b = types[:2]
     assert a is not None
     assert b is not None
+    return a, b
+
+
+def sums_bytes(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
+    """Whether bytes are summed in 32 bits, of more than one channel or element."""
+    a, b = both(types)
     narrow = {a.dtype, b.dtype} <= {"int8", "uint8"} and attrs["out_dtype"] == "int32"
     return narrow and _several(b, attrs) and min(len(a.shape), len(b.shape)) >= 2
 

@@ -30,7 +30,7 @@ from smelt.te.tensor import Tensor, reduce_axis
 
 from . import common
 from .conv import Window, outside
-from .dot import filled, sums_bytes
+from .dot import both, filled, sums_bytes
 from .registry import Attrs, get_op
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -77,17 +77,14 @@ def _floats(rows: Sequence[Sequence[Fraction]]) -> Matrix:
 
 def _fits(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
     """Whether a convolution has 3 x 3 filters that move by one pixel, for all channels."""
-    x, w = types[:2]
-    assert x is not None
-    assert w is not None
+    _, w = both(types)
     window = (attrs["groups"], *(attrs["strides"] or (1,)), *(attrs["dilations"] or (1,)))
     square = [value_of(e) for e in w.shape[2:]] == [_TAPS, _TAPS]
     return square and set(window) == {1}
 
 
 def _fits_floats(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
-    x = types[0]
-    return _fits(types, attrs) and x is not None and x.dtype == "float32" and not attrs["out_dtype"]
+    return _fits(types, attrs) and both(types)[0].dtype == "float32" and not attrs["out_dtype"]
 
 
 _CHANNELS = 1800
@@ -95,9 +92,7 @@ _CHANNELS = 1800
 
 
 def _fits_bytes(types: Sequence[TensorType | None], attrs: Attrs) -> bool:
-    x, w = types[:2]
-    assert x is not None
-    assert w is not None
+    _, w = both(types)
     few = (value_of(w.shape[1]) or _CHANNELS + 1) <= _CHANNELS
     return few and _fits(types, attrs) and sums_bytes(types, attrs)
 

@@ -7,6 +7,7 @@ from copy import copy
 from typing import Any
 
 from smelt.ir.errors import ScheduleError
+from smelt.ir.node import reachable
 from smelt.te.tensor import Operation, PlaceholderOp, Tensor, topological
 from smelt.tir.nodes import IterVar
 
@@ -80,16 +81,7 @@ class Schedule:
 
     def needs(self, user: Stage, used: Stage) -> bool:
         """Whether a stage reads the results of another one, at first or at second hand."""
-        seen: set[Stage] = set()
-        stack = [user]
-        while stack:
-            for p in self.producers(stack.pop()):
-                if p is used:
-                    return True
-                if p not in seen:
-                    seen.add(p)
-                    stack.append(p)
-        return False
+        return used in reachable([user], self.producers)
 
     # ------------------------------------------------------------------------------- stages
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.errors import ImportFailure
+from smelt.ir.node import reachable
 
 
 @dataclass(frozen=True)
@@ -85,14 +86,12 @@ def in_order(model: str, graph: Graph, outer: Iterable[str]) -> list[ModelNode]:
     for o in graph.outputs:
         if o not in given and o not in maker:
             raise ImportFailure(f"{model}: the result {o!r} is defined by nothing")
-    live: dict[int, None] = {}
-    stack = [maker[o] for o in graph.outputs if o in maker]
-    while stack:
-        k = stack.pop()
-        if k not in live:
-            live[k] = None
-            stack += [maker[n] for n in uses(graph.steps[k]) if n in maker]
-    return _sorted(model, graph.steps, sorted(live), maker)
+
+    def sources(k: int) -> list[int]:
+        return [maker[n] for n in uses(graph.steps[k]) if n in maker]
+
+    last = [maker[o] for o in graph.outputs if o in maker]
+    return _sorted(model, graph.steps, sorted({*last, *reachable(last, sources)}), maker)
 
 
 def _sorted(

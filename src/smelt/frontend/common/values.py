@@ -201,10 +201,10 @@ def larger(a: ExprLike, b: ExprLike) -> Any:
     return simplify(maximum(convert(a, INDEX), b))
 
 
-def analyzer_of_sizes(e: Expr, least: int = 0) -> Analyzer:
-    """An analyzer that knows the sizes in an expression to be at least that."""
+def analyzer_of_sizes(e: Expr) -> Analyzer:
+    """An analyzer that knows the sizes in an expression to be at least 0."""
     found = sorted(free_vars(e), key=lambda v: v.name)
-    return Analyzer({v: (least, None) for v in found if v.dtype == INDEX})
+    return Analyzer({v: (0, None) for v in found if v.dtype == INDEX})
 
 
 def at_least(e: ExprLike, bound: ExprLike) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from smelt.frontend.common import Build, Graph, Operand, Value, moves
@@ -58,18 +60,15 @@ def scan(
     carried = len(operands) - num_scan_inputs
     inputs = operands[carried:]
     width = len(body.outputs) - carried
-    axes = [
-        g.axis(a, x.rank)
-        for a, x in zip(scan_input_axes or (0,) * num_scan_inputs, inputs, strict=True)
-    ]
+    none = (0,) * num_scan_inputs
+    axes = [g.axis(a, x.rank) for a, x in zip(scan_input_axes or none, inputs, strict=True)]
     if not inputs:
         g.malformed("num_scan_inputs is 0; at least one is needed")
     length = inputs[0].shape[axes[0]]
+    directions = scan_input_directions or none
     xs = [
         g.call("flip", x, axes=(a,)) if d else x
-        for x, a, d in zip(
-            inputs, axes, scan_input_directions or (0,) * num_scan_inputs, strict=True
-        )
+        for x, a, d in zip(inputs, axes, directions, strict=True)
     ]
 
     def iteration(
@@ -97,19 +96,13 @@ def scan_8(
     batch = operands[0].shape[0]
     if not isinstance(batch, int):
         g.unsupported("a symbolic batch", "a known one")
+    run = partial(scan, body=body, num_scan_inputs=num_scan_inputs,
+                  scan_input_directions=directions)  # fmt: skip
     rows: list[tuple[Operand, ...]] = []
     for n in range(batch):
         at = g.constant(n, "int64")
         parts = [moves.take(g, x, at, 0) for x in operands]
-        rows.append(
-            scan(
-                g,
-                *parts,
-                body=body,
-                num_scan_inputs=num_scan_inputs,
-                scan_input_directions=directions,
-            )
-        )
+        rows.append(run(g, *parts))
     return tuple([
         moves.stack(g, [r for r in row if isinstance(r, Value)], 0)
         for row in zip(*rows, strict=True)

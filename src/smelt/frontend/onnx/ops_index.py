@@ -57,11 +57,5 @@ def topk(
     g: Build, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> tuple[Value, ...]:
     """The largest or smallest elements and where they are."""
-    return g.calls(
-        "topk",
-        x,
-        k=_count(g, k),
-        axis=g.axis(axis, x.rank),
-        largest=bool(largest),
-        sorted=bool(sorted),
-    )
+    flags = {"largest": bool(largest), "sorted": bool(sorted)}
+    return g.calls("topk", x, k=_count(g, k), axis=g.axis(axis, x.rank), **flags)

@@ -121,12 +121,11 @@ def qlinear_conv(
     channels_last: int = 0, **attrs: Unpack[Convolving],
 ) -> Value:  # fmt: skip
     """QLinearConv of images [n, c, ...] or, with channels_last, [n, ..., c]."""
-    return _channels_second(
-        g,
-        x.value,
-        channels_last,
-        lambda v: ops_quant.qlinear_conv(g, x._replace(value=v), w, y, b, **attrs),
-    )
+
+    def convert(v: Value) -> Value:
+        return ops_quant.qlinear_conv(g, x._replace(value=v), w, y, b, **attrs)
+
+    return _channels_second(g, x.value, channels_last, convert)
 
 
 @onnx_op("QGemm", domain=MICROSOFT)

@@ -120,13 +120,8 @@ def tree_ensemble(
     g.one_of("post_transform", post_transform, range(len(ops_ml.TRANSFORMS)))
     modes = nodes_modes.ravel().tolist()
     sets = iter(_members(membership_values, modes.count(MEMBER)))
-    after = [
-        [-1 - n if leaf else n for n, leaf in zip(ids, leafs, strict=True)]
-        for ids, leafs in (
-            (nodes_truenodeids, nodes_trueleafs),
-            (nodes_falsenodeids, nodes_falseleafs),
-        )
-    ]
+    sides = (nodes_truenodeids, nodes_trueleafs), (nodes_falsenodeids, nodes_falseleafs)
+    after = [[-1 - n if leaf else n for n, leaf in zip(*side, strict=True)] for side in sides]
     forest, chains = _Forest(list(tree_roots)), []
     missing = nodes_missing_value_tracks_true or (0,) * len(modes)
     for k, mode in enumerate(modes):

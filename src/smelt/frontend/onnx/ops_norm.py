@@ -31,15 +31,8 @@ def layer_norm(
     """Over the dimensions from the axis on; mean and 1 / deviation are results too."""
     place = g.axis(axis, x.rank)
     data, stash = _stashed(g, x, stash_type)
-    y = g.call(
-        "layer_norm",
-        data,
-        as_type(g, _tail(g, scale, x, place), data.dtype),
-        None if bias is None else as_type(g, _tail(g, bias, x, place), data.dtype),
-        axis=place,
-        epsilon=epsilon,
-    )
-    y = as_type(g, y, x.dtype)
+    tails = [_tail(g, v, data, place) for v in (scale, bias)]
+    y = as_type(g, g.call("layer_norm", data, *tails, axis=place, epsilon=epsilon), x.dtype)
     if not any(g.step.outputs[1:]):
         return (y,)
     axes = tuple(range(place, x.rank))
@@ -56,9 +49,12 @@ def _moments(g: Build, x: Value, axes: Ints) -> tuple[Value, Value, Value]:
     return mean, centred, g.call("mean", squares, axes=axes, keepdims=True)
 
 
-def _tail(g: Build, v: Value, x: Value, axis: int) -> Value:
-    """A scale with exactly the dimensions that are normalised."""
-    return v if v.shape == x.shape[axis:] else moves.broadcast_to(g, v, x.shape[axis:])
+def _tail(g: Build, v: Value | None, x: Value, axis: int) -> Value | None:
+    """An operand over the dimensions of an image from an axis on, of the image's type."""
+    if v is None:
+        return None
+    tail = x.shape[axis:]
+    return as_type(g, v if v.shape == tail else moves.broadcast_to(g, v, tail), x.dtype)
 
 
 @onnx_op("RMSNormalization", since=23)
@@ -68,8 +64,7 @@ def rms_norm(
     """Layer normalisation without the mean."""
     place = g.axis(axis, x.rank)
     data, _ = _stashed(g, x, stash_type)
-    tail = as_type(g, _tail(g, scale, x, place), data.dtype)
-    y = g.call("rms_norm", data, tail, axis=place, epsilon=epsilon)
+    y = g.call("rms_norm", data, _tail(g, scale, data, place), axis=place, epsilon=epsilon)
     return as_type(g, y, x.dtype)
 
 
@@ -81,14 +76,8 @@ def group_norm_18(
     g: Build, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int
 ) -> Value:
     """Scale and bias per group."""
-    return g.call(
-        "group_norm",
-        x,
-        _per_channel(g, scale, x, num_groups),
-        _per_channel(g, bias, x, num_groups),
-        groups=num_groups,
-        epsilon=epsilon,
-    )
+    vectors = [_per_channel(g, v, x, num_groups) for v in (scale, bias)]
+    return g.call("group_norm", x, *vectors, groups=num_groups, epsilon=epsilon)
 
 
 def _per_channel(g: Build, v: Value, x: Value, groups: int) -> Value:

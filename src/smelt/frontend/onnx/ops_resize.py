@@ -39,13 +39,8 @@ def _resize(
         g.malformed(f"{len(sizes)} sizes for {x.rank} dimensions")
     if any(isinstance(s, Expr) for s in scales):
         scales = ()
-    return g.call(
-        "resize",
-        x,
-        sizes=tuple([simplify(s) for s in sizes]),
-        scales=tuple([float(s) for s in scales]),
-        **attrs,
-    )
+    attrs |= {"sizes": tuple(map(simplify, sizes)), "scales": tuple(map(float, scales))}
+    return g.call("resize", x, **attrs)
 
 
 def _scaled(extent: Any, scale: Any) -> Any:

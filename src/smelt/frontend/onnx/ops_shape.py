@@ -112,10 +112,7 @@ def transpose(g: Build, x: Value, *, perm: Ints | None = None) -> Value:
     return moves.transpose(g, x, tuple(reversed(range(x.rank))) if perm is None else perm)
 
 
-@onnx_op("Expand", since=8)
-def expand(g: Build, x: Value, shape: Value) -> Value:
-    """Repetition along extents of 1."""
-    return dynamic.expand(g, x, shape)
+onnx_op("Expand", since=8)(dynamic.expand)
 
 
 @onnx_op("Tile", since=6)

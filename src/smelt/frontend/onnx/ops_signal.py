@@ -185,14 +185,8 @@ def tensor_scatter(
     g.one_of("mode", mode, ("linear", "circular"))
     if write_indices is None:
         write_indices = g.call("full", shape=past.shape[:1], value=0, dtype="int64")
-    return g.call(
-        "write_sequence",
-        past,
-        update,
-        write_indices,
-        axis=g.axis(axis, past.rank),
-        circular=mode == "circular",
-    )
+    how = {"axis": g.axis(axis, past.rank), "circular": mode == "circular"}
+    return g.call("write_sequence", past, update, write_indices, **how)
 
 
 # --------------------------------------------------------------------------------------- n-grams
@@ -225,14 +219,9 @@ def tf_idf(
     g.affordable((width,), "counts")
     table = np.array([(*runs[k], ngram_indexes[k]) for k in used], np.int64).reshape(-1, 3)
     rows = x if x.rank == 2 else moves.expand_dims(g, x, (0,))
-    y = g.call(
-        "count_runs",
-        rows,
-        g.constant(np.array(pool_int64s), x.dtype),
-        *[g.constant(column) for column in table.T.copy()],
-        skips=max_skip_count,
-        width=width,
-    )
+    pool = g.constant(np.array(pool_int64s), x.dtype)
+    columns = [g.constant(column) for column in table.T.copy()]
+    y = g.call("count_runs", rows, pool, *columns, skips=max_skip_count, width=width)
     if mode == "IDF":
         y = g.call("minimum", y, 1.0)
     if mode != "TF" and weights:

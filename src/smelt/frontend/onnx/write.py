@@ -189,14 +189,11 @@ def _info(
     typed: Iterable[tuple[str, TensorType]], sizes: Mapping[Expr, str]
 ) -> list[onnx.ValueInfoProto]:
     """Values with their types."""
-    return [
-        helper.make_tensor_value_info(
-            n,
-            element_number(t.dtype),
-            [e.value if isinstance(e, IntImm) else sizes.get(e) for e in t.shape],
-        )
-        for n, t in typed
-    ]
+    found = []
+    for n, t in typed:
+        extents = [e.value if isinstance(e, IntImm) else sizes.get(e) for e in t.shape]
+        found.append(helper.make_tensor_value_info(n, element_number(t.dtype), extents))
+    return found
 
 
 def _complain(w: Writer) -> None:

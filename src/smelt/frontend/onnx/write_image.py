@@ -86,13 +86,8 @@ def roi_align(
 @written("roi_pool")
 def roi_pool(w: Writer, x: RelaxExpr, rois: RelaxExpr, *, size: Any, scale: float) -> Results:
     """MaxRoiPool."""
-    return w.emit(
-        "MaxRoiPool",
-        x,
-        cast_to(rois, dtype_of(x)),
-        pooled_shape=tuple(size),
-        spatial_scale=float(scale),
-    )
+    boxes = cast_to(rois, dtype_of(x))
+    return w.emit("MaxRoiPool", x, boxes, pooled_shape=tuple(size), spatial_scale=float(scale))
 
 
 @written("deformable_conv2d")

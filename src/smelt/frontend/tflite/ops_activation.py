@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,22 @@ def only(g: Node, x: Value, types: tuple[str, ...]) -> None:
     if x.dtype not in types or g.out.dtype != x.dtype:
         legal = ", ".join(("float32", *types))
         g.unsupported(f"quantized {x.dtype} as {g.out.dtype}", legal)
+
+
+Function = Callable[[Node, Value], Value]
+
+
+def _function(name: str, newest: int, op: str) -> Callable[[Function], Function]:
+    """Enter what an operator of one operand does with quantized numbers; floats are the core's."""
+
+    def enter(quantized: Function) -> Function:
+        @tflite_op(name, newest)
+        def converter(g: Node, x: Value) -> Value:
+            return quantized(g, x) if g.integers else elementwise(g, partial(g.call, op), x)
+
+        return quantized
+
+    return enter
 
 
 def looked_up(
@@ -102,37 +119,23 @@ def _by_fixed_point(g: Node, fn: Callable[[Array, int], Array], bits: int) -> An
     return results
 
 
-@tflite_op("LOGISTIC", 3)
+@_function("LOGISTIC", 3, "sigmoid")
 def logistic(g: Node, x: Value) -> Value:
     """1 / (1 + exp(-x))."""
-    if not g.integers:
-        return elementwise(g, lambda x: g.call("sigmoid", x), x)
     if x.dtype == "int16":
         return looked_up(g, x, _on_lines(g, lines.logistic))
     return looked_up(g, x, _by_fixed_point(g, fixed.logistic, 8))
 
 
-@tflite_op("TANH", 3)
+@_function("TANH", 3, "tanh")
 def tanh(g: Node, x: Value) -> Value:
     """The hyperbolic tangent."""
-    if not g.integers:
-        return elementwise(g, lambda x: g.call("tanh", x), x)
     if x.dtype == "int16":
         return looked_up(g, x, _on_lines(g, lines.tanh))
     return looked_up(g, x, _by_fixed_point(g, fixed.tanh, 7))
 
 
 # ----------------------------------------------------------------------- tables through float32
-
-
-def _function(
-    name: str, newest: int, op: str, fn: Callable[[Array], Array], types: tuple[str, ...] = NARROW
-) -> None:
-    @tflite_op(name, newest)
-    def converter(g: Node, x: Value) -> Value:
-        if not g.integers:
-            return elementwise(g, lambda x: g.call(op, x), x)
-        return looked_up(g, x, of_floats(g, fn), types)
 
 
 def precise(fn: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -144,8 +147,16 @@ def _elu(x: Array) -> Array:
     return np.where(x < 0, np.expm1(x), x)
 
 
-_function("EXP", 2, "exp", precise(np.exp))
-_function("ELU", 1, "elu", _elu, EIGHT_BITS)
+@_function("EXP", 2, "exp")
+def exp(g: Node, x: Value) -> Value:
+    """e to the power x."""
+    return looked_up(g, x, of_floats(g, precise(np.exp)))
+
+
+@_function("ELU", 1, "elu")
+def elu(g: Node, x: Value) -> Value:
+    """x where x > 0, exp(x) - 1 elsewhere."""
+    return looked_up(g, x, of_floats(g, _elu), EIGHT_BITS)
 
 
 def _of_positive(g: Node, fn: Callable[[Array], Array], end: int) -> Callable[[Array], Array]:
@@ -154,19 +165,15 @@ def _of_positive(g: Node, fn: Callable[[Array], Array], end: int) -> Callable[[A
     return of_floats(g, lambda v: np.where(v > 0, fn(np.where(v > 0, v, 1)), other))
 
 
-@tflite_op("LOG", 2)
+@_function("LOG", 2, "log")
 def log(g: Node, x: Value) -> Value:
     """The natural logarithm."""
-    if not g.integers:
-        return elementwise(g, lambda x: g.call("log", x), x)
     return looked_up(g, x, _of_positive(g, precise(np.log), 0))
 
 
-@tflite_op("SQRT", 2)
+@_function("SQRT", 2, "sqrt")
 def sqrt(g: Node, x: Value) -> Value:
     """The square root; of quantized numbers, cut off."""
-    if not g.integers:
-        return elementwise(g, lambda x: g.call("sqrt", x), x)
     scale, step, zero = g.scale(g.tensor(0)), g.scale(g.out), g.zero(g.out)
 
     def results(away: Array) -> Array:
@@ -197,11 +204,9 @@ def gelu(g: Node, x: Value, *, approximate: bool = False) -> Value:
     return looked_up(g, x, of_floats(g, _gelu(approximate)))
 
 
-@tflite_op("RSQRT", 3)
+@_function("RSQRT", 3, "rsqrt")
 def rsqrt(g: Node, x: Value) -> Value:
     """1 / sqrt(x)."""
-    if not g.integers:
-        return elementwise(g, lambda x: g.call("rsqrt", x), x)
     if x.dtype == "int16":
         return looked_up(g, x, _of_positive(g, lambda v: 1 / np.sqrt(v), 1))
     root = np.sqrt(g.scale(g.tensor(0)))
@@ -288,11 +293,9 @@ def prelu(g: Node, x: Value, slope: Value) -> Value:
     return elementwise(g, both, x, slope)
 
 
-@tflite_op("ABS", 5)
+@_function("ABS", 5, "abs")
 def abs_(g: Node, x: Value) -> Value:
     """The magnitude."""
-    if not g.integers:
-        return elementwise(g, lambda x: g.call("abs", x), x)
     step, own = g.scale(g.tensor(0)), g.scale(g.out)
     ratio, zero = fixed.factor(float(step / own)), g.zero(g.out)
     return looked_up(g, x, lambda away: fixed.multiplied(np.abs(away), *ratio) + zero)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,17 @@ def same_types(g: Node, *xs: Value) -> None:
         g.malformed(f"operands of {', '.join([x.dtype for x in xs])}; they have to be of one type")
 
 
+def _of_floats(g: Node, op: str, a: Value, b: Value, activation: int) -> Value:
+    return elementwise(g, lambda a, b: activated(g, g.call(op, a, b), activation), a, b)
+
+
+def _computed(g: Node, op: str, a: Value, b: Value) -> Value:
+    """An operator of the core's, which has a place in constants that shapes are made of."""
+    if a.known is not None and b.known is not None:
+        return g.compute(op, a, b)
+    return elementwise(g, partial(g.call, op), a, b)
+
+
 def _sum(name: str, op: str, newest: int) -> None:
     @tflite_op(name, newest)
     def converter(
@@ -74,9 +86,7 @@ def _sum(name: str, op: str, newest: int) -> None:
         """
         same_types(g, a, b)
         if not g.integers:
-            return elementwise(
-                g, lambda a, b: activated(g, g.call(op, a, b), fused_activation_function), a, b
-            )
+            return _of_floats(g, op, a, b, fused_activation_function)
         powers = _powers(g) if pot_scale_int16 and a.dtype == "int16" else None
         bits = SHIFTS[a.dtype]
         twice, *ratios = finer(g)
@@ -103,9 +113,7 @@ def mul(g: Node, a: Value, b: Value, *, fused_activation_function: int = 0) -> V
     """Products; of quantized numbers, in int32 from the product of both scales."""
     same_types(g, a, b)
     if not g.integers:
-        return elementwise(
-            g, lambda a, b: activated(g, g.call("multiply", a, b), fused_activation_function), a, b
-        )
+        return _of_floats(g, "multiply", a, b, fused_activation_function)
     scales = [g.scale(g.tensor(k)) for k in (0, 1)]
     ratio = np.float64(scales[0] * scales[1] / g.scale(g.out))
 
@@ -122,9 +130,7 @@ def div(g: Node, a: Value, b: Value, *, fused_activation_function: int = 0) -> V
     same_types(g, a, b)
     if g.integers:
         return elementwise(g, lambda a, b: _quotients(g, a, b, fused_activation_function), a, b)
-    return elementwise(
-        g, lambda a, b: activated(g, g.call("divide", a, b), fused_activation_function), a, b
-    )
+    return _of_floats(g, "divide", a, b, fused_activation_function)
 
 
 def _quotients(g: Node, a: Value, b: Value, activation: int) -> Value:
@@ -184,9 +190,7 @@ def _plain(name: str, op: str, newest: int, *, quantized: bool = False) -> None:
             g.unsupported(f"quantized {a.dtype}", "numbers that are not quantized")
         if g.integers:
             same_numbers(g, g.tensor(0), g.tensor(1), g.out)
-        if a.known is not None and b.known is not None:
-            return g.compute(op, a, b)
-        return elementwise(g, lambda a, b: g.call(op, a, b), a, b)
+        return _computed(g, op, a, b)
 
 
 _plain("MAXIMUM", "maximum", 4, quantized=True)
@@ -247,9 +251,7 @@ def _comparison(name: str, op: str, newest: int, types: tuple[str, ...]) -> None
         same_types(g, a, b)
         first, second = g.tensor(0), g.tensor(1)
         if not (first.quantized and second.quantized and a.dtype in types):
-            if a.known is not None and b.known is not None:
-                return g.compute(op, a, b)
-            return elementwise(g, lambda a, b: g.call(op, a, b), a, b)
+            return _computed(g, op, a, b)
 
         def moved(a: Value, b: Value) -> Value:
             parts = [shifted(g, x, k, 8, float(g.scale(g.tensor(k)))) for k, x in

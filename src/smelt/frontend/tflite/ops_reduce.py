@@ -43,25 +43,24 @@ def reduced(g: Node, op: str, x: Value, axes: Ints, keepdims: bool) -> Value:
 @tflite_op("MEAN", 3)
 def mean(g: Node, x: Value, axis: Value, *, keep_dims: bool = False) -> Value:
     """The mean along some dimensions."""
-    axes = _axes(g, x, axis)
-    if not axes:
-        return x
-    if not dt.is_float(x.dtype) and not g.integers:
-        g.unsupported(f"a mean of {x.dtype} without a scale", "floats, quantized numbers")
-    if not g.integers:
-        return reduced(g, "mean", x, axes, keep_dims)
-    return _quantized_sum(g, x, axes, keep_dims, True)
+    return _summed(g, "mean", x, axis, keep_dims)
 
 
 @tflite_op("SUM", 2)
 def sum_(g: Node, x: Value, axis: Value, *, keep_dims: bool = False) -> Value:
     """The sum along some dimensions."""
+    return _summed(g, "sum", x, axis, keep_dims)
+
+
+def _summed(g: Node, op: str, x: Value, axis: Value, keep_dims: bool) -> Value:
     axes = _axes(g, x, axis)
     if not axes:
         return x
-    if not g.integers:
-        return reduced(g, "sum", x, axes, keep_dims)
-    return _quantized_sum(g, x, axes, keep_dims, False)
+    if g.integers:
+        return _quantized_sum(g, x, axes, keep_dims, op == "mean")
+    if op == "mean" and not dt.is_float(x.dtype):
+        g.unsupported(f"a mean of {x.dtype} without a scale", "floats, quantized numbers")
+    return reduced(g, op, x, axes, keep_dims)
 
 
 def _quantized_sum(g: Node, x: Value, axes: Ints, keep_dims: bool, mean: bool) -> Value:

@@ -59,10 +59,8 @@ def transpose(g: Node, x: Value, perm: Value) -> Value:
     return moves.transpose(g, x, g.ints(perm, "perm"))
 
 
-@tflite_op("BROADCAST_TO", 3)
-def broadcast_to(g: Node, x: Value, shape: Value) -> Value:
-    """Repetition along extents of 1."""
-    return dynamic.expand(g, x, shape)
+tflite_op("BROADCAST_TO", 3)(dynamic.expand)
+tflite_op("RANGE", 2)(dynamic.arange)
 
 
 @tflite_op("BROADCAST_ARGS")
@@ -76,12 +74,6 @@ def broadcast_args(g: Node, a: Value, b: Value) -> Value:
 def fill(g: Node, dims: Value, value: Value) -> Value:
     """One value everywhere."""
     return dynamic.expand(g, value, dims)
-
-
-@tflite_op("RANGE", 2)
-def range_(g: Node, start: Value, limit: Value, delta: Value) -> Value:
-    """Numbers from the start on, below the limit."""
-    return dynamic.arange(g, start, limit, delta)
 
 
 @tflite_op("TILE", 3)
@@ -318,10 +310,8 @@ def batch_to_space(g: Node, x: Value, block: Value, crops: Value) -> Value:
     batch = _quotient(g, x.shape[0], int(np.prod(sizes)))
     image, rest = x.shape[1 : 1 + n], x.shape[1 + n :]
     x = moves.reshape(g, x, (*sizes, batch, *image, *rest))
-    order = [n]
-    for k in range(n):
-        order += [n + 1 + k, k]
-    x = moves.transpose(g, x, (*order, *range(2 * n + 1, x.rank)))
+    blocks = [d for k in range(n) for d in (n + 1 + k, k)]
+    x = moves.transpose(g, x, (n, *blocks, *range(2 * n + 1, x.rank)))
     whole = [simplify(convert(e) * b) for e, b in zip(image, sizes, strict=True)]
     x = moves.reshape(g, x, (batch, *whole, *rest))
     ends = [simplify(convert(e) - c) for e, c in zip(whole, cuts[1::2], strict=True)]

@@ -25,6 +25,7 @@ from smelt.frontend.common.files import file_bytes
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.limits import DIMENSIONS
+from smelt.ir.node import reachable
 from smelt.runtime.foreign import foreign_file, foreign_object
 
 T = TypeVar("T")
@@ -225,13 +226,8 @@ class _Reader:
             for g in graphs
         ]
         for n in range(len(graphs)):
-            seen, open_ = set[int](), [n]
-            while open_:
-                for called in calls[open_.pop()] - seen:
-                    if called == n:
-                        raise ImportFailure(f"{self.name}: subgraph {n} runs itself")
-                    seen.add(called)
-                    open_ += [called] if 0 <= called < len(graphs) else []
+            if n in reachable([n], lambda k: calls[k] if 0 <= k < len(graphs) else ()):
+                raise ImportFailure(f"{self.name}: subgraph {n} runs itself")
 
     def opcode(self, code: Any) -> tuple[str, str, int]:
         """Name, domain and version of an operator."""

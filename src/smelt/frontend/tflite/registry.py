@@ -43,8 +43,3 @@ def custom_op(name: str) -> Callable[[F], F]:
 def converter_of(name: str) -> tuple[Converter, int] | None:
     """The converter of an operator, and the newest version that it knows."""
     return _CONVERTERS.get(name)
-
-
-def known_operators() -> list[str]:
-    """The names of all operators that have a converter."""
-    return sorted(_CONVERTERS)

@@ -9,11 +9,12 @@ found = ctx.match_dfb(function)             # {pattern: value}, or None
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from smelt.ir.errors import TypeMismatch
 from smelt.relax.nodes import Call, RelaxExpr
+from smelt.runtime.entered import Entered
 
 from .graph import DataflowGraph, op_name, operands
 from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase, Question, parts_first
@@ -76,7 +77,10 @@ def _joined(left: Any, right: Any, index: int, only: bool) -> PatternSeq:
     return PatternSeq([*first.patterns, *then.patterns], [*first.edges, edge, *then.edges])
 
 
-class PatternContext:
+_CURRENT: ContextVar[PatternContext | None] = ContextVar("pattern_context", default=None)
+
+
+class PatternContext(Entered):
     """The patterns made in a `with` block, with the edges between them.
 
     Calls, and the patterns of sequences, have to fit one value each, all of them different.
@@ -87,14 +91,8 @@ class PatternContext:
         around = _CURRENT.get() if incremental else None
         self.patterns: dict[PatternBase, None] = dict(around.patterns) if around else {}
         self.edges: dict[Edge, None] = dict(around.edges) if around else {}
-        self._tokens: list[Token[PatternContext | None]] = []
 
-    def __enter__(self) -> PatternContext:
-        self._tokens.append(_CURRENT.set(self))
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _CURRENT.reset(self._tokens.pop())
+    _current = _CURRENT
 
     @staticmethod
     def current() -> PatternContext | None:
@@ -150,8 +148,6 @@ class PatternContext:
 
 
 _Plan = list[tuple[PatternBase, list[Edge]]]
-
-_CURRENT: ContextVar[PatternContext | None] = ContextVar("pattern_context", default=None)
 
 
 def enter(pattern: PatternBase | PatternSeq) -> None:

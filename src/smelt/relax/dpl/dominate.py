@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from smelt.ir.node import reachable
 from smelt.relax.nodes import Function, RelaxExpr
 
 from .graph import DataflowGraph, operands
@@ -46,11 +47,5 @@ def way(
                 stack.append(o)
     if not reached:
         return None
-    between: dict[RelaxExpr, None] = {}
-    stack = [start]
-    while stack:
-        for u in graph.users_of(stack.pop()):
-            if u is not end and u in seen and u not in between:
-                between[u] = None
-                stack.append(u)
-    return list(between)
+    inside = seen - {end}
+    return list(reachable([start], lambda n: [u for u in graph.users_of(n) if u in inside]))

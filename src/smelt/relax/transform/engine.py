@@ -27,6 +27,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
 from smelt.ir.module import IRModule
 from smelt.ir.node import field_key, ordered
+from smelt.ir.walk import fixed_point
 from smelt.relax.graph import is_foreign, on_parts, operands, parts_of, uses_of
 from smelt.topi.registry import Op
 
@@ -263,12 +264,7 @@ class GraphRewriter:
 
     def run(self, f: nodes.Function) -> nodes.Function:
         """Walks over a function until nothing changes."""
-        for _ in range(WALKS):
-            new = self.walk(f)
-            if new is f:
-                return f
-            f = new
-        return f
+        return fixed_point(self.walk, f, WALKS)
 
 
 Rule = Callable[[GraphRewriter, nodes.Call], "nodes.RelaxExpr | None"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, ordered, postorder
-from smelt.relax.nodes import Function, Let, RelaxExpr, Var
+from smelt.relax.nodes import Function, Let, RelaxExpr, Var, let_values
 
 from .. import graph
 from .normal_form import is_recursive
@@ -108,19 +108,13 @@ def _named(f: Function, variable: MakeVar, everything: bool) -> Function:
         count += 1
         form.scope[node].bindings.append((v, new))
         done[node] = v
-    body = _closed(done[f.body], form.inside[f][0])
+    body = let_values(form.inside[f][0].bindings, done[f.body])
     return f if body is f.body else f.replace(body=body)
 
 
 def _rebuilt(node: RelaxExpr, form: _Form, done: dict[Node, Any]) -> RelaxExpr:
     """A value on the new forms of its parts; the bodies of scopes inside are closed."""
     inside = [node.body] if isinstance(node, Let) else graph.regions(node)
-    closed = {b: _closed(done[b], s) for b, s in zip(inside, form.inside[node], strict=True)}
+    scopes = zip(inside, form.inside[node], strict=True)
+    closed = {b: let_values(s.bindings, done[b]) for b, s in scopes}
     return graph.on_parts(node, ChainMap(closed, done))
-
-
-def _closed(result: RelaxExpr, scope: _Scope) -> RelaxExpr:
-    """A result behind the names that its scope binds."""
-    for var, value in reversed(scope.bindings):
-        result = Let(var, value, result)
-    return result

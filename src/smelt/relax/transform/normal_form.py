@@ -11,6 +11,7 @@ from typing import Any
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, ordered, postorder
+from smelt.ir.walk import fixed_point
 from smelt.relax.graph import is_unit, transform
 from smelt.relax.nodes import Call, Function, Let, RelaxExpr
 
@@ -57,9 +58,5 @@ def dissolved(f: Function, which: Callable[[Function], bool]) -> Function:
             return instantiated(new.op, new.args)
         return None
 
-    for _ in range(1000):  # a body may bring further calls: each round goes one level deeper
-        new = transform(f, put)
-        if new is f:
-            break
-        f = new
-    return f
+    # a body may bring further calls: each round goes one level deeper
+    return fixed_point(lambda g: transform(g, put), f, 1000)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from smelt.ir.node import reachable
 from smelt.ir.types import TupleType
 from smelt.relax.compose.common import items_of
 from smelt.relax.dpl.graph import DataflowGraph, op_name, operands, rebuilt, walk
@@ -199,16 +200,8 @@ class _Groups:
     def around(self, first: Any, then: Any) -> bool:
         """Whether a way from one group to another goes through a third."""
         ends = (first, then)
-        stack = [g for g in map(self.leader.find, self.needs[then]) if g not in ends]
-        seen = set(stack)
-        while stack:
-            for g in map(self.leader.find, self.needs[stack.pop()]):
-                if g is first:
-                    return True
-                if g not in seen:
-                    seen.add(g)
-                    stack.append(g)
-        return False
+        starts = [g for g in map(self.leader.find, self.needs[then]) if g not in ends]
+        return first in reachable(starts, lambda g: map(self.leader.find, self.needs[g]))
 
     def merge(self, first: Any, then: Any) -> None:
         """Make one group of two."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node, postorder
+from smelt.ir.node import Node, postorder, reachable
 from smelt.ir.types import IncompleteType, Type
 from smelt.relax.adt import Match
 from smelt.relax.graph import binders, is_foreign, transform
@@ -48,15 +48,13 @@ def names_in(root: Any) -> list[str]:
 
 def reached(mod: IRModule, entries: Iterable[str]) -> set[str]:
     """The functions that the entries may call, directly or not, and they themselves."""
-    found: set[str] = set()
-    todo = list(entries)
-    while todo:
-        name = todo.pop()
-        if name in mod and name not in found:
-            found.add(name)
-            f = mod.functions[name]
-            todo += names_in(f) if isinstance(f, Function) else ()
-    return found
+
+    def called(name: str) -> list[str]:
+        f = mod.functions.get(name)
+        return names_in(f) if isinstance(f, Function) else []
+
+    first = list(entries)
+    return {n for n in (*first, *reachable(first, called)) if n in mod}
 
 
 def inlined(f: Function, callees: Collection[str], mod: IRModule) -> Function:

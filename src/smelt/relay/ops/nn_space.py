@@ -125,10 +125,8 @@ def batch_to_space_nd(data: RelaxExpr, *, block_shape: Any, crops: Any) -> Relax
     batch, *sizes = shape_of(data)
     divisible(f"block_shape={tuple(block)}: the batch", batch, whole)
     x = reshaped(data, [*block, batch // whole, *sizes])
-    order = [count]
-    for d in range(count):
-        order += [count + 1 + d, d]
-    x = call("transpose", x, axes=(*order, *range(2 * count + 1, rank_of(x))))
+    blocks = [d for k in range(count) for d in (count + 1 + k, k)]
+    x = call("transpose", x, axes=(count, *blocks, *range(2 * count + 1, rank_of(x))))
     full = [sizes[d] * block[d] for d in range(count)]
     x = reshaped(x, [batch // whole, *full, *sizes[count:]])
     kept = [(a, e - b) for e, (a, b) in zip(full, pairs, strict=True)]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
 from smelt.relax.compose.common import one_of
+from smelt.runtime.entered import holding
 
 ROUNDINGS = {"UPWARD": "up", "TONEAREST": "away"}
 """Of a number between two integers, equally near: the larger one, or the one farther from zero."""
@@ -17,8 +17,9 @@ config: ContextVar[tuple[str, str]] = ContextVar("requantize_config", default=("
 """What qnn.requantize means by rounding="None" and by compute_dtype="None"."""
 
 
-@contextmanager
-def requantize_config(rounding: str = "UPWARD", compute_dtype: str = "int64") -> Iterator[None]:
+def requantize_config(
+    rounding: str = "UPWARD", compute_dtype: str = "int64"
+) -> AbstractContextManager[tuple[str, str]]:
     """Calls of qnn.requantize made inside that do not say how to round, round as this says.
 
     rounding       "UPWARD" or "TONEAREST": which of two integers that are equally near
@@ -26,8 +27,4 @@ def requantize_config(rounding: str = "UPWARD", compute_dtype: str = "int64") ->
     """
     one_of("rounding", rounding, *ROUNDINGS)
     one_of("compute_dtype", compute_dtype, *COMPUTE_TYPES)
-    token = config.set((rounding, compute_dtype))
-    try:
-        yield
-    finally:
-        config.reset(token)
+    return holding(config, (rounding, compute_dtype))

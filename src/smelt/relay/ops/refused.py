@@ -13,27 +13,22 @@ _CONV = "write nn.conv2d (nn.conv3d); the compiler chooses the algorithm and pac
 _PLAN = "the compiler plans memory and calls of kernels itself; build the function as it is"
 
 REFUSED = {
-    "auto_scheduler_layout_transform": "write layout_transform; tuned programs pack their weights",
-    "meta_schedule_layout_transform": "write layout_transform; tuned programs pack their weights",
-    "call_lowered": _PLAN,
+    **dict.fromkeys(
+        ("auto_scheduler_layout_transform", "meta_schedule_layout_transform"),
+        "write layout_transform; tuned programs pack their weights"),
+    **dict.fromkeys(
+        ("call_lowered", "memory.alloc_storage", "memory.alloc_tensor", "memory.kill",
+         "vm.invoke_tvm_op", "vm.shape_func"), _PLAN),
+    **dict.fromkeys(
+        [f"nn.contrib_{what}_weight_transform" for what in (
+            "conv2d_gemm", "conv2d_gemm_without", "conv2d_winograd", "conv2d_winograd_nnpack",
+            "conv2d_winograd_without", "conv3d_winograd", "conv3d_winograd_without")], _CONV),
     "debug": "give the value back as a further result, or run smelt.relax.interpret",
     "torch_op": "import the module with relay.frontend.from_pytorch",
-    "nn.contrib_conv2d_gemm_weight_transform": _CONV,
-    "nn.contrib_conv2d_gemm_without_weight_transform": _CONV,
-    "nn.contrib_conv2d_winograd_nnpack_weight_transform": _CONV,
-    "nn.contrib_conv2d_winograd_weight_transform": _CONV,
-    "nn.contrib_conv2d_winograd_without_weight_transform": _CONV,
-    "nn.contrib_conv3d_winograd_weight_transform": _CONV,
-    "nn.contrib_conv3d_winograd_without_weight_transform": _CONV,
     "nn.internal.sparse_dense_padded": "write nn.sparse_dense",
     "qnn.contrib_dense_pack": "write qnn.dense; the compiler packs the weight",
-    "memory.alloc_storage": _PLAN,
-    "memory.alloc_tensor": _PLAN,
-    "memory.kill": _PLAN,
-    "vm.invoke_tvm_op": _PLAN,
     "vm.reshape_tensor": "write reshape",
-    "vm.shape_func": _PLAN,
-}
+}  # fmt: skip
 """Name: what to do instead."""
 
 

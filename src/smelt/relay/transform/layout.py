@@ -7,7 +7,7 @@ its attributes; `layout_transform` stands where a value enters or leaves the new
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
@@ -17,6 +17,7 @@ from smelt.relax.graph_op import GraphOp, kind_of
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple, TupleGetItem, renewed_call
 from smelt.relax.transform.match import given, rank_of
 from smelt.relax.transform.rewriting import map_functions
+from smelt.runtime.entered import Entered
 from smelt.runtime.errors import nearest
 from smelt.transform import Pass
 
@@ -31,7 +32,10 @@ Form = tuple[str, str]
 """(the layout that the program says, the layout that the value has)."""
 
 
-class LayoutConfig:
+_CURRENT: ContextVar[LayoutConfig | None] = ContextVar("relay.LayoutConfig", default=None)
+
+
+class LayoutConfig(Entered):
     """Which convolutions ConvertLayout leaves alone: `with LayoutConfig(skip_layers=[0]): ...`.
 
     skip_layers  numbers of convolutions in the order of the graph (-1: the last), or names of
@@ -41,17 +45,8 @@ class LayoutConfig:
     def __init__(self, skip_layers: Sequence[int | str] | None = None) -> None:
         """Keep what to skip."""
         self.skip_layers = tuple(skip_layers or ())
-        self._tokens: list[Token[LayoutConfig | None]] = []
 
-    def __enter__(self) -> LayoutConfig:
-        self._tokens.append(_CURRENT.set(self))
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _CURRENT.reset(self._tokens.pop())
-
-
-_CURRENT: ContextVar[LayoutConfig | None] = ContextVar("relay.LayoutConfig", default=None)
+    _current = _CURRENT
 
 
 def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> Pass:

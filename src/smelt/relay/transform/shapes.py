@@ -10,6 +10,7 @@ import numpy as np
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, tensor_type
+from smelt.ir.walk import fixed_point
 from smelt.relax.graph import transform
 from smelt.relax.nodes import Function, RelaxExpr, Var
 from smelt.relax.transform.expand_ops import to_static
@@ -31,16 +32,11 @@ def DynamicToStatic() -> Pass:
 
     shape_of of a tensor of known shape is computed; so is what follows from it.
     """
-    return graph_pass("DynamicToStatic", _static)
+    return graph_pass("DynamicToStatic", lambda mod: fixed_point(_more_static, mod, ROUNDS))
 
 
-def _static(mod: IRModule) -> IRModule:
-    for _ in range(ROUNDS):
-        new = infer_types(transform_functions(fold_calls(infer_types(mod)), _known))
-        if new is mod:
-            break
-        mod = new
-    return mod
+def _more_static(mod: IRModule) -> IRModule:
+    return infer_types(transform_functions(fold_calls(infer_types(mod)), _known))
 
 
 def _known(old: Any, new: Any) -> RelaxExpr | None:

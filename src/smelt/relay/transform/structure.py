@@ -8,6 +8,7 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
+from smelt.ir.walk import fixed_point
 from smelt.relax.graph import free_vars
 from smelt.relax.nodes import Call, Function, GlobalVar, RelaxExpr, call_function
 from smelt.relax.transform.eliminate_common_subexpr import eliminate_common_subexpr
@@ -158,17 +159,11 @@ def PartialEvaluate() -> Pass:
     Functions of the module are inlined but for those that call themselves.
     """
 
-    def run(mod: IRModule) -> IRModule:
-        for _ in range(32):
-            names = [n for n in mod.functions if n != "main" and isinstance(mod[n], Function)]
-            new = fold_calls(inline_functions(inline_called(mod, names)))
-            new = eliminate_dead_lets(new)
-            if new is mod:
-                break
-            mod = new
-        return infer_types(mod)
+    def step(mod: IRModule) -> IRModule:
+        names = [n for n in mod.functions if n != "main" and isinstance(mod[n], Function)]
+        return eliminate_dead_lets(fold_calls(inline_functions(inline_called(mod, names))))
 
-    return graph_pass("PartialEvaluate", run)
+    return graph_pass("PartialEvaluate", lambda mod: infer_types(fixed_point(step, mod, 32)))
 
 
 # ------------------------------------------------------------------ functions of other compilers

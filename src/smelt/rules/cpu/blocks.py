@@ -322,19 +322,29 @@ class BlocksSpace(Space):
 
     def _sums(self, sch: Schedule, block: str, depth: int, decision: Decision) -> None:
         """The sums of a block, in registers."""
-        name, info = self.chain.sums, block_info(sch, self.chain.sums)
-        sch.compute_at(name, block, preserve_unit_loops=True)
+        (word, digit), others, wide, lane = self._inside(sch, self.chain.sums, block, depth, 0)
+        tile = [*others, wide, digit, lane]
+        sch.reorder(word, *tile)
+        write_out_sums(sch, self.chain.sums, [word], tile, depth + 1)
+        if not decision["kept"]:
+            self._ask_ahead(sch, word)
+
+    def _inside(
+        self, sch: Schedule, name: str, loop: str, depth: int, behind: int
+    ) -> tuple[list[str], list[str], str, str]:
+        """Compute a block at a loop, in registers: its loops, those of columns in vectors.
+
+        behind  how many axes of the result stand behind the columns
+        """
+        info = block_info(sch, name)
+        sch.compute_at(name, loop, preserve_unit_loops=True)
         sch.set_scope(name, 0, "local")
         fresh = [str(x) for x in sch.get_loops(name)[depth + 1 :]]
         own = dict(zip([i.var for i in info.block.iter_vars], fresh, strict=True))
-        word, digit = [own[i.var] for i in info.reduce]
-        *others, column = [own[i.var] for i in info.spatial]
+        spatial = [own[i.var] for i in info.spatial]
+        column = spatial.pop(-1 - behind)
         wide, lane = map(str, sch.split(column, [None, self.lanes]))
-        tile = [*others, wide, digit, lane]
-        sch.reorder(word, *tile)
-        write_out_sums(sch, name, [word], tile, depth + 1)
-        if not decision["kept"]:
-            self._ask_ahead(sch, word)
+        return [own[i.var] for i in info.reduce], spatial, wide, lane
 
     def _ask_ahead(self, sch: Schedule, word: str) -> None:
         """Later words are asked for."""
@@ -417,20 +427,3 @@ class BytesSpace(BlocksSpace):
             sch.unroll(loop)
         sch.tensorize(digit, multiply)
         self._ask_ahead(sch, word)
-
-    def _inside(
-        self, sch: Schedule, name: str, loop: str, depth: int, behind: int
-    ) -> tuple[list[str], list[str], str, str]:
-        """Compute a block at a loop, in registers: its loops, those of columns in vectors.
-
-        behind  how many axes of the result stand behind the columns
-        """
-        info = block_info(sch, name)
-        sch.compute_at(name, loop, preserve_unit_loops=True)
-        sch.set_scope(name, 0, "local")
-        fresh = [str(x) for x in sch.get_loops(name)[depth + 1 :]]
-        own = dict(zip([i.var for i in info.block.iter_vars], fresh, strict=True))
-        spatial = [own[i.var] for i in info.spatial]
-        column = spatial.pop(-1 - behind)
-        wide, lane = map(str, sch.split(column, [None, self.lanes]))
-        return [own[i.var] for i in info.reduce], spatial, wide, lane

@@ -60,9 +60,7 @@ def _register_dot(
     )
 
 
-def _register_pairs(
-    name: str, bits: int, features: tuple[str, ...], llvm: str, b: str, widen: str
-) -> None:
+def _register_pairs(name: str, bits: int, feature: str, llvm: str, b: str, widen: str) -> None:
     """vpmaddwd and an addition: pairs of 16-bit words, whose products are summed exactly.
 
     b, widen  the type of the second operand, and the function that makes 16-bit words of bytes
@@ -72,7 +70,7 @@ def _register_pairs(
     si = f"si{bits}"
 
     def add(c: Expr, a: Expr, b: Expr) -> Expr:
-        return c + call_llvm(f"int32x{lanes}", llvm, a, cast(f"int16x{2 * lanes}", b))
+        return c + call_llvm(f"int32x{lanes}", f"llvm.x86.{llvm}", a, cast(f"int16x{2 * lanes}", b))
 
     def load(p: str) -> str:
         return f"{mm}_loadu_{si}((const void *){p})"
@@ -87,7 +85,7 @@ def _register_pairs(
     _x86(
         name,
         dot(lanes, 2, "int16", b),
-        features=features,
+        features=(feature,),
         llvm=add,
         c=f"{mm}_storeu_{si}((void *)r, {mm}_add_epi32({load('c')}, "
         f"{mm}_madd_epi16({load('a')}, {second})));",
@@ -110,19 +108,12 @@ for _kind, _a, _b in (("ss", "int8", "int8"), ("uu", "uint8", "uint8")):
 for _suffix, _b, _widen in (
     ("", "int16", ""), ("_s8", "int8", "cvtepi8_epi16"), ("_u8", "uint8", "cvtepu8_epi16")
 ):  # fmt: skip
-    _sse = ("sse4.1",) if _widen else ("sse2",)
-    _register_pairs(f"x86.sse.pmaddwd{_suffix}", 128, _sse, "llvm.x86.sse2.pmadd.wd", _b, _widen)
-    _register_pairs(
-        f"x86.avx2.vpmaddwd{_suffix}", 256, ("avx2",), "llvm.x86.avx2.pmadd.wd", _b, _widen
-    )
-    _register_pairs(
-        f"x86.avx512.vpmaddwd{_suffix}",
-        512,
-        ("avx512bw",),
-        "llvm.x86.avx512.pmaddw.d.512",
-        _b,
-        _widen,
-    )
+    for _name, _bits, _feature, _llvm in (
+        ("sse.pmaddwd", 128, "sse4.1" if _widen else "sse2", "sse2.pmadd.wd"),
+        ("avx2.vpmaddwd", 256, "avx2", "avx2.pmadd.wd"),
+        ("avx512.vpmaddwd", 512, "avx512bw", "avx512.pmaddw.d.512"),
+    ):
+        _register_pairs(f"x86.{_name}{_suffix}", _bits, _feature, _llvm, _b, _widen)
 
 _x86(
     "x86.avx512.vdpbf16ps",

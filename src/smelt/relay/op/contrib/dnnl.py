@@ -14,7 +14,7 @@ from smelt.ir.node import postorder
 from smelt.relax.dpl import DFPattern
 from smelt.relax.nodes import Call, Function
 from smelt.relax.transform import register_op_predicate
-from smelt.relax.transform.rewriting import inlined, map_functions
+from smelt.relax.transform.inline import inline_called
 from smelt.transform import PassContext, Sequential
 
 from ... import transform
@@ -44,10 +44,8 @@ def _mish(x: DFPattern) -> DFPattern:
 
 
 ACTIVATIONS: Mapping[str, Callable[[DFPattern], DFPattern]] = {
-    "relu": lambda x: is_op("nn.relu")(x),
-    "tanh": lambda x: is_op("tanh")(x),
-    "sigmoid": lambda x: is_op("sigmoid")(x),
-    "clip": lambda x: is_op("clip")(x),
+    "relu": is_op("nn.relu"),
+    **{name: is_op(name) for name in ("tanh", "sigmoid", "clip")},
     "gelu": _gelu,
     "swish": _swish,
     "mish": _mish,
@@ -134,7 +132,4 @@ def _pruned(mod: IRModule) -> IRModule:
         and f.attrs.get("Compiler") == COMPILER
         and not any(isinstance(n, Call) and n.callee in HEAVY for n in postorder(f))
     ]
-    if not light:
-        return mod
-    made = map_functions(mod, lambda f: inlined(f, light, mod))
-    return IRModule({n: f for n, f in made.functions.items() if n not in light}, made.attrs)
+    return inline_called(mod, light)
