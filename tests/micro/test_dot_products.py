@@ -54,7 +54,8 @@ def same(before: tir.PrimFunc, after: tir.PrimFunc, seed: int = 0) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("made", [*dsp.DOT.values(), *dsp.PAIR.values(), *dsp.EACH.values()])
+@pytest.mark.parametrize("made", [*dsp.DOT.values(), *dsp.PAIR.values(), *dsp.EACH.values(),
+                                  *dsp.EACH_WIDE.values()])  # fmt: skip
 def test_instructions_say_what_they_need(made: Any) -> None:
     assert made.features == ("dsp",)
     assert "__asm__" in made.c
@@ -108,18 +109,23 @@ def f(x: T.Buffer((64,), "int8"), w: T.Buffer((64,), "int8"), y: T.Buffer((8,), 
     assert set(calls(made)) == {"arm.dsp.pair4_i8"}
 
 
-def test_four_sums_side_by_side() -> None:
-    func = parse("""
+@pytest.mark.parametrize(
+    ("kind", "step", "wanted"),
+    [("int8", 8, ["mla4_u8"]), ("int16", 8, ["mla4_wide_u8"]), ("int16", 7, [])],
+)
+def test_four_sums_side_by_side(kind: str, step: int, wanted: list[str]) -> None:
+    """Factors of 16 bits are taken where they begin at a multiple of 4 bytes."""
+    func = parse(f"""
 @T.prim_func
-def f(x: T.Buffer((96,), "uint8"), w: T.Buffer((72,), "int8"), y: T.Buffer((8,), "int32")):
+def f(x: T.Buffer((96,), "uint8"), w: T.Buffer((72,), "{kind}"), y: T.Buffer((8,), "int32")):
     for k in range(9):
         for j in T.unroll(4):
             y[j] = y[j] + T.cast("int32", T.cast("int16", x[k * 8 + j]) - 128) * T.cast("int32",
-                w[k * 8 + j])
+                w[k * {step} + j])
 """)
     made = use_dot_products(func, DSP)
     same(func, made)
-    assert calls(made) == ["arm.dsp.mla4_u8"]
+    assert calls(made) == [f"arm.dsp.{n}" for n in wanted]
 
 
 def test_rows_of_a_window_join() -> None:
@@ -233,13 +239,16 @@ def test_convolutions_are_tflites(seed: int, tmp_path: Path) -> None:
         assert "smelt_arm_dsp_" in source
 
 
-@pytest.mark.parametrize("stride", [1, 2])
-def test_depthwise_convolutions_are_tflites(stride: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("stride", "n"), [(1, 8), (2, 8), (1, 6), (2, 5)])
+def test_depthwise_convolutions_are_tflites(stride: int, n: int, tmp_path: Path) -> None:
+    """Filters have 16 bits, and are read by words where they begin at multiples of 4 bytes."""
     rng = np.random.default_rng(stride)
-    weight = rng.integers(-127, 128, (1, 3, 3, 8))
-    content = convolution(10.0 ** rng.uniform(-3, -1, 8), rng.integers(-999, 999, 8), weight, 8,
+    weight = rng.integers(-127, 128, (1, 3, 3, n))
+    content = convolution(10.0 ** rng.uniform(-3, -1, n), rng.integers(-999, 999, n), weight, n,
                           stride)  # fmt: skip
-    assert "smelt_arm_dsp_mla4" in checked(content, tmp_path, stride, 8)
+    source = checked(content, tmp_path, stride, n)
+    assert ("smelt_arm_dsp_mla4_wide" in source) == (n % 2 == 0)
+    assert "aligned(4)" in source
 
 
 @pytest.mark.parametrize(

@@ -39,13 +39,14 @@ from smelt.tir.nodes import (
     lets,
     seq,
 )
-from smelt.tir.rewrite import Rewriter, renamed
+from smelt.tir.rewrite import Rewriter, renamed, substitute_stmt
+from smelt.tir.script_ops import PARTS
 
 from .overlap import FAR, Order, bytes_of, in_order
 
 _WORD = 4
 """Bytes that are moved at a time."""
-_UNROLLED = 4
+_UNROLLED = 8
 """Words in a turn of the loop that moves them."""
 
 
@@ -204,6 +205,11 @@ class Stage:
                for b in self.behind]  # fmt: skip
         return reduce(minimum, low)
 
+    def alone(self, made: Stage) -> bool:
+        """Whether the row that is under way is the only one of some lines."""
+        same = [Behind(self.pace, 1, 0, 1)]
+        return made.lines == 1 and (made is self or [*made.behind] == same)
+
 
 class _Moved(Rewriter):
     """Accesses of buffers that hold some rows only: elements before the first one are counted."""
@@ -234,21 +240,24 @@ def stream_program(
     turn = Var("turn", "int32")
     lines = [s for s in stages if s.lines]
     first = {s.result: Var(f"{s.result.name}_first", "int32") for s in lines}
-    before = {s.result: first[s.result] * (s.rows.size // dt.bytes_of(s.result.type))
-              for s in lines}  # fmt: skip
     parts: list[Stmt] = []
-    for s in stages:
+    names = [f"row{n}" for n in range(len(stages))]
+    for s, own in zip(stages, names, strict=True):
         if s.lines > 1:
             parts.append(_move(s, turn, first[s.result], words.get(s.result, s.result)))
-        loop, start = s.rows.loop, s.pace.after(turn - 1)
-        row = IfThenElse(start < s.pace.after(turn), LetStmt(loop.var, start, loop.body))
-        parts.append(_Moved(s.names, before).stmt(renamed(row)))
+        loop, start, v = s.rows.loop, s.pace.after(turn - 1), Var(own, "int32")
+        there = LetStmt(v, start, substitute_stmt(loop.body, {loop.var: v}))
+        row = IfThenElse(start < s.pace.after(turn), there)
+        front = {r.result: (v if s.alone(r) else first[r.result])
+                 * (r.rows.size // dt.bytes_of(r.result.type)) for r in lines}  # fmt: skip
+        parts.append(renamed(_Moved(s.names, front).stmt(row)))
     begin = min([s.pace.start for s in stages])
     last = stages[-1].pace
     turns = ceil((last.count - last.ahead) / last.rate) + 1 - begin
-    body = lets([(first[s.result], s.first(turn)) for s in lines], seq(*parts))
-    loop = For(turn, _int(begin), _int(turns), body)
-    func = PrimFunc(tuple(params), loop, {**attrs, "name": name})
+    used = free_vars(seq(*parts))
+    firsts = [(v, s.first(turn)) for s in lines if (v := first[s.result]) in used]
+    loop = For(turn, _int(begin), _int(turns), lets(firsts, seq(*parts)))
+    func = PrimFunc(tuple(params), loop, {**attrs, PARTS: tuple(names), "name": name})
     return func.replace(body=Simplify(analyzer_for(func)).stmt(loop))
 
 
@@ -256,11 +265,12 @@ def _move(s: Stage, turn: Var, first: Var, words: Buffer) -> Stmt:
     """The rows that are still needed moved to the front of their lines."""
     row = s.rows.size // dt.bytes_of(words.type)
     i, distance = Var("i", "int32"), Var("distance", "int32")
-    each = next(n for n in (_UNROLLED, 2, 1) if row % n == 0)
-    moved = [BufferStore(words, BufferLoad(words, (i * each + n + distance,)), (i * each + n,))
-             for n in range(each)]  # fmt: skip
+    each = next(n for n in (_UNROLLED, 4, 2, 1) if row % n == 0)
+    held = [Var(f"word{n}", words.type) for n in range(each)]
+    read = [(v, BufferLoad(words, (i * each + n + distance,))) for n, v in enumerate(held)]
+    moved = lets(read, seq(*[BufferStore(words, v, (i * each + n,)) for n, v in enumerate(held)]))
     left = maximum(s.pace.after(turn - 1) - first, _int(0))
-    loop = For(i, _int(0), left * (row // each), seq(*moved))
+    loop = For(i, _int(0), left * (row // each), moved)
     far = (first - s.first(turn - 1)) * row
     return LetStmt(distance, far, IfThenElse(distance > 0, loop))
 

@@ -16,6 +16,7 @@ from smelt.ir.expr import const
 from smelt.tir.names import unique_name
 from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.tir.printer import script
+from smelt.tir.script_ops import READ_BEFORE
 
 from .graph import Launch, Place, Storage
 from .host import KernelCall
@@ -295,6 +296,9 @@ class _Program:
         work = [*self.lines.values(), *words.values(), *self.scratch.values()]
         params = [*self.params.values(), *work]
         attrs = {k: v for s in self.stages for k, v in s.rows.func.attrs.items()}
+        far = [(s, s.rows.func.attrs.get(READ_BEFORE, ())) for s in self.stages]
+        attrs[READ_BEFORE] = tuple([s.names[b].name for s, own in far for b in s.names
+                                    if b.name in own])  # fmt: skip
         func = stream_program("stream", self.stages, params, words, attrs)
         same = {n for n, b in enumerate(params) if b in words or b in words.values()}
         return func, work, same

@@ -63,10 +63,11 @@ from smelt.tir.op import address_of
 from smelt.tir.parser_values import row_major
 from smelt.tir.printer import script
 from smelt.tir.rewrite import loads
-from smelt.tir.script_ops import EXTERN, PREFETCH, expressions, locality, shape_vars
+from smelt.tir.script_ops import EXTERN, PREFETCH, READ_BEFORE, expressions, locality, shape_vars
 
 from .c_helpers import (
     C_TYPE,
+    HIDE,
     KERNEL,
     MATH,
     NARROW,
@@ -77,11 +78,10 @@ from .c_helpers import (
     include,
     suffix,
 )
+from .c_parts import RANGES, SHARES, with_parts
 from .c_values import Ranges, shared
 from .features import require
 
-SHARES = "shares_memory"
-"""The attribute of a program that numbers the parameters which may have memory in common."""
 _STACK_BYTES = 16 << 10
 """Larger buffers of a program are taken from the heap."""
 
@@ -133,7 +133,11 @@ def c_functions(
     local  whether they are static, and may take no memory from the heap
     """
     helpers = Helpers(small=local)
-    functions = [_CPrinter(f, target, helpers, local).function() for f in funcs]
+    functions = []
+    for f in funcs:
+        printers = [_CPrinter(part, target, helpers, local) for part in with_parts(f)]
+        printers[-1].written &= _written(f)  # parts are given addresses of what they only read
+        functions.append("\n".join([p.function() for p in printers]))
     texts = "".join(helpers.texts.values())
     every = "".join([texts, *functions])
     used = [h for h, words in _HEADERS.items() if re.search(rf"\b({words})\b", every)]
@@ -156,6 +160,10 @@ class _CPrinter:
         self.at: tir.Stmt = func.body
         self.ranges, self.simplify = Ranges(), Analyzer().simplify
         self.written = _written(self.func)
+        self.before = _before(self.func) if local else {}
+        scalars = [p for p in func.params if isinstance(p, Var)]
+        for v, ends in zip(scalars, func.attrs.get(RANGES, ()), strict=False):
+            self.ranges.enter(v, *ends)
         self.temporaries: dict[Expr, str] = {}
 
     def fail(self, message: str) -> CompileError:
@@ -193,6 +201,9 @@ class _CPrinter:
             else:
                 params.append(f"{self.kind(p.type)} {self.name(p)}".replace("* ", "*"))
         body = "".join([f"    {line}\n" for line in self.stmt(self.func.body)])
+        for b, n in self.before.items():
+            own = f"{self.name(b)}_before"
+            body = f"    int32_t {own} = -{n};\n    {HIDE}({own});\n{body}"
         names = [self.names.get(p, p.name) for p in self.func.params]
         unused = [n for n in names if not re.search(rf"\b{n}\b", body)]
         body += "".join([f"    (void){n};\n" for n in unused])
@@ -416,6 +427,8 @@ class _CPrinter:
         at = functools.reduce(operator.add, terms)
         if isinstance(at, Cast) and dt.is_int(at.value.dtype):
             at = at.value  # C widens it by itself
+        if n := self.before.get(b):
+            return f"{self.name(b)}[{self.name(b)}_before + ({self.text(self.simplify(at + n))})]"
         return f"{self.name(b)}[{self.text(at)}]"
 
     def address(self, b: tir.Buffer, indices: tuple[Expr, ...]) -> _Text:
@@ -542,6 +555,22 @@ class _CPrinter:
 
 def _c_text(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+_REACH = 255
+"""Bytes that an instruction reaches before its address, in Thumb; behind it they are 4095."""
+
+
+def _before(func: tir.PrimFunc) -> dict[tir.Buffer, int]:
+    """The operands of READ_BEFORE, and how many elements before an address at most: what is added
+    to their indices first, so that all of them are behind it."""
+    named = func.attrs.get(READ_BEFORE, ())
+    found: dict[tir.Buffer, int] = {}
+    for x in loads(func.body):
+        at = x.indices[-1]
+        if x.buffer.name in named and isinstance(at, Sub) and isinstance(at.b, IntImm):
+            found[x.buffer] = max(found.get(x.buffer, 0), at.b.value)
+    return {b: n for b, n in found.items() if n * dt.bytes_of(b.type) > _REACH}
 
 
 def _written(func: tir.PrimFunc) -> set[tir.Buffer]:

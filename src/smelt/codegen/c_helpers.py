@@ -123,9 +123,9 @@ def suffix(dtype: str) -> str:
     return "" if dtype == "float64" else "f"
 
 
-INLINE, KERNEL = "SMELT_INLINE", "SMELT_KERNEL"
-"""Before functions that stand for an instruction, which compilers for size would call, and before
-kernels, whose registers are their own."""
+INLINE, KERNEL, HIDE = "SMELT_INLINE", "SMELT_KERNEL", "SMELT_HIDE"
+"""Before functions that stand for an instruction, which compilers for size would call; before
+kernels, whose registers are their own; around a variable that compilers are not to see through."""
 
 
 WORDS = {
@@ -143,6 +143,12 @@ WORDS = {
 #define {KERNEL} static __attribute__((noinline))
 #else
 #define {KERNEL} static
+#endif
+""",
+    HIDE: f"""#ifdef __GNUC__
+#define {HIDE}(x) __asm__("" : "+r"(x))
+#else
+#define {HIDE}(x) ((void)0)
 #endif
 """,
 }

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
-from smelt.ir.build import maximum, minimum, value_of
+from smelt.ir.build import equal, maximum, minimum, value_of
 from smelt.ir.expr import (
     Add,
     Binary,
@@ -38,6 +38,7 @@ from smelt.tir import nodes as tir
 from smelt.tir.intrin.products import WIDE, Arithmetic, Products
 from smelt.tir.intrin.registry import Instruction
 from smelt.tir.rewrite import Rewriter, loads, updated
+from smelt.tir.script_ops import READ_BEFORE
 from smelt.topi.fixed_point import settle
 
 from .accesses import is_self
@@ -72,7 +73,7 @@ def _factor(e: Expr) -> _Factor | None:
     if isinstance(e, Add | Sub) and isinstance(e.b, IntImm):
         zero, e = (e.b.value if isinstance(e, Sub) else -e.b.value), e.a
         e = e.value if isinstance(e, Cast) and e.type == "int16" else e
-    if not isinstance(e, tir.BufferLoad) or e.buffer.type not in ("int8", "uint8"):
+    if not isinstance(e, tir.BufferLoad) or e.buffer.type not in ("int8", "uint8", "int16"):
         return None
     return _Factor(e, zero) if len(e.indices) == 1 else None
 
@@ -91,10 +92,10 @@ def _update(s: tir.Stmt, tile: Var | None = None) -> _Update | None:
     a, b = _factor(term.a), _factor(term.b)
     if a is None or b is None or not isinstance(old, tir.BufferLoad) or len(s.indices) != 1:
         return None
-    plain = [f.load.buffer.type == "int8" and f.zero == 0 for f in (a, b)]
+    plain = [f.load.buffer.type in ("int8", "int16") and f.zero == 0 for f in (a, b)]
     if plain[0] and (not plain[1] or tile in free_vars(a.load.indices[0])):
         a, b = b, a
-    return _Update(s, old, a, b) if any(plain) else None
+    return _Update(s, old, a, b) if any(plain) and a.load.buffer.type != "int16" else None
 
 
 def _updates(s: tir.Stmt) -> list[_Update] | None:
@@ -111,11 +112,12 @@ class _UseDotProducts(RangeRewriter):
     """Loops over bytes, from the inside.
 
     together  the buffers whose sums are in one register
+    windows   the names of buffers whose channels are summed up side by side
     """
 
     def __init__(self, analyzer: Analyzer, offer: Products) -> None:
         super().__init__(analyzer)
-        self.offer, self.together = offer, set[tir.Buffer]()
+        self.offer, self.together, self.windows = offer, set[tir.Buffer](), set[str]()
         self.wide: tir.Buffer | None = None
 
     def visit_Allocate(self, s: tir.Allocate) -> tir.Stmt:
@@ -192,6 +194,8 @@ class _UseDotProducts(RangeRewriter):
 
     def runs_along(self, u: _Update, v: Var) -> bool:
         """Whether both bytes move by one with a variable, and the sum does not."""
+        if u.w.load.buffer.type == "int16":
+            return False
         places = u.store.indices[0], u.x.load.indices[0], u.w.load.indices[0]
         return [self.steps(at, (v,))[0] for at in places] == [0, 1, 1]
 
@@ -311,6 +315,8 @@ class _UseDotProducts(RangeRewriter):
         if [self.steps(at, (s.var,))[0] for at in places] != [1, 1, 1]:
             return None
         first = {s.var: s.min}
+        if u.w.load.buffer.type == "int16":
+            return self.each_wide(u, first)
         if u.store.buffer is self.wide and self.offer.wide is not None:
             if u.x.zero or u.x.load.buffer.type != "int8":
                 return None
@@ -321,6 +327,16 @@ class _UseDotProducts(RangeRewriter):
         made = self.offer.each[u.x.load.buffer.type](
             sums, self.some(u.x, first), self.some(u.w, first), u.x.zero
         )
+        return tir.BufferStore(u.store.buffer, made, sums.indices)
+
+    def each_wide(self, u: _Update, first: dict[Var, Expr]) -> tir.Stmt | None:
+        """The same with factors of 16 bits that begin at a multiple of 4 bytes."""
+        w = self.vector(u.w.load, first, 1)
+        if self.offer.wide_b is None or not self.analyzer.can_prove(equal(w.indices[0] % 2, 0)):
+            return None
+        self.windows.add(u.x.load.buffer.name)
+        sums, x = self.vector(u.old, first, _N), self.some(u.x, first)
+        made = self.offer.wide_b[u.x.load.buffer.type](sums, x, self.some(u.w, first), u.x.zero)
         return tir.BufferStore(u.store.buffer, made, sums.indices)
 
     def copied(self, s: tir.For) -> tir.Stmt | None:
@@ -495,4 +511,6 @@ class _Substituted(RangeRewriter):
 
 def use_dot_products(func: tir.PrimFunc, offer: Products) -> tir.PrimFunc:
     """Sums of products of bytes, by the instructions that a processor offers."""
-    return func.replace(body=_UseDotProducts(analyzer_for(func), offer).stmt(func.body))
+    uses = _UseDotProducts(analyzer_for(func), offer)
+    new = func.replace(body=uses.stmt(func.body))
+    return new.with_attrs(**{READ_BEFORE: tuple(sorted(uses.windows))}) if uses.windows else new

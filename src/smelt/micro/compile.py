@@ -29,7 +29,11 @@ from smelt.lowering.dot_products import use_dot_products
 from smelt.lowering.partition import split_interior
 from smelt.lowering.windows import gather_windows
 from smelt.pipeline import GRAPH, LOWER, checked_context, fuse
-from smelt.relax.transform.for_scalar_cores import count_from_border, requantize_small_sums
+from smelt.relax.transform.for_scalar_cores import (
+    count_from_border,
+    requantize_small_sums,
+    widen_filters,
+)
 from smelt.runtime.linking import c_name
 from smelt.target import Target
 from smelt.target.processor import features_of, known_cpus
@@ -43,7 +47,7 @@ from .graph import GraphWriter, UnlinkedGraphWriter
 from .source import Writer, c_model
 
 
-def _with_ours(borders: bool) -> Iterator[Step]:
+def _with_ours(borders: bool = False, wide: bool = False) -> Iterator[Step]:
     for step in GRAPH:
         yield step
         if step.name == "ExpandOps" and not borders:
@@ -52,10 +56,15 @@ def _with_ours(borders: bool) -> Iterator[Step]:
         if step.name == "SimplifyGraph":
             yield Step(requantize_small_sums, "RequantizeSmallSums", "few instructions", level=2,
                        needs=("graph form", "core operators"))  # fmt: skip
+            if wide:
+                yield Step(widen_filters, "WidenFilters", "before the model runs", level=2,
+                           needs=("graph form", "core operators"))  # fmt: skip
 
 
-GRAPH_STEPS = tuple(_with_ours(borders=False))
+GRAPH_STEPS = tuple(_with_ours())
 """From an imported graph to calls of kernels, for processors without vectors."""
+_DSP_STEPS = tuple(_with_ours(wide=True))
+"""The same where bytes are widened before they are multiplied."""
 _HELIUM_STEPS = tuple(_with_ours(borders=True))
 """The same where a copy with its border costs little, and sums without a zero point are fastest."""
 
@@ -216,7 +225,9 @@ def fused_for_c(
     resolved, (plain, sizes) = c_target(target), plain_shapes(shapes)
     one = PassContext.with_options(replace(context.options, threads=1))
     imported = _imported(model, plain, resolved, with_cmsis_nn(target), name)
-    steps = _HELIUM_STEPS if "mve" in features_of(resolved) else GRAPH_STEPS
+    features = features_of(resolved)
+    other = _DSP_STEPS if "dsp" in features else GRAPH_STEPS
+    steps = _HELIUM_STEPS if "mve" in features else other
     return one, *fuse(imported, one, progress, sizes, steps=steps)
 
 

@@ -15,8 +15,9 @@ from smelt.artifact.model import ModelCode
 from smelt.artifact.placing import BY_SIZE, Lifetime
 from smelt.artifact.pools import Allocating
 from smelt.artifact.tight import touched
-from smelt.codegen.c import SHARES, c_functions
+from smelt.codegen.c import c_functions
 from smelt.codegen.c_helpers import STORED
+from smelt.codegen.c_parts import SHARES
 from smelt.ir import dtype as dt
 from smelt.ir.expr import IntImm
 from smelt.ir.memory_pools import Pool
@@ -32,6 +33,10 @@ from smelt.tir.parser import parse
 from .csource import CSource, CTensor
 from .memory import Block, MemoryReport, PoolUse, Step, live_at
 
+_WORDS = """#ifdef __GNUC__
+__attribute__((aligned(4)))
+#endif
+"""
 _ROW = 96
 """Characters of a line of constants."""
 
@@ -156,6 +161,8 @@ class Writer:
                    f"#ifndef {self.section(p)}\n#define {self.section(p)}\n#endif\n")  # fmt: skip
         for key, name in self.constants.items():
             text = array_text(name, key[1], self.weights[key[0] : key[0] + sizes[key[0]]])
+            if key[1] == "int16":  # instructions take two of them at a time
+                text = f"{_WORDS}{text}"
             yield f"{self.section(self.homes[key])} {text}" if self.homes else text
 
     def sizes(self) -> dict[int, int]:

@@ -83,6 +83,11 @@ cache or, by its number, a further one."""
 
 NO_PARTITION = "no_partition"
 """A loop's annotation: loops around it are not partitioned by the conditions in it."""
+PARTS = "parts"
+"""The attribute of a program that names variables whose scopes are functions of their own in C."""
+READ_BEFORE = "read_before"
+"""The attribute of a program that names parameters which are read at many offsets from addresses,
+the negative ones of which instructions do not reach."""
 SHARED_OUT = "tasks"
 """The annotation of a parallel loop that says into how many tasks, ranges of its iterations and of
 those of the parallel loops right inside, it is divided at most."""

@@ -20,7 +20,7 @@ from smelt.topi.fixed_point import OFFSET, SHIFT, rounded_twice
 from .engine import GraphRewriter, RuleSet, apply_rules
 from .match import dtype_of, is_op, rank_of
 
-_BORDERS, _SUMS = RuleSet(), RuleSet()
+_BORDERS, _SUMS, _WIDE = RuleSet(), RuleSet(), RuleSet()
 _ROOM = 1 << 29
 """What sums and offsets stay below: twice their sum is in 32 bits."""
 _BYTE = 255
@@ -41,6 +41,17 @@ def from_border(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     made = g.call(FROM_BORDER[CONVOLUTIONS.index(name)], x, w, **n.attrs)
     fixed = g.constant(sums.reshape(-1, *[1] * (data.ndim - 2)), dtype_of(n))
     return g.call("add", made, fixed)
+
+
+@_WIDE.rule(*CONVOLUTIONS, *FROM_BORDER)
+def of_wide_filters(g: GraphRewriter, n: Call) -> RelaxExpr | None:
+    """A convolution by channel with filters of bytes  =  the same with filters of 16 bits"""
+    x, w = n.args
+    if not isinstance(w, Constant) or dtype_of(w) != "int8" or n.attrs["out_dtype"] != "int32":
+        return None
+    if w.data.shape[1] > 1 or n.attrs["groups"] != w.data.shape[0]:
+        return None
+    return g.call(str(n.callee), x, g.constant(w.data.astype(np.int16), "int16"), **n.attrs)
 
 
 @_SUMS.rule("fixed_point_multiply_per_axis")
@@ -176,3 +187,8 @@ def count_from_border(mod: IRModule) -> IRModule:
 def requantize_small_sums(mod: IRModule) -> IRModule:
     """Sums that leave room become bytes by the upper half of one product."""
     return apply_rules(mod, _SUMS)
+
+
+def widen_filters(mod: IRModule) -> IRModule:
+    """Filters of convolutions by channel are widened before the model runs, not for each pixel."""
+    return apply_rules(mod, _WIDE)

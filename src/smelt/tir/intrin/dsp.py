@@ -15,7 +15,7 @@ LANES = 4
 
 _FOUR = 'a: T.Buffer((4,), "{a}"), '
 _PARAMS = (
-    'c: T.Buffer(({n},), "int32"), {four}b: T.Buffer((4,), "int8"), zero: T.int32, '
+    'c: T.Buffer(({n},), "int32"), {four}b: T.Buffer((4,), "{b}"), zero: T.int32, '
     'r: T.Buffer(({n},), "int32")'
 )
 _DOT = f"""@T.prim_func
@@ -84,15 +84,31 @@ _LANES = """int32_t x, y, even, odd, s0 = c[0], s1 = c[1], s2 = c[2], s3 = c[3];
     r[1] = s1;
     r[2] = s2;
     r[3] = s3;"""
+_WIDE_LANES = """int32_t x, even, s0 = c[0], s1 = c[1], s2 = c[2], s3 = c[3];
+    const uint32_t away = ((uint32_t)-({zero}) & 0xffffu) * 0x10001u;
+    const int32_t *const words = (const int32_t *)(const void *)b;
+    __builtin_memcpy(&x, a, 4);
+    __asm__("SIGNxtab16 %5, %6, %4\\n\\tSIGNxtab16 %4, %6, %4, ror #8\\n\\t"
+            "smlabb %0, %5, %7, %0\\n\\tsmlabt %1, %4, %7, %1\\n\\t"
+            "smlatb %2, %5, %8, %2\\n\\tsmlatt %3, %4, %8, %3"
+            : "+&r"(s0), "+&r"(s1), "+&r"(s2), "+&r"(s3), "+&r"(x), "=&r"(even)
+            : "r"(away), "r"(words[0]), "r"(words[1]));
+    r[0] = s0;
+    r[1] = s1;
+    r[2] = s2;
+    r[3] = s3;"""
+"""Of filters that are at a multiple of 4 bytes, so that they may be loaded two words at a time."""
 _BYTES = ("int8", "uint8")
 
 
-def _register(name: str, meaning: str, sums: int, kind: str, c: str) -> Instruction:
+def _register(
+    name: str, meaning: str, sums: int, kind: str, c: str, filters: str = "int8"
+) -> Instruction:
     sign = kind[0] if kind == "uint8" else "s"
     four = _FOUR + _FOUR.replace("a:", "d:") * (meaning is _PAIR)
     return Instruction.register(
         f"arm.dsp.{name}_{kind[0]}8",
-        meaning.format(n=sums, four=four.format(a=kind)),
+        meaning.format(n=sums, four=four.format(a=kind), b=filters),
         arch="arm",
         features=("dsp",),
         c=c.replace("SIGN", sign),
@@ -106,3 +122,6 @@ PAIR = {kind: _register("pair4", _PAIR, 2, kind, _TWO_SUMS) for kind in _BYTES}
 """The same twice: r[1] is c[1] and the sum of d and b, by the type of a and d."""
 EACH = {kind: _register("mla4", _EACH, LANES, kind, _LANES) for kind in _BYTES}
 """r[k] = c[k] + (a[k] - zero) * b[k], by the type of a."""
+EACH_WIDE = {kind: _register("mla4_wide", _EACH, LANES, kind, _WIDE_LANES, "int16")
+             for kind in _BYTES}  # fmt: skip
+"""The same with b of 16 bits, at a multiple of 4 bytes."""

@@ -46,6 +46,7 @@ class Products(NamedTuple):
     plain    the same of int8 without a zero point, where that is longer
     pairs    two sums with one b, by the type of a
     each     r[k] = c[k] + (a[k] - zero) * b[k], LANES of them, by the type of a
+    wide_b   the same with b of 16 bits, at a multiple of 4 bytes
     zeros    LANES zeros, where `each` has its sums in one register
     settled  what `requantize_sums` makes of LANES sums; in registers of their own, and in one
     four     r[j] = c[j] + the sum of a[k] * b[n * j + k] of the longest `plain`, n bytes
@@ -66,6 +67,7 @@ class Products(NamedTuple):
     copies: Mapping[int, Instruction] | None = None
     lanes: Arithmetic | None = None
     turns: int = 1
+    wide_b: Mapping[str, Instruction] | None = None
 
     @property
     def sums(self) -> frozenset[str]:
@@ -80,7 +82,7 @@ class Products(NamedTuple):
 
 
 _DOTS = {kind: {dsp.LANES: made} for kind, made in dsp.DOT.items()}
-DSP = Products(_DOTS, {}, dsp.PAIR, dsp.EACH, turns=2)
+DSP = Products(_DOTS, {}, dsp.PAIR, dsp.EACH, turns=2, wide_b=dsp.EACH_WIDE)
 HELIUM = Products(
     mve_bytes.FROM, mve_bytes.DOT, {}, mve_bytes.EACH, mve_bytes.ZEROS, mve_bytes.SETTLED,
     mve_bytes.FOUR, Wide(mve_bytes.WIDE, mve_bytes.WIDE_ZEROS, mve_bytes.WIDE_SETTLED),
