@@ -241,14 +241,13 @@ def test_convolutions_are_tflites(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("stride", "n"), [(1, 8), (2, 8), (1, 6), (2, 5)])
 def test_depthwise_convolutions_are_tflites(stride: int, n: int, tmp_path: Path) -> None:
-    """Filters have 16 bits, and are read by words where they begin at multiples of 4 bytes."""
+    """Filters of four channels at a time have 16 bits, and are read by words."""
     rng = np.random.default_rng(stride)
     weight = rng.integers(-127, 128, (1, 3, 3, n))
     content = convolution(10.0 ** rng.uniform(-3, -1, n), rng.integers(-999, 999, n), weight, n,
                           stride)  # fmt: skip
     source = checked(content, tmp_path, stride, n)
-    assert ("smelt_arm_dsp_mla4_wide" in source) == (n % 2 == 0)
-    assert "aligned(4)" in source
+    assert ("smelt_arm_dsp_mla4_wide" in source) == ("aligned(4)" in source) == (n % 4 == 0)
 
 
 @pytest.mark.parametrize(

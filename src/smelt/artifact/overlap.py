@@ -269,7 +269,7 @@ class Order:
     def loop(self, s: For, env: Mapping[Var, Ends], turns: int) -> Moments:
         """Of a loop that reads and writes, turn by turn; of others in one moment."""
         low, extent = value_of(s.min), value_of(s.extent)
-        if low is None or not extent or extent * turns > _MANY or not all(self.touches(s)):
+        if low is None or not extent or extent * turns > _MANY:
             begin, count = _ends(s.min, env, turns), _ends(s.extent, env, turns)
             inner = {**env, s.var: (begin[0], begin[1] + count[1] - 1)}
             runs = count[1] > 0
@@ -278,7 +278,8 @@ class Order:
         inner = {v: (np.repeat(a, extent), np.repeat(b, extent)) for v, (a, b) in env.items()}
         inner[s.var] = each, each
         made = self.stmt(s.body, inner, turns * extent)
-        return Moments(made.reads.reshape(turns, -1), made.writes.reshape(turns, -1))
+        whole = Moments(made.reads.reshape(turns, -1), made.writes.reshape(turns, -1))
+        return whole if all(self.touches(s)) else whole.joined()
 
 
 def _ends(e: Expr, env: Mapping[Var, Ends], turns: int) -> Ends:

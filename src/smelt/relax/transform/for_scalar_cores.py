@@ -23,6 +23,7 @@ from .match import dtype_of, is_op, rank_of
 _BORDERS, _SUMS, _WIDE = RuleSet(), RuleSet(), RuleSet()
 _ROOM = 1 << 29
 """What sums and offsets stay below: twice their sum is in 32 bits."""
+_SIDE_BY_SIDE = 4
 _BYTE = 255
 """The largest distance of two bytes."""
 
@@ -45,11 +46,13 @@ def from_border(g: GraphRewriter, n: Call) -> RelaxExpr | None:
 
 @_WIDE.rule(*CONVOLUTIONS, *FROM_BORDER)
 def of_wide_filters(g: GraphRewriter, n: Call) -> RelaxExpr | None:
-    """A convolution by channel with filters of bytes  =  the same with filters of 16 bits"""
+    """A convolution by channel with filters of bytes  =  the same with filters of 16 bits, which
+    four channels at a time are multiplied by"""
     x, w = n.args
     if not isinstance(w, Constant) or dtype_of(w) != "int8" or n.attrs["out_dtype"] != "int32":
         return None
-    if w.data.shape[1] > 1 or n.attrs["groups"] != w.data.shape[0]:
+    count, own = w.data.shape[:2]
+    if own > 1 or n.attrs["groups"] != count or count % _SIDE_BY_SIDE:
         return None
     return g.call(str(n.callee), x, g.constant(w.data.astype(np.int16), "int16"), **n.attrs)
 
