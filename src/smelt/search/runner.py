@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
 
 from smelt.codegen.frames import pack
 from smelt.codegen.worker_process import WorkerDied, WorkerProcess
+from smelt.ir.closing import Closing
 
 from .build import BuildJob, BuiltCandidate, build_candidate
 from .record import ErrorCode
@@ -43,7 +43,7 @@ class Outcome:
     message: str = ""
 
 
-class Runner(ABC):
+class Runner(Closing):
     """Measures candidates."""
 
     name = "runner"
@@ -62,16 +62,8 @@ class Runner(ABC):
     def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:
         """Time a candidate in turns with a reference, the default schedule."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Let go of what it holds; it can be used again."""
-
-    def __enter__(self) -> Self:
-        """The runner itself."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close it."""
-        self.close()
 
 
 class LocalRunner(Runner):
