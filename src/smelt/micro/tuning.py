@@ -172,7 +172,6 @@ class BoardRunner(Runner):
     """Runs candidates on a board, each in a program of its own, and counts instructions where an
     emulator does: one run is enough then. Results are those of the default, or it is an error."""
 
-    name = "board"
     build = staticmethod(build_program)
 
     def __init__(

@@ -46,7 +46,6 @@ class Outcome:
 class Runner(Closing):
     """Measures candidates."""
 
-    name = "runner"
     needs_build = True
     """Whether it runs object code."""
     parallel = 1
@@ -69,8 +68,6 @@ class Runner(Closing):
 class LocalRunner(Runner):
     """Runs candidates on this machine, in a process of its own: what a candidate does there, crash,
     hang or write where it should not, costs that process."""
-
-    name = "local"
 
     def __init__(self, timeout: float = 10.0) -> None:
         """timeout: seconds for one candidate, loading it included. `threads`: of the process."""
@@ -143,7 +140,6 @@ class AnalyticRunner(Runner):
     """Runs nothing: a candidate takes what the closed form says. For tests, and for machines that
     are not here."""
 
-    name = "analytic"
     needs_build = False
 
     def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:
