@@ -28,6 +28,12 @@ from .call_tir import call_tir_group, program_for
 from .constants import ConstantProgram
 
 
+def number_of(e: object) -> int:
+    """What is known to be a number, as all sizes of models as C are."""
+    assert isinstance(e, IntImm)
+    return e.value
+
+
 @dataclass(frozen=True)
 class Made:
     """Where a constant comes from that is made of others.
@@ -63,8 +69,7 @@ class Storage:
     @property
     def fixed_bytes(self) -> int:
         """Its size, where that is a number."""
-        assert isinstance(self.bytes, IntImm)
-        return self.bytes.value
+        return number_of(self.bytes)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from smelt.runtime.errors import RuntimeFailure
 from smelt.target import Target
 from smelt.tir.nodes import Buffer, PrimFunc
 
-_ALIGNMENT = 64
+from .memory import aligned_bytes
+
 _CALLS = 5
 
 
@@ -58,9 +59,7 @@ def timer(flat: PrimFunc, target: Target, threads: int) -> Callable[[float], flo
 def _memory(b: Buffer) -> np.ndarray[Any, Any]:
     """Aligned memory of a flat buffer: small values, and zeros where they may be indices."""
     count, dtype = prod(map(guess, b.shape)), dt.to_numpy(b.type)
-    raw = np.zeros(count * dtype.itemsize + _ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
-    found = raw[start : start + count * dtype.itemsize].view(dtype)
+    found = aligned_bytes(count * dtype.itemsize).view(dtype)
     if dt.is_float(b.type):
         found[:] = np.linspace(0.5, 1.0, count, dtype="float32").astype(dtype)
     return found

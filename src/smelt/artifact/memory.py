@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from smelt.ir.build import maximum, value_of
+import numpy as np
+
+from smelt.ir.build import maximum
 from smelt.ir.expr import Expr, IntImm, Var, const
 from smelt.ir.memory_pools import Pool
 from smelt.tir.facts import analyzer_of
 
-from .graph import Storage
+from .graph import Storage, number_of
 from .placing import APART, BY_SIZE, Lifetime, Reach
 from .pools import Algorithm, Allocating
 
@@ -42,15 +44,18 @@ class MemoryPlan:
         another pool."""
         if self.pool[a] != self.pool[b]:
             return APART
-        x, y = value_of(self.offsets[a]), value_of(self.offsets[b])
-        assert x is not None
-        assert y is not None
-        return x - y
+        return number_of(self.offsets[a]) - number_of(self.offsets[b])
 
 
 def aligned(size: int, alignment: int) -> int:
     """The next multiple of an alignment."""
     return -(-size // alignment) * alignment
+
+
+def aligned_bytes(size: int) -> np.ndarray:
+    """Memory of this process from a multiple of ALIGNMENT on, all zeros."""
+    raw = np.zeros(size + ALIGNMENT, np.uint8)
+    return raw[-raw.ctypes.data % ALIGNMENT :][:size]
 
 
 def plan_memory(

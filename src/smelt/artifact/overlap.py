@@ -59,7 +59,7 @@ from smelt.tir.rewrite import loads, own_loads
 from smelt.tir.script_ops import expressions
 
 from .backwards import backwards
-from .graph import Place, Storage
+from .graph import Place, Storage, number_of
 from .host import KernelCall
 from .placing import APART, Reach
 
@@ -122,9 +122,7 @@ def _reach(func: PrimFunc, operand: int, result: int, out: Place) -> Reach | Non
 
 def _start(p: Place) -> int:
     """Where a value begins in its storage, in bytes."""
-    offset = value_of(p.view.offset)
-    assert offset is not None  # models as C have sizes that are numbers
-    return offset * dt.bytes_of(p.storage.dtype)
+    return number_of(p.view.offset) * dt.bytes_of(p.storage.dtype)
 
 
 def distance(func: PrimFunc, operand: Buffer, result: Buffer, *, down: bool = False) -> int | None:
@@ -156,10 +154,8 @@ def in_order(func: PrimFunc, buffers: Sequence[Buffer]) -> bool:
 
 def bytes_of(b: Buffer) -> int:
     """The size of a flat buffer."""
-    size = value_of(b.shape[0])
     assert b.rank == 1
-    assert size is not None  # models as C have sizes that are numbers
-    return size * dt.bytes_of(b.type)
+    return number_of(b.shape[0]) * dt.bytes_of(b.type)
 
 
 class Moments(NamedTuple):

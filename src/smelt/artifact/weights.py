@@ -27,7 +27,7 @@ from smelt.runtime import native
 from .artifact import cached
 from .constants import ConstantCode, ConstantProgram, this_machine
 from .graph import Storage
-from .memory import ALIGNMENT
+from .memory import ALIGNMENT, aligned_bytes
 from .reader import read
 
 _BUILD = "smelt.artifact.constants:build_constants"
@@ -110,14 +110,10 @@ def weights_of(
             items[key] = size, s
             size += -(-s.fixed_bytes // ALIGNMENT) * ALIGNMENT
         offsets[s] = items[key][0]
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    blob = raw[start : start + size]
+    blob = aligned_bytes(size)
     jobs: dict[Any, _Job] = {}
     for at, s in items.values():
-        end = at + s.fixed_bytes
-        target = blob[at:end]
-        blob[end : end + -end % ALIGNMENT] = 0
+        target = blob[at : at + s.fixed_bytes]
         if s.made is None:
             data = _data(s)
             np.copyto(target.view(data.dtype).reshape(data.shape), data)

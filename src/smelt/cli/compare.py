@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from smelt.cli.results import Array, errors
+from smelt.cli.results import Array
 from smelt.frontend.common import Graph, ModelNode
 from smelt.ir import dtype as dt
+from smelt.search.timer import errors
 
 _STEPS = 64
 """Roundings that add up in one layer, at the worst of those that were measured: a sum of some

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from smelt.cli.console import UsageError
 from smelt.runtime import MemoryInfo
+from smelt.search.timer import apart
 
 Array = npt.NDArray[Any]
 
@@ -21,21 +22,12 @@ def arrays(result: Any) -> list[Array]:
     return [np.asarray(one.numpy() if hasattr(one, "numpy") else one) for one in many]
 
 
-def errors(a: Array, b: Array) -> Array:
-    """|a - b| / max |b| for each element; infinite where nan stands on one side only."""
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        apart = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
-    scale = np.abs(y[np.isfinite(y)]).max(initial=0.0) or 1.0
-    return np.asarray(np.where(np.isnan(apart), np.inf, apart) / scale)
-
-
 def largest_error(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
     """The largest of `errors` of all outputs; infinite where a shape differs."""
     pairs = list(zip(ours, theirs, strict=True))
     if any(a.shape != b.shape for a, b in pairs):
         return float("inf")
-    return max([float(errors(a, b).max(initial=0.0)) for a, b in pairs], default=0.0)
+    return apart(ours, theirs)
 
 
 def memory_bytes(memory: MemoryInfo) -> dict[str, int | None]:

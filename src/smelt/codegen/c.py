@@ -391,7 +391,8 @@ class _CPrinter:
                 return self.two(self.helpers.extreme(type(e), a.dtype), a, b)
             case FloorDiv() | FloorMod():       return self.floor(e)
             case Binary():                      return self.binary(e)
-            case Call(_, tir.ADDRESS, (tir.BufferLoad(b, ix),)): return self.address(b, ix)
+            case Call(_, tir.ADDRESS, (tir.BufferLoad(b, ix),)):
+                return f"&{self.element(b, ix)}", _UNARY
             case Call():                        return self.call(e)
         # fmt: on
         raise self.fail(f"C has no form for {type(e).__name__}")
@@ -430,10 +431,6 @@ class _CPrinter:
         if n := self.before.get(b):
             return f"{self.name(b)}[{self.name(b)}_before + ({self.text(self.simplify(at + n))})]"
         return f"{self.name(b)}[{self.text(at)}]"
-
-    def address(self, b: tir.Buffer, indices: tuple[Expr, ...]) -> _Text:
-        """Where an element is."""
-        return f"&{self.element(b, indices)}", _UNARY
 
     def load(self, b: tir.Buffer, indices: tuple[Expr, ...]) -> str:
         """One element as a value."""

@@ -172,11 +172,7 @@ class Peak:
             if self._cores:
                 os.sched_setaffinity(0, {self._cores[index]})  # 0: this thread only
             barrier.wait()
-            times = [time.perf_counter()]
-            for _ in range(1 + BATCHES):
-                work(index)
-                times.append(time.perf_counter())
-            return statistics.median([b - a for a, b in pairwise(times[1:])])
+            return _batch_seconds(functools.partial(work, index))
 
         with ThreadPoolExecutor(self.threads) as pool:
             return sum([1 / median for median in pool.map(run, range(self.threads))])
@@ -254,7 +250,7 @@ def memory_latency(target: Target, size: int) -> float:
     def walk() -> None:
         chase(STEPS, data.ctypes.data, last.ctypes.data)
 
-    return _batch_seconds(walk, BATCHES) / STEPS
+    return _batch_seconds(walk) / STEPS
 
 
 def launch_seconds(target: Target, threads: int) -> float:
@@ -273,7 +269,7 @@ def launch_seconds(target: Target, threads: int) -> float:
         def run() -> None:
             launch(ctypes.byref(host), LAUNCHES, tasks, WORK, counts.ctypes.data)
 
-        return _batch_seconds(run, BATCHES) / LAUNCHES
+        return _batch_seconds(run) / LAUNCHES
 
     return max(seconds(threads) - seconds(1), 1e-9)
 
@@ -284,10 +280,10 @@ def linked(target: Target, text: str, name: str) -> tuple[int, Any]:
     return addresses[name], alive
 
 
-def _batch_seconds(work: Callable[[], None], batches: int) -> float:
+def _batch_seconds(work: Callable[[], None]) -> float:
     """The median time of some batches; the first one is not counted."""
     times = [time.perf_counter()]
-    for _ in range(1 + batches):
+    for _ in range(1 + BATCHES):
         work()
         times.append(time.perf_counter())
     return statistics.median([b - a for a, b in pairwise(times[1:])])

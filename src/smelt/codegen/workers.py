@@ -24,12 +24,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from weakref import WeakSet
 
 from smelt.codegen.frames import pack, portable
 from smelt.codegen.worker import call
 from smelt.codegen.worker_process import Ending, WorkerDied, WorkerProcess, save_crash
+from smelt.ir.closing import Closing
 from smelt.ir.errors import CompileError, InternalError, SmeltError
 
 Progress = Callable[[int, int], None]
@@ -64,7 +65,7 @@ class Job:
             self._value, self.error, self.finished, self.payload = value, error, True, b""
 
 
-class WorkerPool:
+class WorkerPool(Closing):
     """`count` worker processes; none at all means that the caller's process does the work."""
 
     def __init__(
@@ -181,14 +182,6 @@ class WorkerPool:
         self.cancel()
         for slot in list(self._slots):
             slot.thread.join()
-
-    def __enter__(self) -> Self:
-        """The pool itself."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close it."""
-        self.close()
 
     @property
     def pids(self) -> list[int]:

@@ -53,6 +53,18 @@ def headings(names: Iterable[str]) -> list[Html]:
     return [element("th", element("button", n, type="button"), scope="col") for n in names]
 
 
+def table(names: Iterable[str], rows: Iterable[Html]) -> Html:
+    """A table, wide as it may be, that any of its columns sorts."""
+    head, body = element("thead", element("tr", headings(names))), element("tbody", rows)
+    return element("div", element("table", head, body, class_="kernels"), class_="scroll")
+
+
+def number(value: float | None, form: str) -> Html:
+    """A cell of such a table with a number; None: an empty one."""
+    text = "" if value is None else format(value, form)
+    return element("td", text, class_="amount", data_value=str(-1 if value is None else value))
+
+
 def data(name: str, value: object) -> Html:
     """A value for the page's script, as JSON; no text in it can end the element."""
     text = json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from smelt.micro.memory import Block, MemoryReport, PoolUse
 
-from .element import Html, element, headings, join, totals
-from .page import document
+from .element import Html, element, number, table
+from .page import report_page
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 900, 360, 80, 24
 _COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d")
@@ -16,23 +16,17 @@ def memory_page(report: MemoryReport) -> str:
     facts = {"workspace": f"{report.workspace:,} bytes", "least": f"{report.least:,} bytes",
              "constants": f"{report.constants:,} bytes", "inputs": f"{report.inputs:,} bytes",
              "outputs": f"{report.outputs:,} bytes"}  # fmt: skip
-    header = element("header", element("h1", f"Memory of {report.model}"), totals(facts.items()),
-                     element("p", _said(report), class_="hint"))  # fmt: skip
-    heads = headings(["step", "kernel", "bytes alive", "bytes of constants"])
     peaks = set(report.peaks)
     rows = [
-        element("tr", _cell(n), element("td", ("▲ " if n in peaks else "") + s.kernel),
-                _cell(s.live), _cell(s.constants))
+        element("tr", number(n, ","), element("td", ("▲ " if n in peaks else "") + s.kernel),
+                number(s.live, ","), number(s.constants, ","))
         for n, s in enumerate(report.steps)
     ]  # fmt: skip
-    table = element(
-        "table", element("thead", element("tr", heads)), element("tbody", rows), class_="kernels"
-    )
     drawn = [drawing(report)]
     if pools := [p for p in report.pools if not p.constants]:
         drawn = [x for p in pools for x in (element("h2", _title(p)), drawing(report, p))]
-    main = element("main", drawn, element("div", table, class_="scroll"))
-    return document(f"Memory of {report.model}", join(header, main), ("page.css", "profile.js"))
+    drawn.append(table(["step", "kernel", "bytes alive", "bytes of constants"], rows))
+    return report_page(f"Memory of {report.model}", facts, [_said(report)], drawn)
 
 
 def _title(p: PoolUse) -> str:
@@ -44,10 +38,6 @@ def _said(report: MemoryReport) -> str:
         return "No plan with these kernels in this order takes less: one step needs so much."
     more = report.workspace - report.least
     return f"{more:,} bytes more than a single step needs; a better plan may be there."
-
-
-def _cell(value: int) -> Html:
-    return element("td", f"{value:,}", class_="amount", data_value=str(value))
 
 
 def drawing(report: MemoryReport, pool: PoolUse | None = None) -> Html:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import resources
 
 from smelt.ir.build import value_of
@@ -13,7 +13,7 @@ from smelt.tir.printer import listing
 
 from .amounts import Amounts, Cache
 from .bars import bars, summary
-from .element import Html, element, join
+from .element import Html, element, join, totals
 from .nest import nest
 from .source import source
 from .steps import steps
@@ -71,6 +71,15 @@ def document(title: str, content: Html, resources: Sequence[str], asks: bool = F
     )
     body = element("body", content, element("script", Html(script)))
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def report_page(
+    title: str, facts: Mapping[str, str], notes: Iterable[str], content: Iterable[Html]
+) -> str:
+    """A file about something measured: its figures, notes on them, and tables."""
+    hints = [element("p", note, class_="hint") for note in notes]
+    header = element("header", element("h1", title), totals(facts.items()), hints)
+    return document(title, join(header, element("main", content)), ("page.css", "profile.js"))
 
 
 def _resource(name: str) -> str:

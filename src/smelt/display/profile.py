@@ -5,8 +5,8 @@ from __future__ import annotations
 from smelt.runtime import KernelTime, ProfileReport
 from smelt.runtime.limits import MachineLimits
 
-from .element import Html, element, headings, join, totals
-from .page import document
+from .element import Html, element, number, table
+from .page import report_page
 
 
 def profile_page(report: ProfileReport, limits: MachineLimits | None = None) -> str:
@@ -18,33 +18,22 @@ def profile_page(report: ProfileReport, limits: MachineLimits | None = None) -> 
              "between kernels": f"{report.between:.4f} ms"}  # fmt: skip
     columns = ["kernel", "ms", "% of the run", "calls", "GFLOP/s", "GB/s"]
     columns += [] if limits is None else ["% of the limit", "limit of"]
-    heads = headings([*columns, "operators", "nodes"])
     ordered = sorted(report.kernels, key=lambda k: -k.milliseconds)
     rows = [element("tr", _cells(report, k, limits)) for k in ordered]
     notes = [*([] if limits is None else [limits.text()]), *report.notes(limits)]
-    header = element(
-        "header",
-        element("h1", f"Profile of {report.model}"),
-        totals(facts.items()),
-        [element("p", note, class_="hint") for note in notes],
-    )
-    table = element(
-        "table", element("thead", element("tr", heads)), element("tbody", rows), class_="kernels"
-    )
-    parts = [element("div", table, class_="scroll")]
+    parts = [table([*columns, "operators", "nodes"], rows)]
     if report.control is not None:
         lines = "\n".join(report.control.lines())
         parts += [element("h2", "Control"), element("pre", lines)]
-    main = element("main", parts)
-    return document(f"Profile of {report.model}", join(header, main), ("page.css", "profile.js"))
+    return report_page(f"Profile of {report.model}", facts, notes, parts)
 
 
 def _cells(report: ProfileReport, k: KernelTime, limits: MachineLimits | None) -> list[Html]:
     most = max([x.milliseconds for x in report.kernels]) or 1.0
     percent = 100 / (report.total or 1.0)
     share = _share(k.milliseconds * percent, most * percent)  # drawn beside the largest one
-    cells = [_words(k.name), _number(k.milliseconds, 4), share, _number(k.calls, 0)]
-    cells += [_number(k.gflops, 1), _number(k.gbytes, 1)]
+    cells = [_words(k.name), number(k.milliseconds, ".4f"), share, number(k.calls, ".0f")]
+    cells += [number(k.gflops, ".1f"), number(k.gbytes, ".1f")]
     if limits is not None:
         cells += [_share(limits.share(k)), _words(limits.bound(k))]
     return [*cells, _words(" ".join(k.ops)), _words(", ".join(k.nodes))]
@@ -52,11 +41,6 @@ def _cells(report: ProfileReport, k: KernelTime, limits: MachineLimits | None) -
 
 def _words(text: str) -> Html:
     return element("td", text)
-
-
-def _number(value: float | None, digits: int) -> Html:
-    text = "" if value is None else f"{value:.{digits}f}"
-    return element("td", text, class_="amount", data_value=str(-1 if value is None else value))
 
 
 def _share(percent: float, full: float = 100) -> Html:

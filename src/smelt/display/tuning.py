@@ -15,7 +15,7 @@ from smelt.search.tune import State, Task
 from smelt.tir.printer import script
 
 from .charts import Axis, Point, cloud, steps
-from .element import Html, element, headings, join, totals
+from .element import Html, element, join, table, totals
 from .page import document
 from .source import source
 
@@ -121,12 +121,9 @@ def _tasks(state: State) -> Html:
         element("tr", _cells(n, t, state), class_="tuning" if t is state.current else None)
         for n, t in enumerate(state.tasks)
     ]
-    heads = headings([c.format(state.unit.name) for c in _COLUMNS])
-    table = element("table", element("thead", element("tr", heads)),
-                    element("tbody", rows), class_="kernels")  # fmt: skip
+    heads = [c.format(state.unit.name) for c in _COLUMNS]
     note = "Best times in italics were not confirmed: nobody can be sure that they are faster."
-    return join(element("h2", "Tasks"), element("p", note, class_="hint"),
-                element("div", table, class_="scroll"))  # fmt: skip
+    return join(element("h2", "Tasks"), element("p", note, class_="hint"), table(heads, rows))
 
 
 def _cells(n: int, t: Task, state: State) -> list[Html]:
@@ -170,10 +167,7 @@ def _failures(tasks: Sequence[Task]) -> Html | None:
         element("tr", _number(count, f"{count}"), [element("td", v) for v in words])
         for count, *words in sorted(found, key=lambda v: -v[0])
     ]
-    heads = headings(["times", "task", "kind", "message"])
-    table = element("table", element("thead", element("tr", heads)), element("tbody", rows),
-                    class_="kernels")  # fmt: skip
-    return join(element("h2", "Errors"), element("div", table, class_="scroll"))
+    return join(element("h2", "Errors"), table(["times", "task", "kind", "message"], rows))
 
 
 # ----------------------------------------------------------------------------------------- details

@@ -14,7 +14,7 @@ are stored in turn are such a copy to one place:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
@@ -22,6 +22,9 @@ from smelt.ir.build import value_of
 from smelt.ir.expr import INDEX, Expr, IntImm, Ramp, Shuffle, Var, const
 from smelt.tir.nodes import BufferLoad, BufferStore, PrimFunc, Seq, Stmt, lets, seq
 from smelt.tir.rewrite import map_stmts
+
+_Copy = tuple[BufferStore, BufferLoad, Ramp]
+"""A store, what it stores, and the indices that are no neighbours."""
 
 
 def exchange_gathers(func: PrimFunc) -> PrimFunc:
@@ -42,7 +45,7 @@ def _exchange(s: Seq) -> Stmt:
     return seq(*out)
 
 
-def _strided(s: Stmt) -> tuple[BufferStore, BufferLoad, Ramp] | None:
+def _strided(s: Stmt) -> _Copy | None:
     """A vector copy from elements that are not neighbours."""
     match s:
         case BufferStore(
@@ -57,25 +60,11 @@ def _strided(s: Stmt) -> tuple[BufferStore, BufferLoad, Ramp] | None:
 def _run(stmts: Sequence[Stmt], at: int, analyzer: Analyzer) -> list[BufferStore] | None:
     """As many copies as a vector has lanes, each from one element further."""
     first = _strided(stmts[at])
-    if first is None:
+    lanes = 0 if first is None else first[2].lanes
+    if lanes & (lanes - 1) or lanes < 4:
         return None
-    lanes = first[2].lanes
-    if lanes & (lanes - 1) or lanes < 4 or at + lanes > len(stmts):
-        return None
-    run = [first[0]]
-    for n in range(1, lanes):
-        found = _strided(stmts[at + n])
-        if (
-            found is None
-            or found[1].buffer is not first[1].buffer
-            or found[2].stride is not first[2].stride
-            or found[2].lanes != lanes
-        ):
-            return None
-        if analyzer.simplify(found[2].base - first[2].base) is not const(n, INDEX):
-            return None
-        run.append(found[0])
-    return run
+    found = [_strided(s) for s in stmts[at : at + lanes]]
+    return _in_a_row(found, lanes, lambda s, load: load.buffer, analyzer)
 
 
 def _exchanged(run: list[BufferStore]) -> Stmt:
@@ -114,7 +103,7 @@ def _exchanged(run: list[BufferStore]) -> Stmt:
     return lets(bindings, stmt)
 
 
-def _spread(s: Stmt) -> tuple[BufferStore, BufferLoad, Ramp] | None:
+def _spread(s: Stmt) -> _Copy | None:
     """A vector copy of neighbours to every second or fourth element."""
     match s:
         case BufferStore(
@@ -131,14 +120,26 @@ def _in_turn(stmts: Sequence[Stmt], at: int, analyzer: Analyzer) -> list[BufferS
     """As many copies as elements are left between those of the first, each one further."""
     first = _spread(stmts[at])
     step = 0 if first is None else value_of(first[2].stride) or 0
-    found = [f for f in map(_spread, stmts[at : at + step]) if f is not None]
-    if first is None or len(found) < step:
+    found = [_spread(s) for s in stmts[at : at + step]]
+    return _in_a_row(found, step, lambda s, load: (s.buffer, load.dtype), analyzer)
+
+
+def _in_a_row(
+    copies: Sequence[_Copy | None],
+    count: int,
+    kind: Callable[[BufferStore, BufferLoad], object],
+    analyzer: Analyzer,
+) -> list[BufferStore] | None:
+    """So many copies of one kind, each at one element further than the one before."""
+    found = [c for c in copies if c is not None]
+    if not count or len(found) < count:
         return None
-    for n, (s, load, place) in enumerate(found):
-        same = s.buffer is first[0].buffer and load.dtype == first[1].dtype
-        if not same or place.stride is not first[2].stride or place.lanes != first[2].lanes:
+    store, source, first = found[0]
+    for n, (s, load, ramp) in enumerate(found):
+        alike = ramp.stride is first.stride and ramp.lanes == first.lanes
+        if not alike or kind(s, load) != kind(store, source):
             return None
-        if analyzer.simplify(place.base - first[2].base) is not const(n, INDEX):
+        if analyzer.simplify(ramp.base - first.base) is not const(n, INDEX):
             return None
     return [s for s, _, _ in found]
 

@@ -86,10 +86,13 @@ class _Windows(RangeRewriter):
             return False
         if not isinstance(u.factor, tir.BufferLoad):
             return isinstance(u.factor, Call) and u.factor.op == "if_then_else"
-        variables = [f.var for f in u.loops]
-        found = self.analyzer.linear(_offset(u.factor), variables)
-        steps = None if found is None else [value_of(found[0].get(v, const(0))) for v in variables]
+        steps = self.steps(u.factor, [f.var for f in u.loops])
         return steps != _dense(sizes)  # type: ignore[arg-type]
+
+    def steps(self, x: tir.BufferLoad, variables: Sequence[Var]) -> list[int | None]:
+        """How far a load goes with each of some variables; None: not known."""
+        found = self.analyzer.linear(_offset(x), variables)
+        return [None if found is None else value_of(found[0].get(v, const(0))) for v in variables]
 
     def gathered(self, s: tir.For, u: _Sum) -> tir.Stmt:
         """The window, then the loop over results that read it."""
@@ -112,9 +115,7 @@ class _Windows(RangeRewriter):
         """Loops that fill a window where all of it is inside, long ones where memory allows it."""
         variables, sizes = [f.var for f in loops], [int(value_of(f.extent) or 0) for f in loops]
         assert isinstance(value, tir.BufferLoad)
-        found = self.analyzer.linear(_offset(value), variables)
-        known = [None if found is None else value_of(found[0].get(v, const(0))) for v in variables]
-        d = _at_end(sizes, known)
+        d = _at_end(sizes, self.steps(value, variables))
         fresh: dict[Var, Expr] = {v: Var(v.name, v.type) for v in variables[:d]}
         one = Var("n", variables[0].type)
         for v, size, step in zip(variables[d:], sizes[d:], _dense(sizes)[d:], strict=True):

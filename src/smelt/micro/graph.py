@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.artifact.graph import Place, Storage
+from smelt.artifact.graph import Place, Storage, number_of
 from smelt.artifact.graph_json import Node, constant_names, graph_data
 from smelt.artifact.host import KernelCall
 from smelt.artifact.memory import C_ALIGNMENT, aligned
@@ -24,7 +24,7 @@ from smelt.runtime.params import save_param_dict
 from smelt.runtime.report import node_names
 from smelt.tir.names import unique_name
 
-from .source import Writer, array_text, number_of
+from .source import Writer, array_text
 
 
 class GraphWriter(Writer):

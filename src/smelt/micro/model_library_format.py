@@ -19,6 +19,7 @@ import math
 import os
 import re
 import tarfile
+import time
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -100,13 +101,8 @@ def _module_name(module: object) -> str:
 
 def _now() -> datetime.datetime:
     text = os.environ.get("SOURCE_DATE_EPOCH", "")
-    seconds = float(text) if text.isdecimal() else None
-    utc = datetime.UTC
-    return (
-        datetime.datetime.now(utc)
-        if seconds is None
-        else datetime.datetime.fromtimestamp(seconds, utc)
-    )
+    seconds = float(text) if text.isdecimal() else time.time()
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
 
 
 def _json(value: object) -> bytes:

@@ -13,11 +13,12 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from smelt.ir import dtype as dt
+from smelt.ir.closing import Closing
 from smelt.runtime.errors import InputError, MicroError
 
 from .board import Board, find_board
@@ -66,7 +67,7 @@ class StepTicks:
     instructions: int | None
 
 
-class Session:
+class Session(Closing):
     """A model that a program serves on a line; as a context manager it is ended at the end.
 
     kernels                the names of the model's kernels, which the program does not know
@@ -142,12 +143,6 @@ class Session:
             pass  # who does not listen is ended with the line
         finally:
             self._line.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # ---- pieces -----------------------------------------------------------------------------
 

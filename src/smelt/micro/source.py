@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from smelt.artifact.graph import Place, Storage
+from smelt.artifact.graph import Place, Storage, number_of
 from smelt.artifact.host import KernelCall
 from smelt.artifact.memory import C_ALIGNMENT, aligned
 from smelt.artifact.model import ModelCode
@@ -370,12 +370,6 @@ def _tensors(names: Sequence[str], types: Sequence[TensorType]) -> tuple[CTensor
                   for n, t in zip(names, types, strict=True)])  # fmt: skip
 
 
-def number_of(e: object) -> int:
-    """What is known to be a number."""
-    assert isinstance(e, IntImm)
-    return e.value
-
-
 def _shape(dtype: str, shape: Iterable[object]) -> str:
     return f"{dtype}[{', '.join(map(str, shape))}]"
 
@@ -421,14 +415,12 @@ def _integer_word(value: int, dtype: str) -> str:
 
 
 def _float_word(value: float, dtype: str) -> str:
-    mark = "f" if dtype == "float32" else ""
     if value != value:
         return "NAN"
     if value in (float("inf"), float("-inf")):
         return "INFINITY" if value > 0 else "-INFINITY"
     if dtype == "float32":
-        short = np.format_float_scientific(np.float32(value), unique=True, trim="0")
-        return f"{short}{mark}"
+        return np.format_float_scientific(np.float32(value), unique=True, trim="0") + "f"
     return f"{value!r}" if "e" in repr(value) or "." in repr(value) else f"{value}.0"
 
 

@@ -47,19 +47,17 @@ def build(
     return program
 
 
-def run(
-    command: Sequence[str], folder: Path, what: str, seconds: float = _SECONDS
-) -> subprocess.CompletedProcess[str]:
+def run(command: Sequence[str], folder: Path, what: str) -> subprocess.CompletedProcess[str]:
     """Run a tool in a folder, and keep what it says. Raises MicroError where it does not start, or
     does not end in time; what: "the C compiler"."""
     try:
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
                               errors="replace", stdin=subprocess.DEVNULL,
-                              timeout=seconds)  # fmt: skip
+                              timeout=_SECONDS)  # fmt: skip
     except OSError as e:
         raise MicroError(f"{what} cannot be run: {command[0]}: {e.strerror}") from None
     except subprocess.TimeoutExpired:
-        raise MicroError(f"{what} took more than {seconds:.0f} s: {command[0]}") from None
+        raise MicroError(f"{what} took more than {_SECONDS:.0f} s: {command[0]}") from None
 
 
 def compiler(board: Board, wanted: str = "") -> tuple[list[str], list[str]]:
@@ -126,8 +124,12 @@ def _failure(board: Board, said: str) -> str:
             else "which no library here has: apt install gcc-arm-none-eabi libnewlib-arm-none-eabi "
             "brings a C library"
         )
-    lines = [line for line in said.strip().splitlines() if line.strip()][:_SAID]
-    text = "\n".join([f"  {line}" for line in lines or ["it said nothing"]])
     large = re.search("overflowed|will not fit|too small", said)
     what = "is too large for it" if large else "cannot be compiled"
-    return f"the program for {board.name} {what}; the C compiler says:\n{text}"
+    return f"the program for {board.name} {what}; the C compiler says:\n{excerpt(said)}"
+
+
+def excerpt(said: str) -> str:
+    """The first lines of what a tool says, as an error shows them."""
+    lines = [line for line in said.splitlines() if line.strip()][:_SAID]
+    return "\n".join([f"  {line}" for line in lines or ["it said nothing"]])

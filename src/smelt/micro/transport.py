@@ -9,18 +9,18 @@ import subprocess
 import tempfile
 import time
 import weakref
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
+from smelt.ir.closing import Closing
 from smelt.runtime.errors import MicroError
 
 _GRACE = 2.0
 """Seconds that a process has to end by itself."""
 
 
-class Transport(ABC):
+class Transport(Closing):
     """A line to a program; as a context manager it is closed at the end."""
 
     @abstractmethod
@@ -33,16 +33,6 @@ class Transport(ABC):
     @abstractmethod
     def write(self, data: bytes, timeout: float) -> None:
         """Send all bytes. Raises MicroError where that takes longer than `timeout` seconds."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """End it; a second time does nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class ProcessTransport(Transport):

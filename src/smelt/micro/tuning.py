@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,7 +38,8 @@ from smelt.target import Target
 
 from .board import BOARDS, Board, find_board
 from .compile import c_target
-from .csource import CSource, CTensor
+from .csource import CSource
+from .model_library_format import tensor_bytes
 from .program import write_program
 from .session import needs_tools, start_session
 from .source import c_model
@@ -116,7 +116,7 @@ def build_program(job: BuildJob) -> BoardProgram:
     digest = hashlib.blake2b(net.source.encode(), digest_size=16).hexdigest()
     symbol = spec.with_schedule(tuned).symbol  # that of a kernel that runs backwards goes on
     steps = tuple([n for n, c in enumerate(made.calls) if c.symbol.startswith(symbol)])
-    outputs = [Operand("output", t.dtype, _bytes(t)) for t in net.outputs]
+    outputs = [Operand("output", t.dtype, tensor_bytes(t)) for t in net.outputs]
     return BoardProgram(_program(net, place), tuple(outputs), (), found.trace, found.body,
                         digest, True, steps=steps, workspace=value_of(usual) or 0)  # fmt: skip
 
@@ -128,10 +128,6 @@ def _program(net: CSource, place: Place) -> bytes:
         write_program(net, place.board, Path(name))
         made = build(Path(name), place.board, place.level, place.flags, place.wanted)
         return made.read_bytes()
-
-
-def _bytes(t: CTensor) -> int:
-    return math.prod(t.shape) * dt.bytes_of(t.dtype)
 
 
 class _Running:
@@ -146,7 +142,7 @@ class _Running:
             self._session = start_session(file, board, timeout=timeout, run_timeout=timeout)
         self._inputs = []
         for n, t in enumerate(self._session.inputs):
-            data = pattern(t.dtype, _bytes(t), n).view(dt.to_numpy(t.dtype))
+            data = pattern(t.dtype, tensor_bytes(t), n).view(dt.to_numpy(t.dtype))
             self._inputs.append(np.resize(data, t.shape))
         self.tick = 1 / self._session.ticks_per_second
         try:
@@ -176,7 +172,6 @@ class BoardRunner(Runner):
     """Runs candidates on a board, each in a program of its own, and counts instructions where an
     emulator does: one run is enough then. Results are those of the default, or it is an error."""
 
-    name = "board"
     build = staticmethod(build_program)
 
     def __init__(

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Self, TypeVar
 
 import numpy as np
 
+from smelt.ir.closing import Closing
 from smelt.runtime import Device, array, empty
 from smelt.runtime.device import device
 from smelt.runtime.dtypes import numpy_dtype
@@ -51,7 +52,7 @@ def security_of_environment() -> Security:
     )
 
 
-class RPCSession:
+class RPCSession(Closing):
     """A session on another machine. One thread at a time may use it.
 
     about  what the machine says of itself
@@ -183,12 +184,6 @@ class RPCSession:
     def close(self) -> None:
         """End the session; its files and libraries are gone then."""
         self._link.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if hasattr(self, "_link"):  # it was made

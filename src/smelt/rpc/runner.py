@@ -93,8 +93,6 @@ class RPCRunner(Runner):
     linked here.
     """
 
-    name = "rpc"
-
     def __init__(
         self,
         key: str,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Self
 
+from smelt.ir.closing import Closing
 from smelt.ir.errors import DatabaseError as DatabaseError
 from smelt.runtime.errors import at_least
 from smelt.search.record import REFUTED, Record, Workload
 from smelt.search.record_text import checked
 
 
-class Database(ABC):
+class Database(Closing):
     """Programs that were tuned, and the records of each; several processes may use one at once.
 
     When `put` returns, what it was given is kept. Whatever cannot be done is a DatabaseError,
@@ -53,14 +53,8 @@ class Database(ABC):
         """
         return best_of(self.records(workload, machine), confirmed)
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Let go of the file or the connection; what was put is kept anyway."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def best_of(records: Iterable[Record], confirmed: bool) -> Record | None:

@@ -60,7 +60,6 @@ class EvolvingSpace(SearchSpace):
         key = workload_key(func, ())
         self.workload = Workload(key, name or func.name, script(func))
         self._known: dict[Gene, Candidate | None] = {}
-        self.invalid = 0
         self.first_error = ""
 
     @abstractmethod
@@ -122,7 +121,6 @@ class EvolvingSpace(SearchSpace):
             self._known[gene] = self._candidate(gene)
         except SmeltError as e:
             self._known[gene] = None
-            self.invalid += 1
             self.first_error = self.first_error or str(e).splitlines()[0]
         return self._known[gene]
 

@@ -234,12 +234,9 @@ def _check_head(value: object, where: str) -> None:
     head = value if isinstance(value, dict) else {}
     if head.get("format") != FORMAT:
         raise DatabaseError(f"{where}: not a file of {FORMAT}: the first line does not say so")
-    if head.get("version") != VERSION:
+    if (version := head.get("version")) != VERSION:
+        newer = isinstance(version, int) and version > VERSION
         raise DatabaseError(
-            f"{where}: version {head.get('version')!r} of the format; legal: {VERSION}"
-            f"{'; a newer smelt wrote it' if _newer(head.get('version'), VERSION) else ''}"
+            f"{where}: version {version!r} of the format; legal: {VERSION}"
+            f"{'; a newer smelt wrote it' if newer else ''}"
         )
-
-
-def _newer(version: object, known: int) -> bool:
-    return isinstance(version, int) and version > known

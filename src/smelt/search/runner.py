@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
 
 from smelt.codegen.frames import pack
 from smelt.codegen.worker_process import WorkerDied, WorkerProcess
+from smelt.ir.closing import Closing
 
 from .build import BuildJob, BuiltCandidate, build_candidate
 from .record import ErrorCode
@@ -43,10 +43,9 @@ class Outcome:
     message: str = ""
 
 
-class Runner(ABC):
+class Runner(Closing):
     """Measures candidates."""
 
-    name = "runner"
     needs_build = True
     """Whether it runs object code."""
     parallel = 1
@@ -62,23 +61,13 @@ class Runner(ABC):
     def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:
         """Time a candidate in turns with a reference, the default schedule."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Let go of what it holds; it can be used again."""
-
-    def __enter__(self) -> Self:
-        """The runner itself."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close it."""
-        self.close()
 
 
 class LocalRunner(Runner):
     """Runs candidates on this machine, in a process of its own: what a candidate does there, crash,
     hang or write where it should not, costs that process."""
-
-    name = "local"
 
     def __init__(self, timeout: float = 10.0) -> None:
         """timeout: seconds for one candidate, loading it included. `threads`: of the process."""
@@ -151,7 +140,6 @@ class AnalyticRunner(Runner):
     """Runs nothing: a candidate takes what the closed form says. For tests, and for machines that
     are not here."""
 
-    name = "analytic"
     needs_build = False
 
     def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:

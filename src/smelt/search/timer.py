@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from smelt.artifact.constants import ConstantCode, ConstantProgram
+from smelt.artifact.memory import aligned_bytes
 from smelt.codegen.llvm import link_in_process
 from smelt.codegen.llvm_text import ENTRY
 from smelt.ir import dtype as dt
@@ -74,7 +75,7 @@ class Machine(Protocol):
 class Here:
     """This process."""
 
-    memory = staticmethod(lambda size: _aligned(size))
+    memory = staticmethod(aligned_bytes)
 
     def fill(self, memory: Any, pattern: Any) -> None:
         """See Machine."""
@@ -211,12 +212,6 @@ def _padded(size: int) -> int:
     return -(-size // _LINE) * _LINE
 
 
-def _aligned(size: int) -> Any:
-    """So many bytes, all zero, where a cache line begins."""
-    raw = np.zeros(size + _LINE, np.uint8)
-    return raw[-raw.ctypes.data % _LINE :][:size]
-
-
 def pattern(dtype: str, size: int, seed: int, below: int = 0) -> Any:
     """What so many bytes of an operand are filled with, again and again: small numbers; indices
     where `below` bounds them, else zeros where they may be indices."""
@@ -310,17 +305,16 @@ def in_turns(
     return ones, others
 
 
+def errors(a: Any, b: Any) -> Any:
+    """|a - b| / max |b| for each element; infinite where nan stands on one side only."""
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # infinities may be alike
+        apart = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
+    scale = np.abs(y[np.isfinite(y)]).max(initial=0.0) or 1.0
+    return np.where(np.isnan(apart), np.inf, apart) / scale
+
+
 def apart(found: Sequence[Any], wanted: Sequence[Any]) -> float:
-    """The largest difference over the largest magnitude, of all results."""
-    worst = 0.0
-    for a, b in zip(found, wanted, strict=True):
-        if a.dtype == bool:
-            worst = max(worst, float((a != b).any()))
-            continue
-        with np.errstate(invalid="ignore"):
-            difference = np.where(a == b, 0.0, np.abs(a - b))  # infinities may be alike
-        difference = np.where(np.isnan(a) & np.isnan(b), 0.0, difference)
-        largest = np.max(np.abs(b[np.isfinite(b)]), initial=0.0)
-        apart = float(np.max(difference, initial=0.0)) / (float(largest) or 1.0)
-        worst = max(worst, float("inf") if np.isnan(apart) else apart)
-    return worst
+    """The largest of `errors` of all results."""
+    pairs = zip(found, wanted, strict=True)
+    return max([float(errors(a, b).max(initial=0.0)) for a, b in pairs], default=0.0)

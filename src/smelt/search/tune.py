@@ -215,8 +215,9 @@ class Session:
         self._start = time.monotonic()
         state = self.state
         try:
-            self._recall()
-            for task in self._by_work():
+            self._learn(self.database.records())
+            # first the one in which a run most likely spends most of its time
+            for task in sorted(state.tasks, key=lambda t: -t.weight * t.work):
                 if self._spent():
                     break
                 self.begin(task)
@@ -250,10 +251,6 @@ class Session:
             return "the trials or the time are used up"
         return "nothing more is to be gained"
 
-    def _by_work(self) -> list[Task]:
-        """The tasks, the one first in which a run most likely spends most of its time."""
-        return sorted(self.state.tasks, key=lambda t: -t.weight * t.work)
-
     def _next(self) -> Task | None:
         """The task whose next batch promises the largest gain for the model."""
         open_ = [t for t in self.state.tasks if t.status == TUNING]
@@ -276,10 +273,6 @@ class Session:
         return t.weight * t.default_seconds * t.relative * (gained / 3 + hope)
 
     # ----------------------------------------------------------------------------------- tasks
-
-    def _recall(self) -> None:
-        """What earlier sessions have measured."""
-        self._learn(self.database.records())
 
     def _learn(self, records: Sequence[Record]) -> None:
         """Let the model see records; those of failures say nothing."""

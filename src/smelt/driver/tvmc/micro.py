@@ -30,8 +30,8 @@ def micro_options(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     rows: list[tuple[list[str], str, Callable[[Asked], None]]] = [
         (["create-project", "create"], "make a project of a template", create),
-        (["build"], "compile a project", build),
-        (["flash"], "put a project's program on its board", flash),
+        (["build"], "compile a project", partial(on_project, "build")),
+        (["flash"], "put a project's program on its board", partial(on_project, "flash")),
     ]
     for (name, *aliases), about, command in rows:
         one = commands.add_parser(name, aliases=aliases, help=about, description=about)
@@ -69,18 +69,15 @@ def create(asked: Asked) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def build(asked: Asked) -> None:
-    """Carry out `tvmc micro build`."""
-    project = _project(asked, "build")
-    if project is not None:
-        project.build()
-
-
-def flash(asked: Asked) -> None:
-    """Carry out `tvmc micro flash`."""
-    project = _project(asked, "flash")
-    if project is not None:
-        project.flash()
+def on_project(method: str, asked: Asked) -> None:
+    """Carry out `tvmc micro build` or `flash`, as the project's method is called."""
+    project = GeneratedProject.from_directory(asked.PROJECT_DIR, _options(asked.project_option))
+    info = project.info()
+    if asked.TEMPLATE not in (info["platform_name"], _OTHER):
+        raise TVMCException(f"{asked.PROJECT_DIR} is a project of {info['platform_name']}, not of "
+                            f"{asked.TEMPLATE}")  # fmt: skip
+    if not _listed(asked, info["project_options"], method):
+        getattr(project, method)()
 
 
 def run_project(
@@ -99,16 +96,6 @@ def _template(asked: Asked) -> str:
     if (asked.TEMPLATE == _OTHER) != (asked.template_dir is not None):
         raise TVMCException(f"--template-dir belongs to {_OTHER}: give both, or neither")
     return str(asked.template_dir or asked.TEMPLATE)
-
-
-def _project(asked: Asked, method: str) -> GeneratedProject | None:
-    """The project; None where its options were to be listed."""
-    project = GeneratedProject.from_directory(asked.PROJECT_DIR, _options(asked.project_option))
-    info = project.info()
-    if asked.TEMPLATE not in (info["platform_name"], _OTHER):
-        raise TVMCException(f"{asked.PROJECT_DIR} is a project of {info['platform_name']}, not of "
-                            f"{asked.TEMPLATE}")  # fmt: skip
-    return None if _listed(asked, info["project_options"], method) else project
 
 
 def _options(pairs: Sequence[str]) -> dict[str, str]:

@@ -52,12 +52,6 @@ class Part:
     low: int
     high: int
 
-    @property
-    def on_images(self) -> bool:
-        """Whether operands and result are images with channels behind the batch, which the library
-        wants behind the pixels."""
-        return False
-
 
 @dataclass(frozen=True)
 class Product(Part):
@@ -78,11 +72,6 @@ class Product(Part):
     groups: int = 1
     turned: bool = False
 
-    @property
-    def on_images(self) -> bool:
-        """Convolutions are."""
-        return self.window is not None
-
 
 @dataclass(frozen=True)
 class Pool(Part):
@@ -90,11 +79,6 @@ class Pool(Part):
 
     window: Window
     mean: bool
-
-    @property
-    def on_images(self) -> bool:
-        """All pools are."""
-        return True
 
 
 @dataclass(frozen=True)

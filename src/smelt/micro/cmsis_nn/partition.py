@@ -12,7 +12,7 @@ from smelt.relax.transform.expand_ops import expand_dialects
 from smelt.relax.transform.normal_form import inline_functions
 
 from .emit import COMPILER, CORES, MCPU
-from .match import TO_CHANNELS, TO_PIXELS, Pairs, Part, Product, part_of, replaced, shape_of
+from .match import TO_CHANNELS, TO_PIXELS, Pairs, Part, Pool, Product, part_of, replaced, shape_of
 
 
 def partition(mod: IRModule, name: str = "default", mcpu: str = "") -> IRModule:
@@ -88,9 +88,14 @@ class _Partitioner:
         return any(o in self.images and shape_of(o) == shape for o in operands(v))
 
     def is_image(self, part: Part) -> bool:
-        """Whether a part works on pixels: elements may where operands are images anyway."""
-        elements = isinstance(part, Pairs) and any(x in self.images for x in part.inputs)
-        return part.on_images or elements
+        """Whether operands and result are images with channels behind the batch, which the library
+        wants behind the pixels: of elements they are where the operands are images anyway."""
+        match part:
+            case Product(window=window):
+                return window is not None
+            case Pairs(inputs):
+                return any(x in self.images for x in inputs)
+        return isinstance(part, Pool)
 
     def take(self, v: RelaxExpr, part: Part) -> None:
         """Make a function of a part, and a call of it."""

@@ -102,7 +102,8 @@ class Arduino(Platform):
             raise BuildError(f"{what}: avr-gcc is missing; {_SETUP} gcc-avr avr-libc")
         if not (core / "cores" / "arduino").is_dir():
             raise BuildError(f"{what}: {core} holds no Arduino core; {_SETUP} arduino-core-avr")
-        (build / "sketch.cpp").write_text(f'#include "{self.folder / self._sketch()}"\n')
+        sketch = next(self.folder.glob("*.ino"))
+        (build / "sketch.cpp").write_text(f'#include "{sketch}"\n')
         places = [core / "cores" / "arduino", core / "variants" / board.variant]
         shared = [f"-mmcu={board.cpu}", f"-DF_CPU={_HERTZ}L", "-DARDUINO=10819", "-Os",
                   f"-DARDUINO_{board.define}", "-DARDUINO_ARCH_AVR", "-ffunction-sections",
@@ -124,9 +125,6 @@ class Arduino(Platform):
         command = ["avr-gcc", f"-mmcu={board.cpu}", "-Os", "-Wl,--gc-sections", *large, *objects]
         run_tool([*command, "-o", "program.elf", "-lm"], build, self._what("cannot be linked"))
         self._check_sizes(board, build)
-
-    def _sketch(self) -> str:
-        return next(self.folder.glob("*.ino")).name
 
     def _check_sizes(self, board: Avr, build: Path) -> None:
         """Raise a BuildError where a program does not fit. Constants are in RAM on an AVR, too."""

@@ -21,17 +21,14 @@ from smelt.micro.model_library_format import read_model_library_format
 from smelt.micro.program import program_files
 from smelt.micro.project import TEMPLATES, checked_options
 from smelt.micro.project_api import client, server
-from smelt.micro.toolchain import cross_compiler, run
+from smelt.micro.toolchain import cross_compiler, excerpt, run
 from smelt.micro.transport import Transport
 from smelt.runtime.errors import MicroError
 
 MODEL = "model.tar"
 _STATE = "project.json"
-_SECONDS = 300.0
 _LONGEST = 30.0
 """Seconds of a transport's wait where none are given."""
-_SAID = 12
-"""Lines of a tool's message that an error shows."""
 
 Options = Mapping[str, Any]
 
@@ -226,15 +223,14 @@ def whole_folder(folder: Path, replaces: bool = False) -> Iterator[Path]:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def run_tool(command: Sequence[str], folder: Path, what: str, seconds: float = _SECONDS) -> str:
+def run_tool(command: Sequence[str], folder: Path, what: str) -> str:
     """What a tool prints. what: "uno cannot be compiled". Raises BuildError."""
     print(shlex.join(command), file=sys.stderr)  # seen with the option verbose
     try:
-        done = run(command, folder, f"{what}: the tool", seconds)
+        done = run(command, folder, f"{what}: the tool")
     except MicroError as e:
         raise BuildError(str(e)) from None
     if done.returncode != 0:
-        lines = [s for s in (done.stderr + done.stdout).splitlines() if s.strip()][:_SAID]
-        said = "\n".join([f"  {s}" for s in lines or ["it said nothing"]])
+        said = excerpt(done.stderr + done.stdout)
         raise BuildError(f"{what}; {Path(command[0]).name} says:\n{said}")
     return done.stdout

@@ -116,9 +116,14 @@ class JSONRPCError(SmeltError):
 class ServerError(JSONRPCError):
     """What a handler raised."""
 
-    def __init__(self, message: str, data: Any = None, client_context: str | None = None) -> None:
-        """data: as of JSONRPCError."""
-        super().__init__(ErrorCode.SERVER_ERROR, message, data, client_context)
+    usual = "the server failed"
+
+    def __init__(
+        self, message: str | None = None, data: Any = None, client_context: str | None = None
+    ) -> None:
+        """message: None: the usual one; data: as of JSONRPCError."""
+        text = self.usual if message is None else message
+        super().__init__(ErrorCode.SERVER_ERROR, text, data, client_context)
 
     @classmethod
     def from_exception(cls, exc: BaseException, **kw: Any) -> ServerError:
@@ -131,23 +136,13 @@ class ServerError(JSONRPCError):
 class TransportClosedError(ServerError):
     """Reading or writing where no transport is open, or where the other end has gone."""
 
-    def __init__(
-        self, message: str = "the transport is closed", data: Any = None,
-        client_context: str | None = None,
-    ) -> None:  # fmt: skip
-        """As of ServerError."""
-        super().__init__(message, data, client_context)
+    usual = "the transport is closed"
 
 
 class IoTimeoutError(ServerError):
     """Reading or writing that took longer than it was given."""
 
-    def __init__(
-        self, message: str = "the time is over", data: Any = None,
-        client_context: str | None = None,
-    ) -> None:  # fmt: skip
-        """As of ServerError."""
-        super().__init__(message, data, client_context)
+    usual = "the time is over"
 
 
 class UnsupportedTVMVersionError(ServerError):
