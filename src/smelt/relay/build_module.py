@@ -73,12 +73,9 @@ def build(
     plain = bind_params(plain, params or {})
     refuse_control(plain, f"the {form.name} executor")
     if made.kind.name == "c":
-        code = compile_c(
-            with_required(plain, context), f"cmsis-nn,{made}" if with_cmsis_nn(target) else made,
-            name=f"tvmgen_{mod_name}", packed=form.get("interface-api", "packed") == "packed",
-            graph=(form.name, system.name) == ("graph", "crt"), pools=pools,
-            link_params=form.get("link-params", True), options=context.options,
-        )  # fmt: skip
+        words = f"cmsis-nn,{made}" if with_cmsis_nn(target) else made
+        code = compile_c(with_required(plain, context), words, name=f"tvmgen_{mod_name}",
+                         pools=pools, options=context.options, **_forms_of_c(form, system))  # fmt: skip
         return CSourceFactoryModule(code, ir_mod, made, mod_name, form)
     fused = _optimized(plain, context)
     placing = algorithm_of(context.config, BY_SIZE)
@@ -98,6 +95,15 @@ def build(
     if form.name == "aot":
         return AOTExecutorFactoryModule(lib, ir_mod, fused, made, mod_name, form)
     return GraphExecutorFactoryModule(lib, ir_mod, fused, made, mod_name)
+
+
+def _forms_of_c(form: Executor, system: Runtime) -> dict[str, Any]:
+    """The form of executable, as `compile_c` takes it."""
+    return {
+        "packed": form.get("interface-api", "packed") == "packed",
+        "graph": (form.name, system.name) == ("graph", "crt"),
+        "link_params": form.get("link-params", True),
+    }
 
 
 def optimize(
