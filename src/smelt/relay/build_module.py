@@ -74,8 +74,9 @@ def build(
     refuse_control(plain, f"the {form.name} executor")
     if made.kind.name == "c":
         words = f"cmsis-nn,{made}" if with_cmsis_nn(target) else made
+        kind = _forms_of_c(form, system)
         code = compile_c(with_required(plain, context), words, name=f"tvmgen_{mod_name}",
-                         pools=pools, options=context.options, **_forms_of_c(form, system))  # fmt: skip
+                         pools=pools, options=context.options, **kind)  # fmt: skip
         return CSourceFactoryModule(code, ir_mod, made, mod_name, form)
     fused = _optimized(plain, context)
     placing = algorithm_of(context.config, BY_SIZE)
