@@ -46,6 +46,7 @@ from .ranges import RangeRewriter, analyzer_for
 
 _N = 4
 """Sums side by side."""
+_TAPS = 4
 _COPIES = 24
 """So many copies in a row at most."""
 
@@ -222,19 +223,21 @@ class _UseDotProducts(RangeRewriter):
         return tir.seq(main, tir.For(s.var, start, rest, s.body))
 
     def in_turns(self, s: tir.Stmt) -> tir.Stmt:
-        """A loop over calls in fewer turns."""
-        turns = self.offer.turns
+        """A loop over calls in fewer turns; over a few taps of a window in one."""
         if not isinstance(s, tir.For) or s.kind != "serial" or value_of(s.min) != 0:
             return s
+        count = value_of(s.extent) or 1
         inner = [x for x in tir.walk(s.body) if isinstance(x, tir.For) and x.kind != "unrolled"]
         stores = [x for x in tir.walk(s.body) if isinstance(x, tir.BufferStore)]
         sums = [x for x in stores if _calls(x, self.offer.sums)]
-        if turns == 1 or inner or not sums or (value_of(s.extent) or 1) % turns:
+        taps = [x for x in stores if _calls(x, self.offer.taps)]
+        turns = count if taps and count <= _TAPS else self.offer.turns
+        if turns == 1 or inner or not [*sums, *taps] or count % turns:
             return s
         v, turn = s.var, Var(s.var.name, s.var.type)
         body = _Substituted({v: v * turns + turn}, self.analyzer).stmt(s.body)
         body = tir.For(turn, const(0, v.type), const(turns, v.type), body, "unrolled")
-        return s.replace(extent=const((value_of(s.extent) or 0) // turns, v.type), body=body)
+        return s.replace(extent=const(count // turns, v.type), body=body)
 
     def called(
         self, s: tir.Stmt, updates: dict[tir.BufferStore, _Update], first: dict[Var, Expr], n: int

@@ -76,6 +76,11 @@ class Products(NamedTuple):
         every += [i for kinds in self.dots.values() for i in kinds.values()]
         return frozenset([i.name for i in every])
 
+    @property
+    def taps(self) -> frozenset[str]:
+        """The names of what adds products to sums side by side, with b of 16 bits."""
+        return frozenset([i.name for i in (self.wide_b or {}).values()])
+
     def lengths(self, kind: str, zero: int) -> Mapping[int, Instruction]:
         """Sums of a type, by how many bytes they take."""
         return self.plain if self.plain and kind == "int8" and zero == 0 else self.dots[kind]
