@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smelt.tir.intrin import dsp, mve_bytes
 
-DSP = [*dsp.DOT.values(), *dsp.PAIR.values(), *dsp.EACH.values()]
+DSP = [*dsp.DOT.values(), *dsp.PAIR.values(), *dsp.EACH.values(), *dsp.EACH_WIDE.values()]
 HELIUM = [
     *mve_bytes.DOT.values(), *[i for kinds in mve_bytes.FROM.values() for i in kinds.values()],
     *mve_bytes.EACH.values(), *mve_bytes.SETTLED, *mve_bytes.COPY.values(),
