@@ -101,7 +101,9 @@ def test_help_and_version_load_nothing_of_the_compiler(option: str) -> None:
     loaded = modules(option)
     ours = {m for m in loaded if m.startswith("smelt")}
     ours.discard("smelt.version")
-    assert ours == {"smelt", "smelt.cli", "smelt.cli.main", "smelt.cli.commands"}
+    assert ours == {
+        "smelt", "smelt.interrupts", "smelt.cli", "smelt.cli.main", "smelt.cli.commands",
+    }  # fmt: skip
     assert not {"numpy", "onnx", "llvmlite"} & loaded
 
 

@@ -5,11 +5,14 @@ import os
 import signal
 import sys
 
+from smelt.interrupts import keep_interrupts
+
 INTERRUPTED = 130  # 128 + SIGINT, as a shell says it
 
 
 def main() -> None:
     """Run the command line: until a command has begun, Ctrl-C ends the process at once."""
+    keep_interrupts()
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
