@@ -54,6 +54,22 @@ def border(x: T.Buffer((7, 16), "int8"), w: T.Buffer((8, 3, 16), "int8"),
                 r[i, o * 4 + j] = s[j]
 """
 
+OWN = """@T.prim_func
+def own(x: T.Buffer((9, {c}), "int8"), w: T.Buffer((3, {c}), "int8"),
+        r: T.Buffer((9, {c}), "int32")):
+    for {places}:
+        s = T.allocate((8,), "int32", scope="local")
+        for j in T.unroll(8):
+            s[j] = 0
+        for k in range(3):
+            for j in T.unroll(8):
+                s[j] = s[j] + T.cast("int32", w[k, {o} * 8 + j]) * T.cast("int32",
+                    T.if_then_else(i + k >= 1 and i + k < 10, x[i + k - 1, {o} * 8 + j],
+                                   T.int8(-7)))
+        for j in T.unroll(8):
+            r[i, {o} * 8 + j] = s[j]
+"""
+
 
 def same(before: PrimFunc, after: PrimFunc) -> None:
     """Both programs make the same of random numbers."""
@@ -101,4 +117,19 @@ def test_windows() -> None:
     func = parse(BORDER)
     made = gather_windows(func)
     assert "window" in script(made)
+    same(func, made)
+
+
+@pytest.mark.parametrize(
+    ("places", "o", "c"), [("i in range(9)", 0, 8), ("i, o in T.grid(9, 3)", "o", 24)]
+)
+def test_own_windows(places: str, o: object, c: int) -> None:
+    """Channels that are summed up by themselves are read from the image where all of it is inside:
+    asked for once for all channels, or, where these are one tile, for each pixel."""
+    func = parse(OWN.format(places=places, o=o, c=c))
+    made = gather_windows(func)
+    straight, gathered = script(made).split("else:", 1)
+    assert "window" not in straight
+    assert straight.count("if i - 1 >= 0 and 7 - i >= 0:") == 1
+    assert "window" in gathered
     same(func, made)

@@ -231,8 +231,9 @@ class _UseDotProducts(RangeRewriter):
         stores = [x for x in tir.walk(s.body) if isinstance(x, tir.BufferStore)]
         sums = [x for x in stores if _calls(x, self.offer.sums)]
         taps = [x for x in stores if _calls(x, self.offer.taps)]
-        turns = count if taps and count <= _TAPS else self.offer.turns
-        if turns == 1 or inner or not [*sums, *taps] or count % turns:
+        most = count if taps and count <= _TAPS else self.offer.turns
+        turns = max([n for n in range(1, most + 1) if count % n == 0])
+        if turns == 1 or inner or not [*sums, *taps]:
             return s
         v, turn = s.var, Var(s.var.name, s.var.type)
         body = _Substituted({v: v * turns + turn}, self.analyzer).stmt(s.body)

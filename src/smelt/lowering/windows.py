@@ -6,6 +6,7 @@
                                                  for c in range(16): ... window[kh * 192 + ...]
 
 Products of bytes are summed up several at a time where they follow one another, without a border.
+Where each result has a window of its own (c is in x[...], too), a copy pays near the border alone.
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ class _Windows(RangeRewriter):
         sums = _sums(s)
         if len(sums) != 1 or (value_of(s.extent) or 2) < 2 or not self.apart(sums[0]):
             return s
+        if s.var in free_vars(sums[0].factor):
+            return self.own(s, sums[0])
         return self.gathered(s, sums[0])
 
     def apart(self, u: _Sum) -> bool:
@@ -94,8 +97,11 @@ class _Windows(RangeRewriter):
         found = self.analyzer.linear(_offset(x), variables)
         return [None if found is None else value_of(found[0].get(v, const(0))) for v in variables]
 
-    def gathered(self, s: tir.For, u: _Sum) -> tir.Stmt:
-        """The window, then the loop over results that read it."""
+    def gathered(self, s: tir.Stmt, u: _Sum, rows: bool = True) -> tir.Stmt:
+        """The window, then the results that read it.
+
+        rows  whether it is copied by rows where all of it is inside
+        """
         sizes = [int(value_of(f.extent) or 0) for f in u.loops]
         window = tir.Buffer("window", (const(prod(sizes)),), u.factor.dtype, "local")
         at = _place([f.var for f in u.loops], sizes)
@@ -103,13 +109,33 @@ class _Windows(RangeRewriter):
         value, here = (substitute(e, fresh) for e in (u.factor, at))
         loops = [f.replace(var=fresh[f.var], kind="serial") for f in u.loops]
         fill = _filled(window, here, value, loops)
-        everywhere = (
-            inside(value.args[0], loops, self.analyzer) if isinstance(value, Call) else None
-        )
+        guard = value.args[0] if rows and isinstance(value, Call) else None
+        everywhere = None if guard is None else inside(guard, loops, self.analyzer)
         if everywhere is not None and isinstance(value, Call):
             fill = tir.IfThenElse(everywhere, self.copied(window, value.args[1], loops), fill)
         body = _Instead(u.factor, tir.BufferLoad(window, (at,))).stmt(s)
         return tir.Allocate(window, tir.seq(fill, body))
+
+    def own(self, s: tir.For, u: _Sum) -> tir.Stmt:
+        """A loop over results each of which has a window of its own: straight from the image where
+        all of that is inside, gathered elsewhere."""
+        if not isinstance(u.factor, Call):
+            return s
+        guard, value = u.factor.args[:2]
+        straight = _Instead(u.factor, value).stmt(s)
+        if s.var not in free_vars(guard):
+            everywhere = inside(guard, u.loops, self.analyzer)
+            gathered = self.gathered(s, u, everywhere is None)
+            if everywhere is None:
+                return gathered
+            return tir.IfThenElse(everywhere, renamed(straight), gathered)
+        within = u._replace(loops=tuple([f for f in u.loops if f is not s]))
+        everywhere = inside(guard, within.loops, self.analyzer)
+        gathered = self.gathered(s.body, within, everywhere is None)
+        if everywhere is None:
+            return s.replace(body=gathered)
+        assert isinstance(straight, tir.For)
+        return s.replace(body=tir.IfThenElse(everywhere, renamed(straight.body), gathered))
 
     def copied(self, window: tir.Buffer, value: Expr, loops: Sequence[tir.For]) -> tir.Stmt:
         """Loops that fill a window where all of it is inside, long ones where memory allows it."""

@@ -53,7 +53,7 @@ class Products(NamedTuple):
     wide     what takes several registers of sums
     copies   r[k] = a[k] of int8, by how many
     lanes    what computes with sums side by side
-    turns    so many calls of a kind in a turn of a loop, where its length allows it
+    turns    so many calls of a kind in a turn of a loop at most
     """
 
     dots: Mapping[str, Mapping[int, Instruction]]
@@ -73,6 +73,7 @@ class Products(NamedTuple):
     def sums(self) -> frozenset[str]:
         """The names of what makes sums of several products."""
         every = [*self.plain.values(), *self.pairs.values()]
+        every += [self.four] if self.four is not None else []
         every += [i for kinds in self.dots.values() for i in kinds.values()]
         return frozenset([i.name for i in every])
 
@@ -94,6 +95,7 @@ HELIUM = Products(
     mve_bytes.COPY,
     Arithmetic(mve_bytes.ARITHMETIC, mve_bytes.SAME, mve_bytes.WIDER, mve_bytes.COLUMN,
                mve_bytes.NARROW),
+    turns=8,
 )  # fmt: skip
 
 
