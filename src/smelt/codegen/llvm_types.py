@@ -50,4 +50,5 @@ def float_literal(dtype: str, value: float) -> str:
     scalar = dt.scalar(dtype)
     if scalar in ("float32", "float64"):
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-    return f"0xH{int(dt.to_numpy(scalar).type(value).view('uint16')):04X}"
+    kind, bits = "R" if scalar == "bfloat16" else "H", dt.to_numpy(scalar).type(value)
+    return f"0x{kind}{int(bits.view('uint16')):04X}"
