@@ -12,7 +12,7 @@ from typing import Any
 from smelt.ir.errors import CompileError
 from smelt.ir.transform import Pass, Sequential
 from smelt.relax import transform
-from smelt.runtime.errors import nearest
+from smelt.runtime.errors import unknown
 
 RELAX_PIPELINES: dict[str, tuple[str, ...]] = {
     "zero": ("FoldConstant", "FuseOps", "FuseTIR", "LegalizeOps", "AnnotateTIROpPattern"),
@@ -42,10 +42,7 @@ _PIPELINES: dict[str, Callable[..., Any]] = {n: partial(_made, n) for n in RELAX
 def get_pipeline(name: str = "zero", **options: Any) -> Any:
     """A pass by the name of a pipeline; options go to the function that makes it."""
     if name not in _PIPELINES:
-        raise CompileError(
-            f"relax.get_pipeline: no pipeline {name!r}{nearest(name, list(_PIPELINES))}; "
-            f"pipelines: {', '.join(_PIPELINES)}"
-        )
+        raise CompileError(f"relax.get_pipeline: {unknown('pipeline', name, _PIPELINES)}")
     return _PIPELINES[name](**options)
 
 

@@ -18,7 +18,7 @@ from smelt.ir.sizes import Extent
 from smelt.ir.transform import PassContext
 from smelt.pipeline import GRAPH, as_target, checked_context, lower_program, run_graph
 from smelt.relax.printer import script as graph_script
-from smelt.runtime.errors import nearest
+from smelt.runtime.errors import nearest, unknown
 from smelt.target import Target
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
@@ -119,10 +119,7 @@ def _named(
     specs = {s.symbol: s for s in own if s is not None}
     named = {str(s.group.attrs.get("name", s.symbol)): s for s in specs.values()}
     if kernel is not None and kernel not in named:
-        near = nearest(kernel, named)
-        raise CompileError(
-            f"the model has no kernel {kernel!r}{near}; kernels: {', '.join(named) or 'none'}"
-        )
+        raise CompileError(f"the model has {unknown('kernel', kernel, named)}")
     return named if kernel is None else {kernel: named[kernel]}
 
 

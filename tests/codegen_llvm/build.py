@@ -14,6 +14,7 @@ from smelt.codegen.llvm_text import emit_module
 from smelt.ir import dtype as dt
 from smelt.lowering.finish import finish
 from smelt.lowering.flatten import flatten_buffers
+from smelt.lowering.legalize import legalize_narrow
 from smelt.lowering.vectorize import vectorize_loops
 from smelt.target import Target
 from smelt.tir.interpret import interpret
@@ -84,6 +85,7 @@ def run_llvm(
 
     target  of which processor the instructions are; None: this one's
     """
+    func = legalize_narrow(func)
     made = compiler() if target is None else ObjectCompiler(target)
     code = made.object(emit_module([func], target), func.name)
     addresses, keep = link_in_process([code], [func.name])

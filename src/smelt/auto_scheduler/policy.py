@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smelt.ir.errors import CompileError
-from smelt.runtime.errors import nearest
+from smelt.runtime.errors import unknown
 from smelt.search.space import Point, plans_of
 from smelt.search.tune import FAILED
 
@@ -200,10 +200,8 @@ class SketchPolicy(SearchPolicy):
             )
         for name in params or ():
             if name not in self.DEFAULT_PARAMS:
-                raise CompileError(
-                    f"SketchPolicy: no parameter {name!r}{nearest(name, self.DEFAULT_PARAMS)}; "
-                    f"parameters: {', '.join(self.DEFAULT_PARAMS)}"
-                )
+                said = unknown("parameter", name, self.DEFAULT_PARAMS)
+                raise CompileError(f"SketchPolicy: {said}")
         self.model = model
         own = getattr(model, "seed", None)
         self.seed = seed if seed is not None else own if own is not None else 0

@@ -15,7 +15,7 @@ import numpy as np
 from smelt.ir.errors import CompileError, ScheduleError
 from smelt.pipeline import LOWER
 from smelt.search.database import MemoryDatabase
-from smelt.search.guided import GuidedSpace
+from smelt.search.guided import GuidedSpace, checked_scores
 from smelt.search.record import Record, Workload
 from smelt.search.space import Candidate, Pool, Score
 from smelt.search.tune import Session, Settings
@@ -98,13 +98,8 @@ class TaskSpace(GuidedSpace):
 
     def scores(self, seen: Sequence[State]) -> Any:
         """What the model says. Raises CompileError where these are no numbers for them."""
-        scores = np.asarray(self.model.predict(self.task, seen), float).reshape(-1)
-        if len(scores) != len(seen) or np.isnan(scores).any():
-            raise CompileError(
-                f"{type(self.model).__name__}.predict gave {len(scores)} scores for {len(seen)} "
-                "states; legal: a number for each, the higher the better, -inf for none"
-            )
-        return scores
+        given = self.model.predict(self.task, seen)
+        return checked_scores(self.model, given, len(seen), "states")
 
 
 @dataclass

@@ -525,7 +525,10 @@ class _CPrinter:
                 return self.rounded(f"{name}({args[0]})", _ATOM, dtype)
             case "rsqrt":
                 return self.rounded(f"(1 / sqrt{suffix(dtype)}({args[0]}))", _ATOM, dtype)
-            case "reinterpret" if not NARROW & {source, dtype}:
+            case "reinterpret" if NARROW & {source, dtype}:
+                bits = self.helpers.narrow("store", source, args[0])
+                return self.helpers.narrow("load", dtype, bits), _ATOM
+            case "reinterpret":
                 return f"{self.helpers.reinterpret(source, dtype)}({args[0]})", _ATOM
             case "high_product":
                 name = self.helpers.high_product(dtype)

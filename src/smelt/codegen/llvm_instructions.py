@@ -8,11 +8,11 @@ from smelt.tir.intrin.registry import ARCHITECTURES, Instruction
 from smelt.tir.named_calls import name_of
 
 from .features import calls_line, needs_line
-from .llvm_narrow import NarrowFloats, is_bfloat
+from .llvm_emitter import Emitter
 from .llvm_types import llvm_type
 
 
-class InstructionOps(NarrowFloats):
+class InstructionOps(Emitter):
     """The part of a function's emitter that knows instructions by name."""
 
     def named_call(self, e: Call) -> str:
@@ -50,16 +50,6 @@ class InstructionOps(NarrowFloats):
         return tuple([cast(p.type, a) if isinstance(p, Var) else a for p, a in pairs])
 
     def llvm_call(self, symbol: str, result: str, args: tuple[Expr, ...]) -> str:
-        """A call of an intrinsic; bfloat16, which we keep as bits, is a type of its own there."""
-        given: list[tuple[str, str]] = []
-        for a in args:
-            value, kind = self.value(a), llvm_type(a.dtype)
-            if is_bfloat(a.dtype):
-                own = kind.replace("i16", "bfloat")
-                value, kind = self.assign(f"bitcast {kind} {value} to {own}"), own
-            given.append((kind, value))
-        if not is_bfloat(result):
-            return self.named(symbol, llvm_type(result), given)
-        bits = llvm_type(result)
-        own = bits.replace("i16", "bfloat")
-        return self.assign(f"bitcast {own} {self.named(symbol, own, given)} to {bits}")
+        """A call of an intrinsic."""
+        given = [(llvm_type(a.dtype), self.value(a)) for a in args]
+        return self.named(symbol, llvm_type(result), given)

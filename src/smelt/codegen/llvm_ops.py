@@ -14,7 +14,6 @@ from smelt.tir.rewrite import loads
 
 from .c_helpers import MATH
 from .llvm_instructions import InstructionOps
-from .llvm_narrow import is_bfloat
 from .llvm_types import each_lane, float_literal, literal, llvm_type, mangled, mem_type, zero
 
 _FLOAT_INTRINSICS = {
@@ -32,9 +31,6 @@ class ScalarOps(InstructionOps):
 
     def operation(self, e: expr.Expr) -> str:
         """The instruction(s) of one node, whose operands are emitted first."""
-        wide = self.widened(e)
-        if wide is not None:
-            return self.value(wide)
         method = _DISPATCH.get(type(e))
         if method is not None:
             return method(self, e)
@@ -212,12 +208,6 @@ class ScalarOps(InstructionOps):
     def convert(self, value: str, source: str, target: str) -> str:
         """The instruction that converts; floats to integers saturate, NaN becomes 0."""
         lanes = dt.lanes(source)
-        if is_bfloat(source) and not is_bfloat(target):
-            single = self.bfloat_to_single(value, source)
-            return self.convert(single, dt.vector("float32", lanes), target)
-        if is_bfloat(target) and not dt.is_float(source):
-            exact = dt.vector("float64", lanes)
-            return self.float_conversion(self.convert(value, source, exact), exact, target)
         a, b = llvm_type(source), llvm_type(target)
         from_float, to_float = dt.is_float(source), dt.is_float(target)
         signed = dt.kind(source) == "int"
@@ -270,16 +260,10 @@ class ScalarOps(InstructionOps):
         return self.convert(made, wide, target)
 
     def float_conversion(self, value: str, source: str, target: str) -> str:
-        """Between floating-point types, rounded once; 16-bit ones meet in float32."""
-        if source == target or (is_bfloat(source) and is_bfloat(target)):
+        """Between floating-point types; float64 to float16 is none of a processor's."""
+        if source == target:
             return value
         narrow, wide = dt.bits(target), dt.bits(source)
-        middle = dt.vector("float32", dt.lanes(source))
-        if narrow == 16 and wide == 64:
-            return self.float_conversion(self.double_to_odd_single(value, source), middle, target)
-        if is_bfloat(target):
-            single = value if wide == 32 else self.float_conversion(value, source, middle)
-            return self.single_to_bfloat(single, source)
         step = "fptrunc" if narrow < wide else "fpext"
         return self.assign(f"{step} {llvm_type(source)} {value} to {llvm_type(target)}")
 

@@ -6,7 +6,7 @@ import struct
 
 from smelt.ir import dtype as dt
 
-_NAMES = {"bool": "i1", "handle": "ptr", "bfloat16": "i16",
+_NAMES = {"bool": "i1", "handle": "ptr", "bfloat16": "bfloat",
           "float16": "half", "float32": "float", "float64": "double"}  # fmt: skip
 
 
@@ -50,5 +50,5 @@ def float_literal(dtype: str, value: float) -> str:
     scalar = dt.scalar(dtype)
     if scalar in ("float32", "float64"):
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-    bits = int(dt.to_numpy(scalar).type(value).view("uint16"))
-    return str(bits) if scalar == "bfloat16" else f"0xH{bits:04X}"
+    kind, bits = "R" if scalar == "bfloat16" else "H", dt.to_numpy(scalar).type(value)
+    return f"0x{kind}{int(bits.view('uint16')):04X}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import singledispatch
 from typing import Any
 
-from smelt.runtime.errors import nearest
+from smelt.runtime.errors import nearest, unknown
 
 from .node import Node
 from .text import Scripted, module_text, printed
@@ -145,11 +145,8 @@ class IRModule(Scripted):
         data = self.type_data(type_name)
         by_name = {c.name_hint: c for c in data.constructors}
         if name not in by_name:
-            hint = nearest(name, by_name)
-            raise KeyError(
-                f"the data type {data.header.name} has no constructor {name!r}{hint}; "
-                f"constructors: {', '.join(by_name)}"
-            )
+            said = unknown("constructor", name, by_name)
+            raise KeyError(f"the data type {data.header.name} has {said}")
         return by_name[name]
 
     def astext(self, show_meta_data: bool = True) -> str:

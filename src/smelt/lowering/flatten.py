@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from smelt.arith import Analyzer
 from smelt.ir.expr import INDEX, Expr, const
+from smelt.tir.access import flat_offset
 from smelt.tir.nodes import Allocate, AllocateConst, Buffer, BufferStore, PrimFunc, Stmt
 from smelt.tir.rewrite import Indices, Rewriter
 
@@ -37,13 +38,7 @@ class _Offsets(Rewriter):
         return self.analyzer.simplify(size)
 
     def offset(self, b: Buffer, indices: Indices) -> Expr:
-        total: Expr = const(0, INDEX)
-        step: Expr = const(1, INDEX)
-        strides = b.strides
-        for d in range(len(indices) - 1, -1, -1):
-            total = total + indices[d] * (strides[d] if strides else step)
-            step = step * b.shape[d]
-        return in_steps(total, self.analyzer)
+        return in_steps(flat_offset(b, indices), self.analyzer)
 
 
 class _Flatten(Simplify):

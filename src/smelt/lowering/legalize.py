@@ -14,18 +14,19 @@ from smelt.ir.walk import rebuild_binary, refold
 from smelt.tir import nodes as tir
 from smelt.tir.printer import script
 from smelt.tir.rewrite import Rewriter
-from smelt.tir.script_ops import INTRINSICS, expressions
+from smelt.tir.script_ops import INTRINSICS, NAMED_CALLS, expressions
 
 from .minifloat import decoded, encoded, odd_single
 
 BFLOAT16 = ("bfloat16",)
 FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 _WIDE = {
-    **dict.fromkeys((*FLOAT8, "float8_e8m0fnu", "float4_e2m1fn"), "float32"),
+    **dict.fromkeys((*BFLOAT16, *FLOAT8, "float8_e8m0fnu", "float4_e2m1fn"), "float32"),
     **dict.fromkeys(("int4", "int2"), "int8"),
     **dict.fromkeys(("uint4", "uint2"), "uint8"),
 }
 """What code generators do not know, and what it is computed with."""
+_APART = {"float16", "float64"}
 _MOVES = ("if_then_else", "reinterpret", "likely")
 _COUNTS = ("popcount", "clz")
 
@@ -84,6 +85,17 @@ class _Compute(Rewriter):
         return expr.cast(
             dt.scalar(kind), count if op == "popcount" else count - 8 + dt.width(source)
         )
+
+
+class _Once(Rewriter):
+    """Rounds a float64 to float16 once, by way of float32, from which processors convert."""
+
+    def visit_expr(self, e: expr.Expr) -> expr.Expr:
+        new = super().visit_expr(e)
+        match new:
+            case expr.Cast(kind, value) if {dt.scalar(kind), dt.scalar(value.dtype)} == _APART:
+                return expr.cast("float16", odd_single(value)) if dt.bits(kind) == 16 else new
+        return new
 
 
 def legalize_compute(func: tir.PrimFunc, wide: Mapping[str, str]) -> tir.PrimFunc:
@@ -154,6 +166,9 @@ class _Storage(Rewriter):
                 if op == "reinterpret" and self.kept(kind) == moved[0].dtype:
                     return moved[0]
                 return expr.Call(self.kept(kind), op, moved)
+            case expr.Call(kind, op, args) if op in NAMED_CALLS:
+                given = [_as(a.dtype, self.expr(a)) for a in args]
+                return _as(self.kept(kind), expr.Call(kind, op, tuple(given)))
             case tir.BufferLoad() | expr.Select():
                 return super().visit_expr(e)
         for part in () if _carries(e) else e.children():
@@ -173,8 +188,8 @@ class _Storage(Rewriter):
             return expr.cast(target, e)
         if dt.is_int(target):
             return encoded(expr.cast("int32", e) if dt.is_float(e.dtype) else e, target)
-        exact = target == "float16" and dt.scalar(e.dtype) == "float64"
-        e = odd_single(e) if exact else expr.cast("float32", e)
+        exact = dt.bits(target) == 16 and dt.bits(e.dtype) >= 32 and dt.scalar(e.dtype) != "float32"
+        e = odd_single(expr.cast("float64", e)) if exact else expr.cast("float32", e)
         if self.lets is not None and not isinstance(e, expr.Var):
             name = expr.Var("rounded", e.dtype)
             self.lets.append((name, e))
@@ -195,6 +210,11 @@ class _Storage(Rewriter):
     def visit_LetStmt(self, s: tir.LetStmt) -> tir.Stmt:
         value = self.expr(s.value)
         return tir.LetStmt(self.var(s.var), value, self.stmt(s.body))
+
+
+def _as(dtype: str, e: expr.Expr) -> expr.Expr:
+    """The same bits as another type: what instructions take and give keeps its own."""
+    return e if e.dtype == dtype else expr.Call(dtype, "reinterpret", (e,))
 
 
 def _carries(e: expr.Expr) -> bool:
@@ -219,10 +239,12 @@ def legalize_storage(func: tir.PrimFunc, narrow: tuple[str, ...], who: str) -> t
 
 def legalize_narrow(func: tir.PrimFunc) -> tir.PrimFunc:
     """Types that code generators do not know, as integers of their bits: those of at most 8 bits,
-    and float16 where the target lacks conversions."""
+    bfloat16, which LLVM does not select for every number of lanes, and float16 where the target
+    lacks conversions."""
     lacking = [t for t in func.attrs.get("lacks", ()) if t == "float16"]
     wide = {**_WIDE, **dict.fromkeys(lacking, "float32")}
-    types = {e.dtype for e in expressions(*tir.walk(func.body))}
-    if wide.keys().isdisjoint(map(dt.scalar, types)):
+    types = {dt.scalar(e.dtype) for e in expressions(*tir.walk(func.body))}
+    func = _Once().program(func) if types >= _APART else func
+    if wide.keys().isdisjoint(types):
         return func
     return legalize_storage(legalize_compute(func, wide), tuple(wide), "legalize_narrow")

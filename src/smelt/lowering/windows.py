@@ -19,7 +19,7 @@ from smelt.ir.build import value_of
 from smelt.ir.expr import Call, Cast, Expr, Mul, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir import nodes as tir
-from smelt.tir.parser_values import row_major
+from smelt.tir.access import flat_offset
 from smelt.tir.rewrite import Rewriter, loads, renamed
 from smelt.tir.script_ops import NO_PARTITION
 
@@ -94,7 +94,7 @@ class _Windows(RangeRewriter):
 
     def steps(self, x: tir.BufferLoad, variables: Sequence[Var]) -> list[int | None]:
         """How far a load goes with each of some variables; None: not known."""
-        found = self.analyzer.linear(_offset(x), variables)
+        found = self.analyzer.linear(flat_offset(x.buffer, x.indices), variables)
         return [None if found is None else value_of(found[0].get(v, const(0))) for v in variables]
 
     def gathered(self, s: tir.Stmt, u: _Sum, rows: bool = True) -> tir.Stmt:
@@ -174,14 +174,6 @@ def _filled(window: tir.Buffer, at: Expr, value: Expr, loops: Sequence[tir.For])
         sides = [tir.For(f.var, f.min, f.extent, x) for x in sides]
     whole = sides[0]
     return whole.replace(annotations={NO_PARTITION: True}) if isinstance(whole, tir.For) else whole
-
-
-def _offset(x: tir.BufferLoad) -> Expr:
-    """How far an element is from the first one."""
-    at: Expr = const(0)
-    for i, step in zip(x.indices, x.buffer.strides or row_major(x.buffer.shape), strict=True):
-        at = at + i * step
-    return at
 
 
 def _dense(sizes: Sequence[int]) -> list[int]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 
 from smelt.ir.errors import CompileError
+from smelt.search.guided import checked_scores
 from smelt.search.model import CostModel as Learned
 
 from .database import MeasureCandidate
@@ -127,13 +128,8 @@ class MLPModel(CostModel):
 
 def scores_of(model: CostModel, context: TuneContext, candidates: Sequence[Any]) -> Any:
     """A model's scores, checked. Raises CompileError."""
-    found = np.asarray(model.predict(context, list(candidates)), float).reshape(-1)
-    if len(found) != len(candidates) or np.isnan(found).any():
-        raise CompileError(
-            f"{type(model).__name__}.predict gave {len(found)} scores for {len(candidates)} "
-            "candidates; legal: a number for each, the higher the better, -inf for none"
-        )
-    return found
+    given = model.predict(context, list(candidates))
+    return checked_scores(model, given, len(candidates), "candidates")
 
 
 __all__ = ["CostModel", "MLPModel", "PyCostModel", "RandomModel", "XGBModel", "scores_of"]

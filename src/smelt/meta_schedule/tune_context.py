@@ -16,7 +16,7 @@ from smelt.lowering.lower import lower
 from smelt.pipeline import LOWER
 from smelt.rules.cpu.analysis import guess
 from smelt.search.build import applied
-from smelt.search.genes import EvolvingSpace, Gene, TraceSpace
+from smelt.search.genes import EvolvingSpace, Gene, TraceSpace, frozen, thawed
 from smelt.search.record import Record
 from smelt.search.space import Candidate, ProgramSpec, RuleSpace, SearchSpace
 from smelt.target import Machine, Target
@@ -210,23 +210,15 @@ class SampledSpace(TraceSpace):
     def _by(self, mutator: Any, gene: Gene, rng: np.random.Generator) -> Gene | None:
         """A gene whose decisions a mutator has changed; None where it changed none."""
         decisions = iter(gene[1:])
-        insts = [i.with_decision(_listed(next(decisions))) if i.kind.is_sampling else i
+        insts = [i.with_decision(thawed(next(decisions))) if i.kind.is_sampling else i
                  for i in self.designs[gene[0]].insts]  # fmt: skip
         made = mutator.apply(Trace(insts))
         if made is None:
             return None
-        found = (gene[0], *[_frozen(i.decision) for i in made.insts if i.kind.is_sampling])
+        found = (gene[0], *[frozen(i.decision) for i in made.insts if i.kind.is_sampling])
         if len(found) != len(gene) or found == gene:
             return None
         return self._settled(found, rng) if None in found else found
 
     def _child(self, parents: Sequence[Gene], rng: np.random.Generator) -> Gene:
         return self.drawn(rng) if self.replays else super()._child(parents, rng)
-
-
-def _listed(decision: Any) -> Any:
-    return list(decision) if isinstance(decision, tuple) else decision
-
-
-def _frozen(decision: Any) -> Any:
-    return tuple(map(int, decision)) if isinstance(decision, list | tuple) else decision

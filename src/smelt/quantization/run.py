@@ -20,7 +20,7 @@ from smelt.relax.transform.canonicalize import simplify_graph
 from smelt.relax.transform.expand_ops import expand_dialects
 from smelt.relax.transform.normal_form import inline_functions
 from smelt.runtime import TensorInfo
-from smelt.runtime.errors import nearest
+from smelt.runtime.errors import unknown
 
 from .insert import Plan, insert
 from .numbers import Affine, affine_of
@@ -84,10 +84,7 @@ class _Run:
         self.ranges: dict[RelaxExpr, Statistics] = {}
         for name in settings.keep:
             if name not in self.layers:
-                raise CompileError(
-                    f"keep: the model has no layer {name!r}{nearest(name, self.layers)}; layers: "
-                    f"{', '.join(self.layers) or 'none'}"
-                )
+                raise CompileError(f"keep: the model has {unknown('layer', name, self.layers)}")
         if not self.layers:
             raise Unsupported(
                 "there is nothing to quantize: the model has no product or convolution of float32 "

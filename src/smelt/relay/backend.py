@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from smelt.ir.errors import CompileError
-from smelt.runtime.errors import nearest
+from smelt.runtime.errors import unknown
 
 Check = Callable[[Any], bool]
 
@@ -54,11 +54,8 @@ class _Choice:
             raise CompileError(f"{kind}: no {name!r}; there are: {', '.join(self.known)}")
         for option, value in (options or {}).items():
             if option not in self.known[name]:
-                hint = nearest(option, self.known[name])
-                raise CompileError(
-                    f"{kind}({name!r}) has no option {option!r}{hint}; "
-                    f"options: {', '.join(self.known[name])}"
-                )
+                said = unknown("option", option, self.known[name])
+                raise CompileError(f"{kind}({name!r}) has {said}")
             fits, legal = self.known[name][option]
             if not fits(value):
                 raise CompileError(f"{kind}({name!r}): {option} is {value!r}; legal: {legal}")

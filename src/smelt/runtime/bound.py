@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping
-from typing import Any, Protocol
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from smelt.runtime.errors import InputError
 from smelt.runtime.intermediates import read_results
-from smelt.runtime.native import Bound, library
+from smelt.runtime.native import Bound, library, most_plans
 from smelt.runtime.ndarray import Memory, NDArray, Spares
 
 AnyArray = npt.NDArray[Any]
@@ -54,6 +55,30 @@ class Plan:
             (shape, dtype, math.prod(shape) * dtype.itemsize, Spares())
             for shape, dtype in zip(shapes, dtypes, strict=True)
         ]
+
+
+P = TypeVar("P")
+
+
+class Plans(dict[tuple[Any, ...], P]):
+    """What calls have in common, by the types and shapes of their inputs; the oldest goes first."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        super().__init__()
+        self._most, self._lock = most_plans(), threading.Lock()
+
+    def of(self, arrays: Sequence[npt.NDArray[Any]], make: Callable[[], P]) -> P:
+        """The plan of a call with these inputs, made where it is not known."""
+        key = tuple([(a.dtype, a.shape, a.strides) for a in arrays])
+        plan = self.get(key)
+        if plan is None:
+            plan = make()
+            with self._lock:
+                if len(self) >= self._most:
+                    self.pop(next(iter(self)))
+                self[key] = plan
+        return plan
 
 
 class Frame:

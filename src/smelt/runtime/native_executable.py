@@ -6,9 +6,9 @@ import copy
 import ctypes
 import json
 import os
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from smelt.runtime import abi, signals
 from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.archive import export
-from smelt.runtime.bound import BoundCall, Frame, Plan
+from smelt.runtime.bound import BoundCall, Frame, Plan, Plans
 from smelt.runtime.device import Device, cpu
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.evaluator import Timed, timed_runs
@@ -90,13 +90,11 @@ class NativeExecutable(Executable, Timed):
         self._run = native.library().smelt_bound_run
         self._device = cpu(0)
         self._input_count = len(self.inputs)
-        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._plans: Plans[Plan] = Plans()
         self._frames: list[Frame] = []
         # calls of the main thread may be ended by signals, with a host of their own
         self._watched = signals.watched(self._host) if _may_take_long(metadata) else None
         self._watched_frames: list[Frame] = []
-        self._most_plans = native.most_plans()
-        self._lock = threading.Lock()
 
     def __copy__(self) -> NativeExecutable:
         made = object.__new__(type(self))
@@ -320,18 +318,7 @@ class NativeExecutable(Executable, Timed):
             else self.signature.view("input", info, value)
             for n, (info, value) in enumerate(zip(self.inputs, args, strict=True))
         )
-        return self._plan_for(arrays), arrays
-
-    def _plan_for(self, arrays: tuple[AnyArray, ...]) -> Plan:
-        key = tuple([(a.dtype, a.shape, a.strides) for a in arrays])
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._make_plan(arrays)
-            with self._lock:
-                if len(self._plans) >= self._most_plans:
-                    self._plans.pop(next(iter(self._plans)))
-                self._plans[key] = plan
-        return plan
+        return self._plans.of(arrays, partial(self._make_plan, arrays)), arrays
 
     def _make_plan(self, arrays: tuple[AnyArray, ...]) -> Plan:
         found = self.signature.bind(arrays)
@@ -375,7 +362,7 @@ class NativeExecutable(Executable, Timed):
         given = self._listed(inputs, "input", self.inputs)
         views = self._in_place("input", self.inputs, given)
         self.signature.check_updated(views, [v.ctypes.data for v in views])
-        plan = self._plan_for(tuple(views))
+        plan = self._plans.of(views, partial(self._make_plan, tuple(views)))
         if outputs is None:
             sources = self.signature.sources
             results: list[Any] = [

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from smelt.runtime import abi, signals
+from smelt.runtime.bound import Plans
 from smelt.runtime.device import cpu
 from smelt.runtime.dtypes import DTYPE_CODES, numpy_dtype
 from smelt.runtime.ndarray import Memory, NDArray, wrapped
@@ -112,12 +113,10 @@ class NativeProgram:
         self.updates = interface.updates
         self._codes = [DTYPE_CODES[i.dtype] for i in self.inputs]
         self._kinds = [(numpy_dtype(o.dtype), len(o.shape)) for o in self.results]
-        self._plans: dict[tuple[Any, ...], _Plan] = {}
+        self._plans: Plans[_Plan] = Plans()
         # calls of the main thread ask for signals, with a host of their own
         self._frames: list[_Frame] = []
         self._main_frames: list[_Frame] = []
-        self._most_plans = native.most_plans()
-        self._lock = threading.Lock()
         self._run: Callable[[int], int] = native.library().smelt_program_run
         self._device = cpu(0)
 
@@ -142,7 +141,7 @@ class NativeProgram:
         if plan is None or len(args) != len(self.inputs):
             given = self.interface.in_order(args, {})
             args = [self._value(n, v) for n, v in enumerate(given)]
-            plan = self._plan_for(args)
+            plan = self._plans.of(args, partial(_Plan, args, self._codes))
         if self.updates:
             self.interface.check_updated(args, [a.ctypes.data for a in args])
         main = signals.in_main_thread()
@@ -192,17 +191,6 @@ class NativeProgram:
             shape = tuple(frame.shapes[n]) if rank else ()
             found.append(NDArray(shape, dtype, Memory.adopted(address), self._device))
         return found
-
-    def _plan_for(self, arrays: Sequence[AnyArray]) -> _Plan:
-        key = tuple([(a.dtype, a.shape, a.strides) for a in arrays])
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = _Plan(arrays, self._codes)
-            with self._lock:
-                if len(self._plans) >= self._most_plans:
-                    self._plans.pop(next(iter(self._plans)))
-                self._plans[key] = plan
-        return plan
 
     def _failure(self, status: int) -> BaseException:
         """What a run of this thread that gave a status is to raise."""

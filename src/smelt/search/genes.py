@@ -262,7 +262,7 @@ class TraceSpace(EvolvingSpace):
     def default(self) -> Candidate:
         """The first design with the decisions that it was recorded with."""
         for n, d in enumerate(self.designs):
-            gene = (n, *[_frozen(i.decision) for i in _samples(d)])
+            gene = (n, *[frozen(i.decision) for i in _samples(d)])
             found = self._known.get(gene) or self._met(gene)
             if found is not None:
                 return found
@@ -279,7 +279,7 @@ class TraceSpace(EvolvingSpace):
         decisions = iter(gene[1:])
 
         def decide(inst: Instruction, *_: Any) -> Any:
-            return _thawed(next(decisions))
+            return thawed(next(decisions))
 
         sch = Schedule(self.func, seed=seed)
         self.designs[gene[0]].apply_to_schedule(sch, decision_provider=decide)
@@ -292,7 +292,7 @@ class TraceSpace(EvolvingSpace):
         except ScheduleError as e:
             self.first_error = self.first_error or str(e).splitlines()[0]
             return gene
-        return (gene[0], *[_frozen(i.decision) for i in _samples(sch.trace)])
+        return (gene[0], *[frozen(i.decision) for i in _samples(sch.trace)])
 
     def text(self, gene: Gene) -> str:
         """The design and its decisions."""
@@ -332,9 +332,11 @@ def _samples(trace: Trace) -> list[Instruction]:
     return [i for i in trace.insts if i.kind.is_sampling]
 
 
-def _frozen(decision: Any) -> Any:
+def frozen(decision: Any) -> Any:
+    """A decision that can be a part of a gene."""
     return tuple(map(int, decision)) if isinstance(decision, list | tuple) else decision
 
 
-def _thawed(decision: Any) -> Any:
+def thawed(decision: Any) -> Any:
+    """A decision as traces have it."""
     return list(decision) if isinstance(decision, tuple) else decision

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.ir.errors import CompileError
 from smelt.rules.cost import Array
 
 from .space import Candidate, Pool, Score, SearchSpace
@@ -69,3 +70,14 @@ class GuidedSpace(SearchSpace):
         good = np.flatnonzero(scores > -np.inf)
         features = found.features[[kept[n][0] for n in good]]
         return Pool(-scores[good], features, lambda n: kept[int(good[n])][1])
+
+
+def checked_scores(model: object, given: Any, count: int, what: str) -> Array:
+    """The scores that a model gave for so many candidates. Raises CompileError."""
+    found = np.asarray(given, float).reshape(-1)
+    if len(found) != count or np.isnan(found).any():
+        raise CompileError(
+            f"{type(model).__name__}.predict gave {len(found)} scores for {count} {what}; legal: a "
+            "number for each, the higher the better, -inf for none"
+        )
+    return found

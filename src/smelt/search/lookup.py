@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from dataclasses import replace
-from typing import Self
 
 from smelt.artifact.kernel import KernelSpec, Tuned, plain_program
 from smelt.ir.errors import CompileError, ScheduleError
 from smelt.ir.transform import PassContext
 from smelt.lowering.lower import for_target
+from smelt.runtime.entered import Entered
 from smelt.target import Target, machine_of
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule, Trace
@@ -21,17 +21,20 @@ from .record import machine_key, workload_key
 from .space import ProgramSpec
 from .stores import open_database
 
+_ENTERED: ContextVar[Tunings | None] = ContextVar("smelt.search.tunings", default=None)
 
-class Tunings:
+
+class Tunings(Entered):
     """The winners of a database. Around calls that compile, as a context, it is their database.
 
     confirmed  only schedules that have beaten the default for sure; else the fastest
     flag       the key of a PassContext's config without which the context has no effect
     """
 
+    _current = _ENTERED
+
     def __init__(self, database: Database, confirmed: bool = True, flag: str = "") -> None:
         self.database, self.confirmed, self.flag = database, confirmed, flag
-        self._tokens: list[Token[Tunings | None]] = []
 
     def tuned(self, spec: KernelSpec) -> Tuned | None:
         """The schedule of a kernel on its machine; None where the default stays."""
@@ -65,21 +68,11 @@ class Tunings:
             ) from None
         return sch
 
-    def __enter__(self) -> Self:
-        self._tokens.append(_ENTERED.set(self))
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _ENTERED.reset(self._tokens.pop())
-
 
 def known_schedule(context: PassContext, spec: ProgramSpec) -> Schedule | None:
     """A program by itself as the database of a context has it. Raises as Tunings.schedule."""
     database = context.options.database
     return database.schedule(spec) if isinstance(database, Tunings) else None
-
-
-_ENTERED: ContextVar[Tunings | None] = ContextVar("smelt.search.tunings", default=None)
 
 
 def with_tunings(context: PassContext, who: str, values: Mapping[str, object]) -> PassContext:

@@ -10,7 +10,7 @@ from typing import Any
 
 from smelt.ir.errors import TargetError
 from smelt.runtime.entered import Entered
-from smelt.runtime.errors import kind_of, nearest
+from smelt.runtime.errors import kind_of, nearest, unknown
 
 from .kinds import FLAGS, KINDS, option_value, option_words
 from .kinds import TargetKind as TargetKind
@@ -57,10 +57,8 @@ class Target(Entered):
         kind = KINDS[name]
         for option in attrs:
             if option not in kind.options:
-                raise TargetError(
-                    f"target kind {name!r} has no option {option!r}"
-                    f"{nearest(option, kind.options)}; options: {', '.join(kind.options)}"
-                )
+                said = unknown("option", option, kind.options)
+                raise TargetError(f"target kind {name!r} has {said}")
         inner = attrs.pop("host", None)
         host = inner if host is None else host
         self.kind = kind

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
 from smelt.ir.build import equal, is_const, logical_not
-from smelt.ir.expr import Call, Expr, IntImm, Var
+from smelt.ir.expr import INDEX, Call, Expr, IntImm, Var, const
 from smelt.ir.walk import substitute
 
 from . import nodes
@@ -19,6 +19,16 @@ Path = tuple[tuple[nodes.Stmt, int], ...]
 """The way to a statement: the compound statements around it, and which part of each."""
 
 L = TypeVar("L")
+
+
+def flat_offset(b: nodes.Buffer, indices: Sequence[Expr]) -> Expr:
+    """How far an element of a buffer is from its first one in memory, in elements."""
+    total: Expr = const(0, INDEX)
+    step: Expr = const(1, INDEX)
+    for d in range(len(indices) - 1, -1, -1):
+        total = total + indices[d] * (b.strides[d] if b.strides else step)
+        step = step * b.shape[d]
+    return total
 
 
 class AccessWalk(Generic[L]):

@@ -25,7 +25,7 @@ from smelt.ir.build import is_const
 from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
 from smelt.ir.expr import Expr, IntImm
 from smelt.ir.types import TensorType, TupleType, Type
-from smelt.runtime.errors import nearest
+from smelt.runtime.errors import nearest, unknown
 from smelt.te.broadcast import Pair, describe, noting
 from smelt.te.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor, placeholder, topological
 from smelt.tir.nodes import BufferLoad, Reduce
@@ -254,10 +254,8 @@ class Op:
         """All attributes in declared order, defaults filled in, lists as tuples."""
         for name in attrs:
             if name not in self.attributes:
-                raise TypeMismatch(
-                    f"{self.name} has no attribute {name!r}{nearest(name, self.attributes)}; "
-                    f"attributes: {', '.join(self.attributes) or 'none'}"
-                )
+                said = unknown("attribute", name, self.attributes)
+                raise TypeMismatch(f"{self.name} has {said}")
         full = {}
         for name, p in self.attributes.items():
             if name in attrs:

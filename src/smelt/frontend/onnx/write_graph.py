@@ -38,6 +38,8 @@ from smelt.relax.nodes import (
     TupleGetItem,
     Var,
     below,
+    call,
+    constant,
     memory_key,
     tensor_types,
 )
@@ -417,3 +419,11 @@ def plain(dims: Sequence[int | Expr]) -> tuple[Any, ...]:
 def known(x: RelaxExpr | None) -> np.ndarray | None:
     """The array of a constant; None: it is none."""
     return x.data.view(np.ndarray) if isinstance(x, Constant) else None
+
+
+def at_once(
+    x: RelaxExpr, fn: Callable[[np.ndarray], np.ndarray], op: str, **attrs: Any
+) -> RelaxExpr:
+    """What an operator makes of a value; of a constant, the constant, by a function of arrays."""
+    data = known(x)
+    return call(op, x, **attrs) if data is None else constant(fn(data), getattr(x, "name", ""))

@@ -16,7 +16,7 @@ from smelt.relax.compose.common import cast_to
 from smelt.relax.nodes import RelaxExpr, call, constant
 
 from .ops_quant import QUANTIZED
-from .write_graph import Results, Writer, dtype_of, known, shape_of, written
+from .write_graph import Results, Writer, at_once, dtype_of, known, shape_of, written
 from .write_math import is_call, operand_of
 
 
@@ -193,17 +193,11 @@ def _without(x: RelaxExpr | None, at: int) -> Any:
         return None
     if is_call(x, "expand_dims") and tuple(x.attrs["axes"]) == (at,):
         return operand_of(x)
-    data = known(x)
-    if data is not None:
-        return constant(data.squeeze(at), getattr(x, "name", ""))
-    return call("squeeze", x, axes=(at,))
+    return at_once(x, lambda data: data.squeeze(at), "squeeze", axes=(at,))
 
 
 def _whole(w: Writer, x: RelaxExpr, shape: Any) -> Any:
     """The operand with the axis in one piece."""
     if is_call(x, "reshape") and shape_of(operand_of(x)) == shape:
         return operand_of(x)
-    data = known(x)
-    if data is not None:
-        return constant(data.reshape(shape), getattr(x, "name", ""))
-    return call("reshape", x, shape=shape)
+    return at_once(x, lambda data: data.reshape(shape), "reshape", shape=shape)

@@ -16,7 +16,7 @@ from smelt.ir.errors import Unsupported
 from smelt.relax.nodes import RelaxExpr, call, constant
 
 from .ops_rnn import ACTIVATIONS
-from .write_graph import Results, Writer, dtype_of, known, shape_of, written
+from .write_graph import Results, Writer, at_once, dtype_of, shape_of, written
 from .write_math import is_call, operand_of
 
 _NAMES = {core: (name, a, b) for name, (core, a, b) in ACTIVATIONS.items()}
@@ -35,10 +35,7 @@ def _transposed(x: RelaxExpr) -> RelaxExpr:
     """A matrix turned, at once where it is a constant."""
     if is_call(x, "transpose"):
         return operand_of(x)
-    data = known(x)
-    if data is not None:
-        return constant(np.ascontiguousarray(data.T), getattr(x, "name", ""))
-    return call("transpose", x, axes=(1, 0))
+    return at_once(x, lambda data: np.ascontiguousarray(data.T), "transpose", axes=(1, 0))
 
 
 def projection(x: RelaxExpr) -> Projection:
@@ -74,10 +71,7 @@ def _one(x: RelaxExpr | None) -> RelaxExpr | None:
         return None
     if is_call(x, "squeeze") and shape_of(operand_of(x)) == (1, *shape_of(x)):
         return operand_of(x)
-    data = known(x)
-    if data is not None:
-        return constant(data[None], getattr(x, "name", ""))
-    return call("expand_dims", x, axes=(0,))
+    return at_once(x, lambda data: data[None], "expand_dims", axes=(0,))
 
 
 def _layer(

@@ -18,7 +18,7 @@ from smelt.relax.transform.fold_constants import fold_calls
 from smelt.relax.transform.infer_module import infer_types
 from smelt.relax.transform.match import dims
 from smelt.relax.transform.rewriting import map_functions, transform_functions
-from smelt.runtime.errors import nearest
+from smelt.runtime.errors import unknown
 from smelt.transform import Pass
 
 from ..dialect import SIZED, const, is_call
@@ -59,10 +59,8 @@ def ChangeBatch(data: Mapping[Any, int], batch_size: int = 16) -> Pass:
         for key, axis in data.items():
             name = key if isinstance(key, str) else key.name
             if name not in by_name:
-                raise TypeMismatch(
-                    f'ChangeBatch: "main" has no parameter {name!r}{nearest(name, list(by_name))}; '
-                    f"parameters: {', '.join(by_name)}"
-                )
+                said = unknown("parameter", name, by_name)
+                raise TypeMismatch(f'ChangeBatch: "main" has {said}')
             changed[by_name[name]] = _with_batch(by_name[name], axis, batch_size)
         new = map_functions(IRModule({"main": main}), lambda f: _replaced(f, changed))
         return infer_types(mod.with_functions(new.functions))

@@ -8,6 +8,7 @@ from smelt.ir.build import value_of
 from smelt.ir.expr import INDEX, Add, Call, Cast, Expr, FloorDiv, IntImm, Mul, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir import nodes as tir
+from smelt.tir.access import flat_offset
 from smelt.tir.facts import analyzer_of, sizes_of
 from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
@@ -83,22 +84,11 @@ def block_info(sch: Schedule, name: str) -> BlockInfo:
     return BlockInfo(realize.block)
 
 
-def flat_offset(load: tir.BufferLoad | tir.BufferStore) -> Expr:
-    """The element's place in memory, in elements."""
-    total: Expr = const(0, INDEX)
-    step: Expr = const(1, INDEX)
-    strides = load.buffer.strides
-    for d in range(len(load.indices) - 1, -1, -1):
-        total = total + load.indices[d] * (strides[d] if strides else step)
-        step = step * load.buffer.shape[d]
-    return total
-
-
 def stride_of(
     access: tir.BufferLoad | tir.BufferStore, var: Var, analyzer: Analyzer
 ) -> Expr | None:
     """How far one step of `var` moves in memory, in elements; None where that is not constant."""
-    return stride_in(analyzer.simplify(flat_offset(access)), var, analyzer)
+    return stride_in(analyzer.simplify(flat_offset(access.buffer, access.indices)), var, analyzer)
 
 
 def stride_in(offset: Expr, var: Var, analyzer: Analyzer) -> Expr | None:

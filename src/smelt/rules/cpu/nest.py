@@ -14,12 +14,13 @@ from smelt.ir.walk import free_vars
 from smelt.rules.cost import flows, page_cycles
 from smelt.rules.sketch import Site
 from smelt.target import Machine
+from smelt.tir.access import flat_offset
 from smelt.tir.nodes import Block, BufferLoad, BufferStore, walk
 from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import INTRINSICS, TRANSCENDENTAL, expr_nodes
 
-from .analysis import BlockInfo, analyzer_for, block_info, flat_offset, guess, stride_in
+from .analysis import BlockInfo, analyzer_for, block_info, guess, stride_in
 
 TOGETHER = 4
 """Vectors that accumulate side by side, so that latency does not matter."""
@@ -236,7 +237,7 @@ def _steps(
     out: list[dict[Var, Expr | None]] = []
     zero = const(0, INDEX)
     for access in accesses:
-        offset = analyzer.simplify(flat_offset(access))
+        offset = analyzer.simplify(flat_offset(access.buffer, access.indices))
         used = free_vars(offset)
         found: dict[Var, Expr | None] = {v: zero for v in variables if v not in used}
         inside = [v for v in variables if v in used]
