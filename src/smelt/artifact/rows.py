@@ -200,10 +200,11 @@ class Stage:
     result: Buffer
 
     def first(self, turn: Expr) -> Expr:
-        """The row at the front in a turn."""
+        """The row at the front in a turn: no later than what is under way, which may be a row that
+        nobody reads."""
         low = [maximum(b.pace.after(turn - 1) * b.up - b.reach, _int(0)) // b.down
                for b in self.behind]  # fmt: skip
-        return reduce(minimum, low)
+        return reduce(minimum, low, self.pace.after(turn - 1))
 
     def alone(self, made: Stage) -> bool:
         """Whether the row that is under way is the only one of some lines."""

@@ -205,7 +205,7 @@ class Streams:
                 reach = int((up * np.arange(len(r.begin)) - down * r.begin).max())
                 behind[r.of].append(Behind(pace, up, reach, down))
         for n, pace in enumerate(found[:-1]):
-            low = np.array([b.at(turns) for b in behind[n]]).min(0)
+            low = np.array([pace.at(turns - 1), *[b.at(turns) for b in behind[n]]]).min(0)
             lines[n] = int((pace.at(turns) - low).max())
             if lines[n] >= pace.count:
                 return None  # it is there as a whole
