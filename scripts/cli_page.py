@@ -228,6 +228,8 @@ def _names(name: str, kind: object, info: OptionInfo) -> str:
 
 
 def _default(value: object) -> str:
+    if value is inspect.Parameter.empty:
+        return "needed"
     return "" if value is None or value is False or value == 0 else f"`{value}`"
 
 

@@ -191,9 +191,25 @@ def test_what_is_refused(tmp_path: Path) -> None:
     made = compile_c(onnx.parser.parse_model(text), shapes={"x": (2, 3)}, options=OPTIONS)
     with pytest.raises(ExportError, match=r"legal: model\.c"):
         made.save(tmp_path / "net.cc")
-    with pytest.raises(ExportError, match="my-net is no name for C"):
-        made.save(tmp_path / "my-net.c")
+    with pytest.raises(ExportError, match="the name stands in an #include"):
+        made.save(tmp_path / 'my"net.c')
     assert not list(tmp_path.iterdir())
+    made.save(tmp_path / "my-net.c")
+    assert '#include "my-net.h"' in (tmp_path / "my-net.c").read_text()
+
+
+@pytest.mark.parametrize("name", ["int", "class", "tanh", "NAN"])
+def test_names_of_c(name: str, tmp_path: Path) -> None:
+    """Tensors that are called like a keyword, of C++ too, or like a function that kernels use."""
+    text = f"""<ir_version: 8, opset_import: ["": 17]>
+        net (double[3] x) => (double[3] {name}, double[3] r) {{
+        {name} = Sqrt(x)
+        r = Exp({name}) }}"""
+    made = agrees(onnx.parser.parse_model(text), [np.array([1.0, 2.0, 4.0])], tmp_path)
+    done = subprocess.run(["g++", "-fsyntax-only", "-x", "c++", tmp_path / "net.h"],
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert f"{name}_1;" in made.header
 
 
 def test_tensors_and_the_macro_between_kernels(tmp_path: Path) -> None:

@@ -21,7 +21,11 @@ TODAY = {
     "llvm": (
         "compiled and run on this machine's CPU; object files for any CPU that LLVM knows",
         "llvm -mcpu=native, llvm -mcpu=x86-64-v3, llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72",
-    )
+    ),
+    "c": (
+        "plain C for microcontrollers, or for any compiler of C; cmsis-nn,c calls CMSIS-NN",
+        "c, c -mcpu=cortex-m4, cmsis-nn,c -mcpu=cortex-m55",
+    ),
 }
 """What can be done with the kinds of targets that something can be done with."""
 NOT_YET = "understood in programs; models are not compiled for it yet"

@@ -71,6 +71,7 @@ from .c_helpers import (
     KERNEL,
     MATH,
     NARROW,
+    RESERVED,
     STORED,
     WORDS,
     Helpers,
@@ -85,10 +86,6 @@ from .features import require
 _STACK_BYTES = 16 << 10
 """Larger buffers of a program are taken from the heap."""
 
-_WORDS = """auto break case char const continue default do double else enum extern float for goto if
-inline int long register restrict return short signed sizeof static struct switch typedef union
-unsigned void volatile while main I NAN INFINITY"""
-_KEYWORDS = set(_WORDS.split())
 _TERNARY, _OR, _AND, _EQUAL, _LESS, _SHIFT, _SUM, _PRODUCT, _UNARY, _ATOM = range(1, 11)
 _LEVELS: dict[type[Expr], int] = {
     **dict.fromkeys((Add, Sub), _SUM),
@@ -155,7 +152,7 @@ class _CPrinter:
         self.target, self.kernel, self.helpers, self.local = target, func.name, helpers, local
         self.func = scalarize(func, None if target is None else self.instruction)
         self.names: dict[Var | tir.Buffer, str] = {}
-        self.taken = set(_KEYWORDS) | {func.name}
+        self.taken = {*RESERVED, func.name}
         self.heap: list[str] = []
         self.at: tir.Stmt = func.body
         self.ranges, self.simplify = Ranges(), Analyzer().simplify
@@ -479,7 +476,7 @@ class _CPrinter:
             return self.rounded(text, _PRODUCT, dtype)
         if by > 0 and by & by - 1 == 0:
             given = f"{self.text(e.a, _UNARY)} >> {by.bit_length() - 1}"
-            masked = f"({self.text(e.a, _EQUAL)} & {self.integer(dtype, by - 1)[0]})", _ATOM
+            masked = f"({self.text(e.a, _UNARY)} & {self.integer(dtype, by - 1)[0]})", _ATOM
             return self.rounded(given, _SHIFT, dtype) if division else self.rounded(*masked, dtype)
         self.helpers.fixed("floor")
         text = self.two("smelt_floordiv" if division else "smelt_floormod", e.a, e.b)[0]

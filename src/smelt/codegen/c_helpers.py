@@ -43,6 +43,13 @@ asinh acosh atanh floor ceil trunc atan2 pow fmod copysign nextafter hypot fma""
 MATH = {**{name: name for name in _MATH_H.split()}, "round": "rint", "abs": "fabs"}
 """Intrinsics that are functions of math.h."""
 
+_WORDS = """auto break case char const continue default do double else enum extern float for goto if
+inline int long register restrict return short signed sizeof static struct switch typedef union
+unsigned void volatile while main I NAN INFINITY NULL frexp ldexp nearbyint fmin fmax isnan isinf
+isfinite signbit abs malloc calloc free memcpy memset memmove"""
+RESERVED = frozenset([*_WORDS.split(), *[f + s for f in MATH.values() for s in ("", "f")]])
+"""What nothing in a C program may be called: keywords, and functions and macros that it uses."""
+
 _FIXED = {
     PREFETCH: """#ifdef __GNUC__
 #define smelt_prefetch(place, locality) __builtin_prefetch(place, 0, locality)
@@ -75,7 +82,7 @@ static inline uint16_t smelt_store_float16(double value) {
     if (isinf(x)) return sign | 0x7c00;
     if (a < ldexp(1, -14)) return (uint16_t)(sign | (uint16_t)ldexp(a, 24));
     a = frexp(a, &e);
-    return (uint16_t)(sign | ((e + 14) << 10) + ((int)ldexp(a, 11) - 1024));
+    return (uint16_t)(sign | (((e + 14) << 10) + ((int)ldexp(a, 11) - 1024)));
 }
 """,
     "bfloat16": """static inline float smelt_round_bfloat16(double x) {

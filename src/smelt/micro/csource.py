@@ -8,7 +8,6 @@ from pathlib import Path
 
 from smelt.runtime.errors import ExportError, MicroError
 from smelt.runtime.files import check_target, write_file
-from smelt.runtime.linking import c_name
 
 from .memory import MemoryReport
 
@@ -100,8 +99,8 @@ class CSource:
         target = Path(path)
         check_target(target, (".c",), "model.c")
         header = target.with_suffix(".h")
-        if target.stem != c_name(target.stem):
-            raise ExportError(f"cannot write {target}: {target.stem} is no name for C")
+        if {*header.name} & {*'"\\\n'}:
+            raise ExportError(f"cannot write {target}: the name stands in an #include")
         text = self.source.replace(f'#include "{self.name}.h"', f'#include "{header.name}"', 1)
         others = {target.with_name(n): t for n, t in self.runtime.items()}
         for path, content in {header: self.header, target: text, **others}.items():

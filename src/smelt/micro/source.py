@@ -16,7 +16,7 @@ from smelt.artifact.placing import BY_SIZE, Lifetime
 from smelt.artifact.pools import Allocating
 from smelt.artifact.tight import touched
 from smelt.codegen.c import c_functions
-from smelt.codegen.c_helpers import STORED
+from smelt.codegen.c_helpers import RESERVED, STORED
 from smelt.codegen.c_parts import SHARES
 from smelt.ir import dtype as dt
 from smelt.ir.expr import IntImm
@@ -32,6 +32,11 @@ from smelt.tir.parser import parse
 
 from .csource import CSource, CTensor
 from .memory import Block, MemoryReport, PoolUse, Step, live_at
+
+_OF_CPP = """alignas alignof and asm bool catch class compl concept constexpr delete explicit export
+false friend mutable namespace new noexcept not nullptr operator or private protected public
+requires template this throw true try typeid typename using virtual xor"""
+"""Further keywords of C++, whose programs include a model's header, too."""
 
 _WORDS = """#ifdef __GNUC__
 __attribute__((aligned(4)))
@@ -76,7 +81,7 @@ class Writer:
 
     @staticmethod
     def _fields(names: Sequence[str]) -> list[str]:
-        taken: set[str] = set()
+        taken = {*RESERVED, *_OF_CPP.split()}
         return [unique_name(re.sub(r"\W", "_", n) or "x", taken) for n in map(c_field, names)]
 
     # ---- names ------------------------------------------------------------------------------
