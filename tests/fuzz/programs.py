@@ -25,6 +25,7 @@ from smelt.codegen.llvm_text import emit_module
 from smelt.lowering.blocks import lower_blocks
 from smelt.lowering.finish import finish
 from smelt.lowering.flatten import flatten_buffers
+from smelt.lowering.legalize import legalize_narrow
 from smelt.tir.interpret import interpret
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
@@ -84,7 +85,7 @@ def draw(seed: int) -> PrimFunc:
 
 def _native(batch: Sequence[Drawn]) -> list[list[Any]]:
     names = [d.low.name for d in batch]
-    code = compiler().object(emit_module([d.low for d in batch]), names[0])
+    code = compiler().object(emit_module([legalize_narrow(d.low) for d in batch]), names[0])
     addresses, keep = link_in_process([code], names)
     host = ctypes.byref(Host(None, FORWARDS, None, None))
     found = []
