@@ -26,7 +26,6 @@ _WIDE = {
     **dict.fromkeys(("uint4", "uint2"), "uint8"),
 }
 """What code generators do not know, and what it is computed with."""
-_APART = {"float16", "float64"}
 _MOVES = ("if_then_else", "reinterpret", "likely")
 _COUNTS = ("popcount", "clz")
 
@@ -93,8 +92,10 @@ class _Once(Rewriter):
     def visit_expr(self, e: expr.Expr) -> expr.Expr:
         new = super().visit_expr(e)
         match new:
-            case expr.Cast(kind, value) if {dt.scalar(kind), dt.scalar(value.dtype)} == _APART:
-                return expr.cast("float16", odd_single(value)) if dt.bits(kind) == 16 else new
+            case expr.Cast(kind, value) if (
+                dt.scalar(kind) == "float16" and dt.scalar(value.dtype) == "float64"
+            ):
+                return expr.cast("float16", odd_single(value))
         return new
 
 
@@ -244,7 +245,7 @@ def legalize_narrow(func: tir.PrimFunc) -> tir.PrimFunc:
     lacking = [t for t in func.attrs.get("lacks", ()) if t == "float16"]
     wide = {**_WIDE, **dict.fromkeys(lacking, "float32")}
     types = {dt.scalar(e.dtype) for e in expressions(*tir.walk(func.body))}
-    func = _Once().program(func) if types >= _APART else func
+    func = _Once().program(func) if {"float16", "float64"} <= types else func
     if wide.keys().isdisjoint(types):
         return func
     return legalize_storage(legalize_compute(func, wide), tuple(wide), "legalize_narrow")

@@ -80,7 +80,7 @@ class _Windows(RangeRewriter):
             return s
         if s.var in free_vars(sums[0].factor):
             return self.own(s, sums[0])
-        return self.gathered(s, sums[0])
+        return self.gathered(s, sums[0], by_rows=True)
 
     def apart(self, u: _Sum) -> bool:
         """Whether bytes do not follow one another anyway, and there are few."""
@@ -97,10 +97,10 @@ class _Windows(RangeRewriter):
         found = self.analyzer.linear(flat_offset(x.buffer, x.indices), variables)
         return [None if found is None else value_of(found[0].get(v, const(0))) for v in variables]
 
-    def gathered(self, s: tir.Stmt, u: _Sum, rows: bool = True) -> tir.Stmt:
+    def gathered(self, s: tir.Stmt, u: _Sum, by_rows: bool = False) -> tir.Stmt:
         """The window, then the results that read it.
 
-        rows  whether it is copied by rows where all of it is inside
+        by_rows  whether it is copied by rows where all of it is inside
         """
         sizes = [int(value_of(f.extent) or 0) for f in u.loops]
         window = tir.Buffer("window", (const(prod(sizes)),), u.factor.dtype, "local")
@@ -109,7 +109,7 @@ class _Windows(RangeRewriter):
         value, here = (substitute(e, fresh) for e in (u.factor, at))
         loops = [f.replace(var=fresh[f.var], kind="serial") for f in u.loops]
         fill = _filled(window, here, value, loops)
-        guard = value.args[0] if rows and isinstance(value, Call) else None
+        guard = value.args[0] if by_rows and isinstance(value, Call) else None
         everywhere = None if guard is None else inside(guard, loops, self.analyzer)
         if everywhere is not None and isinstance(value, Call):
             fill = tir.IfThenElse(everywhere, self.copied(window, value.args[1], loops), fill)
@@ -119,23 +119,17 @@ class _Windows(RangeRewriter):
     def own(self, s: tir.For, u: _Sum) -> tir.Stmt:
         """A loop over results each of which has a window of its own: straight from the image where
         all of that is inside, gathered elsewhere."""
-        if not isinstance(u.factor, Call):
-            return s
+        assert isinstance(u.factor, Call)
         guard, value = u.factor.args[:2]
-        straight = _Instead(u.factor, value).stmt(s)
-        if s.var not in free_vars(guard):
-            everywhere = inside(guard, u.loops, self.analyzer)
-            gathered = self.gathered(s, u, everywhere is None)
-            if everywhere is None:
-                return gathered
-            return tir.IfThenElse(everywhere, renamed(straight), gathered)
-        within = u._replace(loops=tuple([f for f in u.loops if f is not s]))
-        everywhere = inside(guard, within.loops, self.analyzer)
-        gathered = self.gathered(s.body, within, everywhere is None)
-        if everywhere is None:
-            return s.replace(body=gathered)
-        assert isinstance(straight, tir.For)
-        return s.replace(body=tir.IfThenElse(everywhere, renamed(straight.body), gathered))
+        together = s.var not in free_vars(guard)  # asked for all results at once
+        body = s if together else s.body
+        loops = tuple([f for f in u.loops if together or f is not s])
+        everywhere = inside(guard, loops, self.analyzer)
+        made: tir.Stmt = self.gathered(body, _Sum(loops, u.factor))
+        if everywhere is not None:
+            straight = renamed(_Instead(u.factor, value).stmt(body))
+            made = tir.IfThenElse(everywhere, straight, made)
+        return made if together else s.replace(body=made)
 
     def copied(self, window: tir.Buffer, value: Expr, loops: Sequence[tir.For]) -> tir.Stmt:
         """Loops that fill a window where all of it is inside, long ones where memory allows it."""

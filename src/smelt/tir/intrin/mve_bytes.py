@@ -32,9 +32,10 @@ def four(c: T.Buffer((4,), "int32"), a: T.Buffer((16,), "int8"), b: T.Buffer((64
 
 def _four_sums(made: str, sums: str) -> str:
     """The sums of four registers of b, by an instruction that begins them or goes on."""
-    row = "vldrb.8 %q5, [%7{at}]\\n\\t{made} %{j}, %q4, %q5"
-    rows = [row.format(at=f", #{16 * j}" if j else "", made=made, j=j) for j in range(4)]
-    text = "\\n\\t".join(["vldrb.8 %q4, [%6]", *rows])
+    steps = ["vldrb.8 %q4, [%6]"]
+    for j in range(4):
+        steps += [f"vldrb.8 %q5, [%7, #{16 * j}]", f"{made} %{j}, %q4, %q5"]
+    text = r"\n\t".join(steps)
     outputs = ", ".join([f'"{sums}"(s{j})' for j in range(4)])
     return (
         f'__asm__("{text}"\n            : {outputs}, "=&w"(x), "=&w"(y) '
