@@ -7,15 +7,17 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column, Table
 
+import smelt
 from smelt.cli.compare import compare, tolerances
 from smelt.cli.console import UsageError, notice, out, progress, say, say_json
 from smelt.cli.inputs import check_output_name, random_inputs, read_inputs, write_outputs
 from smelt.cli.results import Array, arrays, summary_of, summary_table
-from smelt.frontend.source import load_model
+from smelt.frontend.source import import_model, load_model
 from smelt.micro import CSource, Session, compile_c, open_board
 from smelt.micro.board import BOARDS, Board, find_board
 from smelt.micro.session import needs_tools
 from smelt.micro.toolchain import LEVELS
+from smelt.relax.transform.rescale_in_integers import as_on_boards
 from smelt.runtime.errors import unknown
 from smelt.runtime.signature import TensorInfo
 
@@ -149,7 +151,10 @@ def _show_profile(said: dict[str, Any]) -> None:
 
 def _check(model: str, build: options.Build, inputs: list[Array], values: list[Array]) -> None:
     """Compare with this machine's results; exit code 1 where they are too far apart."""
-    wanted = arrays(build.load(model)(*inputs))
+    mod = as_on_boards(import_model(model, build.shapes(model)))
+    with progress() as report:
+        exe = smelt.compile(mod, options=build.options(), progress=report)
+    wanted = arrays(exe(*inputs))
     graph = load_model(model).graph
     rows = compare(graph.outputs, values, wanted, tolerances(graph, values, None), "this machine")
     for r in rows:

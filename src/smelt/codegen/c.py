@@ -490,7 +490,10 @@ class _CPrinter:
         if kind in NARROW:
             return self.rounded(self.text(value), 0, kind)
         if dt.is_float(source) and not dt.is_float(kind):
-            return f"{self.helpers.to_int(kind)}({self.text(value)})", _ATOM
+            nearest = isinstance(value, Call) and value.op == "round"
+            given = value.args[0] if isinstance(value, Call) and nearest else value
+            name = self.helpers.to_int(kind, source, nearest)
+            return f"{name}({self.text(given)})", _ATOM
         return f"({self.kind(kind)}){self.text(value, _UNARY)}", _UNARY
 
     def call(self, e: Call) -> _Text:
@@ -500,7 +503,8 @@ class _CPrinter:
         if e.op == "fma" and self.local and dtype in ("float32", "float64"):
             return f"{self.helpers.fused(dtype)}({', '.join(args)})", _ATOM
         if dt.is_float(source) and e.op in MATH:
-            return self.rounded(f"{MATH[e.op]}{suffix(dtype)}({', '.join(args)})", _ATOM, dtype)
+            name = self.helpers.math(e.op, dtype)
+            return self.rounded(f"{name}({', '.join(args)})", _ATOM, dtype)
         if e.op in _BITS:
             symbol = _BITS[e.op]
             a, b = [self.text(x, _UNARY) for x in e.args]

@@ -161,6 +161,32 @@ WORDS = {
 }
 """What defines them."""
 
+_NONE = "defined __AVR__"
+_LACKING = {
+    "round": (
+        f"{_NONE} || defined __ARM_FP && !defined __ARM_FEATURE_DIRECTED_ROUNDING",
+        "const float a = fabsf(x); "
+        "return a < 8388608.0f ? copysignf(a + 8388608.0f - 8388608.0f, x) : x;",
+    ),
+    "exp2": (_NONE, "return expf(x * 0.693147181f);"),
+    "log2": (_NONE, "return logf(x) * 1.44269504f;"),
+    "log1p": (_NONE, "const float u = 1.0f + x, d = u - 1.0f; return d == x ? logf(u) "
+                     ": d == 0.0f ? x : logf(u) * (x / d);"),
+    "expm1": (_NONE, "const float u = expf(x), d = u - 1.0f; return d == 0.0f ? x "
+                     ": d == -1.0f || u > 1e30f ? d : d * (x / logf(u));"),
+    "erf": (
+        _NONE,
+        """const float a = fabsf(x), s = x * x, t = 1.0f / (1.0f + 0.3275911f * a);
+    if (a < 0.5f) /* the series; beyond it, what Abramowitz and Stegun call 7.1.26 */
+        return x * (1.12837917f + s * (-0.376126389f + s * (0.112837917f + s * (-0.0268661706f
+            + s * (0.00522397763f - s * 0.000854832704f)))));
+    return copysignf(1.0f - expf(-s) * t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f
+        + t * (-1.453152027f + t * 1.061405429f)))), x);""",
+    ),
+}  # fmt: skip
+"""Functions of a float that C libraries of small processors lack, or have by a long way: where, and
+by others that they have."""
+
 _MACROS = {"dsp": "__ARM_FEATURE_DSP", "mve": "__ARM_FEATURE_MVE"}
 """What compilers define where a processor has a feature."""
 
@@ -178,8 +204,10 @@ class Helpers:
     def __init__(self, small: bool = False) -> None:
         """Start with none.
 
-        small  whether compilers for size, too, are to have functions of one line in place
+        small  whether they are for a small processor: compilers for size, too, are to have
+               functions of one line in place, and the C library may lack some
         """
+        self.small = small
         self.inline = INLINE if small else "static inline"
         self.texts: dict[str, str] = {}
         self.headers: dict[str, None] = {}
@@ -235,6 +263,14 @@ class Helpers:
         self.texts.setdefault(name, f"{self.inline} {kind} {name}({params}) {{ {body} }}\n")
         return name
 
+    def math(self, op: str, dtype: str) -> str:
+        """The function that computes an intrinsic, on a processor that may be a small one."""
+        if not self.small or op not in _LACKING or dtype == "float64":
+            return MATH[op] + suffix(dtype)
+        where, body = _LACKING[op]
+        text = f"\n#if {where}\n    {body}\n#else\n    return {MATH[op]}f(x);\n#endif\n"
+        return self.add(f"smelt_{MATH[op]}f", "float", "float x", text)
+
     def extreme(self, which: type[Expr], dtype: str) -> str:
         """The smaller or larger of two; a NaN wins."""
         kind, op = C_TYPE[dtype], "<" if which is Min else ">"
@@ -262,13 +298,32 @@ class Helpers:
         )
         return self.add(f"smelt_saturate_{bits}", "int32_t", "int32_t x", body)
 
-    def to_int(self, dtype: str) -> str:
-        """Truncation of a float; values outside become the nearest one, a NaN 0."""
+    def to_int(self, dtype: str, source: str, nearest: bool = False) -> str:
+        """A float as an integer; values outside become the nearest one, a NaN 0.
+
+        nearest  whether it is rounded to the nearest, halves to even, and not cut off
+        """
+        source = source if source == "float64" else "float32"
         kind, n = C_TYPE[dtype], dt.bits(dtype)
-        low = f"INT{n}_MIN" if dt.is_signed(dtype) else "0"
-        high = f"INT{n}_MAX" if dt.is_signed(dtype) else f"UINT{n}_MAX"
-        value = f"x <= (double){low} ? {low} : x >= (double){high} ? {high} : ({kind})x"
-        return self.add(f"smelt_to_{dtype}", kind, "double x", f"return x != x ? 0 : {value};")
+        end, signed = suffix(source), dt.is_signed(dtype)
+        power, word = n - signed, dtype.removesuffix(str(n)).upper()
+        low = f"y == y ? INT{n}_MIN : 0" if signed else "0"
+        above = f"-0x1p{power}{end}" if signed else f"0.0{end}"
+        y = f"{self.math('round', source)}(x)" if nearest else "x"
+        body = (
+            f"const {C_TYPE[source]} y = {y}; return y >= 0x1p{power}{end} ? {word}{n}_MAX "
+            f": y > {above} ? ({kind})y : {low};"
+        )
+        if n == 32 and source == "float32":  # an instruction that does all of it
+            letter, how = "s" if signed else "u", "vcvtr" if nearest else "vcvt"
+            body = (
+                "\n#if defined __arm__ && defined __ARM_FP && (__ARM_FP & 4)\n"
+                f'    {kind} r;\n    __asm__("{how}.{letter}32.f32 %0, %0" : "+t"(x));\n'
+                "    memcpy(&r, &x, sizeof r);\n    return r;\n"
+                f"#else\n    {body}\n#endif\n"
+            )
+        name = f"smelt_{'round' if nearest else 'cut'}_{source}_{dtype}"
+        return self.add(name, kind, f"{C_TYPE[source]} x", body)
 
     def reinterpret(self, source: str, target: str) -> str:
         """The same bits as another type."""

@@ -34,6 +34,7 @@ from smelt.relax.transform.for_scalar_cores import (
     requantize_small_sums,
     widen_filters,
 )
+from smelt.relax.transform.rescale_in_integers import rescale_in_integers
 from smelt.runtime.linking import c_name
 from smelt.target import Target
 from smelt.target.processor import features_of, known_cpus
@@ -50,6 +51,9 @@ from .source import Writer, c_model
 def _with_ours(borders: bool = False, wide: bool = False) -> Iterator[Step]:
     for step in GRAPH:
         yield step
+        if step.name == "ComputeInIntegers":
+            yield Step(rescale_in_integers, "RescaleInIntegers", "scales change without floats",
+                       level=2, needs=("graph form",))  # fmt: skip
         if step.name == "ExpandOps" and not borders:
             yield Step(count_from_border, "CountFromBorder", "borders are skipped", level=2,
                        needs=("graph form", "core operators"))  # fmt: skip
@@ -232,13 +236,20 @@ def fused_for_c(
 
 
 def _say_what_is_slow(made: ModelCode, target: Target) -> None:
-    """Warn of floats where a processor computes them by functions."""
+    """Warn of what a processor has no instructions for: floats, and bytes of two kinds."""
     moved = [p.storage.dtype for c in made.calls for p in c.places]
     floats = sorted({t for t in moved if t in ("float32", "float64")})
     if floats and target.mcpu and not features_of(target) & {"vfp2sp", "vfp4d16sp", "fp_armv8"}:
         warnings.warn(
             f"{target.mcpu} has no unit for floats: {', '.join(floats)} is computed by functions, "
             "20 times slower; smelt quantize makes bytes of a model",
+            stacklevel=3,
+        )
+    kinds = [{p.storage.dtype for p in c.places} for c in made.calls]
+    if "mve" in features_of(target) and any({"uint8", "int8"} <= k for k in kinds):
+        warnings.warn(
+            f"{target.mcpu} multiplies bytes of one kind, and the model's activations are uint8: "
+            "kernels take up to three times as long; smelt quantize --activations int8",
             stacklevel=3,
         )
 

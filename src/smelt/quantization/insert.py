@@ -21,8 +21,9 @@ from .statistics import Array
 Switch = Callable[[frozenset[str]], RelaxExpr]
 """Of layers a bool of the run: whether one of them is quantized."""
 
-_BIAS_BITS = 30
-"""Biases stay below 2 ** 30 steps, so that sums have room in int32."""
+_BIAS_BITS = 28
+"""Biases stay below 2 ** 28 steps, and corrected ones below 2 ** 29, so that twice a sum has room
+in int32: readers keep larger ones in floats."""
 
 
 @dataclass

@@ -8,8 +8,7 @@ from smelt.ir.node import ordered
 from smelt.relax.graph import operands
 from smelt.relax.nodes import Call, Function, GlobalVar, RelaxExpr, Var, call
 from smelt.relax.transform.engine import rebuild
-from smelt.relax.transform.expand_ops import expand_dialects
-from smelt.relax.transform.normal_form import inline_functions
+from smelt.relax.transform.rescale_in_integers import as_on_boards
 
 from .emit import COMPILER, CORES, MCPU
 from .match import TO_CHANNELS, TO_PIXELS, Pairs, Part, Pool, Product, part_of, replaced, shape_of
@@ -21,12 +20,12 @@ def partition(mod: IRModule, name: str = "default", mcpu: str = "") -> IRModule:
     name  what the functions' names begin with: tvmgen_NAME_cmsis_nn_main_0, ...
     mcpu  the processor, which tells how much memory calls work in; "": enough for every one
 
-    What the library does not compute as TFLite does, number for number, stays smelt's.
+    What the library does not compute as TFLite does, number for number, stays smelt's; models with
+    QuantizeLinear and DequantizeLinear are brought into that form first, to within a step.
     """
     if mcpu and mcpu not in CORES:
         raise CompileError(f"mcpu is {mcpu!r}; legal: {', '.join(CORES)}, or '' for every one")
-    plain = expand_dialects(inline_functions(mod))
-    return _Partitioner(plain, name, mcpu).partitioned()
+    return _Partitioner(as_on_boards(mod), name, mcpu).partitioned()
 
 
 class _Partitioner:

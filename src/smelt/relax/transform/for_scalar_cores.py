@@ -137,11 +137,12 @@ def _data(x: RelaxExpr | None) -> Any:
 
 
 def _largest(x: Any, shape: tuple[int, ...]) -> Any:
-    """What the magnitude of no element exceeds, by channels where it is a convolution; None:
-    nobody knows."""
-    if is_op(x, *CONVOLUTIONS, *FROM_BORDER) and dt.bits(dtype_of(x.args[0])) == 8:
+    """What the magnitude of no element exceeds, by channels where it is a convolution or a product;
+    None: nobody knows."""
+    if is_op(x, *CONVOLUTIONS, *FROM_BORDER, "matmul") and dt.bits(dtype_of(x.args[0])) == 8:
         w = x.args[1]
-        if not isinstance(w, Constant) or dtype_of(x) != "int32":
+        rows = not is_op(x, "matmul") or (x.attrs["transpose_b"] and rank_of(w) == 2)
+        if not isinstance(w, Constant) or dtype_of(x) != "int32" or not rows:
             return None
         sums = np.abs(w.data.astype(np.int64)).sum(axis=tuple(range(1, w.data.ndim)))
         return _BYTE * (sums if sums.shape == shape else sums.max())
