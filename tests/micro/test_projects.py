@@ -18,6 +18,7 @@ import pytest
 
 import smelt
 from smelt import relay
+from smelt.ir.types import tensor_type
 from smelt.micro import (
     CSource,
     GeneratedProject,
@@ -34,6 +35,7 @@ from smelt.micro import (
     template_names,
 )
 from smelt.micro.project_api.server import ServerError
+from smelt.relax.nodes import Function, Var, call, constant
 
 from .test_c import OPTIONS, TINY
 
@@ -129,6 +131,35 @@ def test_a_sketch_serves_on_an_avr(board: str, net: CSource, exe: Any, tmp_path:
     project.build()
     project.flash()
     served(project, exe)
+
+
+def test_functions_that_the_library_of_avrs_lacks(tmp_path: Path) -> None:
+    need(*AVR)
+    x = Var("x", tensor_type((1, 8), "float32"))
+    one = [call(f, x) for f in ("round", "exp2", "erf", "softplus", "elu")]
+    above = call("add", call("abs", x), constant(np.float32(0.1)))
+    made = call("concat", *one, call("log2", above), axis=1)
+    mod = smelt.IRModule({"main": Function((x,), made)})
+    source = compile_c(mod, "c", name="net", options=OPTIONS)
+    options = {"board": "uno", "project_type": "host_driven"}
+    project = generate_project("arduino", source, tmp_path / "sketch", options)
+    project.build()
+    project.flash()
+    exe = smelt.compile(mod, options=OPTIONS)
+    with Session(project.transport()) as session:
+        for scale in (1e-4, 0.3, 1.0, 3.0):
+            given = (scale * np.linspace(-1.1, 1.3, 8)).astype("float32").reshape(1, 8)
+            np.testing.assert_allclose(session.run(given)[0], exe(given).numpy(), 3e-6, 3e-7)
+
+
+def test_a_double_of_four_bytes_is_an_error(tmp_path: Path) -> None:
+    need(*AVR)
+    x = Var("x", tensor_type((1, 8), "float64"))
+    mod = smelt.IRModule({"main": Function((x,), call("multiply", x, x))})
+    source = compile_c(mod, "c", name="net", options=OPTIONS)
+    project = generate_project("arduino", source, tmp_path / "sketch", {"board": "uno"})
+    with pytest.raises(ServerError, match="computes in float64, and a double has fewer than 8"):
+        project.build()
 
 
 def test_a_sketch_prints_on_an_avr(net: CSource, ramp: Array, tmp_path: Path) -> None:

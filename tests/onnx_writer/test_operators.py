@@ -38,6 +38,7 @@ CASES = [
     *[Case(op, ints(30, low=-120, high=120, dtype=t), ints(30, low=-2, high=70, dtype=t))
       for op in ("left_shift", "right_shift") for t in ("int8", "int32", "int64")],
     Case("not_equal", X, X), Case("bitwise_and", bools(5), bools(5)), Case("bitwise_not", ints(9)),
+    Case("clz", ints(9)), Case("clz", np.array([0, 1, 7, 8, -1, 2**31 - 1], "int32")),
     Case("clip", ints(9), min=-3.5, max=4.5), Case("clip", X, max=1.0), Case("any", bools(3, 4)),
     Case("all", bools(3, 4), axes=(1,), keepdims=False), Case("prelu", X, data((4, 1))),
     # reductions and order

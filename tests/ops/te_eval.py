@@ -33,12 +33,18 @@ def _erf(x: Array) -> Array:
     return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64)))
 
 
+def _leading_zeros(x: Array) -> Array:
+    width = 8 * np.asarray(x).dtype.itemsize
+    return np.vectorize(lambda v: width - (int(v) % (1 << width)).bit_length(), otypes=[int])(x)
+
+
 CALLS: dict[str, Any] = {
     "rsqrt": lambda x: 1 / np.sqrt(x), "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "erf": _erf,
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh,
     "acosh": np.arccosh, "atanh": np.arctanh, "round": np.rint, "pow": np.power,
     "fma": lambda a, b, c: np.asarray(a, np.float64) * b + c,
     "shift_left": np.left_shift, "shift_right": np.right_shift, "bitwise_not": np.invert,
+    "clz": _leading_zeros,
 }  # fmt: skip
 
 

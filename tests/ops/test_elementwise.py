@@ -157,6 +157,13 @@ def test_truth_values_are_ordered_and_have_one_bit() -> None:
     check_all([*[Case(n, a, b) for n in names], Case("bitwise_not", b)])
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64"])
+def test_leading_zeros(dtype: str) -> None:
+    ends = np.iinfo(dtype)
+    some = [0, 1, 2, 3, 63, 64, 65, 127, ends.max, ends.max - 1, ends.min, ends.max // 2]
+    check_all([Case("clz", np.array(some, dtype))])
+
+
 def test_integers_are_finite_numbers() -> None:
     check_all([
         Case(name, data((2, 3), dtype))

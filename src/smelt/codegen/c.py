@@ -98,6 +98,10 @@ _LEVELS: dict[type[Expr], int] = {
 _SYMBOLS: dict[type[Expr], str] = {And: "&&", Or: "||", TruncDiv: "/", TruncMod: "%"}
 """Where C writes operators otherwise than Python."""
 _BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
+_WIDE_DOUBLES = """#if defined __SIZEOF_DOUBLE__ && __SIZEOF_DOUBLE__ < 8
+#error "this model computes in float64, and a double has fewer than 8 bytes for this compiler"
+#endif
+"""
 _Text = tuple[str, int]
 _DIRECT = "smelt.instruction"
 
@@ -140,6 +144,8 @@ def c_functions(
     used = [h for h, words in _HEADERS.items() if re.search(rf"\b({words})\b", every)]
     head = "".join([include(h) for h in [*used, *helpers.headers]])
     words = [WORDS[w] for w in WORDS if w in every]
+    if local and re.search(r"\bdouble\b", "".join(functions)):
+        words.append(_WIDE_DOUBLES)
     return ["\n".join([p for p in (head, *words, texts) if p]), *functions]
 
 

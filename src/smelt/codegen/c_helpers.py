@@ -121,7 +121,11 @@ static inline int64_t smelt_floormod(int64_t a, int64_t b) {
 
 _COUNTS = {
     "popcount": ("uint64_t x", "int n = 0; for (; x; x &= x - 1) ++n; return n;"),
-    "clz": ("uint64_t x, int bits", "for (; x; x >>= 1) --bits; return bits;"),
+    "clz": (
+        "uint64_t x, int bits",
+        "\n#ifdef __GNUC__\n    return x ? __builtin_clzll(x) + bits - 64 : bits;\n#else\n"
+        "    for (; x; x >>= 1) --bits;\n    return bits;\n#endif\n",
+    ),
 }
 
 

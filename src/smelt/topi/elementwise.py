@@ -171,6 +171,19 @@ def bitwise_not(x: Tensor) -> Tensor:
     return _map(x, "bitwise_not", lambda v: build.call("bitwise_not", v))
 
 
+def _leading_zeros(x: Array) -> Array:
+    bits = 8 * x.dtype.itemsize
+    wide = x.view(f"u{x.dtype.itemsize}")
+    return np.asarray(sum(wide >> k == 0 for k in range(bits))).astype(x.dtype)
+
+
+@op(numpy=_leading_zeros)
+def clz(x: Tensor) -> Tensor:
+    """How many bits are above the highest one that is set: all bits of the type for 0."""
+    require(dt.is_int(x.dtype) and x.dtype != "bool", f"x is {x.dtype}; it has to be an integer")
+    return _map(x, "clz", lambda v: build.call("clz", v))
+
+
 def _classified(name: str, x: Tensor, integers: bool) -> Tensor:
     """A test of floats, whose answer for all integers is known."""
     if not dt.is_float(x.dtype):

@@ -227,6 +227,17 @@ def _widened(core: str, x: RelaxExpr, **attrs: Any) -> RelaxExpr | None:
     return call("cast", call(core, call("cast", x, dtype=kind), **attrs), dtype=dtype_of(x))
 
 
+def _leading_zeros(x: RelaxExpr) -> RelaxExpr:
+    """The bits of a type that are above a number's; float64 tells those of 32 bits."""
+    bits, kind = dt.bits(dtype_of(x)), dtype_of(x)
+    if bits > 32:
+        raise Unsupported(f"ONNX counts no leading zeros of {kind}; legal: up to 32 bits")
+    wide = call("log2", call("cast", x, dtype="float64") + 0.5)
+    zeros = call("subtract", scalar(bits - 1, kind), call("cast", call("floor", wide), dtype=kind))
+    below = call("where", call("equal", x, scalar(0, kind)), scalar(bits, kind), scalar(0, kind))
+    return call("where", call("greater", x, scalar(0, kind)), zeros, below)
+
+
 _COMPOSED: dict[str, Any] = {
     "identity": lambda x: x,
     "silu": lambda x: x * call("sigmoid", x),
@@ -251,6 +262,7 @@ _COMPOSED: dict[str, Any] = {
     "bitwise_or": lambda a, b: _of_bits("logical_or", a, b),
     "cumsum": lambda x, **attrs: _widened("cumsum", x, **attrs),
     "cumprod": lambda x, **attrs: _widened("cumprod", x, **attrs),
+    "clz": _leading_zeros,
     "bitwise_not": lambda x: call("bitwise_xor", x, scalar(-1, dtype_of(x))),
 }  # fmt: skip
 """Operators made of others, asked behind ONNX's own."""

@@ -37,9 +37,9 @@ def multiplied(g: Build, x: Value, number: Value, power: Value) -> Value:
 
 
 def bit_length(g: Build, x: Value) -> Value:
-    """How many bits a positive number has."""
-    bits = g.call("reinterpret", as_type(g, x, "float64"), dtype="int64")
-    return g.call("subtract", g.call("right_shift", bits, wide(g, 52)), wide(g, 1022))
+    """How many bits a positive number has; int32 holds it."""
+    free = as_type(g, g.call("clz", as_type(g, x, "int32")), "int64")
+    return g.call("subtract", wide(g, 32), free)
 
 
 def reciprocal(g: Build, x: Value) -> tuple[Value, Value]:
