@@ -126,6 +126,28 @@ def test_operators(name: str, tmp_path: Path) -> None:
     agrees(model, given, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "inputs", "outputs"),
+    [
+        ("y = ArgMax <axis = 1> (x) z = Hardmax (x)", "float[3, 5] x",
+         "int64[3, 1] y, float[3, 5] z"),
+        ("y = ReduceMean (x) z = ReduceLogSumExp (x)", "float[4, 50] x",
+         "float[1, 1] y, float[1, 1] z"),
+        ("y = Div (x, b) z = Mod (x, b)", "int8[40] x, int8[40] b", "int8[40] y, int8[40] z"),
+        ("y = Div (x, b) z = BitShift <direction = \"LEFT\"> (x, b)", "uint8[9] x, uint8[9] b",
+         "uint8[9] y, uint8[9] z"),
+        ("y = Cast <to = 10> (x) z = Cast <to = 1> (x)", "int64[9] x", "float16[9] y, float[9] z"),
+        ("y = Cast <to = 3> (x) z = Cast <to = 13> (x)", "float[9] x", "int8[9] y, uint64[9] z"),
+        ("y = Cast <to = 6> (x) z = Cast <to = 2> (x)", "float16[9] x", "int32[9] y, uint8[9] z"),
+    ],
+)  # fmt: skip
+def test_no_warning_of_optimizers(nodes: str, inputs: str, outputs: str, tmp_path: Path) -> None:
+    text = f'<ir_version: 8, opset_import: ["": 17]> net ({inputs}) => ({outputs}) {{ {nodes} }}'
+    made = compile_c(onnx.parser.parse_model(text), name="net", options=OPTIONS)
+    for level in ("-O0", "-O3"):
+        compiled(made, tmp_path, level)
+
+
 def test_a_sum_takes_the_place_of_its_shortcut(tmp_path: Path) -> None:
     """Two images are alive where without that three would be."""
     net = Net()

@@ -163,6 +163,7 @@ class _CPrinter:
         self.at: tir.Stmt = func.body
         self.ranges, self.simplify = Ranges(), Analyzer().simplify
         self.written = _written(self.func)
+        self.read = {x.buffer for x in loads(self.func.body)}
         self.before = _before(self.func) if local else {}
         scalars = [p for p in func.params if isinstance(p, Var)]
         for v, ends in zip(scalars, func.attrs.get(RANGES, ()), strict=False):
@@ -293,7 +294,8 @@ class _CPrinter:
         kind, name, count = self.kind(b.type, STORED), self.name(b), self.text(size)
         small = isinstance(size, IntImm) and size.value * dt.bytes_of(b.type) <= _STACK_BYTES
         if small:
-            yield from self.braces("", body, f"{kind} {name}[{max(1, int(count))}];")
+            idle = "" if b in self.read else f" (void){name}; /* what compilers are to leave out */"
+            yield from self.braces("", body, f"{kind} {name}[{max(1, int(count))}];{idle}")
             return
         if self.local:
             raise self.fail(f"{b.name} has {count} elements, more than a stack may hold")
@@ -484,8 +486,9 @@ class _CPrinter:
             given = f"{self.text(e.a, _UNARY)} >> {by.bit_length() - 1}"
             masked = f"({self.text(e.a, _UNARY)} & {self.integer(dtype, by - 1)[0]})", _ATOM
             return self.rounded(given, _SHIFT, dtype) if division else self.rounded(*masked, dtype)
-        self.helpers.fixed("floor")
-        text = self.two("smelt_floordiv" if division else "smelt_floormod", e.a, e.b)[0]
+        name = "floordiv" if division else "floormod"
+        self.helpers.fixed(name)
+        text = self.two(f"smelt_{name}", e.a, e.b)[0]
         return (text, _ATOM) if dtype == "int64" else (f"({C_TYPE[dtype]}){text}", _UNARY)
 
     def cast(self, kind: str, value: Expr) -> _Text:
@@ -494,7 +497,8 @@ class _CPrinter:
         if kind == "bool":
             return f"{self.text(value, _SHIFT)} != 0", _EQUAL
         if kind in NARROW:
-            return self.rounded(self.text(value), 0, kind)
+            wide = "(double)" if dt.is_int(source) else ""
+            return self.rounded(wide + self.text(value, _UNARY), 0, kind)
         if dt.is_float(source) and not dt.is_float(kind):
             nearest = isinstance(value, Call) and value.op == "round"
             given = value.args[0] if isinstance(value, Call) and nearest else value

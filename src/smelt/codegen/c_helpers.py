@@ -66,15 +66,17 @@ _FIXED = {
     return fabs(x) > most ? copysign(INFINITY, x) : x;
 }
 """,
-    "float16": """static inline float smelt_round_float16(double x) {
+    "round_float16": """static inline float smelt_round_float16(double x) {
     return (float)smelt_round(x, 11, -24, 65504.0);
 }
-static inline float smelt_load_float16(uint16_t b) {
+""",
+    "load_float16": """static inline float smelt_load_float16(uint16_t b) {
     int e = b >> 10 & 31, m = b & 1023;
     double a = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(m + 1024, e - 25) : ldexp(m, -24);
     return (float)(b >> 15 ? -a : a);
 }
-static inline uint16_t smelt_store_float16(double value) {
+""",
+    "store_float16": """static inline uint16_t smelt_store_float16(double value) {
     double x = smelt_round_float16(value), a = fabs(x);
     uint16_t sign = signbit(x) ? 0x8000 : 0;
     int e;
@@ -85,16 +87,18 @@ static inline uint16_t smelt_store_float16(double value) {
     return (uint16_t)(sign | (((e + 14) << 10) + ((int)ldexp(a, 11) - 1024)));
 }
 """,
-    "bfloat16": """static inline float smelt_round_bfloat16(double x) {
+    "round_bfloat16": """static inline float smelt_round_bfloat16(double x) {
     return (float)smelt_round((float)x, 8, -133, 3.3895313892515355e38);
 }
-static inline float smelt_load_bfloat16(uint16_t b) {
+""",
+    "load_bfloat16": """static inline float smelt_load_bfloat16(uint16_t b) {
     uint32_t w = (uint32_t)b << 16;
     float x;
     memcpy(&x, &w, 4);
     return x;
 }
-static inline uint16_t smelt_store_bfloat16(double value) {
+""",
+    "store_bfloat16": """static inline uint16_t smelt_store_bfloat16(double value) {
     float x = smelt_round_bfloat16(value);
     uint32_t w;
     if (isnan(x)) return 0x7fc0;
@@ -102,10 +106,11 @@ static inline uint16_t smelt_store_bfloat16(double value) {
     return (uint16_t)(w >> 16);
 }
 """,
-    "floor": """static inline int64_t smelt_floordiv(int64_t a, int64_t b) {
+    "floordiv": """static inline int64_t smelt_floordiv(int64_t a, int64_t b) {
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
-static inline int64_t smelt_floormod(int64_t a, int64_t b) {
+""",
+    "floormod": """static inline int64_t smelt_floormod(int64_t a, int64_t b) {
     int64_t r = a % b;
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
@@ -251,15 +256,15 @@ class Helpers:
 
     def fixed(self, name: str) -> None:
         """Ask for one of the helpers above."""
-        if name in NARROW:
-            self.texts.setdefault("round", _FIXED["round"])
         self.texts.setdefault(name, _FIXED[name])
 
     def narrow(self, what: str, dtype: str, text: str) -> str:
         """A narrow float that is stored, loaded or rounded; another value as it is."""
         if dtype not in NARROW:
             return text
-        self.fixed(dtype)
+        for name in ("round", f"round_{dtype}") if what != "load" else ():
+            self.fixed(name)
+        self.fixed(f"{what}_{dtype}")
         return f"smelt_{what}_{dtype}({text})"
 
     def add(self, name: str, kind: str, params: str, body: str) -> str:

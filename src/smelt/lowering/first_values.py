@@ -15,15 +15,17 @@ from smelt.tir.nodes import Block, BlockRealize, For, PrimFunc, Stmt, sub_statem
 from smelt.tir.schedule import Schedule
 
 
-def start_reductions(func: PrimFunc) -> PrimFunc:
+def start_reductions(func: PrimFunc, every: bool = False) -> PrimFunc:
     """The initial value stands in a reduction's first iteration; where there is none, before it.
+
+    every  whether it stands before those, too, that have a first iteration
 
     A nest that does not allow this (see decompose_reduction) keeps it in the first iteration.
     """
     if not any(isinstance(s, Block) and s.init is not None for s in walk(func.body)):
         return func
     found: list[tuple[str, str]] = []
-    _collect(func.body, (), Facts(func), found)
+    _collect(func.body, (), Facts(func), found, every)
     sch = Schedule(func)
     for block, loop in found:
         try:
@@ -33,8 +35,10 @@ def start_reductions(func: PrimFunc) -> PrimFunc:
     return sch.func if found else func
 
 
-def _collect(s: Stmt, around: tuple[For, ...], facts: Facts, found: list[tuple[str, str]]) -> None:
-    """Blocks whose reduction may be empty, and the outermost loop of each reduction."""
+def _collect(
+    s: Stmt, around: tuple[For, ...], facts: Facts, found: list[tuple[str, str]], every: bool
+) -> None:
+    """Blocks whose reduction may be empty, or all, and the outermost loop of each reduction."""
     if isinstance(s, For):
         around = (*around, s)
     elif isinstance(s, BlockRealize):
@@ -42,8 +46,8 @@ def _collect(s: Stmt, around: tuple[For, ...], facts: Facts, found: list[tuple[s
             pairs = s.bindings
             used = {v for i, value in pairs if i.kind == "reduce" for v in free_vars(value)}
             loops = [x for x in around if x.var in used]
-            if any(not facts.prove(x.extent >= 1) for x in loops):
+            if (every and loops) or any(not facts.prove(x.extent >= 1) for x in loops):
                 found.append((s.block.name, loops[0].var.name))
         around = ()
     for x in sub_statements(s):
-        _collect(x, around, facts, found)
+        _collect(x, around, facts, found, every)

@@ -26,6 +26,7 @@ from smelt.ir.sizes import Extent, plain_shapes
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
 from smelt.lowering.dot_products import use_dot_products
+from smelt.lowering.first_values import start_reductions
 from smelt.lowering.partition import split_interior
 from smelt.lowering.windows import gather_windows
 from smelt.pipeline import GRAPH, LOWER, checked_context, fuse
@@ -77,6 +78,8 @@ def lowering_for(target: Target) -> Iterator[Step]:
     """From a scheduled program to flat loops: loops twice at most, since code is precious."""
     features = features_of(target)
     helium, offer = "mve" in features, products_of(features)
+    yield Step(partial(start_reductions, every=True), "StartReductions",
+               "sums begin before their loops")  # fmt: skip
     for step in LOWER:
         if step.name == "HoistIfThenElse" and helium:
             yield _WINDOWS
