@@ -1,4 +1,5 @@
-"""Ctrl-C that is not lost. It imports next to nothing: `smelt` asks for it first of all."""
+"""Ctrl-C that is not lost, and an end by others that leaves nothing behind. It imports next to
+nothing: `smelt` asks for it first of all."""
 
 import signal
 import sys
@@ -10,8 +11,10 @@ _SOON = 0.05
 
 def keep_interrupts() -> None:
     """Have a KeyboardInterrupt come again that Python drops: one in a destructor, or where a weak
-    reference dies. For processes that are a command."""
+    reference dies; and end on SIGTERM as on an error, so that folders and programs that were made
+    for a while go. For processes that are a command."""
     sys.unraisablehook = _again
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 def _again(unraisable: Any) -> None:

@@ -143,13 +143,23 @@ def test_pools_that_are_too_small() -> None:
     three = [Lifetime(16, 0, 1), Lifetime(16, 1, 2), Lifetime(24, 1, 2)]
     said = re.escape("too small: 'b1' (16 bytes, alive in steps 1 to 2) has no room\n"
                      "  a has 24 bytes: 16 too few\n  b has 17 bytes: 15 too few\n"
-                     "  step 1, two, works with 56 bytes")  # fmt: skip
+                     "  step 1, two, works with 56 bytes\n"
+                     "  all results take 56 bytes of one memory, and there are 41")  # fmt: skip
     with pytest.raises(CompileError, match=said):
         homes(three, [pool("a", 24), pool("b", 17)], [9, 0, 9])
-    with pytest.raises(CompileError, match=r"Pool\(name='a b', .* is no memory pool; legal: names"):
-        net(pools=[pool("a b")])
-    with pytest.raises(CompileError, match=r"legal: names for C, once each, capitals or not"):
-        net(pools=[pool("a"), pool("A")])
+    for wrong, said in (
+        ([pool("a b")], "the memory pool 'a b': legal is a name for C that C does not use itself"),
+        ([pool("int")], "the memory pool 'int': legal is a name for C that C does not use itself"),
+        ([pool("a"), pool("A")], "'a': there are several of that name; legal: once each, capitals"),
+        (
+            [Pool("a", "64K")],  # type: ignore[arg-type]
+            "'a': its size is '64K'; legal: bytes from 0, or None",
+        ),
+        (["sram"], "pools is ['sram']; legal: several of Pool(\"sram\", 65536), in a list"),
+        (pool("a"), 'legal: several of Pool("sram", 65536), in a list'),
+    ):
+        with pytest.raises(CompileError, match=re.escape(said)):
+            net(pools=wrong)
     with pytest.raises(CompileError, match=r"memory pools are too small: 'net_\w+' \(.* has no ro"):
         net(pools=[Pool("flash", 400, constants=True)])
 

@@ -137,7 +137,7 @@ def test_functions_that_the_library_of_avrs_lacks(tmp_path: Path) -> None:
     need(*AVR)
     x = Var("x", tensor_type((1, 8), "float32"))
     one = [call(f, x) for f in ("round", "exp2", "erf", "softplus", "elu")]
-    above = call("add", call("abs", x), constant(np.float32(0.1)))
+    above = call("add", call("abs", x), constant(np.array(0.1, "float32")))
     made = call("concat", *one, call("log2", above), axis=1)
     mod = smelt.IRModule({"main": Function((x,), made)})
     source = compile_c(mod, "c", name="net", options=OPTIONS)

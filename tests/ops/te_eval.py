@@ -35,7 +35,9 @@ def _erf(x: Array) -> Array:
 
 def _leading_zeros(x: Array) -> Array:
     width = 8 * np.asarray(x).dtype.itemsize
-    return np.vectorize(lambda v: width - (int(v) % (1 << width)).bit_length(), otypes=[int])(x)
+    return np.asarray(
+        np.vectorize(lambda v: width - (int(v) % (1 << width)).bit_length(), otypes=[int])(x)
+    )
 
 
 CALLS: dict[str, Any] = {

@@ -10,14 +10,15 @@ from smelt.interrupts import keep_interrupts
 INTERRUPTED = 130  # 128 + SIGINT, as a shell says it
 
 
-def main() -> None:
-    """Run the command line: until a command has begun, Ctrl-C ends the process at once."""
+def main(commands: str = "smelt.cli.commands") -> None:
+    """Run a command line, the function `run` of a module: until a command has begun, Ctrl-C ends
+    the process at once."""
     keep_interrupts()
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
     try:
-        importlib.import_module("smelt.cli.commands").run()
+        importlib.import_module(commands).run()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     finally:

@@ -149,6 +149,8 @@ def tune(
         _end(model, where.target, kept, file, states[-1], json, interrupted)
     if interrupted:
         raise KeyboardInterrupt
+    if states and states[-1].tasks and all(t.status == FAILED for t in states[-1].tasks):
+        raise typer.Exit(1)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -37,14 +37,24 @@ class Pool:
         return math.inf if self.size is None else self.size
 
 
-def check_pools(pools: Sequence[Pool]) -> tuple[Pool, ...]:
-    """Pools, whose names differ also as macros. Raises CompileError."""
+def check_pools(pools: Sequence[Pool], reserved: Container[str] = ()) -> tuple[Pool, ...]:
+    """Pools, whose names differ also as macros. reserved: what none is called. Raises
+    CompileError."""
+    if not isinstance(pools, Sequence) or not all(isinstance(p, Pool) for p in pools):
+        raise CompileError(f'pools is {pools!r}; legal: several of Pool("sram", 65536), in a list')
     names = [str(p.name).upper() for p in pools]
     for p, name in zip(pools, names, strict=True):
-        named = _NAME.fullmatch(name) and names.count(name) == 1
-        if not named or p.room < 0 or p.speed <= 0:
-            raise CompileError(f"{p} is no memory pool; legal: names for C, once each, capitals or "
-                               "not; sizes from 0 bytes, or None; speeds above 0")  # fmt: skip
+        if not _NAME.fullmatch(name) or p.name in reserved:
+            wrong = "legal is a name for C that C does not use itself"
+        elif names.count(name) > 1:
+            wrong = "there are several of that name; legal: once each, capitals or not"
+        elif not isinstance(p.size, int | None) or p.room < 0:
+            wrong = f"its size is {p.size!r}; legal: bytes from 0, or None"
+        elif p.speed <= 0:
+            wrong = f"its speed is {p.speed}; legal: above 0"
+        else:
+            continue
+        raise CompileError(f"the memory pool {p.name!r}: {wrong}")
     return tuple(pools)
 
 

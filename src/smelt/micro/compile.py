@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Unpack
 
+from smelt.artifact.graph import GraphPlan
 from smelt.artifact.model import ModelCode, Progress, build_kernels, compile_graph
 from smelt.artifact.placing import BEST
 from smelt.artifact.pools import Algorithm, algorithm_of
@@ -16,6 +17,7 @@ from smelt.artifact.variants import Declared
 from smelt.artifact.vm_construct import vm_construct
 from smelt.artifact.weights import weights_of
 from smelt.byoc import compile_externals
+from smelt.codegen.c_helpers import RESERVED
 from smelt.frontend.source import ModelSource, import_model
 from smelt.ir.config import MEMORY_ALGORITHMS, MEMORY_KEYS
 from smelt.ir.errors import CompileError, TargetError
@@ -36,6 +38,7 @@ from smelt.relax.transform.for_scalar_cores import (
     widen_filters,
 )
 from smelt.relax.transform.rescale_in_integers import rescale_in_integers
+from smelt.runtime.errors import nearest
 from smelt.runtime.linking import c_name
 from smelt.target import Target
 from smelt.target.processor import features_of, known_cpus
@@ -46,7 +49,7 @@ from .cmsis_nn import CORES, partition
 from .csource import CSource
 from .errors import NonStaticShapeError
 from .graph import GraphWriter, UnlinkedGraphWriter
-from .source import Writer, c_model
+from .source import OF_CPP, Writer, c_model
 
 
 def _with_ours(borders: bool = False, wide: bool = False) -> Iterator[Step]:
@@ -132,7 +135,9 @@ def c_target(target: str | Target) -> Target:
     known = known_cpus(made)
     if made.mcpu and made.mcpu not in known:
         usual = [c for c in known_cpus(Target("c -march=armv7e-m")) if c.startswith("cortex-m")]
-        raise TargetError(f"-mcpu={made.mcpu} is not known; legal: {', '.join(known or usual)}")
+        names = [c for c in known if c.startswith("cortex-m")] or known or usual
+        raise TargetError(f"-mcpu={made.mcpu} is not known{nearest(made.mcpu, known or usual)}; "
+                          f"legal: {', '.join(names)}")  # fmt: skip
     if int(made.attrs.get("num-cores", 1)) > 1:
         raise TargetError(f"{made}: C runs on one core; legal: -num-cores=1")
     return made
@@ -183,11 +188,7 @@ def compile_c(
                       progress=progress)  # fmt: skip
     externals = compile_externals(fused, resolved, one.options)
     made = compile_graph(fused, resolved, one.options, kernels, externals, memory=memory)
-    if made.plan.symbols or declared.variants:
-        names = ", ".join([v.name for v in made.plan.symbols])
-        raise NonStaticShapeError(
-            f"C source needs sizes that are numbers, and the model has {names}: give shapes={{...}}"
-        )
+    check_sizes(made.plan, declared)
     if made.plan.updates:
         raise CompileError("C source keeps nothing from call to call, and the model has a state")
     _say_what_is_slow(made, resolved)
@@ -195,6 +196,16 @@ def compile_c(
     writer = (GraphWriter if link_params else UnlinkedGraphWriter) if graph else Writer
     of_constants = [p for p in pools if p.constants]
     return c_model(made, resolved, weights, places, name, packed, of_constants, writer)
+
+
+def check_sizes(plan: GraphPlan, declared: Declared) -> None:
+    """Raise NonStaticShapeError for a model whose sizes are no numbers."""
+    if plan.symbols or declared.variants:
+        names = ", ".join([v.name for v in plan.symbols])
+        raise NonStaticShapeError(
+            f"C source needs sizes that are numbers, and the model has {names}; give the shapes of "
+            "its inputs: --shape x=1,3,32,32, or shapes={'x': (1, 3, 32, 32)}"
+        )
 
 
 def _memory(
@@ -216,7 +227,8 @@ def _memory(
         what = "workspace_io" if io else "memory pools"
         raise CompileError(f"the graph executor has one arena and takes no {what}; legal with "
                            'Executor("aot")')  # fmt: skip
-    of_results = [p for p in check_pools(pools) if not p.constants]
+    words = {*RESERVED, *OF_CPP.split()}
+    of_results = [p for p in check_pools(pools, words) if not p.constants]
     return MemoryOptions(found, of_results, bool(io), stream and not graph)
 
 
@@ -231,6 +243,8 @@ def fused_for_c(
     """
     resolved, (plain, sizes) = c_target(target), plain_shapes(shapes)
     one = PassContext.with_options(replace(context.options, threads=1))
+    if not isinstance(name, str):
+        raise CompileError(f"name is {name!r}; legal: a text, what functions' names begin with")
     imported = _imported(model, plain, resolved, with_cmsis_nn(target), name)
     features = features_of(resolved)
     other = _DSP_STEPS if "dsp" in features else GRAPH_STEPS

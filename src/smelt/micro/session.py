@@ -275,6 +275,8 @@ def open_board(
     Raises MicroError where a tool is missing or fails, or the model is too large for the board.
     """
     found = find_board(board)
+    if not isinstance(model, CSource):
+        raise MicroError(f"open_board is given {model!r}; legal: what compile_c makes of a model")
     needs_tools(found, wanted)
     with tempfile.TemporaryDirectory(prefix="smelt-board-") as own:
         place = Path(own if folder is None else folder).resolve()
@@ -295,6 +297,10 @@ def start_session(program: Path, board: Board, **options: Any) -> Session:
         raise
 
 
+_FAULT = ("ended: the program has met a fault (an address that no memory has, or an instruction "
+          "that the processor lacks), or its main has failed")  # fmt: skip
+
+
 def needs_tools(board: Board, wanted: str = "") -> None:
     """Raise MicroError where what a board needs is not installed: said before the work."""
     if not board.is_host:
@@ -309,7 +315,7 @@ def start(program: Path, board: Board) -> ProcessTransport:
     return ProcessTransport([
         _emulator(), "-M", board.machine, "-kernel", program, "-nographic", "-semihosting",
         "-icount", "shift=0", "-monitor", "none", "-serial", "stdio",
-    ])  # fmt: skip
+    ], {1: _FAULT})  # fmt: skip
 
 
 def _emulator() -> str:

@@ -33,7 +33,7 @@ from smelt.tir.parser import parse
 from .csource import CSource, CTensor
 from .memory import Block, MemoryReport, PoolUse, Step, live_at
 
-_OF_CPP = """alignas alignof and asm bool catch class compl concept constexpr delete explicit export
+OF_CPP = """alignas alignof and asm bool catch class compl concept constexpr delete explicit export
 false friend mutable namespace new noexcept not nullptr operator or private protected public
 requires template this throw true try typeid typename using virtual xor"""
 """Further keywords of C++, whose programs include a model's header, too."""
@@ -81,7 +81,7 @@ class Writer:
 
     @staticmethod
     def _fields(names: Sequence[str]) -> list[str]:
-        taken = {*RESERVED, *_OF_CPP.split()}
+        taken = {*RESERVED, *OF_CPP.split()}
         return [unique_name(re.sub(r"\W", "_", n) or "x", taken) for n in map(c_field, names)]
 
     # ---- names ------------------------------------------------------------------------------

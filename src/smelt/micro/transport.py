@@ -10,8 +10,9 @@ import tempfile
 import time
 import weakref
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from smelt.ir.closing import Closing
 from smelt.runtime.errors import MicroError
@@ -38,8 +39,11 @@ class Transport(Closing):
 class ProcessTransport(Transport):
     """A program of this machine, by its standard input and output; it ends with the line."""
 
-    def __init__(self, command: Sequence[str | Path]) -> None:
-        self.name = Path(command[0]).name
+    def __init__(
+        self, command: Sequence[str | Path], codes: Mapping[int, str] = MappingProxyType({})
+    ) -> None:
+        """command: the program and its arguments; codes: what its exit codes say."""
+        self.name, self._codes = Path(command[0]).name, codes
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             self._process = subprocess.Popen(
@@ -95,7 +99,8 @@ class ProcessTransport(Transport):
         self._errors.seek(0)
         said = self._errors.read(600).decode(errors="replace").strip()
         code = self._process.returncode
-        why = "closed its line" if code is None else f"ended with exit code {code}"
+        known = self._codes.get(code or 0, f"ended with exit code {code}")
+        why = "closed its line" if code is None else known
         return MicroError(f"{self.name} {why}" + (f"; it said:\n  {said}" if said else ""))
 
 

@@ -1,9 +1,6 @@
 """`python -m smelt.driver.tvmc`."""
 
-from smelt.interrupts import keep_interrupts
-
-from .main import main
+from smelt.cli.main import main
 
 if __name__ == "__main__":
-    keep_interrupts()
-    main()
+    main("smelt.driver.tvmc.main")

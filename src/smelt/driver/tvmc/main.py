@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -106,6 +107,12 @@ def parser() -> arguments.Parser:
     about = "make, build and flash projects for microcontrollers"
     micro_options(commands.add_parser("micro", help=about, description=about))
     return made
+
+
+def run() -> None:
+    """The command, once all of it is loaded."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    main()
 
 
 def main(words: Sequence[str] | None = None) -> None:
