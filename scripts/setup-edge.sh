@@ -64,6 +64,16 @@ if ! "$python" -c 'import ziglang' 2>/dev/null; then
     echo "setup-edge: installing ziglang"
     timeout 300 "$python" -m pip install --quiet ziglang || echo "setup-edge: pip could not install it"
 fi
+# zig makes a system's C library when it links for that system first: meanwhile, in the background
+if folder=$(mktemp -d) && "$python" -c 'import ziglang' 2>/dev/null; then
+    echo 'int main(void) { return 0; }' > "$folder/main.c"
+    (cd "$folder" || exit
+     for system in x86_64-windows-gnu hexagon-linux-musl aarch64-windows-gnu aarch64-linux-musl \
+                   aarch64-linux-gnu arm-linux-gnueabihf riscv64-linux-gnu; do
+         nice "$python" -m ziglang cc -target "$system" main.c -o main
+     done
+     rm -rf "$folder") >/dev/null 2>&1 </dev/null &
+fi
 if ! "$python" -c 'import ethosu' 2>/dev/null; then
     echo "setup-edge: installing ethos-u-vela"
     timeout 120 "$python" -m pip install --quiet 'ethos-u-vela>=5' ||

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ FILES = sorted(
     if "__pycache__" not in path.parts
 )
 SOURCES = [path for path in FILES if PACKAGE in path.parents]
+PUBLIC = frozenset(SOURCES)
 
 FILE_LINES = 600
 FUNCTION_LINES = 60
@@ -47,8 +49,8 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
-def functions(path: Path) -> Iterator[Function]:
-    return (n for n in ast.walk(tree(path)) if isinstance(n, Function))
+def functions(module: ast.Module) -> Iterator[Function]:
+    return (n for n in ast.walk(module) if isinstance(n, Function))
 
 
 def imported(node: ast.AST) -> list[str]:
@@ -63,59 +65,67 @@ def imported(node: ast.AST) -> list[str]:
     return []
 
 
+@cache
+def modules(path: Path) -> tuple[str, ...]:
+    """The modules that a file imports, anywhere."""
+    return tuple([m for node in ast.walk(tree(path)) for m in imported(node)])
+
+
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_files_and_functions_stay_short(path: Path) -> None:
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= FILE_LINES or name(path) in LONGER, f"{name(path)} has {lines} lines"
-    for f in functions(path):
+def test_a_file(path: Path) -> None:
+    """Files and functions are short, what is public is documented, and more: see below."""
+    text = path.read_text(encoding="utf-8")
+    module = ast.parse(text, filename=str(path))
+    _short(name(path), text, module)
+    _nothing_left_to_do(name(path), text)
+    if path in PUBLIC:
+        _late_imports(name(path), module)
+        _documented(path, module)
+
+
+def _short(file: str, text: str, module: ast.Module) -> None:
+    lines = len(text.splitlines())
+    assert lines <= FILE_LINES or file in LONGER, f"{file} has {lines} lines"
+    for f in functions(module):
         length = (f.end_lineno or f.lineno) - f.lineno + 1
-        where = f"{name(path)}::{f.name}"
+        where = f"{file}::{f.name}"
         assert length <= FUNCTION_LINES or where in LONGER, f"{where} has {length} lines"
 
 
-def test_every_exception_from_the_lengths_is_needed() -> None:
-    known = {name(path) for path in FILES}
-    known |= {f"{name(path)}::{f.name}" for path in FILES for f in functions(path)}
-    assert not LONGER.keys() - known
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_functions_import_optional_packages_only(path: Path) -> None:
-    for f in functions(path):
+def _late_imports(file: str, module: ast.Module) -> None:
+    """Functions import optional packages only."""
+    for f in functions(module):
         for node in ast.walk(f):
             late = [m for m in imported(node) if m.split(".")[0] not in LATE]
-            assert not late, f"{name(path)}::{f.name} imports {late[0]}: move it to the top"
+            assert not late, f"{file}::{f.name} imports {late[0]}: move it to the top"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_what_is_public_is_documented(path: Path) -> None:
+def _documented(path: Path, module: ast.Module) -> None:
     if any(part.startswith("_") and part != "__init__.py" for part in path.parts[-2:]):
         return
-    module = tree(path)
     assert ast.get_docstring(module), f"{name(path)} has no docstring"
     for node in module.body:
         if isinstance(node, Function | ast.ClassDef) and not node.name.startswith("_"):
             assert ast.get_docstring(node), f"{name(path)}::{node.name} has no docstring"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_nothing_is_left_to_do_in_comments(path: Path) -> None:
+def _nothing_left_to_do(file: str, text: str) -> None:
     marks = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
-    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             found = [mark for mark in marks if mark in token.string]
-            assert not found, f"{name(path)}:{token.start[0]}: {token.string}"
+            assert not found, f"{file}:{token.start[0]}: {token.string}"
+
+
+def test_every_exception_from_the_lengths_is_needed() -> None:
+    known = {name(path) for path in FILES}
+    known |= {f"{name(path)}::{f.name}" for path in FILES for f in functions(tree(path))}
+    assert not LONGER.keys() - known
 
 
 @pytest.mark.parametrize("package", sorted(ONE_FILE))
 def test_an_optional_package_is_imported_in_one_file(package: str) -> None:
-    users = {
-        name(path)
-        for path in SOURCES
-        for node in ast.walk(tree(path))
-        for module in imported(node)
-        if module.split(".")[0] == package
-    }
+    users = {name(p) for p in SOURCES if package in [m.split(".")[0] for m in modules(p)]}
     assert len(users) <= 1, f"{package} is imported in {', '.join(sorted(users))}"
 
 
@@ -126,8 +136,9 @@ def test_graph_programs_do_not_know_their_passes() -> None:
     below = [p for p in SOURCES if relax in p.parents and relax / "transform" not in p.parents]
     for path in below + rules:
         if path != relax / "__init__.py":
-            used = [m for node in ast.walk(tree(path)) for m in imported(node)]
-            assert not [m for m in used if m.startswith("smelt.relax.transform")], name(path)
+            assert not [m for m in modules(path) if m.startswith("smelt.relax.transform")], name(
+                path
+            )
 
 
 @pytest.mark.parametrize("module", ["smelt", "smelt.runtime"])

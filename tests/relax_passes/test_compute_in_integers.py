@@ -206,7 +206,7 @@ def attentions(draw: Any) -> tuple[onnx.ModelProto, list[np.ndarray[Any, Any]], 
 
 
 @given(case=attentions(), level=st.sampled_from([2, 3]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=16, deadline=None)
 def test_products_of_computed_operands_are_of_integers(case: Any, level: int) -> None:
     m, (a, b), terms = case
     before = from_onnx(m)

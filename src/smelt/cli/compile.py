@@ -61,6 +61,30 @@ Server = Annotated[
 
 
 @dataclass(frozen=True)
+class Source:
+    """What the command says of a model as C."""
+
+    name: Annotated[
+        str | None,
+        typer.Option(
+            show_default=False,
+            help="With --target c: what names of C begin with; without it the model's name.",
+        ),
+    ] = None
+    pool: options.Pools = None
+    constant_pool: options.ConstantPools = None
+    stream: options.Stream = True
+
+    def check(self) -> None:
+        """Refuse all of it for other targets."""
+        for option, said in (("--name", self.name), ("--pool", self.pool),
+                             ("--constant-pool", self.constant_pool),
+                             ("--no-stream", not self.stream)):  # fmt: skip
+            if said:
+                raise UsageError(f"{option} belongs to C; give --target c, or leave it out")
+
+
+@dataclass(frozen=True)
 class Written:
     """What the command is asked to write."""
 
@@ -105,15 +129,20 @@ def is_package(output: str, target: smelt.Target) -> bool:
 
 
 def compile_model(
-    model: options.Model, build: options.Build, written: Written, json: options.Json = False
+    model: options.Model,
+    build: options.Build,
+    written: Written,
+    source: Source,
+    json: options.Json = False,
 ) -> None:
     """Compile a model, for this machine or another one, and write it as a library."""
     options.needs_source(model)
     output = written.output
     listed = is_list(build.target) and not with_cmsis_nn(build.target)
     if not listed and is_c(build.target):
-        _write_c(model, build, written, json)
+        _write_c(model, build, written, source, json)
         return
+    source.check()
     target = level_targets(str(build.target))[0] if listed else build.resolved()
     written.check(target)
     endings, legal = library_kind(target.mtriple)
@@ -147,7 +176,9 @@ def compile_model(
     say(f"written to {output}{beside}; smelt run {output} runs it")
 
 
-def _write_c(model: str, build: options.Build, written: Written, json: bool) -> None:
+def _write_c(
+    model: str, build: options.Build, written: Written, source: Source, json: bool
+) -> None:
     """Compile a model to C, for a microcontroller or any other C compiler."""
     output, target = written.output, c_target(str(build.target))
     for name, given in (("--cc", written.cc), ("--runner", written.runner),
@@ -163,7 +194,9 @@ def _write_c(model: str, build: options.Build, written: Written, json: bool) -> 
     start = time.perf_counter()
     with progress() as report:
         made = compile_c(model, str(build.target), shapes=build.shapes(model),
-                         options=build.options(), progress=report)  # fmt: skip
+                         name=source.name or "", stream=source.stream, options=build.options(),
+                         pools=options.pools(source.pool, source.constant_pool),
+                         progress=report)  # fmt: skip
     if output is not None:
         made.save(output)
     seconds, header = time.perf_counter() - start, output and str(Path(output).with_suffix(".h"))

@@ -145,11 +145,16 @@ def tune(
                         runner=where.runner, progress=progress)  # fmt: skip
     except KeyboardInterrupt:
         interrupted = True
-    if states:
-        _end(model, where.target, kept, file, states[-1], json, interrupted)
+    for last in states:
+        _end(model, where.target, kept, file, last, json, interrupted)
+    _leave(states, interrupted)
+
+
+def _leave(states: list[State], interrupted: bool) -> None:
+    """End with 1 where no kernel could be tuned."""
     if interrupted:
         raise KeyboardInterrupt
-    if states and states[-1].tasks and all(t.status == FAILED for t in states[-1].tasks):
+    if any(state.tasks and all(t.status == FAILED for t in state.tasks) for state in states):
         raise typer.Exit(1)
 
 
