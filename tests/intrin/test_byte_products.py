@@ -13,7 +13,8 @@ from .byte_products import DSP, HELIUM
 from .cases import Array, interpreted
 from .emulate import MACHINES, run
 
-LIMITS = {"zero": (0, -128, 127, 5), "low": (-128, -3), "high": (127, 90), "n": (7, -(1 << 30))}
+LIMITS = {"zero": (0, -128, 127, 5), "low": (-128, -3), "high": (127, 90), "n": (7, -(1 << 30)),
+          "away": (1, 1, 0, 0)}  # fmt: skip
 
 
 def element(b: Buffer) -> BufferLoad:
@@ -44,7 +45,7 @@ def numbers(made: Instruction, func: PrimFunc, r: np.random.Generator) -> list[A
         if made.name.startswith("arm.mve.settle") and b.name == "f":
             columns = out[-1].reshape(-1, 4)
             columns[:, 1] = r.integers(1 << 30, 1 << 31, len(columns))
-            columns[:, 3] = r.integers(0, 16, len(columns))
+            columns[:, 3] = -r.integers(0, 16, len(columns))
         if made.name == "arm.mve.vshl_s32" and b.name == "b":
             out[-1] = np.array([0, 1, 17, 31], "int32")
     return out

@@ -160,7 +160,7 @@ def test_a_model_that_is_too_large() -> None:
 
 
 PROGRAMS = {
-    "*(volatile int *)0xF0000000 = 1": r"^qemu-system-arm ended with exit code 1",
+    "*(volatile int *)0xF0000000 = 1": r"^qemu-system-arm ended: the program has met a fault",
     "return 0": r"^qemu-system-arm ended with exit code 0",
     "for (;;) continue": r"^HELLO: the board gives no answer; tried 3 times, 0.5 s each$",
 }

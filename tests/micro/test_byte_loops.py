@@ -33,10 +33,10 @@ def aside(x: T.Buffer((256,), "int8"), w: T.Buffer((1024,), "int8"), f: T.Buffer
             s[j] = s[j] + T.cast("int32", x[k * {n} + j]) * T.cast("int32", w[k * {n} + j])
     for j in T.unroll({n}):
         r[j] = T.cast("int8", T.min(T.max(T.shift_right(
-            T.high_product(s[j] * 2 + f[j * 4], f[j * 4 + 1])
-            + T.shift_right(T.high_product(s[j] * 2 + f[j * 4], f[j * 4 + 1]), 31)
-            + f[j * 4 + 2], f[j * 4 + 3]), {low}), 127){more})
+            T.high_product((s[j] + f[j * 4]) * 2, f[j * 4 + 1]){away}
+            + f[j * 4 + 2], 0 - f[j * 4 + 3]), {low}), 127){more})
 """
+AWAY = " + T.shift_right(T.high_product((s[j] + f[j * 4]) * 2, f[j * 4 + 1]), 31)"
 BORDER = """@T.prim_func
 def border(x: T.Buffer((7, 16), "int8"), w: T.Buffer((8, 3, 16), "int8"),
            r: T.Buffer((7, 8), "int32")):
@@ -79,7 +79,7 @@ def same(before: PrimFunc, after: PrimFunc) -> None:
         limits = np.iinfo(b.type) if b.type != "int32" else np.iinfo("int16")
         args.append(r.integers(limits.min, limits.max + 1, b.fixed_shape()).astype(b.type))
         if b.name == "f":
-            args[-1][1::4], args[-1][3::4] = r.integers(1 << 29, 1 << 31, 16), r.integers(0, 9, 16)
+            args[-1][1::4], args[-1][3::4] = r.integers(1 << 29, 1 << 31, 16), -r.integers(0, 9, 16)
     found = [[a.copy() for a in args] for _ in range(2)]
     for func, own in zip((before, after), found, strict=True):
         interpret(func, *own)
@@ -101,8 +101,9 @@ def test_sums(offer: Products, zero: int, kind: str, n: int) -> None:
 @pytest.mark.parametrize("n", [4, 8, 16])
 @pytest.mark.parametrize("low", [-128, -3])
 @pytest.mark.parametrize("more", ["", " // 4 + 1"])
-def test_sums_side_by_side(offer: Products, n: int, low: int, more: str) -> None:
-    func = parse(ASIDE.format(n=n, low=low, more=more))
+@pytest.mark.parametrize("away", ["", AWAY])
+def test_sums_side_by_side(offer: Products, n: int, low: int, more: str, away: str) -> None:
+    func = parse(ASIDE.format(n=n, low=low, more=more, away=away))
     made = use_dot_products(func, offer)
     used = script(made)
     wide = offer is HELIUM and n == 16 and not more

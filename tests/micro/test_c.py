@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ import onnx.parser
 import pytest
 
 import smelt
+from smelt.frontend.source import import_model
 from smelt.ir.errors import CompileError, TargetError
 from smelt.micro import CSource, compile_c
+from smelt.relax.transform.rescale_in_integers import as_on_boards
 from smelt.runtime import ExportError
 from tests.models import control_nets, conv_nets
 from tests.models.net import Net, floats
@@ -195,7 +198,7 @@ int main(void) {{
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TargetError, match=r"-mcpu=cortex-m9 is not known; legal: .*cortex-m4"):
+    with pytest.raises(TargetError, match=r"-mcpu=cortex-m9 is not known; .*legal: .*cortex-m4"):
         compile_c(conv_nets.mlp(1), "c -mcpu=cortex-m9 -march=armv7e-m")
     with pytest.raises(TargetError, match='makes no C; legal: "c", "c -mcpu=cortex-m4"'):
         compile_c(conv_nets.mlp(1), "llvm")
@@ -203,10 +206,14 @@ def test_what_is_refused(tmp_path: Path) -> None:
         compile_c(conv_nets.mlp(1), "c -num-cores=2")
     text = '<ir_version: 8, opset_import: ["" : 17]> net (float[n, 3] x) => (float[n, 3] y) ' \
            "{ y = Relu(x) }"  # fmt: skip
-    with pytest.raises(CompileError, match="sizes that are numbers, and the model has n: give sh"):
+    with pytest.raises(
+        CompileError, match="sizes that are numbers, and the model has n; give the sh"
+    ):
         compile_c(onnx.parser.parse_model(text), options=OPTIONS)
     two = text.replace("y = Relu(x)", "z = Softmax(x) y = Softmax(z)")
-    with pytest.raises(CompileError, match="sizes that are numbers, and the model has n: give sh"):
+    with pytest.raises(
+        CompileError, match="sizes that are numbers, and the model has n; give the sh"
+    ):
         compile_c(onnx.parser.parse_model(two), options=OPTIONS)
     with pytest.raises(CompileError, match="run straight through; found a branch on a value"):
         compile_c(control_nets.branch(24, 8, 3), options=OPTIONS)
@@ -243,6 +250,22 @@ def test_tensors_and_the_macro_between_kernels(tmp_path: Path) -> None:
     run(made, library, given, found)
     steps = ctypes.c_uint.in_dll(ctypes.CDLL(str(library)), "steps").value
     assert steps == (1 << len(made.kernels)) - 1
+
+
+@pytest.mark.parametrize("activations", ["uint8", "int8"])
+def test_quantized_models_are_rescaled_in_integers(activations: str, tmp_path: Path) -> None:
+    """Floats are what is quantized first and dequantized last, and what is averaged between."""
+    model = conv_nets.dscnn(1)
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    samples = [floats("x", *shape, seed=s) for s in range(4)]
+    made = smelt.quantize(model, samples, activations=activations).mod
+    source = agrees(as_on_boards(import_model(made)), [samples[0]["x"]], tmp_path)
+    convolutions = [k for k in source.kernels if "conv2d" in k]
+    assert len(convolutions) > 3
+    assert all("requantize_sums" in k and "multiply" not in k for k in convolutions)
+    mixed = pytest.warns(UserWarning, match="multiplies bytes of one kind, and the model's activa")
+    with mixed if activations == "uint8" else nullcontext():
+        compile_c(made, "c -mcpu=cortex-m55", options=OPTIONS)
 
 
 def _counter(folder: Path) -> Path:

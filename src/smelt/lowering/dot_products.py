@@ -373,8 +373,11 @@ class _UseDotProducts(RangeRewriter):
         if [self.steps(at, (s.var,))[0] for at in places] != [1, 1, 4]:
             return None
         base = tir.BufferLoad(factors.buffer, (factors.indices[0] - 3,))
-        expected = _requantized(sums, base, low, high)
-        if self.analyzer.simplify(store.value) != self.analyzer.simplify(expected):
+        simple = self.analyzer.simplify
+        for away in (1, 0):
+            if simple(store.value) == simple(_requantized(sums, base, low, high, away)):
+                break
+        else:
             return None
         first, n = {s.var: s.min}, _N
         made = self.offer.settled[sums.buffer in self.together]
@@ -382,7 +385,7 @@ class _UseDotProducts(RangeRewriter):
             made, n = self.offer.wide.settled, WIDE
         given = self.vector(sums, first, n), self.vector(base, first, 4 * n)
         at = self.vector(tir.BufferLoad(store.buffer, store.indices), first, n).indices
-        return tir.BufferStore(store.buffer, made(*given, low, high), at)
+        return tir.BufferStore(store.buffer, made(*given, low, high, away), at)
 
     def computed(self, s: tir.For) -> tir.Stmt | None:
         """What else becomes bytes of numbers side by side."""
@@ -468,18 +471,19 @@ def _settled(s: tir.Stmt) -> tuple[tir.BufferLoad, tir.BufferLoad, int, int] | N
     if not isinstance(s, tir.BufferStore):
         return None
     match s.value:
-        case Cast("int8", Min(Max(Call(_, "shift_right", (total, f)), IntImm() as low),
-                              IntImm() as high)) if isinstance(f, tir.BufferLoad):  # fmt: skip
-            sums = {x for x in loads(total) if x.buffer is not f.buffer}
-            if len(sums) == 1 and len(f.indices) == 1:
-                return sums.pop(), f, low.value, high.value
+        case Cast("int8", Min(Max(Call(_, "shift_right", (total, by)), IntImm() as low),
+                              IntImm() as high)):  # fmt: skip
+            shifts = [*loads(by)]
+            sums = {x for x in loads(total) if all(x.buffer is not f.buffer for f in shifts)}
+            if len(sums) == len(shifts) == len(shifts[0].indices) == 1:
+                return sums.pop(), shifts[0], low.value, high.value
     return None
 
 
-def _requantized(sums: Expr, base: tir.BufferLoad, low: int, high: int) -> Expr:
+def _requantized(sums: Expr, base: tir.BufferLoad, low: int, high: int, away: int) -> Expr:
     """See topi's `requantize_sums`."""
     columns = [tir.BufferLoad(base.buffer, (base.indices[0] + n,)) for n in range(4)]
-    settled = settle(sums, *columns)
+    settled = settle(sums, *columns, away=bool(away), halved=True)
     return cast("int8", minimum(maximum(settled, const(low, "int32")), const(high, "int32")))
 
 

@@ -32,17 +32,22 @@ from smelt.lowering.first_values import start_reductions
 from smelt.lowering.partition import split_interior
 from smelt.lowering.windows import gather_windows
 from smelt.pipeline import GRAPH, LOWER, checked_context, fuse
+from smelt.relax.nodes import values
 from smelt.relax.transform.for_scalar_cores import (
     count_from_border,
+    halve_factors,
     requantize_small_sums,
     widen_filters,
 )
+from smelt.relax.transform.match import dtype_of, is_op
 from smelt.relax.transform.rescale_in_integers import rescale_in_integers
+from smelt.relax.transform.rewriting import functions_of
 from smelt.runtime.errors import nearest
 from smelt.runtime.linking import c_name
 from smelt.target import Target
 from smelt.target.processor import features_of, known_cpus
 from smelt.tir.intrin.products import products_of
+from smelt.topi.conv import CONVOLUTIONS
 
 from .cmsis_nn import COMPILER as CMSIS_NN
 from .cmsis_nn import CORES, partition
@@ -52,18 +57,21 @@ from .graph import GraphWriter, UnlinkedGraphWriter
 from .source import OF_CPP, Writer, c_model
 
 
-def _with_ours(borders: bool = False, wide: bool = False) -> Iterator[Step]:
+def _with_ours(helium: bool = False, wide: bool = False) -> Iterator[Step]:
     for step in GRAPH:
         yield step
         if step.name == "ComputeInIntegers":
             yield Step(rescale_in_integers, "RescaleInIntegers", "scales change without floats",
                        level=2, needs=("graph form",))  # fmt: skip
-        if step.name == "ExpandOps" and not borders:
+        if step.name == "ExpandOps" and not helium:
             yield Step(count_from_border, "CountFromBorder", "borders are skipped", level=2,
                        needs=("graph form", "core operators"))  # fmt: skip
         if step.name == "SimplifyGraph":
             yield Step(requantize_small_sums, "RequantizeSmallSums", "few instructions", level=2,
                        needs=("graph form", "core operators"))  # fmt: skip
+            if helium:
+                yield Step(halve_factors, "HalveFactors", "as vector units take them", level=2,
+                           needs=("graph form", "core operators"))  # fmt: skip
             if wide:
                 yield Step(widen_filters, "WidenFilters", "before the model runs", level=2,
                            needs=("graph form", "core operators"))  # fmt: skip
@@ -73,7 +81,7 @@ GRAPH_STEPS = tuple(_with_ours())
 """From an imported graph to calls of kernels, for processors without vectors."""
 _DSP_STEPS = tuple(_with_ours(wide=True))
 """The same where bytes are widened before they are multiplied."""
-_HELIUM_STEPS = tuple(_with_ours(borders=True))
+_HELIUM_STEPS = tuple(_with_ours(helium=True))
 """The same where a copy with its border costs little, and sums without a zero point are fastest."""
 
 
@@ -191,7 +199,7 @@ def compile_c(
     check_sizes(made.plan, declared)
     if made.plan.updates:
         raise CompileError("C source keeps nothing from call to call, and the model has a state")
-    _say_what_is_slow(made, resolved)
+    _say_what_is_slow(made, fused, resolved)
     weights, places = weights_of(made.constants(), one.options, LOWER, by_contents=True)
     writer = (GraphWriter if link_params else UnlinkedGraphWriter) if graph else Writer
     of_constants = [p for p in pools if p.constants]
@@ -252,7 +260,7 @@ def fused_for_c(
     return one, *fuse(imported, one, progress, sizes, steps=steps)
 
 
-def _say_what_is_slow(made: ModelCode, target: Target) -> None:
+def _say_what_is_slow(made: ModelCode, fused: IRModule, target: Target) -> None:
     """Warn of what a processor has no instructions for: floats, and bytes of two kinds."""
     moved = [p.storage.dtype for c in made.calls for p in c.places]
     floats = sorted({t for t in moved if t in ("float32", "float64")})
@@ -262,8 +270,10 @@ def _say_what_is_slow(made: ModelCode, target: Target) -> None:
             "20 times slower; smelt quantize makes bytes of a model",
             stacklevel=3,
         )
-    kinds = [{p.storage.dtype for p in c.places} for c in made.calls]
-    if "mve" in features_of(target) and any({"uint8", "int8"} <= k for k in kinds):
+    products = [v for f in functions_of(fused).values() for v in values(f.body)
+                if is_op(v, "matmul", *CONVOLUTIONS)]  # fmt: skip
+    mixed = any({dtype_of(a) for a in v.args} == {"uint8", "int8"} for v in products)
+    if "mve" in features_of(target) and mixed:
         warnings.warn(
             f"{target.mcpu} multiplies bytes of one kind, and the model's activations are uint8: "
             "kernels take up to three times as long; smelt quantize --activations int8",

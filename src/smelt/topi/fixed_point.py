@@ -178,7 +178,9 @@ BIAS, MULTIPLIER, OFFSET, SHIFT, MASK = range(5)
 
 
 @op
-def requantize_sums(x: Tensor, factors: Tensor, *, axis: int = 1) -> Tensor:
+def requantize_sums(
+    x: Tensor, factors: Tensor, *, axis: int = 1, away: bool = True, halved: bool = False
+) -> Tensor:
     """(h - (h < 0) + offset) >> shift, where h is the integer nearest to (2 x + bias) * multiplier
     / 2 ** 32, halves up; everything is int32.
 
@@ -189,6 +191,8 @@ def requantize_sums(x: Tensor, factors: Tensor, *, axis: int = 1) -> Tensor:
     Shapes  factors [the extent of x along the axis, 4 or 5]: bias, multiplier, offset, shift, mask
     shift   0 to 31
     mask    -1, or 0 where (h < 0) does not count, since nothing is rounded twice; -1 if left out
+    away    whether (h < 0) counts at all: halves below zero are rounded away from it
+    halved  whether factors are bias / 2 and -shift, as vector units want them
     """
     dtype_only("int32", x=x, factors=factors)
     (axis,) = axes_of((axis,), len(x.shape))
@@ -198,46 +202,55 @@ def requantize_sums(x: Tensor, factors: Tensor, *, axis: int = 1) -> Tensor:
     require(columns in (4, 5), f"{named(factors=factors)}: dimension 1 has to be 4 or 5")
 
     def body(*i: Expr) -> Expr:
-        return settle(x[i], *[factors[(i[axis], n)] for n in range(columns or 0)])
+        own = [factors[(i[axis], n)] for n in range(columns or 0)]
+        return settle(x[i], *own, away=away, halved=halved)
 
     return tensor(x.shape, body, "requantize_sums")
 
 
 def settle(
-    x: Expr, bias: Expr, multiplier: Expr, offset: Expr, shift: Expr, mask: Expr | None = None
-) -> Expr:
+    x: Expr, bias: Expr, multiplier: Expr, offset: Expr, shift: Expr, mask: Expr | None = None,
+    away: bool = True, halved: bool = False,
+) -> Expr:  # fmt: skip
     """See `requantize_sums`."""
-    high = call("high_product", x * 2 + bias, multiplier)
-    sign = call("shift_right", high, const(31, "int32"))
-    sign = sign if mask is None else call("bitwise_and", sign, mask)
-    return call("shift_right", high + sign + offset, shift)
+    high = call("high_product", (x + bias) * 2 if halved else x * 2 + bias, multiplier)
+    if away:
+        sign = call("shift_right", high, const(31, "int32"))
+        sign = sign if mask is None else call("bitwise_and", sign, mask)
+        high = high + sign
+    return call("shift_right", high + offset, const(0, "int32") - shift if halved else shift)
 
 
 @requantize_sums.numpy
-def _(x: Array, factors: Array, *, axis: int) -> Array:
+def _(x: Array, factors: Array, *, axis: int, away: bool, halved: bool) -> Array:
     """By channels."""
     shape = [n if d == axis % x.ndim else 1 for d, n in enumerate(x.shape)]
-    return _settled_array(x, *[f.reshape(shape) for f in factors.T.astype(np.int64)])
+    columns = [f.reshape(shape) for f in factors.T.astype(np.int64)]
+    if halved:
+        columns[BIAS], columns[SHIFT] = 2 * columns[BIAS], -columns[SHIFT]
+    return _settled_array(x, *columns, away=away)
 
 
 @op
-@attributes(factors=Parameter.empty)
-def requantize_sum(x: Tensor, *, factors: tuple[int, ...]) -> Tensor:
+@attributes(factors=Parameter.empty, away=True)
+def requantize_sum(x: Tensor, *, factors: tuple[int, ...], away: bool = True) -> Tensor:
     """The same with factors for all sums: 4 or 5 numbers."""
     dtype_only("int32", x=x)
     require(len(factors) in (4, 5), f"factors={factors} has to have 4 or 5 numbers")
     given = [const(f, "int32") for f in factors]
-    return tensor(x.shape, lambda *i: settle(x[i], *given), "requantize_sum")
+    return tensor(x.shape, lambda *i: settle(x[i], *given, away=away), "requantize_sum")
 
 
 @requantize_sum.numpy
-def _(x: Array, *, factors: Sequence[int]) -> Array:
-    return _settled_array(x, *factors)
+def _(x: Array, *, factors: Sequence[int], away: bool) -> Array:
+    return _settled_array(x, *factors, away=away)
 
 
 def _settled_array(
-    x: Array, bias: Any, multiplier: Any, offset: Any, shift: Any, mask: Any = -1
-) -> Array:
+    x: Array, bias: Any, multiplier: Any, offset: Any, shift: Any, mask: Any = -1,
+    away: bool = True,
+) -> Array:  # fmt: skip
     """In int64."""
     high = ((2 * x.astype(np.int64) + bias) * multiplier + (1 << 31)) >> 32
-    return np.asarray((high + (high >> 63 & mask) + offset) >> shift).astype(np.int32)
+    sign = high >> 63 & mask if away else 0
+    return np.asarray((high + sign + offset) >> shift).astype(np.int32)

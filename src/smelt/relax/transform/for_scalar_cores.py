@@ -15,12 +15,12 @@ from smelt.ir import dtype as dt
 from smelt.ir.module import IRModule
 from smelt.relax.nodes import Call, Constant, RelaxExpr
 from smelt.topi.conv import CONVOLUTIONS, FROM_BORDER
-from smelt.topi.fixed_point import OFFSET, SHIFT, rounded_twice
+from smelt.topi.fixed_point import BIAS, MULTIPLIER, OFFSET, SHIFT, rounded_twice
 
 from .engine import GraphRewriter, RuleSet, apply_rules
 from .match import dtype_of, is_op, rank_of
 
-_BORDERS, _SUMS, _WIDE = RuleSet(), RuleSet(), RuleSet()
+_BORDERS, _SUMS, _WIDE, _HALVED = RuleSet(), RuleSet(), RuleSet(), RuleSet()
 _ROOM = 1 << 29
 """What sums and offsets stay below: twice their sum is in 32 bits."""
 _SIDE_BY_SIDE = 4
@@ -91,14 +91,50 @@ def with_zero_point(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     y, z = n.args
     if not is_op(y, "requantize_sums", "requantize_sum") or not isinstance(z, Constant):
         return None
-    one = is_op(y, "requantize_sum")
-    factors = np.array([y.attrs["factors"]] if one else _data(y.args[1]), np.int64)
+    factors = _factors_of(y)
     factors[:, OFFSET] += int(z.data.reshape(-1)[0]) << factors[:, SHIFT]
     if z.data.size != 1 or np.abs(factors[:, OFFSET]).max() >= _ROOM:
         return None
-    if one:
-        return g.call("requantize_sum", y.args[0], factors=tuple(factors[0].tolist()))
-    return g.call("requantize_sums", y.args[0], g.constant(factors, "int32"), axis=y.attrs["axis"])
+    return _with(g, y, factors)
+
+
+@_SUMS.rule("clip")
+def of_results_above_zero(g: GraphRewriter, n: Call) -> RelaxExpr | None:
+    """clip(requantize_sums(x), z)  =  the same with halves rounded up, where z is not below what
+    products below zero become: behind a ReLU it makes no difference"""
+    y, least = n.args[0], n.attrs["min"]
+    if not is_op(y, "requantize_sums", "requantize_sum") or least is None or not y.attrs["away"]:
+        return None
+    factors = _factors_of(y)
+    zeros = (factors[:, OFFSET] >> factors[:, SHIFT])[factors[:, MULTIPLIER] != 0]
+    if zeros.max(initial=least) > least:
+        return None
+    return g.call("clip", _with(g, y, factors, away=False), **n.attrs)
+
+
+@_HALVED.rule("requantize_sums")
+def as_vectors_want_them(g: GraphRewriter, n: Call) -> RelaxExpr | None:
+    """requantize_sums  =  the same with half the bias, and the shift to the left"""
+    if n.attrs["halved"]:
+        return None
+    factors = _factors_of(n)
+    factors[:, BIAS], factors[:, SHIFT] = factors[:, BIAS] // 2, -factors[:, SHIFT]
+    return _with(g, n, factors, halved=True)
+
+
+def _factors_of(y: Call) -> Any:
+    """A row for each channel."""
+    one = is_op(y, "requantize_sum")
+    return np.array([y.attrs["factors"]] if one else _data(y.args[1]), np.int64)
+
+
+def _with(g: GraphRewriter, y: Call, factors: Any, **attrs: Any) -> RelaxExpr:
+    """The same with other factors."""
+    if is_op(y, "requantize_sum"):
+        attrs["factors"] = tuple(factors[0].tolist())
+        return g.call("requantize_sum", y.args[0], **{**y.attrs, **attrs})
+    made = g.constant(factors, "int32")
+    return g.call("requantize_sums", y.args[0], made, **{**y.attrs, **attrs})
 
 
 def _factors(largest: Any, bias: Any, m: Any, right: Any) -> list[Any] | None:
@@ -191,6 +227,11 @@ def count_from_border(mod: IRModule) -> IRModule:
 def requantize_small_sums(mod: IRModule) -> IRModule:
     """Sums that leave room become bytes by the upper half of one product."""
     return apply_rules(mod, _SUMS)
+
+
+def halve_factors(mod: IRModule) -> IRModule:
+    """The factors of sums are those that vector units take."""
+    return apply_rules(mod, _HALVED)
 
 
 def widen_filters(mod: IRModule) -> IRModule:

@@ -77,17 +77,18 @@ def copy(a: T.Buffer(({n},), "int8"), r: T.Buffer(({n},), "int8")):
     for k in range({n}):
         r[k] = a[k]
 """
-_HIGH = "T.high_product(x[{x}] * 2 + f[k * 4], f[k * 4 + 1])"
+_HIGH = "T.high_product((x[{x}] + f[k * 4]) * 2, f[k * 4 + 1])"
 _SETTLED = f"""@T.prim_func
 def settled(x: T.Buffer(({{n}},), "int32"), f: T.Buffer(({{f}},), "int32"), low: T.int32,
-            high: T.int32, r: T.Buffer(({{n}},), "int8")):
+            high: T.int32, away: T.int32, r: T.Buffer(({{n}},), "int8")):
     for k in range({{n}}):
         r[k] = T.cast("int8", T.min(T.max(T.shift_right(
-            {_HIGH} + T.shift_right({_HIGH}, 31) + f[k * 4 + 2], f[k * 4 + 3]), low), high))
+            {_HIGH} + T.shift_right({_HIGH}, 31) * away + f[k * 4 + 2], 0 - f[k * 4 + 3]), low),
+            high))
 """
-_STEPS = """v = vrmulhq_s32(vaddq_s32(vaddq_s32(v, v), {0}), {1});
-    v = vaddq_s32(vaddq_s32(v, vshrq_n_s32(v, 31)), {2});
-    v = vshlq_s32(v, vnegq_s32({3}));
+_STEPS = """v = vqrdmulhq_s32(vaddq_s32(v, {0}), {1});
+    if ({{away}}) v = vaddq_s32(v, vshrq_n_s32(v, 31));
+    v = vshlq_s32(vaddq_s32(v, {2}), {3});
     if ({{low}} > -128) v = vmaxq_s32(v, vdupq_n_s32({{low}}));
     if ({{high}} < 127) v = vminq_s32(v, vdupq_n_s32({{high}}));"""
 _SETTLED_C = f"""const int32x4x4_t columns = vld4q_s32(f);
@@ -202,7 +203,7 @@ WIDE_ZEROS = _register(
 def _settle(name: str, n: int, c: str) -> Instruction:
     place = "k" if n == LANES else "k % 4 * 4 + k // 4"
     meaning = _SETTLED.format(n=n, f=4 * n, x=place)
-    return _register(name, meaning, c, "VRMULH, VSHL, VQMOVNB")
+    return _register(name, meaning, c, "VQRDMULH, VSHL, VQMOVNB")
 
 
 SETTLED = (
