@@ -210,7 +210,7 @@ def requantize_sums(
 
 def settle(
     x: Expr, bias: Expr, multiplier: Expr, offset: Expr, shift: Expr, mask: Expr | None = None,
-    away: bool = True, halved: bool = False,
+    *, away: bool = True, halved: bool = False,
 ) -> Expr:  # fmt: skip
     """See `requantize_sums`."""
     high = call("high_product", (x + bias) * 2 if halved else x * 2 + bias, multiplier)
@@ -248,7 +248,7 @@ def _(x: Array, *, factors: Sequence[int], away: bool) -> Array:
 
 def _settled_array(
     x: Array, bias: Any, multiplier: Any, offset: Any, shift: Any, mask: Any = -1,
-    away: bool = True,
+    *, away: bool = True,
 ) -> Array:  # fmt: skip
     """In int64."""
     high = ((2 * x.astype(np.int64) + bias) * multiplier + (1 << 31)) >> 32
