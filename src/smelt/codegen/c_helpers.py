@@ -153,10 +153,13 @@ WORDS = {
 """,
     KERNEL: f"""#ifdef __clang__
 #define {KERNEL} static __attribute__((noinline))
-#elif defined __GNUC__ && !defined __OPTIMIZE_SIZE__ /* what is loaded early needs a register */
+#elif defined __GNUC__ && defined __OPTIMIZE_SIZE__
+#define {KERNEL} static __attribute__((noinline, noclone))
+#elif defined __GNUC__ && (__GNUC__ < 8 || defined __ARM_FEATURE_MVE)
 #define {KERNEL} static __attribute__((noinline, optimize("no-schedule-insns")))
-#elif defined __GNUC__
-#define {KERNEL} static __attribute__((noinline))
+#elif defined __GNUC__ /* what is known or loaded early needs a register, and there are few */
+#define {KERNEL} static __attribute__((noinline, noipa, optimize( \\
+    "no-schedule-insns", "no-move-loop-invariants", "no-tree-sra")))
 #else
 #define {KERNEL} static
 #endif
