@@ -24,7 +24,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.sizes import Extent, plain_shapes
 from smelt.ir.steps import Step
-from smelt.micro.compile import c_target, check_sizes, fused_for_c, lowering_for
+from smelt.micro.compile import OWN_PASSES, c_target, check_sizes, fused_for_c, lowering_for
 from smelt.micro.tuning import BoardRunner, BoardSpace
 from smelt.pipeline import LOWER, as_target, checked_context, compile, fuse
 from smelt.relax.updates import Kept, declare_states
@@ -75,7 +75,7 @@ def board_tasks(
     shapes: Mapping[str, Sequence[Extent]] | None = None, options: Options | None = None,
 ) -> list[Task]:  # fmt: skip
     """The same for a board: kernels as `compile_c` makes them. Raises what it does."""
-    context = checked_context("smelt.tune", options)
+    context = checked_context("smelt.tune", options, others=OWN_PASSES)
     words = runner.target(target)
     one, mod, declared = fused_for_c(model, words, context, shapes)
     check_sizes(plan_graph(mod), declared)

@@ -263,6 +263,8 @@ def test_quantized_models_are_rescaled_in_integers(activations: str, tmp_path: P
     convolutions = [k for k in source.kernels if "conv2d" in k]
     assert len(convolutions) > 3
     assert all("requantize_sums" in k and "multiply" not in k for k in convolutions)
+    with smelt.transform.PassContext(disabled_pass=["RescaleInIntegers"]):
+        assert any("multiply" in k for k in compile_c(made, options=OPTIONS).kernels if "conv" in k)
     mixed = pytest.warns(UserWarning, match="multiplies bytes of one kind, and the model's activa")
     with mixed if activations == "uint8" else nullcontext():
         compile_c(made, "c -mcpu=cortex-m55", options=OPTIONS)

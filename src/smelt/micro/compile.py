@@ -85,6 +85,12 @@ _HELIUM_STEPS = tuple(_with_ours(helium=True))
 """The same where a copy with its border costs little, and sums without a zero point are fastest."""
 
 
+OWN_PASSES = tuple(
+    dict.fromkeys([s.name for s in (*GRAPH_STEPS, *_DSP_STEPS, *_HELIUM_STEPS) if s not in GRAPH])
+)
+"""Names of passes over graphs that only C has."""
+
+
 def lowering_for(target: Target) -> Iterator[Step]:
     """From a scheduled program to flat loops: loops twice at most, since code is precious."""
     features = features_of(target)
@@ -189,7 +195,8 @@ def compile_c(
     Raises what `compile` does, TargetError, and CompileError for what C cannot express yet.
     """
     resolved = c_target(target)
-    context = checked_context("smelt.compile_c", options, follows=MEMORY_KEYS, values=keywords)
+    context = checked_context("smelt.compile_c", options, others=OWN_PASSES, follows=MEMORY_KEYS,
+                              values=keywords)  # fmt: skip
     memory = _memory(context, placing, pools, workspace_io, packed, stream, graph)
     one, fused, declared = fused_for_c(model, target, context, shapes, name, progress)
     kernels = partial(build_kernels, context=one, lowering=tuple(lowering_for(resolved)), text=True,
