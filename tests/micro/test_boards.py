@@ -159,6 +159,30 @@ def test_a_model_that_is_too_large() -> None:
         open_board(model, "mps3-an547", level="-O1")
 
 
+ENDS = [0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, -0.0, np.nan, np.inf, -np.inf, 3e9, -3e9,
+        2147483520.0, -2147483648.0, 127.5, 128.5, -128.5, -129.5, 255.5, 256.0, 65535.6, 1e20,
+        8388609.0, 8388607.5, -8388607.5]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["mps2-an385", "mps2-an386", "mps3-an547"])
+def test_floats_become_integers(name: str) -> None:
+    """The nearest ones, cut off and rounded: by instructions where processors have them."""
+    board, x = BOARDS[name], np.array(ENDS, "float32")
+    need(board)
+    kinds = {"int8": 3, "uint8": 2, "uint16": 4, "int32": 6, "uint32": 12, "int64": 7}
+    both = [(k, n, v) for k, n in kinds.items() for v in "xr"]
+    made = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 17]> net (float[{x.size}] x) => (float[{x.size}] r, '
+        + ", ".join([f"{k}[{x.size}] {v}{n}" for k, n, v in both]) + ") { r = Round (x) "
+        + " ".join([f"{v}{n} = Cast <to = {n}> ({v})" for _, n, v in both]) + "}"
+    )  # fmt: skip
+    wanted = [w.numpy() for w in smelt.compile(made, options=OPTIONS)(x)]
+    with open_board(compile_c(made, board.target, options=OPTIONS), board) as session:
+        for found, w in zip(session.run(x), wanted, strict=True):
+            np.testing.assert_array_equal(found, w)
+            assert found.dtype.kind != "f" or (np.signbit(found) == np.signbit(w)).all()
+
+
 PROGRAMS = {
     "*(volatile int *)0xF0000000 = 1": r"^qemu-system-arm ended: the program has met a fault",
     "return 0": r"^qemu-system-arm ended with exit code 0",
