@@ -62,6 +62,10 @@ static int32_t attempt(const smelt_graph_model *model, uint32_t arena_bytes) {
     uint8_t *const arena = malloc(arena_bytes + (arena_bytes == 0));
     int32_t status = smelt_graph_open(&graph, model, arena, arena_bytes);
     if (status != 0 && (graph.input_count != 0 || graph.output_count != 0)) abort();
+    if (status != 0 && smelt_graph_run(&graph) != SMELT_GRAPH_UNSET) abort();
+    if (graph.output_count != 0 &&
+        smelt_graph_get_output(&graph, 0, numbers, sizeof numbers) != SMELT_GRAPH_UNSET)
+        abort(); /* nothing has run */
     if (status == 0 && graph.used > arena_bytes) abort();
     for (uint32_t n = 0; status == 0 && n < graph.input_count; n++) {
         if (n + model->param_count >= graph.input_count) break;
@@ -79,6 +83,8 @@ int main(int argc, char **argv) {
     uint32_t counts[16] = {0};
     const uint32_t mutations = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
     state = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 1;
+    smelt_graph nowhere;
+    if (smelt_graph_open(&nowhere, &net_graph, NULL, NET_WORKSPACE_BYTES) == 0) return 3;
     if (attempt(&net_graph, NET_WORKSPACE_BYTES) != 0) return 1;
     for (uint32_t bytes = 0; bytes < NET_WORKSPACE_BYTES; bytes += 8 + draw(200)) /* small arenas */
         if (bytes + 200 < NET_WORKSPACE_BYTES && attempt(&net_graph, bytes) != SMELT_GRAPH_SMALL_ARENA)

@@ -422,6 +422,7 @@ int32_t smelt_graph_open(smelt_graph *graph, const smelt_graph_model *model, voi
     outline o;
     memset(graph, 0, sizeof *graph);
     graph->model = model;
+    if (arena == NULL) return SMELT_GRAPH_SMALL_ARENA;
     if ((uintptr_t)arena % 8u != 0) return SMELT_GRAPH_UNALIGNED;
     survey(&r, &o);
     if (r.status == SMELT_GRAPH_OK) r.status = lay_out(graph, &o, arena, bytes);
@@ -435,6 +436,7 @@ int32_t smelt_graph_open(smelt_graph *graph, const smelt_graph_model *model, voi
     }
     if (r.status != SMELT_GRAPH_OK)
         graph->input_count = graph->output_count = graph->step_count = 0;
+    graph->ready = r.status == SMELT_GRAPH_OK;
     return r.status;
 }
 
@@ -457,6 +459,7 @@ int32_t smelt_graph_set(smelt_graph *graph, const char *name, const void *data, 
 
 int32_t smelt_graph_run(smelt_graph *graph) {
     const smelt_graph_model *const model = graph->model;
+    if (graph->ready == 0) return SMELT_GRAPH_UNSET;
     for (uint32_t n = 0; n < graph->input_count; n++)
         if (graph->values[graph->inputs[n].value].data == NULL) return SMELT_GRAPH_UNSET;
     for (uint32_t n = 0; n < graph->step_count; n++) {
@@ -466,13 +469,14 @@ int32_t smelt_graph_run(smelt_graph *graph) {
         if (status != 0) return status;
         if (model->done != NULL) model->done(n);
     }
+    graph->ready = 2;
     return SMELT_GRAPH_OK;
 }
 
 int32_t smelt_graph_get_output(const smelt_graph *graph, uint32_t n, void *to, uint32_t bytes) {
     if (n >= graph->output_count) return SMELT_GRAPH_NO_INPUT;
     const smelt_graph_value *const v = &graph->values[graph->outputs[n]];
-    if (v->data == NULL) return SMELT_GRAPH_UNSET;
+    if (v->data == NULL || graph->ready < 2) return SMELT_GRAPH_UNSET;
     if (bytes < v->bytes) return SMELT_GRAPH_BAD_SIZE;
     memcpy(to, v->data, (size_t)v->bytes);
     return SMELT_GRAPH_OK;
@@ -489,7 +493,7 @@ const char *smelt_graph_error(int32_t status) {
         "the arena is not aligned to 8 bytes",
         "the graph has no such input, parameter or output",
         "the array is smaller than the value",
-        "an input or a parameter was never set",
+        "an input or a parameter was never set, or the graph is not open or has not run",
     };
     if (status == SMELT_GRAPH_OK) return "all went well";
     if (status < SMELT_GRAPH_BAD_JSON || status > SMELT_GRAPH_UNSET) return "a kernel failed";

@@ -31,7 +31,7 @@ enum {
     SMELT_GRAPH_UNALIGNED,       /* the arena is not aligned to 8 bytes */
     SMELT_GRAPH_NO_INPUT,        /* it has no such input, parameter or output */
     SMELT_GRAPH_BAD_SIZE,        /* the array is smaller than the value */
-    SMELT_GRAPH_UNSET            /* an input or a parameter was never set */
+    SMELT_GRAPH_UNSET            /* an input was never set, or it is not open, or has not run */
 };
 
 /* A value: where it stands, and how long it is. */
@@ -88,6 +88,7 @@ typedef struct {
     smelt_graph_step *steps;
     uint16_t *rows, *entries, *operands, *outputs;
     uint32_t step_count;
+    uint32_t ready; /* 1: it was opened, 2: it has run */
 } smelt_graph;
 
 /* Reads the graph of a model; arena: aligned to 8, and in use as long as the graph. */
