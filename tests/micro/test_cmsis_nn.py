@@ -20,7 +20,7 @@ from smelt.cli.commands import app
 from smelt.frontend.source import import_model
 from smelt.ir.errors import CompileError, TargetError
 from smelt.ir.module import IRModule
-from smelt.micro import BOARDS, CSource, compile_c, open_board
+from smelt.micro import BOARDS, CSource, compile_c, open_board, with_cmsis_nn
 from smelt.micro.cmsis_nn import COMPILER, FOLDER, partition
 from smelt.relax.nodes import Function
 from smelt.relay.op.contrib import cmsisnn
@@ -284,3 +284,9 @@ def test_what_is_added_along_the_pixels_stays() -> None:
         y = relay.qnn.op.requantize(y, relay.const(np.float32(0.01)), zero, one, zero,
                                     out_dtype="int8")  # fmt: skip
         assert len(parts(partition(IRModule.from_expr(y)))) == taken, shape
+
+
+@pytest.mark.parametrize("target", ["c,cmsis-nn", "cmsis-nn", "cmsis_nn,c -mcpu=cortex-m4"])
+def test_targets_that_name_the_library_otherwise(target: str) -> None:
+    with pytest.raises(TargetError, match=r': legal: "cmsis-nn,c", "cmsis-nn,c -mcpu=cortex-m55"$'):
+        with_cmsis_nn(target)

@@ -120,13 +120,16 @@ _WINDOWS = Step(gather_windows, "GatherWindows", "bytes that are multiplied foll
 
 def with_cmsis_nn(target: object) -> bool:
     """Whether a target says that CMSIS-NN computes what it can: "cmsis-nn,c". Raises TargetError
-    for "ethos-u,c", which is no target here."""
-    library = target.partition(",")[0].strip() if isinstance(target, str) else ""
+    for "ethos-u,c", which is no target here, and for the library spelt or placed otherwise."""
+    library, *rest = [w.strip() for w in target.split(",")] if isinstance(target, str) else [""]
     if library.startswith("ethos-u"):
         raise TargetError(
             f"target {target!r}: an Ethos-U takes a TFLite file and no graph: smelt.micro.ethosu."
             'compile_for_ethosu("model.tflite", "ethos-u55-128"); legal here: "cmsis-nn,c", "c"'
         )
+    names = [w.split()[0].replace("_", "-") for w in (library, *rest) if w]
+    if CMSIS_NN in names and not (library == CMSIS_NN and len(rest) == 1):
+        raise TargetError(f'target {target!r}: legal: "cmsis-nn,c", "cmsis-nn,c -mcpu=cortex-m55"')
     return library == CMSIS_NN
 
 
