@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from smelt.cli.console import UsageError, out, progress, say, say_json
 from smelt.display.memory import memory_page
@@ -67,7 +67,8 @@ def memory(
 
 
 def _print(report: MemoryReport) -> None:
-    table = Table("step", "kernel", "bytes alive", "", "constants")
+    bars = Column("", min_width=_BAR, no_wrap=True)
+    table = Table("step", Column("kernel", overflow="fold"), "bytes alive", bars, "constants")
     for column in (0, 2, 4):
         table.columns[column].justify = "right"
     most = max([s.live for s in report.steps], default=0) or 1
