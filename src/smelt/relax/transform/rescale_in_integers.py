@@ -23,6 +23,8 @@ from .match import dtype_of, is_op, rank_of, scalar_of
 from .normal_form import inline_functions
 
 _RULES = RuleSet()
+_OF_ONNX = "even"
+"""How ONNX rounds; what says that it rounds otherwise was asked for."""
 _FINER = 20
 """Bits by which the operands of a sum are moved to the left before they get one scale."""
 
@@ -31,7 +33,8 @@ _FINER = 20
 def by_fixed_point(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """requantize in floats  =  requantize by a number of 31 bits, to within a step"""
     x, scale, zero_in, step, zero = n.args
-    if n.attrs["compute_dtype"] == "int64" or not _have_factors(scale, step):
+    floats = n.attrs["compute_dtype"] != "int64" and n.attrs["rounding"] == _OF_ONNX
+    if not floats or not _have_factors(scale, step):
         return None
     zero_point = 0 if zero is None else scalar_of(zero)
     if is_op(x, "relu") and _is_zero(zero_in) and zero_point is not None:
@@ -46,6 +49,8 @@ def between_limits(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     held, step, zero = (*n.args, None)[:3]
     own = _numbers(step, zero)
     if not is_op(held, "clip") or not is_op(held.args[0], "dequantize") or own is None:
+        return None
+    if n.attrs["rounding"] != _OF_ONNX:
         return None
     x, scale, zero_in = (*held.args[0].args, None)[:3]
     wide, out = held.args[0].attrs, str(n.attrs["out_dtype"])
@@ -72,6 +77,8 @@ def sum_of_two(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     total = total.args[0] if isinstance(total, Call) and cut else total
     own, out = _numbers(step, zero), str(n.attrs["out_dtype"])
     if not is_op(total, "add", "subtract") or own is None or dt.bits(out) != 8:
+        return None
+    if n.attrs["rounding"] != _OF_ONNX:
         return None
     sides = [_side(a) for a in total.args]
     if None in sides:
