@@ -14,7 +14,7 @@ from smelt.ir.types import tensor_type
 from smelt.quantization.points import find_points, layers_of
 from smelt.quantization.run import prepare
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple, Var, call, constant, values
-from smelt.relax.transform.compute_in_integers import products_of
+from smelt.relax.transform.compute_in_integers import compute_in_integers, products_of
 
 RNG = np.random.default_rng(0)
 Body = Callable[[RelaxExpr], RelaxExpr]
@@ -146,6 +146,22 @@ def test_bias_correction_keeps_the_means_of_sums() -> None:
         means = [(exe(d).numpy() - floats(d).numpy()).mean(axis=(0, 2, 3)) for d in data]
         lost.append(np.abs(np.mean(means, axis=0)).max())
     assert lost[1] < lost[0] / 3
+
+
+@pytest.mark.parametrize("correct", [False, True])
+def test_a_filter_of_next_to_nothing_has_a_bias_that_fits(correct: bool) -> None:
+    """Its bias would be more steps than int32 has; the layer would stay in floats."""
+    filters = RNG.standard_normal((8, 8, 3, 3)).astype("float32")
+    filters[1:] *= 1e-12
+    bias = np.linspace(0.3, 1.7, 8, dtype="float32").reshape(8, 1, 1)
+    mod = module(lambda x: call("add", call("conv2d", x, constant(filters)), constant(bias)))
+    data = (RNG.standard_normal((8, 1, 8, 16, 16)) + 2).astype("float32")
+    made = smelt.quantize(mod, data, bias_correction=correct)
+    whole = compute_in_integers(made.mod)["main"].body
+    (total,) = [v for v in values(whole) if isinstance(v, Call) and v.callee == "add"]
+    assert total.type == tensor_type((1, 8, 14, 14), "int32")
+    found, wanted = (smelt.compile(m)(data[0]).numpy() for m in (made.mod, mod))
+    assert np.abs(found - wanted).max() < 0.05 * np.abs(wanted).max()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
