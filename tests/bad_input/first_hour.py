@@ -391,7 +391,7 @@ COMMAND_LINE: dict[str, str] = {
     "--verison": "no such option: --verison; nearest: --version, --verbose; see smelt --help",
     "compile": "missing argument 'model'; see smelt compile --help",
     "compile good.onnx --tagret llvm": (
-        "no such option: --tagret; nearest: --target, --state; see smelt compile --help"
+        "no such option: --tagret; nearest: --target, --state, --stream; see smelt compile --help"
     ),
     "compile good.onnx -o": "option '-o' requires an argument",
     "compile good.onnx more.onnx": (
