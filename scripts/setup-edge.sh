@@ -65,7 +65,7 @@ if ! "$python" -c 'import ziglang' 2>/dev/null; then
     timeout 300 "$python" -m pip install --quiet ziglang || echo "setup-edge: pip could not install it"
 fi
 # zig makes a system's C library when it links for that system first: meanwhile, in the background
-if folder=$(mktemp -d) && "$python" -c 'import ziglang' 2>/dev/null; then
+if "$python" -c 'import ziglang' 2>/dev/null && folder=$(mktemp -d); then
     echo 'int main(void) { return 0; }' > "$folder/main.c"
     (cd "$folder" || exit
      for system in x86_64-windows-gnu hexagon-linux-musl aarch64-windows-gnu aarch64-linux-musl \

@@ -84,7 +84,7 @@ class Allocating(Placing):
         own = range(max(0, self.blocks[n].first), min(self.blocks[n].last + 1, len(self.steps)))
         most = max(own, key=self.live_in, default=0)
         rows.append(f"  step {most}, {self.steps[most]}, works with {self.live_in(most):,} bytes")
-        whole, there = self.needed([*range(len(keys))], fast[0]), sum([p.room for p in fast])
+        whole, there = self.needed([*range(len(self.blocks))], fast[0]), sum([p.room for p in fast])
         rows.append(f"  all results take {whole:,} bytes of one memory, and there are {there:,}")
         raise CompileError("\n".join(rows))
 

@@ -12,7 +12,7 @@ from smelt.cli.compare import compare, tolerances
 from smelt.cli.console import UsageError, notice, out, progress, say, say_json
 from smelt.cli.inputs import check_output_name, random_inputs, read_inputs, write_outputs
 from smelt.cli.results import Array, arrays, summary_of, summary_table
-from smelt.frontend.source import import_model, load_model
+from smelt.frontend.source import import_loaded, load_model
 from smelt.micro import CSource, Session, compile_c, open_board
 from smelt.micro.board import BOARDS, Board, find_board
 from smelt.micro.session import needs_tools
@@ -151,12 +151,12 @@ def _show_profile(said: dict[str, Any]) -> None:
 
 def _check(model: str, build: options.Build, inputs: list[Array], values: list[Array]) -> None:
     """Compare with this machine's results; exit code 1 where they are too far apart."""
-    mod = as_on_boards(import_model(model, build.shapes(model)))
+    loaded = load_model(model)
+    mod = as_on_boards(import_loaded(loaded, build.shapes(model)))
     with progress() as report:
         exe = smelt.compile(mod, options=build.options(), progress=report)
-    wanted = arrays(exe(*inputs))
-    graph = load_model(model).graph
-    rows = compare(graph.outputs, values, wanted, tolerances(graph, values, None), "this machine")
+    wanted, allowed = arrays(exe(*inputs)), tolerances(loaded.graph, values, None)
+    rows = compare(loaded.graph.outputs, values, wanted, allowed, "this machine")
     for r in rows:
         verdict = "as on this machine" if r.passed else f"differs from this machine: {r.where}"
         notice(f"{r.name}: {verdict}; largest error {r.error:.2e}, tolerance {r.tolerance:.2e}")

@@ -473,10 +473,10 @@ def _settled(s: tir.Stmt) -> tuple[tir.BufferLoad, tir.BufferLoad, int, int] | N
     match s.value:
         case Cast("int8", Min(Max(Call(_, "shift_right", (total, by)), IntImm() as low),
                               IntImm() as high)):  # fmt: skip
-            shifts = [*loads(by)]
-            sums = {x for x in loads(total) if all(x.buffer is not f.buffer for f in shifts)}
-            if len(sums) == len(shifts) == len(shifts[0].indices) == 1:
-                return sums.pop(), shifts[0], low.value, high.value
+            f = next(iter(loads(by)), None)  # the shift, or nothing minus it
+            sums = {x for x in loads(total) if f is not None and x.buffer is not f.buffer}
+            if f is not None and len(sums) == 1 and len(f.indices) == 1:
+                return sums.pop(), f, low.value, high.value
     return None
 
 

@@ -280,10 +280,11 @@ def _say_what_is_slow(made: ModelCode, fused: IRModule, target: Target) -> None:
             "20 times slower; smelt quantize makes bytes of a model",
             stacklevel=3,
         )
+    if "mve" not in features_of(target):
+        return
     products = [v for f in functions_of(fused).values() for v in values(f.body)
                 if is_op(v, "matmul", *CONVOLUTIONS)]  # fmt: skip
-    mixed = any({dtype_of(a) for a in v.args} == {"uint8", "int8"} for v in products)
-    if "mve" in features_of(target) and mixed:
+    if any({dtype_of(a) for a in v.args} == {"uint8", "int8"} for v in products):
         warnings.warn(
             f"{target.mcpu} multiplies bytes of one kind, and the model's activations are uint8: "
             "kernels take up to three times as long; smelt quantize --activations int8",

@@ -14,6 +14,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.module import IRModule
+from smelt.relax.compose.integer import is_zero
 from smelt.relax.nodes import Call, Constant, RelaxExpr
 
 from .compute_in_integers import compute_in_integers
@@ -36,21 +37,20 @@ def by_fixed_point(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     floats = n.attrs["compute_dtype"] != "int64" and n.attrs["rounding"] == _OF_ONNX
     if not floats or not _have_factors(scale, step):
         return None
+    how = {"axis": n.attrs["axis"], "out_dtype": n.attrs["out_dtype"], "rounding": "twice"}
     zero_point = 0 if zero is None else scalar_of(zero)
-    if is_op(x, "relu") and _is_zero(zero_in) and zero_point is not None:
-        y = _rescaled(g, n, x.args[0], scale, zero_in, step, zero)
+    if is_op(x, "relu") and (zero_in is None or is_zero(zero_in)) and zero_point is not None:
+        y = g.call("requantize", x.args[0], scale, zero_in, step, zero, **how)
         return _from(g, y, int(zero_point))
-    return _rescaled(g, n, x, scale, zero_in, step, zero)
+    return g.call("requantize", x, scale, zero_in, step, zero, **how)
 
 
 @_RULES.rule("quantize")
 def between_limits(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """quantize(clip(dequantize(x)))  =  the limits, quantized, of x rescaled"""
     held, step, zero = (*n.args, None)[:3]
-    own = _numbers(step, zero)
+    own = _target(n)
     if not is_op(held, "clip") or not is_op(held.args[0], "dequantize") or own is None:
-        return None
-    if n.attrs["rounding"] != _OF_ONNX:
         return None
     x, scale, zero_in = (*held.args[0].args, None)[:3]
     wide, out = held.args[0].attrs, str(n.attrs["out_dtype"])
@@ -58,10 +58,11 @@ def between_limits(g: GraphRewriter, n: Call) -> RelaxExpr | None:
         return None
     y = g.call("requantize", x, scale, zero_in, step, zero, axis=wide["axis"], out_dtype=out,
                rounding="twice")  # fmt: skip
-    ends = zip(("min", "max"), dt.limits(out), strict=True)
-    low, high = [e if held.attrs[k] is None else _in_steps(held.attrs[k], *own) for k, e in ends]
     lowest, highest = dt.limits(out)
-    return g.call("clip", y, min=max(low, lowest), max=min(high, highest))
+    low, high = held.attrs["min"], held.attrs["max"]
+    low = lowest if low is None else max(_in_steps(low, *own), lowest)
+    high = highest if high is None else min(_in_steps(high, *own), highest)
+    return g.call("clip", y, min=low, max=high)
 
 
 def _in_steps(value: float, scale: float, zero: int) -> int:
@@ -72,20 +73,17 @@ def _in_steps(value: float, scale: float, zero: int) -> int:
 def sum_of_two(g: GraphRewriter, n: Call) -> RelaxExpr | None:
     """quantize(dequantize(x) + dequantize(y))  =  the sum of both, moved to the left and rescaled
     to twice the larger scale, rescaled to the result's"""
-    total, step, zero = (*n.args, None)[:3]
+    total = n.args[0]
     cut = is_op(total, "relu")
     total = total.args[0] if isinstance(total, Call) and cut else total
-    own, out = _numbers(step, zero), str(n.attrs["out_dtype"])
+    own, out = _target(n), str(n.attrs["out_dtype"])
     if not is_op(total, "add", "subtract") or own is None or dt.bits(out) != 8:
         return None
-    if n.attrs["rounding"] != _OF_ONNX:
+    sides = [s for s in map(_side, total.args) if s is not None]
+    if len(sides) < 2:
         return None
-    sides = [_side(a) for a in total.args]
-    if None in sides:
-        return None
-    a, b = [s for s in sides if s is not None]
-    twice = 2 * max(a.scale, b.scale)
-    parts = [_finer(g, s, twice) for s in (a, b)]
+    twice = 2 * max(s.scale for s in sides)
+    parts = [_finer(g, s, twice) for s in sides]
     ratio = twice / (own[0] * 2.0**_FINER)
     y = _fixed(g, g.call(str(total.callee), *parts), ratio, own[1], out)
     return _from(g, y, own[1]) if cut else y
@@ -108,6 +106,11 @@ def _side(x: RelaxExpr | None) -> _Side | None:
     return _Side(x.args[0], *found) if found and narrow else None
 
 
+def _target(n: Call) -> tuple[float, int] | None:
+    """The scale and the zero point of a quantize that rounds as ONNX does."""
+    return _numbers(*(*n.args, None)[1:3]) if n.attrs["rounding"] == _OF_ONNX else None
+
+
 def _numbers(scale: RelaxExpr | None, zero: RelaxExpr | None) -> tuple[float, int] | None:
     """A scale and a zero point that are one number each."""
     s, z = scalar_of(scale), 0 if zero is None else scalar_of(zero)
@@ -128,19 +131,10 @@ def _fixed(g: GraphRewriter, x: RelaxExpr, ratio: float, zero: int, out: str) ->
                   move, out_dtype=out, rounding="twice")  # fmt: skip
 
 
-def _rescaled(g: GraphRewriter, n: Call, *args: RelaxExpr | None) -> RelaxExpr:
-    return g.call("requantize", *args, axis=n.attrs["axis"], out_dtype=n.attrs["out_dtype"],
-                  rounding="twice")  # fmt: skip
-
-
 def _from(g: GraphRewriter, y: RelaxExpr, least: int) -> RelaxExpr:
     """What a ReLU keeps of quantized numbers."""
     low, high = dt.limits(dtype_of(y))
     return y if least <= low else g.call("clip", y, min=least, max=high)
-
-
-def _is_zero(x: RelaxExpr | None) -> bool:
-    return x is None or (isinstance(x, Constant) and not np.any(x.data))
 
 
 def _have_factors(*scales: RelaxExpr | None) -> bool:
