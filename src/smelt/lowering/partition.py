@@ -21,10 +21,23 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, equal, logical_not, maximum, minimum, value_of
 from smelt.ir.expr import GE, GT, INDEX, LE, LT, And, Call, Compare, Expr, IntImm, Or, Var, const
 from smelt.ir.walk import free_vars, joined
-from smelt.tir.nodes import Allocate, For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statements, walk
-from smelt.tir.rewrite import loads, renamed
+from smelt.tir.nodes import (
+    Allocate,
+    BufferStore,
+    For,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Stmt,
+    seq,
+    sub_statements,
+    walk,
+)
+from smelt.tir.rewrite import loads, map_stmts, renamed
 from smelt.tir.script_ops import NO_PARTITION, expressions
 
+from .accesses import is_self
+from .guards import hoist_guards
 from .ranges import RangeRewriter, analyzer_for
 from .simplify import Simplify
 from .tails import Guard, Ragged, moved, ragged
@@ -43,8 +56,10 @@ def partition_loops(func: PrimFunc) -> PrimFunc:
 
 def split_interior(func: PrimFunc) -> PrimFunc:
     """Branches in the innermost loop with registers of its own: where all conditions on it hold, a
-    copy of the work without them, and another one where all others hold as well."""
-    return func.replace(body=_Interior(analyzer_for(func)).stmt(func.body))
+    copy of the work without them, and another one where all others hold as well. At borders, sums
+    side by side go together as far as all of them have something to add, then each by itself."""
+    func = func.replace(body=_Interior(analyzer_for(func)).stmt(func.body))
+    return hoist_guards(func.replace(body=_Together(analyzer_for(func)).stmt(func.body)))
 
 
 class _Condition(NamedTuple):
@@ -127,6 +142,58 @@ class _Interior(_Conditions):
                     first if sides[0] else last
                 )  # fmt: skip
         return self.part(renamed(s.body), logical_not(inside))
+
+
+class _Together(_Conditions):
+    """A loop with sums side by side (unrolled), of which conditions leave out some in some turns:
+    the turns that have them all, and before and after these, a loop for each of the sums."""
+
+    def loop(self, s: For) -> Stmt:
+        own = [c for c in self.conditions(s.body) if s.var in c.variables]
+        sides = {x.var: x for c in own for x in c.loops
+                 if x.kind == "unrolled" and x.var in c.variables}  # fmt: skip
+        if s.kind != "serial" or len(sides) != 1 or not _apart(s, *sides):
+            return super().loop(s)
+        worst = [_worst(c, self.analyzer) for c in own]
+        every = all_of([w for w in worst if w is not None])
+        ends = [None if w is None else self.analyzer.solve_bounds(w, s.var) for w in worst]
+        if None in ends:
+            return super().loop(s)
+        simple, low, high = self.analyzer.simplify, s.min, s.min + s.extent
+        for least, most in [e for e in ends if e is not None]:
+            low = low if least is None else maximum(low, least)
+            high = high if most is None else minimum(high, most)
+        low = simple(minimum(low, s.min + s.extent))
+        high = simple(maximum(low, high))
+        (side,) = sides.values()
+        whole = s.replace(min=low, extent=simple(high - low))
+        parts = [
+            *self.each(s.replace(extent=simple(low - s.min)), side),
+            whole.replace(body=self.part(whole.body, every)),
+            *self.each(s.replace(min=high, extent=simple(s.min + s.extent - high)), side),
+        ]
+        return Simplify(self.analyzer).stmt(seq(*map(renamed, parts)))
+
+    def each(self, s: For, side: For) -> list[Stmt]:
+        """A loop for each of some sums side by side by itself."""
+        return [
+            map_stmts(
+                s,
+                For,
+                lambda x, n=n: LetStmt(x.var, side.min + n, x.body) if x.var is side.var else x,
+            )
+            for n in range(value_of(side.extent) or 0)
+        ]
+
+
+def _apart(s: For, side: Var) -> bool:
+    """Whether each step of an unrolled loop inside of another has sums of its own."""
+    stores = [x for x in walk(s) if isinstance(x, BufferStore)]
+    return all(
+        any(i is side for i in x.indices)
+        and all(is_self(e, x) for e in loads(x.value) if e.buffer is x.buffer)
+        for x in stores
+    )
 
 
 class _Partition(_Conditions):
