@@ -233,8 +233,11 @@ class _UseDotProducts(RangeRewriter):
         taps = [x for x in stores if _calls(x, self.offer.taps)]
         most = count if taps and count <= _TAPS else self.offer.turns
         turns = max([n for n in range(1, most + 1) if count % n == 0])
-        if turns == 1 or inner or not [*sums, *taps]:
+        apart = any(s.var in free_vars(i) for x in stores for i in x.indices)
+        if turns == 1 or inner or apart or not [*sums, *taps]:
             return s
+        if turns == count:
+            return s.replace(kind="unrolled")
         v, turn = s.var, Var(s.var.name, s.var.type)
         body = _Substituted({v: v * turns + turn}, self.analyzer).stmt(s.body)
         body = tir.For(turn, const(0, v.type), const(turns, v.type), body, "unrolled")
