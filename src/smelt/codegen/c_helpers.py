@@ -153,13 +153,9 @@ WORDS = {
 """,
     KERNEL: f"""#ifdef __clang__
 #define {KERNEL} static __attribute__((noinline))
-#elif defined __GNUC__ && defined __OPTIMIZE_SIZE__
-#define {KERNEL} static __attribute__((noinline, noclone))
-#elif defined __GNUC__ && (__GNUC__ < 8 || defined __ARM_FEATURE_MVE)
-#define {KERNEL} static __attribute__((noinline, optimize("no-schedule-insns")))
-#elif defined __GNUC__ /* what is known or loaded early needs a register, and there are few */
-#define {KERNEL} static __attribute__((noinline, noipa, optimize( \\
-    "no-schedule-insns", "no-move-loop-invariants", "no-tree-sra")))
+#elif defined __GNUC__ /* early loads need registers; each loop is to share them out anew */
+#define {KERNEL} \\
+    static __attribute__((noinline, noclone, optimize("no-schedule-insns", "ira-region=mixed")))
 #else
 #define {KERNEL} static
 #endif
