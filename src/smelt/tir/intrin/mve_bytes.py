@@ -95,9 +95,15 @@ _SETTLED_C = f"""const int32x4x4_t columns = vld4q_s32(f);
     int32x4_t v;
     {{given}}
     {_STEPS.format(*[f"columns.val[{n}]" for n in range(4)])}
-    const int16x8_t half = vqmovnbq_s32((int16x8_t)v, v);
-    vstrbq_s32(r, (int32x4_t)vqmovnbq_s16((int8x16_t)half, half));"""
-_ALONE = "v = (int32x4_t){x[0], x[1], x[2], x[3]};"
+    const int16x8_t half = vqmovnbq_s32(vuninitializedq_s16(), v);
+    vstrbq_s32(r, (int32x4_t)vqmovnbq_s16(vuninitializedq_s8(), half));"""
+_ALONE = r"""
+#ifdef __clang__
+    v = (int32x4_t){x[0], x[1], x[2], x[3]};
+#else /* gcc would write them to memory, and read that */
+    __asm__("vmov %q0[2], %q0[0], %1, %2\n\tvmov %q0[3], %q0[1], %3, %4"
+            : "=&w"(v) : "r"(x[0]), "r"(x[2]), "r"(x[1]), "r"(x[3]));
+#endif"""
 _TOGETHER = "__builtin_memcpy(&v, x, 16);"
 """Without a function of arm_mve.h: compilers see that a local array is a register."""
 
@@ -154,7 +160,10 @@ def _load(a: str, n: int, lanes: int, kind: str = "int8") -> str:
 
 def _dot(n: int) -> Instruction:
     factor = 'T.cast("int32", a[k])'
-    c = f"*r = vmladavaq_s8(*c, {_load('a', n, 16)}, {_load('b', n, 16)});"
+    lanes = 16 if n > 8 else 8  # eight fill a register as numbers of 16 bits: no predicate
+    loads, kind = f"{_load('a', n, lanes)}, {_load('b', n, lanes)}", f"s{128 // lanes}"
+    c = f"""*r = __builtin_constant_p(*c) && *c == 0 ? vmladavq_{kind}({loads})
+                                             : vmladavaq_{kind}(*c, {loads});"""
     meaning = _DOT.format(n=n, a="int8", zero="", factor=factor)
     return _register(f"dot{n}", meaning, c, "VMLADAVA")
 
