@@ -153,9 +153,9 @@ WORDS = {
 """,
     KERNEL: f"""#ifdef __clang__
 #define {KERNEL} static __attribute__((noinline))
-#elif defined __GNUC__ /* early loads need registers; each loop is to share them out anew */
-#define {KERNEL} \\
-    static __attribute__((noinline, noclone, optimize("no-schedule-insns", "ira-region=mixed")))
+#elif defined __GNUC__ /* what is known early needs a register; loops share them out anew */
+#define {KERNEL} static __attribute__((noinline, noclone, optimize( \\
+    "no-schedule-insns", "no-tree-reassoc", "no-tree-ter", "ira-region=mixed")))
 #else
 #define {KERNEL} static
 #endif

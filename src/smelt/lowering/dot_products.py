@@ -236,7 +236,7 @@ class _UseDotProducts(RangeRewriter):
         apart = any(s.var in free_vars(i) for x in stores for i in x.indices)
         if turns == 1 or inner or apart or not [*sums, *taps]:
             return s
-        if turns == count:
+        if turns == count:  # no loop is left, so that the one around it may follow
             return s.replace(kind="unrolled")
         v, turn = s.var, Var(s.var.name, s.var.type)
         body = _Substituted({v: v * turns + turn}, self.analyzer).stmt(s.body)

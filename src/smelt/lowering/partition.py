@@ -28,6 +28,7 @@ from smelt.tir.nodes import (
     IfThenElse,
     LetStmt,
     PrimFunc,
+    Seq,
     Stmt,
     seq,
     sub_statements,
@@ -176,23 +177,26 @@ class _Together(_Conditions):
 
     def each(self, s: For, side: For) -> list[Stmt]:
         """A loop for each of some sums side by side by itself."""
-        return [
-            map_stmts(
-                s,
-                For,
-                lambda x, n=n: LetStmt(x.var, side.min + n, x.body) if x.var is side.var else x,
+
+        def one(n: int) -> Stmt:
+            return map_stmts(
+                s, For, lambda x: LetStmt(x.var, side.min + n, x.body) if x.var is side.var else x
             )
-            for n in range(value_of(side.extent) or 0)
-        ]
+
+        return [one(n) for n in range(value_of(side.extent) or 0)]
 
 
 def _apart(s: For, side: Var) -> bool:
     """Whether each step of an unrolled loop inside of another has sums of its own."""
-    stores = [x for x in walk(s) if isinstance(x, BufferStore)]
-    return all(
-        any(i is side for i in x.indices)
-        and all(is_self(e, x) for e in loads(x.value) if e.buffer is x.buffer)
-        for x in stores
+    parts = [*walk(s)]
+    stores = [x for x in parts if isinstance(x, BufferStore)]
+    sums = {x.buffer for x in stores}
+    read = [e for x in parts if isinstance(x, IfThenElse) for e in loads(x.condition)]
+    return (
+        all(isinstance(x, For | IfThenElse | Seq | BufferStore) for x in parts)
+        and all(any(i is side for i in x.indices) for x in stores)
+        and all(is_self(e, x) for x in stores for e in loads(x.value) if e.buffer in sums)
+        and not any(e.buffer in sums for e in read)
     )
 
 

@@ -78,15 +78,10 @@ class DirectSpace(Space):
         fits = list(dict.fromkeys(fits))
         real = [a for a in self.outer if a.size > 1]
         plain = bool(real) and nest.info.store is not None
-        guarded = bool(nests.guards(nest.values))
-        if guarded and not (
-            plain and is_zero(self.axis.steps[self.image]) and real[-1].size % 2 == 0
-        ):
-            plain = False
+        if plain and nests.guards(nest.values):  # borders: neighbours in a line, whose x is shared
+            plain = is_zero(self.axis.steps[self.image]) and real[-1].size % 2 == 0
         self.run = real[-1:] if plain else []
-        if (
-            plain and not guarded and real[-1].size % 2
-        ):  # the last of all rows is by itself, not that of each line
+        if plain and real[-1].size % 2:  # the last of all rows is by itself, not that of each line
             self.run = nests.continued(real[-1], reversed(real[:-1]))
         count = prod([a.size for a in self.run])
         even = len(self.run) > 1 or count % 2 == 0 or count > _MANY_ROWS

@@ -177,19 +177,12 @@ def _from(kind: str, n: int) -> Instruction:
 
 
 def _each(kind: str) -> Instruction:
-    away = "vsub.i32 %q1, %q1, %5\\n\\t"
-    step, less = [
-        f"""__asm__("vldrb.{kind[0].replace("i", "s")}32 %q1, [%3]\\n\\tvldrb.s32 %q2, [%4]\\n\\t"
-                "{x}vmul.i32 %q1, %q1, %q2\\n\\tvadd.i32 %q0, %q0, %q1"
-                : "+w"(sums), "=&w"(x), "=&w"(y) : "l"(a), "l"(b){given} : "memory");"""
-        for x, given in (("", ""), (away, ', "r"({zero})'))
-    ]
-    c = f"""int32x4_t sums, x, y;
+    x = f"(int32x4_t){_load('a', 4, 4, kind)}"
+    c = f"""int32x4_t sums;
     __builtin_memcpy(&sums, c, 16);
-    if ({{zero}})
-        {less}
-    else
-        {step}
+    const int32x4_t x = {x};
+    sums = vaddq_s32(
+        sums, vmulq_s32({{zero}} ? vsubq_n_s32(x, {{zero}}) : x, {_load("b", 4, 4)}));
     __builtin_memcpy(r, &sums, 16);"""
     return _register(f"mla4_{kind[0]}8", _EACH.format(a=kind), c, "VSUB, VMUL, VADD")
 
