@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import smelt
 from smelt.ir.expr import Call
 from smelt.lowering.dot_products import use_dot_products
+from smelt.lowering.guards import tighten_loops
 from smelt.lowering.partition import split_interior
+from smelt.lowering.simplify import simplify
 from smelt.micro import BOARDS, compile_c
 from smelt.tir import nodes as tir
 from smelt.tir.interpret import interpret
@@ -187,37 +191,102 @@ def f(x: T.Buffer((6, 7), "int32"), w: T.Buffer((3, 3), "int32"), y: T.Buffer((6
     assert any(isinstance(x, tir.For) for s in free for x in tir.walk(s.body)), "no free copy"
 
 
+@given(
+    pairs=st.integers(1, 6), taps=st.integers(1, 5), apart=st.integers(1, 3),
+    before=st.integers(0, 6), steps=st.integers(1, 2),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_neighbours_go_together_where_both_have_a_value(
+    pairs: int, taps: int, apart: int, before: int, steps: int
+) -> None:
+    """Windows of two pixels at a time: over borders on either side, wider than the image, too."""
+    width, inside = 2 * pairs, f"(v * 2 + r) * {steps} + c * {apart}"
+    func = parse(f"""
+@T.prim_func
+def f(x: T.Buffer(({width * steps},), "int32"), w: T.Buffer(({taps},), "int32"),
+      y: T.Buffer(({width},), "int32")):
+    for v in range({pairs}):
+        with T.decl_buffer((2,), "int32", scope="local") as acc:
+            for r in T.unroll(2):
+                acc[r] = 0
+            for c in range({taps}):
+                for r in T.unroll(2):
+                    if {inside} >= {before} and {inside} < {before + width * steps}:
+                        acc[r] = acc[r] + x[{inside} - {before}] * w[c]
+            for r in T.unroll(2):
+                y[v * 2 + r] = acc[r]
+""")
+    same(func, split_interior(func))
+
+
+def test_at_a_border_most_turns_are_for_both() -> None:
+    func = parse("""
+@T.prim_func
+def f(x: T.Buffer((8,), "int32"), w: T.Buffer((3,), "int32"), y: T.Buffer((8,), "int32")):
+    for v in range(4):
+        with T.decl_buffer((2,), "int32", scope="local") as acc:
+            for r in T.unroll(2):
+                acc[r] = 0
+            for c in range(3):
+                for r in T.unroll(2):
+                    if v * 2 + r + c >= 1 and v * 2 + r + c < 9:
+                        acc[r] = acc[r] + x[v * 2 + r + c - 1] * w[c]
+            for r in T.unroll(2):
+                y[v * 2 + r] = acc[r]
+""")
+    made = simplify(tighten_loops(split_interior(func)))
+    same(func, made)
+    turns = [int(str(s.extent)) for s in tir.walk(made.body)
+             if isinstance(s, tir.For) and s.var.name.startswith("c")]  # fmt: skip
+    assert sorted(turns) == [2, 2, 3], "both edges, two taps of three, and the interior"
+
+
+def test_sums_that_meet_stay_in_their_order() -> None:
+    func = parse("""
+@T.prim_func
+def f(x: T.Buffer((8,), "int32"), y: T.Buffer((2,), "int32")):
+    for c in range(3):
+        for r in T.unroll(2):
+            if r + c >= 1:
+                y[r] = y[1 - r] + x[r + c]
+""")
+    made = split_interior(func)
+    same(func, made)
+    assert len([s for s in tir.walk(made.body) if isinstance(s, tir.For)]) == 2
+
+
 # ------------------------------------------------------------------------------- whole networks
 
 
 def convolution(
-    ratio: Any, bias: Any, weight: Any, groups: int, stride: int = 1, zero: int = -7, out: int = 4
-) -> bytes:
+    ratio: Any, bias: Any, weight: Any, groups: int, stride: int = 1, zero: int = -7, out: int = 4,
+    width: int = 7, apart: int = 1,
+) -> bytes:  # fmt: skip
     """A convolution with a bias, whose sums are multiplied by a ratio for each channel."""
     ratio = np.asarray(ratio, np.float64)
     scale_in, scale_out = 0.5, 0.25
     scales = (ratio * scale_out / scale_in).astype(np.float32)
     n, channels = len(ratio), weight.shape[-1]
     tensors = [
-        Spec((1, 9, 7, channels), "int8", scale_in, zero),
+        Spec((1, 9, width, channels), "int8", scale_in, zero),
         const(weight, "int8", scale=scales.tolist(), zero=[0] * n, axis=3 if groups > 1 else 0),
         const(bias, "int32", scale=(scales * scale_in).tolist(), zero=[0] * n),
-        Spec((1, -(-9 // stride), -(-7 // stride), n), "int8", scale_out, out),
+        Spec((1, -(-9 // stride), -(-width // stride), n), "int8", scale_out, out),
     ]
     kind = "DepthwiseConv2DOptions" if groups > 1 else "Conv2DOptions"
     place = {"Padding": 0, "StrideH": stride, "StrideW": stride}
     place |= {"DepthMultiplier": 1} if groups > 1 else {}
-    place |= {"DilationHFactor": 1, "DilationWFactor": 1}
+    place |= {"DilationHFactor": 1, "DilationWFactor": apart}
     op = "DEPTHWISE_CONV_2D" if groups > 1 else "CONV_2D"
     return model(tensors, [Step(op, [0, 1, 2], [3], place, kind, version=3)], [0], [3])
 
 
-def checked(content: bytes, folder: Path, seed: int = 0, channels: int = 5) -> str:
+def checked(content: bytes, folder: Path, seed: int = 0, channels: int = 5, width: int = 7) -> str:
     """Compare the C with TFLite's reference kernels. Gives the source."""
     made = compile_c(content, M4, options=OPTIONS)
     library = compiled(made, folder)
     for k in range(3):
-        given = np.random.default_rng([seed, k]).integers(-128, 128, (1, 9, 7, channels))
+        given = np.random.default_rng([seed, k]).integers(-128, 128, (1, 9, width, channels))
         given = given.astype("int8")
         wanted = Oracle(content)(given)[0]
         found = [np.zeros_like(wanted)]
@@ -237,6 +306,21 @@ def test_convolutions_are_tflites(seed: int, tmp_path: Path) -> None:
     source = checked(content, tmp_path, seed, channels)
     if w * channels >= 4:
         assert "smelt_arm_dsp_" in source
+
+
+@pytest.mark.parametrize(
+    ("width", "taps", "stride", "apart"),
+    [(8, 3, 1, 1), (8, 5, 1, 1), (8, 3, 2, 1), (2, 3, 1, 1), (12, 3, 1, 3), (4, 9, 1, 1),
+     (16, 2, 1, 1), (8, 7, 2, 1), (10, 3, 1, 4)],
+)  # fmt: skip
+def test_two_pixels_at_a_time_are_tflites(
+    width: int, taps: int, stride: int, apart: int, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(width * taps)
+    weight = rng.integers(-127, 128, (4, 3, taps, 8))
+    content = convolution(10.0 ** rng.uniform(-4, -1.2, 4), rng.integers(-4000, 4000, 4), weight,
+                          1, stride, width=width, apart=apart)  # fmt: skip
+    assert "smelt_arm_dsp_pair4" in checked(content, tmp_path, taps, 8, width)
 
 
 @pytest.mark.parametrize(("stride", "n"), [(1, 8), (2, 8), (1, 6), (2, 5)])
