@@ -18,6 +18,7 @@ import pytest
 
 import smelt
 from smelt import relay
+from smelt.driver.tvmc.micro import run_project
 from smelt.ir.types import tensor_type
 from smelt.micro import (
     CSource,
@@ -38,6 +39,7 @@ from smelt.micro.project_api.server import ServerError
 from smelt.relax.nodes import Function, Var, call, constant
 
 from .test_c import OPTIONS, TINY
+from .test_serial import at_a_port
 
 Array = np.ndarray[Any, Any]
 EXAMPLE = Path(__file__).parents[2] / "examples/micro/keyword_spotting/generate.py"
@@ -230,6 +232,26 @@ def tool(folder: Path, name: str) -> Path:
 def calls(folder: Path, project: Path) -> list[str]:
     text = (folder / "calls").read_text().replace(str(project), "PROJECT")
     return [" ".join(line.split()) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(("template", "board"), [("arduino", "nano33ble"), ("arduino", "uno"),
+                                                 ("zephyr", "nucleo_f746zg")])  # fmt: skip
+def test_boards_at_a_port(
+    net: CSource, exe: Any, template: str, board: str, tmp_path: Path
+) -> None:
+    """The host's program stands in for the board's, which serves the model in the same way."""
+    pytest.importorskip("serial")
+    host = generate_project("host", net, tmp_path / "host", {"board": "host"})
+    host.build()
+    options = {"board": board, "project_type": "host_driven"}
+    folder = tmp_path / "project"
+    project = generate_project(template, net, folder, options)
+    with pytest.raises(ServerError, match=r"cannot be talked to: the option port|not built"):
+        project.transport().open()
+    x = np.random.default_rng(0).random((1, 8)).astype("float32")
+    with at_a_port([tmp_path / "host" / "build" / "program"]) as port:
+        found = run_project(folder, {"x": x}, options=[f"port={port}"])
+    np.testing.assert_allclose(found.get_output("output_0"), exe(x), rtol=1e-5)
 
 
 def test_arduino_cli(net: CSource, tmp_path: Path) -> None:

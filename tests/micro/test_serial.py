@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import struct
 import subprocess
 import sys
+import time
+import tty
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnx.parser
 import pytest
 
-from smelt.micro import BOARDS, ProcessTransport, Session, Transport, compile_c, open_board
+from smelt.micro import (
+    BOARDS,
+    ProcessTransport,
+    SerialTransport,
+    Session,
+    Transport,
+    compile_c,
+    open_board,
+)
 from smelt.micro import session as sessions
 from smelt.micro.board import find_board
 from smelt.micro.csource import NATIVE
@@ -283,6 +296,61 @@ def test_programs_that_do_not_answer(peer: str) -> None:
         assert text == PEERS[peer]
         process = line._process
     assert process.returncode is not None
+
+
+@contextmanager
+def at_a_port(command: Sequence[str | Path] = ()) -> Iterator[str]:
+    """The name of a serial port of this machine, and a program at its other end."""
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)
+    process = subprocess.Popen(command, stdin=ours, stdout=ours) if command else None
+    try:
+        yield os.ttyname(theirs)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+        if process is not None:
+            process.wait(20)
+
+
+def test_boards_at_a_serial_port(program: Path) -> None:
+    pytest.importorskip("serial")
+    x = np.arange(324, dtype=np.int8).reshape(1, 4, 9, 9)
+    with ProcessTransport([program]) as line, Session(line) as session:
+        wanted = session.run(x)
+    with at_a_port([program]) as port, Session(SerialTransport(port)) as session:
+        np.testing.assert_array_equal(session.run(x), wanted)
+        with pytest.raises(MicroError) as wrong:
+            SerialTransport(port)
+        assert str(wrong.value).startswith(f"{port} cannot be opened: ")
+        assert str(wrong.value).endswith("; another program has it open")
+
+
+def test_serial_ports_that_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("serial")
+    with pytest.raises(MicroError, match=r"^/dev/ttyNone cannot be opened: No such file or "
+                                         r"directory; serial ports of this machine: "):  # fmt: skip
+        SerialTransport("/dev/ttyNone")
+    (tmp_path / "file").touch()
+    with pytest.raises(MicroError, match="cannot be opened: Inappropriate ioctl for device; ser"):
+        SerialTransport(str(tmp_path / "file"))
+    with at_a_port() as port:
+        line = SerialTransport(port)
+        start = time.monotonic()
+        assert line.read(5, 0.1) == b""
+        assert 0.05 < time.monotonic() - start < 5
+        with pytest.raises(MicroError, match=r"^/dev/.* took no more bytes for 0\.1 s$"):
+            line.write(bytes(1 << 20), 0.1)
+    for use in (partial(line.read, 5, 0.1), partial(line.write, b"", 0.1)):
+        with pytest.raises(MicroError, match=f"^the line to {port} is closed: Input/output error"):
+            use()
+    line.close()
+    monkeypatch.setitem(sys.modules, "serial", None)
+    with pytest.raises(MicroError) as wrong:
+        SerialTransport(port)
+    assert str(wrong.value) == (
+        "serial ports need the package pyserial: pip install 'smelt[serial]'"
+    )
 
 
 def test_the_programs_of_this_package_have_no_warnings(tmp_path: Path) -> None:

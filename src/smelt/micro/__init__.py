@@ -30,6 +30,7 @@ from .project import (
     get_standalone_crt_dir,
     template_names,
 )
+from .serial_port import SerialTransport
 from .session import Session, StepTicks, open_board
 from .transport import ProcessTransport, Transport
 
@@ -52,6 +53,7 @@ __all__ = [
     "Pool",
     "ProcessTransport",
     "ProjectTransport",
+    "SerialTransport",
     "Session",
     "StepTicks",
     "TemplateProject",

@@ -168,6 +168,8 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     o("--number", "of --print-time: runs of a sample (1)", type=count)
     o("--end-to-end", "of --print-time: copies in and out count", action="store_true")
     o("--profile", "print the time of every kernel", action="store_true")
+    o("--project-option", "of --device micro: port=/dev/ttyACM0", nargs="+", action="extend",
+      default=[], metavar="NAME=VALUE")  # fmt: skip
     remote_options(parser)
 
 

@@ -59,10 +59,13 @@ def drive_run(asked: Asked) -> None:
     repeat, number = [1 if n is None else n for n in (asked.repeat, asked.number)]
     inputs = {} if asked.inputs is None else read_inputs(asked.inputs)
     host, port = asked.rpc_tracker
-    result = run_project(asked.PATH, inputs, asked.fill_mode) if _on_board(asked) else run_module(
-        TVMCPackage(asked.PATH), asked.device, host, port, asked.rpc_key, inputs,
-        asked.fill_mode, asked.print_time, repeat, number, asked.profile, asked.end_to_end,
-    )  # fmt: skip
+    if _on_board(asked):
+        result = run_project(asked.PATH, inputs, asked.fill_mode, asked.project_option)
+    else:
+        result = run_module(
+            TVMCPackage(asked.PATH), asked.device, host, port, asked.rpc_key, inputs,
+            asked.fill_mode, asked.print_time, repeat, number, asked.profile, asked.end_to_end,
+        )  # fmt: skip
     if asked.print_time:
         print(result.format_times())
     if asked.print_top is not None:
@@ -76,6 +79,8 @@ def _on_board(asked: Asked) -> bool:
     if asked.device == "micro" and (asked.print_time or asked.profile or asked.rpc_tracker[0]):
         raise TVMCException("--device micro: --print-time, --profile and --rpc-tracker are of "
                             "packages; smelt.micro.Session tells what a board needs")  # fmt: skip
+    if asked.project_option and asked.device != "micro":
+        raise TVMCException("--project-option is of projects: give --device micro, too")
     return bool(asked.device == "micro")
 
 

@@ -81,10 +81,12 @@ def on_project(method: str, asked: Asked) -> None:
 
 
 def run_project(
-    project_dir: PathLike, inputs: Mapping[str, Any], fill_mode: str = "random"
-) -> TVMCResult:
-    """Run the model of a project that was built, on its board. Raises SmeltError."""
-    project = GeneratedProject.from_directory(project_dir)
+    project_dir: PathLike, inputs: Mapping[str, Any], fill_mode: str = "random",
+    options: Sequence[str] = (),
+) -> TVMCResult:  # fmt: skip
+    """Run the model of a project that was built, on its board. options: "NAME=VALUE" of its
+    template. Raises SmeltError."""
+    project = GeneratedProject.from_directory(project_dir, _options(options))
     with Session(project.transport()) as session:
         known = [TensorInfo(t.name, t.dtype, t.shape) for t in session.inputs]
         feeds = make_inputs(known, inputs, fill_mode)

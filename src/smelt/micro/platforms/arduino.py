@@ -11,6 +11,7 @@ from smelt.micro.csource import CSource
 from smelt.micro.errors import BuildError
 from smelt.micro.project import TEMPLATES
 from smelt.micro.project_api.server import ProjectOption
+from smelt.micro.serial_port import SerialTransport
 from smelt.micro.transport import ProcessTransport, Transport
 
 from .base import Options, Platform, portable_objects, run_tool, served_files, template
@@ -19,6 +20,8 @@ from .example import example_files
 _CORE = "/usr/share/arduino/hardware/arduino/avr"
 """Where the Debian package arduino-core-avr has it."""
 _HERTZ = 16_000_000
+_BOOT = 2.0
+"""Seconds that the loader of an AVR takes, which starts anew when its port is opened."""
 _STACK_BYTES = 256
 """Of an AVR's RAM: what is left at least."""
 _SETUP = "make setup-edge installs it, or apt install"
@@ -66,8 +69,8 @@ class Arduino(Platform):
     options = (
         ProjectOption("arduino_cli_cmd", None, None, "str", (), ("build", "flash"),
                       "The program arduino-cli, where it is not on PATH."),
-        ProjectOption("port", None, None, "str", (), ("flash",),
-                      "The serial port of the board, for arduino-cli: /dev/ttyACM0."),
+        ProjectOption("port", None, None, "str", (), ("flash", "open_transport"),
+                      "The serial port of the board: /dev/ttyACM0."),
         ProjectOption("arduino_core", None, _CORE, "str", (), ("build",),
                       "The folder of the core for AVR boards."),
     )  # fmt: skip
@@ -162,11 +165,15 @@ class Arduino(Platform):
                  what)  # fmt: skip
 
     def start(self, options: Options) -> Transport:
-        """An AVR's program in simavr; the line is its Serial."""
-        board = BOARDS[options["board"]]
+        """The port of a board; without one an AVR's program in simavr: the line is its Serial."""
+        board, port = BOARDS[options["board"]], options.get("port")
+        if port:
+            return SerialTransport(str(port), settle=_BOOT if isinstance(board, Avr) else 0.0)
         if not isinstance(board, Avr):
-            raise BuildError(f"{self._what('cannot be talked to')}: smelt opens no serial ports; "
-                             "legal boards: uno, mega, which simavr emulates")  # fmt: skip
+            raise BuildError(
+                f"{self._what('cannot be talked to')}: the option port is missing; it says where "
+                "the board is: /dev/ttyACM0. Boards that simavr emulates need none: uno, mega"
+            )
         program = self.program("program.elf")
         harness = program.with_name("simavr_serial")
         if not harness.exists():

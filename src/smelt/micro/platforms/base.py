@@ -64,7 +64,8 @@ class Platform(server.ProjectAPIHandler):
 
     @abstractmethod
     def start(self, options: Options) -> Transport:
-        """Start the program that was built: the line to it. Raises BuildError, MicroError."""
+        """The line to the program that was built, at a board, or started for it. Raises BuildError,
+        MicroError."""
 
     # ---- the Project API --------------------------------------------------------------------
 
@@ -115,9 +116,9 @@ class Platform(server.ProjectAPIHandler):
         self.line = self.start(options)
 
     def open_transport(self, options: Options) -> server.TransportTimeouts:
-        """The line to the program, which is started where it does not run."""
+        """The line to the program; an emulator starts it where it does not run."""
         if self.line is None:
-            self.flash(options)
+            self.line = self.start(options)
         return server.TransportTimeouts(2.0, 20.0, 10.0)
 
     def close_transport(self) -> None:

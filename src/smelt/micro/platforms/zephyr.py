@@ -10,6 +10,7 @@ from smelt.micro.csource import CSource
 from smelt.micro.errors import BuildError
 from smelt.micro.project import TEMPLATES
 from smelt.micro.project_api.server import ProjectOption
+from smelt.micro.serial_port import SerialTransport
 from smelt.micro.transport import Transport
 
 from .base import Options, Platform, portable_objects, run_tool, served_files, template
@@ -43,6 +44,8 @@ class Zephyr(Platform):
                       "The program west, where it is not on PATH."),
         ProjectOption("zephyr_base", None, None, "str", (), ("build", "flash"),
                       "Zephyr's sources; else what ZEPHYR_BASE says."),
+        ProjectOption("port", None, None, "str", (), ("open_transport",),
+                      "The serial port of the board: /dev/ttyACM0."),
     )  # fmt: skip
 
     def files(self, model: CSource, options: Options, name: str) -> dict[str, str]:
@@ -82,9 +85,13 @@ class Zephyr(Platform):
         run_tool(command, self.folder, f"{self.folder.name} {what}")
 
     def start(self, options: Options) -> Transport:
-        """Refused: that is a matter of the board's serial port."""
-        raise BuildError(f"{self.folder.name} cannot be talked to: smelt opens no serial "
-                         "ports; the templates qemu and host have lines")  # fmt: skip
+        """The port of the board."""
+        if port := options.get("port"):
+            return SerialTransport(str(port))
+        raise BuildError(
+            f"{self.folder.name} cannot be talked to: the option port is missing; it says where "
+            "the board is: /dev/ttyACM0"
+        )
 
 
 def _west(options: Options) -> tuple[str, str] | None:
