@@ -30,7 +30,7 @@ TUNERS = ("ga", "gridsearch", "random",
 DEVICES = ("cpu", "cuda", "cl", "metal", "vulkan", "rocm", "micro")
 FILLS = ("zeros", "ones", "random")
 
-_POOLS = "memory is planned as one piece; smelt.load(package).memory says how much it is"
+_POOLS = "smelt compile --pool says it, and relay.build(workspace_memory_pools=...)"
 _GPU = "kernels are for CPUs, which have no such thing; leave it out"
 _MIXED = "relay.transform.mixed_precision.register_mixed_precision_conversion says it, in Python"
 CONFIG_FILE = {"--config": "a file of arguments, one a line, is given as @FILE"}
