@@ -356,8 +356,11 @@ def test_programs_end(net: CSource, tmp_path: Path) -> None:
     main.write_text("#include <unistd.h>\nint main(void) { return (int)sleep(600); }\n")
     project.build()
     project.flash()
-    running = [p for p in Path("/proc").glob("[0-9]*/exe")
-               if os.access(p, os.R_OK) and str(p.resolve()).startswith(str(folder))]  # fmt: skip
+    running: list[Path] = []
+    until = time.monotonic() + 20
+    while not running and time.monotonic() < until:
+        programs = [p for p in Path("/proc").glob("[0-9]*/exe") if os.access(p, os.R_OK)]
+        running = [p for p in programs if str(p.resolve()).startswith(str(folder))]
     assert len(running) == 1
     line.close()
     project.close()

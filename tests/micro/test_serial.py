@@ -353,6 +353,28 @@ def test_serial_ports_that_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     )
 
 
+def test_programs_end_with_a_session_that_is_killed() -> None:
+    """An emulator that nobody ends would take a processor for ever."""
+    session = (
+        "import sys, time; from smelt.micro import ProcessTransport as P\n"
+        "peer = 'import os, time; print(os.getpid(), flush=True); time.sleep(600)'\n"
+        "line = P([sys.executable, '-c', peer]); print(int(line.read(99, 60)), flush=True)\n"
+        "time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", session], stdout=subprocess.PIPE) as killed:
+        assert killed.stdout is not None
+        peer = int(killed.stdout.readline())
+        os.kill(peer, 0)
+        killed.kill()
+    for _ in range(100):
+        try:
+            os.kill(peer, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    pytest.fail("the program goes on")
+
+
 def test_the_programs_of_this_package_have_no_warnings(tmp_path: Path) -> None:
     if shutil.which("gcc") is None:
         pytest.skip("gcc is missing")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shutil
 import subprocess
 import tempfile
 import time
@@ -36,29 +37,49 @@ class Transport(Closing):
         """Send all bytes. Raises MicroError where that takes longer than `timeout` seconds."""
 
 
+_GUARD = """\
+exec 3<&0
+"$@" <&3 3<&- &
+program=$!
+(exec 3<&- >&- 2>&- </dev/fd/{watched}; read nothing; kill -9 $program) &
+guard=$!
+exec 3<&- <&- >&-
+wait $program
+code=$?
+kill $guard
+exit $code
+"""
+"""A program, and who ends it when a pipe closes: its other end goes with this process, even if that
+is killed. An emulator would go on for ever."""
+
+
 class ProcessTransport(Transport):
-    """A program of this machine, by its standard input and output; it ends with the line."""
+    """A program of this machine, by its standard input and output; it ends with the line, and with
+    this process."""
 
     def __init__(
         self, command: Sequence[str | Path], codes: Mapping[int, str] = MappingProxyType({})
     ) -> None:
         """command: the program and its arguments; codes: what its exit codes say."""
         self.name, self._codes = Path(command[0]).name, codes
+        if shutil.which(command[0]) is None:
+            raise MicroError(f"{self.name} cannot be started: {command[0]} is no program")
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        watched, held = os.pipe()
+        guarded = ["/bin/sh", "-c", _GUARD.format(watched=watched), "sh", *command]
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-                bufsize=0,
+                guarded, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+                bufsize=0, pass_fds=(watched,),
             )  # fmt: skip
-        except OSError as e:
-            self._errors.close()
-            raise MicroError(f"{self.name} cannot be started: {e.strerror}") from None
+        finally:
+            os.close(watched)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._to, False)
         # Ends the process where nobody does, too: when this object goes, or the interpreter.
-        self._end = weakref.finalize(self, _end, self._process)
+        self._end = weakref.finalize(self, _end, self._process, held)
 
     def read(self, n: int, timeout: float) -> bytes:
         """As of Transport."""
@@ -104,13 +125,12 @@ class ProcessTransport(Transport):
         return MicroError(f"{self.name} {why}" + (f"; it said:\n  {said}" if said else ""))
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process, by force where it does not end when its input does."""
+def _end(process: subprocess.Popen[bytes], held: int) -> None:
+    """End a program, by force where it does not end when its input does."""
     for file in (process.stdin, process.stdout):
         if file is not None:
             file.close()
-    try:
+    with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_GRACE / 10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    os.close(held)  # its guard ends it
+    process.wait()
