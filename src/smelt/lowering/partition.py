@@ -151,8 +151,8 @@ class _Together(_Conditions):
 
     def loop(self, s: For) -> Stmt:
         own = [c for c in self.conditions(s.body) if s.var in c.variables]
-        sides = {x.var: x for c in own for x in c.loops
-                 if x.kind == "unrolled" and x.var in c.variables}  # fmt: skip
+        inner = [x for c in own for x in c.loops if x.var in c.variables and value_of(x.extent)]
+        sides = {x.var: x for x in inner if x.kind == "unrolled"}
         if s.kind != "serial" or len(sides) != 1 or not _apart(s, *sides):
             return super().loop(s)
         worst = [_worst(c, self.analyzer) for c in own]

@@ -72,6 +72,9 @@ class ProcessTransport(Transport):
                 guarded, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
                 bufsize=0, pass_fds=(watched,),
             )  # fmt: skip
+        except BaseException:
+            os.close(held)
+            raise
         finally:
             os.close(watched)
         assert self._process.stdin is not None
