@@ -152,10 +152,13 @@ static int has(const feature *f) {
 #include <sys/auxv.h>
 #if defined(__riscv)
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <sys/prctl.h>
 #endif
 
 /* Where a feature's bit stands: AT_HWCAP, AT_HWCAP2, or what the system call riscv_hwprobe says.
- * LENGTH: its number is not that of a bit, but of the bits in a vector register, at least. */
+ * LENGTH: its number is not that of a bit, but of the bits in a vector register: at least, and of
+ * Arm's SVE exactly. */
 enum word { LENGTH, CAP = 16, CAP2 = 26, PROBE = 258 };
 
 typedef struct feature {
@@ -173,6 +176,7 @@ static const feature features[] = {
     {"sha3", CAP, 17},     {"sm4", CAP, 19},      {"dotprod", CAP, 20},  {"sve", CAP, 22},
     {"fp16fml", CAP, 23},  {"sve2", CAP2, 1},     {"sve2-aes", CAP2, 2}, {"i8mm", CAP2, 13},
     {"bf16", CAP2, 14},    {"sme", CAP2, 23},     {"cssc", CAP2, 34},    {"mops", CAP2, 43},
+    {"sve256b", LENGTH, 256}, {"sve512b", LENGTH, 512},
 #elif defined(__arm__)
     /* Linux tells of neither half-precision conversions, which VFPv4 has, nor the instructions of
      * ARMv8, whose processors are those with CRC32. */
@@ -189,7 +193,12 @@ static const feature features[] = {
 };
 
 static int has(const feature *f) {
-#if defined(__riscv)
+#if defined(__aarch64__)
+    if (f->word == LENGTH) {
+        const int bytes = prctl(51, 0, 0, 0, 0); /* PR_SVE_GET_VL: and flags above 16 bits */
+        return bytes > 0 && (bytes & 0xffff) * 8 == f->bit;
+    }
+#elif defined(__riscv)
     if (f->word == LENGTH) {
         unsigned long bytes = 0;
 #ifdef __riscv_xlen /* tests compile this for other processors, too */

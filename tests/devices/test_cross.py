@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,25 @@ def test_a_library_is_refused_by_a_processor_that_lacks_its_instructions(tmp_pat
     assert said == (
         "smelt-run: net was compiled for a CPU with fullfp16, dotprod, which this one lacks\n"
     )
+
+
+@pytest.mark.parametrize("name", ["sve", "a64fx"])
+def test_vectors_of_sve_are_as_long_as_the_processors(name: str, tmp_path: Path) -> None:
+    """Another length would read and write past the end: it is refused."""
+    machine = MACHINES[name]
+    machine.need()
+    artifact = smelt.compile_artifact(network(), machine.target, options=OPTIONS)
+    artifact.export_library(tmp_path / "m.so")
+    done = subprocess.run([f"{machine.gnu}-objdump", "-d", "--no-show-raw-insn", tmp_path / "m.so"],
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    long, short = [re.findall(rf"\tfm(?:la|ad)\t{r}", done.stdout) for r in ("z", "v")]
+    assert len(long) > 2 * len(short), "few channels have vectors of their own length"
+    shorter = replace(machine, emulator=(
+        "qemu-aarch64", "-cpu", "max,sve128=on,sve256=off,sve512=off"))  # fmt: skip
+    run = Runner(shorter, tmp_path)
+    said = shorter.run([run.path, tmp_path / "m.so"], code=1)
+    length = {"sve": "sve256b", "a64fx": "sve512b"}[name]
+    assert said == f"smelt-run: net was compiled for a CPU with {length}, which this one lacks\n"
 
 
 def test_a_classic_program_for_an_arm_board(tmp_path: Path) -> None:

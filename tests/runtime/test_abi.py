@@ -95,6 +95,7 @@ SHIMS = {
     "string.h": "int strcmp(const char *, const char *);",
     "unistd.h": "#include <stddef.h>\nlong syscall(long, ...);",
     "sys/auxv.h": "unsigned long getauxval(unsigned long);",
+    "sys/prctl.h": "int prctl(int, ...);",
 }
 MAIN = """
 #include <stdint.h>
@@ -108,6 +109,7 @@ long syscall(long number, int64_t *pair, ...) {
     pair[1] = (int64_t)given[2];
     return 0;
 }
+int prctl(int what, ...) { return what == 51 && given[2] != 0 ? (int)given[2] : -1; }
 int main(int count, char **words) {
     for (int i = 0; i < 3; i++) given[i] = strtoull(words[1 + i], NULL, 0);
     for (int i = 4; i < count; i++) if (smelt_cpu_has(words[i])) printf("%s ", words[i]);
@@ -147,6 +149,10 @@ def test_features_of_aarch64(tmp_path: Path) -> None:
     ]
     said = (1 << 22, 1 << 1 | 1 << 34, 0)
     assert told("__aarch64__", said, names, tmp_path) == ["sve", "sve2", "cssc"]
+    lengths = ["sve256b", "sve512b"]
+    for said, found in (((0, 0, 0), []), ((1 << 22, 0, 16), []), ((1 << 22, 0, 64), lengths[1:]),
+                        ((1 << 22, 0, 1 << 17 | 32), lengths[:1])):  # fmt: skip
+        assert told("__aarch64__", said, lengths, tmp_path) == found
 
 
 def test_features_of_arm(tmp_path: Path) -> None:

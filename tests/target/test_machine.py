@@ -67,7 +67,7 @@ def test_every_processor_has_one_row() -> None:
         ("x86_64-linux-gnu x86-64", 1, 1, 0, 4, (32, 256, 4096)),
         ("aarch64-linux-gnu cortex-a53", 1, 1, 0, 4, (32, 512)),
         ("aarch64-linux-gnu cortex-a72", 1, 1, 0, 3, (32, 1024)),
-        ("aarch64-linux-gnu neoverse-v1", 4, 4, 4, 2, (64, 1024, 32768)),
+        ("aarch64-linux-gnu neoverse-v1", 2, 2, 2, 2, (64, 1024, 32768)),
         ("arm64-apple-macos apple-m1", 4, 4, 4, 4, (128, 12288)),
         ("armv7-linux-gnueabihf cortex-a7", 0.25, 0.25, 0, 4, (32, 512)),
         ("riscv64-linux-gnu spacemit-x60", 1, 1, 0, 5, (32, 512)),

@@ -141,6 +141,11 @@ def _scheduled(target: Target) -> tuple[str, ...]:
     return ("+use-misched",) if arm else ()
 
 
+def _llvms(features: Sequence[str]) -> list[str]:
+    """Features without lengths of vectors, which are an attribute of functions."""
+    return [f for f in features if not processor.SVE_LENGTH.fullmatch(f.lstrip("+-"))]
+
+
 class ObjectCompiler:
     """Turns IR text into object code for one (resolved) target."""
 
@@ -160,13 +165,15 @@ class ObjectCompiler:
         # sums of integers would be added in another order, by more registers than there are
         combine = f"-x86-machine-combiner={str(not own).lower()}"
         self._options = search, combine
+        vectors = processor.sve_bits(processor.features_of(target)) // 128
+        self._length = f" vscale_range({vectors},{vectors})" if vectors else ""
         self._level = int(target.attrs.get("opt-level", 0))
         if not 0 <= self._level <= 3:
             raise TargetError(f"opt-level is {self._level}; legal: 0 (our own text) to 3")
         try:
             self._machine: Any = llvm.Target.from_triple(self.triple).create_target_machine(
                 cpu=target.mcpu,
-                features=",".join([*target.mattr, *_scheduled(target)]),
+                features=",".join([*_llvms(target.mattr), *_scheduled(target)]),
                 opt=0 if quick else 2,
                 reloc="static" if processor.architecture(target) == "wasm" else "pic",
                 codemodel="default",
@@ -206,7 +213,9 @@ class ObjectCompiler:
         layout = self._machine.target_data
         head = f'target triple = "{self.triple}"\ntarget datalayout = "{layout}"\n'
         try:
-            module = llvm.parse_assembly(head + ir + "\nattributes #0 = { nounwind }\n")
+            module = llvm.parse_assembly(
+                f"{head}{ir}\nattributes #0 = {{ nounwind{self._length} }}\n"
+            )
         except RuntimeError as e:
             raise InternalError(f"kernel {name}: LLVM refuses the generated code: {e}") from None
         if self._level:  # our texts come out without need, but targets may ask for it

@@ -15,7 +15,7 @@ from smelt.ir.node import Node
 
 from .figures import figures_of, ways_of
 from .measured import read_measured, unreadable
-from .processor import architecture, features_of, lacks, pointer_bytes
+from .processor import architecture, features_of, lacks, pointer_bytes, sve_bits
 from .target import Target
 
 
@@ -242,7 +242,8 @@ def _vectors(family: str, on: frozenset[str]) -> tuple[int, int]:
     if family == "hexagon":
         return 128, 32
     if family == "aarch64" or "v" in on:
-        return max([16, *[int(f[3:-1]) // 8 for f in on if _LENGTH.fullmatch(f)]]), 32
+        lengths = [int(f[3:-1]) // 8 for f in on if _LENGTH.fullmatch(f)]
+        return max([16, sve_bits(on) // 8, *lengths]), 32
     if on.issuperset(_AVX512):
         return 64, 32
     if "mve" in on:

@@ -7,6 +7,8 @@ AArch64Processors.td, ARMProcessors.td, RISCVProcessors.td).
 from __future__ import annotations
 
 import platform
+import re
+from collections.abc import Iterable
 from functools import cache
 
 from .target import Target
@@ -72,7 +74,7 @@ _CPUS: dict[str, tuple[tuple[str, str], ...]] = {
         ("", "apple-a8 apple-a9 apple-a10 cyclone exynos-m3 falkor kryo thunderx thunderx2t99"),
         ("", "thunderx3t110 thunderxt81 thunderxt83 thunderxt88"),
         ("fullfp16", "apple-a11 apple-a12 apple-s4 apple-s5 carmel"),
-        ("fullfp16 sve", "a64fx"),
+        ("fullfp16 sve sve512b", "a64fx"),
         ("dotprod", "saphira"),
         (_A76, "cortex-a55 cortex-a65 cortex-a65ae cortex-a75 cortex-a76 cortex-a76ae cortex-a77"),
         (_A76, "cortex-a78 cortex-a78ae cortex-a78c cortex-x1 cortex-x1c exynos-m4 exynos-m5"),
@@ -83,7 +85,7 @@ _CPUS: dict[str, tuple[tuple[str, str], ...]] = {
         (f"{_A76} bf16 i8mm sha3 cssc", "ampere1b"),
         (f"{_A510} sha3", "apple-a15 apple-a16 apple-a17 apple-a18 apple-m2 apple-m3 apple-m4"),
         (f"{_A510} sha3", "apple-s9 apple-s10 oryon-1"),
-        (f"{_A510} sve sha3", "neoverse-512tvb neoverse-v1"),
+        (f"{_A510} sve sve256b sha3", "neoverse-512tvb neoverse-v1"),
         (f"{_A510} sve sve2", "cortex-a320 cortex-a510 cortex-a520 cortex-a520ae cortex-a710"),
         (f"{_A510} sve sve2", "cortex-a715 cortex-a720 cortex-a720ae cortex-a725 cortex-x2"),
         (f"{_A510} sve sve2", "cortex-x3 cortex-x4 cortex-x925 cobalt-100 neoverse-n2"),
@@ -145,8 +147,8 @@ INSTRUCTIONS: dict[str, tuple[str, ...]] = {
     ),
     "aarch64": (
         "fp-armv8", "neon", "aes", "sha2", "crc", "lse", "fullfp16", "fp16fml", "rdm", "jsconv",
-        "complxnum", "rcpc", "sha3", "sm4", "dotprod", "bf16", "i8mm", "sve", "sve2", "sve2-aes",
-        "cssc", "mops", "sme",
+        "complxnum", "rcpc", "sha3", "sm4", "dotprod", "bf16", "i8mm", "sve", "sve256b", "sve512b",
+        "sve2", "sve2-aes", "cssc", "mops", "sme",
     ),
     "arm": (
         "neon", "vfp3", "vfp4", "fp-armv8", "fp16", "fullfp16", "hwdiv", "hwdiv-arm", "aes", "crc",
@@ -157,6 +159,8 @@ INSTRUCTIONS: dict[str, tuple[str, ...]] = {
     "wasm": (),
 }  # fmt: skip
 """Features whose instructions code for a target that has them may hold, by family."""
+
+SVE_LENGTH = re.compile(r"sve\d+b")
 
 _MARCH = {
     "armv7e-m": ("dsp",),
@@ -252,7 +256,13 @@ def features_of(target: Target) -> frozenset[str]:
         on.add("mve")
     for f in target.mattr:
         (on.discard if f.startswith("-") else on.add)(f.lstrip("+-"))
-    return frozenset(on)
+    return frozenset([f for f in on if "sve" in on or not SVE_LENGTH.fullmatch(f)])
+
+
+def sve_bits(on: Iterable[str]) -> int:
+    """The length of SVE's registers that code counts on, by features: "sve256b" is our word for
+    it, LLVM has none; 0 where code uses no more of them than Neon has."""
+    return max([int(f[3:-1]) for f in on if SVE_LENGTH.fullmatch(f)], default=0)
 
 
 def needed_features(target: Target) -> list[str]:
