@@ -8,7 +8,7 @@ import sys
 import llvmlite.binding as llvm
 import pytest
 
-from smelt.codegen.llvm import ObjectCompiler, cpu_features, resolve
+from smelt.codegen.llvm import ObjectCompiler, cpu_features, host_cpu, resolve
 from smelt.ir.errors import TargetError
 from smelt.runtime.native import missing_features
 from smelt.target import Target, machine_of
@@ -161,6 +161,15 @@ def test_names_that_llvm_would_ignore_are_refused(target: str, text: str) -> Non
     with pytest.raises(TargetError) as caught:
         resolve(Target(target))
     assert str(caught.value).startswith(text)
+
+
+def test_the_system_says_how_long_vectors_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"neon": True, "sve": True, "sve2": False}
+    monkeypatch.setattr("llvmlite.binding.get_host_cpu_features", lambda: said)
+    monkeypatch.setattr("smelt.codegen.llvm.missing_features", lambda asked: asked[1:])
+    assert host_cpu()[1] == ("neon", "sve", "sve256b")
+    said["sve"] = False
+    assert host_cpu()[1] == ("neon",)
 
 
 def test_what_a_hypervisor_hides_is_off(monkeypatch: pytest.MonkeyPatch) -> None:

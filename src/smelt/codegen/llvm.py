@@ -12,6 +12,7 @@ import llvmlite.binding as llvm
 from smelt.ir.errors import CompileError, InternalError, TargetError
 from smelt.runtime.compilers import machine_of
 from smelt.runtime.errors import nearest
+from smelt.runtime.native import missing_features
 from smelt.target import Target, processor
 
 from .features import check_needs, unknown_calls
@@ -30,9 +31,15 @@ def _initialize_all() -> None:
 
 
 def host_cpu() -> tuple[str, tuple[str, ...]]:
-    """This machine's CPU in LLVM's words: its name and the features that are on."""
-    features = llvm.get_host_cpu_features()
-    return llvm.get_host_cpu_name(), tuple(sorted(f for f, on in features.items() if on))
+    """This machine's CPU in LLVM's words: its name and the features that are on; and how long
+    vectors of SVE are, which only the system knows."""
+    on = [f for f, there in llvm.get_host_cpu_features().items() if there]
+    if "sve" in on:
+        lengths = [
+            f for f in processor.INSTRUCTIONS["aarch64"] if processor.SVE_LENGTH.fullmatch(f)
+        ]
+        on += {*lengths} - {*missing_features(lengths)}
+    return llvm.get_host_cpu_name(), tuple(sorted(on))
 
 
 def cpu_features(target: Target) -> tuple[str, ...]:
