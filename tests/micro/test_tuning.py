@@ -137,13 +137,13 @@ def test_instructions_are_counted_once_and_are_those_of_the_model() -> None:
     need(M4)
     database, runner = MemoryDatabase(), BoardRunner(M4)
     name = tuning.board_tasks(quantized(), None, runner)[0].name
-    state = smelt.tune(quantized(), database, trials=12, runner=runner, kernel=name,
-                       settings=smelt.search.tune.Settings(trials=12, batch=6))  # fmt: skip
+    state = smelt.tune(quantized(), database, trials=24, runner=runner, kernel=name,
+                       settings=smelt.search.tune.Settings(trials=24, batch=6))  # fmt: skip
     (task,) = state.tasks
     assert state.unit is INSTRUCTIONS
     assert {len(r.seconds) for r in database.records()} == {1}
     assert task.winner is not None
-    assert task.confirmed < 0.99
+    assert task.confirmed < 0.98
     x = np.random.default_rng(0).integers(-128, 128, (1, 4, 9, 9)).astype(np.int8)
     counts: list[int] = []
     results: list[Any] = []
@@ -152,7 +152,7 @@ def test_instructions_are_counted_once_and_are_those_of_the_model() -> None:
             results += board.run(x)
             counts.append(board.steps()[0].instructions or 0)
     np.testing.assert_array_equal(*results)
-    assert counts[1] / counts[0] == pytest.approx(task.confirmed, abs=0.004)
+    assert counts[1] / counts[0] == pytest.approx(task.confirmed, abs=0.01)
     assert abs(task.seconds * 1e9 - counts[1]) <= 120  # three ticks: other numbers are multiplied
 
 

@@ -35,10 +35,7 @@ def host_cpu() -> tuple[str, tuple[str, ...]]:
     vectors of SVE are, which only the system knows."""
     on = [f for f, there in llvm.get_host_cpu_features().items() if there]
     if "sve" in on:
-        lengths = [
-            f for f in processor.INSTRUCTIONS["aarch64"] if processor.SVE_LENGTH.fullmatch(f)
-        ]
-        on += {*lengths} - {*missing_features(lengths)}
+        on += {*processor.SVE_LENGTHS}.difference(missing_features([*processor.SVE_LENGTHS]))
     return llvm.get_host_cpu_name(), tuple(sorted(on))
 
 
@@ -150,7 +147,7 @@ def _scheduled(target: Target) -> tuple[str, ...]:
 
 def _llvms(features: Sequence[str]) -> list[str]:
     """Features without lengths of vectors, which are an attribute of functions."""
-    return [f for f in features if not processor.SVE_LENGTH.fullmatch(f.lstrip("+-"))]
+    return [f for f in features if f.lstrip("+-") not in processor.SVE_LENGTHS]
 
 
 class ObjectCompiler:
@@ -172,8 +169,9 @@ class ObjectCompiler:
         # sums of integers would be added in another order, by more registers than there are
         combine = f"-x86-machine-combiner={str(not own).lower()}"
         self._options = search, combine
-        vectors = processor.sve_bits(processor.features_of(target)) // 128
-        self._length = f" vscale_range({vectors},{vectors})" if vectors else ""
+        on = processor.features_of(target)
+        counts = [int(f[3:-1]) // 128 for f in processor.SVE_LENGTHS if f in on]
+        self._length = "".join([f" vscale_range({n},{n})" for n in counts[-1:]])
         self._level = int(target.attrs.get("opt-level", 0))
         if not 0 <= self._level <= 3:
             raise TargetError(f"opt-level is {self._level}; legal: 0 (our own text) to 3")

@@ -63,6 +63,10 @@ def split_interior(func: PrimFunc) -> PrimFunc:
     return hoist_guards(func.replace(body=_Together(analyzer_for(func)).stmt(func.body)))
 
 
+Ends = tuple[Expr | None, Expr | None]
+"""The first value, and the one behind the last; None: no end on that side."""
+
+
 class _Condition(NamedTuple):
     """A comparison, the variables in it, and the loops around it inside a statement."""
 
@@ -93,6 +97,10 @@ class _Conditions(RangeRewriter):
         for part in sub_statements(s):
             found += self.conditions(part)
         return [c._replace(loops=(s, *c.loops)) for c in found] if isinstance(s, For) else found
+
+    def spans(self, worst: Sequence[Expr | None], v: Var) -> list[Ends | None]:
+        """From where and up to where conditions on a variable hold; None: not known."""
+        return [None if w is None else self.analyzer.solve_bounds(w, v) for w in worst]
 
     def part(self, body: Stmt, condition: Expr) -> Stmt:
         """The body where a condition on the loop's variable holds."""
@@ -128,8 +136,7 @@ class _Interior(_Conditions):
 
     def outside(self, s: For, found: Sequence[_Condition], inside: Expr) -> Stmt:
         """What is left of a loop: where one iteration is on either side, a copy for each."""
-        worst = [_worst(c, self.analyzer) for c in found]
-        ends = [None if w is None else self.analyzer.solve_bounds(w, s.var) for w in worst]
+        ends = self.spans([_worst(c, self.analyzer) for c in found], s.var)
         start, count = value_of(s.min), value_of(s.extent)
         least, most = [[value_of(x) for e in ends if e is not None and (x := e[n]) is not None]
                        for n in (0, 1)]  # fmt: skip
@@ -157,7 +164,7 @@ class _Together(_Conditions):
             return super().loop(s)
         worst = [_worst(c, self.analyzer) for c in own]
         every = all_of([w for w in worst if w is not None])
-        ends = [None if w is None else self.analyzer.solve_bounds(w, s.var) for w in worst]
+        ends = self.spans(worst, s.var)
         if None in ends:
             return super().loop(s)
         simple, low, high = self.analyzer.simplify, s.min, s.min + s.extent
@@ -282,12 +289,8 @@ class _Partition(_Conditions):
         found = [c for c in self.conditions(s.body) if s.var in c.variables]
         if not found or not any(isinstance(x, For) and x.kind in _TILE for x in walk(s.body)):
             return None
-        for condition in found:
-            worst = _worst(condition, self.analyzer)
-            with_bounds = None if worst is None else self.analyzer.solve_bounds(worst, s.var)
-            if with_bounds is None:
-                continue
-            a, b = with_bounds
+        ends = self.spans([_worst(c, self.analyzer) for c in found], s.var)
+        for a, b in [e for e in ends if e is not None]:
             if a is not None and s.var not in free_vars(a):
                 low, useful = maximum(low, a), True
             if b is not None and s.var not in free_vars(b):

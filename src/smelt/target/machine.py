@@ -15,7 +15,7 @@ from smelt.ir.node import Node
 
 from .figures import figures_of, ways_of
 from .measured import read_measured, unreadable
-from .processor import architecture, features_of, lacks, pointer_bytes, sve_bits
+from .processor import architecture, features_of, lacks, pointer_bytes
 from .target import Target
 
 
@@ -161,8 +161,9 @@ _AVX512 = {"avx512f", "avx512vl", "avx512bw", "avx512dq"}
 _SCOPES = {"hexagon": ("global", "vtcm")}
 _VECTORS = {"arm": {"neon", "mve"}, "riscv": {"v"}, "wasm": {"simd128"}}
 """Where vectors are optional: what brings them."""
-_LENGTH = re.compile(r"zvl\d+b")
-"""Of RISC-V: how many bits a register of vectors has at least, where it is more than 128."""
+_LENGTH = re.compile(r"(zvl|sve)\d+b")
+"""How many bits a register of vectors has, where it is more than 128: of RISC-V at least, and of
+Arm's SVE."""
 _VECTOR_DOT = ("avx512vnni", "avxvnni", "avxvnniint8", "dotprod", "i8mm", "dsp", "mve")
 _PAIRS = ("sse4.1", "avx2", "avx512bw", "avx512vl")
 """What brings instructions that sum products of 16-bit words as fast as others multiply floats."""
@@ -242,8 +243,7 @@ def _vectors(family: str, on: frozenset[str]) -> tuple[int, int]:
     if family == "hexagon":
         return 128, 32
     if family == "aarch64" or "v" in on:
-        lengths = [int(f[3:-1]) // 8 for f in on if _LENGTH.fullmatch(f)]
-        return max([16, sve_bits(on) // 8, *lengths]), 32
+        return max([16, *[int(f[3:-1]) // 8 for f in on if _LENGTH.fullmatch(f)]]), 32
     if on.issuperset(_AVX512):
         return 64, 32
     if "mve" in on:

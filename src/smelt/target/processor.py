@@ -7,8 +7,6 @@ AArch64Processors.td, ARMProcessors.td, RISCVProcessors.td).
 from __future__ import annotations
 
 import platform
-import re
-from collections.abc import Iterable
 from functools import cache
 
 from .target import Target
@@ -136,6 +134,9 @@ _CPUS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 """By family: features, and the processors that have them."""
 
+SVE_LENGTHS = ("sve256b", "sve512b")
+"""How long SVE's registers are, where code counts on it: our words, LLVM has none for it."""
+
 INSTRUCTIONS: dict[str, tuple[str, ...]] = {
     "x86": (
         "sse3", "ssse3", "sse4.1", "sse4.2", "sse4a", "popcnt", "lzcnt", "movbe", "bmi", "bmi2",
@@ -147,7 +148,7 @@ INSTRUCTIONS: dict[str, tuple[str, ...]] = {
     ),
     "aarch64": (
         "fp-armv8", "neon", "aes", "sha2", "crc", "lse", "fullfp16", "fp16fml", "rdm", "jsconv",
-        "complxnum", "rcpc", "sha3", "sm4", "dotprod", "bf16", "i8mm", "sve", "sve256b", "sve512b",
+        "complxnum", "rcpc", "sha3", "sm4", "dotprod", "bf16", "i8mm", "sve", *SVE_LENGTHS,
         "sve2", "sve2-aes", "cssc", "mops", "sme",
     ),
     "arm": (
@@ -159,8 +160,6 @@ INSTRUCTIONS: dict[str, tuple[str, ...]] = {
     "wasm": (),
 }  # fmt: skip
 """Features whose instructions code for a target that has them may hold, by family."""
-
-SVE_LENGTH = re.compile(r"sve\d+b")
 
 _MARCH = {
     "armv7e-m": ("dsp",),
@@ -256,13 +255,7 @@ def features_of(target: Target) -> frozenset[str]:
         on.add("mve")
     for f in target.mattr:
         (on.discard if f.startswith("-") else on.add)(f.lstrip("+-"))
-    return frozenset([f for f in on if "sve" in on or not SVE_LENGTH.fullmatch(f)])
-
-
-def sve_bits(on: Iterable[str]) -> int:
-    """The length of SVE's registers that code counts on, by features: "sve256b" is our word for
-    it, LLVM has none; 0 where code uses no more of them than Neon has."""
-    return max([int(f[3:-1]) for f in on if SVE_LENGTH.fullmatch(f)], default=0)
+    return frozenset(on if "sve" in on else on.difference(SVE_LENGTHS))
 
 
 def needed_features(target: Target) -> list[str]:

@@ -80,10 +80,8 @@ class Products(NamedTuple):
     @property
     def taps(self) -> frozenset[str]:
         """The names of what adds products to sums side by side."""
-        every = [
-            *(self.wide_b or self.each).values(),
-            *([self.wide.each] if self.wide is not None else []),
-        ]
+        every = [*(self.wide_b or self.each).values()]
+        every += [self.wide.each] if self.wide is not None else []
         return frozenset([i.name for i in every])
 
     def lengths(self, kind: str, zero: int) -> Mapping[int, Instruction]:
