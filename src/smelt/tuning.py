@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from smelt.artifact.arithmetic import flops
+from smelt.artifact.artifact import Artifact
 from smelt.artifact.graph import GraphPlan, plan_graph
 from smelt.artifact.kernel import KernelSpec, plain_program
 from smelt.artifact.model import kernel_specs
@@ -26,9 +27,10 @@ from smelt.ir.sizes import Extent, plain_shapes
 from smelt.ir.steps import Step
 from smelt.micro.compile import OWN_PASSES, c_target, check_sizes, fused_for_c, lowering_for
 from smelt.micro.tuning import BoardRunner, BoardSpace
-from smelt.pipeline import LOWER, as_target, checked_context, compile, fuse
+from smelt.pipeline import LOWER, as_target, checked_context, compile, compile_artifact, fuse
 from smelt.relax.updates import Kept, declare_states
 from smelt.rules.cpu.analysis import guess
+from smelt.runtime.errors import SmeltError
 from smelt.runtime.executable import Executable
 from smelt.runtime.report import ProfileReport
 from smelt.runtime.typical import likely_sizes, random_arrays, typical_sizes
@@ -155,7 +157,8 @@ def tune(
         seconds = 300.0
     given = settings or Settings(trials, seconds)
     given = replace(given, trials=trials or given.trials, seconds=seconds or given.seconds)
-    if given.seconds is not None and runner is None:  # what is left is for the model as a whole
+    if given.seconds is not None and (runner is None or runner.whole):
+        # what is left is for the model as a whole
         given = replace(given, seconds=max(0.85 * given.seconds, given.seconds - _LEFT))
     if kernel is not None:
         tasks = named([kernel], tasks)
@@ -164,15 +167,17 @@ def tune(
     for so_far in session.run():
         if progress is not None:
             progress(so_far)
+
+    def made(how: Callable[..., Any], found: Database) -> Any:
+        chosen = replace(options or Options(), database=found)
+        return how(model, target, shapes=shapes, state=state, options=chosen)
+
     if runner is None:
-
-        def compiled(found: Database) -> Executable:
-            made = replace(options or Options(), database=found)
-            return compile(model, target, shapes=shapes, state=state, options=made)
-
-        refute_slow(session, compiled)
-        if progress is not None:
-            progress(session.state)
+        refute_slow(session, partial(made, compile))
+    elif runner.whole:
+        _refute_there(session, runner, partial(made, compile_artifact))
+    if progress is not None:
+        progress(session.state)
     return session.state
 
 
@@ -231,6 +236,18 @@ def refute_slow(session: Session, compiled: Callable[[Database], Executable]) ->
         for n, t in slow.items():
             session.refute(t, ratios.get(n, 1.0))
     state.model = None
+
+
+def _refute_there(
+    session: Session, runner: Runner, compiled: Callable[[Database], Artifact]
+) -> None:
+    """The same where the runner measures. A machine that is lost then loses nothing of what was
+    found."""
+    try:
+        with runner.models() as put:
+            refute_slow(session, lambda found: put(compiled(found)))
+    except SmeltError as e:
+        session.state.message += f"; not looked at in the model: {str(e).splitlines()[0]}"
 
 
 def compared(

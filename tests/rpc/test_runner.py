@@ -14,19 +14,21 @@ import pytest
 
 import smelt
 from benchmarks.rpc_servers import SECRET
-from smelt import auto_scheduler, autotvm, relay, te
+from smelt import auto_scheduler, autotvm, relay, te, tuning
 from smelt import meta_schedule as ms
 from smelt.codegen.llvm import object_code, resolve
 from smelt.pipeline import LOWER
 from smelt.rpc import RPCError, RPCRunner, Tracker
+from smelt.rpc.executable import RemoteExecutable
 from smelt.search.build import BuildJob, BuiltCandidate, build_candidate
 from smelt.search.database import MemoryDatabase
-from smelt.search.record import ErrorCode
+from smelt.search.record import REFUTED, ErrorCode
 from smelt.search.runner import Attempt
 from smelt.search.space import RuleSpace
 from smelt.search.timing import Protocol
 from smelt.search.tune import Session, Settings, Task
 from smelt.target import Target
+from tests.cli.sessions import ONE, MadeUp, network
 from tests.search.programs import product, spec
 
 from .conftest import Serve
@@ -162,6 +164,47 @@ def test_a_model_is_tuned_there(address: tuple[str, int], tmp_path: Path) -> Non
     state = smelt.tune(mod, str(tmp_path / "t.db"), trials=6, runner=RPCRunner("board", *address))
     assert state.trials == 6
     assert not sum([t.errors for t in state.tasks])
+
+
+class There(MadeUp):
+    """Times that are made up, for a model that is there."""
+
+    whole = True
+
+    def __init__(self, runner: RPCRunner) -> None:
+        super().__init__()
+        self.models = runner.models  # type: ignore[method-assign]
+
+
+def test_winners_are_looked_at_in_the_model_there(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What takes longer there than the default is no winner."""
+    seen: list[tuple[bool, set[str]]] = []
+    measured = tuning.compared
+
+    def noted(*models: Any) -> Any:
+        ratios, both = measured(*models)
+        seen.append((all(isinstance(m, RemoteExecutable) for m in models[:2]), {*ratios}))
+        return dict.fromkeys(ratios, 0.5 if len(seen) > 1 else 1.5), (both[0], both[0] / 2)
+
+    monkeypatch.setattr(tuning, "compared", noted)
+    runner = There(RPCRunner("board", *address))
+    kept = MemoryDatabase()
+    state = tuning.tune(network(), kept, trials=100, options=ONE, runner=runner)
+    assert all(there for there, _ in seen)
+    assert {t.name for t in state.tasks} <= seen[0][1]
+    assert "not looked at" not in state.message
+    assert [r for r in kept.records() if r.source == REFUTED]
+
+
+def test_a_machine_that_is_lost_before_its_model_loses_no_winner() -> None:
+    runner = There(RPCRunner("board", "127.0.0.1", 1))
+    kept = MemoryDatabase()
+    state = tuning.tune(network(), kept, trials=60, options=ONE, runner=runner)
+    assert "; not looked at in the model: the tracker at 127.0.0.1:1 cannot" in state.message
+    assert [t for t in state.tasks if t.winner is not None]
+    assert not [r for r in kept.records() if r.source == REFUTED]
 
 
 @autotvm.template("test/rpc_sum")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
 from queue import LifoQueue
 from threading import Lock
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from smelt.runtime.errors import ExportError, RuntimeFailure, SmeltError
+from smelt.runtime.executable import Executable
 from smelt.runtime.linking import link_kernel
 from smelt.search.build import BuiltCandidate
 from smelt.search.record import ErrorCode
@@ -21,6 +23,7 @@ from smelt.search.timer import Place, Timer
 from smelt.search.timing import Protocol
 
 from .client import RPCSession, connect_tracker, open_session
+from .executable import send
 from .wire import Message, RPCError, Security
 
 _MARGIN = 10.0
@@ -93,6 +96,8 @@ class RPCRunner(Runner):
     linked here.
     """
 
+    whole = True
+
     def __init__(
         self,
         key: str,
@@ -162,6 +167,14 @@ class RPCRunner(Runner):
             slow = "does not answer" in str(e)
             return Outcome(None, ErrorCode.TIMEOUT if slow else ErrorCode.CRASH, str(e))
         return judged(timed, attempt.built)
+
+    @contextmanager
+    def models(self) -> Iterator[Callable[[Any], Executable]]:
+        """Whole models in a session of one machine. Raises RPCError."""
+        self.close()  # it may be the only one of its key
+        numbers = count()
+        with self._opened() as session:
+            yield lambda artifact: send(session, artifact, f"model{next(numbers)}.so")
 
     # ---- the machines -------------------------------------------------------------------------
 

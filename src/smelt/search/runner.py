@@ -5,12 +5,14 @@ from __future__ import annotations
 import pickle
 from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from smelt.codegen.frames import pack
 from smelt.codegen.worker_process import WorkerDied, WorkerProcess
 from smelt.ir.closing import Closing
+from smelt.runtime.executable import Executable
 
 from .build import BuildJob, BuiltCandidate, build_candidate
 from .record import ErrorCode
@@ -54,12 +56,18 @@ class Runner(Closing):
     """What workers make of a candidate: a function of a module."""
     exact = False
     """Whether it counts, and compares all results: nothing is measured again to be sure."""
+    whole = False
+    """Whether whole models can be put where it measures, so that winners are looked at there."""
     unit = MICROSECONDS
     """What its times are told in."""
 
     @abstractmethod
     def run(self, reference: Attempt, attempt: Attempt, protocol: Protocol) -> Outcome:
         """Time a candidate in turns with a reference, the default schedule."""
+
+    def models(self) -> AbstractContextManager[Callable[[Any], Executable]]:
+        """What puts a model, an Artifact, where candidates run, if `whole`."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Let go of what it holds; it can be used again."""
