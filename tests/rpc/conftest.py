@@ -23,14 +23,15 @@ Serve = Callable[..., Served]
 
 @pytest.fixture(scope="session")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """net.so, net.tar: a product and a ReLU of two rows; add.so: a function on tensors; loop.so;
-    rows.so: a product of any number of rows with two results."""
+    """net.so, net.tar, net.json: a product and a ReLU of two rows; add.so: a function on tensors;
+    loop.so; rows.so: a product of any number of rows with two results."""
     folder = tmp_path_factory.mktemp("libraries")
     x = relay.var("x", shape=(2, 4), dtype="float32")
     w = relay.const(np.arange(12, dtype="float32").reshape(3, 4) - 5)
     lib = relay.build(smelt.IRModule.from_expr(relay.nn.relu(relay.nn.dense(x, w))), "llvm")
     lib.export_library(folder / "net.so")
     lib.export_library(folder / "net.tar")
+    (folder / "net.json").write_text(lib.get_graph_json())
     a, b = te.placeholder((8,), name="a"), te.placeholder((8,), name="b")
     c = te.compute((8,), lambda i: a[i] + b[i], name="c")
     smelt.build(te.create_schedule(c.op), [a, b, c], name="add").export_library(folder / "add.so")

@@ -14,7 +14,7 @@ import pytest
 
 import smelt
 from benchmarks.rpc_servers import children, is_there
-from smelt.contrib import graph_executor
+from smelt.contrib import debug_executor, graph_executor
 from smelt.rpc import LocalSession, PopenSession, RPCError, RPCSession, RPCSessionTimeoutError
 from smelt.runtime import AotModule, InputError, LoadError, load_module
 from smelt.runtime.vm import VirtualMachine
@@ -70,11 +70,24 @@ def test_other_executors_and_calls(remote: RPCSession, libraries: Path) -> None:
     assert (lib.inputs, lib.outputs, lib.name) == (local.inputs, local.outputs, local.name)
 
 
-def test_what_only_a_server_in_python_does(libraries: Path) -> None:
+def test_what_only_a_server_in_python_does(
+    libraries: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with LocalSession() as remote:
         remote.upload(libraries / "net.tar")
         lib = remote.load_module("net.tar")
         np.testing.assert_array_equal(lib(X).numpy(), load_module(libraries / "net.tar")(X).numpy())
+        graph = (libraries / "net.json").read_text()
+        inside = debug_executor.create(graph, lib, remote.cpu(0))
+        inside.run(x=X)
+        shown = capsys.readouterr().out
+        assert "fused_matmul_relu" in shown
+        assert "time (us)" in shown
+        found = inside.debug_get_output("fused_matmul_relu").numpy()
+        np.testing.assert_array_equal(found, lib(X).numpy())
+        assert "fused_matmul_relu" in inside.profile(repeat=2).table()
+        with pytest.raises(InputError, match="dump_root='there' is a folder here"):
+            debug_executor.create(graph, lib, remote.cpu(0), "there")
         report = lib.profile(X, repeat=2)
         assert "fused_matmul_relu" in report.table()
 

@@ -128,19 +128,18 @@ class GraphPlan:
     symbols: list[Var] = field(default_factory=list)
     updates: dict[int, int] = field(default_factory=dict)
 
-    def planned(self, keep: bool = False, workspace_io: bool = False) -> dict[Storage, None]:
+    def planned(self, workspace_io: bool = False) -> dict[Storage, None]:
         """What stands in the workspace but for scratch buffers, its steps counted.
 
-        keep          every result stays
         workspace_io  inputs and outputs stand there, too
         """
         kinds = ("temporary", "input", "output") if workspace_io else ("temporary",)
         places = [p.storage for x in self.launches for p in (*x.inputs, *x.outputs)]
         found = dict.fromkeys([s for s in (*self.inputs, *places) if s.kind in kinds])
         for s in found:
-            if keep or s.kind == "input":  # they are there before the first step
-                s.first = 0 if keep else -1
-            if keep or s.kind == "output":  # after the last one
+            if s.kind == "input":  # they are there before the first step
+                s.first = -1
+            if s.kind == "output":  # after the last one
                 s.last = len(self.launches)
         return found
 
@@ -148,13 +147,13 @@ class GraphPlan:
 class _Planner:
     """One pass over a graph whose layouts are chosen."""
 
-    def __init__(self, mod: IRModule, keep: bool) -> None:
+    def __init__(self, mod: IRModule) -> None:
         self.mod, self.main = mod, mod["main"]
         self.symbols = sizes_of_parameters(self.main)
         self.analyzer = analyzer_of(dict.fromkeys(self.symbols, 0))
         becomes = dict(self.main.attrs.get(UPDATES, ()))
         self.inout = {p: becomes[n] for n, p in enumerate(self.main.params) if n in becomes}
-        self.updates = Updates(mod, self.inout, keep)
+        self.updates = Updates(mod, self.inout)
         self.places: dict[relax.RelaxExpr, Place | tuple[Place, ...]] = {}
         self.launches: list[Launch] = []
 
@@ -314,9 +313,6 @@ def symbol_of(func: relax.Function, name: str) -> str:
     return str(func.attrs.get("global_symbol", name))
 
 
-def plan_graph(mod: IRModule, keep: bool = False) -> GraphPlan:
-    """The launches of "main", on storages.
-
-    keep  every value keeps memory of its own, but those that programs write to
-    """
-    return _Planner(mod, keep).plan()
+def plan_graph(mod: IRModule) -> GraphPlan:
+    """The launches of "main", on storages."""
+    return _Planner(mod).plan()

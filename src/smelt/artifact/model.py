@@ -41,7 +41,7 @@ from .artifact import HOST, Artifact, cached, objects_of
 from .graph import GraphPlan, Launch, Made, Place, Storage, plan_graph
 from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
 from .kernel import CompiledKernel, KernelSpec, Tuned, build_kernel
-from .memory import MemoryPlan, plan_memory
+from .memory import plan_memory
 from .placing import BY_SIZE
 from .pools import Algorithm
 from .reader import read
@@ -143,7 +143,7 @@ class Straight:
     main    the fused graph's function
     shapes  of its results
     starts  what inputs begin as that are kept from call to call
-    keep    every result has memory of its own; text: there are texts and no objects
+    text    there are texts and no objects
     """
 
     main: Any
@@ -152,7 +152,6 @@ class Straight:
     declared: Declared
     shapes: list[list[Expr]]
     starts: Starts
-    keep: bool
     text: bool
 
     @property
@@ -191,10 +190,6 @@ class Straight:
             made["kernels"] += [{**_kernel(c, m), "variant": v.texts} for c in m.calls]
         if listed := _external_entries(self.model, places):
             made["externals"] = listed
-        if self.keep:
-            launches = self.model.plan.launches
-            updates = self.model.plan.updates
-            made["intermediates"] = [_results(x, self.model.memory, updates) for x in launches]
         return made
 
     def objects(self) -> dict[str, bytes]:
@@ -214,7 +209,6 @@ def compile_straight(
     progress: Progress | None = None,
     externals: external.Externals | None = None,
     *,
-    keep: bool = False,
     text: bool = False,
     declared: Declared | None = None,
     placing: Algorithm = BY_SIZE,
@@ -223,7 +217,6 @@ def compile_straight(
 
     lowering   the passes from a scheduled program to flat loops
     externals  what back ends made of the external functions, by symbol
-    keep       give every result memory of its own, so that it can be read after a run
     text       stop at LLVM text; without it, objects are made
     declared   ranges of sizes, and fused graphs for sizes that are likely
     placing    as of `compile_graph`
@@ -234,11 +227,11 @@ def compile_straight(
     )
     compiled = partial(compile_graph, target=target, options=context.options, kernels=kernels,
                        memory=MemoryOptions(placing))  # fmt: skip
-    model = compiled(mod, externals=externals, keep=keep)
+    model = compiled(mod, externals=externals)
     others = [compiled(v.mod, when=v.sizes) for v in declared.variants]
     main = mod["main"]
     shapes = shapes_of(main, declared.variants)
-    return Straight(main, model, others, declared, shapes, Starts(main), keep, text)
+    return Straight(main, model, others, declared, shapes, Starts(main), text)
 
 
 def link_straight(
@@ -270,16 +263,15 @@ def compile_graph(
     kernels: Callable[[Sequence[KernelSpec]], dict[str, CompiledKernel]],
     externals: external.Externals | None = None,
     *,
-    keep: bool = False,
     when: Mapping[str, Expr] | None = None,
     memory: MemoryOptions = BY_SIZES,
 ) -> ModelCode:
-    """All kernels of a fused graph compiled, memory planned; `keep` as of `compile_straight`.
+    """All kernels of a fused graph compiled, memory planned.
 
     when    the sizes that it is a variant for
     memory  how it is planned; of others than C, by which algorithm
     """
-    plan = plan_graph(mod, keep)
+    plan = plan_graph(mod)
     symbols = {v.name: v for v in plan.symbols}
     outside = _externals(plan, externals or {}, symbols)
     own = kernel_specs(plan, target, options)
@@ -299,7 +291,7 @@ def compile_graph(
         return ModelCode(plan, tight.calls, tight.memory, {}, mod, tight.kernels, outside,
                          tight.shares)  # fmt: skip
     scratch = [w for c in calls for w in c.workspaces]
-    placed = plan_memory([*plan.planned(keep), *scratch], plan.symbols, algorithm=memory.placing)
+    placed = plan_memory([*plan.planned(), *scratch], plan.symbols, algorithm=memory.placing)
     return ModelCode(plan, calls, placed, when or {}, mod, artifacts, outside)
 
 
@@ -428,11 +420,9 @@ def _metadata(
     }
 
 
-def _results(
-    launch: Launch, memory: MemoryPlan, updates: Mapping[int, int]
-) -> list[dict[str, Any]]:
-    """Where a launch's results are to be read after a run; updates: as of GraphPlan."""
-    found = []
+def _results(launch: Launch, model: ModelCode) -> list[dict[str, Any]]:
+    """Where a launch's results stand when it ends."""
+    memory, updates, found = model.memory, model.plan.updates, []
     for p in launch.outputs:
         s = p.storage
         inside = s.kind == "temporary"
@@ -459,6 +449,7 @@ def _kernel(c: KernelCall, model: ModelCode) -> dict[str, Any]:
         "flops": known,
         "bytes": size_text(_moved(launch)),
         "symbol": launch.name if launch.external else c.symbol,
+        "results": _results(launch, model),
     }
     if launch.external:
         described["compiler"] = str(launch.group.attrs["Compiler"])

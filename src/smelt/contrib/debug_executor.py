@@ -5,12 +5,14 @@ m.set_input("input", x)
 m.run()                                     # prints a table: one line a kernel
 y = m.debug_get_output("fused_conv2d_add_relu").numpy()
 
-Every result inside the model has memory of its own, so all can be read after a run. A run is one
-native call as always; a probe in it takes the times.
+A run is one native call as always; a probe in it takes the times, and copies of all results inside
+the model when they are made: their memory is used again. So it is for any library, of a file or on
+another machine, too.
 """
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,11 +23,12 @@ from rich.console import Console
 from rich.table import Table
 
 from smelt.contrib.graph_executor import GraphModule
-from smelt.runtime import Device, InputError, NativeExecutable, NDArray, ProfileReport
+from smelt.runtime import Device, InputError, NativeExecutable, NDArray, ProfileReport, array
 from smelt.runtime.evaluator import evaluate_times
 from smelt.runtime.expression import evaluate
 from smelt.runtime.params import save_param_dict
-from smelt.runtime.profiler import Times, measured, profiled
+from smelt.runtime.profiler import Copies, Times, profiled
+from smelt.runtime.remote import RemoteLibrary
 from smelt.runtime.report import TimeEvaluation
 
 _FOLDER = "_tvmdbg_device_CPU_0"
@@ -56,6 +59,17 @@ def create(
 class GraphModuleDebug(GraphModule):
     """A model on buffers of its own whose results inside can be read."""
 
+    def __new__(
+        cls, module: Any, device: Any, graph_json_str: str, dump_root: str | None = None
+    ) -> Any:
+        """One on the machine where the library is, whose tables are printed here."""
+        if not isinstance(module, RemoteLibrary):
+            return super().__new__(cls)
+        if dump_root is not None:
+            raise InputError(f"GraphModuleDebug: dump_root={dump_root!r} is a folder here, and the "
+                             "library is on another machine; legal: None")  # fmt: skip
+        return Elsewhere(super().__new__(cls, module, device, graph_json_str))
+
     def __init__(
         self,
         module: NativeExecutable,
@@ -65,10 +79,10 @@ class GraphModuleDebug(GraphModule):
     ) -> None:
         """module: lib["debug_create"]("default", device); graph_json_str: lib.get_graph_json()."""
         super().__init__(module)
-        if module.metadata.get("intermediates") is None:
+        if any("results" not in k for k in module.metadata["kernels"]):
             raise InputError(
-                f'{module.name}: GraphModuleDebug takes lib["debug_create"]("default", device): '
-                "this library keeps no results inside the model"
+                f"{module.name}: its description does not say where results inside the model are: "
+                "it is of an earlier smelt; export it again"
             )
         for d in device:
             module["default"](d)
@@ -80,19 +94,30 @@ class GraphModuleDebug(GraphModule):
         self._names = [n["name"] for n in self.nodes]
         self.dump_root = None if dump_root is None else Path(dump_root) / _FOLDER
         self._probe = module.probe()
+        self._copies = Copies(self._probe)
         self._measured: tuple[Times, float] | None = None
 
     # ---- running ------------------------------------------------------------------------------
 
     def run(self, **inputs: Any) -> None:
         """Run once, print a table of the kernels, and write the dump where there is a folder."""
-        self.set_input(**inputs)
-        assert self._probe is not None
-        (run,) = measured(self._probe, self.bound().time, 1)
-        self._measured, self._ran = (self._probe.milliseconds, run.milliseconds), True
-        Console().print(self.table())
+        print(self.measure(**inputs), end="")
         if self.dump_root is not None:
             self.dump(self.dump_root)
+
+    def measure(self, **inputs: Any) -> str:
+        """Run once; the table as text."""
+        self.set_input(**inputs)
+        self._run()
+        text = io.StringIO()
+        Console(file=text, width=Console().width).print(self.table())
+        return text.getvalue()
+
+    def _run(self) -> None:
+        """Run once, and keep what is seen on the way."""
+        bound = self.module.bind(self._inputs, self.bound().outputs, self._copies)
+        spent = self._copies.run(bound)
+        self._measured, self._ran = (self._copies.probe.milliseconds, spent), True
 
     def table(self) -> Table:
         """The last run as a table: one line a kernel, in the order of the model."""
@@ -103,8 +128,8 @@ class GraphModuleDebug(GraphModule):
         kernels = self.module.metadata["kernels"]
         symbols = self.bound().symbols
         rows = zip(self.kernel_names(), kernels, times, strict=True)
-        intermediates: Any = self.module.metadata["intermediates"]
-        for (name, k, t), results in zip(rows, intermediates, strict=True):
+        for name, k, t in rows:
+            results: Any = k["results"]
             shapes = "; ".join(
                 [str(tuple([evaluate(e, symbols) for e in r["shape"]])) for r in results]
             )
@@ -148,7 +173,7 @@ class GraphModuleDebug(GraphModule):
             "run_individual", timed, number, repeat, min_repeat_ms, limit_zero_time_iterations,
             cooldown_interval_ms, repeats_to_cooldown,
         )  # fmt: skip
-        self._ran = True
+        self._run()
         kernels: list[list[float]] = np.array(rows[-repeat:]).T.tolist()
         return [[0.0] * repeat for _ in range(self._first)] + kernels
 
@@ -182,8 +207,7 @@ class GraphModuleDebug(GraphModule):
             for k, n in zip(self.module.metadata["kernels"], self.kernel_names(), strict=True)
         ]
         made = profiled(self.module.name, described, self._probe, self.bound(), repeat)
-        self._measured = self._probe.milliseconds, made.runs[-1].milliseconds
-        self._ran = True
+        self._run()
         return made
 
     # ---- inside -------------------------------------------------------------------------------
@@ -201,6 +225,17 @@ class GraphModuleDebug(GraphModule):
                 "lib.get_params() has it"
             )
         return super().debug_get_output(self._names[index], out)
+
+    def debug_get_outputs(self, node: str | int) -> list[NDArray]:
+        """All results of a kernel in the last run, copied."""
+        names = self.kernel_names()
+        index = self._index("kernel", names, node)
+        if not self._ran:
+            raise InputError(f"{self.module.name}: debug_get_output before run()")
+        if index not in self._copies.results:
+            raise InputError(f"{self.module.name}: kernel {names[index]!r} is for other sizes than "
+                             "those of the last run")  # fmt: skip
+        return [array(a) for a in self._copies.results[index]]
 
     def get_node_output(self, node: str | int) -> list[NDArray]:
         """All results of a kernel, by its name or its number in the graph's JSON."""
@@ -236,3 +271,19 @@ class GraphModuleDebug(GraphModule):
             for i, a in enumerate(self.debug_get_outputs(name))
         }
         (folder / _TENSORS).write_bytes(bytes(save_param_dict(tensors)))
+
+
+class Elsewhere:
+    """A GraphModuleDebug on another machine."""
+
+    def __init__(self, there: Any) -> None:
+        """there: what stands for it here."""
+        self._there = there
+
+    def run(self, **inputs: Any) -> None:
+        """Run once there, and print a table of the kernels here."""
+        print(self._there.measure(**inputs), end="")
+
+    def __getattr__(self, name: str) -> Any:
+        """All else is there."""
+        return getattr(self._there, name)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from smelt.runtime import Device, InputError, NDArray, array
+from smelt.runtime import Device, InputError, NDArray
 from smelt.runtime.executor import AotModule
 from smelt.runtime.params import digest, load_param_dict
 from smelt.runtime.report import node_names
@@ -90,8 +90,8 @@ class GraphModule(AotModule):
     def debug_get_output(self, node: str | int, out: NDArray | None = None) -> NDArray:
         """The result of a kernel, by name or number, or an output of the model by name.
 
-        Results inside a model are kept only where it was made by lib["debug_create"]; a kernel
-        with several results gives the first, the others are `debug_get_outputs`.
+        Results inside a model are kept by a GraphModuleDebug alone; a kernel with several results
+        gives the first, the others are `debug_get_outputs`.
         """
         if node in [o.name for o in self.module.outputs]:
             return self.get_output(node, out)
@@ -104,13 +104,9 @@ class GraphModule(AotModule):
     def debug_get_outputs(self, node: str | int) -> list[NDArray]:
         """All results of a kernel in the last run, copied."""
         names = self.kernel_names()
-        index = self._index("kernel", names, node)
-        if self.module.metadata.get("intermediates") is None:
-            raise InputError(
-                f"{self.module.name}: the result of kernel {names[index]!r} is not kept: its "
-                'memory is used again\n  smelt.contrib.debug_executor, on lib["debug_create"]'
-                '("default", device), keeps all results'
-            )
-        if not self._ran:
-            raise InputError(f"{self.module.name}: debug_get_output before run()")
-        return [array(a) for a in self.bound().results_of(index)]
+        name = names[self._index("kernel", names, node)]
+        raise InputError(
+            f"{self.module.name}: the result of kernel {name!r} is not kept: its memory is used "
+            'again\n  smelt.contrib.debug_executor, on lib["debug_create"]("default", device), '
+            "keeps all results"
+        )

@@ -72,13 +72,8 @@ class Updates:
     first  by call: what has to have run before it
     """
 
-    def __init__(
-        self, mod: IRModule, inout: Mapping[relax.Var, int], only_programs: bool = False
-    ) -> None:
-        """inout: the parameters that may be written to, and the result that each becomes, or -1.
-
-        only_programs  leave out what no program asks for (call_tir_inplace)
-        """
+    def __init__(self, mod: IRModule, inout: Mapping[relax.Var, int]) -> None:
+        """inout: the parameters that may be written to, and the result that each becomes, or -1."""
         self.mod, main = mod, mod["main"]
         self.of: dict[Node, tuple[int, ...]] = {}
         self.first: dict[Node, list[relax.Call]] = {}
@@ -88,7 +83,6 @@ class Updates:
         self.calls = [v for v in order if isinstance(v, relax.Call) and not isinstance(v.op, Op)]
         self.readers: dict[Root, list[relax.Call]] = {}
         self.updated: dict[Root, relax.Call] = {}
-        self.only_programs = only_programs
         wanted = [c for c in self.calls if self.candidates(c)]
         for c in self.calls if wanted else ():
             for a in given(c):
@@ -110,7 +104,7 @@ class Updates:
         if not isinstance(callee, relax.Function):
             listed = c.attrs.get(INPLACE, ())
             return [(n, operand) for n, operand in enumerate(listed) if operand >= 0]
-        if is_foreign(callee) or self.only_programs:
+        if is_foreign(callee):
             return []
         return [(0, n) for n in self.operands(callee, c)]
 

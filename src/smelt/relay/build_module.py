@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -82,17 +81,10 @@ def build(
     placing = algorithm_of(context.config, BY_SIZE)
     declared = pipeline.declared_sizes(plain, fused, context, lambda m: _optimized(m, context))
 
-    def compiled(**options: Any) -> NativeExecutable:
-        return load(pipeline.assemble(fused, resolved, context, declared=declared,
-                                      placing=placing, **options))  # fmt: skip
-
-    lib: NativeExecutable | Artifact
-    if is_native(resolved):
-        lib = compiled()
-        lib.debug_variant = partial(compiled, keep=True)
-    else:
-        lib = pipeline.assemble(fused, resolved, context, declared=declared, text=True,
+    here = is_native(resolved)
+    made_of = pipeline.assemble(fused, resolved, context, declared=declared, text=not here,
                                 placing=placing)  # fmt: skip
+    lib: NativeExecutable | Artifact = load(made_of) if here else made_of
     if form.name == "aot":
         return AOTExecutorFactoryModule(lib, ir_mod, fused, made, mod_name, form)
     return GraphExecutorFactoryModule(lib, ir_mod, fused, made, mod_name)

@@ -11,7 +11,6 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from smelt.runtime.errors import InputError
 from smelt.runtime.intermediates import read_results
 from smelt.runtime.native import Bound, library, most_plans
 from smelt.runtime.ndarray import Memory, NDArray, Spares
@@ -143,20 +142,14 @@ class BoundCall:
         return plan.symbols if plan is not None else {}
 
     def results_of(self, kernel: int) -> list[AnyArray]:
-        """Copies of what a kernel gave in the last run; kernels count as in the metadata."""
-        listed = self._owner.metadata.get("intermediates")
-        if listed is None:
-            raise InputError(
-                f"{self._owner.name}: results inside the model are not kept: their memory is used "
-                "again\n"
-                '  lib["debug_create"]("default", device) of what relay.build gave keeps them'
-            )
+        """Copies of what a kernel that has just ended gives; kernels count as in the metadata."""
+        listed: Any = self._owner.metadata["kernels"][kernel]["results"]
         workspace = self._frame.workspace
         outputs = [np.asarray(o) for o in self.outputs]
         size = 0 if workspace is None else workspace.size
         start = workspace.address if workspace is not None else 0
         memory = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))
-        return read_results(listed[kernel], self.symbols, memory, outputs)
+        return read_results(listed, self.symbols, memory, outputs)
 
     def time(self, number: int) -> float:
         """Runs the model `number` times in one native loop; milliseconds per run."""

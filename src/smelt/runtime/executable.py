@@ -59,9 +59,11 @@ class KernelInfo(TypedDict):
 
     sketches, seconds  how it is scheduled, and the time that is predicted for that
     failed             choices that could not be built
+    results            where its results stand when it ends
     """
 
     name: str
+    results: NotRequired[list[dict[str, object]]]
     symbol: NotRequired[str]
     ops: list[str]
     nodes: NotRequired[list[str]]
@@ -108,7 +110,6 @@ class Metadata(TypedDict):
     python: NotRequired[list[str]]
     sites: NotRequired[list[str]]
     first_kernel: NotRequired[int]
-    intermediates: NotRequired[list[list[dict[str, object]]]]
     parameters: NotRequired[list[str]]
     written: NotRequired[list[str]]
 

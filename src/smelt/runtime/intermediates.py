@@ -1,4 +1,4 @@
-"""Results inside a model, where it was compiled to keep them."""
+"""Results inside a model, as its description says where they stand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_results(
 ) -> list[AnyArray]:
     """Copies of one kernel's results. Raises LoadError where they lie outside of the memory.
 
-    results    the entry of metadata["intermediates"]: dtype, shape, strides (elements), offset
+    results    a kernel's, of the metadata: dtype, shape, strides (elements), offset
                (bytes) in the workspace, or in the output of this number
     workspace  its bytes
     """

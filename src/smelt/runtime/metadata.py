@@ -110,8 +110,10 @@ _TENSOR: dict[str, Form] = {"dtype": _one_of(*C_DTYPES), "shape": [_size]}
 _NAMED: dict[str, Form] = {**_TENSOR, "name": _text}
 _TENSORS: Form = [_TENSOR]
 _TEXTS: Form = [_text]
+_RESULT: Form = {**_TENSOR, "strides": [_size], "offset": _size, "output": _maybe(_count)}
 _KERNEL: Form = {
     "name": _text,
+    "results?": [_RESULT],
     **dict.fromkeys(("ops?", "nodes?"), _TEXTS),
     **dict.fromkeys(("flops?", "bytes?"), _maybe(_size)),
     "variant?": {"*": _size},
@@ -125,7 +127,6 @@ _EXTERNAL: Form = {
     "constants": [{**_NAMED, "shape": [_count], "offset": _count}],
     "module?": _text,
 }
-_RESULT: Form = {**_TENSOR, "strides": [_size], "offset": _size, "output": _maybe(_count)}
 _METADATA: dict[str, Form] = {
     **dict.fromkeys(("abi", "weights_bytes?", "weights_offset?", "first_kernel?"), _count),
     **dict.fromkeys(("name", "target?", "content?"), _text),
@@ -139,7 +140,6 @@ _METADATA: dict[str, Form] = {
     "size_notes?": [_text],
     "variants?": [{"*": _size}],
     "externals?": [_EXTERNAL],
-    "intermediates?": [[_RESULT]],
     "kind?": _one_of("program", "vm"),
     **{key: [[_count, _count]] for key in ("updates?", "states?")},
     "starts?": [[_count, [_count], _count]],

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from smelt.runtime import abi
 from smelt.runtime.errors import InputError, LoadError, RuntimeFailure, at_least
@@ -91,6 +91,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "smelt_program_fail": (None, c_int64),
     "smelt_program_trim": (None,),
     "smelt_program_used": (None, c_void_p),
+    "smelt_profile_probe": (c_int32, c_void_p, c_int64, c_int32),
     "smelt_last_error": (c_char_p,),
     "smelt_blocks": (c_int64,),
     "smelt_host_init": (None, c_void_p, c_void_p, c_int32),
@@ -236,15 +237,20 @@ def time_entry(
     return spent.value * 1e-9
 
 
-def listening(host: Host, probe: str, sink: ctypes.Structure, *kept: object) -> Host:
-    """A host like another one that tells one of the runtime's probes of kernels.
+Tell: TypeAlias = Callable[[int | None, int, int], int]
+_TELL = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int32)
 
-    probe  the function's name; kept: what the sink refers to
+
+def listening(host: Host, probe: str | Tell, sink: ctypes.Structure, *kept: object) -> Host:
+    """A host like another one that tells a probe of kernels.
+
+    probe  the name of one of the runtime's, or a function; kept: what the sink refers to
     """
     made = Host.from_buffer_copy(host)
-    made.probe = ctypes.cast(getattr(library(), probe), c_void_p)
+    tell = getattr(library(), probe) if isinstance(probe, str) else _TELL(probe)
+    made.probe = ctypes.cast(tell, c_void_p)
     made.probe_sink = ctypes.addressof(sink)
-    made.keep = sink, kept, host
+    made.keep = sink, kept, host, tell
     return made
 
 

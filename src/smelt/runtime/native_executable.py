@@ -28,7 +28,7 @@ from smelt.runtime.external import Externals
 from smelt.runtime.files import check_library
 from smelt.runtime.linking import Linker, header_text
 from smelt.runtime.ndarray import Memory, NDArray, wrapped
-from smelt.runtime.profiler import Probe, profiled
+from smelt.runtime.profiler import Copies, Probe, profiled
 from smelt.runtime.report import BenchmarkResult, CallMemory, MemoryInfo, ProfileReport
 from smelt.runtime.signature import Signature, TensorInfo
 
@@ -85,7 +85,6 @@ class NativeExecutable(Executable, Timed):
         self._externals = Externals(self.name, listed, self.weights) if listed else None
         if self._externals is not None:
             self._host.externals = self._externals.address
-        self.debug_variant: Callable[[], NativeExecutable] | None = None
         self._user: Callable[[], Any] = _nobody
         self._run = native.library().smelt_bound_run
         self._device = cpu(0)
@@ -155,13 +154,14 @@ class NativeExecutable(Executable, Timed):
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """`exe["default"](cpu(0))` is this executable, ready to run on that device.
 
-        "debug_create" makes one that keeps the results inside the model. On the `.module` of a
-        GraphModule the names of its methods are functions too: "run", "set_input", "get_output".
+        `exe["debug_create"]("default", cpu(0))` is the same, for contrib.debug_executor. On the
+        `.module` of a GraphModule the names of its methods are functions too: "run", "set_input",
+        "get_output".
         """
         if name in ("default", self.name):
             return self._on
         if name == "debug_create":
-            return self._debug_create
+            return lambda name, device: self[name](device)
         user = self._user()
         if hasattr(type(user), name) and not name.startswith("_") and user is not None:
             found: Callable[..., Any] = getattr(user, name)
@@ -180,18 +180,6 @@ class NativeExecutable(Executable, Timed):
         if device != self._device:
             raise errors.InputError(f"{self.name}: it runs on {self._device}, not on {device}")
         return self
-
-    def _debug_create(self, name: str, device: Device) -> NativeExecutable:
-        """The same model with memory of its own for every result."""
-        self[name](device)
-        if self.metadata.get("intermediates") is not None:
-            return self
-        if self.debug_variant is None:
-            raise errors.InputError(
-                f"{self.name}: only what relay.build gave in this process can be compiled again "
-                "to keep the results inside the model"
-            )
-        return self.debug_variant()
 
     def attached(self, user: Any) -> NativeExecutable:
         """The same executable, as the `.module` of a GraphModule or the like."""
@@ -350,7 +338,9 @@ class NativeExecutable(Executable, Timed):
 
     # ---- bound calls --------------------------------------------------------------------------
 
-    def bind(self, inputs: Any, outputs: Any = None, probe: Probe | None = None) -> BoundCall:
+    def bind(
+        self, inputs: Any, outputs: Any = None, probe: Probe | Copies | None = None
+    ) -> BoundCall:
         """Fixes inputs and outputs: calling the result costs no check and no allocation.
 
         inputs, outputs: an array, a sequence, or a mapping by name; outputs None: new arrays, found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,10 +12,10 @@ import numpy.typing as npt
 
 from smelt.runtime import abi
 from smelt.runtime.bound import BoundCall
-from smelt.runtime.errors import at_least
+from smelt.runtime.errors import LoadError, RuntimeFailure, at_least
 from smelt.runtime.expression import evaluate
 from smelt.runtime.kernel_times import KernelTime, ProfiledRun
-from smelt.runtime.native import Host, Profile, listening
+from smelt.runtime.native import Host, Profile, library, listening
 from smelt.runtime.report import ProfileReport
 
 Times = npt.NDArray[np.float64]
@@ -27,7 +28,7 @@ class Probe:
         """host: whose threads are used; count: of the kernels; first: the number of the first."""
         every = first + count
         self._start, self._spent, self._calls = (np.zeros(max(1, every), np.int64) for _ in "abc")
-        self._sink = Profile(
+        self.sink = Profile(
             every, self._start.ctypes.data, self._spent.ctypes.data, self._calls.ctypes.data
         )
         self._own = slice(first, every)
@@ -36,7 +37,7 @@ class Probe:
     def watching(self, host: Host) -> Host:
         """A host like this one that tells this probe."""
         kept = self._start, self._spent, self._calls
-        return listening(host, "smelt_profile_probe", self._sink, *kept)
+        return listening(host, "smelt_profile_probe", self.sink, *kept)
 
     def clear(self) -> None:
         """Forget what was noted."""
@@ -58,6 +59,51 @@ class Probe:
     def calls(self) -> list[int]:
         """How often each kernel was called since `clear`."""
         return [int(n) for n in self._calls[self._own]]
+
+
+class Copies:
+    """Copies of what each kernel of a run gives, taken when it ends: its memory is used again.
+
+    results  by kernel, of the last run
+    host     for `bind`; tells the probe, too
+    """
+
+    def __init__(self, probe: Probe) -> None:
+        """probe: what notes the times."""
+        self.probe = probe
+        self.results: dict[int, list[npt.NDArray[Any]]] = {}
+        self._note, self._spent = library().smelt_profile_probe, 0
+        self._call: BoundCall | None = None
+        self._error: LoadError | None = None
+        self.host = listening(probe.host, self._told, probe.sink)
+
+    def _told(self, sink: int | None, kernel: int, is_end: int) -> int:
+        """See smelt_host."""
+        self._note(sink, kernel, is_end)
+        if is_end and self._call is not None:
+            start = time.perf_counter_ns()
+            try:
+                self.results[kernel] = self._call.results_of(kernel)
+            except LoadError as e:
+                self._error = e
+                return int(abi.Status.FAILED)
+            self._spent += time.perf_counter_ns() - start
+        return 0
+
+    def run(self, call: BoundCall) -> float:
+        """Run a call that is bound to this host; milliseconds without those of copying.
+
+        Raises what a run does, and LoadError where results lie outside of the memory.
+        """
+        self.results, self._spent, self._error = {}, 0, None
+        self.probe.clear()
+        self._call = call
+        try:
+            return call.time(1) - self._spent / 1e6
+        except RuntimeFailure as e:
+            raise self._error or e from None
+        finally:
+            self._call = None
 
 
 class Trace:
