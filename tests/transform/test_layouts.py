@@ -20,6 +20,7 @@ from smelt.relax.views import VIEW_NAMES
 from smelt.script import parse
 from smelt.topi.registry import Op
 from tests.frontend.models import reference
+from tests.models.net import Net
 from tests.models.test_networks import NETWORKS
 
 
@@ -46,8 +47,9 @@ PIXEL: dict[str, Any] = {"kernel_shape": [1, 1]}
 POOL: dict[str, Any] = {"kernel_shape": [2, 2], "strides": [2, 2]}
 FLAT: tuple[str, dict[str, Any]] = ("Flatten", {})
 CASES: list[tuple[str, onnx.ModelProto, int]] = [
-    ("a wide convolution writes rows", window("Conv", [1, 8, 28, 28], **CONV), 0),
-    ("a narrow one is copied", window("Conv", [1, 8, 14, 14], **CONV), 1),
+    ("pixels write rows", window("Conv", [1, 8, 28, 28], **PIXEL), 0),
+    ("larger windows are copied", window("Conv", [1, 8, 28, 28], **CONV), 1),
+    ("in tiles, too", window("Conv", [1, 16, 28, 28], **CONV), 1),
     ("one with steps is copied", window("Conv", [1, 8, 56, 56], **CONV, strides=[2, 2]), 1),
     ("so it is before a view", window("Conv", [1, 8, 56, 56], FLAT, **CONV, strides=[2, 2]), 1),
     ("grouped ones are copied", window("Conv", [1, 8, 28, 28], **CONV, group=2), 1),
@@ -72,6 +74,20 @@ def test_the_cheaper_way_is_taken(what: str, model: onnx.ModelProto, copies: int
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     np.testing.assert_allclose(exe(x).numpy(), reference(model, {"x": x})[0], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("channels", "wanted"), [(8, ()), (16, ((0, 2, 3, 1),))])
+def test_what_stands_before_tiles_writes_channels_last(channels: int, wanted: Any) -> None:
+    """Elementwise work as such; a model's input is copied."""
+    mod = run_graph(
+        import_model(window("Conv", [1, channels, 28, 28], **CONV)), checked_context("a test")
+    )
+    first = next(v for v in values(mod["main"].body) if isinstance(v, Call) and v.callee == "relu")
+    assert first.attrs.get("layout", ()) == wanted
+    net = Net(1)
+    bare = net.model(net.conv(net.input("x", [1, channels, 28, 28]), (channels, channels), 3))
+    names = [k["name"] for k in smelt.compile(bare).metadata["kernels"]]
+    assert names == [*["copy"] * bool(wanted), "fused_conv2d_add", "copy"]
 
 
 def test_an_order_costs_nothing_where_the_kernel_writes_it_anyway() -> None:

@@ -61,12 +61,10 @@ LAYOUT = "layout"
 
 Order = tuple[int, ...]
 
-_WIDE = 24
-"""Pixels of a row that fill vectors well enough."""
 _PIXELS = 64
-"""Those of an image that do, where rows are walked as one."""
-_MANY = 160
-"""Products of a sum from which on edges matter more than copies."""
+"""Those of an image that fill vectors well enough, where rows are walked as one."""
+_CHANNELS = 16
+"""Channels from which on tiles are turned faster where these stand side by side."""
 
 
 # ------------------------------------------------------------------------------------- prices
@@ -77,12 +75,11 @@ def price(group: Function, natural: Order, order: Order) -> float:
 
     natural  the order that it writes without effort
 
-    Measured: pooling, and convolutions over wide rows whose window moves by one pixel, take about
-    what a copy does (0.6 to 1.2), as neighbouring pixels fill a vector. With larger steps or narrow
-    rows these lie apart (up to 6 times), and groups share no load (10 times). Where much is summed
-    for each pixel, the edges of padded rows cost more than copies (2 times, without masks 3 times).
-    Instructions that sum products of bytes want channels side by side. Elementwise work and
-    reductions write anywhere.
+    Measured: pooling, and convolutions whose window is one pixel of enough, take about what a copy
+    does (0.6 to 1.2), as neighbouring pixels fill a vector. Larger windows lose more than a copy by
+    the edges of padded rows, by larger steps, and as Winograd's tiles want channels side by side
+    (1.2 to 4.6 times; for 3 channels about 1): so do instructions that sum products of bytes.
+    Groups share no load (10 times). Elementwise work and reductions write anywhere.
     """
     if order == natural:
         return 0.0
@@ -100,7 +97,9 @@ def _window_price(v: Call) -> float:
         return 6.0
     if v.attrs["groups"] != 1 and not _is_batched_product(v):
         return 10.0
-    return 0.9 if _moves_by_one(v) and not _sums_many(v) and not _of_bytes(v) else 6.0
+    sizes = [value_of(e) for e in tensor_type_of(v).shape[2:]]
+    many = None not in sizes and prod([n or 0 for n in sizes]) >= _PIXELS
+    return 0.9 if many and _is_one_pixel(v) else 6.0
 
 
 def _of_bytes(v: Call) -> bool:
@@ -111,15 +110,6 @@ def _of_bytes(v: Call) -> bool:
 
 COPY = 1.0
 """The price of a copy."""
-
-
-def _moves_by_one(v: Call) -> bool:
-    """Whether a convolution's window moves by one pixel along rows that fill vectors."""
-    sizes = [value_of(e) for e in tensor_type_of(v).shape[2:]]
-    known = [n for n in sizes if n is not None]
-    if _is_one_pixel(v) and len(known) == len(sizes):
-        return prod(known) >= _PIXELS
-    return set(v.attrs["strides"] or (1,)) == {1} and (sizes[-1] or 0) >= _WIDE
 
 
 def _is_one_pixel(v: Call) -> bool:
@@ -139,11 +129,14 @@ def _is_batched_product(v: Call) -> bool:
     return inputs != 1 and outputs != v.attrs["groups"] and _is_one_pixel(v)
 
 
-def _sums_many(v: Call) -> bool:
-    """Whether a convolution's window has several pixels, and much is summed for each result."""
-    filters = [value_of(e) for e in tensor_type_of(v.args[1]).shape[1:]]
-    known = [n for n in filters if n is not None]
-    return prod(known[1:]) > 1 and prod(known) >= _MANY
+def _in_tiles(v: Call) -> bool:
+    """Whether a convolution has an algorithm that turns tiles of the image, all channels at a time,
+    and enough of these to fill vectors."""
+    if not isinstance(v.op, Op) or v.callee != "conv2d" or _of_bytes(v):
+        return False
+    types = [None if a is None else tensor_type_of(a) for a in v.args]
+    fits = any(b.when(types, v.attrs) for b in v.op.bodies if b.name.startswith("winograd"))
+    return fits and (value_of(tensor_type_of(v.args[0]).shape[1]) or 0) >= _CHANNELS
 
 
 def keeps_channels_last(group: Function) -> bool:
@@ -169,12 +162,14 @@ def _calls(group: Function) -> tuple[Call, ...]:
 def _channel_operands(group: Function) -> list[int]:
     """Parameters that a kernel reads along channels, a vector at a time.
 
-    Windows that slide over each channel alone: pooling and depthwise convolution.
+    Windows that slide over each channel alone: pooling and depthwise convolution. Of those over
+    all channels Winograd's: a copy is less than what it saves (0.6 to 0.9 of the time with it).
     """
     pools = ("max_pool", "avg_pool")
     read = [
         v.args[0] for v in _calls(group)
         if v.callee in pools or (v.attrs.get("groups", 1) != 1 and not _is_batched_product(v))
+        or _in_tiles(v)
     ]  # fmt: skip
     return _parameters(group, read)
 
@@ -439,11 +434,14 @@ class _Chooser:
         return out
 
     def channels_last(self, at: _Origin) -> _Origin:
-        """A value with its channels next to each other in memory, copied where they are not."""
+        """A value with its channels next to each other in memory: written so, or copied."""
         shape, strides = at.view.shape, at.view.strides
         if len(shape) < 3 or shape[1] is const(1) or self.analyzer.simplify(strides[1]) is const(1):
             return at
-        return self.copied(at, _channels_last(len(shape)))
+        order = _channels_last(len(shape))
+        if at.order is not None:
+            self.wish(at.owner, tuple([at.order[d] for d in order]))
+        return self.copied(at, order)
 
     def without_gaps(self, at: _Origin) -> _Origin:
         """A value whose channels or pixels are next to each other, copied where neither are."""
