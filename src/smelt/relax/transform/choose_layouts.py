@@ -63,6 +63,8 @@ Order = tuple[int, ...]
 
 _PIXELS = 64
 """Those of an image that fill vectors well enough, where rows are walked as one."""
+_POOLS = ("max_pool", "avg_pool")
+_ANY_ORDER = ("batch_norm", "depth_to_space", "instance_norm", "lrn", "space_to_depth")
 _CHANNELS = 16
 """Channels from which on tiles are turned faster where these stand side by side."""
 
@@ -76,23 +78,25 @@ def price(group: Function, natural: Order, order: Order) -> float:
     natural  the order that it writes without effort
 
     Measured: pooling, and convolutions whose window is one pixel of enough, take about what a copy
-    does (0.6 to 1.2), as neighbouring pixels fill a vector. Larger windows lose more than a copy by
+    does (0.6 to 1.2), as neighbouring pixels fill a vector; but where a mean leaves out what is
+    padded, much more. Larger windows lose more than a copy by
     the edges of padded rows, by larger steps, and as Winograd's tiles want channels side by side
     (1.2 to 4.6 times; for 3 channels about 1): so do instructions that sum products of bytes.
     Groups share no load (10 times). Elementwise work and reductions write anywhere.
     """
     if order == natural:
         return 0.0
-    if not keeps_channels_last(group):
+    over = [v for v in _calls(group) if _over_channels(v)]
+    if all(map(_repeats, over)):
         return 0.5
-    windows = [v for v in _calls(group) if _over_channels(v) and v.callee != "batch_norm"]
+    windows = [v for v in over if v.callee != "batch_norm"]
     return max([_window_price(v) for v in windows], default=6.0)
 
 
 def _window_price(v: Call) -> float:
     """The same for one operator over channels."""
-    if v.callee in ("max_pool", "avg_pool"):
-        return 0.9
+    if v.callee in _POOLS:
+        return 0.9 if v.callee == "max_pool" or not any(v.attrs["pads"] or ()) else 6.0
     if v.callee != "conv2d":
         return 6.0
     if v.attrs["groups"] != 1 and not _is_batched_product(v):
@@ -140,8 +144,17 @@ def _in_tiles(v: Call) -> bool:
 
 
 def keeps_channels_last(group: Function) -> bool:
-    """Whether a kernel is one that runs over channels: convolution, pooling and their like."""
-    return any(_over_channels(v) and not _repeats(v) for v in _calls(group))
+    """Whether a kernel is one that runs over channels: convolution, pooling and their like. Others
+    over channels keep their operand's order."""
+    return any(_over_channels(v) and not (_repeats(v) or _in_any_order(v)) for v in _calls(group))
+
+
+def _in_any_order(v: Call) -> bool:
+    """Whether an operator over channels is as fast in rows as with channels side by side, and a
+    copy is as much as the operator itself: pooling by single steps, normalisation, moved blocks."""
+    if v.callee in _POOLS:
+        return set(v.attrs["strides"] or (1,)) == {1}
+    return v.callee in _ANY_ORDER
 
 
 def _over_channels(v: Call) -> bool:
@@ -165,11 +178,10 @@ def _channel_operands(group: Function) -> list[int]:
     Windows that slide over each channel alone: pooling and depthwise convolution. Of those over
     all channels Winograd's: a copy is less than what it saves (0.6 to 0.9 of the time with it).
     """
-    pools = ("max_pool", "avg_pool")
     read = [
         v.args[0] for v in _calls(group)
-        if v.callee in pools or (v.attrs.get("groups", 1) != 1 and not _is_batched_product(v))
-        or _in_tiles(v)
+        if (v.callee in _POOLS and not _in_any_order(v))
+        or (v.attrs.get("groups", 1) != 1 and not _is_batched_product(v)) or _in_tiles(v)
     ]  # fmt: skip
     return _parameters(group, read)
 
