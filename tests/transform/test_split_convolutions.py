@@ -55,6 +55,28 @@ def test_phases(
     assert_same(before, after)
 
 
+@pytest.mark.parametrize("rank", [1, 3])
+@pytest.mark.parametrize(
+    ("taps", "stride", "pads", "extra", "parts"),
+    [(2, 2, (0, 0), 0, 1), (4, 2, (1, 1), 0, 2), (3, 2, (1, 0), 0, 2), (8, 4, (2, 2), 0, 2),
+     (3, 1, (1, 1), 0, 1), (16, 8, (4, 4), 0, 2), (5, 3, (1, 0), 1, 3)],
+)  # fmt: skip
+def test_phases_of_other_dimensions(
+    rank: int, taps: int, stride: int, pads: tuple[int, int], extra: int, parts: int
+) -> None:
+    """Lines, and rooms; of 27 convolutions none is made."""
+    x, w = var("x", 2, 3, *range(4, 4 + rank)), const(3, 2, *[taps] * rank)
+    around = tuple([p for p in pads for _ in range(rank)])
+    y = call("conv_transpose", x, w, strides=(stride,) * rank, pads=around,
+             output_padding=(extra,) * rank)  # fmt: skip
+    before = module([x], y)
+    after = split_convolutions(before)
+    convs = parts**rank
+    assert ops_of(after).get(f"conv{rank}d", 0) == (convs if convs <= 16 else 0)
+    assert ops_of(after).get("conv_transpose", 0) == (convs > 16)
+    assert_same(before, after)
+
+
 def test_sizes_known_at_run_time() -> None:
     x = var("x", *[Var(n, INDEX) if isinstance(n, str) else n for n in ("n", 3, "h", "w")])
     y = call("conv_transpose", x, const(3, 4, 3, 3), strides=(2, 2), pads=(1, 1, 1, 1))

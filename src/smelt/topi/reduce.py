@@ -368,11 +368,11 @@ def softmax_array(x: Array, *, axis: int) -> Array:
 def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     """log(softmax(x)) along `axis`: x - max - log(sum(exp(x - max)))."""
     p = _Powers(x, axis)
-
-    def body(*i: Expr) -> Expr:
-        return cast(x.dtype, p.moved(i) - call("log", p.total[p.rest(i)]))
-
-    return common.tensor(x.shape, body, "log_softmax")
+    # one logarithm a row
+    log = common.tensor(p.total.shape, lambda *i: call("log", p.total[i]), "softmax_log")
+    return common.tensor(
+        x.shape, lambda *i: cast(x.dtype, p.moved(i) - log[p.rest(i)]), "log_softmax"
+    )
 
 
 @log_softmax.numpy
