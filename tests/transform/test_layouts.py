@@ -60,6 +60,10 @@ CASES: list[tuple[str, onnx.ModelProto, int]] = [
     ("very small ones are copied", window("Conv", [1, 32, 7, 7], **PIXEL), 1),
     ("pooling writes rows", window("MaxPool", [1, 8, 14, 14], **POOL), 0),
     ("pooling before a view too", window("MaxPool", [1, 8, 14, 14], FLAT, **POOL), 0),
+    ("windows that share pixels are read side by side", window("MaxPool", [1, 8, 14, 14],
+        kernel_shape=[3, 3], strides=[2, 2]), 0),
+    ("means at edges are copied", window("Conv", [1, 8, 28, 28],
+        ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}), **PIXEL), 2),
     ("a channel a row is a view", window("Conv", [1, 8, 28, 28],
         ("Transpose", {"perm": [0, 2, 3, 1]}), FLAT, **CONV), 0),
 ]  # fmt: skip

@@ -151,9 +151,12 @@ def keeps_channels_last(group: Function) -> bool:
 
 def _in_any_order(v: Call) -> bool:
     """Whether an operator over channels is as fast in rows as with channels side by side, and a
-    copy is as much as the operator itself: pooling by single steps, normalisation, moved blocks."""
+    copy is as much as the operator itself: pooling by single steps, or of windows that share
+    nothing; normalisation, moved blocks."""
     if v.callee in _POOLS:
-        return set(v.attrs["strides"] or (1,)) == {1}
+        kernel = v.attrs["kernel"]
+        steps = zip(v.attrs["strides"] or (1,) * len(kernel), kernel, strict=True)
+        return all(s == 1 or s >= k for s, k in steps)
     return v.callee in _ANY_ORDER
 
 
