@@ -10,6 +10,7 @@ from benchmarks import (
     intrinsics,
     kernels,
     models,
+    operators,
     peak,
     real_models,
     regret,
@@ -36,6 +37,7 @@ def main() -> None:
     write("choices", choices.measure(folder))
     write("zoo", zoo.measure(folder))
     write("real_models", real_models.measure())
+    write("operators", operators.measure())
     write("dynamic", dynamic.measure(models.zoo(names=models.DYNAMIC)))
     write("symbolic", symbolic.measure())
     write("weight_only", weight_only.measure())

@@ -20,6 +20,7 @@ HERE = Path(__file__).resolve().parent
 SECTIONS = {
     "zoo": "Models, against other runtimes",
     "real_models": "More models, against other runtimes",
+    "operators": "Single operators, against onnxruntime",
     "dynamic": "Symbolic sizes, against builds for one size",
     "symbolic": "Symbolic image sizes, against builds for one size",
     "quantized": "Quantized models, against float32 and onnxruntime",
