@@ -69,6 +69,15 @@ def conv(
     return laid_out(made(x, w, y), {"x": order, y.name: order}, order)
 
 
+def line(c: int, o: int, size: int, taps: int, stride: int = 1) -> PrimFunc:
+    """A convolution of one image of one dimension, channels last."""
+    x, w = te.placeholder((1, c, size), name="x"), te.placeholder((o, c, taps), name="w")
+    pad = taps // 2
+    y = get_op("conv1d")(x, w, strides=(stride,), pads=(pad, pad))
+    order = (0, 2, 1)
+    return laid_out(made(x, w, y := get_op("relu")(y)), {"x": order, y.name: order}, order)
+
+
 def columns_of_two(m: int, k: int, n: int, wide: int) -> PrimFunc:
     """Products whose columns are two axes, which go on into each other."""
     x, w = te.placeholder((m, k), name="x"), te.placeholder((k, n, wide), name="w")
@@ -92,6 +101,7 @@ PROGRAMS: dict[str, Any] = {
     "grouped 1x1": lambda: conv(12, 21, 5, 1, groups=3),
     "grouped 3x3": lambda: conv(8, 40, 6, 3, groups=2),
     "depthwise": lambda: conv(10, 10, 8, 3, groups=10),
+    "line": lambda: line(5, 18, 70, 5),
     "1x1 over rows": lambda: conv(11, 20, 5, 1, batch=2, order=NCHW),
     "grouped 1x1 over rows": lambda: conv(12, 21, 7, 1, groups=3, batch=2, order=NCHW),
     "two axes of columns": lambda: columns_of_two(9, 18, 5, 7),
@@ -149,7 +159,8 @@ SKETCH_OF = {
     "matmul": "contraction", "1x1": "contraction", "3x3": "contraction", "strided": "contraction",
     "grouped 3x3": "contraction", "1x1 over rows": "contraction",
     "grouped 1x1 over rows": "contraction", "two axes of columns": "contraction",
-    "depthwise": "window", "sum": "lanes", "chain": "elementwise", "softmax": "rows",
+    "line": "contraction", "depthwise": "window", "sum": "lanes", "chain": "elementwise",
+    "softmax": "rows",
 }  # fmt: skip
 
 
@@ -190,6 +201,22 @@ def test_padded_rows_are_not_cut_in_chunks() -> None:
     (part,) = plan(conv(16, 16, 64, 3), TWO, frozenset({"w"})).parts
     scored = next(s for sketch, s in part.scored if sketch.name == "contraction")
     assert {scored.decision(r)["chunks"] for r in range(len(scored.order))} == {0, 1}
+
+
+@pytest.mark.parametrize(("size", "taps", "stride"), [(2400, 3, 1), (800, 9, 1), (3200, 5, 2)])
+def test_padded_lines_are(size: int, taps: int, stride: int) -> None:
+    """There is nothing else that cores could share; wherever the edges are, and of any chunk."""
+    func = line(8, 16, size, taps, stride)
+    (part,) = plan(func, TWO, frozenset({"w"})).parts
+    assert part.choices[0].decision["chunks"] > 1
+    scored = dict(part.scored)[part.choices[0].sketch]
+    found = [scored.decision(r) for r in range(len(scored.order))]
+    given_ = inputs(func)
+    wanted = interpreted(func, given_)
+    for chunks in sorted({d["chunks"] for d in found}):
+        sch = part.site.schedule.copy()
+        scored.space.build(sch, next(d for d in found if d["chunks"] == chunks))
+        close(run_scheduled(func, sch, *given_)[0], wanted, 1e-4)
 
 
 def test_more_cores_are_not_slower() -> None:

@@ -263,9 +263,9 @@ class ContractionSpace(Space):
         fits |= (r == 1) & (v == 1)
         rows, chunks = self._rows(columns), np.maximum(1, columns["chunks"])
         tiles = -(-rows // r)
-        # a chunk of several tiles would not know where its edges are
+        # a chunk of several tiles does not know where its edges are: lines have nothing else
         if self.guarded:
-            fits &= chunks == 1
+            fits &= (chunks == 1) | (self._every(columns) == 1)
         spread = columns["prefetch"] == SPREAD
         fits &= ~spread | ((tiles > 1) & (tiles <= PARTS) & (columns["order"] == "columns"))
         fits &= ~spread | ((self._every(columns) == 1) & (chunks == 1))
