@@ -79,10 +79,10 @@ def price(group: Function, natural: Order, order: Order) -> float:
 
     Measured: pooling, and convolutions whose window is one pixel of enough, take about what a copy
     does (0.6 to 1.2), as neighbouring pixels fill a vector; but where a mean leaves out what is
-    padded, much more. Larger windows lose more than a copy by
-    the edges of padded rows, by larger steps, and as Winograd's tiles want channels side by side
-    (1.2 to 4.6 times; for 3 channels about 1): so do instructions that sum products of bytes.
-    Groups share no load (10 times). Elementwise work and reductions write anywhere.
+    padded, much more. Larger windows lose more than a copy by the edges of padded rows, by larger
+    steps, and as Winograd's tiles want channels side by side (1.2 to 4.6 times; for 3 channels
+    about 1): so do instructions that sum products of bytes. Groups share no load (10 times).
+    Elementwise work and reductions write anywhere.
     """
     if order == natural:
         return 0.0
