@@ -4,18 +4,20 @@ What models are made of, in shapes that nobody tuned for; images come and go in 
 has them. `--only` takes names of operators.
 """
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.options import arguments, report
 from benchmarks.peers import QUICKLY, REFERENCE, SMELT, Pace, Side, beside
 from benchmarks.real_models import written
 from benchmarks.report import Results, table
 from benchmarks.zoo import NOISY, ratios
+from tests.frontend.models import typed
+from tests.models.net import Feeds, Net
 
 THREADS = (1, 2)
 PACE = Pace(0.5, 5)
@@ -137,22 +139,14 @@ CASES: dict[str, Case] = {
 QUICK = ("AveragePool 3x3", "LogSoftmax, 1000")
 
 
-def model(case: Case) -> tuple[onnx.ModelProto, dict[str, Array]]:
+def model(case: Case) -> tuple[onnx.ModelProto, Feeds]:
     """A case as a model, and its inputs."""
     op, inputs, constants, attrs = case
-    given = {f"x{n}": x for n, x in enumerate(inputs)}
-    held = {f"c{n}": c for n, c in enumerate(constants) if c.size}
-    names = [f"c{n}" if c.size else "" for n, c in enumerate(constants)]
-    results = [f"y{n}" for n in range(2 if op == "TopK" else 1)]
-    node = helper.make_node(op, [*given, *names], results, **attrs)
-    kinds = {n: helper.np_dtype_to_tensor_dtype(x.dtype) for n, x in given.items()}
-    told = [helper.make_tensor_value_info(n, kinds[n], x.shape) for n, x in given.items()]
-    made = [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in results]
-    weights = [numpy_helper.from_array(c, n) for n, c in held.items()]
-    graph = helper.make_graph([node], "operator", told, made, weights)
-    opset = [helper.make_opsetid("", 19)]
-    whole_model = helper.make_model(graph, opset_imports=opset, ir_version=9)
-    return onnx.shape_inference.infer_shapes(whole_model), given
+    net, feeds = Net(), {f"x{n}": x for n, x in enumerate(inputs)}
+    given = [net.input(name, x.shape, x.dtype) for name, x in feeds.items()]
+    held = [net.const(c, c.dtype) if c.size else "" for c in constants]
+    results = net.ops(op, 2 if op == "TopK" else 1, *given, *held, **attrs)
+    return typed(net.model(*results)), feeds
 
 
 def measure(
@@ -167,8 +161,10 @@ def measure(
                 with written("operator", *model(CASES[name])) as (path, inputs):
                     told = workers.load(path, inputs)
                     row: Results = {"operator": name, "threads": threads, **workers.time(pace)}
-                row |= {k: told[SMELT]["difference"] for k in ("error",) if SMELT in told}
-                row |= ratios(row, (REFERENCE,)) if SMELT in row else {"error": workers.failed}
+                if SMELT in row:
+                    row |= {"error": told[SMELT]["difference"], **ratios(row, (REFERENCE,))}
+                else:
+                    row["error"] = workers.failed
                 rows.append(row)
                 say(f"{name}, {threads}: {row.get('ratio', row['error'])}")
     return {"rows": rows}
@@ -189,7 +185,7 @@ def section(results: Results) -> str:
                       ratio + noisy])  # fmt: skip
     for t in THREADS:
         found = [r["ratio"] for r in results["rows"] if r["threads"] == t and "ratio" in r]
-        mean = f"**{np.exp(np.mean(np.log(found))):.2f}**" if found else "–"
+        mean = f"**{statistics.geometric_mean(found):.2f}**" if found else "–"
         lines.append([f"geometric mean of {len(found)}, {t}", "", "", mean])
     heading = ["operator, threads", "smelt, us", "onnxruntime, us", "ratio"]
     note = (

@@ -59,6 +59,14 @@ def test_what_is_tuned_is_what_is_compiled() -> None:
     assert (exe(x).numpy() == 32).all()
 
 
+def test_progress_is_told_once_of_every_batch() -> None:
+    """Nothing comes behind the last one where no model is looked at."""
+    told: list[int] = []
+    state = tuning.tune(network(), MemoryDatabase(), trials=40, options=ONE, runner=MadeUp(),
+                        progress=lambda s: told.append(len(s.history)))  # fmt: skip
+    assert told == [*range(1, len(state.history) + 1)]
+
+
 def won(trials: int = 200) -> tuple[Session, State]:
     """A session that has found winners, by times that are made up."""
     tasks = tuning.extract_tasks(network(), options=ONE)

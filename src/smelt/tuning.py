@@ -157,8 +157,8 @@ def tune(
         seconds = 300.0
     given = settings or Settings(trials, seconds)
     given = replace(given, trials=trials or given.trials, seconds=seconds or given.seconds)
-    if given.seconds is not None and (runner is None or runner.whole):
-        # what is left is for the model as a whole
+    whole = runner is None or runner.whole
+    if given.seconds is not None and whole:  # what is left is for the model as a whole
         given = replace(given, seconds=max(0.85 * given.seconds, given.seconds - _LEFT))
     if kernel is not None:
         tasks = named([kernel], tasks)
@@ -174,9 +174,9 @@ def tune(
 
     if runner is None:
         refute_slow(session, partial(made, compile))
-    elif runner.whole:
+    elif whole:
         _refute_there(session, runner, partial(made, compile_artifact))
-    if progress is not None:
+    if whole and progress is not None:
         progress(session.state)
     return session.state
 

@@ -49,6 +49,7 @@ FLAT: tuple[str, dict[str, Any]] = ("Flatten", {})
 CASES: list[tuple[str, onnx.ModelProto, int]] = [
     ("pixels write rows", window("Conv", [1, 8, 28, 28], **PIXEL), 0),
     ("larger windows are copied", window("Conv", [1, 8, 28, 28], **CONV), 1),
+    ("narrow ones are, too", window("Conv", [1, 8, 14, 14], **CONV), 1),
     ("in tiles, too", window("Conv", [1, 16, 28, 28], **CONV), 1),
     ("one with steps is copied", window("Conv", [1, 8, 56, 56], **CONV, strides=[2, 2]), 1),
     ("so it is before a view", window("Conv", [1, 8, 56, 56], FLAT, **CONV, strides=[2, 2]), 1),
